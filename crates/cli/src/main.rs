@@ -35,6 +35,7 @@ mod password;
 mod past;
 mod policy;
 mod policy_commands;
+mod pool_text;
 mod query;
 mod requests;
 mod revisions;

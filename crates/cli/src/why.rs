@@ -130,6 +130,7 @@ fn origin(stage: QueryStage, reply: Option<&GivenReply>) -> &'static str {
     match stage {
         QueryStage::Local => "from local records; no other server is queried",
         QueryStage::Hosted => "from a hosted zone; no other server is queried",
+        QueryStage::Pool => "from a pool of addresses; see `avocet zone pool show`",
         QueryStage::Special => "in a local zone or a special-use name; no other server is queried",
         QueryStage::Refused => "the client's address is not in [server] allow",
         QueryStage::PacketHit | QueryStage::RrsetHit => "from the cache",

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use avocet_config::name::typed_name;
+use avocet_control::pools::{AddressControl, PoolControl, PoolsStatus, PoolsWhatIf};
 use avocet_control::zones::{
     ZoneExport, ZoneRecords, ZoneReload, ZoneText, ZonesReport, ZonesStatus,
 };
@@ -18,6 +19,7 @@ use crate::call::{Done, View, run as send};
 use crate::control_args::ControlArgs;
 use crate::error::CommandError;
 use crate::output;
+use crate::pool_text::{answers_text, histories_text, pools_text};
 use crate::zone_text::{page_text, zones_text};
 
 /// Arguments of `avocet zone`.
@@ -40,6 +42,57 @@ enum ZoneCommand {
     Reload(ZoneReloadArgs),
     /// Print a hosted zone as a master file
     Export(ZoneExportArgs),
+    /// Show pools of addresses, and decide about their addresses
+    #[command(subcommand)]
+    Pool(PoolCommand),
+    /// Show the answers of pools that would be given if hosts were down
+    WhatIf(WhatIfArgs),
+}
+
+#[derive(Debug, Subcommand)]
+enum PoolCommand {
+    /// Show the pools of the running server with the health of their addresses
+    List(ControlArgs),
+    /// Show a pool with the last probes of each address
+    Show(PoolShowArgs),
+    /// Keep addresses in the answers, whatever their probes say
+    Up(PoolControlArgs),
+    /// Keep addresses out of the answers
+    Down(PoolControlArgs),
+    /// Use addresses only if no other one is usable
+    Drain(PoolControlArgs),
+    /// Let the probes of addresses decide again
+    Auto(PoolControlArgs),
+}
+
+#[derive(Debug, Args)]
+struct PoolShowArgs {
+    /// Name of the pool
+    name: String,
+    #[command(flatten)]
+    control: ControlArgs,
+}
+
+#[derive(Debug, Args)]
+struct PoolControlArgs {
+    /// Name of the pool
+    name: String,
+    /// Address [default: all addresses of the pool]
+    address: Option<String>,
+    #[command(flatten)]
+    control: ControlArgs,
+}
+
+#[derive(Debug, Args)]
+struct WhatIfArgs {
+    /// Address of a host that would be down; may be given several times
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    down: Vec<String>,
+    /// Address of the client that asks [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS")]
+    client: Option<String>,
+    #[command(flatten)]
+    control: ControlArgs,
 }
 
 #[derive(Debug, Args)]
@@ -107,7 +160,30 @@ pub(crate) fn run(args: &ZoneArgs) -> Result<ExitCode, CommandError> {
             };
             Ok(send(&args.control, ZoneExport { name: args.name.clone() }, &view))
         }
+        ZoneCommand::Pool(command) => Ok(pool(command)),
+        ZoneCommand::WhatIf(args) => {
+            let request = PoolsWhatIf { down: args.down.join(","), client: args.client.clone() };
+            Ok(send(&args.control, request, &View::of(answers_text)))
+        }
     }
+}
+
+fn pool(command: &PoolCommand) -> ExitCode {
+    let (args, control) = match command {
+        PoolCommand::List(args) => {
+            return send(args, PoolsStatus::default(), &View::of(pools_text));
+        }
+        PoolCommand::Show(args) => {
+            let request = PoolsStatus { name: Some(args.name.clone()) };
+            return send(&args.control, request, &View::of(histories_text));
+        }
+        PoolCommand::Up(args) => (args, AddressControl::Up),
+        PoolCommand::Down(args) => (args, AddressControl::Down),
+        PoolCommand::Drain(args) => (args, AddressControl::Drain),
+        PoolCommand::Auto(args) => (args, AddressControl::Auto),
+    };
+    let request = PoolControl { name: args.name.clone(), address: args.address.clone(), control };
+    send(&args.control, request, &View::of(pools_text))
 }
 
 fn show(args: &ZoneShowArgs) -> ExitCode {

@@ -60,6 +60,8 @@ mod past;
 mod peers;
 #[path = "operation/persist.rs"]
 mod persist;
+#[path = "operation/pools.rs"]
+mod pools;
 #[path = "operation/ports.rs"]
 mod ports;
 #[path = "operation/query_log.rs"]

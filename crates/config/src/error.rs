@@ -166,6 +166,24 @@ pub enum SettingError {
     /// A file with root servers has no server with an address.
     #[error("{} has no server: add NS records of the root and their addresses", .0.display())]
     NoRootServers(PathBuf),
+    /// A word is none of those that a key takes.
+    #[error("{found:?} is not {what}; {advice}")]
+    Choice {
+        /// The word.
+        found: String,
+        /// What the key takes.
+        what: &'static str,
+        /// The word that was probably meant, or all words.
+        advice: ChoiceAdvice,
+    },
+    /// An item of `addresses` of a pool has a part that cannot be read.
+    #[error("{text:?}: {fault}")]
+    PoolItem {
+        /// The item.
+        text: String,
+        /// The problem.
+        fault: PoolItemFault,
+    },
     /// The text is not a span of time.
     #[error("expected a time from \"1s\" to \"365d\", such as \"90s\", \"30m\", \"2h\" or \"1d\"")]
     Duration,
@@ -183,6 +201,43 @@ pub enum KeyAdvice {
     /// All keys of the table.
     #[error("known keys: {}", .0.join(", "))]
     Known(Vec<String>),
+}
+
+/// The words that were probably meant by another one.
+#[derive(Debug, Error)]
+pub enum ChoiceAdvice {
+    /// A similar word.
+    #[error("did you mean \"{0}\"?")]
+    Similar(&'static str),
+    /// All words.
+    #[error("use one of {}", .0.join(", "))]
+    Known(&'static [&'static str]),
+}
+
+/// The problem of an item of `addresses` of a pool.
+#[derive(Debug, Error)]
+pub enum PoolItemFault {
+    /// It does not begin with an address.
+    #[error("expected an address first, such as \"192.0.2.1\"")]
+    Address,
+    /// The word is not known.
+    #[error("\"{0}\" is none of \"weight\", \"probe\" and \"near\"")]
+    Word(String),
+    /// The word occurs twice.
+    #[error("\"{0}\" occurs twice")]
+    Twice(String),
+    /// The weight is not a number.
+    #[error("expected a weight from 0 to 65535, found \"{0}\"")]
+    Weight(String),
+    /// The address of the probe cannot be read.
+    #[error("expected an address with or without port for the probe, found \"{0}\"")]
+    Probe(String),
+    /// A place cannot be read.
+    #[error(
+        "expected places such as \"country:DE\", \"continent:EU\" or \"10.0.0.0/8\", separated by \
+         commas, found \"{0}\""
+    )]
+    Place(String),
 }
 
 /// An error in a line of a file with root servers, without the text of the line.

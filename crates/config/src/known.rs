@@ -150,10 +150,14 @@ fn advice(name: &str, known: &Map<String, Value>, schema: &Value) -> KeyAdvice {
 
 /// The name that is at most a third of its letters away from `name`, or begins with it, or it with
 /// that.
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<&'a str> {
+pub(super) fn nearest<'a, K: AsRef<str> + ?Sized + 'a>(
+    name: &str,
+    known: impl Iterator<Item = &'a K>,
+) -> Option<&'a str> {
     let written = name.to_lowercase().replace('_', "-");
     known
-        .map(|candidate| (strsim::osa_distance(&written, candidate), candidate.as_str()))
+        .map(AsRef::as_ref)
+        .map(|candidate| (strsim::osa_distance(&written, candidate), candidate))
         .filter(|(distance, candidate)| {
             let is_near = *distance <= candidate.len().div_ceil(3).min(4);
             let begins = candidate.starts_with(&written) || written.starts_with(candidate);

@@ -46,6 +46,9 @@ pub mod oidc;
 pub mod outcome;
 pub mod policy;
 mod policy_spec;
+pub mod pool;
+pub mod pool_probe;
+mod pool_spec;
 pub mod ports;
 pub mod privacy;
 pub mod query_log;
@@ -132,6 +135,8 @@ pub struct Config {
     pub records: Vec<RecordConfig>,
     /// Hosted zones, each name once.
     pub zones: Vec<zone::ZoneConfig>,
+    /// `[[pool]]`, each name once.
+    pub pools: Vec<pool::PoolConfig>,
     /// `[[key]]`, each name once.
     pub keys: Vec<key::KeyConfig>,
     /// Lists, groups, clients and rules.

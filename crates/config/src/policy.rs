@@ -51,6 +51,8 @@ pub struct PolicyConfig {
     pub leases: Option<PathBuf>,
     /// The geo database.
     pub geo_database: Option<PathBuf>,
+    /// Whether pools choose addresses by the country of a client.
+    pub locates_clients: bool,
     /// The names of the listeners, for conditions.
     pub listeners: Vec<String>,
     /// The lists, with distinct names.
@@ -237,6 +239,7 @@ pub(super) fn policy(
         rebinding,
         leases: check.optional_path(policy.leases),
         geo_database: check.optional_path(policy.geo_database),
+        locates_clients: false,
         listeners,
         lists: few_zones(all(lists, ("lists", MAX_LISTS), check, list), check),
         groups: placed("group", all(groups, ("groups", MAX_GROUPS), check, group), &mut places),
@@ -388,9 +391,9 @@ impl PolicyConfig {
         self.lists.is_empty() && self.rules.is_empty() && self.rebinding.is_none()
     }
 
-    /// Returns the path of the geo database, if anything is filtered.
+    /// Returns the path of the geo database, if anything is filtered or chosen by it.
     pub fn geo_file(&self) -> Option<&Path> {
-        self.geo_database.as_deref().filter(|_| !self.is_empty())
+        self.geo_database.as_deref().filter(|_| self.locates_clients || !self.is_empty())
     }
 
     /// Validates groups and clients.

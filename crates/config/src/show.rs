@@ -14,8 +14,8 @@ use super::recurse::{LocalRootSource, Mode};
 use super::{
     AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, Listen,
     ListenerConfig, LogFormat, LogLevel, RateLimitConfig, RecordConfig, RevisionsConfig,
-    ServerConfig, Strategy, Upstream, UpstreamTransport, certificate, dnstap, key, oidc, query_log,
-    show_policy, upstream_proof, web, zone,
+    ServerConfig, Strategy, Upstream, UpstreamTransport, certificate, dnstap, key, oidc, pool,
+    query_log, show_policy, upstream_proof, web, zone,
 };
 
 impl Config {
@@ -40,6 +40,7 @@ impl Config {
         put("record", self.records.iter().map(record).collect::<Vec<_>>().into());
         put("key", self.keys.iter().map(key::shown).collect::<Vec<_>>().into());
         put("zone", self.zones.iter().map(zone::shown).collect::<Vec<_>>().into());
+        put("pool", self.pools.iter().map(pool::shown).collect::<Vec<_>>().into());
         show_policy::policy(self, &mut put);
         put("rate-limit", rate_limit(self.rate_limit.as_ref()).into());
         put("query-log", query_log::shown(&self.query_log).into());

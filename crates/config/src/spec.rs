@@ -17,6 +17,7 @@ use super::listen::Listen;
 use super::name::Name;
 use super::outcome::KindDays;
 use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
+use super::pool_spec::PoolSpec;
 use super::ports::AvoidItem;
 use super::privacy::Privacy;
 use super::recurse::{LocalRootSource, Mode};
@@ -66,6 +67,9 @@ pub(super) struct Spec {
     /// Keys that this server shares with others, for transaction signatures (TSIG).
     #[schemars(with = "Vec<KeySpec>")]
     pub(super) key: Vec<Spanned<KeySpec>>,
+    /// Names that follow the health of their hosts.
+    #[schemars(with = "Vec<PoolSpec>")]
+    pub(super) pool: Vec<Spanned<PoolSpec>>,
     /// Responses for blocked names, time zone of schedules, data about clients.
     pub(super) policy: PolicySpec,
     /// Lists of names that are blocked or allowed.

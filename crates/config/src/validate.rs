@@ -7,6 +7,7 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use avocet_resolver::StubZone;
 use avocet_wire::special_purpose::Scope;
 use ipnet::IpNet;
 use toml::Spanned;
@@ -21,10 +22,10 @@ use super::setting::{Allowed, FromText, List, Setting, Text, address_with_port};
 use super::source::Parsed;
 use super::spec::{CacheSpec, DataSpec, LogSpec, RateLimitSpec, RevisionsSpec, ServerSpec};
 use super::{
-    AllowConfig, CacheConfig, Config, DEFAULT_DIRECTORY, DataConfig, LogConfig, LogFormat,
-    LogLevel, RateLimitConfig, RevisionsConfig, ServeStaleConfig, ServerConfig, TcpConfig,
-    certificate, dns64, dnstap, forward, key, listener, oidc, policy, ports, record,
-    setting::SettingFault, web, zone,
+    AllowConfig, CacheConfig, Config, DEFAULT_DIRECTORY, DataConfig, ForwardConfig, LogConfig,
+    LogFormat, LogLevel, RateLimitConfig, RevisionsConfig, ServeStaleConfig, ServerConfig,
+    TcpConfig, certificate, dns64, dnstap, forward, key, listener, oidc, policy, pool, ports,
+    record, setting::SettingFault, web, zone,
 };
 
 /// Most workers.
@@ -61,12 +62,7 @@ pub(super) fn validate(
     server.listeners = listener::listeners(spec.listener, &server, &certificates, &mut check);
     let forwards = forward::rules(spec.forward, mode, &server.addresses(), &mut check);
     let stubs = recurse::stubs(spec.stub, mode, &mut check);
-    let elsewhere = forwards
-        .iter()
-        .map(|forward| &forward.zone)
-        .chain(stubs.iter().map(|stub| &stub.zone))
-        .collect();
-    server.local_zones = self::local_zones(local_zones, elsewhere, &mut check);
+    server.local_zones = self::local_zones(local_zones, (&forwards, &stubs), &mut check);
     let (mut clients, mut groups) = (spec.client, spec.group);
     let privacy = PrivacyTables::take(&mut clients, &mut groups, &mut check);
     let tables = policy::Tables {
@@ -77,6 +73,9 @@ pub(super) fn validate(
         rules: spec.rule,
         listeners: server.listeners.iter().map(|listener| listener.name.clone()).collect(),
     };
+    let records = record::rrsets(spec.record, &mut check);
+    let mut policy = policy::policy(tables, &forwards, &mut check);
+    let pools = pool::pools(spec.pool, (&records, &mut policy), &mut check);
     let config = Config {
         is_bare,
         certificates,
@@ -87,10 +86,11 @@ pub(super) fn validate(
         dns64: dns64::dns64(spec.dns64, &mut check),
         server,
         cache: cache(spec.cache, &mut check),
-        records: record::rrsets(spec.record, &mut check),
+        pools,
+        records,
         zones: zone::zones(spec.zone, (&keys, &data.directory), &mut check),
         keys,
-        policy: policy::policy(tables, &forwards, &mut check),
+        policy,
         forwards,
         rate_limit: rate_limit(spec.rate_limit, &mut check),
         web: web::web(spec.web, &mut check),
@@ -173,9 +173,11 @@ fn millis(count: u32) -> Duration {
 /// resolved, nor can a zone with servers.
 fn local_zones(
     setting: Setting<List<Text<Name>>>,
-    elsewhere: Vec<&Name>,
+    (forwards, stubs): (&[ForwardConfig], &[StubZone]),
     check: &mut Check,
 ) -> Vec<Name> {
+    let elsewhere = forwards.iter().map(|forward| &forward.zone);
+    let elsewhere: Vec<_> = elsewhere.chain(stubs.iter().map(|stub| &stub.zone)).collect();
     let mut zones: Vec<Name> = Vec::new();
     for written in check.take(setting).map_or_else(Vec::new, |list| list.0) {
         let (at, Text(zone)) = (written.span(), written.into_inner());

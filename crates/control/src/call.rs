@@ -33,6 +33,7 @@ use crate::log::{
 };
 use crate::part::{Disconnected, NoPart, Part, Parts};
 use crate::policy::{PolicyStatus, SwitchesChanged};
+use crate::pools::{PoolAnswers, PoolControl, PoolsReport, PoolsStatus, PoolsWhatIf};
 use crate::reload::Reloaded;
 use crate::request::{
     Anchors, Dump, Flush, FlushTree, Grant, ListsCheck, ListsRefresh, ListsStatus, Load, Lookup,
@@ -212,6 +213,15 @@ pub trait Control {
         request: ZoneExport,
         texts: Parts<'_, ZoneText>,
     ) -> Result<ZoneExported, ControlError>;
+
+    /// Returns the state of pools.
+    fn pools_status(&self, request: PoolsStatus) -> Result<PoolsReport, ControlError>;
+
+    /// Takes a decision about addresses of a pool.
+    fn pool_control(&self, request: PoolControl) -> Result<PoolsReport, ControlError>;
+
+    /// Returns the answers that would be given if hosts were down.
+    fn pools_what_if(&self, request: PoolsWhatIf) -> Result<PoolAnswers, ControlError>;
 
     /// Makes a backup.
     fn backup(
@@ -462,6 +472,12 @@ calls! {
     ZoneReload => zone_reload -> ZonesReport;
     /// A zone as a master file.
     ZoneExport sends ZoneText => zone_export -> ZoneExported;
+    /// The state of pools.
+    PoolsStatus => pools_status -> PoolsReport;
+    /// Decides about addresses of a pool.
+    PoolControl => pool_control -> PoolsReport;
+    /// The answers of pools if hosts were down.
+    PoolsWhatIf => pools_what_if -> PoolAnswers;
     /// A backup.
     Backup sends BackupLine => backup -> BackedUp;
     /// Restores the uploaded backup at the next start.
@@ -520,6 +536,8 @@ impl Request {
             | Self::ZonesStatus(_)
             | Self::ZoneRecords(_)
             | Self::ZoneExport(_)
+            | Self::PoolsStatus(_)
+            | Self::PoolsWhatIf(_)
             | Self::UserList(_)
             | Self::TokenList(_)
             | Self::SessionList(_) => Effect::Reads,
@@ -541,6 +559,7 @@ impl Request {
             | Self::Restore(_)
             | Self::RestoreCancel(_)
             | Self::ZoneReload(_)
+            | Self::PoolControl(_)
             | Self::UserAdd(_)
             | Self::UserChange(_)
             | Self::UserRemove(_)

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::access::AccessFault;
 use crate::log_fault::LogFault;
 use crate::part::Disconnected;
+use crate::pools::PoolFault;
 use crate::words::words;
 use crate::zones::ZoneFault;
 
@@ -116,6 +117,8 @@ pub enum ControlError {
     BackupRefused(String),
     /// A request about the query log is invalid or comes at a bad time.
     Log(LogFault),
+    /// A request about a pool names something that does not exist.
+    Pool(PoolFault),
     /// A request about a hosted zone names something that does not exist.
     Zone(ZoneFault),
 }
@@ -201,6 +204,7 @@ impl ControlError {
             Self::Interrupted(_) => ErrorCode::Internal,
             Self::Access(fault) => fault.code(),
             Self::Log(fault) => fault.code(),
+            Self::Pool(fault) => fault.code(),
             Self::Zone(fault) => fault.code(),
         }
     }
@@ -220,6 +224,7 @@ impl ControlError {
             Self::UnknownRevision(_) => "`avocet config history` lists the revisions",
             Self::Access(fault) => return fault.next(),
             Self::Log(fault) => return fault.next(),
+            Self::Pool(fault) => return fault.next(),
             Self::Zone(fault) => return fault.next(),
             Self::NoQueryLog => "set enabled = true in [query-log]",
             _ => return None,
@@ -295,6 +300,7 @@ impl fmt::Display for ControlError {
             Self::InvalidQuery => f.write_str("the query is not valid"),
             Self::Access(fault) => fault.fmt(f),
             Self::Log(fault) => fault.fmt(f),
+            Self::Pool(fault) => fault.fmt(f),
             Self::Zone(fault) => fault.fmt(f),
             Self::NoQueryLog => f.write_str("queries are not logged"),
             Self::QueryLog(reason) => write!(f, "the query log: {reason}"),
@@ -320,6 +326,12 @@ impl From<AccessFault> for ControlError {
 impl From<LogFault> for ControlError {
     fn from(fault: LogFault) -> Self {
         Self::Log(fault)
+    }
+}
+
+impl From<PoolFault> for ControlError {
+    fn from(fault: PoolFault) -> Self {
+        Self::Pool(fault)
     }
 }
 

@@ -53,6 +53,7 @@ pub mod log_fault;
 mod part;
 pub mod past;
 pub mod policy;
+pub mod pools;
 pub mod reload;
 pub mod request;
 pub mod revisions;

@@ -18,12 +18,13 @@ pub struct UserLimits {
 }
 
 /// Requests that every user may send whose role permits them: they reveal no queries of clients.
-const OPEN: [&str; 14] = [
+const OPEN: [&str; 15] = [
     "anchors",
     "config-history",
     "lists-check",
     "lists-status",
     "nta-list",
+    "pools-status",
     "session-end",
     "session-list",
     "stats",
@@ -73,7 +74,7 @@ impl UserLimits {
                 self.zones.is_empty() && self.groups.contains(&text(fields, "group"))
             }
             "flush" | "flush-tree" | "lookup" | "nta-add" | "nta-remove" | "zone-export"
-            | "zone-records" | "zone-reload" => has_name(),
+            | "zone-records" | "zone-reload" | "pool-control" => has_name(),
             "log-count" | "log-search" | "log-tail" | "policy-dry-run" => {
                 let filter = object("filter");
                 let under = filter.map(|filter| text(filter, "under"));
@@ -161,7 +162,7 @@ mod tests {
         for name in ["lan", "", ".", "badexample.lan", "a\\.example.lan", "\u{e9}.example.lan"] {
             check(&zone, "flush-tree", json!({"name": name}), false);
         }
-        for command in ["zone-records", "zone-export", "zone-reload"] {
+        for command in ["zone-records", "zone-export", "zone-reload", "pool-control"] {
             check(&zone, command, json!({"name": "Lab.example.lan"}), true);
             check(&zone, command, json!({"name": "other.lan"}), false);
             check(&zone, command, json!({}), false);

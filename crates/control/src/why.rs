@@ -345,6 +345,8 @@ words! {
         Dropped = "dropped",
         /// A hosted zone.
         Hosted = "hosted",
+        /// A name that follows the health of its hosts.
+        Pool = "pool",
     }
 }
 

@@ -7,6 +7,8 @@
 //!
 //! [`client`] serves load generators, which query a server at the highest rate.
 //!
+//! [`ping`] sends echo requests of ICMP.
+//!
 //! [`process`], [`signals`] and [`handover`] cover the start and the end of a process, and
 //! [`mod@file`] opens files named by a person. [`clock`] continues during suspend. [`mod@probe`]
 //! tests whether an address is free.
@@ -21,6 +23,7 @@ pub mod neighbours;
 mod netlink;
 mod options;
 mod peer;
+pub mod ping;
 pub mod poll;
 pub mod probe;
 pub mod process;

@@ -192,6 +192,17 @@ pub fn keep_files_private() {
     unsafe { libc::umask(GROUP_AND_OTHERS) };
 }
 
+/// Kills all processes of the group that this child leads.
+///
+/// # Errors
+/// There is no such group.
+pub fn kill_group(leader: u32) -> io::Result<()> {
+    let group = libc::pid_t::try_from(leader).ok().filter(|group| *group > 1);
+    let group = group.ok_or(io::ErrorKind::InvalidInput)?;
+    // SAFETY: takes no pointer. The number is that of one group, not of all processes.
+    check(unsafe { libc::killpg(group, libc::SIGKILL) }).map(drop)
+}
+
 /// Reports whether the process runs as root.
 #[must_use]
 pub fn is_root() -> bool {

@@ -20,6 +20,7 @@ pub mod metrics;
 pub mod name_server;
 pub mod notices;
 pub mod policy;
+pub mod pools;
 pub mod private_zones;
 pub mod query;
 mod query_log;

@@ -97,7 +97,9 @@ fn upstream_number(endpoint: u32) -> u16 {
 fn outcome(stage: Stage) -> Outcome {
     match stage {
         Stage::PacketHit | Stage::Stale | Stage::RrsetHit | Stage::Resolved => Outcome::Answered,
-        Stage::Local | Stage::Hosted | Stage::Special | Stage::Chaos => Outcome::Local,
+        Stage::Local | Stage::Hosted | Stage::Pool | Stage::Special | Stage::Chaos => {
+            Outcome::Local
+        }
         Stage::Blocked => Outcome::Blocked,
         Stage::Rewritten => Outcome::Rewritten,
         Stage::Refused | Stage::Limited | Stage::NotRecursive => Outcome::Refused,

@@ -148,6 +148,7 @@ fn is_own(ended: &Ended) -> bool {
         decision.stage,
         Stage::Local
             | Stage::Hosted
+            | Stage::Pool
             | Stage::Special
             | Stage::Refused
             | Stage::Malformed

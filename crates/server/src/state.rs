@@ -16,6 +16,7 @@ use crate::connections::ConnectionCounts;
 use crate::load_report::LoadReport;
 use crate::mailbox::Mailbox;
 use crate::resolver_report::ResolverReport;
+use crate::running::pool_watch::PoolWaker;
 use crate::upstream_tls::UpstreamPeers;
 use strangers::StrangerQueue;
 
@@ -42,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) connections: ConnectionCounts,
     /// The clients to be looked up.
     pub(crate) strangers: StrangerQueue,
+    /// Wakes the thread that probes pools.
+    pub(crate) pool_waker: PoolWaker,
 }
 
 impl Shared {
@@ -63,6 +66,7 @@ impl Shared {
             upstream_peers: Arc::new(upstream_peers),
             connections: ConnectionCounts::default(),
             strangers: StrangerQueue::default(),
+            pool_waker: PoolWaker::default(),
         })
     }
 
@@ -77,9 +81,10 @@ impl Shared {
         self.mailboxes.iter().for_each(Mailbox::wake);
     }
 
-    /// Puts a snapshot in force and wakes the workers to use it.
+    /// Puts a snapshot in force and wakes the workers and the thread of pools to use it.
     pub(crate) fn replace(&self, snapshot: Snapshot) {
         self.name_server.replace(snapshot);
         self.mailboxes.iter().for_each(Mailbox::wake);
+        self.pool_waker.wake();
     }
 }

@@ -426,12 +426,7 @@ pub const ROUTES: &[Route] = &[
     )
     .guarding("/trust/negative"),
     Route::call(Get, "/zones", StatusRead, Calls("zones-status", End, "Show the hosted zones")),
-    Route::call(
-        Get,
-        "/zones/records",
-        ZonesRead,
-        Calls("zone-records", End, "Show a page of the records of a hosted zone"),
-    ),
+    Route::call(Get, "/zones/records", ZonesRead, Calls("zone-records", End, "Show zone records")),
     Route::call(
         Get,
         "/zones/export",
@@ -444,6 +439,9 @@ pub const ROUTES: &[Route] = &[
         ZonesWrite,
         Calls("zone-reload", End, "Read the files of hosted zones again"),
     ),
+    Route::call(Get, "/pools", StatusRead, Calls("pools-status", End, "Show the pools")),
+    Route::call(Get, "/pools/what-if", ZonesRead, Calls("pools-what-if", End, "Predict answers")),
+    Route::call(Post, "/pools/control", ZonesWrite, Calls("pool-control", End, "Control a pool")),
     Route::call(
         Post,
         "/config/reload",

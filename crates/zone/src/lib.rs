@@ -4,6 +4,8 @@
 //! files --reader--> records --ZoneBuilder--> tree, checked --answer--> draft of a message
 //! ```
 //!
+//! [`pool`] has the names that follow the health of their hosts.
+//!
 //! The crate opens no files, uses no socket and no clock: the caller opens included files and gives
 //! the time. The reader of entries is [`avocet_wire::master`], which policy zones use, too.
 //!
@@ -46,6 +48,7 @@ mod fault;
 mod find;
 mod journal;
 mod outbound;
+pub mod pool;
 mod reader;
 mod serial;
 mod set;

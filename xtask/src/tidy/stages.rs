@@ -15,6 +15,7 @@ const STAGES: &[&str] = &[
     "local",
     "minimal_any",
     "packet",
+    "pool",
     "rrsets",
     "special",
     "transfer",

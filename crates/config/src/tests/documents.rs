@@ -15,6 +15,23 @@ const EXAMPLE: &str = include_str!("../../../../deploy/avocet.example.toml");
 const RULE_SETTINGS: [&str; 10] =
     ["time-zone", "answer", "to", "min-secs", "max-secs", "rps", "burst", "per", "over", "tag"];
 
+/// Keys of `[[pool]]` that only some modes and probes have.
+const POOL_SETTINGS: [&str; 13] = [
+    "answers",
+    "port",
+    "host",
+    "path",
+    "status",
+    "body",
+    "verify",
+    "ca-file",
+    "certificate-days",
+    "query",
+    "rcode",
+    "answer",
+    "command",
+];
+
 /// The default that the schema shows for each key is the one that holds.
 #[test]
 fn schema_and_defaults_agree_and_each_key_is_in_both() {
@@ -26,7 +43,7 @@ fn schema_and_defaults_agree_and_each_key_is_in_both() {
                   [[client]]\nname = \"c\"\nids = [\"10.0.0.1\"]\n[[rule]]\nname = \"r\"\nwhen = \"true\"\naction = \"allow\"\n";
     let listener = "[[listener]]\nname = \"n\"\nlisten = [\"tls://[::1]:853\"]\nallow = []\ncertificate = \"a\"\n\
                     [[certificate]]\nnames = [\"a\"]\ncert = \"c\"\nkey = \"k\"\n";
-    let zone = "[[zone]]\nname = \"z\"\nfile = \"z\"\n";
+    let zone = "[[zone]]\nname = \"z\"\nfile = \"z\"\n[[pool]]\nname = \"p\"\naddresses = [\"192.0.2.1\"]\nprobe = \"icmp\"\n";
     let (key, file) = key_with_file();
     let on = format!("{text}{zone}{key}{listener}{policy}[rate-limit]\nresponses-per-second = 1\n");
     let effective = serde_json::to_value(read_with(&on, &[]).unwrap().effective()).unwrap();
@@ -44,10 +61,12 @@ fn schema_and_defaults_agree_and_each_key_is_in_both() {
             // One of two, or for some actions of a rule only, or by default that of another table.
             let is_alternative = matches!(key.as_str(), "resolv-conf" | "file")
                 || matches!(section.as_str(), "client" | "group") && key == "privacy"
+                || section == "pool" && POOL_SETTINGS.contains(&key.as_str())
                 || section == "rule" && RULE_SETTINGS.contains(&key.as_str());
             assert!(is_alternative || !shown[key].is_null(), "{section}.{key} is shown");
             // A record shows its derived PTR beside it, and the limit was turned on above.
-            let is_shown_otherwise = matches!(key.as_str(), "ptr" | "responses-per-second");
+            let is_shown_otherwise = matches!(key.as_str(), "ptr" | "responses-per-second")
+                || section == "pool" && shown[key].is_null();
             if let (Some(default), false) = (property.get("default"), is_shown_otherwise) {
                 assert_eq!(plain_bytes(default), shown[key], "{section}.{key}");
                 compared += 1;

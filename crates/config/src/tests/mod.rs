@@ -16,6 +16,7 @@ mod doubts;
 mod forward;
 mod key;
 mod oidc;
+mod pool;
 mod query_log;
 mod record;
 mod web;

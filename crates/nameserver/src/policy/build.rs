@@ -165,6 +165,8 @@ impl<'p> Judged<'p> {
             time_zone,
             rebinding,
             geo_database,
+            // Of pools.
+            locates_clients: _,
             lists,
             rules,
             groups,

@@ -184,10 +184,12 @@ pub enum Stage {
     Dropped,
     /// Hosted zones.
     Hosted,
+    /// Names that follow the health of their hosts.
+    Pool,
 }
 
 /// Names of the stages in metrics, in the order of [`Stage`].
-pub const STAGES: [&str; 19] = [
+pub const STAGES: [&str; 20] = [
     "malformed",
     "refused",
     "ignored",
@@ -207,4 +209,5 @@ pub const STAGES: [&str; 19] = [
     "limited",
     "dropped",
     "hosted",
+    "pool",
 ];

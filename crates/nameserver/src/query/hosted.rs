@@ -3,7 +3,7 @@
 use avocet_wire::edns::OPT_LEN;
 use avocet_wire::header::RD;
 use avocet_wire::name::MAX_NAME;
-use avocet_wire::view::{MessageView, RecordSection};
+use avocet_wire::view::{MessageView, RecordSection, RecordView};
 use avocet_wire::{Ede, FoldedName, NameBuf, Rtype};
 use avocet_zone::{HostedAnswer, HostedEnd, HostedQuestion, HostedZones, Proofs};
 
@@ -15,6 +15,7 @@ use super::finding::{Finding, Offer};
 use super::question::LocalQuestion;
 use super::respond::Draft;
 use super::ttl::{self, Terms};
+use crate::pools::Pools;
 
 /// Octets of a cookie option: code, length, client and server cookie.
 const COOKIE_OPTION: usize = 28;
@@ -38,7 +39,8 @@ pub(super) fn on_terms(
 ) -> Finding {
     let beyond = if query.asked.flags & RD == 0 { Beyond::Shown } else { Beyond::Resolved };
     let question = (query.key.qname(), query.qtype());
-    let mut finding = answer(&cx.state.names.zones, question, query.asked, beyond, out);
+    let names = &cx.state.names;
+    let mut finding = answer((&names.zones, &names.pools), question, query.asked, beyond, out);
     match &mut finding {
         Finding::Answer(offer) => ttl::cut_at_change(&mut out[..offer.draft.len], terms),
         Finding::Aliases { aliases, .. } => {
@@ -56,15 +58,21 @@ pub(super) fn of_own(
     asked: &Asked,
     out: &mut [u8],
 ) -> Finding {
-    let zones = &cx.state.names.zones;
-    answer(zones, (question.qname, question.qtype), asked, Beyond::Resolved, out)
+    let names = &cx.state.names;
+    answer(
+        (&names.zones, &names.pools),
+        (question.qname, question.qtype),
+        asked,
+        Beyond::Resolved,
+        out,
+    )
 }
 
 /// Answers a question from the hosted zones. A name that is delegated, and DS records of a zone
 /// whose parent is elsewhere, are not theirs if the client wants recursion.
 #[inline]
 fn answer(
-    zones: &HostedZones,
+    (zones, pools): (&HostedZones, &Pools),
     (qname, qtype): (FoldedName<'_>, Rtype),
     asked: &Asked,
     beyond: Beyond,
@@ -80,6 +88,11 @@ fn answer(
     let question = HostedQuestion { qname, qtype, proofs, limit };
     let Some(answer) = avocet_zone::answer(zones, &question, out) else { return Finding::Nothing };
     let HostedAnswer { len, rcode, end } = answer;
+    if !pools.is_empty()
+        && let Some(aliases) = aliases_to_pool(&out[..len], pools)
+    {
+        return Finding::Aliases { aliases, note: 0 };
+    }
     match (end, beyond) {
         (HostedEnd::Referral, Beyond::Resolved) => return Finding::Nothing,
         (HostedEnd::Alias, Beyond::Resolved) => {
@@ -94,6 +107,38 @@ fn answer(
     Finding::Answer(Offer::made(Stage::Hosted, Draft { len, rcode, ede, note: 0 }))
 }
 
+/// Returns the aliases of an answer up to the first that leads to a pool, if one does: the zone
+/// knows nothing of the pool's addresses. They lose their signatures, as the addresses have none.
+fn aliases_to_pool(message: &[u8], pools: &Pools) -> Option<Vec<Alias>> {
+    let (mut aliases, mut target) = (Vec::new(), [0; MAX_NAME]);
+    for record in MessageView::new(message).ok()?.records().ok()? {
+        let record = record.ok()?;
+        if record.section != RecordSection::Answer {
+            break;
+        }
+        if record.rtype == Rtype::CNAME {
+            let alias = alias_of(&record, &mut target)?;
+            let is_pool = pools.get(alias.target.folded().wire()).is_some();
+            aliases.push(alias);
+            if is_pool {
+                return Some(aliases);
+            }
+        }
+    }
+    None
+}
+
+/// Returns the alias in a CNAME record.
+fn alias_of(record: &RecordView<'_>, target: &mut [u8; MAX_NAME]) -> Option<Alias> {
+    let len = record.expand_rdata(target).ok()?;
+    Some(Alias {
+        owner: record.owner().ok()?.folded(),
+        target: NameBuf::from_wire(&target[..len]).ok()?,
+        ttl_secs: record.ttl_secs(),
+        note: 0,
+    })
+}
+
 /// Returns the aliases of an answer. If they are signed, a client that validates follows them
 /// itself, because the resolved answer would lack their signatures.
 #[cold]
@@ -106,15 +151,7 @@ fn unsigned_aliases(message: &[u8]) -> Option<Vec<Alias>> {
         }
         match record.rtype {
             Rtype::RRSIG => return None,
-            Rtype::CNAME => {
-                let len = record.expand_rdata(&mut target).ok()?;
-                aliases.push(Alias {
-                    owner: record.owner().ok()?.folded(),
-                    target: NameBuf::from_wire(&target[..len]).ok()?,
-                    ttl_secs: record.ttl_secs(),
-                    note: 0,
-                });
-            }
+            Rtype::CNAME => aliases.push(alias_of(&record, &mut target)?),
             _ => {}
         }
     }

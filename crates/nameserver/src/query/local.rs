@@ -25,6 +25,8 @@ use super::respond::Draft;
 pub struct LocalRecords {
     names: SuffixMap<Owner>,
     has_wildcards: bool,
+    /// Names that other stages answer: an alias that leads to one ends here.
+    elsewhere: HashSet<Box<[u8]>>,
     /// Ancestors of owners, except the root: empty non-terminals (RFC 8020).
     above: HashSet<Box<[u8]>>,
 }
@@ -117,8 +119,15 @@ impl LocalRecords {
         Self {
             names: names.into_iter().map(|(name, owner)| (name.into(), owner)).collect(),
             has_wildcards,
+            elsewhere: HashSet::new(),
             above,
         }
+    }
+
+    /// Lets aliases that lead to these names end there, even if the names have records.
+    #[must_use]
+    pub(super) fn leading_to(self, elsewhere: HashSet<Box<[u8]>>) -> Self {
+        Self { elsewhere, ..self }
     }
 
     /// Writes the answer to the question into `out`, if its name is local.
@@ -129,6 +138,9 @@ impl LocalRecords {
         while let Some(alias) = alias_of(records.sets, question, &aliases) {
             let target = alias.target.folded();
             aliases.push(alias);
+            if self.elsewhere.contains(target.wire()) {
+                return Finding::Aliases { aliases, note: 0 };
+            }
             match self.records_of(target.view()) {
                 Some(next) if aliases.len() < MAX_ALIASES => records = next,
                 Some(_) => return local(servfail(question, out)),

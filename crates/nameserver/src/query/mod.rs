@@ -15,6 +15,7 @@
 //!    chaos          class CH, meta types               |
 //!    transfer       AXFR, IXFR of hosted zones         |
 //!    judge          policy on the question              |
+//!    pool           names that follow health            |
 //!    local          local records                       |
 //!    hosted         hosted zones                        |
 //!    minimal_any    ANY                                 |
@@ -24,7 +25,7 @@
 //!        |                              settle:  judge on the answer, TTLs, kept in the packet cache
 //!        |                               |
 //!        +-----------> conclude <--------+
-//!                          |  aliases of the policy or of local records: local, special, rrsets
+//!                          |  aliases of the policy or of local records: pool, local, special, rrsets
 //!                          v
 //!                reply (finish)   silent   resolve (a miss)
 //! ```
@@ -76,6 +77,7 @@ mod own_changes;
 mod own_set;
 mod packet;
 mod path;
+mod pool;
 pub mod question;
 pub mod rate_limit;
 pub mod rehearsal;

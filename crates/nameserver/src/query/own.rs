@@ -8,18 +8,22 @@ use std::sync::Arc;
 
 use avocet_config::{Config, RecordConfig};
 use avocet_resolver::{Own, OwnNames, Sought};
+use avocet_wire::FoldedName;
 use avocet_zone::HostedZones;
 
 use super::local::LocalRecords;
 use super::own_changes::{ChangedName, NameChanges, Reach};
 use super::question::LocalQuestion;
 use super::special::{InZone, SpecialNames};
+use crate::pools::Pools;
 
 /// The server's own names; see the module.
 #[derive(Debug)]
 pub struct Names {
     /// Local records.
     pub local: LocalRecords,
+    /// Names that follow the health of their hosts.
+    pub pools: Pools,
     /// Hosted zones.
     pub zones: Arc<HostedZones>,
     /// Local zones, and special names if they are answered here.
@@ -31,9 +35,17 @@ pub struct Names {
 impl Names {
     /// Creates the names of a configuration and its zones.
     pub fn of(config: &Config, zones: Arc<HostedZones>) -> Self {
+        Self::with_health(config, zones, &Pools::default())
+    }
+
+    /// Creates the names of a configuration with the health of earlier pools.
+    fn with_health(config: &Config, zones: Arc<HostedZones>, before: &Pools) -> Self {
         let special = SpecialNames::of(config);
-        let local = LocalRecords::new(&config.records, |name| special.soa_above(name));
-        Self { local, zones, special, changes: NameChanges::default() }
+        let elsewhere = config.pools.iter().map(|pool| pool.name.clone());
+        let local = LocalRecords::new(&config.records, |name| special.soa_above(name))
+            .leading_to(elsewhere.collect());
+        let pools = Pools::of(&config.pools, before);
+        Self { local, pools, zones, special, changes: NameChanges::default() }
     }
 
     /// Creates the names of a configuration that replaces the one of `self`, by the change with
@@ -45,13 +57,20 @@ impl Names {
         zones: Arc<HostedZones>,
         number: u32,
     ) -> Self {
-        let names = Self::of(config, zones);
+        let names = Self::with_health(config, zones, &self.pools);
+        let of_pool = |name| ChangedName { name, reach: Reach::Name };
         let of_zone = |name| ChangedName { name, reach: Reach::Tree };
         let changed = changed_records(&old.records, &config.records)
             .into_iter()
+            .chain(self.pools.changed_to(&names.pools).into_iter().map(of_pool))
             .chain(self.special.changed_to(&names.special))
             .chain(self.zones.changed_to(&names.zones).into_iter().map(of_zone));
         Self { changes: self.changes.with(changed.collect(), number), ..names }
+    }
+
+    /// Reports whether names below this name have local records or are pools.
+    pub(super) fn has_below(&self, name: FoldedName<'_>) -> bool {
+        self.local.has_below(name) || self.pools.has_below(name.wire())
     }
 
     fn zone_of<'a>(&'a self, sought: &Sought<'a>) -> Option<InZone<'a>> {
@@ -63,7 +82,7 @@ impl Names {
 impl OwnNames for Names {
     fn find<'a>(&'a self, sought: &Sought<'a>) -> Option<Own<'a>> {
         let own = self.local.find(sought.qname, sought.qtype);
-        own.or_else(|| Some(self.zone_of(sought)?.find(|name| self.local.has_below(name))))
+        own.or_else(|| Some(self.zone_of(sought)?.find(|name| self.has_below(name))))
     }
 
     fn has_zone_of(&self, sought: &Sought<'_>) -> bool {
@@ -111,7 +130,7 @@ mod tests {
             ["lan", "nas.lan", "a.nas.lan", "tv.lan", "example", "www.example", "localhost"];
         let is_affected = |name: &&str| {
             let name = super::super::special::wire(name);
-            names.changes.affect(avocet_wire::FoldedName::new(&name).unwrap(), 1)
+            names.changes.affect(FoldedName::new(&name).unwrap(), 1)
         };
         let found: Vec<_> = asked.into_iter().filter(is_affected).collect();
         assert_eq!(found.join(" "), affected);

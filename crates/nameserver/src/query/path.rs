@@ -22,7 +22,7 @@ use super::question::LocalQuestion;
 use super::respond::{Draft, draft_empty, finish, truncated};
 use super::scratch::Ahead;
 use super::ttl::{self, Terms};
-use super::{hosted, judge, minimal_any, packet, rrsets, signed, strangers, transfer};
+use super::{hosted, judge, minimal_any, packet, pool, rrsets, signed, strangers, transfer};
 
 /// A client's message, as received.
 #[derive(Clone, Copy)]
@@ -192,6 +192,10 @@ fn own_stages(cx: &QueryContext<'_>, query: &mut Query<'_>, out: &mut [u8]) -> F
         finding => return finding,
     };
     query.note = terms.note;
+    match pool::on_terms(cx, query, terms, out) {
+        Finding::Nothing => {}
+        finding => return finding,
+    }
     match from_local(cx, query, terms, out) {
         Finding::Nothing => {}
         finding => return finding,
@@ -216,6 +220,9 @@ fn from_special(cx: &QueryContext<'_>, query: &Query<'_>, terms: Terms, out: &mu
 pub(super) fn own_names(cx: &QueryContext<'_>, query: &Query<'_>, output: Output<'_>) -> QueryStep {
     let out = &mut *output.message;
     let mut finding = class_and_type(cx, query, out);
+    if let Finding::Nothing = finding {
+        finding = pool::answer(cx, query, &query.local(), out);
+    }
     if let Finding::Nothing = finding {
         finding = cx.state.names.local.answer(&query.local(), out);
     }
@@ -286,7 +293,7 @@ fn from_local(cx: &QueryContext<'_>, query: &Query<'_>, terms: Terms, out: &mut 
 fn special(cx: &QueryContext<'_>, question: &LocalQuestion<'_>, out: &mut [u8]) -> Finding {
     match cx.state.names.special.find(question) {
         Some(zone) if !zone.gives_way(cx.state.plan.own_rule_len(zone.side())) => {
-            zone.answer(|name| cx.state.names.local.has_below(name), out)
+            zone.answer(|name| cx.state.names.has_below(name), out)
         }
         _ => Finding::Nothing,
     }
@@ -433,17 +440,24 @@ fn own_end(
 ) -> Option<Offer> {
     let asked = query.key.question();
     let (mut question, _) = question_behind(cx, asked, aliases.last()?);
-    let mut found = cx.state.names.local.answer(&question.view().into(), out);
+    let mut found = pool::answer(cx, query, &question.view().into(), out);
+    if let Finding::Nothing = found {
+        found = cx.state.names.local.answer(&question.view().into(), out);
+    }
     if let Finding::Aliases { aliases: more, .. } = found {
         aliases.extend(more);
         (question, _) = question_behind(cx, asked, aliases.last()?);
-        found = Finding::Nothing;
+        found = pool::answer(cx, query, &question.view().into(), out);
     }
     if let Finding::Nothing = found {
         found = hosted::of_own(cx, &question.view().into(), query.asked, out);
         if let Finding::Aliases { aliases: more, .. } = found {
             aliases.extend(more);
-            return None;
+            (question, _) = question_behind(cx, asked, aliases.last()?);
+            found = pool::answer(cx, query, &question.view().into(), out);
+            if let Finding::Nothing = found {
+                return None;
+            }
         }
     }
     if let Finding::Nothing = found {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use avocet_cache::TtlBounds;
 use avocet_config::dns64::Dns64Config;
 use avocet_config::policy::PolicyConfig;
+use avocet_config::pool::PoolConfig;
 use avocet_config::{
     CacheConfig, Config, DnssecConfig, ForwardConfig, RecordConfig, ResolverConfig, ServerConfig,
 };
@@ -50,6 +51,7 @@ pub struct PlanInputs<'c> {
 #[derive(PartialEq, Debug)]
 pub struct NameInputs<'c> {
     records: &'c [RecordConfig],
+    pools: &'c [PoolConfig],
     local_zones: &'c [Box<[u8]>],
     has_special_names: bool,
     /// Zones with servers of their own.
@@ -79,6 +81,7 @@ impl<'c> Inputs<'c> {
             forwards,
             cache,
             records,
+            pools,
             // Zones are read separately; a change of theirs builds other names.
             zones: _,
             // Signatures are checked for each message.
@@ -112,7 +115,7 @@ impl<'c> Inputs<'c> {
             is_minimal,
         };
         let served = served_zones(config).collect();
-        let names = NameInputs { records, local_zones, has_special_names, served };
+        let names = NameInputs { records, pools, local_zones, has_special_names, served };
         Self { policy, plan, names }
     }
 }

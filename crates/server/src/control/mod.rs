@@ -17,6 +17,7 @@ mod dry_run;
 mod load;
 mod log;
 mod past;
+mod pools;
 mod requests;
 mod revisions;
 mod status;

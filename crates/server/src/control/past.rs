@@ -240,9 +240,11 @@ const fn class_of(stage: QueryStage) -> OutcomeClass {
         QueryStage::PacketHit | QueryStage::RrsetHit | QueryStage::Resolved | QueryStage::Stale => {
             OutcomeClass::Answered
         }
-        QueryStage::Local | QueryStage::Hosted | QueryStage::Special | QueryStage::Chaos => {
-            OutcomeClass::Own
-        }
+        QueryStage::Local
+        | QueryStage::Hosted
+        | QueryStage::Pool
+        | QueryStage::Special
+        | QueryStage::Chaos => OutcomeClass::Own,
         QueryStage::Failed | QueryStage::FailureHit | QueryStage::Shed => OutcomeClass::Failed,
         QueryStage::Blocked | QueryStage::Rewritten | QueryStage::Limited | QueryStage::Dropped => {
             OutcomeClass::Policy(stage)

@@ -27,6 +27,7 @@ use avocet_control::log::{
     LogShow, LogTail, LogTransport,
 };
 use avocet_control::policy::{PolicyStatus, SwitchesChanged};
+use avocet_control::pools::{PoolAnswers, PoolControl, PoolsReport, PoolsStatus, PoolsWhatIf};
 use avocet_control::reload::Reloaded;
 use avocet_control::request::{
     Anchors, Dump, Flush, FlushTree, ListsCheck, ListsRefresh, ListsStatus, Load, Lookup, NtaAdd,
@@ -55,7 +56,7 @@ use avocet_policy::rule::{Grant, Pause, Scope};
 use avocet_wire::{FoldedName, FoldedNameBuf};
 
 use super::past::{self, Past, PastQuery};
-use super::{PATIENCE, access_requests, dry_run, load, log, revisions, status, zones};
+use super::{PATIENCE, access_requests, dry_run, load, log, pools, revisions, status, zones};
 use crate::backup::{self, Place};
 use crate::explain::{self, InquiringClient};
 use crate::keepers::lists;
@@ -384,6 +385,18 @@ impl Control for Running {
 
     fn zone_reload(&self, request: ZoneReload) -> Result<ZonesReport, ControlError> {
         zones::reload(self, request.name.as_deref())
+    }
+
+    fn pools_status(&self, request: PoolsStatus) -> Result<PoolsReport, ControlError> {
+        pools::report(self, request.name.as_deref())
+    }
+
+    fn pool_control(&self, request: PoolControl) -> Result<PoolsReport, ControlError> {
+        pools::control(self, &request)
+    }
+
+    fn pools_what_if(&self, request: PoolsWhatIf) -> Result<PoolAnswers, ControlError> {
+        pools::what_if(self, &request)
     }
 
     fn zone_export(

@@ -63,7 +63,7 @@ fn queries(running: &Running) -> QueryCounts {
     QueryCounts {
         all: all.sum(),
         from_cache: count(&[Stage::PacketHit, Stage::RrsetHit, Stage::Stale]),
-        local: count(&[Stage::Local, Stage::Hosted, Stage::Special]),
+        local: count(&[Stage::Local, Stage::Hosted, Stage::Pool, Stage::Special]),
         blocked: count(&[Stage::Blocked, Stage::Dropped, Stage::Limited]),
         rewritten: count(&[Stage::Rewritten]),
         resolved: count(&[Stage::Resolved]),

@@ -12,6 +12,7 @@ use avocet_web::WebStores;
 use avocet_web::counts::{CLASSES, LOG_INS};
 use avocet_wire::Rcode;
 
+mod pools;
 mod resolvers;
 mod zones;
 
@@ -48,6 +49,7 @@ pub(super) fn text(running: &Running) -> String {
     names(&mut metrics, running);
     root_zone(&mut metrics, running);
     zones::write(&mut metrics, running);
+    pools::write(&mut metrics, running);
     let resolvers = Resolvers::sum(shared);
     resolvers.write_questions(&mut metrics);
     resolvers.write_replies(&mut metrics);

@@ -1,6 +1,8 @@
-//! The threads that keep lists and the copy of the root zone up to date, and write the query log.
+//! The threads that keep lists and the copy of the root zone up to date, write the query log, and
+//! probe the addresses of pools.
 
 pub(crate) mod dnstap;
 pub(crate) mod lists;
+pub(crate) mod pools;
 pub(crate) mod query_log;
 pub(crate) mod root;

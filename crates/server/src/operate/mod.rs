@@ -62,6 +62,7 @@ use crate::running::neighbours::NeighbourWatch;
 use crate::running::networks::NetworkWatch;
 use crate::running::notifier::{self, Notifier};
 use crate::running::persist::CacheFile;
+use crate::running::pool_watch::PoolWatch;
 use crate::running::reach::{self, Reach};
 use crate::running::reload::Reloader;
 use crate::running::revisions::Revisions;
@@ -135,6 +136,8 @@ pub(crate) struct Operation {
     rings: Vec<RingEnds>,
     /// The threads of the query log and of dnstap.
     query_log: Vec<JoinHandle<()>>,
+    /// The thread of the pools.
+    pools: Option<JoinHandle<()>>,
     control: ControlSocket,
     /// Whether the poller ignores the control socket until the next check of the timers.
     is_control_resting: bool,
@@ -186,6 +189,7 @@ impl Operation {
             reach: Reach::default(),
             zone_watch: ZoneWatch::default(),
             notifier: Notifier::default(),
+            pools: PoolWatch::begin(&config.data.directory, &shared.snapshot().names),
             conditions: Conditions::default(),
             unsaved_switches: Unsaved::default(),
             trust: KeptTrust::load(&config.data.directory, &shared),
@@ -210,6 +214,7 @@ impl Operation {
             store: Some(store),
             rings,
             query_log: Vec::new(),
+            pools: None,
             control,
             is_control_resting: false,
             http: http.map_err(OperationError::System)?,
@@ -247,6 +252,8 @@ impl Operation {
             secondaries::start(self.running.clone()).map_err(OperationError::System)?;
             notifier::start(self.running.clone()).map_err(OperationError::System)?;
             updates::start(self.running.clone()).map_err(OperationError::System)?;
+            let probing = keepers::pools::start(self.running.clone());
+            self.pools = Some(probing.map_err(OperationError::System)?);
             let rings = std::mem::take(&mut self.rings).into_iter();
             let (logged, tapped) = rings.map(|ends| (ends.logged, ends.tapped)).unzip();
             let started = keepers::dnstap::start(self.running.clone(), tapped);
@@ -311,6 +318,7 @@ impl Operation {
         self.running.names.close();
         self.running.reach.close();
         self.running.zone_watch.close();
+        self.running.shared.pool_waker.close();
         self.running.shared.name_server.notices.close();
         self.running.shared.name_server.updates.close();
         self.neighbours.close();
@@ -460,7 +468,7 @@ impl Operation {
         self.running.shared.strangers.close();
         // The workers have ended: what they logged last is taken.
         self.running.query_log.close();
-        for thread in self.query_log {
+        for thread in self.query_log.into_iter().chain(self.pools) {
             let _ = thread.join();
         }
         tracing::info!("ended");

@@ -48,12 +48,14 @@ pub(crate) enum Condition {
     Zones,
     /// No primary of a zone is usable.
     Primaries,
+    /// A pool has no healthy address, or cannot be probed.
+    Pools,
     /// A panic ended a background thread.
     Threads,
 }
 
 /// All kinds, in display order.
-const ALL: [Condition; 19] = [
+const ALL: [Condition; 20] = [
     Condition::Resolution,
     Condition::Neighbours,
     Condition::Leases,
@@ -72,6 +74,7 @@ const ALL: [Condition; 19] = [
     Condition::DnstapReceiver,
     Condition::Zones,
     Condition::Primaries,
+    Condition::Pools,
     Condition::Threads,
 ];
 
@@ -97,6 +100,7 @@ impl Condition {
             Self::DnstapReceiver => "dnstap-receiver",
             Self::Zones => "zones",
             Self::Primaries => "primaries",
+            Self::Pools => "pools",
             Self::Threads => "threads",
         }
     }

@@ -16,6 +16,8 @@ pub(crate) mod neighbours;
 pub(crate) mod networks;
 pub(crate) mod notifier;
 pub(crate) mod persist;
+pub(crate) mod pool_state;
+pub(crate) mod pool_watch;
 pub(crate) mod ports;
 pub(crate) mod reach;
 pub(crate) mod reload;
@@ -55,6 +57,7 @@ pub use leases::fault_of_leases;
 use names::ClientNames;
 pub use neighbours::fault_of_neighbours;
 use persist::CacheFile;
+use pool_watch::PoolWatch;
 use reach::Reach;
 use reload::Reloader;
 use switches::Unsaved;
@@ -158,6 +161,8 @@ pub(crate) struct Running {
     pub(crate) zone_watch: zones::ZoneWatch,
     /// What other servers know of hosted zones.
     pub(crate) notifier: notifier::Notifier,
+    /// The health of the addresses of pools.
+    pub(crate) pools: PoolWatch,
     /// The present defects of its environment.
     pub(crate) conditions: Conditions,
     /// Whether the server is about to end.

@@ -90,6 +90,7 @@ const fn stage(stage: Stage) -> QueryStage {
         Stage::Stale => QueryStage::Stale,
         Stage::Local => QueryStage::Local,
         Stage::Hosted => QueryStage::Hosted,
+        Stage::Pool => QueryStage::Pool,
         Stage::Special => QueryStage::Special,
         Stage::Chaos => QueryStage::Chaos,
         Stage::RrsetHit => QueryStage::RrsetHit,

@@ -18,6 +18,8 @@ fn fields(route: &Route) -> Value {
             "/explain" | "/lists/check" | "/cache/lookup" | "/zones/records" | "/zones/export",
         )
         | (Verb::Delete, "/trust/negative") => json!({"name": "www.example."}),
+        (Verb::Post, "/pools/control") => json!({"name": "www.example.", "control": "drain"}),
+        (Verb::Get, "/pools/what-if") => json!({"down": "192.0.2.1"}),
         (Verb::Get, "/queries/live") => json!({"under": "few.example."}),
         (Verb::Get, "/queries/entry") => json!({"id": 7}),
         (Verb::Delete, "/queries") => json!({"all": true}),

@@ -24,6 +24,7 @@ use avocet_control::log::{
 };
 use avocet_control::log_fault::LogFault;
 use avocet_control::policy::{PolicyStatus, SwitchesChanged};
+use avocet_control::pools::{PoolAnswers, PoolControl, PoolsReport, PoolsStatus, PoolsWhatIf};
 use avocet_control::reload::Reloaded;
 use avocet_control::request::{
     Anchors, Dump, Flush, FlushTree, Grant, ListsCheck, ListsRefresh, ListsStatus, Load, Lookup,
@@ -384,6 +385,21 @@ impl Control for Remembering {
     fn zone_reload(&self, request: ZoneReload) -> Result<ZonesReport, ControlError> {
         self.saw(request);
         Ok(of(json!({"zones": []})))
+    }
+
+    fn pools_status(&self, request: PoolsStatus) -> Result<PoolsReport, ControlError> {
+        self.saw(request);
+        Ok(of(json!({"pools": []})))
+    }
+
+    fn pool_control(&self, request: PoolControl) -> Result<PoolsReport, ControlError> {
+        self.saw(request);
+        Ok(of(json!({"pools": []})))
+    }
+
+    fn pools_what_if(&self, request: PoolsWhatIf) -> Result<PoolAnswers, ControlError> {
+        self.saw(request);
+        Ok(of(json!({"pools": []})))
     }
 
     fn zone_export(

@@ -1,0 +1,125 @@
+//! The pools of the configuration in force with the health of their addresses, as the workers see
+//! them.
+//!
+//! The health is in atomic words that one thread of the server writes and all workers read. It is
+//! not part of a snapshot: a host that fails must leave the answers at once, even while a reload
+//! holds up other changes of the state. No answer of a pool is cached.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use avocet_config::pool::PoolConfig;
+use avocet_wire::name;
+use avocet_wire::suffix::SuffixMap;
+use avocet_zone::pool::PoolMasks;
+
+/// The pools by name.
+#[derive(Debug, Default)]
+pub struct Pools {
+    pools: SuffixMap<Arc<LivePool>>,
+    /// Ancestors of their names, except the root: they exist (RFC 8020).
+    above: HashSet<Box<[u8]>>,
+}
+
+/// A pool with the health of its addresses.
+#[derive(Debug)]
+pub struct LivePool {
+    /// Its configuration.
+    pub config: PoolConfig,
+    /// See [`PoolMasks`].
+    healthy: AtomicU64,
+    drained: AtomicU64,
+    present: AtomicU64,
+}
+
+impl LivePool {
+    fn new(config: PoolConfig, masks: PoolMasks) -> Self {
+        let PoolMasks { healthy, drained, present } = masks;
+        Self { config, healthy: healthy.into(), drained: drained.into(), present: present.into() }
+    }
+
+    /// Returns the addresses that answers may contain. The sets are written one after another, so
+    /// that an answer during a change may be from between two states; each of its addresses was
+    /// usable in one of them.
+    #[inline]
+    pub fn masks(&self) -> PoolMasks {
+        PoolMasks {
+            healthy: self.healthy.load(Ordering::Acquire),
+            drained: self.drained.load(Ordering::Acquire),
+            present: self.present.load(Ordering::Acquire),
+        }
+    }
+
+    /// Publishes other sets to all workers.
+    pub fn publish(&self, masks: PoolMasks) {
+        self.present.store(masks.present, Ordering::Release);
+        self.drained.store(masks.drained, Ordering::Release);
+        self.healthy.store(masks.healthy, Ordering::Release);
+    }
+
+    /// Returns the sets for another configuration of the pool: an address keeps its health.
+    fn masks_for(&self, config: &PoolConfig) -> PoolMasks {
+        let (now, mut masks) = (self.masks(), PoolMasks::default());
+        for (position, member) in config.rule.members.iter().enumerate() {
+            let mut old = self.config.rule.members.iter();
+            let bit = 1 << position;
+            let old = old.position(|old| old.address == member.address).map(|at| 1 << at);
+            let has = |set: u64| old.is_some_and(|old: u64| set & old != 0);
+            masks.healthy |= if old.is_none() || has(now.healthy) { bit } else { 0 };
+            masks.drained |= if has(now.drained) { bit } else { 0 };
+            masks.present |= if old.is_none() || has(now.present) { bit } else { 0 };
+        }
+        masks
+    }
+}
+
+impl Pools {
+    /// Creates the pools of a configuration. They keep the health that they have in `before`.
+    pub fn of(configured: &[PoolConfig], before: &Self) -> Self {
+        let live = |config: &PoolConfig| match before.get(&config.name) {
+            Some(pool) if pool.config == *config => pool.clone(),
+            Some(pool) => Arc::new(LivePool::new(config.clone(), pool.masks_for(config))),
+            None => {
+                let masks = PoolMasks::unknown(config.rule.members.len());
+                Arc::new(LivePool::new(config.clone(), masks))
+            }
+        };
+        let above = configured.iter().flat_map(|pool| name::ancestors(&pool.name).skip(1));
+        Self {
+            above: above.filter(|name| name.len() > 1).map(Box::from).collect(),
+            pools: configured.iter().map(|config| (config.name.clone(), live(config))).collect(),
+        }
+    }
+
+    /// Returns whether there is no pool.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.pools.is_empty()
+    }
+
+    /// Returns the pool with this folded name.
+    #[inline]
+    pub fn get(&self, name: &[u8]) -> Option<&Arc<LivePool>> {
+        if self.pools.is_empty() { None } else { self.pools.get(name) }
+    }
+
+    /// Returns all pools, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<LivePool>> {
+        self.pools.iter().map(|(_, pool)| pool)
+    }
+
+    /// Returns whether names below this name are pools.
+    pub fn has_below(&self, name: &[u8]) -> bool {
+        self.above.contains(name)
+    }
+
+    /// Returns the names of the pools that only one of two sets has.
+    pub fn changed_to(&self, next: &Self) -> Vec<Box<[u8]>> {
+        let only = |one: &Self, other: &Self| -> Vec<Box<[u8]>> {
+            let names = one.iter().map(|pool| &pool.config.name);
+            names.filter(|name| other.get(name).is_none()).cloned().collect()
+        };
+        [only(self, next), only(next, self)].concat()
+    }
+}

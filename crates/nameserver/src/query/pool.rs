@@ -1,0 +1,194 @@
+//! Names that follow the health of their hosts: A and AAAA records of the addresses of a pool.
+//!
+//! The name of a pool has only these two types, unless a local record or a hosted zone has others
+//! of the same name. No answer is kept in the packet cache.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use avocet_wire::builder::{Builder, Full, Record, Section};
+use avocet_wire::edns::{EdnsOption, option};
+use avocet_wire::header::{AA, QR, RA};
+use avocet_wire::{Class, FoldedName, QuestionBuf, Rcode, Rtype};
+use avocet_zone::HostedZone;
+use avocet_zone::pool::{AddressFamily, ClientPlace, PoolChoice, PoolClient, continent_of};
+
+use super::context::{Arrival, Query, QueryContext};
+use super::decision::Stage;
+use super::finding::{Finding, Offer};
+use super::own_set::write_set;
+use super::question::LocalQuestion;
+use super::respond::{Draft, draft_empty};
+use super::ttl::{self, Terms};
+use crate::pools::LivePool;
+
+/// What an answer is made of.
+struct Addressed<'a> {
+    pool: &'a LivePool,
+    /// The addresses; `None` for another type.
+    choice: Option<PoolChoice>,
+    /// The zone around the name.
+    zone: Option<&'a HostedZone>,
+}
+
+/// Answers from the pools, on the terms of the policy.
+#[inline]
+pub(super) fn on_terms(
+    cx: &QueryContext<'_>,
+    query: &Query<'_>,
+    terms: Terms,
+    out: &mut [u8],
+) -> Finding {
+    if cx.state.names.pools.is_empty() {
+        return Finding::Nothing;
+    }
+    let finding = answer(cx, query, &query.local(), out);
+    if let Finding::Answer(offer) = &finding {
+        ttl::cut_at_change(&mut out[..offer.draft.len], terms);
+    }
+    finding
+}
+
+/// Answers a question of this client from the pools: its own, or that at the end of aliases.
+pub(super) fn answer(
+    cx: &QueryContext<'_>,
+    query: &Query<'_>,
+    question: &LocalQuestion<'_>,
+    out: &mut [u8],
+) -> Finding {
+    let names = &cx.state.names;
+    let LocalQuestion { qname, qtype, .. } = *question;
+    let Some(pool) = names.pools.get(qname.wire()) else { return Finding::Nothing };
+    let family = match qtype {
+        Rtype::A => Some(AddressFamily::V4),
+        Rtype::AAAA => Some(AddressFamily::V6),
+        // A query for ANY gets one RRset (RFC 8482 §4.1).
+        Rtype::ANY if pool.config.rule.positions_of(AddressFamily::V4) != 0 => {
+            Some(AddressFamily::V4)
+        }
+        Rtype::ANY => Some(AddressFamily::V6),
+        _ => None,
+    };
+    let zone = names.zones.zone_of(qname, Rtype::A).flatten();
+    if family.is_none() {
+        let is_hosted = zone.is_some_and(|zone| zone.sets_of(qname).is_some());
+        if is_hosted || names.local.is_owner(qname) {
+            return Finding::Nothing;
+        }
+    }
+    let choice = family.map(|family| {
+        let client = PoolClient { place: place(cx, query), turn: turn(cx, query) };
+        pool.config.rule.choose(pool.masks(), family, &client)
+    });
+    let data = Addressed { pool, choice, zone };
+    let draft = write(cx, question, &data, out);
+    let draft = draft.unwrap_or_else(|Full| {
+        let whole = QuestionBuf::new(qname, qtype, Class::IN);
+        draft_empty(out, Some(whole.view().octets()), Rcode::SERVFAIL)
+    });
+    Finding::Answer(Offer::made(Stage::Pool, draft))
+}
+
+/// Writes the records of the addresses; without an address, a denial with the SOA record of the
+/// zone around the name, or else its own.
+fn write(
+    cx: &QueryContext<'_>,
+    question: &LocalQuestion<'_>,
+    data: &Addressed<'_>,
+    out: &mut [u8],
+) -> Result<Draft, Full> {
+    let limit = out.len();
+    let mut builder = Builder::new(out, limit, 0, QR | AA | RA)?;
+    builder.question(&question.qname, question.qtype, Class::IN)?;
+    let Addressed { pool, choice, zone } = data;
+    let ttl_secs = pool.config.ttl_secs;
+    match choice.as_ref().filter(|choice| !choice.is_empty()) {
+        Some(choice) => {
+            for address in choice.addresses(&pool.config.rule) {
+                let (octets, len, rtype) = rdata(address);
+                let (owner, class) = (&question.qname, Class::IN);
+                let record = Record { owner, rtype, class, ttl_secs, rdata: &octets[..len] };
+                if builder.record(Section::Answer, &record).is_err() {
+                    builder.truncate();
+                    break;
+                }
+            }
+        }
+        None => write_denial(cx, question.qname, (ttl_secs, *zone), &mut builder)?,
+    }
+    Ok(Draft { len: builder.finish(), rcode: Rcode::NOERROR, ede: None, note: 0 })
+}
+
+fn write_denial(
+    cx: &QueryContext<'_>,
+    qname: FoldedName<'_>,
+    (ttl_secs, zone): (u32, Option<&HostedZone>),
+    builder: &mut Builder<'_>,
+) -> Result<(), Full> {
+    let soa = zone.and_then(|zone| {
+        let mut sets = zone.sets_of(zone.apex())?;
+        Some((zone.apex(), sets.find(|set| set.rtype == Rtype::SOA)?.iter().next()?))
+    });
+    if let Some((owner, soa)) = soa {
+        let ttl_secs = soa.ttl_secs.min(ttl_secs);
+        let (rtype, class, rdata) = (Rtype::SOA, Class::IN, soa.rdata);
+        let record = Record { owner: &owner, rtype, class, ttl_secs, rdata };
+        return builder.record(Section::Authority, &record);
+    }
+    let own = avocet_resolver::OwnSet::soa(qname, ttl_secs);
+    let soa = cx.state.names.special.soa_above(qname).unwrap_or(own);
+    let soa = avocet_resolver::OwnSet { ttl_secs: soa.ttl_secs.min(ttl_secs), ..soa };
+    write_set(builder, Section::Authority, &soa)
+}
+
+/// Returns the data of a record with this address, its length and its type.
+fn rdata(address: IpAddr) -> ([u8; 16], usize, Rtype) {
+    let mut octets = [0; 16];
+    match address {
+        IpAddr::V4(address) => {
+            octets[..4].copy_from_slice(&address.octets());
+            (octets, 4, Rtype::A)
+        }
+        IpAddr::V6(address) => (address.octets(), 16, Rtype::AAAA),
+    }
+}
+
+/// Returns where the client is: by the client subnet of its query (RFC 7871), or by its address.
+fn place(cx: &QueryContext<'_>, query: &Query<'_>) -> ClientPlace {
+    let address = subnet(query).unwrap_or_else(|| query.ip()).to_canonical();
+    let countries = cx.state.parts.countries.as_ref();
+    let country = countries.and_then(|database| database.country(address));
+    ClientPlace { address, country, continent: country.and_then(continent_of) }
+}
+
+/// Returns the network of the client that a resolver between it and this server states.
+fn subnet(query: &Query<'_>) -> Option<IpAddr> {
+    let Arrival::New { view, .. } = query.arrival else { return None };
+    if !query.asked.edns.is_some_and(|edns| edns.subnet) {
+        return None;
+    }
+    let mut options = view.edns?.raw_options().filter_map(Result::ok);
+    let (_, data) = options.find(|(code, _)| *code == option::ECS)?;
+    let Ok(EdnsOption::Ecs { family, source_prefix, address, .. }) =
+        EdnsOption::read(option::ECS, data)
+    else {
+        return None;
+    };
+    // A client that hides its network gets the answer for the resolver (RFC 7871 §7.1.2).
+    if source_prefix == 0 {
+        return None;
+    }
+    let mut octets = [0; 16];
+    octets.get_mut(..address.len())?.copy_from_slice(address);
+    let [a, b, c, d, ..] = octets;
+    match family {
+        1 => Some(Ipv4Addr::new(a, b, c, d).into()),
+        2 => Some(Ipv6Addr::from(octets).into()),
+        _ => None,
+    }
+}
+
+/// Returns a number that differs between queries. Message IDs alone are not enough: those of HTTPS
+/// are zero (RFC 8484 §4.1).
+fn turn(cx: &QueryContext<'_>, query: &Query<'_>) -> u64 {
+    cx.shared.key.hash(&query.asked.id.to_be_bytes(), cx.now.micros())
+}

@@ -1,0 +1,109 @@
+//! Pools in the query path: their place among the stages, and what the workers see of a change.
+
+#![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
+
+mod asked;
+
+use std::fs;
+
+use asked::{ask, wire};
+use avocet_nameserver::InProcess;
+use avocet_wire::Rtype;
+use avocet_zone::pool::{HealthState, MemberControl, PoolMasks};
+
+const CLIENT: [u8; 4] = [10, 0, 0, 1];
+const FORWARD: &str = "[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.53\"]\n";
+const POOL: &str = "[[pool]]\nname = \"www.corp.example\"\naddresses = [\"192.0.2.1\", \
+                    \"192.0.2.2\", \"fd00::1\"]\nprobe = \"icmp\"\nmode = \"first\"\n";
+
+fn server(rest: &str) -> InProcess {
+    InProcess::new(&format!("{FORWARD}{POOL}{rest}"), (CLIENT, 4000).into()).unwrap()
+}
+
+/// Publishes the health of the addresses: `+` is up.
+fn publish(server: &InProcess, health: &str) {
+    let states = health.chars().map(|letter| {
+        let state = if letter == '+' { HealthState::Up } else { HealthState::Down };
+        (state, MemberControl::Auto)
+    });
+    let masks = PoolMasks::of(states);
+    server.state().names.pools.get(&wire("www.corp.example.")).unwrap().publish(masks);
+}
+
+#[track_caller]
+fn check(server: &mut InProcess, name: &str, rtype: Rtype, expected: &str) {
+    assert_eq!(ask(server, CLIENT, name, rtype), expected, "{name} {rtype}");
+}
+
+#[test]
+fn a_change_of_health_is_in_the_next_answer() {
+    let mut server = server("");
+    let name = "www.corp.example.";
+    check(&mut server, name, Rtype::A, "NOERROR 30 192.0.2.1");
+    check(&mut server, name, Rtype::AAAA, "NOERROR 30 fd00::1");
+    publish(&server, "-++");
+    check(&mut server, name, Rtype::A, "NOERROR 30 192.0.2.2");
+    check(&mut server, name, Rtype::AAAA, "NOERROR 30 fd00::1");
+    // All of a family are down: when-all-down decides.
+    publish(&server, "--+");
+    check(&mut server, name, Rtype::A, "NOERROR 30 192.0.2.1");
+    check(&mut server, name, Rtype::TXT, "NOERROR");
+    check(&mut server, name, Rtype::ANY, "NOERROR 30 192.0.2.1");
+    let pool = server.ended_by_stage().into_iter().find(|(stage, _)| *stage == "pool");
+    assert_eq!(pool.map(|(_, count)| count), Some(7));
+    assert!(server.kept().is_empty(), "no answer of a pool is in the packet cache");
+}
+
+#[test]
+fn aliases_lead_to_pools() {
+    let alias = "[[record]]\nname = \"alias.lan\"\ntype = \"CNAME\"\nvalues = \
+                 [\"www.corp.example.\"]\n[[record]]\nname = \"*.corp.example\"\ntype = \"A\"\n\
+                 values = [\"10.0.0.9\"]\n";
+    let mut server = server(alias);
+    let expected = "NOERROR 300 www.corp.example. 30 192.0.2.1";
+    check(&mut server, "alias.lan.", Rtype::A, expected);
+    publish(&server, "-++");
+    check(&mut server, "alias.lan.", Rtype::A, "NOERROR 300 www.corp.example. 30 192.0.2.2");
+    check(&mut server, "other.corp.example.", Rtype::A, "NOERROR 300 10.0.0.9");
+}
+
+#[test]
+fn a_pool_in_a_hosted_zone_has_the_other_types_of_the_zone() {
+    let file = std::env::temp_dir().join(format!("avocet-pools-{}", std::process::id()));
+    let zone = "$TTL 300\n@ SOA ns host 7 2h 3m 4w 60\n@ NS ns\nns A 192.0.2.9\nwww A 192.0.2.8\n\
+                www TXT hello\nalias CNAME www\nfar CNAME api\n";
+    fs::write(&file, zone).unwrap();
+    let api = "[[pool]]\nname = \"api.corp.example\"\naddresses = [\"192.0.2.7\"]\nprobe = \
+               \"icmp\"\n";
+    let mut server = server(&format!("{api}[[zone]]\nname = \"corp.example\"\nfile = {file:?}\n"));
+    fs::remove_file(&file).unwrap();
+    check(&mut server, "www.corp.example.", Rtype::A, "NOERROR 30 192.0.2.1");
+    check(&mut server, "www.corp.example.", Rtype::TXT, "NOERROR 300 \"hello\"");
+    check(&mut server, "api.corp.example.", Rtype::TXT, "NOERROR");
+    check(&mut server, "far.corp.example.", Rtype::A, "NOERROR 300 api.corp.example. 30 192.0.2.7");
+    let alias = "NOERROR 300 www.corp.example. 30 192.0.2.1";
+    check(&mut server, "alias.corp.example.", Rtype::A, alias);
+    check(&mut server, "ns.corp.example.", Rtype::A, "NOERROR 300 192.0.2.9");
+}
+
+#[test]
+fn a_reload_keeps_the_health_of_addresses() {
+    let mut server = server("");
+    publish(&server, "-++");
+    let other = POOL.replace("\"192.0.2.1\", \"192.0.2.2\"", "\"192.0.2.3\", \"192.0.2.1\"");
+    server.reload(&format!("{FORWARD}{POOL}[cache]\nprefetch = false\n")).unwrap();
+    check(&mut server, "www.corp.example.", Rtype::A, "NOERROR 30 192.0.2.2");
+    server.reload(&format!("{FORWARD}{}", other.replace("first", "all"))).unwrap();
+    check(&mut server, "www.corp.example.", Rtype::A, "NOERROR 30 192.0.2.3");
+    server.reload(FORWARD).unwrap();
+    check(&mut server, "www.corp.example.", Rtype::A, "nothing");
+}
+
+#[test]
+fn policy_applies_to_pools() {
+    let rule = "[[rule]]\nname = \"no\"\nwhen = 'qname == \"www.corp.example\"'\naction = \
+                \"block\"\n";
+    let mut server = server(rule);
+    let answer = ask(&mut server, CLIENT, "www.corp.example.", Rtype::A);
+    assert!(!answer.contains("192.0.2."), "{answer}");
+}

@@ -1,0 +1,255 @@
+//! Probes over TCP: a connection, a TLS handshake, an HTTP request.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use avocet_config::pool_probe::{ProbeRequest, ProbeTls, Verification};
+use avocet_io::file::read_regular;
+use avocet_io::poll::Interest;
+use avocet_nameserver::clock::wall_secs;
+use avocet_session::trust::{Trust, authorities, client_showing};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+
+use super::attempt::{AttemptStep, step_of_error};
+use super::expiry::not_after;
+use super::http::{HttpResponse, request_octets};
+use crate::certificates::MAX_PEM;
+use crate::running::pool_watch::ProbeResult;
+
+/// The protocol that is asked for (RFC 7301).
+const ALPN_HTTP: &[u8] = b"http/1.1";
+/// Octets that are read at once.
+const ROOM: usize = 4 << 10;
+/// Most readings at one event, so that an endless response delays no other probe.
+const MAX_READINGS: usize = 4;
+/// Seconds of a day.
+const DAY_SECS: u64 = 86_400;
+
+/// What certificates are verified with, by the settings of probes. Kept until the next reload.
+#[derive(Default)]
+pub(super) struct TlsConfigs {
+    configs: BTreeMap<(Option<std::path::PathBuf>, Verification), Arc<ClientConfig>>,
+}
+
+impl TlsConfigs {
+    /// Reads the files again when they are needed.
+    pub(super) fn forget(&mut self) {
+        self.configs.clear();
+    }
+
+    /// Returns the configuration of a client.
+    pub(super) fn get(&mut self, tls: &ProbeTls) -> Result<Arc<ClientConfig>, NoAuthorities> {
+        let key = (tls.ca_file.clone(), tls.verify);
+        if let Some(config) = self.configs.get(&key) {
+            return Ok(config.clone());
+        }
+        let trust = match (tls.verify, &tls.ca_file) {
+            (Verification::Dates, _) => Trust::Nobody,
+            (Verification::Full, Some(file)) => Trust::Authorities(of_file(file)?),
+            (Verification::Full, None) => Trust::Authorities(of_system()?),
+        };
+        let config = client_showing(trust, None, &[ALPN_HTTP])
+            .map_err(|error| NoAuthorities(error.to_string()))?;
+        self.configs.insert(key, config.clone());
+        Ok(config)
+    }
+}
+
+/// Why certificates cannot be verified.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct NoAuthorities(String);
+
+fn of_file(file: &Path) -> Result<RootCertStore, NoAuthorities> {
+    let unreadable = |error: io::Error| NoAuthorities(format!("{}: {error}", file.display()));
+    let text = read_regular(file, MAX_PEM).map_err(unreadable)?;
+    authorities(&text).map_err(unreadable)
+}
+
+fn of_system() -> Result<RootCertStore, NoAuthorities> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let missing = || NoAuthorities("the system trusts no certificate authority".to_owned());
+    if roots.is_empty() { Err(missing()) } else { Ok(roots) }
+}
+
+/// A probe over one connection.
+pub(super) struct StreamAttempt {
+    socket: TcpStream,
+    is_connected: bool,
+    tls: Option<Box<TlsPart>>,
+    /// What is still to be sent.
+    to_send: Vec<u8>,
+    response: Option<HttpResponse>,
+}
+
+struct TlsPart {
+    connection: ClientConnection,
+    /// Days for which the certificate must still be valid.
+    days: u32,
+    is_checked: bool,
+}
+
+impl StreamAttempt {
+    /// Begins a connection.
+    pub(super) fn connect(at: SocketAddr) -> io::Result<Self> {
+        let socket = avocet_io::tcp::connect(at, None)?;
+        Ok(Self { socket, is_connected: false, tls: None, to_send: Vec::new(), response: None })
+    }
+
+    /// Begins a connection with TLS.
+    pub(super) fn with_tls(
+        at: SocketAddr,
+        (wanted, config): (&ProbeTls, Arc<ClientConfig>),
+    ) -> io::Result<Self> {
+        let name = ServerName::try_from(wanted.host.clone()).map_err(io::Error::other)?;
+        let connection = ClientConnection::new(config, name).map_err(io::Error::other)?;
+        let part = TlsPart { connection, days: wanted.days, is_checked: false };
+        Ok(Self { tls: Some(Box::new(part)), ..Self::connect(at)? })
+    }
+
+    /// Adds a request for when the connection is established.
+    pub(super) fn with_request(self, request: &ProbeRequest) -> Self {
+        let response = Some(HttpResponse::new(request));
+        Self { to_send: request_octets(request), response, ..self }
+    }
+
+    /// Goes on after an event.
+    pub(super) fn advance(&mut self) -> AttemptStep {
+        if !self.is_connected {
+            match self.socket.take_error() {
+                Ok(None) => self.is_connected = true,
+                Ok(Some(error)) | Err(error) => {
+                    return AttemptStep::Done(ProbeResult::of_error(&error));
+                }
+            }
+            if self.tls.is_none() && self.response.is_none() {
+                return AttemptStep::Done(ProbeResult::Success("connected".to_owned()));
+            }
+        }
+        let done = match &mut self.tls {
+            Some(_) => self.advance_tls(),
+            None => self.advance_plain(),
+        };
+        match done {
+            Ok(Some(result)) => AttemptStep::Done(result),
+            Ok(None) => AttemptStep::Wait(self.interest()),
+            Err(error) => step_of_error(&error, self.interest()),
+        }
+    }
+
+    fn interest(&self) -> Interest {
+        let is_sending = match &self.tls {
+            Some(tls) => tls.connection.wants_write(),
+            None => !self.to_send.is_empty(),
+        };
+        if is_sending { Interest::ReadWrite } else { Interest::Read }
+    }
+
+    fn advance_plain(&mut self) -> io::Result<Option<ProbeResult>> {
+        while !self.to_send.is_empty() {
+            match (&self.socket).write(&self.to_send) {
+                Ok(sent) => drop(self.to_send.drain(..sent)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        let Some(response) = &mut self.response else { return Ok(None) };
+        let mut room = [0; ROOM];
+        for _ in 0..MAX_READINGS {
+            let len = match (&self.socket).read(&mut room) {
+                Ok(len) => len,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            let result = if len == 0 { Some(response.end()) } else { response.take(&room[..len]) };
+            if result.is_some() {
+                return Ok(result);
+            }
+        }
+        Ok(None)
+    }
+
+    fn advance_tls(&mut self) -> io::Result<Option<ProbeResult>> {
+        let Self { socket, tls: Some(tls), to_send, response, .. } = self else { return Ok(None) };
+        let mut is_ended = false;
+        for _ in 0..MAX_READINGS {
+            match tls.connection.read_tls(socket) {
+                Ok(0) => {
+                    is_ended = true;
+                    break;
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+            if let Err(error) = tls.connection.process_new_packets() {
+                // The alert for the server.
+                let _ = tls.connection.write_tls(socket);
+                return Ok(Some(ProbeResult::Failure(format!("TLS: {error}"))));
+            }
+        }
+        if !tls.connection.is_handshaking() {
+            if !std::mem::replace(&mut tls.is_checked, true)
+                && let Some(fault) = tls.fault_of_dates()
+            {
+                return Ok(Some(ProbeResult::Failure(fault)));
+            }
+            let Some(response) = response else {
+                return Ok(Some(ProbeResult::Success("TLS handshake".to_owned())));
+            };
+            if !to_send.is_empty() {
+                tls.connection.writer().write_all(&std::mem::take(to_send))?;
+            }
+            let mut room = [0; ROOM];
+            while let Ok(len) = tls.connection.reader().read(&mut room) {
+                let result =
+                    if len == 0 { Some(response.end()) } else { response.take(&room[..len]) };
+                if result.is_some() {
+                    return Ok(result);
+                }
+            }
+            if is_ended {
+                return Ok(Some(response.end()));
+            }
+        }
+        if is_ended {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        while tls.connection.wants_write() {
+            match tls.connection.write_tls(socket) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl TlsPart {
+    /// Returns why the certificate of the server is not valid for long enough.
+    fn fault_of_dates(&self) -> Option<String> {
+        let certificate = self.connection.peer_certificates()?.first()?;
+        let Some(end_secs) = not_after(certificate) else {
+            return Some("the dates of the certificate cannot be read".to_owned());
+        };
+        let now_secs = wall_secs();
+        let left = end_secs.saturating_sub(now_secs) / DAY_SECS;
+        if end_secs <= now_secs {
+            return Some("the certificate has expired".to_owned());
+        }
+        (left < u64::from(self.days)).then(|| format!("the certificate expires in {left} days"))
+    }
+}
+
+impl AsFd for StreamAttempt {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,123 @@
+//! The health and control of addresses over a restart: a file in the data directory.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use avocet_config::name::{shown, typed_name};
+use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::disk;
+use avocet_zone::pool::{HealthState, MemberControl};
+use serde::{Deserialize, Serialize};
+
+use super::pool_watch::PoolWatch;
+
+/// Seconds after which the health of the last run says nothing.
+const MAX_AGE_SECS: u64 = 600;
+/// Most octets of the file that are read: 64 addresses of each of ten thousand pools.
+const MAX_OCTETS: u64 = 64 << 20;
+
+/// An address of a pool by the pool's name.
+type MemberKey = (Box<[u8]>, IpAddr);
+
+/// What a restart must know.
+#[derive(Default)]
+pub(crate) struct SavedState {
+    /// The health of addresses.
+    pub(crate) states: BTreeMap<MemberKey, HealthState>,
+    /// What people decided.
+    pub(crate) controls: BTreeMap<MemberKey, MemberControl>,
+}
+
+/// The file.
+#[derive(Serialize, Deserialize)]
+struct PoolsFile {
+    saved_at: u64,
+    addresses: Vec<SavedMember>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SavedMember {
+    pool: String,
+    address: IpAddr,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    state: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    control: Option<String>,
+}
+
+fn path(directory: &Path) -> PathBuf {
+    directory.join("pools.json")
+}
+
+/// Reads the file. A missing or damaged one is empty; health that is too old is left out.
+pub(crate) fn load(directory: &Path, now_secs: u64) -> SavedState {
+    let path = path(directory);
+    let octets = match disk::read(&path, MAX_OCTETS) {
+        Ok(octets) => octets.unwrap_or_default(),
+        Err(error) => {
+            tracing::warn!(%error, "cannot read {}", path.display());
+            return SavedState::default();
+        }
+    };
+    if octets.is_empty() {
+        return SavedState::default();
+    }
+    match serde_json::from_slice(&octets) {
+        Ok(file) => of_file(file, now_secs),
+        Err(error) => {
+            tracing::warn!(%error, "{} is damaged and has no effect", path.display());
+            SavedState::default()
+        }
+    }
+}
+
+fn of_file(file: PoolsFile, now_secs: u64) -> SavedState {
+    let is_recent = now_secs.abs_diff(file.saved_at) <= MAX_AGE_SECS;
+    let mut saved = SavedState::default();
+    for member in file.addresses {
+        let Ok(name) = typed_name(&member.pool) else { continue };
+        let key = (name.to_ascii_lowercase().into_boxed_slice(), member.address);
+        let state = match member.state.as_deref().filter(|_| is_recent) {
+            Some("up") => Some(HealthState::Up),
+            Some("down") => Some(HealthState::Down),
+            _ => None,
+        };
+        saved.states.extend(state.map(|state| (key.clone(), state)));
+        let control = member.control.as_deref().and_then(MemberControl::from_name);
+        saved.controls.extend(control.map(|control| (key, control)));
+    }
+    saved
+}
+
+/// Writes the file.
+pub(crate) fn save(directory: &Path, watch: &PoolWatch) {
+    let _saving = watch.saving();
+    let SavedState { states, controls } = watch.to_save();
+    let path = path(directory);
+    if states.is_empty() && controls.is_empty() && !path.exists() {
+        return;
+    }
+    let mut members: BTreeMap<MemberKey, SavedMember> = BTreeMap::new();
+    let new = |(name, address): &MemberKey| SavedMember {
+        pool: shown(name),
+        address: *address,
+        state: None,
+        control: None,
+    };
+    for (key, state) in states {
+        let member = members.entry(key.clone()).or_insert_with(|| new(&key));
+        member.state = (state != HealthState::Unknown).then(|| state.name().to_owned());
+    }
+    for (key, control) in controls {
+        let member = members.entry(key.clone()).or_insert_with(|| new(&key));
+        member.control = Some(control.name().to_owned());
+    }
+    let file = PoolsFile { saved_at: wall_secs(), addresses: members.into_values().collect() };
+    let written = serde_json::to_vec(&file)
+        .map_err(std::io::Error::other)
+        .and_then(|text| disk::replace(&path, &[&text]));
+    if let Err(error) = written {
+        tracing::warn!(%error, "cannot write {}", path.display());
+    }
+}

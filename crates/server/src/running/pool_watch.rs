@@ -1,0 +1,428 @@
+//! The health of all targets: from the results of probes to what the workers see, and what people
+//! may see of it and change.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use avocet_config::name::shown;
+use avocet_config::pool::PoolConfig;
+use avocet_config::pool_probe::ProbeConfig;
+use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::pools::LivePool;
+use avocet_nameserver::query::own::Names;
+use avocet_zone::pool::{
+    AddressFamily, HealthState, MemberControl, PoolMasks, ProbeVerdict, TargetHealth, WhenAllDown,
+};
+
+use super::pool_state::{self, SavedState};
+
+/// Results that are kept of a target, for people.
+const MAX_PAST: usize = 20;
+
+/// A target: what is probed, and how.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TargetKey {
+    /// The address that is probed.
+    pub(crate) address: IpAddr,
+    /// Its port, if it is not that of the probe.
+    pub(crate) port: Option<u16>,
+    /// The probe.
+    pub(crate) probe: ProbeConfig,
+}
+
+/// The result of a probe, with a reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ProbeResult {
+    /// The target is as required.
+    Success(String),
+    /// It is not.
+    Failure(String),
+    /// The probe could not be made: it says nothing about the target.
+    NotRun(String),
+}
+
+/// A probe that has ended.
+#[derive(Debug, Clone)]
+pub(crate) struct PastProbe {
+    /// The Unix second of its end.
+    pub(crate) at_secs: u64,
+    /// Its time.
+    pub(crate) took_ms: u64,
+    /// Its result.
+    pub(crate) result: ProbeResult,
+}
+
+/// A target for people.
+#[derive(Debug, Clone)]
+pub(crate) struct TargetStatus {
+    /// Its health.
+    pub(crate) state: HealthState,
+    /// The Unix second of its last change.
+    pub(crate) since_secs: Option<u64>,
+    /// Its last probes, the latest first.
+    pub(crate) past: VecDeque<PastProbe>,
+    /// Changes of its health since the start.
+    pub(crate) changes: u64,
+    /// Probes with each result since the start: successes, failures, not run.
+    pub(crate) probes: [u64; 3],
+}
+
+/// An address of a pool for people.
+pub(crate) struct WatchedMember {
+    /// What is probed.
+    pub(crate) target: TargetKey,
+    /// Its health.
+    pub(crate) status: TargetStatus,
+    /// What people decided about the address.
+    pub(crate) control: MemberControl,
+}
+
+/// A target with its health.
+#[derive(Debug)]
+struct WatchedTarget {
+    health: TargetHealth,
+    status: TargetStatus,
+}
+
+/// All targets, and what people decided about addresses.
+#[derive(Default)]
+pub(crate) struct PoolWatch {
+    table: Mutex<PoolTable>,
+    /// Held from the reading of the state to its writing, so that the file is never of an older
+    /// state.
+    saving: Mutex<()>,
+}
+
+/// Wakes the thread that probes: for a new configuration, a decision of people, or its end.
+#[derive(Default)]
+pub(crate) struct PoolWaker {
+    closing: Mutex<Closing>,
+    woken: Condvar,
+}
+
+#[derive(Default)]
+struct Closing {
+    is_closed: bool,
+    is_woken: bool,
+}
+
+#[derive(Default)]
+struct PoolTable {
+    targets: BTreeMap<Arc<TargetKey>, WatchedTarget>,
+    pools: Vec<Arc<LivePool>>,
+    controls: BTreeMap<(Box<[u8]>, IpAddr), MemberControl>,
+    /// What the last run of the server knew, until the first configuration took it.
+    saved: SavedState,
+    /// Whether a change is to be published.
+    is_changed: bool,
+}
+
+impl TargetKey {
+    /// Returns the target of an address of a pool.
+    pub(crate) fn of(pool: &PoolConfig, position: usize) -> Option<Self> {
+        let member = pool.rule.members.get(position)?;
+        let at = pool.probed_at.get(position).copied().flatten();
+        Some(Self {
+            address: at.map_or(member.address, |at| at.address),
+            port: at.and_then(|at| at.port),
+            probe: pool.probe.clone(),
+        })
+    }
+}
+
+impl ProbeResult {
+    /// Returns the reason.
+    pub(crate) fn reason(&self) -> &str {
+        match self {
+            Self::Success(reason) | Self::Failure(reason) | Self::NotRun(reason) => reason,
+        }
+    }
+}
+
+impl PoolWaker {
+    /// Ends the thread.
+    pub(crate) fn close(&self) {
+        self.closing().is_closed = true;
+        self.woken.notify_all();
+    }
+
+    /// Lets the thread look at the configuration.
+    pub(crate) fn wake(&self) {
+        self.closing().is_woken = true;
+        self.woken.notify_all();
+    }
+
+    /// Waits at most this long, without `most` until it is woken. Returns false if the thread must
+    /// end.
+    pub(crate) fn wait(&self, most: Option<Duration>) -> bool {
+        let is_idle = |closing: &mut Closing| !closing.is_closed && !closing.is_woken;
+        let closing = self.closing();
+        let mut closing = match most {
+            Some(most) => {
+                let waited = self.woken.wait_timeout_while(closing, most, is_idle);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => {
+                let waited = self.woken.wait_while(closing, is_idle);
+                waited.unwrap_or_else(PoisonError::into_inner)
+            }
+        };
+        closing.is_woken = false;
+        !closing.is_closed
+    }
+
+    fn closing(&self) -> MutexGuard<'_, Closing> {
+        self.closing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PoolWatch {
+    /// Begins with what the last run of the server knew, and publishes it.
+    pub(crate) fn begin(directory: &Path, names: &Names) -> Self {
+        let saved = pool_state::load(directory, wall_secs());
+        let table = PoolTable { controls: saved.controls.clone(), saved, ..PoolTable::default() };
+        let watch = Self { table: Mutex::new(table), ..Self::default() };
+        watch.follow(names);
+        // A pool that a later configuration adds starts unknown.
+        watch.table().saved = SavedState::default();
+        watch.publish_changes();
+        watch
+    }
+
+    /// Waits for others that save the state.
+    pub(crate) fn saving(&self) -> MutexGuard<'_, ()> {
+        self.saving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the pools of the names in force. Returns their new targets.
+    pub(crate) fn follow(&self, names: &Names) -> Vec<Arc<TargetKey>> {
+        let mut table = self.table();
+        table.is_changed = true;
+        table.pools = names.pools.iter().cloned().collect();
+        table.pools.sort_by(|a, b| a.config.name.cmp(&b.config.name));
+        let mut wanted = BTreeMap::new();
+        for pool in &table.pools {
+            for (position, member) in pool.config.rule.members.iter().enumerate() {
+                if let Some(target) = TargetKey::of(&pool.config, position) {
+                    let known = table.saved.states.get(&(pool.config.name.clone(), member.address));
+                    wanted.entry(target).or_insert_with(|| known.copied());
+                }
+            }
+        }
+        table.targets.retain(|target, _| wanted.contains_key(&**target));
+        let mut new = Vec::new();
+        for (target, known) in wanted {
+            if !table.targets.contains_key(&target) {
+                let target = Arc::new(target);
+                let state = known.unwrap_or(HealthState::Unknown);
+                table.targets.insert(target.clone(), WatchedTarget::new(state));
+                new.push(target);
+            }
+        }
+        new
+    }
+
+    /// Returns the targets that are known, for the first schedule.
+    pub(crate) fn targets(&self) -> Vec<Arc<TargetKey>> {
+        self.table().targets.keys().cloned().collect()
+    }
+
+    /// Returns whether a target is still of a pool.
+    pub(crate) fn has(&self, target: &TargetKey) -> bool {
+        self.table().targets.contains_key(target)
+    }
+
+    /// Takes the result of a probe that ended at `now_ms` on the monotonic clock and took
+    /// `took_ms`.
+    pub(crate) fn take(
+        &self,
+        target: &TargetKey,
+        result: ProbeResult,
+        (now_ms, took_ms): (u64, u64),
+    ) {
+        let mut table = self.table();
+        let Some(watched) = table.targets.get_mut(target) else { return };
+        let verdict = match result {
+            ProbeResult::Success(_) => Some(ProbeVerdict::Success),
+            ProbeResult::Failure(_) => Some(ProbeVerdict::Failure),
+            ProbeResult::NotRun(_) => None,
+        };
+        let status = &mut watched.status;
+        let kind = match verdict {
+            Some(ProbeVerdict::Success) => 0,
+            Some(ProbeVerdict::Failure) => 1,
+            None => 2,
+        };
+        status.probes[kind] += 1;
+        let thresholds = &target.probe.thresholds;
+        let change = verdict.and_then(|one| watched.health.take(one, now_ms, thresholds));
+        let is_first_not_run = verdict.is_none()
+            && !matches!(
+                status.past.front(),
+                Some(PastProbe { result: ProbeResult::NotRun(_), .. })
+            );
+        if let Some(change) = change {
+            status.state = change.to;
+            status.since_secs = Some(wall_secs());
+            status.changes += u64::from(change.from != HealthState::Unknown);
+            log_change(target, change.to, &result);
+        }
+        status.past.truncate(MAX_PAST - 1);
+        status.past.push_front(PastProbe { at_secs: wall_secs(), took_ms, result });
+        table.is_changed |= change.is_some() || is_first_not_run;
+    }
+
+    /// Publishes the health of all pools, if anything has changed. Returns whether it has.
+    pub(crate) fn publish_changes(&self) -> bool {
+        let mut table = self.table();
+        if !std::mem::take(&mut table.is_changed) {
+            return false;
+        }
+        for pool in &table.pools {
+            pool.publish(table.masks(pool));
+        }
+        true
+    }
+
+    /// Returns what must be known about the pools in one sentence.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let table = self.table();
+        let not_run =
+            table.targets.iter().find_map(|(target, watched)| match watched.status.past.front() {
+                Some(PastProbe { result: ProbeResult::NotRun(reason), .. }) => {
+                    let kind = target.probe.kind.name();
+                    Some(format!("{} cannot be probed by {kind}: {reason}", target.address))
+                }
+                _ => None,
+            });
+        if not_run.is_some() {
+            return not_run;
+        }
+        let is_down = |watched: &WatchedTarget| watched.health.state() == HealthState::Down;
+        let count = table.targets.len();
+        if count > 1 && table.targets.values().all(is_down) {
+            return Some(format!(
+                "all {count} targets of pools fail at once: is the network of this server down? \
+                 when-all-down decides about the answers"
+            ));
+        }
+        let faults: Vec<_> = table.pools.iter().filter_map(|pool| table.fault_of(pool)).collect();
+        (!faults.is_empty()).then(|| faults.join("; "))
+    }
+
+    /// Lets people decide about addresses of a pool: one, or all. Returns whether there is such an
+    /// address.
+    pub(crate) fn control(
+        &self,
+        pool: &[u8],
+        address: Option<IpAddr>,
+        control: MemberControl,
+    ) -> bool {
+        let mut table = self.table();
+        let Some(pool) = table.pools.iter().find(|one| *one.config.name == *pool).cloned() else {
+            return false;
+        };
+        let members = pool.config.rule.members.iter().map(|member| member.address);
+        let chosen: Vec<_> =
+            members.filter(|one| address.is_none_or(|address| address == *one)).collect();
+        for address in &chosen {
+            let key = (pool.config.name.clone(), *address);
+            match control {
+                MemberControl::Auto => drop(table.controls.remove(&key)),
+                control => drop(table.controls.insert(key, control)),
+            }
+        }
+        // Workers must see it before the reply to the command.
+        pool.publish(table.masks(&pool));
+        table.is_changed = true;
+        !chosen.is_empty()
+    }
+
+    /// Returns the pools by name.
+    pub(crate) fn pools(&self) -> Vec<Arc<LivePool>> {
+        self.table().pools.clone()
+    }
+
+    /// Returns the state of an address of a pool.
+    pub(crate) fn status(&self, pool: &PoolConfig, position: usize) -> Option<WatchedMember> {
+        let table = self.table();
+        let target = TargetKey::of(pool, position)?;
+        let status = table.targets.get(&target)?.status.clone();
+        let address = pool.rule.members.get(position)?.address;
+        let control = table.controls.get(&(pool.name.clone(), address)).copied();
+        Some(WatchedMember { target, status, control: control.unwrap_or_default() })
+    }
+
+    /// Returns what a restart must know.
+    pub(crate) fn to_save(&self) -> SavedState {
+        let table = self.table();
+        let mut states = BTreeMap::new();
+        for pool in &table.pools {
+            for (position, member) in pool.config.rule.members.iter().enumerate() {
+                if let Some(watched) = TargetKey::of(&pool.config, position)
+                    .and_then(|target| table.targets.get(&target))
+                {
+                    let key = (pool.config.name.clone(), member.address);
+                    states.insert(key, watched.health.state());
+                }
+            }
+        }
+        SavedState { states, controls: table.controls.clone() }
+    }
+
+    fn table(&self) -> MutexGuard<'_, PoolTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl WatchedTarget {
+    fn new(state: HealthState) -> Self {
+        let status = TargetStatus {
+            state,
+            since_secs: None,
+            past: VecDeque::new(),
+            changes: 0,
+            probes: [0; 3],
+        };
+        Self { health: TargetHealth::of(state), status }
+    }
+}
+
+impl PoolTable {
+    fn masks(&self, pool: &LivePool) -> PoolMasks {
+        let config = &pool.config;
+        PoolMasks::of(config.rule.members.iter().enumerate().map(|(position, member)| {
+            let target = TargetKey::of(config, position);
+            let watched = target.and_then(|target| self.targets.get(&target));
+            let state = watched.map_or(HealthState::Unknown, |one| one.health.state());
+            let control = self.controls.get(&(config.name.clone(), member.address)).copied();
+            (state, control.unwrap_or_default())
+        }))
+    }
+
+    /// Returns what must be known about a pool.
+    fn fault_of(&self, pool: &LivePool) -> Option<String> {
+        let (rule, masks) = (&pool.config.rule, self.masks(pool));
+        let usable = masks.healthy | masks.drained;
+        let families = [AddressFamily::V4, AddressFamily::V6].map(|one| rule.positions_of(one));
+        let is_down = families.into_iter().any(|of| of != 0 && usable & of == 0);
+        let given = match rule.when_all_down {
+            WhenAllDown::All => "answers contain all",
+            WhenAllDown::None => "answers contain none",
+            WhenAllDown::Fallback => "answers contain those of `fallback`",
+        };
+        let name = shown(&pool.config.name);
+        is_down.then(|| format!("the pool {name} has no healthy address: {given}"))
+    }
+}
+
+fn log_change(target: &TargetKey, to: HealthState, result: &ProbeResult) {
+    let (address, kind, reason) = (target.address, target.probe.kind.name(), result.reason());
+    match to {
+        HealthState::Down => tracing::warn!(%address, probe = kind, "{address} is down: {reason}"),
+        _ => tracing::info!(%address, probe = kind, "{address} is up: {reason}"),
+    }
+}

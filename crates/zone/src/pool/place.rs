@@ -1,0 +1,76 @@
+//! Where clients are, and which addresses of a pool are near them.
+
+use std::net::IpAddr;
+
+/// Where an address of a pool is the right one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemberPlace {
+    /// A network of clients.
+    Network(PlaceNetwork),
+    /// A country, as two upper-case letters.
+    Country([u8; 2]),
+    /// A continent, as two upper-case letters.
+    Continent([u8; 2]),
+}
+
+/// A network of clients. IPv4 addresses are in the last 32 bits, with 96 bits before them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PlaceNetwork {
+    first: u128,
+    prefix_len: u8,
+}
+
+/// Bits before an IPv4 address.
+const BITS_BEFORE_V4: u8 = 96;
+
+impl PlaceNetwork {
+    /// Returns the network with this address and length of the prefix.
+    #[must_use]
+    pub fn new(address: IpAddr, prefix_len: u8) -> Self {
+        let before = if address.is_ipv4() { BITS_BEFORE_V4 } else { 0 };
+        let prefix_len = prefix_len.saturating_add(before).min(128);
+        Self { first: bits(address) & mask(prefix_len), prefix_len }
+    }
+
+    fn contains(&self, address: IpAddr) -> bool {
+        bits(address) & mask(self.prefix_len) == self.first
+    }
+}
+
+/// Returns the bits of an address; those of an IPv4 address as mapped into IPv6 (RFC 4291
+/// §2.5.5.2).
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(address.to_ipv6_mapped()),
+        IpAddr::V6(address) => u128::from(address),
+    }
+}
+
+fn mask(prefix_len: u8) -> u128 {
+    u128::MAX.checked_shl(128 - u32::from(prefix_len)).unwrap_or(0)
+}
+
+/// Where a client is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClientPlace {
+    /// Its address, or that of its network.
+    pub address: IpAddr,
+    /// Its country, if it is known.
+    pub country: Option<[u8; 2]>,
+    /// Its continent, if it is known.
+    pub continent: Option<[u8; 2]>,
+}
+
+/// How near a place is: networks before countries before continents, and longer prefixes before
+/// shorter ones.
+pub(super) fn nearness(places: &[MemberPlace], client: &ClientPlace) -> u8 {
+    let of_one = |place: &MemberPlace| match *place {
+        MemberPlace::Network(network) if network.contains(client.address) => {
+            3 + network.prefix_len.min(128)
+        }
+        MemberPlace::Country(country) if client.country == Some(country) => 2,
+        MemberPlace::Continent(continent) if client.continent == Some(continent) => 1,
+        _ => 0,
+    };
+    places.iter().map(of_one).max().unwrap_or(0)
+}
