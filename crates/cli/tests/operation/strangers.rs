@@ -113,10 +113,9 @@ fn own_mac() -> String {
 fn serve(site: &Site, upstream: &Upstream, rest: &str) -> Server {
     let list = site.directory.join("ads.txt");
     fs::write(&list, "ads.example\n").unwrap();
-    let listener = format!(
-        "[[listener]]\nname = \"lan\"\nlisten = [\"[2001:db8::1]:5353\", \"192.168.7.1:5353\"]\n\
-         allow = [\"2001:db8::/64\", \"192.168.7.0/24\"]\n"
-    );
+    let listener = "[[listener]]\nname = \"lan\"\n\
+                    listen = [\"[2001:db8::1]:5353\", \"192.168.7.1:5353\"]\n\
+                    allow = [\"2001:db8::/64\", \"192.168.7.0/24\"]\n";
     let list = LIST.replace("ads.txt", &list.display().to_string());
     site.configure(upstream.addr, "", &format!("{listener}{list}{rest}"));
     site.start()
