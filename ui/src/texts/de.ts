@@ -317,6 +317,7 @@ export const de: Texts = {
       local: 'lokaler Eintrag',
       special: 'besonderer Name',
       hosted: 'eigene Zone',
+      pool: 'Pool gesunder Adressen',
       chaos: 'Name des Servers',
       'rrset-hit': 'Record-Cache',
       resolved: 'aufgelöst',

@@ -328,6 +328,7 @@ export const en = {
       local: 'local record',
       special: 'special name',
       hosted: 'hosted zone',
+      pool: 'pool of healthy addresses',
       chaos: 'server name',
       'rrset-hit': 'record cache',
       resolved: 'resolved',
