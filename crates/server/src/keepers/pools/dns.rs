@@ -37,7 +37,7 @@ impl DnsAttempt {
         let mut room = [0; QUERY_ROOM];
         let full = |_| io::Error::from(io::ErrorKind::InvalidInput);
         let mut builder = Builder::new(&mut room, QUERY_ROOM, id, RD).map_err(full)?;
-        builder.question(&*query.name, query.rtype, Class::IN).map_err(full)?;
+        builder.question(&query.name, query.rtype, Class::IN).map_err(full)?;
         let len = builder.finish();
         let socket = UpstreamSocket::connect(at, 0)?;
         socket.send(&room[..len])?;
