@@ -1,6 +1,7 @@
 //! The shared state of the server's threads: the name server, and the workers' counters, mailboxes
 //! and reports.
 
+mod pool_waker;
 pub(crate) mod strangers;
 
 use std::sync::atomic::AtomicBool;
@@ -16,8 +17,8 @@ use crate::connections::ConnectionCounts;
 use crate::load_report::LoadReport;
 use crate::mailbox::Mailbox;
 use crate::resolver_report::ResolverReport;
-use crate::running::pool_watch::PoolWaker;
 use crate::upstream_tls::UpstreamPeers;
+use pool_waker::PoolWaker;
 use strangers::StrangerQueue;
 
 /// The state that lives as long as the process.

@@ -171,8 +171,7 @@ impl Operation {
         let config = shared.snapshot().config.clone();
         let revisions = Revisions::begin(&config.data.directory, file.path.clone(), &text);
         let Opened { control, own, secure } = open(&config, taken)?;
-        let listeners = http::Listeners { own, secure, pages };
-        let listeners = (!listeners.is_empty()).then_some(listeners);
+        let listeners = Some(http::Listeners { own, secure, pages }).filter(|all| !all.is_empty());
         let started = shared.name_server.clock.now().secs();
         let running = Arc::new(Running {
             root: RootKeeping::new(unconfigured.local_root.clone()),
@@ -202,8 +201,8 @@ impl Operation {
         running.cache_file.load(&running.shared);
         running.drop_below(&judged_anew);
         offer_setup(&running.web.access, &config);
-        let http =
-            listeners.map(|listeners| HttpServer::start(listeners, running.clone())).transpose();
+        let start = |listeners| HttpServer::start(listeners, running.clone());
+        let http = listeners.map(start).transpose();
         let poller = polling(&signals, &control).map_err(OperationError::System)?;
         let orders = Arc::new(Orders::new(&poller, ORDERS).map_err(OperationError::System)?);
         // The first query of a device has the device's policy.

@@ -4,8 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use avocet_config::name::shown;
 use avocet_config::pool::PoolConfig;
@@ -96,19 +95,6 @@ pub(crate) struct PoolWatch {
     saving: Mutex<()>,
 }
 
-/// Wakes the thread that probes: for a new configuration, a decision of people, or its end.
-#[derive(Default)]
-pub(crate) struct PoolWaker {
-    closing: Mutex<Closing>,
-    woken: Condvar,
-}
-
-#[derive(Default)]
-struct Closing {
-    is_closed: bool,
-    is_woken: bool,
-}
-
 #[derive(Default)]
 struct PoolTable {
     targets: BTreeMap<Arc<TargetKey>, WatchedTarget>,
@@ -139,43 +125,6 @@ impl ProbeResult {
         match self {
             Self::Success(reason) | Self::Failure(reason) | Self::NotRun(reason) => reason,
         }
-    }
-}
-
-impl PoolWaker {
-    /// Ends the thread.
-    pub(crate) fn close(&self) {
-        self.closing().is_closed = true;
-        self.woken.notify_all();
-    }
-
-    /// Lets the thread look at the configuration.
-    pub(crate) fn wake(&self) {
-        self.closing().is_woken = true;
-        self.woken.notify_all();
-    }
-
-    /// Waits at most this long, without `most` until it is woken. Returns false if the thread must
-    /// end.
-    pub(crate) fn wait(&self, most: Option<Duration>) -> bool {
-        let is_idle = |closing: &mut Closing| !closing.is_closed && !closing.is_woken;
-        let closing = self.closing();
-        let mut closing = match most {
-            Some(most) => {
-                let waited = self.woken.wait_timeout_while(closing, most, is_idle);
-                waited.unwrap_or_else(PoisonError::into_inner).0
-            }
-            None => {
-                let waited = self.woken.wait_while(closing, is_idle);
-                waited.unwrap_or_else(PoisonError::into_inner)
-            }
-        };
-        closing.is_woken = false;
-        !closing.is_closed
-    }
-
-    fn closing(&self) -> MutexGuard<'_, Closing> {
-        self.closing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
