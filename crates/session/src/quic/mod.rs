@@ -9,8 +9,8 @@
 //!
 //! The state machine of QUIC is that of `quinn-proto`. This module owns what it leaves open: which
 //! clients may connect, and which must prove their address first ([`server`]); the queries of a
-//! connection and their bounds ([`connection`]); the octets of a query ([`doq`]), or
-//! of a request of HTTP/3 (`http::h3`) with the streams besides ([`h3`]); secrets and
+//! connection and their bounds (`connection`); the octets of a query ([`doq`]), or
+//! of a request of HTTP/3 (`http::h3`) with the streams besides (`h3`); secrets and
 //! connection IDs that all workers understand ([`keys`]); the settings of a listener
 //! ([`listener`]). [`client`] is the other end.
 
