@@ -179,11 +179,9 @@ ${config}`;
 
   /** Sends a query as a client at an address of this machine; returns the RCODE. */
   async ask(name, { type = 'A', from = '127.0.0.1' } = {}) {
-    let client = this.#clients.get(from);
-    if (!client) {
-      client = await new Client().start(from);
-      this.#clients.set(from, client);
-    }
+    // The promise is kept, not the client: queries at the same time share one socket.
+    if (!this.#clients.has(from)) this.#clients.set(from, new Client().start(from));
+    const client = await this.#clients.get(from);
     return client.ask(this.dns, name, type);
   }
 
@@ -203,7 +201,7 @@ ${config}`;
   }
 
   async stop() {
-    for (const client of this.#clients.values()) client.stop();
+    for (const client of await Promise.all(this.#clients.values())) client.stop();
     this.#upstream.stop();
     if (this.#process.exitCode === null) {
       const ended = new Promise((done) => this.#process.once('exit', done));
