@@ -1,7 +1,8 @@
-//! The keys that decide who may use the server. A change of them needs more rights than one of
-//! other keys.
+//! The keys that decide who may use the server, and which programs it starts. A change of them needs
+//! more rights than one of other keys.
 
 use super::Config;
+use super::pool_probe::ProbeKind;
 
 /// Returns the keys that decide about access and differ between two configurations.
 pub fn access_keys_between(before: &Config, after: &Config) -> Vec<&'static str> {
@@ -16,11 +17,20 @@ pub fn access_keys_between(before: &Config, after: &Config) -> Vec<&'static str>
         ("[server] user", server.user != other.user),
         ("[server] control-group", server.control_group != other.control_group),
         ("[data] directory", before.data.directory != after.data.directory),
+        ("[[pool]] command", !programs(before).eq(programs(after))),
     ]
     .into_iter()
     .filter(|(_, differs)| *differs)
     .map(|(key, _)| key)
     .collect()
+}
+
+/// Returns the programs that the server starts, with their arguments and their pools.
+fn programs(config: &Config) -> impl Iterator<Item = (&[u8], &[String])> {
+    config.pools.iter().filter_map(|pool| match &pool.probe.kind {
+        ProbeKind::Command(words) => Some((&*pool.name, &**words)),
+        _ => None,
+    })
 }
 
 #[cfg(test)]
@@ -49,6 +59,10 @@ mod tests {
         check("[server]\nuser = \"nobody\"", &["[server] user"]);
         check("[server]\ncontrol-group = \"adm\"", &["[server] control-group"]);
         check("[data]\ndirectory = \"/elsewhere\"", &["[data] directory"]);
+        let pool = "name = \"a.example\"\naddresses = [\"192.0.2.1\"]\nprobe = ";
+        let command = format!("[[pool]]\n{pool}\"command\"\ncommand = [\"/bin/true\"]\n");
+        check(&command, &["[[pool]] command"]);
+        check(&format!("[[pool]]\n{pool}\"icmp\"\n"), &[]);
         check("[cache]\nprefetch = false\n[policy]\nblock-ttl-secs = 7", &[]);
     }
 }

@@ -256,7 +256,7 @@ impl fmt::Display for ControlError {
             Self::OtherRevision(None) => f.write_str("there are no revisions"),
             Self::UnknownTable(name) => write!(f, "the configuration has no table {name:?}"),
             Self::AccessKeys(keys) => {
-                write!(f, "{keys} decide who may use the server: a change needs access:write")
+                write!(f, "a change of {keys} needs the right access:write")
             }
             Self::NoProbation => f.write_str("no revision is on probation"),
             Self::SwitchRefused(error) => error.fmt(f),

@@ -154,12 +154,29 @@ impl<'z> ZoneEdits<'z> {
         ttl_secs.is_none()
     }
 
+    /// Removes all records of a name with these types.
+    pub fn remove_all(&mut self, owner: FoldedName<'_>, is_meant: impl Fn(Rtype) -> bool) {
+        for one in self.records(owner).iter().filter(|one| is_meant(one.rtype)) {
+            self.edits.insert(EditKey::of(owner, &one.view()), None);
+        }
+    }
+
+    /// Sets the TTL of the records of a set.
+    pub fn set_ttl(&mut self, owner: FoldedName<'_>, rtype: Rtype, ttl_secs: u32) {
+        for PresentRecord { rdata, .. } in self
+            .records(owner)
+            .into_iter()
+            .filter(|one| one.rtype == rtype && one.ttl_secs != ttl_secs)
+        {
+            let key = EditKey::of(owner, &HostedRecord { rtype, ttl_secs, rdata: &rdata });
+            self.edits.insert(key, Some(EditedRecord { ttl_secs, rdata }));
+        }
+    }
+
     /// Replaces the SOA record.
     pub fn set_soa(&mut self, ttl_secs: u32, rdata: &[u8]) {
         let apex = self.zone.apex();
-        for soa in self.records(apex).iter().filter(|record| record.rtype == Rtype::SOA) {
-            self.remove(apex, &soa.view());
-        }
+        self.remove_all(apex, |one| one == Rtype::SOA);
         self.add(apex, &HostedRecord { rtype: Rtype::SOA, ttl_secs, rdata });
     }
 

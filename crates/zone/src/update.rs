@@ -17,6 +17,10 @@ use crate::tree::HostedRecord;
 /// Most records of an update: a message of 65,535 octets with addresses of short names.
 pub const MAX_UPDATE_RECORDS: usize = 4_096;
 
+/// Most records that are looked at for an update, about a tenth of a second of work: each of its
+/// records looks at those of its name. 700 records may be added to a name without any.
+const MAX_UPDATE_STEPS: usize = 1 << 20;
+
 /// A message that was read.
 #[derive(Clone, Debug)]
 pub struct ZoneUpdate {
@@ -96,6 +100,22 @@ impl ZoneUpdate {
             list.push(UpdateRecord::read(&record, &mut room)?);
         }
         Ok(update)
+    }
+
+    /// Checks that the update takes no more than [`MAX_UPDATE_STEPS`].
+    ///
+    /// # Errors
+    /// The RCODE of the reply.
+    pub fn check_work(&self, zone: &ZoneEdits<'_>) -> Result<(), Rcode> {
+        let mut records_of: BTreeMap<&[u8], usize> = BTreeMap::new();
+        for one in self.prerequisites.iter().chain(&self.edits) {
+            *records_of.entry(one.owner.view().wire()).or_default() += 1;
+        }
+        let steps = records_of.into_iter().map(|(owner, count)| {
+            let present = zone.records(FoldedName::from_folded_unchecked(owner)).len();
+            count * (count + present)
+        });
+        (steps.sum::<usize>() <= MAX_UPDATE_STEPS).then_some(()).ok_or(Rcode::REFUSED)
     }
 
     /// Checks the prerequisites against a zone (RFC 2136 §3.2).
@@ -193,12 +213,11 @@ impl ZoneUpdate {
             match one.class {
                 Class::IN => add(zone, owner, &one.record()),
                 Class::ANY => {
-                    for record in zone.records(owner) {
-                        let is_meant = one.rtype == Rtype::ANY || one.rtype == record.rtype;
-                        if is_meant && !is_of_apex(zone, owner, record.rtype) {
-                            zone.remove(owner, &record.view());
-                        }
-                    }
+                    let is_apex = owner == zone.zone().apex();
+                    zone.remove_all(owner, |rtype| {
+                        let is_meant = one.rtype == Rtype::ANY || one.rtype == rtype;
+                        is_meant && !(is_apex && is_needed(rtype))
+                    });
                 }
                 _ => remove(zone, owner, &one.record()),
             }
@@ -206,9 +225,14 @@ impl ZoneUpdate {
     }
 }
 
+/// Returns whether the apex of every zone needs a set of this type.
+const fn is_needed(rtype: Rtype) -> bool {
+    matches!(rtype, Rtype::SOA | Rtype::NS)
+}
+
 /// Returns whether a set is one that every zone needs.
 fn is_of_apex(zone: &ZoneEdits<'_>, owner: FoldedName<'_>, rtype: Rtype) -> bool {
-    owner == zone.zone().apex() && matches!(rtype, Rtype::SOA | Rtype::NS)
+    owner == zone.zone().apex() && is_needed(rtype)
 }
 
 /// Returns whether a record may be next to a CNAME (RFC 4034 §2.5, §3, §4).
@@ -238,18 +262,9 @@ fn add(zone: &mut ZoneEdits<'_>, owner: FoldedName<'_>, record: &HostedRecord<'_
             return;
         }
         // A name has one of these.
-        Rtype::CNAME | Rtype::DNAME => {
-            for other in present.iter().filter(of_type) {
-                zone.remove(owner, &other.view());
-            }
-        }
+        rtype @ (Rtype::CNAME | Rtype::DNAME) => zone.remove_all(owner, |one| one == rtype),
         // All records of a set have the TTL of the last one (RFC 2181 §5.2).
-        _ => {
-            for other in present.iter().filter(of_type) {
-                let ttl_secs = record.ttl_secs;
-                zone.add(owner, &HostedRecord { ttl_secs, ..other.view() });
-            }
-        }
+        rtype => zone.set_ttl(owner, rtype, record.ttl_secs),
     }
     zone.add(owner, record);
 }
@@ -277,8 +292,11 @@ mod tests {
     type Line<'l> = (&'l str, Class, (Rtype, u32), &'l [u8]);
 
     fn message(lines: [&[Line<'_>]; 2]) -> Vec<u8> {
-        let [first, second] = lines.map(|lines| lines.len() as u8);
-        let mut message = vec![0, 7, 5 << 3, 0, 0, 1, 0, first, 0, second, 0, 0];
+        let mut message = vec![0, 7, 5 << 3, 0, 0, 1];
+        for lines in lines {
+            message.extend_from_slice(&(lines.len() as u16).to_be_bytes());
+        }
+        message.extend_from_slice(&[0, 0]);
         message.extend_from_slice(b"\x07example\0\0\x06\0\x01");
         for (name, class, (rtype, ttl_secs), data) in lines.into_iter().flatten() {
             if !name.is_empty() {
@@ -299,6 +317,7 @@ mod tests {
         let zone = zone(TEXT);
         let update = ZoneUpdate::read(&message(lines))?;
         let mut edits = ZoneEdits::of(&zone);
+        update.check_work(&edits)?;
         update.check_prerequisites(&edits)?;
         update.check_edits(&edits, &|scope| scope.rtype != Rtype::DS)?;
         update.apply(&mut edits);
@@ -327,6 +346,27 @@ mod tests {
         check(("a", any, a, &[192, 0, 2, 2]), Err(Rcode::FORMERR));
         check(("a", Class(3), a, &[192, 0, 2, 2]), Err(Rcode::FORMERR));
         check(("a", of_in, a, &[192, 0, 2]), Err(Rcode::FORMERR));
+    }
+
+    #[test]
+    fn the_work_for_an_update_is_bounded() {
+        let added = |count: u16, name: &dyn Fn(u16) -> String| {
+            let names: Vec<String> = (0..count).map(name).collect();
+            let data: Vec<[u8; 2]> = (0..count).map(u16::to_be_bytes).collect();
+            let data: Vec<[u8; 4]> = data.into_iter().map(|[a, b]| [10, 0, a, b]).collect();
+            let lines: Vec<Line<'_>> = names
+                .iter()
+                .zip(&data)
+                .map(|(name, data)| (&**name, Class::IN, (Rtype::A, 30), &data[..]))
+                .collect();
+            updated([&[], &lines]).map(|zone| zone.len())
+        };
+        let present = updated([&[], &[]]).unwrap().len();
+        assert_eq!(added(700, &|_| "b".to_owned()), Ok(present + 700));
+        assert_eq!(added(1_100, &|_| "b".to_owned()), Err(Rcode::REFUSED));
+        assert_eq!(added(1_100, &|at| format!("b{at}")), Ok(present + 1_100));
+        let same = ("b", Class::ANY, (Rtype::A, 0), &[][..]);
+        assert_eq!(updated([&vec![same; 1_100], &[]]).map(drop), Err(Rcode::REFUSED));
     }
 
     #[test]

@@ -164,6 +164,9 @@ fn edit(config: &ZoneConfig, update: &WaitingUpdate, edits: &mut ZoneEdits<'_>) 
     if rules.is_empty() {
         return UpdateOutcome::rejected(Rcode::REFUSED);
     }
+    if let Err(rcode) = message.check_work(edits) {
+        return UpdateOutcome::rejected(rcode);
+    }
     if let Err(rcode) = message.check_prerequisites(edits) {
         return UpdateOutcome::unmet(rcode);
     }
