@@ -151,6 +151,8 @@ ${config}`;
       const child = execFile(BINARY, [...args, '--config', this.file], (error, stdout, stderr) =>
         error ? fail(new Error(`${args.join(' ')}: ${stderr}`)) : done(stdout),
       );
+      // A command that reads nothing may have ended before.
+      child.stdin.on('error', () => {});
       child.stdin.end(input);
     });
   }

@@ -186,14 +186,14 @@ pub(super) fn pools(
         let header = spec.span();
         let Some((at, pool)) = pool(&header, spec.into_inner(), check) else { continue };
         let is_addresses = |rtype| matches!(rtype, Rtype::A | Rtype::AAAA | Rtype::CNAME);
-        let beside =
+        let other_record =
             records.iter().find(|record| record.name == pool.name && is_addresses(record.rtype));
         let name = shown_name(&pool.name);
         if pool.name.starts_with(b"\x01*") {
             check.fault(at, "a pool cannot be a wildcard; alias the names to it");
         } else if pools.iter().any(|other| other.name == pool.name) {
             check.fault(at, format!("the pool {name} has another table"));
-        } else if let Some(record) = beside {
+        } else if let Some(record) = other_record {
             check.fault(at, format!("{name} has {} records in [[record]]", record.rtype));
         } else {
             locate_clients(&pool, &at, policy, check);

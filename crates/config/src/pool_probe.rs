@@ -321,7 +321,7 @@ pub(super) fn probe(
     let usual_ms = TIMEOUT_MS.min(interval_secs * 1_000);
     let timeout_ms = take(&mut spec.timeout_ms, check).map_or(usual_ms, |ms| ms.0);
     if u64::from(timeout_ms) > u64::from(interval_secs) * 1_000 {
-        let message = format!("expected at most the interval, {interval_secs} seconds");
+        let message = format!("expected at most the interval, which is {interval_secs} s");
         check.fault(timeout_at.unwrap_or_else(|| header.clone()), message);
     }
     let thresholds = thresholds(&mut spec, check);

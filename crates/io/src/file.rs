@@ -7,6 +7,23 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+/// Waits until a new name of a file is on disk: that of its directory is synced.
+///
+/// # Errors
+/// The directory cannot be opened, or the disk reports an error.
+pub fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(directory_of(path))?.sync_all()
+}
+
+/// Returns the directory of a file. That of a relative path without one is the working directory.
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => directory,
+        Some(_) => Path::new("."),
+        None => Path::new("/"),
+    }
+}
+
 /// Opens a regular file for reading without blocking. A pipe, which might never get a writer, is an
 /// error, and so is anything else that is not a regular file, such as a directory or an endless
 /// device.
@@ -78,6 +95,17 @@ fn c_path(path: &Path) -> io::Result<CString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_file_has_a_directory_that_can_be_opened() {
+        let check = |path: &str, expected: &str| {
+            assert_eq!(directory_of(Path::new(path)), Path::new(expected), "{path}");
+        };
+        check("corp.zone", ".");
+        check("zones/corp.zone", "zones");
+        check("/corp.zone", "/");
+        check("/etc/avocet/corp.zone", "/etc/avocet");
+    }
 
     #[test]
     fn what_is_no_file_of_octets_is_refused() {

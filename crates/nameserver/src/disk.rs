@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use avocet_io::file::open_regular;
+use avocet_io::file::{open_regular, sync_directory};
 
 use crate::file_watch::FileFingerprint;
 
@@ -84,8 +84,7 @@ pub fn replace_known(path: &Path, parts: &[&[u8]]) -> io::Result<Option<FileFing
         // An incomplete file only takes space.
         let _ = fs::remove_file(&beside);
     })?;
-    // Makes the new name durable.
-    path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())?;
+    sync_directory(path)?;
     Ok(fingerprint)
 }
 

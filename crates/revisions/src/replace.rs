@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use avocet_io::file::exchange;
+use avocet_io::file::{exchange, sync_directory};
 
 /// Why a file was not replaced.
 #[derive(Debug, thiserror::Error)]
@@ -82,10 +82,6 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut octets = Vec::new();
     File::open(path)?.read_to_end(&mut octets)?;
     Ok(octets)
-}
-
-fn sync_directory(path: &Path) -> io::Result<()> {
-    File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
 
 #[cfg(test)]

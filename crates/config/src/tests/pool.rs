@@ -87,7 +87,7 @@ fn each_probe_has_what_it_needs() {
     );
     check(
         "probe = \"icmp\"\ninterval-secs = 1\ntimeout-ms = 1500",
-        Some("a.toml:6:14: expected at most the interval, 1 seconds"),
+        Some("a.toml:6:14: expected at most the interval, which is 1 s"),
     );
     check(
         "probe = \"icmp\"\nfall = 11",

@@ -3,7 +3,6 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use avocet_config::name::{shown, typed_name};
-use avocet_config::pool_probe::ProbePort;
 use avocet_control::ControlError;
 use avocet_control::pools::{
     AddressControl, AddressHealth, PoolAddress, PoolAnswer, PoolAnswers, PoolControl, PoolFault,
@@ -133,14 +132,10 @@ fn state(running: &Running, pool: &LivePool) -> PoolStatus {
 fn member(running: &Running, pool: &LivePool, position: usize) -> Option<PoolAddress> {
     let watched = running.pools.status(&pool.config, position)?;
     let status = watched.status;
-    let port = match (watched.target.port, watched.target.probe.kind.port()) {
-        (Some(port), _) | (None, ProbePort::Known(port)) => format!(" port {port}"),
-        _ => String::new(),
-    };
     let [successes, failures, not_run] = status.probes;
     Some(PoolAddress {
         address: pool.config.rule.members.get(position)?.address.to_string(),
-        probed_at: format!("{}{port}", watched.target.address),
+        probed_at: watched.target.shown(),
         state: match status.state {
             HealthState::Unknown => AddressHealth::Unknown,
             HealthState::Up => AddressHealth::Up,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use avocet_config::name::shown;
 use avocet_config::pool::PoolConfig;
-use avocet_config::pool_probe::ProbeConfig;
+use avocet_config::pool_probe::{ProbeConfig, ProbePort};
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::pools::LivePool;
 use avocet_nameserver::query::own::Names;
@@ -116,6 +116,16 @@ impl TargetKey {
             port: at.and_then(|at| at.port),
             probe: pool.probe.clone(),
         })
+    }
+
+    /// Returns where it is probed, for people.
+    pub(crate) fn shown(&self) -> String {
+        match (self.port, self.probe.kind.port()) {
+            (Some(port), _) | (None, ProbePort::Known(port)) => {
+                format!("{} port {port}", self.address)
+            }
+            _ => self.address.to_string(),
+        }
     }
 }
 
@@ -369,9 +379,9 @@ impl PoolTable {
 }
 
 fn log_change(target: &TargetKey, to: HealthState, result: &ProbeResult) {
-    let (address, kind, reason) = (target.address, target.probe.kind.name(), result.reason());
+    let (at, kind, reason) = (target.shown(), target.probe.kind.name(), result.reason());
     match to {
-        HealthState::Down => tracing::warn!(%address, probe = kind, "{address} is down: {reason}"),
-        _ => tracing::info!(%address, probe = kind, "{address} is up: {reason}"),
+        HealthState::Down => tracing::warn!(probe = kind, "{at} is down: {reason}"),
+        _ => tracing::info!(probe = kind, "{at} is up: {reason}"),
     }
 }

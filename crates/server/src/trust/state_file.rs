@@ -6,6 +6,7 @@ use std::hash::Hasher;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use avocet_io::file::sync_directory;
 use siphasher::sip::SipHasher13;
 
 use crate::error::BackgroundError;
@@ -71,18 +72,10 @@ impl StateFile {
     pub(crate) fn save(&self, text: &str) -> Result<(), BackgroundError> {
         let beside = self.path.with_added_extension("new");
         let saved = write(&beside, text).and_then(|()| fs::rename(&beside, &self.path));
-        saved.and_then(|()| self.sync_directory()).map_err(|source| {
+        saved.and_then(|()| sync_directory(&self.path)).map_err(|source| {
             let _ = fs::remove_file(&beside);
             BackgroundError::Unsaved { path: self.path.clone(), source }
         })
-    }
-
-    /// A rename is on disk when its directory is synced.
-    fn sync_directory(&self) -> io::Result<()> {
-        match self.path.parent() {
-            Some(directory) => File::open(directory)?.sync_all(),
-            None => Ok(()),
-        }
     }
 }
 
