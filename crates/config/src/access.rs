@@ -1,5 +1,5 @@
-//! The keys that decide who may use the server, and which programs it starts. A change of them needs
-//! more rights than one of other keys.
+//! The keys that decide who may use the server, and which programs it starts. A change of them
+//! needs more rights than one of other keys.
 
 use super::Config;
 use super::pool_probe::ProbeKind;
