@@ -1,4 +1,4 @@
-// Hosted zones in the search over everything, by name.
+// Hosted zones and pools in the search over everything, by name or address.
 
 import { get } from '../../api/client';
 import { session } from '../../api/session.svelte';
@@ -6,21 +6,29 @@ import { bare } from '../../format';
 import type { Hit } from '../../shell/search';
 import { text } from '../../texts';
 
+import { poolHref } from './pools';
+import { zoneHref } from './zones';
+
 const MOST = 4;
 
-/** Returns the zones whose name has the text. */
+/** Returns the zones and pools whose name has the text, and the pools with an address that has it. */
 export async function search(written: string, signal: AbortSignal): Promise<Hit[]> {
   if (!session.may('status:read')) return [];
   const wanted = written.toLowerCase();
-  const { zones } = await get('/zones', {}, { signal });
-  return zones
-    .map(({ name }) => bare(name))
-    .filter((name) => name.toLowerCase().includes(wanted))
-    .slice(0, MOST)
-    .map((name) => ({
-      icon: 'zones',
-      title: name,
-      hint: text.search.zone,
-      href: `/zones/${encodeURIComponent(name)}`,
-    }));
+  const has = (name: string): boolean => bare(name).toLowerCase().includes(wanted);
+  const [{ zones }, { pools }] = await Promise.all([
+    get('/zones', {}, { signal }),
+    get('/pools', {}, { signal }),
+  ]);
+  const hits = [
+    ...zones
+      .filter(({ name }) => has(name))
+      .slice(0, MOST)
+      .map(({ name }) => ({ name, hint: text.search.zone, href: zoneHref(name) })),
+    ...pools
+      .filter(({ name, addresses }) => has(name) || addresses.some(({ address }) => has(address)))
+      .slice(0, MOST)
+      .map(({ name }) => ({ name, hint: text.search.pool, href: poolHref(name) })),
+  ];
+  return hits.map(({ name, hint, href }) => ({ icon: 'zones', title: bare(name), hint, href }));
 }

@@ -2,12 +2,22 @@
 
 import { address, ProblemError } from '../../api/client';
 import type { Problem, ZoneStatus, ZoneText } from '../../api/schema';
+import { bare } from '../../format';
 import { text } from '../../texts';
 
 export const TONES = { served: 'good', 'out-of-date': 'warn', failed: 'bad' } as const satisfies Record<
   ZoneStatus['state'],
   string
 >;
+
+/** The part of the address of pools. */
+export const POOLS = 'pools';
+
+/** The address of a zone. A zone named like the part of pools keeps its last dot. */
+export function zoneHref(name: string): string {
+  const short = bare(name);
+  return `/zones/${encodeURIComponent(short.toLowerCase() === POOLS ? `${short}.` : short)}`;
+}
 
 /** Reads a zone as a master file. The server sends its text in parts, one a line, and at the end a
  *  line with `done`, or a problem. */
