@@ -465,6 +465,10 @@ pub(crate) struct WhyArgs {
     /// Address or name of the client [default: this machine]
     #[arg(long, value_name = "ADDRESS|NAME")]
     pub(crate) client: Option<String>,
+    /// What the device of the client sends or proves, as in `ids` of [[client]]: id:WORD,
+    /// certificate:NAME or pin:DIGEST
+    #[arg(long, value_name = "ID")]
+    pub(crate) id: Option<String>,
     /// Name of the listener at which the query arrives [default: an address of [server]]
     #[arg(long, value_name = "NAME")]
     pub(crate) listener: Option<String>,

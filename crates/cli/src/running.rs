@@ -88,9 +88,10 @@ pub(crate) fn why(args: &WhyArgs) -> ExitCode {
     };
     let (name, rtype) = (args.name.clone(), args.rtype.clone());
     let (client, listener) = (args.client.clone(), args.listener.clone());
+    let id = args.id.clone();
     let view = View { part: why::text, end: |_| String::new(), done: |_| Done::Whole };
     let transport = args.transport;
-    let request = Why { name, rtype, client, listener, transport, at, logged: None };
+    let request = Why { name, rtype, client, id, listener, transport, at, logged: None };
     send(&args.control, &found.directory, request, &view)
 }
 

@@ -18,6 +18,8 @@ mod control;
 mod counts;
 #[path = "operation/deploy.rs"]
 mod deploy;
+#[path = "operation/devices.rs"]
+mod devices;
 #[path = "operation/dnstap.rs"]
 mod dnstap;
 #[path = "operation/doh.rs"]

@@ -26,6 +26,7 @@ pub mod block;
 pub mod certificate;
 pub mod certificate_files;
 mod check;
+pub mod client_certificate;
 pub mod dns64;
 pub mod dnstap;
 pub mod edit;
@@ -72,6 +73,7 @@ pub mod zone;
 
 pub use access::access_keys_between;
 use certificate::CertificateConfig;
+use client_certificate::ClientCertificates;
 use dns64::Dns64Config;
 pub use error::{HintFault, KeyAdvice, SettingError};
 pub use listen::{Listen, Protocol};
@@ -170,6 +172,8 @@ pub struct ServerConfig {
     pub encrypted: Vec<Listen>,
     /// Whether the addresses with HTTPS have HTTP/3 too.
     pub h3: bool,
+    /// Which certificates clients with TLS are asked for.
+    pub client_certificates: Option<ClientCertificates>,
     /// Additional addresses, with names.
     pub listeners: Vec<ListenerConfig>,
     /// The addresses whose sockets are open, in the order of the sockets, if they are not the ones

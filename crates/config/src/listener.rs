@@ -8,6 +8,7 @@ use toml::Spanned;
 
 use super::certificate::{self, CertificateConfig};
 use super::check::Check;
+use super::client_certificate::{self, ClientCertificates, ClientKeys};
 use super::listen::{Listen, Protocol, TakenPorts};
 use super::policy::{Named, TableHeader, all, name};
 use super::setting::{List, Setting, Text};
@@ -29,6 +30,8 @@ pub struct ListenerConfig {
     pub encrypted: Vec<Listen>,
     /// A name of the certificate that clients see here; `None`: by the name that they ask for.
     pub certificate: Option<String>,
+    /// Which certificates clients are asked for here; `None`: as `[server]` says.
+    pub client_certificates: Option<ClientCertificates>,
     /// Whose queries are answered here; `None`: as `[server]` says.
     pub allow: Option<AllowConfig>,
 }
@@ -108,6 +111,25 @@ impl ServerConfig {
         let name = |one: OpenAddress| self.listener(one.listener.as_deref()?);
         let named = self.open_addresses().into_iter().map(name);
         named.map(|one| one.map_or("", |listener| listener.name.as_str())).collect()
+    }
+
+    /// Returns all certificates that clients are asked for, each once.
+    pub fn client_authorities(&self) -> Vec<&ClientCertificates> {
+        let own = self.listeners.iter().filter_map(|one| one.client_certificates.as_ref());
+        let mut all: Vec<_> = Vec::new();
+        for one in self.client_certificates.iter().chain(own) {
+            if !all.contains(&one) {
+                all.push(one);
+            }
+        }
+        all
+    }
+
+    /// Returns which certificates clients are asked for at an address.
+    pub fn client_certificates_at(&self, one: &OpenAddress) -> Option<&ClientCertificates> {
+        let of_listener = one.listener.as_deref().and_then(|name| self.listener(name));
+        let own = of_listener.and_then(|listener| listener.client_certificates.as_ref());
+        own.or(self.client_certificates.as_ref())
     }
 
     /// Returns the access list of each address, in the order of [`Self::addresses`].
@@ -315,10 +337,15 @@ fn listener(
         Some((_, List(items))) => items,
         None => Vec::new(),
     };
+    let tls_at = items.iter().find(|item| item.get_ref().0.protocol != Protocol::Plain);
+    let tls_at = tls_at.map(Spanned::span);
+    let keys = ClientKeys { ca: &mut spec.client_ca, certificate: &mut spec.client_certificate };
+    let client_certificates = client_certificate::read(keys, tls_at.as_ref(), check);
     let (listen, encrypted) = different(items, taken, check);
     let is_written = spec.allow.span().is_some();
     let allow = is_written.then(|| allow(spec.allow, check));
-    ListenerConfig { name, listen, encrypted, certificate: None, allow }
+    let certificate = None;
+    ListenerConfig { name, listen, encrypted, certificate, client_certificates, allow }
 }
 
 impl ListenerConfig {

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use avocet_policy::client::{
-    ClientFault, ClientSpec, DEFAULT_GROUP, Directory, GroupSpec, MAX_CLIENTS, MAX_GROUPS,
+    ClientFault, ClientSpec, DEFAULT_GROUP, Directory, GroupSpec, Id, IdPrecedence, MAX_CLIENTS,
+    MAX_GROUPS,
 };
 use avocet_policy::list::MAX_LISTS;
 use avocet_policy::rpz::MAX_POLICY_ZONES;
@@ -47,6 +48,8 @@ pub struct PolicyConfig {
     /// The names that may have private addresses, in wire form; `None` if there is no protection
     /// against rebinding.
     pub rebinding: Option<Vec<Box<[u8]>>>,
+    /// What counts if a device sends a word and has an address of another client.
+    pub id_precedence: IdPrecedence,
     /// The lease file of the DHCP server.
     pub leases: Option<PathBuf>,
     /// The geo database.
@@ -237,6 +240,10 @@ pub(super) fn policy(
         block,
         time_zone: time_zone(policy.time_zone, check),
         rebinding,
+        id_precedence: match check.take(policy.ids_override_addresses) {
+            Some(true) => IdPrecedence::Device,
+            _ => IdPrecedence::Address,
+        },
         leases: check.optional_path(policy.leases),
         geo_database: check.optional_path(policy.geo_database),
         locates_clients: false,
@@ -388,7 +395,15 @@ fn is_too_late(action: &Action) -> bool {
 impl PolicyConfig {
     /// Reports whether nothing is filtered or rewritten.
     pub fn is_empty(&self) -> bool {
-        self.lists.is_empty() && self.rules.is_empty() && self.rebinding.is_none()
+        let has_devices = || {
+            let mut ids = self.clients.iter().flat_map(|client| &client.ids);
+            let mut members = self.groups.iter().flat_map(|group| &group.clients);
+            let is_device = |text: &String| matches!(text.parse(), Ok(Id::Device(_)));
+            ids.any(is_device) || members.any(is_device)
+        };
+        let is_idle = self.lists.is_empty() && self.rules.is_empty() && self.rebinding.is_none();
+        // Without a policy, nobody would know the devices for the log.
+        is_idle && !has_devices()
     }
 
     /// Returns the path of the geo database, if anything is filtered or chosen by it.
@@ -401,7 +416,8 @@ impl PolicyConfig {
     /// # Errors
     /// All their faults.
     pub fn directory(&self) -> Result<Directory, Vec<ClientFault>> {
-        Directory::new(&self.groups, &self.clients, &self.list_names())
+        let directory = Directory::new(&self.groups, &self.clients, &self.list_names())?;
+        Ok(directory.preferring(self.id_precedence))
     }
 
     /// Validates the rules.

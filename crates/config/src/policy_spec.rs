@@ -42,6 +42,10 @@ pub(super) struct PolicySpec {
     /// Names that may have private addresses.
     #[schemars(extend("default" = []))]
     pub(super) private_exceptions: Setting<List<Text<Name>>>,
+    /// Let the word that a device sends over TLS or HTTPS (`ids = ["id:WORD"]`) count before the
+    /// address, where the address belongs to a client or group, too. Anybody can send a word.
+    #[schemars(extend("default" = false))]
+    pub(super) ids_override_addresses: Setting<bool>,
     /// Lease file of the DHCP server (dnsmasq, ISC dhcpd or Kea CSV), for the MAC addresses and
     /// names of clients.
     pub(super) leases: Setting<String>,
@@ -104,7 +108,8 @@ pub(super) struct ClientTable {
     /// Its name.
     pub(super) name: Setting<String>,
     /// Addresses, networks, MAC addresses and host names (from leases or PTR records) of this
-    /// client.
+    /// client, and what its device sends or proves over TLS and HTTPS: "id:WORD",
+    /// "certificate:NAME", "pin:DIGEST".
     pub(super) ids: Setting<List<String>>,
     /// Groups of the client, in addition to groups that name it.
     #[schemars(extend("default" = []))]

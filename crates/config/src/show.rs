@@ -14,8 +14,8 @@ use super::recurse::{LocalRootSource, Mode};
 use super::{
     AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, Listen,
     ListenerConfig, LogFormat, LogLevel, RateLimitConfig, RecordConfig, RevisionsConfig,
-    ServerConfig, Strategy, Upstream, UpstreamTransport, certificate, dnstap, key, oidc, pool,
-    query_log, show_policy, upstream_proof, web, zone,
+    ServerConfig, Strategy, Upstream, UpstreamTransport, certificate, client_certificate, dnstap,
+    key, oidc, pool, query_log, show_policy, upstream_proof, web, zone,
 };
 
 impl Config {
@@ -108,7 +108,7 @@ fn allow(allow: &AllowConfig) -> Value {
 fn server(server: &ServerConfig) -> Table {
     let http = server.http.map(|address| address.to_string());
     let secret = server.cookie_secret.map(|octets| format!("{:032x}", u128::from_be_bytes(octets)));
-    table([
+    let mut out = table([
         ("listen", listen(&server.listen, &server.encrypted)),
         ("h3", server.h3.into()),
         ("workers", count(server.workers)),
@@ -134,7 +134,9 @@ fn server(server: &ServerConfig) -> Table {
         ("tcp-connections-per-client", count(server.tcp.connections_per_client)),
         ("tcp-idle-ms", millis(server.tcp.idle)),
         ("tcp-read-ms", millis(server.tcp.read)),
-    ])
+    ]);
+    client_certificate::show(server.client_certificates.as_ref(), &mut out);
+    out
 }
 
 fn resolver(config: &Config) -> Table {
@@ -191,6 +193,9 @@ fn listener(listener: &ListenerConfig) -> Table {
     let mut shown = table([("name", listener.name.as_str().into()), ("listen", addresses)]);
     if let Some(certificate) = &listener.certificate {
         shown.insert("certificate".to_owned(), certificate.as_str().into());
+    }
+    if let Some(clients) = &listener.client_certificates {
+        client_certificate::show(Some(clients), &mut shown);
     }
     if let Some(own) = &listener.allow {
         shown.insert("allow".to_owned(), allow(own));

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use avocet_policy::client::IdPrecedence;
 use serde::Serialize;
 use toml::{Table, Value};
 
@@ -23,6 +24,7 @@ pub(super) fn policy(config: &Config, put: &mut impl FnMut(&str, Value)) {
         ("time-zone", policy.time_zone.clone().into()),
         ("block-private", policy.rebinding.is_some().into()),
         ("private-exceptions", texts(&exceptions)),
+        ("ids-override-addresses", (policy.id_precedence == IdPrecedence::Device).into()),
         ("leases", file(policy.leases.as_deref())),
         ("geo-database", file(policy.geo_database.as_deref())),
     ];

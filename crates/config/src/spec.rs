@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::client_certificate::Presence;
 use super::forward::RuleZone;
 use super::listen::Listen;
 use super::name::Name;
@@ -115,6 +116,13 @@ pub(super) struct ServerSpec {
     /// Serve HTTP/3 on the UDP port of each address with https://.
     #[schemars(extend("default" = true))]
     pub(super) h3: Setting<bool>,
+    /// File with the authorities that issue the certificates of clients, in PEM form; "" asks
+    /// clients for none.
+    pub(super) client_ca: Setting<String>,
+    /// With `client-ca`: "required" ends connections of clients without certificate, "optional"
+    /// does not.
+    #[schemars(extend("default" = "optional"))]
+    pub(super) client_certificate: Setting<Text<Presence>>,
     /// Number of worker threads; by default one per core.
     pub(super) workers: Setting<Int<1, 256>>,
     /// Pin each worker thread to one core.
@@ -265,6 +273,13 @@ pub(super) struct ListenerSpec {
     /// Name of the [[certificate]] that all clients see here; by default the one for the name that
     /// the client asks for.
     pub(super) certificate: Setting<String>,
+    /// File with the authorities that issue the certificates of clients here; by default as for
+    /// [server].
+    pub(super) client_ca: Setting<String>,
+    /// With `client-ca`: "required" ends connections of clients without certificate, "optional"
+    /// does not.
+    #[schemars(extend("default" = "optional"))]
+    pub(super) client_certificate: Setting<Text<Presence>>,
 }
 
 /// `[[certificate]]`

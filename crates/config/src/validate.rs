@@ -13,6 +13,7 @@ use ipnet::IpNet;
 use toml::Spanned;
 
 use super::check::Check;
+use super::client_certificate::ClientKeys;
 use super::error::SettingError;
 use super::listen::TakenPorts;
 use super::name::{Name, shown};
@@ -24,8 +25,8 @@ use super::spec::{CacheSpec, DataSpec, LogSpec, RateLimitSpec, RevisionsSpec, Se
 use super::{
     AllowConfig, CacheConfig, Config, DEFAULT_DIRECTORY, DataConfig, ForwardConfig, LogConfig,
     LogFormat, LogLevel, RateLimitConfig, RevisionsConfig, ServeStaleConfig, ServerConfig,
-    TcpConfig, certificate, dns64, dnstap, forward, key, listener, oidc, policy, pool, ports,
-    record, setting::SettingFault, web, zone,
+    TcpConfig, certificate, client_certificate, dns64, dnstap, forward, key, listener, oidc,
+    policy, pool, ports, record, setting::SettingFault, web, zone,
 };
 
 /// Most workers.
@@ -105,14 +106,18 @@ pub(super) fn validate(
     check.finish().map(|doubts| (config, doubts))
 }
 
-fn server(spec: ServerSpec, check: &mut Check) -> ServerConfig {
+fn server(mut spec: ServerSpec, check: &mut Check) -> ServerConfig {
     let h3 = check.take(spec.h3).unwrap_or(true);
     let taken = TakenPorts { h3, ..TakenPorts::default() };
+    let tls_at = listener::first_tls(&spec.listen);
+    let keys = ClientKeys { ca: &mut spec.client_ca, certificate: &mut spec.client_certificate };
+    let client_certificates = client_certificate::read(keys, tls_at.as_ref(), check);
     let (listen, encrypted) = listener::listen_of_server(spec.listen, taken, check);
     ServerConfig {
         listen,
         encrypted,
         h3,
+        client_certificates,
         listeners: Vec::new(),
         open: Vec::new(),
         workers: check.take(spec.workers).map_or_else(cores, |workers| workers.0 as usize),

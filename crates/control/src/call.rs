@@ -604,6 +604,7 @@ mod tests {
                 name: name.to_owned(),
                 rtype: None,
                 client: None,
+                id: None,
                 listener: None,
                 transport: None,
                 at: Some(u64::MAX),

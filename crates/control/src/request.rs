@@ -134,6 +134,9 @@ pub struct Why {
     /// The address or name of the client; this machine without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
+    /// What its device sends or proves: `id:WORD`, `certificate:NAME` or `pin:DIGEST`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
     /// The name of the listener at which the query arrives; without it an address of `[server]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listener: Option<String>,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Words of a record before its octets.
-const FIXED: usize = 5;
+const FIXED: usize = 6;
 /// Octets of the longest message.
 const MAX_OCTETS: usize = u16::MAX as usize;
 /// Words of the longest record.
@@ -28,6 +28,8 @@ pub struct TappedReply<'a> {
     pub revision: u32,
     /// Address of the client.
     pub client: IpAddr,
+    /// A number that identifies its device, whatever its address; zero if none is known.
+    pub device: u64,
     /// The number of the server's address.
     pub entrance: u16,
     /// The number of the transport.
@@ -138,6 +140,7 @@ fn fixed_words(reply: &TappedReply<'_>, len: usize) -> [u64; FIXED] {
         address as u64,
         (address >> 64) as u64,
         u64::from(reply.delay_us) | u64::from(reply.revision) << 32,
+        reply.device,
     ]
 }
 
@@ -211,6 +214,7 @@ impl TapRecord {
             delay_us: self.fixed[4] as u32,
             revision: (self.fixed[4] >> 32) as u32,
             client,
+            device: self.fixed[5],
             entrance: u16::from_le_bytes([entrance_low, entrance_high]),
             transport,
             is_reply: is_reply != 0,
@@ -231,6 +235,7 @@ mod tests {
             delay_us: 41,
             revision: 7,
             client: [192, 0, 2, 7].into(),
+            device: 9,
             entrance: 0x0102,
             transport: 1,
             is_reply: true,

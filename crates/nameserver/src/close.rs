@@ -5,6 +5,8 @@
 
 use std::net::IpAddr;
 
+use avocet_policy::client::DeviceId;
+
 use crate::clock::Moment;
 use crate::metrics::WorkerMetrics;
 use crate::query::asked::{Entrance, Transport};
@@ -39,6 +41,8 @@ impl Delivery {
 pub struct Ended<'q> {
     /// The client's address.
     pub ip: &'q IpAddr,
+    /// Its device, if it is known.
+    pub device: DeviceId,
     /// The address at which the query arrived.
     pub entrance: Entrance,
     /// The question in any letter case; empty if none was read.
@@ -54,8 +58,8 @@ pub struct Ended<'q> {
 impl<'q> Ended<'q> {
     /// The query of a client that has waited.
     pub fn waiting(waiter: &'q Waiter, rtt_ms: Option<u32>) -> Self {
-        let Waiter { ref ip, entrance, ref question, octets, since, .. } = *waiter;
-        Self { ip, entrance, question, octets, since, rtt_ms }
+        let Waiter { ref ip, device, entrance, ref question, octets, since, .. } = *waiter;
+        Self { ip, device, entrance, question, octets, since, rtt_ms }
     }
 }
 

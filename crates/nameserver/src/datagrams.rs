@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use avocet_io::Peer;
 use avocet_io::udp::{BATCH, Datagram, Panic, Service};
+use avocet_policy::client::{DeviceClaims, DeviceId};
 
 use crate::close::{Delivery, Ended, close, close_silent};
 use crate::metrics::WorkerMetrics;
@@ -92,7 +93,8 @@ impl Service for Datagrams<'_> {
         }
         let route = Way::Datagram { listener: self.listener, peer: datagram.peer };
         let (ip, entrance) = (datagram.peer.ip(), self.entrance);
-        let client = Client { ip, transport: Transport::Udp, entrance, route };
+        let client =
+            Client { ip, transport: Transport::Udp, entrance, claims: DeviceClaims::NONE, route };
         let mut later = None;
         let cx = newer.context(cx, &mut later);
         let incoming = Incoming { octets: datagram.bytes, seen: Some(&seen[place]) };
@@ -100,6 +102,7 @@ impl Service for Datagrams<'_> {
         let step = query::answer(cx, incoming, &client, output);
         let seen = &seen[place];
         let ended = || Ended {
+            device: DeviceId::NONE,
             ip: &ip,
             entrance,
             question: seen.question(),

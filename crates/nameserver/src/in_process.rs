@@ -13,7 +13,7 @@ use avocet_cache::{Provenance, Rank, ReadAt, ReceivedRrset, RrsetKey, Security, 
 use avocet_config::Config;
 use avocet_io::Peer;
 use avocet_io::udp::{BATCH, Datagram, Service};
-use avocet_policy::client::Neighbour;
+use avocet_policy::client::{DeviceClaims, DeviceId, Neighbour};
 use avocet_policy::rule::Switches;
 use avocet_querylog::{Consumer, Record, ring};
 use avocet_resolver::{Answers, Assembled, Assembler, DELEGATIONS, LocalRootSlot, Wanted};
@@ -332,6 +332,7 @@ impl InProcess {
             ip: peer.ip(),
             transport: Transport::Tcp,
             entrance: Entrance::default(),
+            claims: DeviceClaims::NONE,
             route: Way::Stream(CONNECTION),
         };
         let incoming = Incoming { octets: query, seen: None };
@@ -339,6 +340,7 @@ impl InProcess {
         let question = QueryView::parse(query).ok();
         let ended = || Ended {
             ip: &client.ip,
+            device: DeviceId::NONE,
             entrance: client.entrance,
             question: question.as_ref().map_or(&[], |view| view.question()),
             octets: query.len() as u16,

@@ -175,7 +175,10 @@ pub enum PolicyError {
 
 /// The text identifies no client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error("neither an address, a network, a MAC address nor a host name")]
+#[error(
+    "neither an address, a network, a MAC address, a host name, `id:WORD`, `certificate:NAME` nor \
+     `pin:` with SHA-256 of a key in base64"
+)]
 pub struct NotAnId;
 
 fn stray(names: &[&str]) -> String {

@@ -26,6 +26,7 @@ fn main() {
             upstream_rtt_ms: 0,
             revision: 1,
             profile: 1,
+            device: 0,
             listener: 0,
             upstream: 0,
             rule: 0,

@@ -49,6 +49,8 @@ pub struct Facts {
     pub profile: u16,
     /// Number of the client's name, as [`Label::Device`]; zero if it has none.
     pub device: u16,
+    /// [`RawFacts::device`].
+    pub known_as: u64,
     /// Number of the listener, as [`Label::Listener`]; zero if it has no name.
     pub listener: u16,
     /// Number of the upstream that answered, as [`Label::Upstream`]; zero if none was queried.
@@ -110,6 +112,8 @@ pub struct RawFacts {
     pub revision: u32,
     /// The worker's number of the client's groups.
     pub profile: u16,
+    /// Number that identifies the client's device, whatever its address; zero if none is known.
+    pub device: u64,
     /// Number of the listener.
     pub listener: u16,
     /// The worker's number of the upstream; zero if none was queried.
@@ -205,6 +209,7 @@ impl Facts {
             revision: 0,
             profile: 0,
             device: 0,
+            known_as: 0,
             listener: 0,
             upstream: 0,
             rule: 0,

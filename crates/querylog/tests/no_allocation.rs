@@ -16,6 +16,7 @@ fn an_entry_is_pushed_dropped_and_popped_without_allocation() {
         upstream_rtt_ms: 0,
         revision: 1,
         profile: 1,
+        device: 0,
         listener: 0,
         upstream: 0,
         rule: 0,

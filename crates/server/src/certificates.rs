@@ -1,6 +1,7 @@
 //! The certificates of the listeners with TLS: read at the start, by a reload, and when their files
 //! change. Secrets of session tickets stay, so that clients resume their sessions.
 
+use std::collections::HashMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,16 +9,19 @@ use std::{fs, io};
 
 use avocet_config::certificate::CertificateConfig;
 use avocet_config::certificate_files::CertificateFiles;
+use avocet_config::client_certificate::{ClientCertificates, Presence};
 use avocet_config::{Config, OpenAddress, Protocol};
 use avocet_io::file::read_regular;
 use avocet_nameserver::file_watch::FileFingerprint;
 use avocet_nameserver::query::asked::Entrance;
 use avocet_session::certificate::{
-    ALPN_DOH, ALPN_DOQ, ALPN_DOT, ALPN_H3, Certificate, CertificateChoice, CertificateError,
-    Tickets, listener,
+    ALPN_DOH, ALPN_DOQ, ALPN_DOT, ALPN_H3, Absence, Certificate, CertificateChoice,
+    CertificateError, ClientAuthority, Tickets, listener,
 };
 use avocet_session::quic::listener::ListenerError;
 use avocet_session::quic::{QuicKeys, QuicListener, QuicProtocol};
+use avocet_session::trust::authorities;
+use aws_lc_rs::digest::{SHA256, digest};
 use rustls::ServerConfig;
 use thiserror::Error;
 
@@ -25,6 +29,8 @@ use thiserror::Error;
 const OTHERS: u32 = 0o007;
 /// Most octets of a file with certificates or a key.
 pub(crate) const MAX_PEM: u64 = 1 << 20;
+/// Most sets of authorities whose tickets are kept: more than listeners have.
+const MAX_CLIENT_TICKETS: usize = 256;
 
 /// Why a certificate is not used.
 #[derive(Debug, Error)]
@@ -89,6 +95,9 @@ impl CertificateFault {
 pub(crate) struct TlsListeners {
     tickets: Tickets,
     quic_keys: QuicKeys,
+    /// Those of addresses that ask for certificates, by the authorities: a ticket restores what a
+    /// client has proven, which must not count where other authorities do.
+    client_tickets: Mutex<HashMap<[u8; 32], Tickets>>,
     in_force: Mutex<InForce>,
 }
 
@@ -131,7 +140,8 @@ impl TlsListeners {
     pub(crate) fn load(config: &Config) -> Result<Self, CertificateFault> {
         let tickets = Tickets::draw().map_err(CertificateFault::Cryptography)?;
         let quic_keys = QuicKeys::draw().map_err(|_| CertificateFault::Random)?;
-        let listeners = Self { tickets, quic_keys, in_force: Mutex::default() };
+        let (client_tickets, in_force) = (Mutex::default(), Mutex::default());
+        let listeners = Self { tickets, quic_keys, client_tickets, in_force };
         let state = listeners.read(config)?;
         listeners.put(state);
         Ok(listeners)
@@ -144,22 +154,25 @@ impl TlsListeners {
     pub(crate) fn read(&self, config: &Config) -> Result<TlsState, CertificateFault> {
         let files = seen(config);
         let all = read_all(config)?;
+        let authorities = read_authorities(config)?;
         let mut state = TlsState { files, ..TlsState::default() };
         for one in config.server.open_addresses() {
+            let asked = config.server.client_certificates_at(&one);
+            let keys = (&*all, asked.and_then(|asked| authorities.get(asked)));
             let (mut tls, mut quic) = (None, None);
             match one.protocol {
                 Protocol::Plain => {}
                 _ if all.is_empty() => {}
-                Protocol::Tls => tls = Some(self.listener(config, &one, &all, &[ALPN_DOT])?),
-                Protocol::Https => tls = Some(self.listener(config, &one, &all, &ALPN_DOH)?),
-                Protocol::Quic => {
-                    let tls = self.listener(config, &one, &all, &[ALPN_DOQ])?;
-                    let settings = (QuicProtocol::Doq, config.server.tcp.idle);
-                    quic = Some(QuicListener::new(tls, &self.quic_keys, settings)?);
+                Protocol::Tls | Protocol::Https => {
+                    tls = Some(self.listener(config, &one, keys)?);
                 }
-                Protocol::H3 => {
-                    let tls = self.listener(config, &one, &all, &[ALPN_H3])?;
-                    let settings = (QuicProtocol::H3, config.server.tcp.idle);
+                Protocol::Quic | Protocol::H3 => {
+                    let tls = self.listener(config, &one, keys)?;
+                    let protocol = match one.protocol {
+                        Protocol::Quic => QuicProtocol::Doq,
+                        _ => QuicProtocol::H3,
+                    };
+                    let settings = (protocol, config.server.tcp.idle);
                     quic = Some(QuicListener::new(tls, &self.quic_keys, settings)?);
                 }
             }
@@ -173,8 +186,7 @@ impl TlsListeners {
         &self,
         config: &Config,
         one: &OpenAddress,
-        all: &[Certificate],
-        alpn: &[&[u8]],
+        (all, clients): (&[Certificate], Option<&ReadAuthority>),
     ) -> Result<Arc<ServerConfig>, CertificateFault> {
         let name = one.listener.as_ref();
         let of_name = config.server.listeners.iter().find(|other| Some(&other.name) == name);
@@ -187,7 +199,32 @@ impl TlsListeners {
                 CertificateChoice::new(&chosen.map(|(_, one)| one.clone()).collect::<Vec<_>>())
             }
         };
-        listener(Arc::new(shown), &self.tickets, alpn).map_err(CertificateFault::Cryptography)
+        let alpn: &[&[u8]] = match one.protocol {
+            Protocol::Https => &ALPN_DOH,
+            Protocol::Plain | Protocol::Tls => &[ALPN_DOT],
+            Protocol::Quic => &[ALPN_DOQ],
+            Protocol::H3 => &[ALPN_H3],
+        };
+        let (tickets, clients) = match clients {
+            None => (self.tickets.clone(), None),
+            Some(clients) => (self.tickets_of(clients)?, Some(&clients.authority)),
+        };
+        listener(Arc::new(shown), &tickets, alpn, clients).map_err(CertificateFault::Cryptography)
+    }
+
+    /// Returns the tickets of addresses that ask for certificates of these authorities. A reload
+    /// keeps them.
+    fn tickets_of(&self, clients: &ReadAuthority) -> Result<Tickets, CertificateFault> {
+        let mut all = self.client_tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tickets) = all.get(&clients.digest) {
+            return Ok(tickets.clone());
+        }
+        if all.len() >= MAX_CLIENT_TICKETS {
+            all.clear();
+        }
+        let tickets = Tickets::draw().map_err(CertificateFault::Cryptography)?;
+        all.insert(clients.digest, tickets.clone());
+        Ok(tickets)
     }
 
     /// Puts certificates in force for connections that begin from now on.
@@ -251,7 +288,38 @@ fn seen(config: &Config) -> Vec<SeenFile> {
         let CertificateFiles { chain, key } = &one.files;
         [FileFingerprint::of(chain), FileFingerprint::of(key)]
     };
-    config.certificates.iter().map(prints).collect()
+    let authorities = config.server.client_authorities();
+    let prints_of_authority = |ca: &&ClientCertificates| [FileFingerprint::of(&ca.ca), None];
+    let certificates = config.certificates.iter().map(prints);
+    certificates.chain(authorities.iter().map(prints_of_authority)).collect()
+}
+
+/// The authorities of clients, as they were read.
+struct ReadAuthority {
+    authority: ClientAuthority,
+    /// SHA-256 of the file, and whether certificates are required.
+    digest: [u8; 32],
+}
+
+/// Reads the authorities of clients.
+fn read_authorities(
+    config: &Config,
+) -> Result<HashMap<&ClientCertificates, ReadAuthority>, CertificateFault> {
+    let read = |one| read_authority(one).map(|read| (one, read));
+    config.server.client_authorities().into_iter().map(read).collect()
+}
+
+fn read_authority(config: &ClientCertificates) -> Result<ReadAuthority, CertificateFault> {
+    let fault = |source| CertificateFault::File { path: config.ca.clone(), source };
+    let mut octets = read_regular(&config.ca, MAX_PEM).map_err(fault)?;
+    let roots = Arc::new(authorities(&octets).map_err(fault)?);
+    let absence = match config.presence {
+        Presence::Optional => Absence::Accepted,
+        Presence::Required => Absence::Refused,
+    };
+    octets.push(absence as u8);
+    let digest = digest(&SHA256, &octets).as_ref().try_into().unwrap_or_default();
+    Ok(ReadAuthority { authority: ClientAuthority { roots, absence }, digest })
 }
 
 fn read_all(config: &Config) -> Result<Vec<Certificate>, CertificateFault> {
@@ -272,7 +340,7 @@ fn read_one(config: &CertificateConfig) -> Result<Certificate, CertificateFault>
 
 /// Returns why the certificates of a configuration cannot be used.
 pub fn fault_of_certificates(config: &Config) -> Option<CertificateFault> {
-    read_all(config).err()
+    read_all(config).err().or_else(|| read_authorities(config).err())
 }
 
 /// Returns a warning for each private key that other users may read.

@@ -24,7 +24,7 @@ use avocet_nameserver::query::miss::Miss;
 use avocet_nameserver::query::rehearsal::{At, Ended, Rehearsal};
 use avocet_nameserver::query::witness::Witness;
 use avocet_nameserver::snapshot::Snapshot;
-use avocet_policy::client::{Id, Identity};
+use avocet_policy::client::{DeviceId, Id, Identity};
 use avocet_policy::list::Effect;
 use avocet_policy::rule::{Lift, NamedTimeZone, Rule, Scope};
 use avocet_resolver::NameServers;
@@ -50,6 +50,8 @@ const MAX_TRIED: usize = 256;
 pub(crate) struct InquiringClient {
     /// The client's address.
     pub(crate) ip: IpAddr,
+    /// Its device, if it is known.
+    pub(crate) device: DeviceId,
     /// The address of the server that receives the query.
     pub(crate) entrance: Entrance,
     /// The transport.
@@ -71,9 +73,9 @@ pub(crate) struct Inquiry<'a> {
 
 impl Inquiry<'_> {
     fn asked(&self, policy: &Policy) -> Asked<'_> {
-        let InquiringClient { ip, entrance, transport } = self.asker;
-        let profile = policy.profile(ip, entrance, transport);
-        Asked { profile, ip, transport, qname: self.qname, qtype: self.qtype }
+        let InquiringClient { ip, device, entrance, transport } = self.asker;
+        let profile = policy.profile_with((ip, device), entrance, transport);
+        Asked { profile, ip, device, transport, qname: self.qname, qtype: self.qtype }
     }
 
     fn moment(&self, shared: &Shared, state: &Snapshot) -> (Moment, u32) {
@@ -95,8 +97,9 @@ impl Inquiry<'_> {
 /// policy.
 pub(crate) fn outcome(shared: &Shared, state: &Snapshot, inquiry: &Inquiry<'_>) -> Option<Outcome> {
     let policy = state.policy.as_ref()?;
-    let InquiringClient { ip, entrance, transport } = inquiry.asker;
+    let InquiringClient { ip, device, entrance, transport } = inquiry.asker;
     let rehearsal = Rehearsal::new((&shared.name_server, state), ip, inquiry.at)
+        .from_device(device)
         .at_entrance(entrance)
         .over(transport);
     if let Ended::Wait(_) = rehearsal.begin(inquiry.question().view()) {
@@ -121,10 +124,12 @@ pub(crate) fn why(
 ) -> Result<Vec<WhySection>, ControlError> {
     let (shared, state) = (&running.shared, running.shared.snapshot());
     let (qname, qtype) = question.name_and_type();
-    let InquiringClient { ip, entrance, transport } = asker;
+    let InquiringClient { ip, device, entrance, transport } = asker;
     let inquiry = Inquiry { asker, qname, qtype, at };
-    let rehearsal =
-        Rehearsal::new((&shared.name_server, &state), ip, at).at_entrance(entrance).over(transport);
+    let rehearsal = Rehearsal::new((&shared.name_server, &state), ip, at)
+        .from_device(device)
+        .at_entrance(entrance)
+        .over(transport);
     let mut ended = rehearsal.begin(inquiry.question().view());
     let mut looked = Vec::new();
     for _ in 0..MAX_TURNS {
@@ -362,6 +367,17 @@ pub(crate) fn client_address(state: &Snapshot, client: &str) -> Result<IpAddr, C
     })
 }
 
+/// Returns the device with an identifier as in `ids` of a `[[client]]`.
+///
+/// # Errors
+/// It is no identifier of a device.
+pub(crate) fn device(id: &str) -> Result<DeviceId, ControlError> {
+    match id.parse() {
+        Ok(Id::Device(key)) => Ok(key.device()),
+        _ => Err(ControlError::UnknownClient(id.to_owned())),
+    }
+}
+
 /// The scopes that the client of a pause or a grant may mean: a name stays as it is; an address
 /// means the `[[client]]` that it belongs to, if any, and the address. The most specific one comes
 /// first.
@@ -381,6 +397,6 @@ fn addresses(id: Id) -> Vec<IpAddr> {
         Id::Address(ip) => vec![ip],
         Id::Prefix(IpNet::V4(network)) => network.hosts().take(MAX_TRIED).map(IpAddr::V4).collect(),
         Id::Prefix(IpNet::V6(network)) => network.hosts().take(MAX_TRIED).map(IpAddr::V6).collect(),
-        Id::Mac(_) | Id::Name(_) => Vec::new(),
+        Id::Mac(_) | Id::Name(_) | Id::Device(_) => Vec::new(),
     }
 }

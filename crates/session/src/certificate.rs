@@ -1,5 +1,6 @@
 //! The certificates of a server, and which of them a client is shown.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -7,9 +8,12 @@ use std::sync::Arc;
 use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, NoServerSessionStorage, ProducesTickets, ResolvesServerCert};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{
+    ClientHello, NoServerSessionStorage, ProducesTickets, ResolvesServerCert, WebPkiClientVerifier,
+};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{Error, ServerConfig};
+use rustls::{Error, RootCertStore, ServerConfig};
 use thiserror::Error as ThisError;
 
 use crate::tls::provider;
@@ -95,6 +99,18 @@ fn own_names(certificate: &CertificateDer<'_>) -> Vec<String> {
     parsed.map_or_else(|_| Vec::new(), |one| one.valid_dns_names().map(str::to_owned).collect())
 }
 
+thread_local! {
+    /// The word in the name of the server that the client of this call has asked for: what rustls
+    /// knows of a connection without buffers does not include the name.
+    static WORD: Cell<Option<Box<[u8]>>> = const { Cell::new(None) };
+}
+
+/// Takes the word in the name that a client has asked for, right after its ClientHello was
+/// processed on this thread.
+pub(crate) fn take_word() -> Option<Box<[u8]>> {
+    WORD.take()
+}
+
 /// The certificates that a listener shows.
 pub struct CertificateChoice {
     /// In the order of the configuration.
@@ -122,11 +138,17 @@ impl CertificateChoice {
         Self { all, by_name, by_wildcard }
     }
 
-    /// Returns the places of the certificates for a name.
+    /// Returns the places of the certificates for a name. The first label of one that only a
+    /// wildcard matches names the device of the client.
     fn places(&self, name: &str) -> &[usize] {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
-        let parent = || self.by_wildcard.get(name.split_once('.')?.1);
-        self.by_name.get(&name).or_else(parent).map_or(&[], Vec::as_slice)
+        if let Some(places) = self.by_name.get(&name) {
+            return places;
+        }
+        let Some((label, parent)) = name.split_once('.') else { return &[] };
+        let Some(places) = self.by_wildcard.get(parent) else { return &[] };
+        WORD.set(Some(label.as_bytes().into()));
+        places
     }
 }
 
@@ -138,6 +160,7 @@ impl fmt::Debug for CertificateChoice {
 
 impl ResolvesServerCert for CertificateChoice {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        WORD.set(None);
         let named = hello.server_name().map_or(&[][..], |name| self.places(name));
         let suits =
             |one: &&Arc<CertifiedKey>| one.key.choose_scheme(hello.signature_schemes()).is_some();
@@ -161,20 +184,55 @@ impl Tickets {
     }
 }
 
+/// Which certificates a listener asks its clients for.
+#[derive(Clone, Debug)]
+pub struct ClientAuthority {
+    /// The authorities that issue them.
+    pub roots: Arc<RootCertStore>,
+    /// Whether a client may have none.
+    pub absence: Absence,
+}
+
+/// Whether clients may have no certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absence {
+    /// They may.
+    Accepted,
+    /// The handshake fails.
+    Refused,
+}
+
+impl ClientAuthority {
+    fn verifier(&self) -> Result<Arc<dyn ClientCertVerifier>, Error> {
+        let roots = self.roots.clone();
+        let builder = WebPkiClientVerifier::builder_with_provider(roots, provider());
+        let builder = match self.absence {
+            Absence::Accepted => builder.allow_unauthenticated(),
+            Absence::Refused => builder,
+        };
+        builder.build().map_err(|error| Error::General(error.to_string()))
+    }
+}
+
 /// Returns the configuration of a listener: TLS 1.3 and 1.2 (RFC 8446, RFC 5246), without early
-/// data and without client certificates.
+/// data. Tickets restore what a client has proven: `tickets` must not be those of a listener with
+/// other authorities.
 ///
 /// # Errors
-/// The cryptography lacks a part.
+/// The cryptography lacks a part, or there is no authority.
 pub fn listener(
     shown: Arc<CertificateChoice>,
     tickets: &Tickets,
     alpn: &[&[u8]],
+    clients: Option<&ClientAuthority>,
 ) -> Result<Arc<ServerConfig>, Error> {
-    let mut config = ServerConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_cert_resolver(shown);
+    let config =
+        ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+    let config = match clients {
+        None => config.with_no_client_auth(),
+        Some(clients) => config.with_client_cert_verifier(clients.verifier()?),
+    };
+    let mut config = config.with_cert_resolver(shown);
     config.ticketer = tickets.0.clone();
     // Tickets hold all state of a session.
     config.session_storage = Arc::new(NoServerSessionStorage {});

@@ -8,7 +8,8 @@
 //! [`frame`] is the only code for frames (RFC 7766), [`http`] that for DNS over HTTPS (RFC 8484),
 //! [`quic`] that for DNS over QUIC (RFC 9250).
 //! [`session`] composes them with TLS for both ends of a connection. [`certificate`] reads what a
-//! TLS server shows, [`trust`] decides what a client accepts. The caller passes any
+//! TLS server shows, [`proof`] what the one of a client proves, [`trust`] decides what a client
+//! accepts. The caller passes any
 //! [`Read`](std::io::Read) and [`Write`](std::io::Write); nothing here waits or opens a socket.
 
 #![forbid(unsafe_code)]
@@ -16,6 +17,7 @@
 pub mod certificate;
 pub mod frame;
 pub mod http;
+pub mod proof;
 pub mod quic;
 pub mod session;
 pub mod tls;

@@ -14,6 +14,7 @@ use rustls::{ClientConfig, Error, HandshakeKind, ServerConfig};
 
 use crate::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteState};
 use crate::http::{Http, HttpEnd, HttpQuery, Replies};
+use crate::proof::HandshakeFacts;
 use crate::tls::{PlaintextReader, Side, Tls};
 
 /// The connection of a client, seen by the server.
@@ -29,18 +30,22 @@ pub struct Session<S> {
     tls: Option<Box<Tls<S>>>,
     /// `None` where messages are in frames.
     http: Option<Box<Http>>,
+    /// What the handshake reports of the device of a client.
+    facts: Option<Arc<HandshakeFacts>>,
 }
 
 /// Frames as a reader of plaintext.
 struct Framed<'s, D> {
     frames: &'s mut FrameReader,
     messages: &'s mut FrameWriter,
+    facts: &'s mut Option<Arc<HandshakeFacts>>,
     deliver: D,
 }
 
 /// HTTP as a reader of plaintext.
 struct InHttp<'s, D> {
     http: &'s mut Http,
+    facts: &'s mut Option<Arc<HandshakeFacts>>,
     deliver: D,
 }
 
@@ -50,14 +55,21 @@ impl<D: FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>> PlaintextReader for F
     }
 
     fn resume(&mut self) -> ControlFlow<()> {
-        let Self { frames, messages, deliver } = self;
-        frames.resume(&mut |message: &[u8]| deliver(message, &mut Replies::in_frames(messages)))
+        let Self { frames, messages, facts, deliver } = self;
+        frames.resume(&mut |message: &[u8]| {
+            deliver(message, &mut Replies::in_frames(messages).after(facts))
+        })
     }
 
     fn take(&mut self, octets: &[u8]) -> ControlFlow<()> {
-        let Self { frames, messages, deliver } = self;
-        frames
-            .take(octets, &mut |message: &[u8]| deliver(message, &mut Replies::in_frames(messages)))
+        let Self { frames, messages, facts, deliver } = self;
+        frames.take(octets, &mut |message: &[u8]| {
+            deliver(message, &mut Replies::in_frames(messages).after(facts))
+        })
+    }
+
+    fn greet(&mut self, facts: Option<Arc<HandshakeFacts>>) {
+        *self.facts = facts;
     }
 
     fn has_ended(&self) -> bool {
@@ -71,11 +83,23 @@ impl<D: FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>> PlaintextReader for I
     }
 
     fn resume(&mut self) -> ControlFlow<()> {
-        self.http.resume(&mut self.deliver)
+        let Self { http, facts, deliver } = self;
+        http.resume(&mut |message: &[u8], replies: &mut Replies<'_>| {
+            replies.set_facts(facts);
+            deliver(message, replies)
+        })
     }
 
     fn take(&mut self, octets: &[u8]) -> ControlFlow<()> {
-        self.http.take(octets, &mut self.deliver)
+        let Self { http, facts, deliver } = self;
+        http.take(octets, &mut |message: &[u8], replies: &mut Replies<'_>| {
+            replies.set_facts(facts);
+            deliver(message, replies)
+        })
+    }
+
+    fn greet(&mut self, facts: Option<Arc<HandshakeFacts>>) {
+        *self.facts = facts;
     }
 
     fn has_ended(&self) -> bool {
@@ -116,7 +140,13 @@ impl ClientSession {
 impl<S: Side> Session<S> {
     /// Creates the session of a connection without TLS.
     pub const fn plain() -> Self {
-        Self { frames: FrameReader::new(), messages: FrameWriter::new(), tls: None, http: None }
+        Self {
+            frames: FrameReader::new(),
+            messages: FrameWriter::new(),
+            tls: None,
+            http: None,
+            facts: None,
+        }
     }
 
     fn over(side: S) -> Self {
@@ -137,7 +167,7 @@ impl<S: Side> Session<S> {
         buffer: &mut ReadBuffer,
         deliver: &mut impl FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>,
     ) -> io::Result<ReadState> {
-        let Self { frames, messages, tls, http } = self;
+        let Self { frames, messages, tls, http, facts } = self;
         match tls {
             None => frames.read(stream, buffer, &mut |message: &[u8]| {
                 deliver(message, &mut Replies::in_frames(messages))
@@ -149,8 +179,11 @@ impl<S: Side> Session<S> {
                     deliver(message, replies)
                 };
                 let result = match http {
-                    None => tls.read(&mut Framed { frames, messages, deliver }, (stream, buffer)),
-                    Some(http) => tls.read(&mut InHttp { http, deliver }, (stream, buffer)),
+                    None => {
+                        let mut reader = Framed { frames, messages, facts, deliver };
+                        tls.read(&mut reader, (stream, buffer))
+                    }
+                    Some(http) => tls.read(&mut InHttp { http, facts, deliver }, (stream, buffer)),
                 };
                 if result.is_err() {
                     tls.write_alert(stream);

@@ -17,7 +17,9 @@ use rustls::unbuffered::{
 };
 use rustls::{CommonState, Error};
 
+use crate::certificate;
 use crate::frame::{Outgoing, ReadBuffer, ReadBytes, ReadState, WriteState, read_once, trim};
+use crate::proof::HandshakeFacts;
 
 /// Most octets that a peer may send before the handshake is complete. A client without certificate
 /// sends below 4 KiB, of which the key share of X25519MLKEM768 is a third.
@@ -39,12 +41,17 @@ pub trait Side: DerefMut<Target = UnbufferedConnectionCommon<Self::Data>> {
     /// The data of this side in rustls.
     type Data;
 
+    /// Whether it is the end of the server.
+    const IS_SERVER: bool;
+
     /// Processes records up to the next state.
     fn process<'c, 'i>(&'c mut self, octets: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
 }
 
 impl Side for UnbufferedServerConnection {
     type Data = ServerConnectionData;
+
+    const IS_SERVER: bool = true;
 
     fn process<'c, 'i>(&'c mut self, octets: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
         self.process_tls_records(octets)
@@ -53,6 +60,8 @@ impl Side for UnbufferedServerConnection {
 
 impl Side for UnbufferedClientConnection {
     type Data = ClientConnectionData;
+
+    const IS_SERVER: bool = false;
 
     fn process<'c, 'i>(&'c mut self, octets: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
         self.process_tls_records(octets)
@@ -69,6 +78,8 @@ pub(crate) trait PlaintextReader {
     fn take(&mut self, octets: &[u8]) -> ControlFlow<()>;
     /// Reports whether it takes nothing more.
     fn has_ended(&self) -> bool;
+    /// Takes what the handshake of a client reports of its device, before any octets.
+    fn greet(&mut self, _facts: Option<Arc<HandshakeFacts>>) {}
 }
 
 /// Octets to send once the connection permits it.
@@ -89,6 +100,8 @@ pub struct Tls<S> {
     /// Octets received before the handshake was complete.
     handshake_octets: usize,
     has_peer_closed: bool,
+    /// The word in the name of the server that a client has asked for.
+    word: Option<Box<[u8]>>,
 }
 
 impl<S: Side> Tls<S> {
@@ -100,6 +113,7 @@ impl<S: Side> Tls<S> {
             sealed: Outgoing::default(),
             handshake_octets: 0,
             has_peer_closed: false,
+            word: None,
         }
     }
 
@@ -130,12 +144,8 @@ impl<S: Side> Tls<S> {
             ReadBytes::Bytes(taken, state) => (taken, state),
         };
         kept.copy_from_slice(&self.held);
-        let mut stopped = false;
         let arrived = &mut buffer.bytes[..start + taken];
-        let received = self.receive(arrived, taken, &mut |plaintext| {
-            stopped |= reader.take(plaintext).is_break();
-        });
-        received.map_err(invalid)?;
+        let stopped = self.receive(arrived, taken, reader).map_err(invalid)?;
         Ok(match state {
             _ if stopped => ReadState::Stopped,
             _ if self.has_peer_closed || reader.has_ended() => ReadState::Closed,
@@ -143,14 +153,34 @@ impl<S: Side> Tls<S> {
         })
     }
 
-    /// Takes the octets in `arrived`, of which the last `taken` are later than those held.
+    /// Takes the octets in `arrived`, of which the last `taken` are later than those held. Returns
+    /// whether the reader has stopped.
     fn receive(
         &mut self,
         arrived: &mut [u8],
         taken: usize,
-        deliver: &mut impl FnMut(&[u8]),
-    ) -> Result<(), Error> {
-        let consumed = self.drive(arrived, Send::Nothing, deliver)?;
+        reader: &mut impl PlaintextReader,
+    ) -> Result<bool, Error> {
+        let mut stopped = false;
+        let consumed = if self.side.is_handshaking() {
+            // What follows the handshake at once waits until it is known who sends it.
+            let mut early = Vec::new();
+            let consumed =
+                self.drive(arrived, Send::Nothing, &mut |octets| early.extend_from_slice(octets));
+            self.word = certificate::take_word().or(self.word.take());
+            let consumed = consumed?;
+            if S::IS_SERVER && !self.side.is_handshaking() {
+                let shown = self.side.peer_certificates().and_then(<[_]>::first);
+                reader.greet(HandshakeFacts::new(shown, self.word.take()));
+            }
+            if !early.is_empty() {
+                stopped = reader.take(&early).is_break();
+            }
+            consumed
+        } else {
+            let mut take = |octets: &[u8]| stopped |= reader.take(octets).is_break();
+            self.drive(arrived, Send::Nothing, &mut take)?
+        };
         // Queries may follow the end of the handshake at once.
         if self.side.is_handshaking() {
             self.handshake_octets += taken;
@@ -161,7 +191,7 @@ impl<S: Side> Tls<S> {
         self.held.clear();
         self.held.extend_from_slice(&arrived[consumed..]);
         trim(&mut self.held);
-        Ok(())
+        Ok(stopped)
     }
 
     /// Encrypts `replies` and writes all records with one write. Before the end of the handshake,

@@ -6,12 +6,15 @@ use std::io::{self, Read, Write};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use avocet_session::certificate::{ALPN_DOT, Certificate, CertificateChoice, Tickets, listener};
+use avocet_session::certificate::{
+    ALPN_DOT, Absence, Certificate, CertificateChoice, ClientAuthority, Tickets, listener,
+};
 use avocet_session::frame::{ReadBuffer, ReadState, WriteState};
 use avocet_session::http::Replies;
+use avocet_session::proof::{ClientProof, HandshakeFacts};
 use avocet_session::session::{ClientSession, ServerSession, Session};
 use avocet_session::tls::{MAX_HANDSHAKE, Side, provider};
-use avocet_session::trust::{Trust, client, pin};
+use avocet_session::trust::{Trust, authorities, client, client_showing, pin};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{
@@ -89,7 +92,7 @@ fn certificate([chain, key]: [&str; 2], names: &[&str]) -> Certificate {
 
 fn server_config() -> Arc<ServerConfig> {
     let shown = CertificateChoice::new(&[certificate(ONE, &[])]);
-    listener(Arc::new(shown), &Tickets::draw().unwrap(), &[ALPN_DOT]).unwrap()
+    listener(Arc::new(shown), &Tickets::draw().unwrap(), &[ALPN_DOT], None).unwrap()
 }
 
 fn client_config(versions: &[&'static SupportedProtocolVersion]) -> Arc<ClientConfig> {
@@ -128,6 +131,8 @@ struct World {
     replies: Vec<Vec<u8>>,
     /// Queries after which the server stops reading once.
     stop_after: usize,
+    /// What the last query told of the device of the client.
+    told: Option<HandshakeFacts>,
 }
 
 impl World {
@@ -141,6 +146,7 @@ impl World {
             buffer: ReadBuffer::new(),
             replies: Vec::new(),
             stop_after: usize::MAX,
+            told: None,
         }
     }
 
@@ -169,8 +175,9 @@ impl World {
 
     /// Lets the server read and write once.
     fn server_turn(&mut self) -> io::Result<ReadState> {
-        let Self { server, up, down, buffer, stop_after, .. } = self;
+        let Self { server, up, down, buffer, stop_after, told, .. } = self;
         let state = server.read(&mut End(up, down), buffer, &mut |query, replies| {
+            *told = replies.facts().cloned();
             replies.push(query);
             *stop_after = stop_after.wrapping_sub(1);
             if *stop_after == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -400,13 +407,67 @@ fn a_session_is_resumed_with_a_ticket() {
     }
 }
 
+/// The configuration of a server that asks clients for certificates of the issuer of [`TWO`].
+fn asking_config(absence: Absence) -> Arc<ServerConfig> {
+    let shown = Arc::new(CertificateChoice::new(&[certificate(ONE, &["*.wild.example"])]));
+    let roots = Arc::new(authorities(TWO[0].as_bytes()).unwrap());
+    let clients = ClientAuthority { roots, absence };
+    listener(shown, &Tickets::draw().unwrap(), &[ALPN_DOT], Some(&clients)).unwrap()
+}
+
+#[test]
+fn the_first_query_tells_the_device_also_after_resumption() {
+    let server = asking_config(Absence::Accepted);
+    let shown = certificate(TWO, &[]);
+    let der = CertificateDer::from_pem_slice(TWO[0].as_bytes()).unwrap();
+    let proof = ClientProof::of(&der).unwrap();
+    assert_eq!(proof.pin, pin(&der).unwrap());
+    assert_eq!(proof.names, ["avocet test two"]);
+    let with = client_showing(Trust::Nobody, Some(&shown), &[ALPN_DOT]).unwrap();
+    let without = client(Trust::Nobody, &[ALPN_DOT]).unwrap();
+    for (config, proof) in [(&with, Some(proof)), (&without, None)] {
+        for (name, word) in [("Ana.wild.example", Some(&b"ana"[..])), ("127.0.0.1", None)] {
+            for kind in [HandshakeKind::Full, HandshakeKind::Resumed] {
+                let mut world = World::new(&server, config);
+                let name = ServerName::try_from(name).unwrap();
+                world.client = ClientSession::connect(config, name).unwrap();
+                world.ask(&messages(&[40]));
+                assert_eq!(world.server.handshake(), Some(kind));
+                let told = world.told.as_ref();
+                assert_eq!(told.and_then(|told| told.proof.as_ref()), proof.as_ref());
+                assert_eq!(told.and_then(|told| told.word.as_deref()), word);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_client_without_the_right_certificate_is_refused_where_one_is_required() {
+    let server = asking_config(Absence::Refused);
+    let ends = |config: &Arc<ClientConfig>| {
+        let mut world = World::new(&server, config);
+        world.client.push(b"query");
+        (0..10).any(|_| {
+            // The client may learn of its refusal.
+            let _ = world.client_turn();
+            world.server_turn().is_err()
+        })
+    };
+    for versions in [&[&version::TLS13][..], &[&version::TLS12]] {
+        assert!(ends(&client_config(versions)), "{versions:?}");
+    }
+    let of = |shown| client_showing(Trust::Nobody, Some(&shown), &[ALPN_DOT]).unwrap();
+    assert!(ends(&of(certificate(ONE, &[]))));
+    assert!(!ends(&of(certificate(TWO, &[]))));
+}
+
 #[test]
 fn a_certificate_is_chosen_by_name_and_the_first_otherwise() {
     let shown = CertificateChoice::new(&[
         certificate(ONE, &["dns.example"]),
         certificate(TWO, &["other.example", "*.wild.example"]),
     ]);
-    let config = listener(Arc::new(shown), &Tickets::draw().unwrap(), &[]).unwrap();
+    let config = listener(Arc::new(shown), &Tickets::draw().unwrap(), &[], None).unwrap();
     let der = |text: &str| CertificateDer::from_pem_slice(text.as_bytes()).unwrap();
     for (name, expected) in [
         ("dns.example", ONE[0]),

@@ -331,7 +331,7 @@ mod tests {
         assert!(document["paths"]["/api/v1/status"]["get"].is_object());
         let at = &document["paths"]["/api/v1/explain"]["get"]["parameters"];
         let names: Vec<_> = at.as_array().unwrap().iter().map(|one| &one["name"]).collect();
-        assert_eq!(names.len(), 7, "{names:?}");
+        assert_eq!(names.len(), 8, "{names:?}");
     }
 
     #[test]

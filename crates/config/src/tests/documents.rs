@@ -42,6 +42,7 @@ fn schema_and_defaults_agree_and_each_key_is_in_both() {
     let policy = "[[list]]\nname = \"l\"\nurl = \"https://a.example/\"\n[[group]]\nname = \"g\"\nlists = []\n\
                   [[client]]\nname = \"c\"\nids = [\"10.0.0.1\"]\n[[rule]]\nname = \"r\"\nwhen = \"true\"\naction = \"allow\"\n";
     let listener = "[[listener]]\nname = \"n\"\nlisten = [\"tls://[::1]:853\"]\nallow = []\ncertificate = \"a\"\n\
+                    client-ca = \"ca\"\n\
                     [[certificate]]\nnames = [\"a\"]\ncert = \"c\"\nkey = \"k\"\n";
     let zone = "[[zone]]\nname = \"z\"\nfile = \"z\"\n[[pool]]\nname = \"p\"\naddresses = [\"192.0.2.1\"]\nprobe = \"icmp\"\n";
     let (key, file) = key_with_file();

@@ -173,6 +173,7 @@ impl<'p> Judged<'p> {
             listeners,
             // They determine the profile of each client.
             clients: _,
+            id_precedence: _,
             leases: _,
         } = config;
         Self {

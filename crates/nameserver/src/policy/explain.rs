@@ -97,7 +97,7 @@ impl Policy {
         }
         Explanation {
             outcome: Outcome { treatment, why },
-            identity: self.clients.identify(asked.ip),
+            identity: self.clients.identify_with(asked.ip, asked.device),
             rule: decided,
             noted: scratch.noted.iter().filter_map(|id| self.program.rule(*id)).collect(),
             lifted: verdict.lifted,

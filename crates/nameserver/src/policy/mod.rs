@@ -28,7 +28,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use avocet_config::block::BlockConfig;
-use avocet_policy::client::{self, Clients, Origin, Profile};
+use avocet_policy::client::{self, Clients, DeviceClaims, DeviceId, Origin, Profile};
 use avocet_policy::list::{self, ListId, ListSet};
 use avocet_policy::rpz::ZoneSet;
 use avocet_policy::rule::{Exceptions, Hours, Limiter, Program, Rule, RuleId};
@@ -90,6 +90,8 @@ pub struct Asked<'a> {
     pub profile: u16,
     /// The client's address.
     pub ip: IpAddr,
+    /// Its device, if it is known.
+    pub device: DeviceId,
     /// The transport of the query.
     pub transport: Transport,
     /// QNAME.
@@ -183,6 +185,21 @@ impl Policy {
         profile
     }
 
+    /// Returns the profile of a client with a known device.
+    pub fn profile_with(
+        &self,
+        (ip, device): (IpAddr, DeviceId),
+        entrance: Entrance,
+        transport: Transport,
+    ) -> u16 {
+        self.clients.profile_with(ip, device, self.origin(entrance, transport)).0
+    }
+
+    /// Returns the first device among the claims of a client that is known.
+    pub fn device(&self, claims: &DeviceClaims<'_>) -> DeviceId {
+        self.clients.device(claims)
+    }
+
     #[inline]
     fn origin(&self, entrance: Entrance, transport: Transport) -> Origin {
         let origins = match usize::from(entrance.0).checked_sub(1) {
@@ -269,5 +286,10 @@ impl Policy {
     /// Returns the client at an address. Searches and allocates: for explanations only.
     pub fn identify(&self, ip: IpAddr) -> client::Identity {
         self.clients.identify(ip)
+    }
+
+    /// Returns the client at an address with a known device, as [`Self::identify`].
+    pub fn identify_with(&self, ip: IpAddr, device: DeviceId) -> client::Identity {
+        self.clients.identify_with(ip, device)
     }
 }

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use avocet_cache::{PacketKey, packet_flags};
+use avocet_policy::client::{DeviceClaims, DeviceId};
 use avocet_wire::edns::{EdnsOption, option};
 use avocet_wire::header::{CD, RD};
 use avocet_wire::query::QuestionKey;
@@ -60,6 +61,31 @@ impl QueryContext<'_> {
         !self.shared.identified.holds(ip, strangers, self.now.secs()) && strangers.include(ip)
     }
 
+    /// Returns the profile of a client with a known device.
+    #[inline]
+    pub(super) fn profile_with(
+        &self,
+        (ip, device): (IpAddr, DeviceId),
+        entrance: Entrance,
+        transport: Transport,
+    ) -> u16 {
+        match &self.state.policy {
+            Some(policy) if !device.is_none() => {
+                policy.profile_with((ip, device), entrance, transport)
+            }
+            _ => self.profile(ip, entrance, transport),
+        }
+    }
+
+    /// Returns the device that a client claims to be, if the policy in force knows it.
+    #[inline]
+    pub fn device_of(&self, client: &Client<'_>) -> DeviceId {
+        match &self.state.policy {
+            Some(policy) if !client.claims.is_empty() => policy.device(&client.claims),
+            _ => DeviceId::NONE,
+        }
+    }
+
     /// Counts an answer of the policy for its rule or list.
     #[inline]
     pub fn count_note(&self, decision: &Decision) {
@@ -81,6 +107,8 @@ pub struct Client<'c> {
     pub transport: Transport,
     /// The address at which the query arrived.
     pub entrance: Entrance,
+    /// What it says and proves of its device.
+    pub claims: DeviceClaims<'c>,
     /// Where the reply goes.
     pub route: Way<'c>,
 }
@@ -132,7 +160,8 @@ impl<'q> Query<'q> {
     /// because the earlier number may have another meaning.
     pub(super) fn waiting(cx: &QueryContext<'_>, waiter: &'q Waiter, key: &'q QuestionKey) -> Self {
         let asked = &waiter.asked;
-        let profile = cx.profile(waiter.ip, waiter.entrance, asked.transport);
+        let who = (waiter.ip, waiter.device);
+        let profile = cx.profile_with(who, waiter.entrance, asked.transport);
         Self {
             asked,
             key,
@@ -214,6 +243,8 @@ impl<'q> Query<'q> {
         policy::Asked {
             profile: self.profile,
             ip: self.ip(),
+            // The profile has what depends on it.
+            device: DeviceId::NONE,
             transport: self.asked.transport,
             qname: self.key.qname(),
             qtype: self.qtype(),
@@ -248,6 +279,7 @@ impl<'q> Query<'q> {
                     epoch: cx.state.epoch,
                     note,
                     ip: client.ip,
+                    device: cx.device_of(client),
                     entrance: client.entrance,
                     route: client.route.kept(),
                     since: cx.now,

@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use avocet_policy::client::DeviceId;
 use avocet_wire::QueryView;
 
 use super::asked::{Entrance, Transport};
@@ -16,6 +17,8 @@ pub struct HeldQuery {
     pub octets: Box<[u8]>,
     /// The client's address.
     pub ip: IpAddr,
+    /// Its device, if it is known.
+    pub device: DeviceId,
     /// The transport.
     pub transport: Transport,
     /// The address at which the query arrived.

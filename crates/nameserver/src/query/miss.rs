@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use avocet_cache::FailureKey;
 use avocet_io::Peer;
+use avocet_policy::client::DeviceId;
 use avocet_wire::Rtype;
 
 use super::alias::Alias;
@@ -91,6 +92,8 @@ pub struct Waiter {
     pub note: u16,
     /// The client's address.
     pub ip: IpAddr,
+    /// Its device, if it is known.
+    pub device: DeviceId,
     /// The address at which the query arrived.
     pub entrance: Entrance,
     /// The route of the reply.

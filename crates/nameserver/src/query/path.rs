@@ -68,7 +68,8 @@ pub fn answer(
         Some(seen) => (&seen.key, seen.profile),
         None => {
             own_key = view.key(&cx.shared.key, 0);
-            (&own_key, cx.profile(client.ip, client.entrance, client.transport))
+            let who = (client.ip, cx.device_of(client));
+            (&own_key, cx.profile_with(who, client.entrance, client.transport))
         }
     };
     let hash = packet_hash(key.hash, profile, key_flags(&asked));

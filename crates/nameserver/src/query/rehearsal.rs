@@ -9,6 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use avocet_cache::{PacketHit, PacketLookup};
 use avocet_io::Peer;
+use avocet_policy::client::{DeviceClaims, DeviceId};
 use avocet_wire::header::{HEADER_LEN, Header, RD};
 use avocet_wire::{QueryView, Question};
 
@@ -67,6 +68,7 @@ pub struct Rehearsal<'s> {
     shared: &'s NameServer,
     state: &'s Snapshot,
     ip: IpAddr,
+    device: DeviceId,
     entrance: Entrance,
     transport: Transport,
     at: At,
@@ -77,8 +79,8 @@ impl<'s> Rehearsal<'s> {
     /// Creates a rehearsal of this client over UDP.
     pub fn new((shared, state): (&'s NameServer, &'s Snapshot), ip: IpAddr, at: At) -> Self {
         let entrance = Entrance::of_server(&state.config.server);
-        let transport = Transport::Udp;
-        Self { shared, state, ip, entrance, transport, at, scratch: Scratch::for_looking() }
+        let (transport, device) = (Transport::Udp, DeviceId::NONE);
+        Self { shared, state, ip, device, entrance, transport, at, scratch: Scratch::for_looking() }
     }
 
     /// Moves it to another address of the server.
@@ -91,6 +93,12 @@ impl<'s> Rehearsal<'s> {
     #[must_use]
     pub fn over(self, transport: Transport) -> Self {
         Self { transport, ..self }
+    }
+
+    /// Lets it come from a known device.
+    #[must_use]
+    pub fn from_device(self, device: DeviceId) -> Self {
+        Self { device, ..self }
     }
 
     /// Runs all stages that need no network on a question of class IN.
@@ -137,7 +145,8 @@ impl<'s> Rehearsal<'s> {
 
     fn client<'p>(&self, peer: &'p Peer) -> Client<'p> {
         let route = Way::Datagram { listener: 0, peer };
-        Client { ip: self.ip, transport: self.transport, entrance: self.entrance, route }
+        let claims = DeviceClaims::of(self.device);
+        Client { ip: self.ip, transport: self.transport, entrance: self.entrance, claims, route }
     }
 
     fn with_query(
@@ -152,7 +161,7 @@ impl<'s> Rehearsal<'s> {
             return Ended::Silent(Decision::at(Stage::Malformed, self.transport, revision));
         };
         let (asked, key) = (asked(self.transport), view.key(&self.shared.key, 0));
-        let profile = cx.profile(self.ip, self.entrance, self.transport);
+        let profile = cx.profile_with((self.ip, self.device), self.entrance, self.transport);
         let hash = packet_hash(key.hash, profile, key_flags(&asked));
         let arrival = Arrival::New { view: &view, client: &self.client(&peer) };
         let (asked, key, cache) = (&asked, &key, CacheState::Miss);

@@ -2,6 +2,7 @@
 //! been looked up yet. They are judged when they have been, so that the first query of an address
 //! gets the verdict of its device.
 
+use avocet_policy::client::DeviceClaims;
 use avocet_wire::{Ede, Header, QueryView, Rcode, Rtype};
 
 use super::admission::{Rejection, reader};
@@ -13,8 +14,8 @@ use super::respond::{Draft, draft_empty, truncated};
 
 /// Returns the client of a held query.
 pub(super) fn client_of(held: &HeldQuery) -> Client<'_> {
-    let HeldQuery { ip, transport, entrance, ref route, .. } = *held;
-    Client { ip, transport, entrance, route: route.way() }
+    let HeldQuery { ip, device, transport, entrance, ref route, .. } = *held;
+    Client { ip, transport, entrance, claims: DeviceClaims::of(device), route: route.way() }
 }
 
 /// Holds the query of a stranger; returns `None` for other clients. Transfers are not held: access
@@ -45,6 +46,7 @@ fn hold_stranger(
     cx.scratch.hold(HeldQuery {
         octets: octets.into(),
         ip: client.ip,
+        device: cx.device_of(client),
         transport: client.transport,
         entrance: client.entrance,
         route: client.route.kept(),

@@ -89,6 +89,7 @@ fn waiting(
         epoch: cx.state.epoch,
         note: 0,
         ip: client.ip,
+        device: cx.device_of(client),
         entrance: client.entrance,
         route: client.route.kept(),
         since: cx.now,

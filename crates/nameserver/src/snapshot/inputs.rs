@@ -145,6 +145,8 @@ impl<'c> OfServer<'c> {
             listen: _,
             encrypted: _,
             h3: _,
+            // They prove who a client is, which its profile has.
+            client_certificates: _,
             // Their names are in the policy as well.
             listeners: _,
             open: _,

@@ -37,6 +37,16 @@ impl ClientFault {
     }
 }
 
+/// What counts if a device sends a word and has an address of another client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum IdPrecedence {
+    /// The address.
+    #[default]
+    Address,
+    /// The word.
+    Device,
+}
+
 /// A client with its identifiers.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
@@ -62,9 +72,16 @@ pub struct Directory {
     pub(super) owner: HashMap<Id, usize>,
     pub(super) default_group: usize,
     pub(super) list_count: usize,
+    pub(super) precedence: IdPrecedence,
 }
 
 impl Directory {
+    /// Returns it with another precedence between addresses and words.
+    #[must_use]
+    pub fn preferring(self, precedence: IdPrecedence) -> Self {
+        Self { precedence, ..self }
+    }
+
     /// Validates groups and clients. `lists` holds the names of all lists, in the order of their
     /// numbers.
     ///
@@ -81,6 +98,7 @@ impl Directory {
             owner: HashMap::new(),
             default_group: 0,
             list_count: lists.len(),
+            precedence: IdPrecedence::Address,
         };
         let mut faults = Vec::new();
         if lists.len() > MAX_LISTS {
@@ -238,6 +256,8 @@ fn check_name(name: &str) -> Result<(), PolicyError> {
 
 #[cfg(test)]
 mod tests {
+    use crate::NotAnId;
+
     use super::*;
 
     fn group(name: &str, clients: &[&str], lists: Option<&[&str]>) -> GroupSpec {
@@ -292,12 +312,12 @@ mod tests {
         check(
             &[group("a", &["a b", "tv"], Some(&["x", "y"]))],
             &[client("tv", &["c d", "e f"], &["kids"]), client("", &[], &["nobody"])],
-            "group `a`: there is no list `x`; group `a`: there is no list `y`; client `tv`: there \
-             is no group `kids`; client `tv`: `c d` is neither an address, a network, a MAC \
-             address nor a host name; client `tv`: `e f` is neither an address, a network, a MAC \
-             address nor a host name; client ``: the name is missing; client ``: there is no group \
-             `nobody`; group `a`: `a b` is not the name of a client, and neither an address, a network, a MAC \
-             address nor a host name",
+            &format!(
+                "group `a`: there is no list `x`; group `a`: there is no list `y`; client `tv`: \
+                 there is no group `kids`; client `tv`: `c d` is {NotAnId}; client `tv`: `e f` is \
+                 {NotAnId}; client ``: the name is missing; client ``: there is no group `nobody`; \
+                 group `a`: `a b` is not the name of a client, and {NotAnId}"
+            ),
         );
     }
 }

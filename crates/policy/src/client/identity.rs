@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use ipnet::IpNet;
 
+use super::DeviceKey;
 use crate::NotAnId;
 
 /// A MAC address.
@@ -48,6 +49,8 @@ pub enum Id {
     Mac(Mac),
     /// A host name in lower case, without the final dot.
     Name(String),
+    /// What its device sends or proves, whatever its address.
+    Device(DeviceKey),
 }
 
 impl FromStr for Id {
@@ -63,7 +66,10 @@ impl FromStr for Id {
         if let Ok(mac) = text.parse() {
             return Ok(Self::Mac(mac));
         }
-        host_name(text).map(Self::Name).ok_or(NotAnId)
+        match DeviceKey::read(text) {
+            Some(device) => device.map(Self::Device).ok_or(NotAnId),
+            None => host_name(text).map(Self::Name).ok_or(NotAnId),
+        }
     }
 }
 

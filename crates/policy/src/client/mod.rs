@@ -4,8 +4,14 @@
 //! match an address, the most specific match decides, in this order: the address itself, its MAC
 //! address, its learned host name, the longest network. An address without a configured client is
 //! in the group [`DEFAULT_GROUP`], as is a client without groups.
+//!
+//! Over encrypted transports, a device may also say or prove who it is ([`DeviceId`]), whatever its
+//! address.
 
+mod address_map;
 mod build;
+mod device;
+mod devices;
 mod identity;
 mod intervals;
 mod profile;
@@ -17,7 +23,8 @@ use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use build::{ClientFault, Directory};
+pub use build::{ClientFault, Directory, IdPrecedence};
+pub use device::{DeviceClaims, DeviceId, DeviceKey};
 pub use identity::{Id, Identity, Mac, Neighbour};
 pub use profile::{Clients, ListSet, Origin, Profile};
 
@@ -55,7 +62,8 @@ pub struct GroupSpec {
 pub struct ClientSpec {
     /// The name used by rules, commands and the log.
     pub name: String,
-    /// The addresses, networks, MAC addresses and host names of the client.
+    /// The addresses, networks, MAC addresses and host names of the client, and what its device
+    /// sends or proves: `id:WORD`, `certificate:NAME`, `pin:BASE64`.
     #[serde(default)]
     pub ids: Vec<String>,
     /// The groups of the client, by default `default`.

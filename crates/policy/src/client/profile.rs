@@ -4,18 +4,19 @@
 //! profile combines a *subject*, which follows from the address, with an *origin*, which follows
 //! from the listener and the transport.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
 
+use super::address_map::AddressMap;
+use super::build::Client;
+use super::devices::{DeviceFacts, Devices, KnownDevice, MAX_COMBINATIONS, PlaceFacts};
 use super::identity::host_name;
-use super::intervals::{Intervals, Range};
 use super::{
-    Asker, ClientFault, ClientTest, Directory, Id, Identity, MAX_NEIGHBOURS, MAX_PROFILES,
-    Neighbour, Transport, canonical,
+    Asker, ClientFault, ClientTest, DeviceClaims, DeviceId, Directory, Id, IdPrecedence, Identity,
+    MAX_NEIGHBOURS, MAX_PROFILES, Neighbour, Transport, canonical,
 };
 use crate::PolicyError;
 
@@ -70,8 +71,9 @@ struct SubjectFacts {
 pub struct Clients {
     directory: Arc<Directory>,
     tests: Arc<[ClientTest]>,
-    v4: Intervals<u32>,
-    v6: Intervals<u128>,
+    by_address: AddressMap,
+    /// `None` if no client is known by anything but its address.
+    devices: Option<Devices>,
     subjects: Vec<SubjectFacts>,
     numbers: HashMap<SubjectFacts, u16>,
     origins: Origins,
@@ -139,12 +141,11 @@ impl Clients {
         tests: Vec<ClientTest>,
     ) -> Result<Self, ClientFault> {
         let origins = Origins::build(listeners, &tests)?;
-        let nothing = |_: &[Range<u32>]| Ok::<u16, ClientFault>(0);
         Ok(Self {
             directory: Arc::new(directory),
             tests: tests.into(),
-            v4: Intervals::build(Vec::new(), nothing)?,
-            v6: Intervals::build(Vec::new(), |_| Ok::<u16, ClientFault>(0))?,
+            by_address: AddressMap::build(&[], |_| Ok::<u16, ClientFault>(0))?,
+            devices: None,
             subjects: Vec::new(),
             numbers: HashMap::new(),
             origins,
@@ -161,35 +162,9 @@ impl Clients {
     pub fn with_neighbours(&self, neighbours: &[Neighbour]) -> Result<Self, ClientFault> {
         let mut clients = self.clone();
         clients.learn(neighbours);
-        let (mut v4, mut v6) = (Vec::new(), Vec::new());
-        for network in clients.networks() {
-            match network {
-                IpNet::V4(net) => {
-                    v4.push(range(u32::from(net.network()), u32::from(net.broadcast())))
-                }
-                IpNet::V6(net) => {
-                    v6.push(range(u128::from(net.network()), u128::from(net.broadcast())))
-                }
-            }
-        }
-        clients.v4 = Intervals::build(v4, |open| {
-            let nets = open.iter().map(|range| {
-                network(
-                    Ipv4Addr::from(range.first).into(),
-                    (range.first ^ range.last.0).leading_zeros(),
-                )
-            });
-            clients.subject(&nets.collect::<Vec<_>>())
-        })?;
-        clients.v6 = Intervals::build(v6, |open| {
-            let nets = open.iter().map(|range| {
-                network(
-                    Ipv6Addr::from(range.first).into(),
-                    (range.first ^ range.last.0).leading_zeros(),
-                )
-            });
-            clients.subject(&nets.collect::<Vec<_>>())
-        })?;
+        let networks = clients.networks();
+        clients.by_address = AddressMap::build(&networks, |nets| clients.subject(nets))?;
+        clients.devices = clients.devices_at(&networks)?;
         Ok(clients)
     }
 
@@ -204,14 +179,25 @@ impl Clients {
     #[inline]
     #[must_use]
     pub fn profile(&self, address: IpAddr, origin: Origin) -> Profile {
-        let subject = match address {
-            IpAddr::V4(address) => self.v4.find(address.into()),
-            IpAddr::V6(address) => match address.to_ipv4_mapped() {
-                Some(address) => self.v4.find(address.into()),
-                None => self.v6.find(address.into()),
-            },
-        };
+        let subject = self.by_address.find(address);
         Profile(subject * self.origins.facts.len() as u16 + origin.0)
+    }
+
+    /// Returns the profile of a client with a known device, which counts before its address or
+    /// not at all.
+    #[must_use]
+    pub fn profile_with(&self, address: IpAddr, device: DeviceId, origin: Origin) -> Profile {
+        match self.devices.as_ref().and_then(|devices| devices.subject(device, address)) {
+            Some(subject) => Profile(subject * self.origins.facts.len() as u16 + origin.0),
+            None => self.profile(address, origin),
+        }
+    }
+
+    /// Returns the first device among the claims of a client that the configuration knows.
+    #[must_use]
+    pub fn device(&self, claims: &DeviceClaims<'_>) -> DeviceId {
+        let devices = self.devices.as_ref();
+        devices.map_or(DeviceId::NONE, |devices| devices.find(claims))
     }
 
     /// Returns the number of profiles, which are numbered from zero.
@@ -260,6 +246,16 @@ impl Clients {
             .map(|net| net.trunc())
             .collect();
         self.identity(nets.iter())
+    }
+
+    /// Does the same for a client with a known device.
+    #[must_use]
+    pub fn identify_with(&self, address: IpAddr, device: DeviceId) -> Identity {
+        let devices = self.devices.as_ref();
+        match devices.and_then(|devices| devices.client(device, address)) {
+            Some(client) => self.identity_of(Some(&self.directory.clients[client]), None),
+            None => self.identify(address),
+        }
     }
 
     /// Returns the number of neighbours ignored because there are more than [`MAX_NEIGHBOURS`].
@@ -315,7 +311,7 @@ impl Clients {
         let ids = self.directory.owner.keys().filter_map(|id| match id {
             Id::Address(address) => Some(IpNet::from(*address)),
             Id::Prefix(network) => Some(*network),
-            Id::Mac(_) | Id::Name(_) => None,
+            Id::Mac(_) | Id::Name(_) | Id::Device(_) => None,
         });
         tests.chain(ids).chain(self.known.keys().map(|address| IpNet::from(*address))).collect()
     }
@@ -333,7 +329,10 @@ impl Clients {
         let at = at.or_else(|| known.and_then(|known| owner(Id::Mac(known.mac?))));
         let at = at.or_else(|| known.and_then(|known| owner(Id::Name(known.name.clone()?))));
         let at = at.or_else(|| inwards.clone().find_map(|net| owner(Id::Prefix(*net))));
-        let client = at.map(|at| &self.directory.clients[at]);
+        self.identity_of(at.map(|at| &self.directory.clients[at]), known)
+    }
+
+    fn identity_of(&self, client: Option<&Client>, known: Option<&Neighbour>) -> Identity {
         let own_macs =
             client.into_iter().flat_map(|client| &client.ids).filter_map(|id| match id {
                 Id::Mac(mac) => Some(*mac),
@@ -354,20 +353,18 @@ impl Clients {
     /// Returns the subject of the last of the networks, each of which contains the next.
     fn subject(&mut self, networks: &[IpNet]) -> Result<u16, ClientFault> {
         let identity = self.identity(networks.iter().rev());
-        let asker = Asker {
-            client: identity.client.as_deref(),
-            name: identity.name.as_deref(),
-            macs: &identity.macs,
-            groups: &identity.groups,
-            ..Asker::default()
-        };
         let innermost = networks.last();
         let facts = bits(&self.tests, |test| match test {
             ClientTest::Within(network) => innermost.is_some_and(|inner| network.contains(inner)),
-            test => !test.is_of_origin() && test.holds(&asker),
+            test => !test.is_of_origin() && test.holds(&asker(&identity)),
         });
         let lists = self.lists_of(&identity.groups);
-        let subject = SubjectFacts { facts, lists };
+        self.number(facts, &lists)
+    }
+
+    /// Returns the number of the subject with these facts.
+    fn number(&mut self, facts: Box<[u64]>, lists: &ListSet) -> Result<u16, ClientFault> {
+        let subject = SubjectFacts { facts, lists: lists.clone() };
         if let Some(number) = self.numbers.get(&subject) {
             return Ok(*number);
         }
@@ -378,6 +375,74 @@ impl Clients {
         self.subjects.push(subject.clone());
         self.numbers.insert(subject, number as u16);
         Ok(number as u16)
+    }
+
+    /// Returns the subjects of all devices at all places; `None` if there is no device.
+    fn devices_at(&mut self, networks: &[IpNet]) -> Result<Option<Devices>, ClientFault> {
+        let (known, kinds) = self.kinds()?;
+        if known.is_empty() {
+            return Ok(None);
+        }
+        let (mut places, mut numbers) = (Vec::new(), HashMap::new());
+        let map = AddressMap::build(networks, |nets| {
+            let next = u16::try_from(places.len()).map_err(|_| too_many())?;
+            Ok(*numbers.entry(self.place(nets)).or_insert_with_key(|facts: &PlaceFacts| {
+                places.push(facts.clone());
+                next
+            }))
+        })?;
+        if kinds.len() * places.len() > MAX_COMBINATIONS {
+            return Err(too_many());
+        }
+        let number = |facts, lists: &ListSet| self.number(facts, lists);
+        Devices::build((map, &places), known, &kinds, number).map(Some)
+    }
+
+    /// Returns the devices of the configuration, and their different kinds.
+    fn kinds(&self) -> Result<(HashMap<DeviceId, KnownDevice>, Vec<DeviceFacts>), ClientFault> {
+        let (mut known, mut kinds) = (HashMap::new(), Vec::new());
+        let mut numbers: HashMap<DeviceFacts, u16> = HashMap::new();
+        for (client, entry) in self.directory.clients.iter().enumerate() {
+            let keys = entry.ids.iter().filter_map(|id| match id {
+                Id::Device(key) => Some(key.device()),
+                _ => None,
+            });
+            for device in keys {
+                let identity = self.identity_of(Some(entry), None);
+                let asker = asker(&identity);
+                let is_first =
+                    device.is_proven() || self.directory.precedence == IdPrecedence::Device;
+                let facts = DeviceFacts {
+                    facts: bits(&self.tests, |test| !test.is_of_origin() && test.holds(&asker)),
+                    lists: self.lists_of(&identity.groups),
+                    is_first,
+                };
+                let next = u16::try_from(kinds.len()).map_err(|_| too_many())?;
+                let kind = *numbers.entry(facts).or_insert_with_key(|facts| {
+                    kinds.push(facts.clone());
+                    next
+                });
+                known.insert(device, KnownDevice { kind, client });
+            }
+        }
+        Ok((known, kinds))
+    }
+
+    /// Returns what rules test of an address, whatever device has it.
+    fn place(&self, networks: &[IpNet]) -> PlaceFacts {
+        let innermost = networks.last();
+        let identity = self.identity(networks.iter().rev());
+        let is_host = |net: &&IpNet| net.prefix_len() == net.max_prefix_len();
+        let host = innermost.filter(is_host).map(IpNet::addr);
+        let neighbour = host.and_then(|address| self.known.get(&address));
+        let macs: Vec<_> = neighbour.and_then(|known| known.mac).into_iter().collect();
+        let asker = Asker { macs: &macs, ..Asker::default() };
+        let facts = bits(&self.tests, |test| match test {
+            ClientTest::Within(network) => innermost.is_some_and(|inner| network.contains(inner)),
+            ClientTest::Mac(_) => test.holds(&asker),
+            _ => false,
+        });
+        PlaceFacts { facts, is_taken: identity.client.is_some() || neighbour.is_some() }
     }
 
     fn lists_of(&self, groups: &[String]) -> ListSet {
@@ -432,13 +497,14 @@ fn bits(tests: &[ClientTest], holds: impl Fn(&ClientTest) -> bool) -> Box<[u64]>
     bits
 }
 
-fn range<A>(first: A, last: A) -> Range<A> {
-    Range { first, last: Reverse(last) }
-}
-
-/// Returns the network that begins at an address with this prefix length.
-fn network(first: IpAddr, len: u32) -> IpNet {
-    IpNet::new_assert(first, len as u8)
+fn asker(identity: &Identity) -> Asker<'_> {
+    Asker {
+        client: identity.client.as_deref(),
+        name: identity.name.as_deref(),
+        macs: &identity.macs,
+        groups: &identity.groups,
+        ..Asker::default()
+    }
 }
 
 #[cfg(test)]

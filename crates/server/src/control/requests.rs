@@ -52,6 +52,7 @@ use avocet_nameserver::metrics::{Stage, WorkerMetrics};
 use avocet_nameserver::query::asked::{Entrance, Transport};
 use avocet_nameserver::query::rehearsal::At;
 use avocet_nameserver::snapshot::Snapshot;
+use avocet_policy::client::DeviceId;
 use avocet_policy::rule::{Grant, Pause, Scope};
 use avocet_wire::{FoldedName, FoldedNameBuf};
 
@@ -277,7 +278,8 @@ impl Control for Running {
         };
         let transport = transport_at(&state, entrance, request.transport);
         let at = request.at.map_or(At::Now(now), At::Then);
-        let asker = InquiringClient { ip: client, entrance, transport };
+        let device = request.id.as_deref().map_or(Ok(DeviceId::NONE), explain::device)?;
+        let asker = InquiringClient { ip: client, device, entrance, transport };
         let found = explain::why(self, &question, asker, at)?;
         let past = past.map(|past| WhySection::Past(past.compared(self, &found)));
         past.into_iter().chain(found).try_for_each(sections)?;

@@ -9,6 +9,7 @@ use avocet_nameserver::policy::{
 };
 use avocet_nameserver::query::asked::{Entrance, Transport};
 use avocet_nameserver::query::local::LocalRecords;
+use avocet_policy::client::DeviceId;
 use avocet_resolver::{Dns64, NameServers};
 use avocet_wire::builder::{Builder, Record, Section};
 use avocet_wire::header::QR;
@@ -92,7 +93,8 @@ impl Side {
         let (ip, moment) = (query.client, (Moment { wall_secs: query.at_secs, millis: 0 }, 0));
         let transport = query.transport;
         let profile = policy.profile(ip, self.entrance(query.listener), transport);
-        let asked = Asked { profile, ip, transport, qname: query.name.view(), qtype: query.rtype };
+        let (qname, qtype, device) = (query.name.view(), query.rtype, DeviceId::NONE);
+        let asked = Asked { profile, ip, device, transport, qname, qtype };
         let translation = self.translation.as_ref();
         let servers = |_: FoldedName<'_>| NameServers::default();
         let (outcome, by) = match answer {

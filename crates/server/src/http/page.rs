@@ -15,6 +15,7 @@ use avocet_nameserver::policy::{Outcome, Treatment};
 use avocet_nameserver::query::asked::{Entrance, Transport};
 use avocet_nameserver::query::rehearsal::At;
 use avocet_nameserver::snapshot::Snapshot;
+use avocet_policy::client::DeviceId;
 use avocet_policy::rule::NamedTimeZone;
 use avocet_web::audit::{AuditEntry, recorded};
 use avocet_wire::name::MAX_NAME;
@@ -154,6 +155,7 @@ impl Visit {
         types.find_map(|qtype| {
             let inquiry = Inquiry {
                 asker: InquiringClient {
+                    device: DeviceId::NONE,
                     ip: self.ip,
                     entrance: Entrance::of_server(&state.config.server),
                     transport: Transport::Udp,

@@ -18,6 +18,7 @@ use avocet_dnstap::{
     MessageKind, TapMessage, TapReceiver, TapRecord, TapTime, TapTransport, TappedReply,
 };
 use avocet_nameserver::query::asked::Transport;
+use avocet_policy::client::DeviceId;
 use avocet_querylog::{Concealment, Privacy as LogPrivacy};
 use avocet_wire::header::{HEADER_LEN, Header, RD};
 use avocet_wire::{MessageView, Rtype};
@@ -143,7 +144,8 @@ impl TapWork {
         for ring in &mut self.rings {
             while ring.pop(&mut self.record) {
                 let reply = self.record.reply();
-                let privacy = self.states.privacy_of(reply.revision, reply.client);
+                let device = DeviceId::from_number(reply.device);
+                let privacy = self.states.privacy_of(reply.revision, (reply.client, device));
                 if privacy == Privacy::Off {
                     continue;
                 }

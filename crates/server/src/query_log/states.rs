@@ -13,7 +13,7 @@ use avocet_nameserver::name_server::NameServer;
 use avocet_nameserver::policy::{Asked, Noted, Scratch};
 use avocet_nameserver::query::asked::Transport;
 use avocet_nameserver::snapshot::Snapshot;
-use avocet_policy::client::{ClientSpec, Clients, DEFAULT_GROUP, Identity};
+use avocet_policy::client::{ClientSpec, Clients, DEFAULT_GROUP, DeviceId, Identity};
 use avocet_querylog::{self as querylog, Entry, Facts, Label, NO_EDE, Outcome};
 use avocet_wire::{FoldedNameBuf, Rcode, Rtype};
 use ipnet::IpNet;
@@ -39,7 +39,7 @@ struct LoggedState {
     state: Arc<Snapshot>,
     /// The clients, if the snapshot has no policy that knows them.
     without_policy: Option<Clients>,
-    clients: HashMap<IpAddr, ClientFacts>,
+    clients: HashMap<(IpAddr, DeviceId), ClientFacts>,
     /// The names of clients, by their numbers less one.
     devices: Vec<String>,
     /// Sets of groups, by their numbers.
@@ -73,14 +73,14 @@ impl LoggedState {
     }
 
     /// Returns what is known of a client.
-    fn client(&mut self, ip: IpAddr) -> ClientFacts {
-        if let Some(facts) = self.clients.get(&ip) {
+    fn client(&mut self, (ip, device): (IpAddr, DeviceId)) -> ClientFacts {
+        if let Some(facts) = self.clients.get(&(ip, device)) {
             return *facts;
         }
         let Identity { client, name, mut groups, .. } =
             match (&self.state.policy, &self.without_policy) {
-                (Some(policy), _) => policy.identify(ip),
-                (None, Some(clients)) => clients.identify(ip),
+                (Some(policy), _) => policy.identify_with(ip, device),
+                (None, Some(clients)) => clients.identify_with(ip, device),
                 (None, None) => Identity::default(),
             };
         let config = &self.state.config.query_log;
@@ -96,7 +96,7 @@ impl LoggedState {
         if self.clients.len() >= MAX_REMEMBERED {
             self.clients.clear();
         }
-        self.clients.insert(ip, facts);
+        self.clients.insert((ip, device), facts);
         facts
     }
 
@@ -113,7 +113,8 @@ impl LoggedState {
             && let Ok(qname) = FoldedNameBuf::from_wire(&entry.qname.to_ascii_lowercase())
         {
             let (qname, qtype) = (qname.view(), Rtype(qtype));
-            let asked = Asked { profile, ip: client, transport: Transport::Udp, qname, qtype };
+            let (device, transport) = (DeviceId::NONE, Transport::Udp);
+            let asked = Asked { profile, ip: client, device, transport, qname, qtype };
             for place in policy.lists_naming(&asked, scratch) {
                 if !lists.contains(&(place as u16)) {
                     lists.push(place as u16);
@@ -217,7 +218,7 @@ impl LoggedStates {
     }
 
     /// Returns what others may know of a client that was answered by a revision.
-    pub(crate) fn privacy_of(&mut self, revision: u32, client: IpAddr) -> Privacy {
+    pub(crate) fn privacy_of(&mut self, revision: u32, client: (IpAddr, DeviceId)) -> Privacy {
         let place = self.known.iter().rposition(|known| known.state.revision == revision);
         let last = self.known.len() - 1;
         self.known[place.unwrap_or(last)].client(client).privacy
@@ -253,7 +254,8 @@ impl LoggedStates {
         let place = known.iter().rposition(is_of);
         let last = known.len() - 1;
         let state = &mut known[place.unwrap_or(last)];
-        let ClientFacts { device, groups, privacy } = state.client(entry.facts.client);
+        let client = (entry.facts.client, DeviceId::from_number(entry.facts.known_as));
+        let ClientFacts { device, groups, privacy } = state.client(client);
         let privacy = match privacy {
             Privacy::Full => querylog::Privacy::Full,
             Privacy::Truncated => querylog::Privacy::Truncated,

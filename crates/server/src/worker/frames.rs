@@ -32,6 +32,7 @@ impl Answer for Frames<'_> {
             || QueryStep::Silent(Decision::at(Stage::Failed, client.transport, cx.state.revision));
         let ended = || Ended {
             ip: &client.ip,
+            device: cx.device_of(client),
             entrance: client.entrance,
             question: QueryView::question_of(octets).unwrap_or_default(),
             octets: octets.len() as u16,

@@ -142,7 +142,7 @@ impl Http1 {
             Ok(_) | Err(Error::TooManyHeaders) => return self.end(Status::LargeFields),
             Err(_) => return self.end(Status::BadRequest),
         };
-        let Http1Head { head, is_last, expects } = match read_head(&request) {
+        let Http1Head { mut head, is_last, expects } = match read_head(&request) {
             Ok(read) => read,
             Err(status) => return self.end(status),
         };
@@ -159,6 +159,7 @@ impl Http1 {
         };
         self.pieces = 0;
         let has_length = head.content_length.is_some();
+        let word = head.take_word();
         self.has_ended = is_last;
         let (message, extent) = match head.verdict() {
             RequestVerdict::Query(message, extent) => (message, extent),
@@ -178,7 +179,8 @@ impl Http1 {
         };
         self.rejected = 0;
         self.pending = Some(PendingRequest { extent, is_last });
-        let flow = deliver(&message, &mut Replies::at(ReplyPlace::One(self)));
+        let place = ReplyPlace::One(self);
+        let flow = deliver(&message, &mut Replies::at(place).named(word.as_deref()));
         Progress::Used(head_len + body_len, flow)
     }
 

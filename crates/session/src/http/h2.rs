@@ -129,7 +129,7 @@ impl Http2 {
 
     /// Reports whether the client owes the rest of a frame, of a header block or of a body.
     pub(crate) fn is_partial(&self) -> bool {
-        let is_receiving = |one: &OpenStream| matches!(one.state, StreamState::Receiving(_));
+        let is_receiving = |one: &OpenStream| matches!(one.state, StreamState::Receiving(..));
         !self.held.is_empty() || self.block.is_some() || self.streams.iter().any(is_receiving)
     }
 
@@ -295,7 +295,7 @@ impl Http2 {
             self.spend(1)?;
             return Ok(ControlFlow::Continue(()));
         };
-        let StreamState::Receiving(body) = &mut self.streams[at].state else {
+        let StreamState::Receiving(body, word) = &mut self.streams[at].state else {
             return Err(Code::StreamClosed);
         };
         if body.len() + content.len() > MAX_MESSAGE || self.kept + content.len() > MAX_KEPT {
@@ -303,8 +303,10 @@ impl Http2 {
             return Ok(ControlFlow::Continue(()));
         }
         if body.is_empty() && head.has(END_STREAM) {
+            let word = word.take();
             self.streams[at].state = StreamState::Waiting;
-            return Ok(deliver(content, &mut Replies::at(ReplyPlace::Two(self, head.id))));
+            let place = ReplyPlace::Two(self, head.id);
+            return Ok(deliver(content, &mut Replies::at(place).named(word.as_deref())));
         }
         body.extend_from_slice(content);
         self.kept += content.len();
@@ -323,9 +325,11 @@ impl Http2 {
         let stream = &mut self.streams[at];
         let id = stream.id;
         let state = mem::replace(&mut stream.state, StreamState::Waiting);
-        let StreamState::Receiving(body) = state else { return ControlFlow::Continue(()) };
+        let StreamState::Receiving(body, word) = state else {
+            return ControlFlow::Continue(());
+        };
         self.kept -= body.len();
-        deliver(&body, &mut Replies::at(ReplyPlace::Two(self, id)))
+        deliver(&body, &mut Replies::at(ReplyPlace::Two(self, id)).named(word.as_deref()))
     }
 
     fn headers(
@@ -344,7 +348,7 @@ impl Http2 {
         }
         if head.id <= self.last {
             let stream = self.streams.iter().find(|one| one.id == head.id);
-            let is_open = stream.is_some_and(|one| matches!(one.state, StreamState::Receiving(_)));
+            let is_open = stream.is_some_and(|one| matches!(one.state, StreamState::Receiving(..)));
             // Trailers end their stream (RFC 9113 §8.1).
             if !is_open || !head.has(END_STREAM) {
                 return Err(if is_open { Code::Protocol } else { Code::StreamClosed });
@@ -413,9 +417,10 @@ impl Http2 {
         &mut self,
         id: u32,
         end: StreamEnd,
-        head: RequestHead,
+        mut head: RequestHead,
         deliver: &mut impl FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Code> {
+        let word = head.take_word();
         let mut open = |extent, state| {
             self.streams.push(OpenStream { id, window: self.first_window, extent, state });
         };
@@ -427,10 +432,13 @@ impl Http2 {
             RequestVerdict::Body if end == StreamEnd::Here => {
                 self.reject(id, Status::BadRequest, end)?
             }
-            RequestVerdict::Body => open(ResponseExtent::Whole, StreamState::Receiving(Vec::new())),
+            RequestVerdict::Body => {
+                open(ResponseExtent::Whole, StreamState::Receiving(Vec::new(), word))
+            }
             RequestVerdict::Query(message, extent) => {
                 open(extent, StreamState::Waiting);
-                return Ok(deliver(&message, &mut Replies::at(ReplyPlace::Two(self, id))));
+                let place = ReplyPlace::Two(self, id);
+                return Ok(deliver(&message, &mut Replies::at(place).named(word.as_deref())));
             }
         }
         Ok(ControlFlow::Continue(()))
@@ -636,7 +644,7 @@ impl Http2 {
     fn forget(&mut self, id: u32) -> bool {
         let Some(at) = self.position(id) else { return false };
         match self.streams.swap_remove(at).state {
-            StreamState::Receiving(octets) | StreamState::Sending(octets) => {
+            StreamState::Receiving(octets, _) | StreamState::Sending(octets) => {
                 self.kept -= octets.len();
             }
             StreamState::Waiting => {}

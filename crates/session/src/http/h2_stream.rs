@@ -6,8 +6,8 @@ use super::request::ResponseExtent;
 /// What a stream waits for.
 #[derive(Debug)]
 pub(super) enum StreamState {
-    /// The body is incomplete.
-    Receiving(Vec<u8>),
+    /// The body is incomplete. The word names the device of the client.
+    Receiving(Vec<u8>, Option<Box<[u8]>>),
     /// The query has no response yet.
     Waiting,
     /// The rest of a response waits for a window.

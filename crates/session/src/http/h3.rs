@@ -195,6 +195,8 @@ pub(crate) struct H3Request {
 #[derive(Debug, Default)]
 struct RequestMessage {
     verdict: Option<RequestVerdict>,
+    /// The word by which the request names the device of the client.
+    word: Option<Box<[u8]>>,
     content_length: Option<usize>,
     body: Vec<u8>,
     has_trailers: bool,
@@ -241,6 +243,11 @@ impl H3Request {
             RequestVerdict::Body if body.is_empty() => H3Asked::Reject(Status::BadRequest),
             RequestVerdict::Body => H3Asked::Query(std::mem::take(body), ResponseExtent::Whole),
         })
+    }
+
+    /// Takes the word by which the request names the device of the client.
+    pub(crate) fn take_word(&mut self) -> Option<Box<[u8]>> {
+        self.message.word.take()
     }
 
     /// Returns the octets held.
@@ -294,6 +301,7 @@ impl FrameSink for RequestMessage {
             return Err(H3Error::Message);
         }
         self.content_length = head.content_length;
+        self.word = head.take_word();
         self.verdict = Some(head.verdict());
         Ok(())
     }

@@ -21,8 +21,10 @@ mod tests;
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use crate::frame::{FrameWriter, Outgoing, WriteState};
+use crate::proof::HandshakeFacts;
 pub use ask::{HttpFault, HttpMethod, HttpQuery};
 use h1::Http1;
 use h2::Http2;
@@ -34,6 +36,10 @@ const SIGN: &[u8] = b"PRI";
 /// Takes the reply to one query.
 pub struct Replies<'s> {
     place: ReplyPlace<'s>,
+    /// The word by which the request names the device of the client.
+    word: Option<&'s [u8]>,
+    /// What the handshake reports of the device of the client.
+    facts: Option<Arc<HandshakeFacts>>,
     /// Octets of earlier replies that TLS has encrypted and that wait to be sent.
     sealed: usize,
 }
@@ -56,7 +62,34 @@ impl<'s> Replies<'s> {
 
     #[inline]
     fn at(place: ReplyPlace<'s>) -> Self {
-        Self { place, sealed: 0 }
+        Self { place, word: None, facts: None, sealed: 0 }
+    }
+
+    #[inline]
+    fn named(self, word: Option<&'s [u8]>) -> Self {
+        Self { word, ..self }
+    }
+
+    #[inline]
+    pub(crate) fn after(self, facts: &Option<Arc<HandshakeFacts>>) -> Self {
+        Self { facts: facts.clone(), ..self }
+    }
+
+    #[inline]
+    pub(crate) fn set_facts(&mut self, facts: &Option<Arc<HandshakeFacts>>) {
+        self.facts.clone_from(facts);
+    }
+
+    /// Returns what the handshake reports of the device of the client.
+    #[inline]
+    pub fn facts(&self) -> Option<&HandshakeFacts> {
+        self.facts.as_deref()
+    }
+
+    /// Returns the word by which the request names the device of the client.
+    #[inline]
+    pub fn word(&self) -> Option<&[u8]> {
+        self.word
     }
 
     /// Lets [`Self::is_over`] include what TLS has encrypted before.

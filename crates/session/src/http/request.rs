@@ -10,6 +10,8 @@ use super::hpack::FieldName;
 pub(crate) const PATH: &[u8] = b"/dns-query";
 /// The media type of queries and responses.
 pub(crate) const MEDIA_TYPE: &[u8] = b"application/dns-message";
+/// Most octets of the word of a device in a path.
+const MAX_WORD: usize = 63;
 /// Most octets of a path with a query in base64. It is checked before anything is decoded.
 pub(super) const MAX_TARGET: usize = 8 << 10;
 
@@ -96,6 +98,8 @@ enum RequestTarget {
 pub(crate) struct RequestHead {
     method: Method,
     target: RequestTarget,
+    /// The word after the path of queries, by which the client names its device.
+    word: Option<Box<[u8]>>,
     is_message: bool,
     /// The octets of the body, if the request says so.
     pub(crate) content_length: Option<usize>,
@@ -129,7 +133,7 @@ impl RequestHead {
             }
             FieldName::Path => {
                 self.is_malformed |= self.target != RequestTarget::None;
-                self.target = RequestTarget::read(value);
+                (self.target, self.word) = RequestTarget::read(value);
             }
             FieldName::ContentType => self.is_message = is_message(value),
             FieldName::ContentLength => {
@@ -147,6 +151,11 @@ impl RequestHead {
     /// Reports whether method or path are missing.
     pub(crate) fn is_incomplete(&self) -> bool {
         self.method == Method::None || self.target == RequestTarget::None
+    }
+
+    /// Takes the word by which the client names its device.
+    pub(crate) fn take_word(&mut self) -> Option<Box<[u8]>> {
+        self.word.take()
     }
 
     /// Returns what to do with the request.
@@ -176,16 +185,24 @@ impl RequestHead {
 }
 
 impl RequestTarget {
-    fn read(target: &[u8]) -> Self {
+    /// Reads a target. Returns the word in its path, too.
+    fn read(target: &[u8]) -> (Self, Option<Box<[u8]>>) {
         if target.len() > MAX_TARGET {
-            return Self::TooLong;
+            return (Self::TooLong, None);
         }
         let at = target.iter().position(|octet| *octet == b'?').unwrap_or(target.len());
         let (path, parameters) = target.split_at(at);
-        if path != PATH {
-            return Self::Elsewhere;
-        }
-        let mut all = parameters.get(1..).unwrap_or_default().split(|octet| *octet == b'&');
+        let word = match path.strip_prefix(PATH) {
+            Some([]) => None,
+            Some([b'/', word @ ..]) if is_word(word) => Some(word.into()),
+            _ => return (Self::Elsewhere, None),
+        };
+        (Self::query(parameters.get(1..).unwrap_or_default()), word)
+    }
+
+    /// Reads the parameters of the path of queries.
+    fn query(parameters: &[u8]) -> Self {
+        let mut all = parameters.split(|octet| *octet == b'&');
         let Some(text) = all.find_map(|one| one.strip_prefix(b"dns=")) else {
             return Self::Query(None);
         };
@@ -195,6 +212,12 @@ impl RequestTarget {
             .decode(&text[..end])
             .map_or(Self::BadQuery, |query| Self::Query(Some(query)))
     }
+}
+
+/// Reports whether the rest of a path may name a device.
+fn is_word(octets: &[u8]) -> bool {
+    let is_of_word = |octet: &u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_');
+    (1..=MAX_WORD).contains(&octets.len()) && octets.iter().all(is_of_word)
 }
 
 /// Reports whether a content type is that of DNS messages, with any parameters.
@@ -256,6 +279,20 @@ mod tests {
     }
 
     #[test]
+    fn the_path_may_name_a_device() {
+        let word = |path: &str| {
+            let mut head = RequestHead::default();
+            head.field(FieldName::Path, path.as_bytes());
+            head.take_word().map(|word| String::from_utf8_lossy(&word).into_owned())
+        };
+        assert_eq!(word("/dns-query/Ana-Phone?dns=AAAA").as_deref(), Some("Ana-Phone"));
+        let long = format!("/dns-query/{}", "a".repeat(64));
+        for path in ["/dns-query", "/dns-query/", "/dns-query/a.b", &long, "/x/ana"] {
+            assert_eq!(word(path), None, "{path}");
+        }
+    }
+
+    #[test]
     fn requests_without_a_query_have_a_status() {
         let message = (FieldName::ContentType, "application/dns-message");
         let json = (FieldName::ContentType, "application/dns-json");
@@ -265,7 +302,12 @@ mod tests {
             ("GET", "/dns-query?dns=A+A/", &[], Status::BadRequest),
             ("GET", "/dns-query?dns=A", &[], Status::BadRequest),
             ("GET", "/", &[], Status::NotFound),
-            ("GET", "/dns-query/x", &[], Status::NotFound),
+            ("GET", "/dns-query/x", &[], Status::BadRequest),
+            ("GET", "/dns-query/x/y?dns=AAAA", &[], Status::NotFound),
+            ("GET", "/dns-query/?dns=AAAA", &[], Status::NotFound),
+            ("GET", "/dns-query/a%20b?dns=AAAA", &[], Status::NotFound),
+            ("GET", "/dns-queryx?dns=AAAA", &[], Status::NotFound),
+            ("GET", "/.well-known/dns-query", &[], Status::NotFound),
             ("GET", &long, &[], Status::LongTarget),
             ("PUT", "/dns-query", &[message], Status::BadMethod),
             ("POST", "/dns-query", &[json], Status::BadType),

@@ -8,20 +8,24 @@
 //! A query that is complete in one piece and answered at once has no [`Request`].
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quinn_proto::{
     Connection as Inner, Dir, Event, ReadError, Side, StreamEvent, StreamId, VarInt, WriteError,
 };
+use rustls::pki_types::CertificateDer;
 
 use super::doq::{DoqError, DoqQuery, framed, query_of};
 use super::h3::{H3State, StreamFault};
 use super::listener::QuicProtocol;
 use super::server::{QuicAnswer, QuicPatience, QuicQuery, QuicRoute, QuicService};
 
+use crate::certificate;
 use crate::http::h3::{self, H3Asked, H3Error, H3Request};
 use crate::http::request::{ResponseExtent, Status};
+use crate::proof::HandshakeFacts;
 
 /// Octets of incomplete queries of a connection, and of its responses that wait for the client.
 const MAX_HELD: usize = 256 << 10;
@@ -77,6 +81,13 @@ enum Reached {
     Reject(Status),
 }
 
+/// A query that is complete.
+struct CompleteQuery<'q> {
+    message: &'q [u8],
+    extent: ResponseExtent,
+    word: Option<&'q [u8]>,
+}
+
 /// Why a stream cannot be read.
 enum Violation {
     /// DNS over QUIC was violated: the connection ends.
@@ -107,6 +118,14 @@ impl IncompleteQuery {
         match self {
             Self::Doq(query) => query.held(),
             Self::H3(request) => request.held(),
+        }
+    }
+
+    /// Takes the word by which the request names the device of the client.
+    fn take_word(&mut self) -> Option<Box<[u8]>> {
+        match self {
+            Self::Doq(_) => None,
+            Self::H3(request) => request.take_word(),
         }
     }
 
@@ -191,6 +210,11 @@ pub(super) struct QuicConnection {
     budget: u32,
     /// Octets that may be sent before the client has proven its address; `None` after that.
     allowance: Option<usize>,
+    /// The word in the name of the server that the client has asked for, before the handshake is
+    /// complete.
+    word: Option<Box<[u8]>>,
+    /// What the handshake reports of the device of the client.
+    facts: Option<Arc<HandshakeFacts>>,
 }
 
 impl QuicConnection {
@@ -215,7 +239,25 @@ impl QuicConnection {
             held: 0,
             budget: FIRST_BUDGET,
             allowance: None,
+            word: certificate::take_word(),
+            facts: None,
         }
+    }
+
+    /// Notes the word in the name of the server, if the last datagram has completed the request of
+    /// the client for it.
+    pub(super) fn note_word(&mut self) {
+        if self.handshake_since.is_some() {
+            self.word = certificate::take_word().or(self.word.take());
+        }
+    }
+
+    /// Reads what the handshake reports of the device of the client.
+    fn note_facts(&mut self) {
+        let shown = self.inner.crypto_session().peer_identity();
+        let shown = shown.and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
+        let first = shown.as_ref().and_then(|chain| chain.first());
+        self.facts = HandshakeFacts::new(first, self.word.take());
     }
 
     /// Returns the octets of incomplete queries and of responses that wait for the client.
@@ -268,6 +310,7 @@ impl QuicConnection {
                     progress.has_connected = self.handshake_since.take().is_some();
                     self.allowance = None;
                     self.active = turn.now;
+                    self.note_facts();
                     if let Some(http) = &mut self.http {
                         http.begin(&mut self.inner);
                     }
@@ -408,7 +451,8 @@ impl QuicConnection {
         if let (None, None, true, [whole]) =
             (&self.http, place, arrived.has_ended, arrived.pieces.as_slice())
         {
-            self.answer(id, (query_of(whole)?, ResponseExtent::Whole), turn);
+            let (message, extent) = (query_of(whole)?, ResponseExtent::Whole);
+            self.answer(id, &CompleteQuery { message, extent, word: None }, turn);
             return Ok(());
         }
         let mut request = match place {
@@ -425,7 +469,11 @@ impl QuicConnection {
                 self.held += reading.held();
                 self.requests.push(request);
             }
-            Reached::Query(message, extent) => self.answer(id, (&message, extent), turn),
+            Reached::Query(message, extent) => {
+                let word = reading.take_word();
+                let (message, word) = (message.as_slice(), word.as_deref());
+                self.answer(id, &CompleteQuery { message, extent, word }, turn);
+            }
             Reached::Reject(status) => {
                 self.budget = self.budget.saturating_sub(1);
                 let response = h3::response(status, &[], ResponseExtent::Whole);
@@ -452,14 +500,16 @@ impl QuicConnection {
     fn answer(
         &mut self,
         id: StreamId,
-        (message, extent): (&[u8], ResponseExtent),
+        query: &CompleteQuery<'_>,
         turn: &mut Turn<'_, impl QuicService>,
     ) {
         self.active = turn.now;
         let index = id.index() as u32;
         let route = QuicRoute { request: index, ..turn.route };
         let protocol = if self.http.is_some() { QuicProtocol::H3 } else { QuicProtocol::Doq };
-        let query = QuicQuery { route, ip: self.ip, entrance: self.entrance, protocol };
+        let CompleteQuery { message, extent, word } = *query;
+        let (ip, entrance, facts) = (self.ip, self.entrance, self.facts.as_deref());
+        let query = QuicQuery { route, ip, entrance, protocol, word, facts };
         match turn.host.answer(&query, message) {
             QuicAnswer::Now(reply) => {
                 let response = self.response(reply, extent);

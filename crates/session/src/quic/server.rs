@@ -22,6 +22,8 @@ use super::connection::{QuicConnection, Turn};
 use super::doq::DoqError;
 use super::keys::QuicKeys;
 use super::listener::{QuicListener, QuicProtocol};
+use crate::certificate;
+use crate::proof::HandshakeFacts;
 
 /// Handshakes that a worker begins in one turn.
 const MAX_HANDSHAKES: usize = 8;
@@ -74,7 +76,7 @@ pub struct QuicRoute {
 
 /// A query, besides its message.
 #[derive(Clone, Copy, Debug)]
-pub struct QuicQuery {
+pub struct QuicQuery<'q> {
     /// Where the reply goes.
     pub route: QuicRoute,
     /// The address under which the client was admitted.
@@ -83,6 +85,10 @@ pub struct QuicQuery {
     pub entrance: u16,
     /// How it was sent.
     pub protocol: QuicProtocol,
+    /// The word by which the request names the device of the client.
+    pub word: Option<&'q [u8]>,
+    /// What the handshake reports of the device of the client.
+    pub facts: Option<&'q HandshakeFacts>,
 }
 
 /// The result of a query.
@@ -161,7 +167,7 @@ pub trait QuicService: QuicHost {
     /// Decides whether a client may connect, and counts it if so.
     fn admit(&mut self, newcomer: &Newcomer) -> Admission;
     /// Answers a query.
-    fn answer(&mut self, query: &QuicQuery, message: &[u8]) -> QuicAnswer<'_>;
+    fn answer(&mut self, query: &QuicQuery<'_>, message: &[u8]) -> QuicAnswer<'_>;
 }
 
 /// Time limits of connections.
@@ -317,6 +323,7 @@ impl QuicServer {
         }
         if connection.count_datagram(datagram.octets.len()) {
             connection.inner.handle_event(event);
+            connection.note_word();
         } else {
             self.counts.excesses += u64::from(!connection.has_ended);
             connection.close(now, DoqError::ExcessiveLoad);
@@ -406,6 +413,8 @@ impl QuicServer {
                 self.process(now, slot as u32, host);
             }
             Err(error) => {
+                // It is not that of the next client.
+                drop(certificate::take_word());
                 self.counts.failed += 1;
                 host.ended(ip);
                 if let Some(transmit) = error.response {

@@ -105,7 +105,7 @@ impl QuicService for Host {
         Admission::Admitted(self.listener.clone())
     }
 
-    fn answer(&mut self, query: &QuicQuery, message: &[u8]) -> QuicAnswer<'_> {
+    fn answer(&mut self, query: &QuicQuery<'_>, message: &[u8]) -> QuicAnswer<'_> {
         self.answered += 1;
         match message.get(12) {
             Some(&kind) if kind == Kind::Large as u8 => self.reply = vec![7; 65_535],
@@ -253,7 +253,7 @@ impl World {
         let [chain, key] = CERTIFICATE;
         let one = Certificate::read(chain.as_bytes(), key.as_bytes(), &[]).unwrap();
         let shown = Arc::new(CertificateChoice::new(&[one]));
-        let tls = listener(shown, &Tickets::draw().unwrap(), &[alpn]).unwrap();
+        let tls = listener(shown, &Tickets::draw().unwrap(), &[alpn], None).unwrap();
         let keys = QuicKeys::draw().unwrap();
         let listener = QuicListener::new(tls, &keys, (protocol, PATIENCE.idle)).unwrap();
         let now = Instant::now();

@@ -19,6 +19,7 @@
 //! ([`streams`]).
 
 mod accept;
+mod device;
 mod quic;
 mod streams;
 

@@ -21,6 +21,7 @@ use avocet_session::quic::{
 };
 
 use super::accept::Door;
+use super::device::claims;
 use super::streams::{Patience, Streams};
 use crate::connections::ConnectionLimits;
 use crate::mailbox::{ForwardedDatagram, Letter};
@@ -126,10 +127,11 @@ impl<A: Answer> QuicService for QuicEntry<'_, '_, A> {
         }
     }
 
-    fn answer(&mut self, query: &QuicQuery, message: &[u8]) -> QuicAnswer<'_> {
+    fn answer(&mut self, query: &QuicQuery<'_>, message: &[u8]) -> QuicAnswer<'_> {
         let QuicRoute { slot, generation, request } = query.route;
         let slot = slot | QUIC_PLACE;
         let route = StreamRoute { worker: self.turn.index, slot, generation, request };
+        let mut device = None;
         let client = Client {
             ip: query.ip,
             transport: match query.protocol {
@@ -137,6 +139,7 @@ impl<A: Answer> QuicService for QuicEntry<'_, '_, A> {
                 QuicProtocol::H3 => Transport::Https,
             },
             entrance: Entrance(query.entrance),
+            claims: claims(&mut device, query.facts, query.word),
             route: Way::Stream(route),
         };
         match self.turn.answer.answer(message, &client) {

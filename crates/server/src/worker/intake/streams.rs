@@ -16,12 +16,14 @@ use avocet_nameserver::query::Client;
 use avocet_nameserver::query::asked::{Entrance, Transport};
 use avocet_nameserver::query::miss::{StreamRoute, Way};
 use avocet_nameserver::transfers::TransferRest;
+use avocet_policy::client::DeviceClaims;
 use avocet_session::frame::{ReadBuffer, ReadState, WriteState};
 use avocet_session::http::HttpEnd;
 use avocet_session::quic::Whose;
 use avocet_session::session::ServerSession;
 use rustls::HandshakeKind;
 
+use super::device::{ConnectionDevice, claims};
 use crate::worker::token::Token;
 use crate::worker::values::{Answer, Answered};
 
@@ -101,6 +103,8 @@ struct Connection {
     registered: Option<Interest>,
     /// The rest of a transfer. Meanwhile nothing is read.
     transfer: Option<RunningTransfer>,
+    /// What the client has said and proven of its device in the handshake.
+    device: Option<Box<ConnectionDevice>>,
 }
 
 /// A transfer that a connection sends.
@@ -226,6 +230,7 @@ impl Streams {
             half_closed: false,
             registered: Some(Interest::Read),
             transfer: None,
+            device: None,
         });
         self.open += 1;
         Ok(())
@@ -249,7 +254,8 @@ impl Streams {
             *handshakes_left = handshakes_left.checked_sub(1)?;
         }
         let transport = connection.transport();
-        let client = Client { ip, transport, entrance, route: Way::Stream(route) };
+        let (claims, route) = (DeviceClaims::NONE, Way::Stream(route));
+        let client = Client { ip, transport, entrance, claims, route };
         match connection.read(buffer, now_ms, &client, answer) {
             Ok(ReadState::Closed) => connection.half_closed = true,
             Ok(_) => {}
@@ -435,7 +441,7 @@ impl Connection {
             self.piece_since_ms = None;
             return Ok(ReadState::Stopped);
         }
-        let Self { stream, session, in_flight, active_ms, blocked, transfer, .. } = self;
+        let Self { stream, session, in_flight, active_ms, blocked, transfer, device, .. } = self;
         let (mut state, mut client, mut has_query) = (ReadState::Drained, *client, false);
         for _ in 0..MAX_READS {
             state = session.read(stream, buffer, &mut |frame, replies| {
@@ -447,6 +453,8 @@ impl Connection {
                 if let Way::Stream(route) = &mut client.route {
                     route.request = replies.request();
                 }
+                let claims = claims(device, replies.facts(), replies.word());
+                let client = Client { claims, ..client };
                 match answer.answer(frame, &client) {
                     // A reply always fits into a frame.
                     Answered::Now(message) => replies.push(message),

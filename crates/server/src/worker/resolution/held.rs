@@ -128,6 +128,7 @@ impl Resolution {
             contained(metrics, || take(&cx, output)).unwrap_or_else(|| QueryStep::Silent(failed()));
         let ended = Ended {
             ip: &query.ip,
+            device: query.device,
             entrance: query.entrance,
             question: query.question(),
             octets: query.octets.len() as u16,
@@ -143,6 +144,7 @@ mod tests {
     use avocet_nameserver::clock::Clock;
     use avocet_nameserver::query::asked::{Entrance, Transport};
     use avocet_nameserver::query::miss::{ReplyRoute, StreamRoute};
+    use avocet_policy::client::DeviceId;
 
     use super::*;
 
@@ -151,6 +153,7 @@ mod tests {
         HeldQuery {
             octets: vec![0; octets].into(),
             ip: [192, 0, 2, 1].into(),
+            device: DeviceId::NONE,
             transport,
             entrance: Entrance(0),
             route: ReplyRoute::Stream(route),

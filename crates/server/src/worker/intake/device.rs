@@ -1,0 +1,41 @@
+//! What the connection of a client reports of its device, in the numbers that the policy knows.
+
+use avocet_policy::client::{DeviceClaims, DeviceId};
+use avocet_session::proof::{ClientProof, HandshakeFacts};
+
+/// What a handshake has told.
+pub(super) struct ConnectionDevice {
+    proven: Vec<DeviceId>,
+    word: DeviceId,
+}
+
+impl ConnectionDevice {
+    fn of(facts: &HandshakeFacts) -> Self {
+        let of_proof = |ClientProof { pin, names }: &ClientProof| {
+            let names = names.iter().map(|name| DeviceId::of_certificate_name(name));
+            [DeviceId::of_pin(pin)].into_iter().chain(names).collect()
+        };
+        let word = facts.word.as_deref().map_or(DeviceId::NONE, DeviceId::of_word);
+        Self { proven: facts.proof.as_ref().map_or_else(Vec::new, of_proof), word }
+    }
+}
+
+/// Returns the claims of the client of a query, from what the handshake has told and the word in
+/// its request. `known` remembers those of the handshake.
+#[inline]
+pub(super) fn claims<'c>(
+    known: &'c mut Option<Box<ConnectionDevice>>,
+    facts: Option<&HandshakeFacts>,
+    word: Option<&[u8]>,
+) -> DeviceClaims<'c> {
+    if facts.is_none() && word.is_none() {
+        return DeviceClaims::NONE;
+    }
+    let device =
+        facts.map(|facts| &**known.get_or_insert_with(|| Box::new(ConnectionDevice::of(facts))));
+    let of_path = word.map_or(DeviceId::NONE, DeviceId::of_word);
+    DeviceClaims {
+        proven: device.map_or(&[], |device| &device.proven),
+        words: [of_path, device.map_or(DeviceId::NONE, |device| device.word)],
+    }
+}

@@ -1,0 +1,122 @@
+//! What a handshake reports of the device of a client: what its certificate proves, once rustls has
+//! verified it, and the word in the name of the server that the client has asked for.
+
+use std::sync::Arc;
+
+use rustls::pki_types::CertificateDer;
+use webpki::EndEntityCert;
+
+use crate::trust::{PIN_LEN, pin};
+
+/// Most names of a certificate that count, and octets of each.
+const MAX_NAMES: usize = 16;
+const MAX_PROVEN_NAME: usize = 253;
+/// Tags of DER (X.690).
+const SEQUENCE: u8 = 0x30;
+const SET: u8 = 0x31;
+const OBJECT_ID: u8 = 0x06;
+const UTF8_STRING: u8 = 0x0c;
+const PRINTABLE_STRING: u8 = 0x13;
+const IA5_STRING: u8 = 0x16;
+/// The type of a common name: 2.5.4.3.
+const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
+
+/// What a handshake reports of the device of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandshakeFacts {
+    /// What its certificate proves, if it has shown one.
+    pub proof: Option<ClientProof>,
+    /// The first label of the name of the server, if a wildcard of a certificate matches it.
+    pub word: Option<Box<[u8]>>,
+}
+
+impl HandshakeFacts {
+    /// Reads the certificate of a client. Returns `None` if there is nothing to tell.
+    pub(crate) fn new(
+        shown: Option<&CertificateDer<'_>>,
+        word: Option<Box<[u8]>>,
+    ) -> Option<Arc<Self>> {
+        let proof = shown.and_then(ClientProof::of);
+        (proof.is_some() || word.is_some()).then(|| Arc::new(Self { proof, word }))
+    }
+}
+
+/// The facts in a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientProof {
+    /// SHA-256 of its SubjectPublicKeyInfo.
+    pub pin: [u8; PIN_LEN],
+    /// Its names: those for DNS, and the common name of its subject.
+    pub names: Vec<String>,
+}
+
+impl ClientProof {
+    /// Reads the certificate of a client.
+    pub fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
+        let parsed = EndEntityCert::try_from(certificate).ok()?;
+        let pin = pin(certificate).ok()?;
+        let names = parsed.valid_dns_names().take(MAX_NAMES).map(str::to_owned);
+        let names = names.chain(common_name(parsed.subject()));
+        Some(Self { pin, names: names.filter(|name| name.len() <= MAX_PROVEN_NAME).collect() })
+    }
+}
+
+/// Returns the common name of a subject: the content of its RDNSequence (RFC 5280 §4.1.2.4).
+fn common_name(mut subject: &[u8]) -> Option<String> {
+    for _ in 0..MAX_NAMES {
+        let (mut set, rest) = element(subject, SET)?;
+        subject = rest;
+        while !set.is_empty() {
+            let (attribute, rest) = element(set, SEQUENCE)?;
+            set = rest;
+            let (kind, value) = element(attribute, OBJECT_ID)?;
+            if kind == COMMON_NAME {
+                let mut forms = [UTF8_STRING, PRINTABLE_STRING, IA5_STRING].into_iter();
+                let (text, _) = forms.find_map(|form| element(value, form))?;
+                return String::from_utf8(text.to_vec()).ok();
+            }
+        }
+    }
+    None
+}
+
+/// Returns the content of the first element, which has this tag, and what follows it.
+fn element(octets: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    let [first, len, rest @ ..] = octets else { return None };
+    let (len, rest) = match (*len, rest) {
+        (short @ ..=0x7f, rest) => (usize::from(short), rest),
+        (0x81, [len, rest @ ..]) => (usize::from(*len), rest),
+        (0x82, [high, low, rest @ ..]) => (usize::from(u16::from_be_bytes([*high, *low])), rest),
+        _ => return None,
+    };
+    (*first == tag).then(|| rest.split_at_checked(len))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// O=home, CN=phone
+    const SUBJECT: &[u8] =
+        b"\x31\x0d\x30\x0b\x06\x03\x55\x04\x0a\x0c\x04home\x31\x0e\x30\x0c\x06\x03\x55\x04\x03\x13\x05phone";
+
+    #[test]
+    fn the_common_name_is_found_behind_other_attributes() {
+        assert_eq!(common_name(SUBJECT).as_deref(), Some("phone"));
+    }
+
+    #[test]
+    fn octets_that_are_cut_or_changed_are_no_name() {
+        for len in 0..SUBJECT.len() {
+            assert_eq!(common_name(&SUBJECT[..len]), None, "{len}");
+        }
+        for at in 0..SUBJECT.len() {
+            for value in 0..=255 {
+                let mut octets = SUBJECT.to_vec();
+                octets[at] = value;
+                let _ = common_name(&octets);
+            }
+        }
+        assert_eq!(ClientProof::of(&CertificateDer::from(&b"\x30\x03abc"[..])), None);
+    }
+}
