@@ -173,6 +173,8 @@ Options:
   +insecure      over TLS: accept any certificate
   +ca=FILE       over TLS: the authorities in this file (PEM) instead of those of the system
   +pin=BASE64    over TLS: a key with this SHA-256 instead of a certificate; may be repeated
+  +cert=FILE     over TLS: show the server this certificate (PEM)
+  +key=FILE      over TLS: the key of the certificate, if it is in another file
   +https-get     over HTTPS: send the query in the path, with GET
   +tcp           use TCP at once, not only after a truncated response
   +ignore        show a truncated response as it is

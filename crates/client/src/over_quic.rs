@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use avocet_session::certificate::{ALPN_DOQ, ALPN_H3};
 use avocet_session::quic::QuicProtocol;
 use avocet_session::quic::client::{QuicClient, QuicSettings};
-use avocet_session::trust::client;
 
 use crate::exchange::{Reply, is_reply, time_left};
 use crate::over_tls::{HttpsRequest, TlsForm, TlsRequest};
@@ -27,7 +26,7 @@ pub(crate) fn exchange(
         TlsForm::H3(_) => (ALPN_H3, QuicProtocol::H3),
         _ => (ALPN_DOQ, QuicProtocol::Doq),
     };
-    let config = client(tls.trust()?, &[alpn]).map_err(io::Error::other)?;
+    let config = tls.config(alpn)?;
     let settings = QuicSettings::new(config, protocol).map_err(io::Error::other)?;
     let mut session =
         QuicClient::connect(&settings, server, &tls.name, start).map_err(io::Error::other)?;

@@ -1,19 +1,21 @@
 //! A query over TLS (RFC 7858): the connection is verified before the query leaves.
 
+use std::error::Error;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use avocet_session::certificate::ALPN_DOT;
+use avocet_session::certificate::{ALPN_DOT, Certificate};
 use avocet_session::frame::{ReadBuffer, ReadState};
 use avocet_session::http::{HttpMethod, HttpQuery};
 use avocet_session::session::{ClientSession, HttpsExchange};
-use avocet_session::trust::{PIN_LEN, Trust, authorities, client};
+use avocet_session::trust::{PIN_LEN, Trust, authorities, client_showing};
 use data_encoding::BASE64;
-use rustls::RootCertStore;
 use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
 
 use crate::exchange::{Carrier, Reply, is_reply, time_left};
 use crate::{ClientError, over_quic};
@@ -29,6 +31,10 @@ pub struct TlsRequest {
     pub authorities: Option<PathBuf>,
     /// Keys of which the server must have one, in place of a certificate of an authority.
     pub pins: Vec<[u8; PIN_LEN]>,
+    /// The file with the certificate that the client shows.
+    pub certificate: Option<PathBuf>,
+    /// The file with its key, if it is another one.
+    pub key: Option<PathBuf>,
     /// How messages are sent.
     pub form: TlsForm,
 }
@@ -71,7 +77,24 @@ pub struct HttpsRequest {
 }
 
 impl TlsRequest {
-    pub(crate) fn trust(&self) -> io::Result<Trust> {
+    /// Returns the configuration of a connection that speaks this protocol.
+    pub(crate) fn config(&self, alpn: &[u8]) -> io::Result<Arc<ClientConfig>> {
+        let shown = self.shown()?;
+        client_showing(self.trust()?, shown.as_ref(), &[alpn]).map_err(io::Error::other)
+    }
+
+    /// Reads the certificate that the client shows.
+    fn shown(&self) -> io::Result<Option<Certificate>> {
+        let (chain, key) = match (&self.certificate, &self.key) {
+            (None, None) => return Ok(None),
+            (None, Some(_)) => return Err(io::Error::other("+key needs +cert, its certificate")),
+            (Some(chain), key) => (chain, key.as_ref().unwrap_or(chain)),
+        };
+        let read = Certificate::read(&contents(chain)?, &contents(key)?, &[]);
+        read.map(Some).map_err(|error| named(chain, &error))
+    }
+
+    fn trust(&self) -> io::Result<Trust> {
         if self.is_insecure {
             return Ok(Trust::Nobody);
         }
@@ -84,9 +107,15 @@ impl TlsRequest {
 }
 
 fn of_file(path: &Path) -> io::Result<RootCertStore> {
-    let named = |error| io::Error::other(format!("{}: {error}", path.display()));
-    let text = std::fs::read(path).map_err(named)?;
-    authorities(&text).map_err(named)
+    authorities(&contents(path)?).map_err(|error| named(path, &error))
+}
+
+fn contents(path: &Path) -> io::Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| named(path, &error))
+}
+
+fn named(path: &Path, error: &dyn Error) -> io::Error {
+    io::Error::other(format!("{}: {error}", path.display()))
 }
 
 /// Returns the authorities that the system trusts.
@@ -123,7 +152,7 @@ pub(crate) fn exchange(
         TlsForm::Frames => {}
     }
     let start = Instant::now();
-    let config = client(tls.trust()?, &[ALPN_DOT]).map_err(io::Error::other)?;
+    let config = tls.config(ALPN_DOT)?;
     let name = ServerName::try_from(tls.name.clone()).map_err(io::Error::other)?;
     let mut session = ClientSession::connect(&config, name).map_err(io::Error::other)?;
     let mut stream = TcpStream::connect_timeout(&server, timeout)?;
@@ -161,7 +190,7 @@ fn over_https(
 ) -> io::Result<Reply> {
     const ALPN: &[u8] = b"h2";
     let start = Instant::now();
-    let config = client(tls.trust()?, &[ALPN]).map_err(io::Error::other)?;
+    let config = tls.config(ALPN)?;
     let name = ServerName::try_from(tls.name.clone()).map_err(io::Error::other)?;
     let request = HttpQuery::new(&https.authority, &https.path, query, https.method);
     let mut session = HttpsExchange::connect(&config, name, request).map_err(io::Error::other)?;

@@ -376,6 +376,8 @@ fn tls_option(word: &str, tls: &mut TlsRequest) -> Result<bool, ClientError> {
     match word.split_once('=') {
         None if word == "+insecure" => tls.is_insecure = true,
         Some(("+ca", file)) => tls.authorities = Some(file.into()),
+        Some(("+cert", file)) => tls.certificate = Some(file.into()),
+        Some(("+key", file)) => tls.key = Some(file.into()),
         Some(("+pin", text)) => tls.pins.push(over_tls::pin(text)?),
         _ => return Ok(false),
     }

@@ -1,4 +1,4 @@
-//! Clients that are known by what their device sends or proves: over TLS and HTTPS.
+//! Clients that are known by what their device sends or proves, over TLS, HTTPS and QUIC.
 
 use std::fs::{self, Permissions};
 use std::net::SocketAddr;
@@ -6,18 +6,20 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::thread;
 
-use crate::server::{Site, ask_over_tcp, free_address, is_here};
+use crate::server::{Server, Site, ask_over_tcp, free_address, is_here};
 use crate::upstream::{ADDRESS, Upstream};
 
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 7] = [
     ("one.pem", include_str!("certificates/one.pem")),
     ("one.key", include_str!("certificates/one.key")),
     ("clients-ca.pem", include_str!("certificates/clients-ca.pem")),
     ("tablet.pem", include_str!("certificates/tablet.pem")),
     ("tablet.key", include_str!("certificates/tablet.key")),
+    ("lapsed.pem", include_str!("certificates/lapsed.pem")),
+    ("lapsed.key", include_str!("certificates/lapsed.key")),
 ];
 /// The pin of `tablet.pem`.
-const PIN: &str = "GNTOtuTPWxGPQurMpdQSbJ8SBsAA/l+66Ey6wVDVmf4=";
+const PIN: &str = "XrGHBxSOaeG34iE0z9SDbP+USEK1tnXaneCxjPt926E=";
 /// The parameter with a query for a.kids.example.
 const IN_PATH: &str = "dns=AAABAAABAAAAAAAAAWEEa2lkcwdleGFtcGxlAAABAAE";
 
@@ -49,7 +51,7 @@ impl Devices {
         let rest = format!(
             "[[certificate]]\nnames = [\"dns.example\", \"*.dns.example\"]\ncert = \"one.pem\"\n\
              key = \"one.key\"\n[[listener]]\nname = \"dot\"\nlisten = [\"tls://{tls}\", \
-             \"https://{https}\"]\n{server}\n[[group]]\nname = \"kids\"\n[[rule]]\n\
+             \"https://{https}\", \"quic://{tls}\"]\n{server}\n[[group]]\nname = \"kids\"\n[[rule]]\n\
              name = \"kids\"\n\
              when = '''client.group(\"kids\") && qname.under(\"kids.example\")'''\n\
              action = \"block\"\n[query-log]\nenabled = true\n{clients}"
@@ -78,6 +80,46 @@ impl Devices {
         let ends = |address: [u8; 4]| output.stdout.ends_with(&address);
         assert!(ends([0; 4]) || ends(ADDRESS), "{path} {options:?}: {output:?}");
         ends([0; 4])
+    }
+
+    /// The same server in all forms, with a name and a path.
+    fn ways(&self, name: &str, path: &str) -> [String; 4] {
+        let Self { tls, https, .. } = self;
+        [
+            format!("@tls://{name}@{tls}"),
+            format!("@quic://{name}@{tls}"),
+            format!("@https://{name}@{https}{path}"),
+            format!("@h3://{name}@{https}{path}"),
+        ]
+    }
+
+    /// Returns whether a name is blocked for a client; `None` if it gets no answer.
+    fn verdict(&self, at: &str, shown: &[String]) -> Option<bool> {
+        let mut words = vec!["query", at, "a.kids.example", "+insecure", "+short", "+time=5"];
+        words.extend(shown.iter().map(String::as_str));
+        let output = self.site.avocet(&words);
+        let text = String::from_utf8(output.stdout).unwrap();
+        match text.as_str() {
+            "0.0.0.0\n" => Some(true),
+            "192.0.2.77\n" => Some(false),
+            _ => {
+                assert!(!output.status.success() && text.is_empty(), "{at}: {text}");
+                None
+            }
+        }
+    }
+
+    /// Checks the verdict in all forms.
+    fn check(&self, (name, path): (&str, &str), shown: &[String], expected: Option<bool>) {
+        for at in self.ways(name, path) {
+            assert_eq!(self.verdict(&at, shown), expected, "{at} {shown:?}");
+        }
+    }
+
+    /// The options that show a certificate.
+    fn showing(&self, name: &str) -> Vec<String> {
+        let file = |end: &str| self.path(&format!("{name}.{end}"));
+        vec![format!("+cert={}", file("pem")), format!("+key={}", file("key"))]
     }
 
     fn path(&self, name: &str) -> String {
@@ -171,9 +213,113 @@ fn a_certificate_proves_a_client_by_name_or_key_at_any_address() {
         let output = Command::new("curl").args(["-sk", &url]).args(other).output().unwrap();
         assert!(!output.status.success() && output.stdout.is_empty(), "{other:?}");
     }
+    devices.check(("dns.example", ""), &devices.showing("tablet"), Some(false));
+    for other in ["one", "lapsed"] {
+        devices.check(("dns.example", ""), &devices.showing(other), None);
+    }
+    devices.check(("dns.example", ""), &[], None);
     fs::write(devices.path("clients-ca.pem"), "no certificate").unwrap();
     let reload = devices.site.avocet(&["reload"]);
     let text = String::from_utf8(reload.stderr).unwrap();
     assert!(!reload.status.success() && text.contains("clients-ca.pem"), "{text}");
     server.stop();
+}
+
+#[test]
+fn all_encrypted_transports_know_words_and_reloads_and_a_new_process_keep_them() {
+    let clients = client("phone", "id:ana-phone", "\"kids\"");
+    let devices = Devices::new(&clients, "");
+    let server = devices.site.start();
+    let check = || {
+        devices.check(("Ana-Phone.dns.example", ""), &[], Some(true));
+        for name in ["dns.example", "ana.dns.example", "ana-phone.else.example"] {
+            devices.check((name, ""), &[], Some(false));
+        }
+        // A wildcard is for one label.
+        devices.check(("ana-phone.a.dns.example", ""), &[], Some(false));
+        devices.check(("x.ana-phone.dns.example", ""), &[], Some(false));
+        for at in &devices.ways("dns.example", "/dns-query/ANA-phone")[2..] {
+            assert_eq!(devices.verdict(at, &[]), Some(true), "{at}");
+        }
+        // The path counts before the name of the server if both are known.
+        for at in &devices.ways("ana-phone.dns.example", "/dns-query/nobody")[2..] {
+            assert_eq!(devices.verdict(at, &[]), Some(true), "{at}");
+        }
+    };
+    check();
+    devices.change(&clients, "");
+    check();
+    let mut command = devices.site.serve();
+    command.arg("--take-over");
+    let successor = Server::start(command);
+    server.wait();
+    check();
+    // Without the client, the word means nothing.
+    devices.change("", "");
+    devices.check(("ana-phone.dns.example", ""), &[], Some(false));
+    successor.stop();
+}
+
+#[test]
+fn paths_that_are_no_words_are_not_found_over_any_version_of_http() {
+    let clients = client("phone", "id:ana-phone", "\"kids\"");
+    let devices = Devices::new(&clients, "");
+    let server = devices.site.start();
+    let long = format!("/dns-query/{}", "a".repeat(64));
+    let longer = format!("/dns-query/{}", "a".repeat(9_000));
+    for path in [
+        "/dns-query/",
+        "/dns-query/ana-phone/",
+        "/dns-query/%61na-phone",
+        "/dns-query/ana-phone%00",
+        "/dns-query/../dns-query/ana-phone",
+        "/dns-query/ana.phone",
+        "/dns-query//ana-phone",
+        "/dns-query/\u{e4}na",
+        "/DNS-QUERY/ana-phone",
+        &long,
+        &longer,
+    ] {
+        for at in &devices.ways("dns.example", path)[2..] {
+            let output = devices.site.avocet(&["query", at, "a.kids.example", "+insecure"]);
+            let text = String::from_utf8(output.stderr).unwrap();
+            let is_rejected = ["status 404", "status 414"].iter().any(|one| text.contains(one));
+            // Fields that are too long end the exchange before any status.
+            assert!(!output.status.success() && (is_rejected || path == longer), "{at:.80} {text}");
+        }
+    }
+    let longest = format!("/dns-query/{}", "a".repeat(63));
+    for at in &devices.ways("dns.example", &longest)[2..] {
+        assert_eq!(devices.verdict(at, &[]), Some(false), "{at}");
+    }
+    devices.check(("dns.example", ""), &[], Some(false));
+    server.stop();
+}
+
+#[test]
+fn certificates_prove_a_client_over_all_transports_and_words_do_not_replace_them() {
+    let clients = client("here", "127.0.0.0/8", "\"kids\"")
+        + &client("tablet", "certificate:tablet.home", "")
+        + &client("dad", "id:tablet", "");
+    let devices = Devices::new(&clients, "client-ca = \"clients-ca.pem\"");
+    let server = devices.site.start();
+    let shown = devices.showing("tablet");
+    devices.check(("dns.example", ""), &shown, Some(false));
+    devices.check(("dns.example", ""), &[], Some(true));
+    // A word of another client, and the name in the certificate as a word, prove nothing.
+    devices.check(("tablet.dns.example", ""), &[], Some(true));
+    for at in &devices.ways("dns.example", "/dns-query/tablet")[2..] {
+        assert_eq!(devices.verdict(at, &[]), Some(true), "{at}");
+    }
+    // A certificate of nobody, and one that has expired, end the handshake.
+    for other in ["one", "lapsed"] {
+        devices.check(("dns.example", ""), &devices.showing(other), None);
+    }
+    let mut command = devices.site.serve();
+    command.arg("--take-over");
+    let successor = Server::start(command);
+    server.wait();
+    devices.check(("dns.example", ""), &shown, Some(false));
+    devices.check(("dns.example", ""), &[], Some(true));
+    successor.stop();
 }
