@@ -163,18 +163,16 @@ pub(crate) struct QueryArgs {
 const QUERY_OPTIONS: &str = "\
 SERVER is an address or a host name, with :PORT if it is not 53. tls://HOST asks over TLS, where the
 certificate must have that name; tls://NAME@ADDRESS names both. https://HOST asks over HTTP/2, at
-/dns-query or the path that follows. The default is the first `listen`
-address of the configuration file, or 127.0.0.1:5300 without one.
+/dns-query or the path that follows. The default is the first `listen` address of the configuration
+file, or 127.0.0.1:5300 without one.
 
-Exit code: 0 with a response of any RCODE, including SERVFAIL; 1 without a response; 2 for wrong
-arguments.
+Exit code: 0 with a response of any RCODE, even SERVFAIL; 1 without one; 2 for wrong arguments.
 
 Options:
   +insecure      over TLS: accept any certificate
   +ca=FILE       over TLS: the authorities in this file (PEM) instead of those of the system
   +pin=BASE64    over TLS: a key with this SHA-256 instead of a certificate; may be repeated
-  +cert=FILE     over TLS: show the server this certificate (PEM)
-  +key=FILE      over TLS: the key of the certificate, if it is in another file
+  +cert=FILE     over TLS: show this certificate (PEM), with its key in the file or in +key=FILE
   +https-get     over HTTPS: send the query in the path, with GET
   +tcp           use TCP at once, not only after a truncated response
   +ignore        show a truncated response as it is
