@@ -14,8 +14,9 @@ use crate::error::CommandError;
 use crate::log_args::LogFilterArgs;
 use crate::policy::unix_secs;
 
-/// The port of an upstream with `tls://` that is given without one.
+/// The ports of upstreams with `tls://` and `https://` that are given without one.
 const TLS_PORT: u16 = 853;
+const HTTPS_PORT: u16 = 443;
 /// The port of an upstream that is given without one.
 const DNS_PORT: u16 = 53;
 
@@ -81,8 +82,10 @@ pub(crate) fn time(config: Option<&Config>, text: &str) -> Result<u64, CommandEr
 }
 
 fn upstream(text: &str) -> Result<SocketAddr, CommandError> {
-    let (text, port) =
-        text.strip_prefix("tls://").map_or((text, DNS_PORT), |address| (address, TLS_PORT));
+    let with_scheme = [("tls://", TLS_PORT), ("https://", HTTPS_PORT)]
+        .into_iter()
+        .find_map(|(scheme, port)| Some((text.strip_prefix(scheme)?, port)));
+    let (text, port) = with_scheme.unwrap_or((text, DNS_PORT));
     let with_port = || text.parse().map(|ip| SocketAddr::new(ip, port)).ok();
     let address = text.parse().ok().or_else(with_port);
     address.ok_or_else(|| CommandError::NotAnAddress(text.to_owned()))

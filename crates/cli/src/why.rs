@@ -268,6 +268,7 @@ fn ask(query: &SentQuery) -> String {
     let by = match query.transport {
         UpstreamTransport::Tcp => " by TCP",
         UpstreamTransport::Tls => " by TLS",
+        UpstreamTransport::Https => " by HTTPS",
         UpstreamTransport::Udp => "",
     };
     let plain = if query.edns { "" } else { ", without EDNS" };

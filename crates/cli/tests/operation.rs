@@ -44,6 +44,8 @@ mod hostile;
 mod http;
 #[path = "operation/https.rs"]
 mod https;
+#[path = "operation/https_upstream.rs"]
+mod https_upstream;
 #[path = "operation/import.rs"]
 mod import;
 #[path = "operation/leases.rs"]

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use avocet_session::certificate::{ALPN_DOT, Certificate};
+use avocet_session::certificate::{ALPN_DOT, ALPN_H2, Certificate};
 use avocet_session::frame::{ReadBuffer, ReadState};
-use avocet_session::http::{HttpMethod, HttpQuery};
-use avocet_session::session::{ClientSession, HttpsExchange};
+use avocet_session::http::{HttpMethod, HttpTarget};
+use avocet_session::session::ClientSession;
 use avocet_session::trust::{PIN_LEN, Trust, authorities, client_showing};
 use data_encoding::BASE64;
 use rustls::pki_types::ServerName;
@@ -74,6 +74,16 @@ pub struct HttpsRequest {
     pub path: String,
     /// GET or POST.
     pub method: HttpMethod,
+}
+
+impl HttpsRequest {
+    fn target(&self) -> HttpTarget {
+        HttpTarget {
+            authority: self.authority.as_str().into(),
+            path: self.path.as_str().into(),
+            method: self.method,
+        }
+    }
 }
 
 impl TlsRequest {
@@ -144,17 +154,18 @@ pub(crate) fn exchange(
     server: SocketAddr,
     tls: &TlsRequest,
 ) -> io::Result<Reply> {
-    match &tls.form {
-        TlsForm::Https(https) => return over_https(query, timeout, server, (tls, https)),
+    let start = Instant::now();
+    let name = ServerName::try_from(tls.name.clone()).map_err(io::Error::other)?;
+    let session = match &tls.form {
         TlsForm::Quic | TlsForm::H3(_) => {
             return over_quic::exchange(query, timeout, server, tls);
         }
-        TlsForm::Frames => {}
-    }
-    let start = Instant::now();
-    let config = tls.config(ALPN_DOT)?;
-    let name = ServerName::try_from(tls.name.clone()).map_err(io::Error::other)?;
-    let mut session = ClientSession::connect(&config, name).map_err(io::Error::other)?;
+        TlsForm::Frames => ClientSession::connect(&tls.config(ALPN_DOT)?, name),
+        TlsForm::Https(https) => {
+            ClientSession::connect_https(&tls.config(ALPN_H2)?, name, https.target())
+        }
+    };
+    let mut session = session.map_err(io::Error::other)?;
     let mut stream = TcpStream::connect_timeout(&server, timeout)?;
     stream.set_nodelay(true)?;
     session.push(query);
@@ -167,50 +178,17 @@ pub(crate) fn exchange(
             reply = Some(message.to_vec());
             ControlFlow::Break(())
         })?;
+        if let Some(fault) = session.take_http_failure() {
+            return Err(io::Error::other(fault));
+        }
         if let Some(octets) = reply.take() {
             session.close(&mut stream);
             if !is_reply(query, &octets) {
                 let message = "the response belongs to another query";
                 return Err(io::Error::new(ErrorKind::InvalidData, message));
             }
-            return Ok(Reply { octets, server, carrier: Carrier::Tls, elapsed: start.elapsed() });
-        }
-        if state == ReadState::Closed {
-            return Err(ErrorKind::UnexpectedEof.into());
-        }
-    }
-}
-
-/// Sends a query in HTTP/2 and waits for its response.
-fn over_https(
-    query: &[u8],
-    timeout: Duration,
-    server: SocketAddr,
-    (tls, https): (&TlsRequest, &HttpsRequest),
-) -> io::Result<Reply> {
-    const ALPN: &[u8] = b"h2";
-    let start = Instant::now();
-    let config = tls.config(ALPN)?;
-    let name = ServerName::try_from(tls.name.clone()).map_err(io::Error::other)?;
-    let request = HttpQuery::new(&https.authority, &https.path, query, https.method);
-    let mut session = HttpsExchange::connect(&config, name, request).map_err(io::Error::other)?;
-    let mut stream = TcpStream::connect_timeout(&server, timeout)?;
-    stream.set_nodelay(true)?;
-    let mut buffer = ReadBuffer::new();
-    loop {
-        stream.set_write_timeout(Some(time_left(start, timeout)?))?;
-        session.write(&mut stream)?;
-        stream.set_read_timeout(Some(time_left(start, timeout)?))?;
-        let state = session.read(&mut stream, &mut buffer)?;
-        if let Some(response) = session.query().response() {
-            let octets = response.map_err(io::Error::other)?.to_vec();
-            session.close(&mut stream);
-            if !is_reply(query, &octets) {
-                let message = "the response belongs to another query";
-                return Err(io::Error::new(ErrorKind::InvalidData, message));
-            }
-            let elapsed = start.elapsed();
-            return Ok(Reply { octets, server, carrier: Carrier::Https, elapsed });
+            let (carrier, elapsed) = (tls.form.carrier(), start.elapsed());
+            return Ok(Reply { octets, server, carrier, elapsed });
         }
         if state == ReadState::Closed {
             return Err(ErrorKind::UnexpectedEof.into());

@@ -133,11 +133,17 @@ pub enum SettingError {
         source: ServerFault,
     },
     /// The transport of a server is not supported.
-    #[error("\"{0}://\" is not a supported transport; use \"udp://\", \"tcp://\" or \"tls://\"")]
+    #[error(
+        "\"{0}://\" is not a supported transport; use \"udp://\", \"tcp://\", \
+             \"tls://\" or \"https://\""
+    )]
     UnsupportedTransport(String),
     /// A server with TLS has a name and no address.
     #[error("{0:?} has no address; write \"tls://NAME@ADDRESS\"")]
     NoAddressOfName(String),
+    /// The path of a server with HTTPS cannot be in a request.
+    #[error("{0:?} is not a path such as \"/dns-query\"")]
+    PathOfServer(String),
     /// The name of a server with TLS cannot be in a certificate.
     #[error("{0:?} is not a host name; write \"tls://NAME@ADDRESS\" or \"tls://ADDRESS\"")]
     NameOfServer(String),

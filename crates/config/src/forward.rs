@@ -147,6 +147,7 @@ fn rule(
     check: &mut Check,
 ) -> ForwardConfig {
     let tls = upstream_proof::read(&mut spec, &upstreams, check);
+    let https_method = upstream_proof::https_method(&mut spec, &upstreams, check);
     let max_span = spec.timeout_max_ms.span();
     let min_span = spec.timeout_min_ms.span();
     let min = check.take(spec.timeout_min_ms).map_or(TIMEOUT_MIN_MS, |ms| ms.0);
@@ -164,6 +165,7 @@ fn rule(
         timeout_min: Duration::from_millis(min.into()),
         timeout_max: Duration::from_millis(max.into()),
         tls,
+        https_method,
     }
 }
 

@@ -84,7 +84,7 @@ use query_log::QueryLogConfig;
 use recurse::{LocalRootSource, Mode};
 pub use schema::json_schema;
 pub use source::{ConfigError, ConfigErrors};
-use upstream_tls::UpstreamTls;
+use upstream_tls::{HttpsMethod, UpstreamTls};
 
 /// The default data directory.
 const DEFAULT_DIRECTORY: &str = "./avocet-data";
@@ -327,6 +327,8 @@ pub struct ForwardConfig {
     pub timeout_max: Duration,
     /// What servers with TLS must prove.
     pub tls: UpstreamTls,
+    /// How servers with HTTPS get queries.
+    pub https_method: HttpsMethod,
 }
 
 /// A server that queries are forwarded to.
@@ -338,6 +340,8 @@ pub struct Upstream {
     pub transport: UpstreamTransport,
     /// The host name in its certificate; `None` for its address, and without TLS.
     pub name: Option<Box<str>>,
+    /// The path of queries; empty without HTTPS.
+    pub path: Box<str>,
 }
 
 /// The transport of queries to a server.
@@ -349,6 +353,15 @@ pub enum UpstreamTransport {
     Tcp,
     /// TLS only (RFC 7858).
     Tls,
+    /// HTTPS only (RFC 8484).
+    Https,
+}
+
+impl UpstreamTransport {
+    /// Reports whether the server has to prove its name.
+    pub fn is_encrypted(self) -> bool {
+        matches!(self, Self::Tls | Self::Https)
+    }
 }
 
 /// The order in which the servers of a rule are queried.

@@ -247,7 +247,7 @@ fn forward(rule: &ForwardConfig) -> Table {
     if !rule.exception {
         let upstreams: Vec<Value> = rule.upstreams.iter().map(upstream).collect();
         out.insert("upstreams".to_owned(), upstreams.into());
-        upstream_proof::show(&rule.tls, &mut out);
+        upstream_proof::show(rule, &mut out);
     }
     out
 }
@@ -257,11 +257,10 @@ fn upstream(upstream: &Upstream) -> Value {
         UpstreamTransport::Udp => "udp",
         UpstreamTransport::Tcp => "tcp",
         UpstreamTransport::Tls => "tls",
+        UpstreamTransport::Https => "https",
     };
-    match &upstream.name {
-        Some(name) => format!("{scheme}://{name}@{}", upstream.addr).into(),
-        None => format!("{scheme}://{}", upstream.addr).into(),
-    }
+    let host = upstream.name.as_ref().map_or_else(String::new, |name| format!("{name}@"));
+    format!("{scheme}://{host}{}{}", upstream.addr, upstream.path).into()
 }
 
 fn cache(cache: &CacheConfig) -> Table {

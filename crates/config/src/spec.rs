@@ -26,7 +26,7 @@ use super::setting::{Allowed, ByteSize, Int, List, Setting, Text};
 use super::transfer::{NotifyTarget, TransferRule};
 use super::update::UpdateRule;
 use super::upstream::ServerAddress;
-use super::upstream_tls::{Authentication, Pin};
+use super::upstream_tls::{Authentication, HttpsMethod, Pin};
 use super::{EcsPolicy, LogFormat, LogLevel, Strategy, Upstream};
 
 /// Configuration of Avocet.
@@ -357,7 +357,8 @@ pub(super) struct ForwardSpec {
     /// Servers: `udp://1.1.1.1:53`, `tcp://[2620:fe::fe]:53` or an address (UDP, port 53). After a
     /// truncated response, the query is repeated over TCP. `tls://dns.example@192.0.2.1` uses TLS
     /// (port 853), and never UDP or TCP: the certificate must have the name, or without one the
-    /// address.
+    /// address. `https://dns.example@192.0.2.1/dns-query` is the same with HTTPS in HTTP/2 (port
+    /// 443).
     pub(super) upstreams: Setting<List<Text<Upstream>>>,
     /// A file with `nameserver` lines, instead of `upstreams`.
     pub(super) resolv_conf: Setting<String>,
@@ -378,24 +379,29 @@ pub(super) struct ForwardSpec {
     /// Longest timeout for one server, in milliseconds.
     #[schemars(extend("default" = 2_000))]
     pub(super) timeout_max_ms: Setting<Int<10, 5_000>>,
-    /// Servers with `tls://`: "strict" sends no query before the certificate is verified;
+    /// Servers with `tls://` and `https://`: "strict" sends no query before the certificate is verified;
     /// "opportunistic" accepts each certificate, which protects only against those who listen.
     #[schemars(extend("default" = "strict"))]
     pub(super) authentication: Setting<Text<Authentication>>,
-    /// The file with the authorities that issue the certificates of servers with `tls://`, in PEM
-    /// form; "" for those of the system.
+    /// The file with the authorities that issue the certificates of servers with `tls://` and
+    /// `https://`, in PEM form; "" for those of the system.
     #[schemars(extend("default" = ""))]
     pub(super) ca: Setting<String>,
-    /// SHA-256 digests of public keys in base64 (RFC 7858): each server with `tls://` must have one
-    /// of these keys. Without `ca`, no authority and no name is needed then.
+    /// SHA-256 digests of public keys in base64 (RFC 7858): each server with `tls://` or `https://`
+    /// must have one of these keys. Without `ca`, no authority and no name is needed then.
     #[schemars(extend("default" = []))]
     pub(super) pins: Setting<List<Text<Pin>>>,
-    /// The file with the certificate that this server shows to servers with `tls://`, in PEM form.
+    /// The file with the certificate that this server shows to servers with `tls://` and
+    /// `https://`, in PEM form.
     #[schemars(extend("default" = ""))]
     pub(super) client_cert: Setting<String>,
     /// The file with the private key of `client-cert`, in PEM form.
     #[schemars(extend("default" = ""))]
     pub(super) client_key: Setting<String>,
+    /// The method of requests to servers with `https://`: "post", or "get", which caches of HTTP
+    /// on the way understand.
+    #[schemars(extend("default" = "post"))]
+    pub(super) https_method: Setting<Text<HttpsMethod>>,
 }
 
 /// `[cache]`

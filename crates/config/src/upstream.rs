@@ -11,11 +11,18 @@ use super::{Upstream, UpstreamTransport};
 
 /// The port of DNS over TLS (RFC 7858 §3.1).
 const TLS_PORT: u16 = 853;
+/// The port of DNS over HTTPS (RFC 8484 §8.1).
+const HTTPS_PORT: u16 = 443;
+/// The path of DNS over HTTPS, if none is written.
+const HTTPS_PATH: &str = "/dns-query";
+/// Octets of the longest path.
+const MAX_PATH: usize = 255;
 
 impl FromText for Upstream {
     const EXPECTED: &'static str = "a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \
                                     \"[2001:db8::1]:5353\", with the prefix \"tcp://\" for TCP \
-                                    only, or as \"tls://dns.example@192.0.2.1\"";
+                                    only, or as \"tls://dns.example@192.0.2.1\" or \
+                                    \"https://dns.example@192.0.2.1/dns-query\"";
 
     fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         let (transport, rest) = match text.split_once("://") {
@@ -23,17 +30,38 @@ impl FromText for Upstream {
             Some(("udp", rest)) => (UpstreamTransport::Udp, rest),
             Some(("tcp", rest)) => (UpstreamTransport::Tcp, rest),
             Some(("tls", rest)) => return over_tls(rest),
+            Some(("https", rest)) => return over_https(rest),
             Some((scheme, _)) => {
                 return Err(Some(SettingError::UnsupportedTransport(scheme.to_owned())));
             }
         };
-        Ok(Self { addr: server(rest)?, transport, name: None })
+        Ok(Self { addr: server(rest)?, transport, name: None, path: "".into() })
     }
 }
 
 /// Reads `dns.example@192.0.2.1`, or the address alone, both with or without port. An address
 /// before the `@` is followed by a port, as elsewhere.
 fn over_tls(text: &str) -> Result<Upstream, Option<SettingError>> {
+    let (addr, name) = peer(text, TLS_PORT)?;
+    Ok(Upstream { addr, transport: UpstreamTransport::Tls, name, path: "".into() })
+}
+
+/// Reads the same with a path behind it, which may be a template with the variable `dns`.
+fn over_https(text: &str) -> Result<Upstream, Option<SettingError>> {
+    let at = text.find('/').unwrap_or(text.len());
+    let (host, path) = text.split_at(at);
+    let path = path.strip_suffix("{?dns}").unwrap_or(path);
+    let path = if path.is_empty() { HTTPS_PATH } else { path };
+    let is_octet = |octet: u8| octet.is_ascii_graphic() && !b"?#{}\"<>\\^`|".contains(&octet);
+    if path.len() > MAX_PATH || !path.bytes().all(is_octet) {
+        return Err(Some(SettingError::PathOfServer(path.to_owned())));
+    }
+    let (addr, name) = peer(host, HTTPS_PORT)?;
+    Ok(Upstream { addr, transport: UpstreamTransport::Https, name, path: path.into() })
+}
+
+/// Reads the address of a server and the name in its certificate.
+fn peer(text: &str, port: u16) -> Result<(SocketAddr, Option<Box<str>>), Option<SettingError>> {
     let is_address = |text: &str| WrittenAddress::read(text, interface_index).is_some();
     let (name, address) = match text.split_once('@') {
         Some((name, address)) if !is_address(name) => (Some(name), address),
@@ -49,9 +77,9 @@ fn over_tls(text: &str) -> Result<Upstream, Option<SettingError>> {
     }
     let mut addr = server(address)?;
     if WrittenAddress::read(address, interface_index).is_some_and(|written| !written.has_port) {
-        addr.set_port(TLS_PORT);
+        addr.set_port(port);
     }
-    Ok(Upstream { addr, transport: UpstreamTransport::Tls, name })
+    Ok((addr, name))
 }
 
 /// A server with a fixed transport.

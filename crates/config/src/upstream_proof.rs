@@ -10,8 +10,8 @@ use super::certificate_files::CertificateFiles;
 use super::check::Check;
 use super::setting::{List, Setting, Text};
 use super::spec::ForwardSpec;
-use super::upstream_tls::{Authentication, Pin, UpstreamTls};
-use super::{Upstream, UpstreamTransport};
+use super::upstream_tls::{Authentication, HttpsMethod, Pin, UpstreamTls};
+use super::{ForwardConfig, Upstream, UpstreamTransport};
 
 /// Most pins of a rule.
 const MAX_PINS: usize = 64;
@@ -46,13 +46,30 @@ pub(super) fn read(
         ("client-cert", client_at, tls.client.is_some()),
         ("authentication", authentication_at, is_lax),
     ];
-    if upstreams.iter().all(|one| one.transport != UpstreamTransport::Tls) {
+    if !upstreams.iter().any(|one| one.transport.is_encrypted()) {
         for (key, at, _) in set.into_iter().filter(|(.., is_set)| *is_set) {
-            let message = format!("`{key}` has no effect: no server has tls://");
+            let message = format!("`{key}` has no effect: no server has tls:// or https://");
             check.doubt(at.unwrap_or_default(), message);
         }
     }
     tls
+}
+
+/// Reads the method of requests to servers with HTTPS.
+pub(super) fn https_method(
+    spec: &mut ForwardSpec,
+    upstreams: &[Upstream],
+    check: &mut Check,
+) -> HttpsMethod {
+    let at = spec.https_method.span();
+    let method =
+        check.take(mem::take(&mut spec.https_method)).map_or_else(Default::default, |one| one.0);
+    if let Some(at) = at.filter(|_| method != HttpsMethod::default())
+        && !upstreams.iter().any(|one| one.transport == UpstreamTransport::Https)
+    {
+        check.doubt(at, "`https-method` has no effect: no server has https://".to_owned());
+    }
+    method
 }
 
 fn pins(setting: Setting<List<Text<Pin>>>, check: &mut Check) -> Vec<Pin> {
@@ -84,13 +101,18 @@ fn client(spec: &mut ForwardSpec, check: &mut Check) -> Option<CertificateFiles>
 }
 
 /// Adds the keys to the table of a rule, as the file would have them.
-pub(super) fn show(tls: &UpstreamTls, out: &mut Table) {
+pub(super) fn show(rule: &ForwardConfig, out: &mut Table) {
+    let tls = &rule.tls;
     let path = |path: Option<&PathBuf>| {
         Value::from(path.map_or_else(String::new, |path| path.to_string_lossy().into_owned()))
     };
     let authentication = match tls.authentication {
         Authentication::Strict => "strict",
         Authentication::Opportunistic => "opportunistic",
+    };
+    let https_method = match rule.https_method {
+        HttpsMethod::Get => "get",
+        HttpsMethod::Post => "post",
     };
     let pins = tls.pins.iter().map(|pin| Value::from(BASE64.encode(&pin.0)));
     let client = tls.client.as_ref();
@@ -100,6 +122,7 @@ pub(super) fn show(tls: &UpstreamTls, out: &mut Table) {
         ("pins", Value::Array(pins.collect())),
         ("client-cert", path(client.map(|files| &files.chain))),
         ("client-key", path(client.map(|files| &files.key))),
+        ("https-method", https_method.into()),
     ];
     out.extend(shown.map(|(key, value)| (key.to_owned(), value)));
 }

@@ -50,6 +50,29 @@ pub struct TlsPeer {
     pub name: PeerName,
     /// What it must prove.
     pub tls: UpstreamTls,
+    /// Where queries go in HTTPS; `None` for TLS.
+    pub https: Option<HttpsPath>,
+}
+
+/// Where and how queries go on a server with HTTPS (RFC 8484).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct HttpsPath {
+    /// The port, which is part of the authority.
+    pub port: u16,
+    /// The path.
+    pub path: Box<str>,
+    /// The method of requests.
+    pub method: HttpsMethod,
+}
+
+/// The method of requests over HTTPS.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum HttpsMethod {
+    /// GET: caches of HTTP in between know the query.
+    Get,
+    /// POST: the query is the body.
+    #[default]
+    Post,
 }
 
 /// The name of a server with TLS.
@@ -84,6 +107,19 @@ impl FromText for Authentication {
     }
 }
 
+impl FromText for HttpsMethod {
+    const EXPECTED: &'static str = "\"post\" or \"get\"";
+    const CHOICES: &'static [&'static str] = &["post", "get"];
+
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
+        match text {
+            "get" => Ok(Self::Get),
+            "post" => Ok(Self::Post),
+            _ => Err(None),
+        }
+    }
+}
+
 impl TlsPeer {
     /// Returns its number: equal peers have the same one in all configurations.
     pub fn id(&self) -> PeerId {
@@ -101,12 +137,18 @@ impl ForwardConfig {
             Some(name) => PeerName::Host(name.clone()),
             None => PeerName::Address(upstream.addr.ip()),
         };
-        TlsPeer { name, tls: self.tls.clone() }
+        let is_https = upstream.transport == UpstreamTransport::Https;
+        let https = is_https.then(|| HttpsPath {
+            port: upstream.addr.port(),
+            path: upstream.path.clone(),
+            method: self.https_method,
+        });
+        TlsPeer { name, tls: self.tls.clone(), https }
     }
 
     /// Returns the servers with TLS of this rule.
     pub fn peers(&self) -> impl Iterator<Item = TlsPeer> + '_ {
         let upstreams = self.upstreams.iter();
-        upstreams.filter(|one| one.transport == UpstreamTransport::Tls).map(|one| self.peer(one))
+        upstreams.filter(|one| one.transport.is_encrypted()).map(|one| self.peer(one))
     }
 }

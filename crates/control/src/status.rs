@@ -109,6 +109,8 @@ words! {
         Tcp = "tcp",
         /// TLS.
         Tls = "tls",
+        /// HTTPS.
+        Https = "https",
         /// UDP, and TCP for truncated responses.
         Udp = "udp",
     }

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use avocet_resolver::{BreakerState, Counters, EndpointId, TlsFault, Transport, UpstreamCounters};
 
-/// What the query log writes before the address of an upstream with TLS.
-pub(crate) const LOGGED_TLS: &str = "tls://";
+/// What the query log writes before the address of an upstream with TLS, and of one with HTTPS.
+pub(crate) const LOGGED_ENCRYPTED: [&str; 2] = ["tls://", "https://"];
 
 /// The state of one worker's resolver at its last sweep.
 #[derive(Default)]
@@ -39,7 +39,8 @@ impl UpstreamReport {
     pub(crate) fn logged(&self) -> String {
         match self.transport {
             Transport::Udp | Transport::Tcp => self.addr.to_string(),
-            Transport::Tls(_) => format!("{LOGGED_TLS}{}", self.addr),
+            Transport::Tls(_) => format!("{}{}", LOGGED_ENCRYPTED[0], self.addr),
+            Transport::Https(_) => format!("{}{}", LOGGED_ENCRYPTED[1], self.addr),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! so that each resumes the sessions of the others.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,10 +10,13 @@ use std::{fmt, io};
 
 use avocet_config::Config;
 use avocet_config::certificate_files::CertificateFiles;
-use avocet_config::upstream_tls::{Authentication, PeerName, TlsPeer, UpstreamTls};
+use avocet_config::upstream_tls::{
+    Authentication, HttpsMethod, HttpsPath, PeerName, TlsPeer, UpstreamTls,
+};
 use avocet_io::file::read_regular;
 use avocet_resolver::{PeerId, Transport};
-use avocet_session::certificate::{ALPN_DOT, Certificate};
+use avocet_session::certificate::{ALPN_DOT, ALPN_H2, Certificate};
+use avocet_session::http::{HttpMethod, HttpTarget};
 use avocet_session::session::ClientSession;
 use avocet_session::trust::{Trust, authorities, client_showing};
 use rustls::pki_types::ServerName;
@@ -21,6 +24,8 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::certificates::{CertificateFault, MAX_PEM};
 
+/// The port that an authority in HTTPS does not name.
+const HTTPS_PORT: u16 = 443;
 /// Milliseconds between two warnings about one upstream.
 const WARN_MS: u64 = 60_000;
 
@@ -44,6 +49,8 @@ struct InForce {
 pub(crate) struct UpstreamPeer {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
+    /// Where queries go in HTTPS; `None` for TLS.
+    target: Option<HttpTarget>,
     /// When a worker last warned of it, in milliseconds; `u64::MAX` for never.
     warned_ms: AtomicU64,
 }
@@ -87,8 +94,7 @@ impl UpstreamPeers {
 impl UpstreamPeers {
     /// Returns the host name in the certificate of an upstream, if it has TLS and a name.
     pub(crate) fn host_name(&self, transport: Transport) -> Option<String> {
-        let Transport::Tls(id) = transport else { return None };
-        self.at(id)?.host_name().map(str::to_owned)
+        self.at(transport.peer()?)?.host_name().map(str::to_owned)
     }
 }
 
@@ -98,7 +104,13 @@ impl UpstreamPeer {
     /// # Errors
     /// Those of rustls.
     pub(crate) fn session(&self) -> io::Result<ClientSession> {
-        ClientSession::connect(&self.config, self.name.clone()).map_err(io::Error::other)
+        let session = match &self.target {
+            None => ClientSession::connect(&self.config, self.name.clone()),
+            Some(target) => {
+                ClientSession::connect_https(&self.config, self.name.clone(), target.clone())
+            }
+        };
+        session.map_err(io::Error::other)
     }
 
     /// Returns the host name, unless the upstream has only its address.
@@ -109,7 +121,7 @@ impl UpstreamPeer {
         }
     }
 
-    /// Logs that TLS failed, unless a worker has done so lately.
+    /// Logs that TLS or HTTPS failed, unless a worker has done so lately.
     pub(crate) fn warn(&self, addr: SocketAddr, error: &io::Error, now_ms: u64) {
         let warned_ms = self.warned_ms.load(Ordering::Relaxed);
         let is_recent = warned_ms != u64::MAX && now_ms < warned_ms.saturating_add(WARN_MS);
@@ -120,7 +132,8 @@ impl UpstreamPeer {
         };
         if !is_recent && swapped() {
             let name = self.host_name().map_or_else(String::new, |name| format!("{name}@"));
-            tracing::warn!("no queries to the upstream tls://{name}{addr}: {error}");
+            let scheme = if self.target.is_some() { "https" } else { "tls" };
+            tracing::warn!("no answers from the upstream {scheme}://{name}{addr}: {error}");
         }
     }
 }
@@ -131,16 +144,19 @@ impl UpstreamPeer {
 /// A file cannot be used.
 pub(crate) fn read(config: &Config) -> Result<PeerMap, CertificateFault> {
     let mut peers = PeerMap::new();
-    let mut configs: HashMap<UpstreamTls, Arc<ClientConfig>> = HashMap::new();
+    let mut configs: HashMap<(UpstreamTls, &[u8]), Arc<ClientConfig>> = HashMap::new();
     for peer in config.forwards.iter().flat_map(|forward| forward.peers()) {
-        let config = match configs.get(&peer.tls) {
+        let alpn = if peer.https.is_some() { ALPN_H2 } else { ALPN_DOT };
+        let key = (peer.tls.clone(), alpn);
+        let config = match configs.get(&key) {
             Some(config) => config.clone(),
-            None => client_config(&peer.tls)?,
+            None => client_config(&peer.tls, alpn)?,
         };
-        configs.insert(peer.tls.clone(), config.clone());
+        configs.insert(key, config.clone());
         if let Some(name) = server_name(&peer) {
             let warned_ms = AtomicU64::new(u64::MAX);
-            peers.insert(peer.id(), Arc::new(UpstreamPeer { config, name, warned_ms }));
+            let target = peer.https.as_ref().map(|https| target(&peer, https));
+            peers.insert(peer.id(), Arc::new(UpstreamPeer { config, name, target, warned_ms }));
         }
     }
     Ok(peers)
@@ -151,6 +167,23 @@ pub fn fault_of_upstreams(config: &Config) -> Option<CertificateFault> {
     read(config).err()
 }
 
+fn target(peer: &TlsPeer, https: &HttpsPath) -> HttpTarget {
+    let host = match &peer.name {
+        PeerName::Host(name) => name.to_string(),
+        PeerName::Address(IpAddr::V4(ip)) => ip.to_string(),
+        PeerName::Address(IpAddr::V6(ip)) => format!("[{ip}]"),
+    };
+    let port = match https.port {
+        HTTPS_PORT => String::new(),
+        port => format!(":{port}"),
+    };
+    let method = match https.method {
+        HttpsMethod::Get => HttpMethod::Get,
+        HttpsMethod::Post => HttpMethod::Post,
+    };
+    HttpTarget { authority: (host + &port).into(), path: https.path.clone(), method }
+}
+
 fn server_name(peer: &TlsPeer) -> Option<ServerName<'static>> {
     match &peer.name {
         PeerName::Host(name) => ServerName::try_from(name.to_string()).ok(),
@@ -158,7 +191,7 @@ fn server_name(peer: &TlsPeer) -> Option<ServerName<'static>> {
     }
 }
 
-fn client_config(tls: &UpstreamTls) -> Result<Arc<ClientConfig>, CertificateFault> {
+fn client_config(tls: &UpstreamTls, alpn: &[u8]) -> Result<Arc<ClientConfig>, CertificateFault> {
     let shown = tls.client.as_ref().map(certificate).transpose()?;
     let pins = || tls.pins.iter().map(|pin| pin.0).collect();
     let trust = match (tls.authentication, &tls.ca) {
@@ -168,7 +201,7 @@ fn client_config(tls: &UpstreamTls) -> Result<Arc<ClientConfig>, CertificateFaul
         (_, None) if tls.pins.is_empty() => Trust::Authorities(system_authorities()?),
         (_, None) => Trust::Pins(pins()),
     };
-    client_showing(trust, shown.as_ref(), &[ALPN_DOT]).map_err(CertificateFault::Cryptography)
+    client_showing(trust, shown.as_ref(), &[alpn]).map_err(CertificateFault::Cryptography)
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, CertificateFault> {

@@ -19,7 +19,9 @@ use thiserror::Error as ThisError;
 use crate::tls::provider;
 
 /// The protocols of DNS over HTTPS in ALPN (RFC 9113, RFC 9112), the preferred one first.
-pub const ALPN_DOH: [&[u8]; 2] = [b"h2", b"http/1.1"];
+pub const ALPN_DOH: [&[u8]; 2] = [ALPN_H2, b"http/1.1"];
+/// The protocol of HTTP/2 in ALPN (RFC 9113), the only one that the client's end speaks.
+pub const ALPN_H2: &[u8] = b"h2";
 /// The protocol of DNS over TLS in ALPN (RFC 7858, RFC 7301).
 pub const ALPN_DOT: &[u8] = b"dot";
 /// The protocol of HTTP/3 in ALPN (RFC 9114).

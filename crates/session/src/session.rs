@@ -1,5 +1,4 @@
-//! One connection with DNS messages: in frames, plain or in TLS, both ends of it; or in HTTP, the
-//! end of the server.
+//! One connection with DNS messages, both ends of it: in frames, plain or in TLS; or in HTTP.
 //!
 //! All messages that the peer pipelines take one read, and all that was pushed takes one write.
 
@@ -13,7 +12,7 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::{ClientConfig, Error, HandshakeKind, ServerConfig};
 
 use crate::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteState};
-use crate::http::{Http, HttpEnd, HttpQuery, Replies};
+use crate::http::{Http, Http2Client, HttpEnd, HttpFault, HttpTarget, Replies};
 use crate::proof::HandshakeFacts;
 use crate::tls::{PlaintextReader, Side, Tls};
 
@@ -28,10 +27,12 @@ pub struct Session<S> {
     /// Messages to send.
     messages: FrameWriter,
     tls: Option<Box<Tls<S>>>,
-    /// `None` where messages are in frames.
+    /// The server's end of HTTP; `None` where messages are in frames.
     http: Option<Box<Http>>,
     /// What the handshake reports of the device of a client.
     facts: Option<Arc<HandshakeFacts>>,
+    /// The client's end of HTTP.
+    asking: Option<Box<Http2Client>>,
 }
 
 /// Frames as a reader of plaintext.
@@ -47,6 +48,36 @@ struct InHttp<'s, D> {
     http: &'s mut Http,
     facts: &'s mut Option<Arc<HandshakeFacts>>,
     deliver: D,
+}
+
+/// Requests over HTTP as a reader of plaintext.
+struct Asking<'s, D> {
+    asking: &'s mut Http2Client,
+    messages: &'s mut FrameWriter,
+    deliver: D,
+}
+
+impl<D: FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>> PlaintextReader for Asking<'_, D> {
+    fn is_stopped(&self) -> bool {
+        false
+    }
+
+    fn resume(&mut self) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    /// A client delivers all that has arrived: it has asked for it.
+    fn take(&mut self, octets: &[u8]) -> ControlFlow<()> {
+        let Self { asking, messages, deliver } = self;
+        asking.take(octets, &mut |message: &[u8]| {
+            let _ = deliver(message, &mut Replies::in_frames(messages));
+        });
+        ControlFlow::Continue(())
+    }
+
+    fn has_ended(&self) -> bool {
+        self.asking.has_ended()
+    }
 }
 
 impl<D: FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>> PlaintextReader for Framed<'_, D> {
@@ -135,6 +166,25 @@ impl ClientSession {
     pub fn connect(config: &Arc<ClientConfig>, name: ServerName<'static>) -> Result<Self, Error> {
         Ok(Self::over(UnbufferedClientConnection::new(config.clone(), name)?))
     }
+
+    /// Creates the session of a connection to a server of DNS over HTTPS, in HTTP/2.
+    ///
+    /// # Errors
+    /// The configuration cannot be used.
+    pub fn connect_https(
+        config: &Arc<ClientConfig>,
+        name: ServerName<'static>,
+        target: HttpTarget,
+    ) -> Result<Self, Error> {
+        let asking = Some(Box::new(Http2Client::new(target)));
+        Ok(Self { asking, ..Self::connect(config, name)? })
+    }
+
+    /// Takes the reason why a query over HTTP had no DNS message as response, or why the server has
+    /// broken the rules of HTTP.
+    pub fn take_http_failure(&mut self) -> Option<HttpFault> {
+        self.asking.as_mut()?.take_failure()
+    }
 }
 
 impl<S: Side> Session<S> {
@@ -146,6 +196,7 @@ impl<S: Side> Session<S> {
             tls: None,
             http: None,
             facts: None,
+            asking: None,
         }
     }
 
@@ -167,7 +218,7 @@ impl<S: Side> Session<S> {
         buffer: &mut ReadBuffer,
         deliver: &mut impl FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>,
     ) -> io::Result<ReadState> {
-        let Self { frames, messages, tls, http, facts } = self;
+        let Self { frames, messages, tls, http, facts, asking } = self;
         match tls {
             None => frames.read(stream, buffer, &mut |message: &[u8]| {
                 deliver(message, &mut Replies::in_frames(messages))
@@ -178,12 +229,15 @@ impl<S: Side> Session<S> {
                     replies.count_sealed(sealed);
                     deliver(message, replies)
                 };
-                let result = match http {
-                    None => {
-                        let mut reader = Framed { frames, messages, facts, deliver };
-                        tls.read(&mut reader, (stream, buffer))
+                let read = (&mut *stream, buffer);
+                let result = match (http, asking) {
+                    (Some(http), _) => tls.read(&mut InHttp { http, facts, deliver }, read),
+                    (None, Some(asking)) => {
+                        tls.read(&mut Asking { asking, messages, deliver }, read)
                     }
-                    Some(http) => tls.read(&mut InHttp { http, facts, deliver }, (stream, buffer)),
+                    (None, None) => {
+                        tls.read(&mut Framed { frames, messages, facts, deliver }, read)
+                    }
                 };
                 if result.is_err() {
                     tls.write_alert(stream);
@@ -203,7 +257,10 @@ impl<S: Side> Session<S> {
 
     /// Appends a message to send. One that is too long for a frame is left out.
     pub fn push(&mut self, message: &[u8]) {
-        let _ = self.messages.push(message);
+        match &mut self.asking {
+            Some(asking) => asking.push(message),
+            None => drop(self.messages.push(message)),
+        }
     }
 
     /// Sends the reply to an earlier request, or ends the request if `message` is empty. Only HTTP
@@ -230,6 +287,9 @@ impl<S: Side> Session<S> {
         if let Some(http) = &mut self.http {
             http.refill();
         }
+        if let Some(asking) = &mut self.asking {
+            asking.refill();
+        }
     }
 
     /// Writes what waits with one write, and keeps what the stream does not accept.
@@ -241,9 +301,10 @@ impl<S: Side> Session<S> {
         match &mut self.tls {
             None => self.messages.write(stream),
             Some(tls) => {
-                let out = match &mut self.http {
-                    None => self.messages.out(),
-                    Some(http) => http.out(),
+                let out = match (&mut self.http, &mut self.asking) {
+                    (Some(http), _) => http.out(),
+                    (None, Some(asking)) => &mut asking.out,
+                    (None, None) => self.messages.out(),
                 };
                 tls.write(out, stream)
             }
@@ -256,6 +317,10 @@ impl<S: Side> Session<S> {
         if let Some(http) = &mut self.http {
             http.close();
             let _ = tls.write(http.out(), stream);
+        }
+        if let Some(asking) = &mut self.asking {
+            asking.close();
+            let _ = tls.write(&mut asking.out, stream);
         }
         tls.close(stream);
     }
@@ -270,6 +335,7 @@ impl<S: Side> Session<S> {
         self.messages.unsent()
             + self.tls.as_ref().map_or(0, |tls| tls.unsent())
             + self.http.as_ref().map_or(0, |http| http.unsent())
+            + self.asking.as_ref().map_or(0, |asking| asking.unsent())
     }
 
     /// Reports whether more than `limit` octets wait to be sent.
@@ -282,6 +348,7 @@ impl<S: Side> Session<S> {
         self.frames.held() > 0
             || self.tls.as_ref().is_some_and(|tls| tls.held() > 0)
             || self.http.as_ref().is_some_and(|http| http.is_partial())
+            || self.asking.as_ref().is_some_and(|asking| asking.is_partial())
     }
 
     /// Returns the oldest request that waits for the client while others go on: for the rest of its
@@ -299,6 +366,7 @@ impl<S: Side> Session<S> {
     /// Reports whether nothing more is read from the peer.
     pub fn has_ended(&self) -> bool {
         self.http.as_ref().is_some_and(|http| http.has_ended())
+            || self.asking.as_ref().is_some_and(|asking| asking.has_ended())
     }
 
     /// Reports whether the stream is encrypted.
@@ -329,79 +397,5 @@ impl<S: Side> Session<S> {
     /// Returns the TLS layer, if there is one.
     pub fn tls(&self) -> Option<&Tls<S>> {
         self.tls.as_deref()
-    }
-}
-
-/// A connection to a server of DNS over HTTPS, for one query.
-pub struct HttpsExchange {
-    tls: Tls<UnbufferedClientConnection>,
-    query: HttpQuery,
-}
-
-impl PlaintextReader for &mut HttpQuery {
-    fn is_stopped(&self) -> bool {
-        false
-    }
-
-    fn resume(&mut self) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-
-    fn take(&mut self, octets: &[u8]) -> ControlFlow<()> {
-        HttpQuery::take(self, octets);
-        ControlFlow::Continue(())
-    }
-
-    fn has_ended(&self) -> bool {
-        false
-    }
-}
-
-impl HttpsExchange {
-    /// Creates the session of a connection to a server with this name in its certificate.
-    ///
-    /// # Errors
-    /// The configuration cannot be used.
-    pub fn connect(
-        config: &Arc<ClientConfig>,
-        name: ServerName<'static>,
-        query: HttpQuery,
-    ) -> Result<Self, Error> {
-        let tls = Tls::new(UnbufferedClientConnection::new(config.clone(), name)?);
-        Ok(Self { tls, query })
-    }
-
-    /// Reads once.
-    ///
-    /// # Errors
-    /// Those of the stream and of TLS.
-    pub fn read(
-        &mut self,
-        stream: &mut (impl Read + Write),
-        buffer: &mut ReadBuffer,
-    ) -> io::Result<ReadState> {
-        let result = self.tls.read(&mut (&mut self.query), (stream, buffer));
-        if result.is_err() {
-            self.tls.write_alert(stream);
-        }
-        result
-    }
-
-    /// Writes what waits.
-    ///
-    /// # Errors
-    /// Those of the stream and of TLS.
-    pub fn write(&mut self, stream: &mut impl Write) -> io::Result<WriteState> {
-        self.tls.write(&mut self.query.out, stream)
-    }
-
-    /// Returns the query with its response.
-    pub fn query(&self) -> &HttpQuery {
-        &self.query
-    }
-
-    /// Ends the session.
-    pub fn close(&mut self, stream: &mut impl Write) {
-        self.tls.close(stream);
     }
 }

@@ -250,7 +250,7 @@ fn an_upstream_without_proof_gets_no_query_and_everybody_learns_why() {
         let mut process = site.start();
         let ede = failure(&site, "www.example");
         assert!(ede.contains("23") && ede.contains(why), "{server} {proof}: {ede}");
-        process.wait_for_line(&format!("no queries to the upstream tls://{server}: "));
+        process.wait_for_line(&format!("no answers from the upstream tls://{server}: "));
         let metric = format!(
             "avocet_upstream_tls_failures_total{{upstream=\"tls://{server}\",reason=\"{reason}\"}}"
         );

@@ -27,7 +27,7 @@ fn servers_are_addresses_with_or_without_port_and_scheme() {
         let rule = rule(&format!("upstreams = [\"{written}\"]"));
         assert_eq!(
             rule.upstreams,
-            [Upstream { addr: addr.parse().unwrap(), transport, name: None }],
+            [Upstream { addr: addr.parse().unwrap(), transport, name: None, path: "".into() }],
             "{written}"
         );
     }
@@ -75,7 +75,8 @@ fn stubs_and_rules_take_the_forms_of_forwards() {
 fn what_is_no_server_is_refused() {
     let expected = "expected a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \
                     \"[2001:db8::1]:5353\", with the prefix \"tcp://\" for TCP only, or as \
-                    \"tls://dns.example@192.0.2.1\", found";
+                    \"tls://dns.example@192.0.2.1\" or \"https://dns.example@192.0.2.1/dns-query\", \
+                    found";
     let cases = [
         ("dns.example", format!("{expected} \"dns.example\"")),
         ("1.1.1.1:", format!("{expected} \"1.1.1.1:\"")),
@@ -85,7 +86,8 @@ fn what_is_no_server_is_refused() {
         ("", format!("{expected} \"\"")),
         (
             "quic://1.1.1.1",
-            "\"quic://\" is not a supported transport; use \"udp://\", \"tcp://\" or \"tls://\""
+            "\"quic://\" is not a supported transport; use \"udp://\", \"tcp://\", \"tls://\" or \
+             \"https://\""
                 .to_owned(),
         ),
         (
@@ -301,12 +303,70 @@ fn servers_with_tls_have_a_name_an_address_or_both() {
         ("tls://192.0.2.1:53", "192.0.2.1:53", None),
     ] {
         let rule = rule(&format!("upstreams = [\"{written}\"]"));
-        let [Upstream { addr: found, transport, name: of }] = &rule.upstreams[..] else {
+        let [Upstream { addr: found, transport, name: of, .. }] = &rule.upstreams[..] else {
             panic!("{written}")
         };
         assert_eq!((*found, *transport), (addr.parse().unwrap(), UpstreamTransport::Tls));
         assert_eq!(of.as_deref(), name, "{written}");
     }
+}
+
+#[test]
+fn servers_with_https_have_a_path_as_well() {
+    for (written, addr, name, path, shown) in [
+        (
+            "https://dns.example@192.0.2.1",
+            "192.0.2.1:443",
+            Some("dns.example"),
+            "/dns-query",
+            "https://dns.example@192.0.2.1:443/dns-query",
+        ),
+        (
+            "https://DNS.example@[2001:db8::1]:8443/q/x{?dns}",
+            "[2001:db8::1]:8443",
+            Some("dns.example"),
+            "/q/x",
+            "https://dns.example@[2001:db8::1]:8443/q/x",
+        ),
+        ("https://192.0.2.1/", "192.0.2.1:443", None, "/", "https://192.0.2.1:443/"),
+    ] {
+        let text = format!(
+            "[[forward]]\nzone = \".\"\nupstreams = [\"{written}\"]\nhttps-method = \"get\"\n\
+             [resolver]\nmode = \"forward\"\n"
+        );
+        let config = read_with(&text, &[]).unwrap();
+        let rule = &config.forwards[0];
+        let one = &rule.upstreams[0];
+        assert_eq!(one.addr, addr.parse().unwrap(), "{written}");
+        assert_eq!((one.name.as_deref(), &*one.path), (name, path), "{written}");
+        assert_eq!(one.transport, UpstreamTransport::Https);
+        let https = rule.peer(one).https.unwrap();
+        assert_eq!((https.port, https.method), (one.addr.port(), HttpsMethod::Get));
+        let effective = toml::to_string(&config.effective()).unwrap();
+        assert!(effective.contains(&format!("\"{shown}\"")), "{effective}");
+        assert_eq!(read_with(&effective, &[]).unwrap().forwards, config.forwards);
+    }
+    let idle =
+        "[[forward]]\nzone = \".\"\nupstreams = [\"tls://192.0.2.1\"]\nhttps-method = \"get\"";
+    let doubts = read_with(idle, &[]).unwrap().doubts;
+    assert!(doubts[0].ends_with("`https-method` has no effect: no server has https://"));
+}
+
+#[test]
+fn wrong_servers_with_https_are_refused() {
+    let server = |text: &str| format!("zone = \".\"\nupstreams = [\"{text}\"]");
+    let long = format!("/{}", "a".repeat(255));
+    let path = |path: &str| format!("3:14: {path:?} is not a path such as \"/dns-query\"");
+    refuses(&[
+        (server("https://192.0.2.1/a b"), path("/a b")),
+        (server("https://192.0.2.1/q?x=1"), path("/q?x=1")),
+        (server("https://192.0.2.1/\u{e4}"), path("/\u{e4}")),
+        (server(&format!("https://192.0.2.1{long}")), path(&long)),
+        (
+            format!("{}\nhttps-method = \"put\"", server("https://192.0.2.1")),
+            "4:16: expected \"post\" or \"get\", found \"put\"".to_owned(),
+        ),
+    ]);
 }
 
 #[test]
@@ -371,5 +431,8 @@ fn settings_of_tls_are_shown_and_read_again() {
     assert_eq!(read_with(&shown, &[]).unwrap().forwards, config.forwards);
     let idle = "[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.1\"]\nca = \"/ca.pem\"\n";
     let doubts = read_with(idle, &[]).unwrap().doubts;
-    assert!(doubts[0].ends_with("`ca` has no effect: no server has tls://"), "{doubts:?}");
+    assert!(
+        doubts[0].ends_with("`ca` has no effect: no server has tls:// or https://"),
+        "{doubts:?}"
+    );
 }

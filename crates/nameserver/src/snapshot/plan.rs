@@ -140,6 +140,9 @@ fn upstream(forward: &ForwardConfig, upstream: &config::Upstream) -> Endpoint {
         config::UpstreamTransport::Tls => {
             avocet_resolver::Transport::Tls(forward.peer(upstream).id())
         }
+        config::UpstreamTransport::Https => {
+            avocet_resolver::Transport::Https(forward.peer(upstream).id())
+        }
     };
     Endpoint { addr: upstream.addr, transport }
 }

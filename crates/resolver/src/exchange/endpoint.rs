@@ -16,6 +16,19 @@ pub enum Transport {
     Tcp,
     /// TLS only (RFC 7858), to a server that proves to be this peer.
     Tls(PeerId),
+    /// HTTPS only (RFC 8484), to a server that proves to be this peer.
+    Https(PeerId),
+}
+
+impl Transport {
+    /// Returns the number of what the server must prove, if it must.
+    #[must_use]
+    pub fn peer(self) -> Option<PeerId> {
+        match self {
+            Self::Udp | Self::Tcp => None,
+            Self::Tls(peer) | Self::Https(peer) => Some(peer),
+        }
+    }
 }
 
 /// The number of what a server with TLS must prove: its name, and the authorities or keys that
@@ -32,6 +45,8 @@ pub enum Carrier {
     Tcp,
     /// A connection with TLS.
     Tls,
+    /// A connection with HTTPS.
+    Https,
 }
 
 impl Carrier {
@@ -39,6 +54,12 @@ impl Carrier {
     #[must_use]
     pub fn is_stream(self) -> bool {
         self != Self::Udp
+    }
+
+    /// Returns whether it is encrypted.
+    #[must_use]
+    pub fn is_encrypted(self) -> bool {
+        matches!(self, Self::Tls | Self::Https)
     }
 }
 
@@ -62,6 +83,10 @@ impl Hash for Endpoint {
             Transport::Tls(peer) => {
                 state.write_u64(peer.0);
                 2
+            }
+            Transport::Https(peer) => {
+                state.write_u64(peer.0);
+                3
             }
         };
         let tail = u64::from(self.addr.port()) << 8 | kind;

@@ -175,12 +175,13 @@ impl Exchanges {
         let bit = 1 << order.place;
         let carrier = match server.endpoint.transport {
             Transport::Tls(_) => Carrier::Tls,
+            Transport::Https(_) => Carrier::Https,
             Transport::Tcp => Carrier::Tcp,
             Transport::Udp if exchange.by_tcp & bit != 0 => Carrier::Tcp,
             Transport::Udp => Carrier::Udp,
         };
         // Silence on a connection with TLS has other reasons.
-        let may_drop_edns = carrier != Carrier::Tls
+        let may_drop_edns = !carrier.is_encrypted()
             && terms.plain_round.is_some_and(|round| exchange.round >= round);
         if may_drop_edns && !server.speaks_edns && exchange.plain & bit == 0 {
             exchange.plain |= bit;
@@ -195,11 +196,12 @@ impl Exchanges {
             carrier,
             with_edns,
             with_cookie: with_edns
-                && match (terms.cookies, carrier) {
-                    // A cookie would only tell one client from others.
-                    (Cookies::Off, _) | (_, Carrier::Tls) => false,
-                    (Cookies::OverUdp, carrier) => !carrier.is_stream(),
-                    (Cookies::Always, _) => true,
+                // With TLS, a cookie would only tell one client from others.
+                && !carrier.is_encrypted()
+                && match terms.cookies {
+                    Cookies::Off => false,
+                    Cookies::OverUdp => !carrier.is_stream(),
+                    Cookies::Always => true,
                 },
             exact_case: !carrier.is_stream()
                 && terms.case_randomisation
@@ -233,7 +235,7 @@ impl Exchanges {
     ) -> DrawnSocket {
         let single = SINGLE_PORT_BITS + ID_BITS + letters;
         let (slot, bits) = match (sockets, form.carrier) {
-            (Sockets::Shared, Carrier::Tcp) | (_, Carrier::Tls) => {
+            (Sockets::Shared, Carrier::Tcp) | (_, Carrier::Tls | Carrier::Https) => {
                 let is_single = self.servers[order.server].streams.wants_single(order.now_ms);
                 let slot =
                     if is_single { SocketSlot::SingleStream(at) } else { SocketSlot::Stream };
@@ -282,7 +284,7 @@ impl Exchanges {
         let cookie =
             if form.with_cookie { self.servers[query.server()].cookie.octets() } else { &[] };
         let Terms { udp_size, dnssec_ok, ecs, .. } = *terms;
-        let is_encrypted = form.carrier == Carrier::Tls;
+        let is_encrypted = form.carrier.is_encrypted();
         let privacy = if is_encrypted { Privacy::Padded } else { Privacy::None };
         let opt = OptOf { udp_size, dnssec_ok, cookie, ecs, privacy };
         let start = actions.octets.len();

@@ -141,7 +141,7 @@ impl<W> Resolver<W> {
         if let Some(counters) = self.exchanges.servers[server].counters() {
             counters.queries += 1;
             counters.tcp += u64::from(sent.carrier == Carrier::Tcp);
-            counters.tls += u64::from(sent.carrier == Carrier::Tls);
+            counters.tls += u64::from(sent.carrier.is_encrypted());
         }
         let is_single = matches!(sent.socket.slot, SocketSlot::Single(_));
         counters.fresh_sockets += u64::from(is_single);

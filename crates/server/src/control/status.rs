@@ -131,6 +131,7 @@ fn upstreams(running: &Running) -> Vec<UpstreamStatus> {
                 Transport::Udp => UpstreamTransport::Udp,
                 Transport::Tcp => UpstreamTransport::Tcp,
                 Transport::Tls(_) => UpstreamTransport::Tls,
+                Transport::Https(_) => UpstreamTransport::Https,
             };
             let name = running.shared.upstream_peers.host_name(one.transport);
             all.entry(((one.addr, transport), name)).or_default().add(one);

@@ -12,7 +12,7 @@ use avocet_querylog::{Condition, Filter};
 use avocet_wire::{FoldedNameBuf, Rtype, rdata};
 use ipnet::IpNet;
 
-use crate::resolver_report::LOGGED_TLS;
+use crate::resolver_report::LOGGED_ENCRYPTED;
 
 /// A filter with its names in the form of entries.
 pub(crate) struct EntryFilter {
@@ -70,8 +70,8 @@ impl EntryFilter {
 }
 
 /// Returns the texts that an upstream has in the log.
-fn logged(upstream: SocketAddr) -> [String; 2] {
-    [upstream.to_string(), format!("{LOGGED_TLS}{upstream}")]
+fn logged(upstream: SocketAddr) -> [String; 3] {
+    ["", LOGGED_ENCRYPTED[0], LOGGED_ENCRYPTED[1]].map(|scheme| format!("{scheme}{upstream}"))
 }
 
 /// Returns the filter of a search in the files. An address finds the client with this address, or

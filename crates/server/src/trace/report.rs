@@ -146,6 +146,7 @@ fn transport_of(carrier: Carrier) -> UpstreamTransport {
         Carrier::Udp => UpstreamTransport::Udp,
         Carrier::Tcp => UpstreamTransport::Tcp,
         Carrier::Tls => UpstreamTransport::Tls,
+        Carrier::Https => UpstreamTransport::Https,
     }
 }
 

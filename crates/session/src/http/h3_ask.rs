@@ -3,7 +3,7 @@
 use avocet_wire::MAX_MESSAGE;
 use data_encoding::BASE64URL_NOPAD;
 
-use super::ask::HttpMethod;
+use super::client::HttpMethod;
 use super::h3::{
     DATA, FrameSink, Frames, H3Error, HEADERS, Handling, MAX_BLOCK, PUSH_PROMISE, SETTINGS,
     write_varint,

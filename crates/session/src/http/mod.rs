@@ -1,10 +1,10 @@
-//! DNS over HTTPS (RFC 8484) over octets: HTTP/1.1 and HTTP/2, the server's end; and the octets of
-//! HTTP/3, for [`quic`](crate::quic).
+//! DNS over HTTPS (RFC 8484) over octets: HTTP/1.1 and HTTP/2, the server's end; HTTP/2, the
+//! client's end; and the octets of HTTP/3, for [`quic`](crate::quic).
 //!
 //! A connection begins with the preface of HTTP/2 or with a request of HTTP/1.1, so that its first
 //! octets decide, whatever the two ends have agreed on in TLS.
 
-mod ask;
+mod client;
 mod frames;
 mod h1;
 mod h2;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use crate::frame::{FrameWriter, Outgoing, WriteState};
 use crate::proof::HandshakeFacts;
-pub use ask::{HttpFault, HttpMethod, HttpQuery};
+pub use client::{Http2Client, HttpFault, HttpMethod, HttpTarget};
 use h1::Http1;
 use h2::Http2;
 pub use h2::HttpEnd;

@@ -9,6 +9,7 @@ use avocet_resolver::{
 };
 
 use crate::http::exposition::{Exposition, MetricType};
+use crate::resolver_report::LOGGED_ENCRYPTED;
 use crate::state::Shared;
 
 /// The sum of all workers' reports.
@@ -36,13 +37,15 @@ impl Resolvers {
             sum.tls += report.sockets.tls;
             sum.authorities += report.sockets.authorities;
             for upstream in &report.upstreams {
-                let name = shared.upstream_peers.host_name(upstream.transport);
-                let shown = match (upstream.transport, name) {
-                    (Transport::Udp, _) => format!("udp://{}", upstream.addr),
-                    (Transport::Tcp, _) => format!("tcp://{}", upstream.addr),
-                    (Transport::Tls(_), None) => format!("tls://{}", upstream.addr),
-                    (Transport::Tls(_), Some(name)) => format!("tls://{name}@{}", upstream.addr),
+                let host = shared.upstream_peers.host_name(upstream.transport);
+                let host = host.map_or_else(String::new, |name| format!("{name}@"));
+                let scheme = match upstream.transport {
+                    Transport::Udp => "udp",
+                    Transport::Tcp => "tcp",
+                    Transport::Tls(_) => "tls",
+                    Transport::Https(_) => "https",
                 };
+                let shown = format!("{scheme}://{host}{}", upstream.addr);
                 let (counters, open) = sum.upstreams.entry(shown).or_default();
                 add(counters, &upstream.counters);
                 *open += u64::from(upstream.breaker == BreakerState::Open);
@@ -206,7 +209,8 @@ impl Resolvers {
             MetricType::Counter,
             "Connections to an upstream that TLS ended, by reason.",
         );
-        let with_tls = |upstream: &&String| upstream.starts_with("tls://");
+        let with_tls =
+            |upstream: &&String| LOGGED_ENCRYPTED.iter().any(|scheme| upstream.starts_with(scheme));
         for upstream in self.upstreams.keys().filter(with_tls) {
             let counters = &self.upstreams[upstream].0;
             for (fault, count) in TlsFault::ALL.iter().zip(counters.tls_faults) {
@@ -228,7 +232,7 @@ impl Resolvers {
             ),
             (
                 "avocet_upstream_tls_queries_total",
-                "Queries sent to an upstream over TLS.",
+                "Queries sent to an upstream over TLS or HTTPS.",
                 |counters| counters.tls,
             ),
             (

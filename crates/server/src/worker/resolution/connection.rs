@@ -59,7 +59,7 @@ impl Connection {
     ) -> io::Result<Self> {
         let (session, peer) = match to.transport {
             Transport::Udp | Transport::Tcp => (ClientSession::plain(), None),
-            Transport::Tls(peer) => {
+            Transport::Tls(peer) | Transport::Https(peer) => {
                 let peer = peers.at(peer).ok_or_else(|| io::Error::other(UnknownPeer))?;
                 (peer.session()?, Some((peer, to.addr)))
             }
@@ -131,7 +131,7 @@ impl Connection {
         buffer: &mut ReadBuffer,
         (now_ms, deliver): (u64, &mut impl FnMut(&[u8])),
     ) -> io::Result<ReadState> {
-        let Self { tcp, session, active_ms, asked_ms, owed, has_answered, .. } = self;
+        let Self { tcp, session, peer, active_ms, asked_ms, owed, has_answered, .. } = self;
         if let Some(error) = tcp.take_error()? {
             return Err(error);
         }
@@ -146,6 +146,11 @@ impl Connection {
             deliver(message);
             ControlFlow::Continue(())
         })?;
+        if let Some(failure) = session.take_http_failure()
+            && let Some((peer, addr)) = peer
+        {
+            peer.warn(*addr, &io::Error::other(failure), now_ms);
+        }
         // A step of the handshake has an answer, and its end lets queries go.
         let written = session.write(tcp)?;
         let interest = match written {
@@ -189,6 +194,18 @@ impl Connection {
         let is_idle = self.owed == 0 && since(self.active_ms) > self.idle_ms
             || since(self.active_ms) > IDLE_MS.max(self.idle_ms);
         (is_dead || is_idle).then_some(SocketFault::Closed)
+    }
+
+    /// Counts time, about half a second, which may let queries go that waited.
+    ///
+    /// # Errors
+    /// Those of the poller.
+    pub(super) fn refill(&mut self, poller: &Poller, id: SocketId) -> io::Result<()> {
+        self.session.refill();
+        if self.session.is_empty() {
+            return Ok(());
+        }
+        self.watch(poller, Token::Server(id), Interest::ReadWrite)
     }
 
     /// Reports whether the connection has TLS.

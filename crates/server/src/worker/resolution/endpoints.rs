@@ -373,16 +373,26 @@ impl Endpoints {
         }
     }
 
-    /// Closes connections that are idle or dead, and adds them to `closed`.
-    pub(super) fn expire(&mut self, now_ms: u64, closed: &mut Vec<(SocketId, SocketFault)>) {
+    /// Closes connections that are idle or dead, and adds them to `closed`. It is called about
+    /// twice a second.
+    pub(super) fn expire(
+        &mut self,
+        poller: &Poller,
+        now_ms: u64,
+        closed: &mut Vec<(SocketId, SocketFault)>,
+    ) {
         for (number, entry) in self.kept.iter_mut().enumerate() {
-            let Some(entry) = entry else { continue };
-            let Some(fault) = entry.stream.as_ref().and_then(|stream| stream.end_at(now_ms)) else {
+            let Some(stream) = entry.as_mut().and_then(|entry| entry.stream.as_mut()) else {
                 continue;
             };
-            entry.stream.take().into_iter().for_each(|mut stream| stream.close());
-            let endpoint = EndpointId(number as u32);
-            closed.push((SocketId { endpoint, slot: SocketSlot::Stream }, fault));
+            let id = SocketId { endpoint: EndpointId(number as u32), slot: SocketSlot::Stream };
+            let refilled = stream.refill(poller, id);
+            let fault = stream.end_at(now_ms).or(refilled.err().map(|_| SocketFault::Closed));
+            let Some(fault) = fault else { continue };
+            if let Some(entry) = entry {
+                entry.stream.take().into_iter().for_each(|mut stream| stream.close());
+            }
+            closed.push((id, fault));
         }
         for (number, (endpoint, single)) in &self.singles {
             if let SingleSocket::Stream(stream) = single
@@ -561,9 +571,9 @@ mod tests {
         let counts = endpoints.counts(|_| true);
         assert_eq!((counts.pooled, counts.streams), (0, 1));
         let mut closed = Vec::new();
-        endpoints.expire(SILENT_MS, &mut closed);
+        endpoints.expire(&poller, SILENT_MS, &mut closed);
         assert!(closed.is_empty());
-        endpoints.expire(SILENT_MS + 1, &mut closed);
+        endpoints.expire(&poller, SILENT_MS + 1, &mut closed);
         assert_eq!(
             (closed, endpoints.counts(|_| true).streams),
             (vec![(id, SocketFault::Closed)], 0)

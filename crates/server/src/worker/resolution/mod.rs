@@ -247,7 +247,7 @@ impl Resolution {
 
     /// Closes idle connections to servers, and publishes the counts of the resolver.
     pub(crate) fn sweep<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
-        for (id, fault) in self.upstreams.expire(turn.time.millis()) {
+        for (id, fault) in self.upstreams.expire(turn.poller, turn.time.millis()) {
             let Self { resolver, shared, actions, .. } = self;
             resolver.failed(id, fault, &mut context(shared, actions, turn.time));
         }

@@ -175,9 +175,9 @@ impl Upstreams {
     }
 
     /// Closes connections that are idle or dead, and returns them.
-    pub(super) fn expire(&mut self, now_ms: u64) -> Vec<(SocketId, SocketFault)> {
+    pub(super) fn expire(&mut self, poller: &Poller, now_ms: u64) -> Vec<(SocketId, SocketFault)> {
         let mut closed = Vec::new();
-        self.endpoints.expire(now_ms, &mut closed);
+        self.endpoints.expire(poller, now_ms, &mut closed);
         closed
     }
 

@@ -1,0 +1,608 @@
+//! DNS over HTTP/2 (RFC 8484): the client's end of a connection.
+//!
+//! Each query has a stream of its own, so a slow response delays no other. The number of streams
+//! and the flow-control windows of the server hold queries back; they wait in order. A query that
+//! gets no DNS message gets SERVFAIL with the reason as extended error, because the connection is
+//! as good as before. Once the server announces the end of the connection (GOAWAY), nothing is
+//! sent any more, and the connection ends with the last response that is outstanding.
+
+use std::collections::VecDeque;
+use std::mem;
+
+use avocet_wire::edns::EdnsOption;
+use avocet_wire::{Ede, MAX_MESSAGE, QueryView, Rcode, Rtype};
+use data_encoding::BASE64URL_NOPAD;
+use thiserror::Error;
+
+use super::frames::{
+    ACK, CONTINUATION, Code, DATA, END_HEADERS, END_STREAM, FrameHead, GOAWAY, HEADERS, MAX_BLOCK,
+    MAX_PAYLOAD, PING, PREFACE, PUSH_PROMISE, RST_STREAM, SETTINGS, WINDOW_UPDATE, WITH_PRIORITY,
+    unpadded, write_frame,
+};
+use super::hpack::{self, FieldDecoder, FieldName};
+use super::request::MEDIA_TYPE;
+use crate::frame::{Outgoing, trim};
+
+/// Most streams at a time, if the server permits more.
+const MAX_STREAMS: u32 = 500;
+/// Streams before the server has said how many it permits (RFC 9113 §6.5.2 asks for at least 100).
+const FIRST_STREAMS: u32 = 100;
+/// The last stream of a connection.
+const LAST_STREAM: u32 = (1 << 31) - 1;
+/// How often a query is sent that the server refuses unprocessed.
+const MAX_TRIES: u8 = 2;
+/// Periods of [`Http2Client::refill`] after which nobody waits for a response.
+const MAX_AGE: u8 = 20;
+/// The flow-control window before any settings (RFC 9113 §6.9.2).
+const WINDOW: i64 = 65_535;
+/// The largest window.
+const MAX_WINDOW: i64 = (1 << 31) - 1;
+/// Octets of a response that the server may send at once: a message with padding of HTTP/2.
+const STREAM_WINDOW: u32 = 128 << 10;
+/// Octets that the server may send in all responses, beyond the default.
+const MORE_WINDOW: u32 = 4 << 20;
+/// Octets of received DATA after which the server gets them back.
+const RETURNED: u32 = 1 << 20;
+/// Frames that the server may send without a response, and how many each response adds.
+const MAX_BUDGET: u32 = 1_000;
+const RESPONSE_REFILL: u32 = 8;
+/// What a period of time adds.
+const TIME_REFILL: u32 = 50;
+/// Octets of the header of a message, and of its ID.
+const HEADER_LEN: usize = 12;
+const ID_LEN: usize = 2;
+
+/// How a query is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum HttpMethod {
+    /// In the path, so that caches of HTTP know it.
+    Get,
+    /// As the body.
+    #[default]
+    Post,
+}
+
+/// Why a query has no response, or why a connection ends.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum HttpFault {
+    /// The server refuses the request.
+    #[error("the server answers with HTTP status {0}")]
+    Status(u16),
+    /// The body is no DNS message.
+    #[error("the server answers with something other than a DNS message")]
+    MediaType,
+    /// The server ends the request.
+    #[error("the server ends the request with HTTP/2 error {0}")]
+    Reset(u32),
+    /// The server ends the connection.
+    #[error("the server ends the connection with HTTP/2 error {0}")]
+    Ended(u32),
+    /// The octets are not HTTP/2, or too many.
+    #[error("the server does not speak HTTP/2 as expected")]
+    Malformed,
+}
+
+impl From<Code> for HttpFault {
+    fn from(_: Code) -> Self {
+        Self::Malformed
+    }
+}
+
+/// Where queries go on a server of DNS over HTTPS.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HttpTarget {
+    /// The host, with its port unless that is 443.
+    pub authority: Box<str>,
+    /// The path, such as `/dns-query`.
+    pub path: Box<str>,
+    /// GET or POST.
+    pub method: HttpMethod,
+}
+
+/// A query whose response is outstanding, or that waits for its turn.
+#[derive(Debug)]
+struct OpenQuery {
+    /// 0 while it waits.
+    stream: u32,
+    query: Vec<u8>,
+    status: u16,
+    is_dns_message: bool,
+    body: Vec<u8>,
+    tries: u8,
+    age: u8,
+}
+
+/// A header block whose continuations are missing.
+#[derive(Debug)]
+struct Block {
+    head: FrameHead,
+    octets: Vec<u8>,
+}
+
+/// A connection to a server.
+#[derive(Debug)]
+pub struct Http2Client {
+    pub(crate) out: Outgoing,
+    target: HttpTarget,
+    /// The fields of a request that do not depend on the query.
+    fields: Vec<u8>,
+    /// An incomplete frame.
+    held: Vec<u8>,
+    decoder: FieldDecoder,
+    block: Option<Block>,
+    /// Queries that were sent, the oldest first.
+    open: Vec<OpenQuery>,
+    waiting: VecDeque<OpenQuery>,
+    waiting_octets: usize,
+    next_stream: u32,
+    max_streams: u32,
+    /// What the server takes of all streams, and of a new one.
+    window: i64,
+    first_window: i64,
+    /// Octets of DATA received and not returned.
+    received: u32,
+    budget: u32,
+    is_draining: bool,
+    end: Option<HttpFault>,
+    /// Why the last query without a response has none.
+    failure: Option<HttpFault>,
+}
+
+impl Http2Client {
+    /// Begins a connection.
+    pub fn new(target: HttpTarget) -> Self {
+        const ENABLE_PUSH: u16 = 2;
+        const INITIAL_WINDOW_SIZE: u16 = 4;
+        let mut settings = Vec::new();
+        for (id, value) in [(ENABLE_PUSH, 0u32), (INITIAL_WINDOW_SIZE, STREAM_WINDOW)] {
+            settings.extend_from_slice(&id.to_be_bytes());
+            settings.extend_from_slice(&value.to_be_bytes());
+        }
+        let mut out = Outgoing::new();
+        let octets = out.end();
+        octets.extend_from_slice(PREFACE);
+        write_frame(octets, [SETTINGS, 0], 0, &settings);
+        write_frame(octets, [WINDOW_UPDATE, 0], 0, &MORE_WINDOW.to_be_bytes());
+        Self {
+            out,
+            fields: common_fields(&target),
+            target,
+            held: Vec::new(),
+            decoder: FieldDecoder::new(),
+            block: None,
+            open: Vec::new(),
+            waiting: VecDeque::new(),
+            waiting_octets: 0,
+            next_stream: 1,
+            max_streams: FIRST_STREAMS,
+            window: WINDOW,
+            first_window: WINDOW,
+            received: 0,
+            budget: MAX_BUDGET,
+            is_draining: false,
+            end: None,
+            failure: None,
+        }
+    }
+
+    /// Queues a query. One without a header is left out.
+    pub(crate) fn push(&mut self, query: &[u8]) {
+        if query.len() < HEADER_LEN || query.len() > MAX_MESSAGE {
+            return;
+        }
+        self.waiting_octets += query.len();
+        self.waiting.push_back(OpenQuery {
+            stream: 0,
+            query: query.to_vec(),
+            status: 0,
+            is_dns_message: false,
+            body: Vec::new(),
+            tries: 0,
+            age: 0,
+        });
+        self.send_waiting();
+    }
+
+    /// Returns how many octets wait to be sent.
+    pub(crate) fn unsent(&self) -> usize {
+        self.out.len() + self.waiting_octets
+    }
+
+    /// Reports whether a part of a frame has arrived.
+    pub(crate) fn is_partial(&self) -> bool {
+        !self.held.is_empty() || self.block.is_some()
+    }
+
+    /// Reports whether the connection is over.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.end.is_some() || self.is_draining && self.open.is_empty()
+    }
+
+    /// Takes the reason why a query has no response, or why the connection has ended by a fault of
+    /// the server.
+    pub(crate) fn take_failure(&mut self) -> Option<HttpFault> {
+        self.failure.take()
+    }
+
+    /// Takes octets of the server, and delivers the messages that are complete.
+    pub(crate) fn take(&mut self, octets: &[u8], deliver: &mut impl FnMut(&[u8])) {
+        if self.has_ended() {
+            return;
+        }
+        if self.held.is_empty() {
+            let used = self.process(octets, deliver);
+            self.held.extend_from_slice(&octets[used..]);
+        } else {
+            let mut held = mem::take(&mut self.held);
+            held.extend_from_slice(octets);
+            let used = self.process(&held, deliver);
+            held.drain(..used);
+            trim(&mut held);
+            self.held = held;
+        }
+        self.send_waiting();
+    }
+
+    /// Counts time, about half a second: the server may send some more of what is no response, and
+    /// queries that nobody waits for any more make room.
+    pub(crate) fn refill(&mut self) {
+        self.budget = (self.budget + TIME_REFILL).min(MAX_BUDGET);
+        let Self { open, waiting, waiting_octets, out, .. } = self;
+        let is_old = |query: &mut OpenQuery| {
+            query.age = query.age.saturating_add(1);
+            query.age > MAX_AGE
+        };
+        for query in open.extract_if(.., is_old) {
+            let code = Code::Cancel as u32;
+            write_frame(out.end(), [RST_STREAM, 0], query.stream, &code.to_be_bytes());
+        }
+        waiting.retain_mut(|query| {
+            let is_old = is_old(query);
+            *waiting_octets -= if is_old { query.query.len() } else { 0 };
+            !is_old
+        });
+        self.send_waiting();
+    }
+
+    /// Tells the server that nothing follows.
+    pub(crate) fn close(&mut self) {
+        if self.end.is_none() {
+            write_frame(self.out.end(), [GOAWAY, 0], 0, &[0; 8]);
+        }
+    }
+
+    /// Sends as many of the queries that wait as the server permits.
+    fn send_waiting(&mut self) {
+        let limit = self.max_streams.min(MAX_STREAMS) as usize;
+        while self.end.is_none()
+            && !self.is_draining
+            && self.open.len() < limit
+            && let Some(query) = self.waiting.front()
+        {
+            let len = query.query.len() as i64;
+            let is_get = self.target.method == HttpMethod::Get;
+            if !is_get && len > self.window.min(self.first_window) {
+                return;
+            }
+            // The number of streams is used up: another connection goes on.
+            if self.next_stream > LAST_STREAM {
+                self.is_draining = true;
+                return;
+            }
+            let Some(query) = self.waiting.pop_front() else { return };
+            self.waiting_octets -= query.query.len();
+            self.window -= if is_get { 0 } else { len };
+            self.send(query);
+        }
+    }
+
+    fn send(&mut self, mut query: OpenQuery) {
+        const PATH: u8 = 4;
+        query.stream = self.next_stream;
+        query.tries += 1;
+        self.next_stream += 2;
+        // The ID is 0, so that equal queries have equal requests (RFC 8484 §4.1).
+        let mut message = query.query.clone();
+        message[..ID_LEN].fill(0);
+        let mut block = self.fields.clone();
+        let out = self.out.end();
+        if self.target.method == HttpMethod::Get {
+            let path = format!("{}?dns={}", self.target.path, BASE64URL_NOPAD.encode(&message));
+            hpack::write(PATH, path.as_bytes(), &mut block);
+            write_accept(&mut block);
+            write_header_block(out, query.stream, &block);
+        } else {
+            write_frame(out, [HEADERS, END_HEADERS], query.stream, &block);
+            write_body(out, query.stream, &message);
+        }
+        self.open.push(query);
+    }
+
+    /// Takes complete frames. Returns how many octets it used.
+    fn process(&mut self, octets: &[u8], deliver: &mut impl FnMut(&[u8])) -> usize {
+        let mut rest = octets;
+        while !self.has_ended()
+            && let Some((head, after)) = FrameHead::read(rest)
+        {
+            if head.len > MAX_PAYLOAD {
+                self.fail(HttpFault::Malformed);
+            }
+            let Some(payload) = after.get(..head.len) else { break };
+            rest = &after[head.len..];
+            if let Err(fault) = self.frame(head, payload, deliver) {
+                self.fail(fault);
+            }
+        }
+        octets.len() - rest.len()
+    }
+
+    /// Ends the connection by a fault of the server.
+    fn fail(&mut self, fault: HttpFault) {
+        self.failure = Some(fault.clone());
+        self.end.get_or_insert(fault);
+    }
+
+    fn frame(
+        &mut self,
+        head: FrameHead,
+        payload: &[u8],
+        deliver: &mut impl FnMut(&[u8]),
+    ) -> Result<(), HttpFault> {
+        if self.block.is_some() != (head.kind == CONTINUATION) {
+            return Err(HttpFault::Malformed);
+        }
+        self.budget = self.budget.checked_sub(1).ok_or(HttpFault::Malformed)?;
+        match head.kind {
+            HEADERS | CONTINUATION => self.header_block(head, payload, deliver),
+            DATA => self.data(head, payload, deliver),
+            SETTINGS if !head.has(ACK) => self.settings(head, payload),
+            PING if !head.has(ACK) => {
+                write_frame(self.out.end(), [PING, ACK], 0, payload);
+                Ok(())
+            }
+            WINDOW_UPDATE if head.id == 0 => {
+                self.window += i64::from(number(payload) & LAST_STREAM);
+                if self.window > MAX_WINDOW { Err(HttpFault::Malformed) } else { Ok(()) }
+            }
+            RST_STREAM => {
+                self.reset(head.id, number(payload), deliver);
+                Ok(())
+            }
+            GOAWAY => self.goaway(payload),
+            PUSH_PROMISE => Err(HttpFault::Malformed),
+            _ => Ok(()),
+        }
+    }
+
+    fn settings(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), HttpFault> {
+        const MAX_CONCURRENT_STREAMS: u16 = 3;
+        const INITIAL_WINDOW_SIZE: u16 = 4;
+        let (entries, rest) = payload.as_chunks::<6>();
+        if head.id != 0 || !rest.is_empty() {
+            return Err(HttpFault::Malformed);
+        }
+        for [high, low, value @ ..] in entries {
+            let value = u32::from_be_bytes(*value);
+            match u16::from_be_bytes([*high, *low]) {
+                MAX_CONCURRENT_STREAMS => self.max_streams = value,
+                INITIAL_WINDOW_SIZE if i64::from(value) > MAX_WINDOW => {
+                    return Err(HttpFault::Malformed);
+                }
+                INITIAL_WINDOW_SIZE => self.first_window = value.into(),
+                _ => {}
+            }
+        }
+        write_frame(self.out.end(), [SETTINGS, ACK], 0, &[]);
+        Ok(())
+    }
+
+    fn goaway(&mut self, payload: &[u8]) -> Result<(), HttpFault> {
+        let last = number(payload) & LAST_STREAM;
+        match number(payload.get(4..).unwrap_or_default()) {
+            0 => {}
+            code => return Err(HttpFault::Ended(code)),
+        }
+        // Later ones were not processed: they are sent again over another connection.
+        self.open.retain(|query| query.stream <= last);
+        self.is_draining = true;
+        Ok(())
+    }
+
+    fn header_block(
+        &mut self,
+        head: FrameHead,
+        payload: &[u8],
+        deliver: &mut impl FnMut(&[u8]),
+    ) -> Result<(), HttpFault> {
+        /// Weight and parent of a stream.
+        const PRIORITY_LEN: usize = 5;
+        let mut block = match self.block.take() {
+            None => {
+                let octets = unpadded(head, payload)?;
+                let skipped = if head.has(WITH_PRIORITY) { PRIORITY_LEN } else { 0 };
+                let octets = octets.get(skipped..).ok_or(HttpFault::Malformed)?.to_vec();
+                Block { head, octets }
+            }
+            Some(mut block) => {
+                if block.head.id != head.id || block.octets.len() + payload.len() > MAX_BLOCK {
+                    return Err(HttpFault::Malformed);
+                }
+                block.octets.extend_from_slice(payload);
+                block
+            }
+        };
+        if !head.has(END_HEADERS) {
+            self.block = Some(block);
+            return Ok(());
+        }
+        self.is_ours(head.id)?;
+        let (mut status, mut is_dns_message) = (0, false);
+        let mut visit = |name, value: &[u8]| match name {
+            FieldName::Status => {
+                status = str::from_utf8(value).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+            }
+            FieldName::ContentType => is_dns_message = value.starts_with(MEDIA_TYPE),
+            _ => {}
+        };
+        // A block of a query that was given up changes the table too.
+        let octets = mem::take(&mut block.octets);
+        self.decoder.read(&octets, &mut visit).map_err(|_| HttpFault::Malformed)?;
+        if let Some(query) = self.open.iter_mut().find(|query| query.stream == head.id)
+            // Trailers have none.
+            && status != 0
+        {
+            (query.status, query.is_dns_message) = (status, is_dns_message);
+        }
+        if block.head.has(END_STREAM) {
+            self.finish(head.id, deliver);
+        }
+        Ok(())
+    }
+
+    fn data(
+        &mut self,
+        head: FrameHead,
+        payload: &[u8],
+        deliver: &mut impl FnMut(&[u8]),
+    ) -> Result<(), HttpFault> {
+        self.is_ours(head.id)?;
+        let content = unpadded(head, payload)?;
+        self.received += payload.len() as u32;
+        if self.received >= RETURNED {
+            let returned = mem::take(&mut self.received).to_be_bytes();
+            write_frame(self.out.end(), [WINDOW_UPDATE, 0], 0, &returned);
+        }
+        if let Some(query) = self.open.iter_mut().find(|query| query.stream == head.id) {
+            // What a page of HTML says is of no interest.
+            if query.status == 200 && query.is_dns_message {
+                if query.body.len() + content.len() > MAX_MESSAGE {
+                    return Err(HttpFault::Malformed);
+                }
+                query.body.extend_from_slice(content);
+            }
+        }
+        if head.has(END_STREAM) {
+            self.finish(head.id, deliver);
+        }
+        Ok(())
+    }
+
+    /// Checks that a frame belongs to a query, though it may have been given up.
+    fn is_ours(&self, id: u32) -> Result<(), HttpFault> {
+        if id % 2 == 1 && id < self.next_stream { Ok(()) } else { Err(HttpFault::Malformed) }
+    }
+
+    fn remove(&mut self, id: u32) -> Option<OpenQuery> {
+        let at = self.open.iter().position(|query| query.stream == id)?;
+        Some(self.open.remove(at))
+    }
+
+    /// Delivers the response of a stream that is complete.
+    fn finish(&mut self, id: u32, deliver: &mut impl FnMut(&[u8])) {
+        let Some(mut query) = self.remove(id) else { return };
+        self.budget = (self.budget + RESPONSE_REFILL).min(MAX_BUDGET);
+        let fault = match query.status {
+            200 if !query.is_dns_message || query.body.len() < HEADER_LEN => HttpFault::MediaType,
+            200 => {
+                query.body[..ID_LEN].copy_from_slice(&query.query[..ID_LEN]);
+                return deliver(&query.body);
+            }
+            status => HttpFault::Status(status),
+        };
+        self.give_up(&query, fault, deliver);
+    }
+
+    fn reset(&mut self, id: u32, code: u32, deliver: &mut impl FnMut(&[u8])) {
+        let Some(query) = self.remove(id) else { return };
+        if code == Code::RefusedStream as u32 && query.tries < MAX_TRIES {
+            self.waiting_octets += query.query.len();
+            self.waiting.push_front(query);
+            return;
+        }
+        self.give_up(&query, HttpFault::Reset(code), deliver);
+    }
+
+    fn give_up(&mut self, query: &OpenQuery, fault: HttpFault, deliver: &mut impl FnMut(&[u8])) {
+        if let Some(message) = servfail(&query.query, &fault.to_string()) {
+            deliver(&message);
+        }
+        self.failure = Some(fault);
+    }
+}
+
+/// Returns the fields of a request that all queries share.
+fn common_fields(target: &HttpTarget) -> Vec<u8> {
+    const AUTHORITY: u8 = 1;
+    const PATH: u8 = 4;
+    const CONTENT_TYPE: u8 = 31;
+    /// `:method: GET`, `:method: POST` and `:scheme: https` in the static table.
+    const GET: u8 = 0x82;
+    const POST: u8 = 0x83;
+    const HTTPS: u8 = 0x87;
+    let is_get = target.method == HttpMethod::Get;
+    let mut out = vec![if is_get { GET } else { POST }, HTTPS];
+    hpack::write(AUTHORITY, target.authority.as_bytes(), &mut out);
+    // The path of GET has the query, and precedes the fields without a colon.
+    if !is_get {
+        hpack::write(PATH, target.path.as_bytes(), &mut out);
+        hpack::write(CONTENT_TYPE, MEDIA_TYPE, &mut out);
+        write_accept(&mut out);
+    }
+    out
+}
+
+fn write_accept(out: &mut Vec<u8>) {
+    const ACCEPT: u8 = 19;
+    hpack::write(ACCEPT, MEDIA_TYPE, out);
+}
+
+/// Writes the header block of a request without a body.
+fn write_header_block(out: &mut Vec<u8>, id: u32, block: &[u8]) {
+    let mut parts = block.chunks(MAX_PAYLOAD).peekable();
+    let mut kind = [HEADERS, END_STREAM];
+    while let Some(part) = parts.next() {
+        kind[1] |= if parts.peek().is_none() { END_HEADERS } else { 0 };
+        write_frame(out, kind, id, part);
+        kind = [CONTINUATION, 0];
+    }
+}
+
+fn write_body(out: &mut Vec<u8>, id: u32, body: &[u8]) {
+    let mut parts = body.chunks(MAX_PAYLOAD).peekable();
+    while let Some(part) = parts.next() {
+        let end = if parts.peek().is_none() { END_STREAM } else { 0 };
+        write_frame(out, [DATA, end], id, part);
+    }
+}
+
+/// Returns the response to a query that got none, with the reason.
+fn servfail(query: &[u8], reason: &str) -> Option<Vec<u8>> {
+    /// QR, and RA.
+    const RESPONSE: u8 = 0x80;
+    const AVAILABLE: u8 = 0x80;
+    let view = QueryView::parse(query).ok()?;
+    let mut out = query[..HEADER_LEN].to_vec();
+    out[2] |= RESPONSE;
+    out[3] = AVAILABLE | Rcode::SERVFAIL.0 as u8;
+    out[6..HEADER_LEN].fill(0);
+    out.extend_from_slice(view.question());
+    if view.edns.is_some() {
+        let mut option = vec![0; 6 + reason.len()];
+        let len = EdnsOption::Ede(Ede::NETWORK_ERROR, reason.as_bytes()).write(&mut option)?;
+        out[HEADER_LEN - 1] = 1;
+        out.push(0);
+        out.extend_from_slice(&Rtype::OPT.0.to_be_bytes());
+        out.extend_from_slice(&1232u16.to_be_bytes());
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&(len as u16).to_be_bytes());
+        out.extend_from_slice(&option[..len]);
+    }
+    Some(out)
+}
+
+fn number(payload: &[u8]) -> u32 {
+    payload.first_chunk().map_or(0, |octets| u32::from_be_bytes(*octets))
+}
+
+#[cfg(test)]
+mod tests;
