@@ -102,7 +102,7 @@ impl ZoneUpdate {
         Ok(update)
     }
 
-    /// Checks that the update takes no more than [`MAX_UPDATE_STEPS`].
+    /// Checks that the update takes no more than `MAX_UPDATE_STEPS`.
     ///
     /// # Errors
     /// The RCODE of the reply.

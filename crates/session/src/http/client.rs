@@ -114,7 +114,7 @@ struct OpenQuery {
 
 /// A header block whose continuations are missing.
 #[derive(Debug)]
-struct Block {
+struct HeaderBlock {
     head: FrameHead,
     octets: Vec<u8>,
 }
@@ -129,7 +129,7 @@ pub struct Http2Client {
     /// An incomplete frame.
     held: Vec<u8>,
     decoder: FieldDecoder,
-    block: Option<Block>,
+    block: Option<HeaderBlock>,
     /// Queries that were sent, the oldest first.
     open: Vec<OpenQuery>,
     waiting: VecDeque<OpenQuery>,
@@ -421,7 +421,7 @@ impl Http2Client {
                 let octets = unpadded(head, payload)?;
                 let skipped = if head.has(WITH_PRIORITY) { PRIORITY_LEN } else { 0 };
                 let octets = octets.get(skipped..).ok_or(HttpFault::Malformed)?.to_vec();
-                Block { head, octets }
+                HeaderBlock { head, octets }
             }
             Some(mut block) => {
                 if block.head.id != head.id || block.octets.len() + payload.len() > MAX_BLOCK {
