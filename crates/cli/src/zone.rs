@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use avocet_config::name::typed_name;
 use avocet_control::pools::{AddressControl, PoolControl, PoolsStatus, PoolsWhatIf};
+use avocet_control::zone_keys::{ZoneKeys, ZoneKeysReport, ZoneSign};
 use avocet_control::zones::{
     ZoneExport, ZoneRecords, ZoneReload, ZoneText, ZonesReport, ZonesStatus,
 };
@@ -20,7 +21,7 @@ use crate::control_args::ControlArgs;
 use crate::error::CommandError;
 use crate::output;
 use crate::pool_text::{answers_text, histories_text, pools_text};
-use crate::zone_text::{page_text, zones_text};
+use crate::zone_text::{keys_text, page_text, zones_text};
 
 /// Arguments of `avocet zone`.
 #[derive(Debug, Args)]
@@ -42,6 +43,10 @@ enum ZoneCommand {
     Reload(ZoneReloadArgs),
     /// Print a hosted zone as a master file
     Export(ZoneExportArgs),
+    /// Show the keys of a zone that the server signs, and the DS records for its parent
+    Keys(ZoneExportArgs),
+    /// Sign a hosted zone at once; exits with 1 if it is held back
+    Sign(ZoneSignArgs),
     /// Show pools of addresses, and decide about their addresses
     #[command(subcommand)]
     Pool(PoolCommand),
@@ -120,6 +125,21 @@ struct ZoneReloadArgs {
 }
 
 #[derive(Debug, Args)]
+struct ZoneSignArgs {
+    /// Name of the zone
+    name: String,
+    /// Begin to replace a key: csk, ksk or zsk
+    #[arg(long, value_name = "ROLE")]
+    roll: Option<String>,
+    /// The parent has the DS record of the key with this tag, and of no other: for a parent that
+    /// the server cannot ask
+    #[arg(long, value_name = "TAG")]
+    ds_published: Option<u16>,
+    #[command(flatten)]
+    control: ControlArgs,
+}
+
+#[derive(Debug, Args)]
 struct ZoneExportArgs {
     /// Name of the zone
     name: String,
@@ -151,6 +171,22 @@ pub(crate) fn run(args: &ZoneArgs) -> Result<ExitCode, CommandError> {
         ZoneCommand::Reload(args) => {
             let request = ZoneReload { name: args.name.clone() };
             Ok(send(&args.control, request, &View::of_change(zones_text, reloaded)))
+        }
+        ZoneCommand::Keys(args) => {
+            let request = ZoneKeys { name: args.name.clone() };
+            Ok(send(&args.control, request, &View::of(keys_text)))
+        }
+        ZoneCommand::Sign(args) => {
+            let request = ZoneSign {
+                name: args.name.clone(),
+                roll: args.roll.clone(),
+                ds_published: args.ds_published,
+            };
+            let done = |report: &ZoneKeysReport| match report.error {
+                Some(_) => Done::InPart,
+                None => Done::Whole,
+            };
+            Ok(send(&args.control, request, &View::of_change(keys_text, done)))
         }
         ZoneCommand::Export(args) => {
             let view = View {

@@ -1,5 +1,6 @@
 //! The texts of `avocet zone list`, `show` and `reload`.
 
+use avocet_control::zone_keys::{ZoneKey, ZoneKeysReport};
 use avocet_control::zones::{
     ZoneNotify, ZonePage, ZoneRecord, ZoneState, ZoneStatus, ZoneTransfers, ZonesReport,
 };
@@ -67,6 +68,30 @@ fn transfers_text(transfers: &ZoneTransfers, primaries: &[String]) -> String {
         text += &format!("\n  {error}");
     }
     text
+}
+
+/// Returns the keys of a zone, the DS records for its parent, and what comes next.
+pub(crate) fn keys_text(report: &ZoneKeysReport) -> String {
+    let ZoneKeysReport { name, policy, .. } = report;
+    let mut lines = vec![format!("zone {name}: signed by the policy {policy}")];
+    lines.extend(report.keys.iter().map(|key| {
+        let ZoneKey { tag, algorithm, role, state, since, .. } = key;
+        let (since, created) = (ago(Some(*since)), ago(Some(key.created)));
+        format!("  key {tag}: {role}, {algorithm}, {state} since {since}, made {created}")
+    }));
+    lines.extend(report.ds.iter().map(|ds| format!("{name} IN DS {ds}")));
+    if let Some(tag) = report.awaited_ds {
+        let late = if report.overdue { ", for too long" } else { "" };
+        lines.push(format!("  the parent should have the DS record of key {tag}{late}"));
+    }
+    if let Some(end) = report.signatures_end {
+        lines.push(format!("  the first signature ends in {}", left(end)));
+    }
+    if let Some(next) = report.next_event {
+        lines.push(format!("  next event in {}", left(next)));
+    }
+    lines.extend(report.error.iter().map(|error| format!("  {error}")));
+    lines.join("\n")
 }
 
 /// Returns records as in a master file, and the place of the next page as a comment.

@@ -80,6 +80,8 @@ mod reload;
 mod revisions;
 #[path = "operation/server.rs"]
 mod server;
+#[path = "operation/signing.rs"]
+mod signing;
 #[path = "operation/start_and_stop.rs"]
 mod start_and_stop;
 #[path = "operation/strangers.rs"]

@@ -42,6 +42,34 @@ pub fn name_of(server: SocketAddr, address: IpAddr) -> Result<Option<(String, u3
     Ok(answer.filter(|record| record.rtype == Rtype::PTR).find_map(name))
 }
 
+/// Returns the data of the records of a name and a type according to `server`, with the highest TTL
+/// in seconds.
+///
+/// # Errors
+///
+/// The server does not answer, or answers with an error other than NXDOMAIN.
+pub fn records_of(
+    server: SocketAddr,
+    name: &NameBuf,
+    rtype: Rtype,
+) -> Result<(Vec<Vec<u8>>, u32), ClientError> {
+    let mut request = Request::from_words(&[name.to_string(), rtype.to_string()])?;
+    (request.tries, request.timeout) = (1, NAME_PATIENCE);
+    let reply = exchange::exchange(&request, server)?;
+    let message = MessageView::new(&reply.octets)?;
+    match message.header().rcode() {
+        Rcode::NOERROR | Rcode::NXDOMAIN => {}
+        rcode => return Err(ClientError::Rcode(rcode)),
+    }
+    let records = message.records()?.map_while(Result::ok);
+    let records: Vec<_> = records
+        .take_while(|record| record.section == RecordSection::Answer)
+        .filter(|record| record.rtype == rtype)
+        .collect();
+    let ttl_secs = records.iter().map(RecordView::ttl_secs).max().unwrap_or(0);
+    Ok((records.iter().map(|record| record.rdata().to_vec()).collect(), ttl_secs))
+}
+
 /// Returns the addresses in the answer section.
 ///
 /// # Errors

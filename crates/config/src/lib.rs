@@ -60,6 +60,7 @@ mod schema;
 mod setting;
 mod show;
 mod show_policy;
+pub mod signing;
 mod source;
 mod spec;
 pub mod transfer;
@@ -139,6 +140,8 @@ pub struct Config {
     pub zones: Vec<zone::ZoneConfig>,
     /// `[[pool]]`, each name once.
     pub pools: Vec<pool::PoolConfig>,
+    /// `[[signing-policy]]`, each name once.
+    pub signing_policies: Vec<signing::SigningPolicy>,
     /// `[[key]]`, each name once.
     pub keys: Vec<key::KeyConfig>,
     /// Lists, groups, clients and rules.

@@ -15,7 +15,7 @@ use super::{
     AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, Listen,
     ListenerConfig, LogFormat, LogLevel, RateLimitConfig, RecordConfig, RevisionsConfig,
     ServerConfig, Strategy, Upstream, UpstreamTransport, certificate, client_certificate, dnstap,
-    key, oidc, pool, query_log, show_policy, upstream_proof, web, zone,
+    key, oidc, pool, query_log, show_policy, signing, upstream_proof, web, zone,
 };
 
 impl Config {
@@ -38,6 +38,10 @@ impl Config {
         put("forward", self.forwards.iter().map(forward).collect::<Vec<_>>().into());
         put("cache", cache(&self.cache).into());
         put("record", self.records.iter().map(record).collect::<Vec<_>>().into());
+        put(
+            "signing-policy",
+            self.signing_policies.iter().map(signing::shown).collect::<Vec<_>>().into(),
+        );
         put("key", self.keys.iter().map(key::shown).collect::<Vec<_>>().into());
         put("zone", self.zones.iter().map(zone::shown).collect::<Vec<_>>().into());
         put("pool", self.pools.iter().map(pool::shown).collect::<Vec<_>>().into());

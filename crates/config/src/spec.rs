@@ -23,6 +23,7 @@ use super::ports::AvoidItem;
 use super::privacy::Privacy;
 use super::recurse::{LocalRootSource, Mode};
 use super::setting::{Allowed, ByteSize, Int, List, Setting, Text};
+use super::signing::{SignSetting, SigningPolicySpec};
 use super::transfer::{NotifyTarget, TransferRule};
 use super::update::UpdateRule;
 use super::upstream::ServerAddress;
@@ -65,6 +66,9 @@ pub(super) struct Spec {
     /// Zones that this server hosts.
     #[schemars(with = "Vec<ZoneSpec>")]
     pub(super) zone: Vec<Spanned<ZoneSpec>>,
+    /// How zones that this server hosts are signed.
+    #[schemars(with = "Vec<SigningPolicySpec>")]
+    pub(super) signing_policy: Vec<Spanned<SigningPolicySpec>>,
     /// Keys that this server shares with others, for transaction signatures (TSIG).
     #[schemars(with = "Vec<KeySpec>")]
     pub(super) key: Vec<Spanned<KeySpec>>,
@@ -499,6 +503,9 @@ pub(super) struct ZoneSpec {
     /// How the server raises the serial after an update: "increment", "date" or "unixtime".
     #[schemars(extend("default" = "increment"))]
     pub(super) serial: Setting<Text<SerialPolicy>>,
+    /// Whether this server signs the zone (DNSSEC): true, or the name of a [[signing-policy]].
+    #[schemars(extend("default" = false))]
+    pub(super) sign: Setting<SignSetting>,
 }
 
 /// `[[key]]`

@@ -21,12 +21,14 @@ use super::query_log::{self, PrivacyTables};
 use super::recurse::{self, Mode};
 use super::setting::{Allowed, FromText, List, Setting, Text, address_with_port};
 use super::source::Parsed;
-use super::spec::{CacheSpec, DataSpec, LogSpec, RateLimitSpec, RevisionsSpec, ServerSpec};
+use super::spec::{
+    CacheSpec, DataSpec, LogSpec, RateLimitSpec, ResolverSpec, RevisionsSpec, ServerSpec,
+};
 use super::{
     AllowConfig, CacheConfig, Config, DEFAULT_DIRECTORY, DataConfig, ForwardConfig, LogConfig,
     LogFormat, LogLevel, RateLimitConfig, RevisionsConfig, ServeStaleConfig, ServerConfig,
     TcpConfig, certificate, client_certificate, dns64, dnstap, forward, key, listener, oidc,
-    policy, pool, ports, record, setting::SettingFault, web, zone,
+    policy, pool, ports, record, setting::SettingFault, signing, web, zone,
 };
 
 /// Most workers.
@@ -51,13 +53,9 @@ pub(super) fn validate(
     let local_zones = mem::take(&mut server_spec.local_zones);
     let tls_at = listener::first_tls(&server_spec.listen);
     let mut server = server(server_spec, &mut check);
-    if let Some(size) = check.take(mem::take(&mut resolver.max_udp_size)) {
-        server.max_udp_size = size.0 as u16;
-    }
-    if let Some(minimal) = check.take(mem::take(&mut resolver.minimal_responses)) {
-        server.minimal_responses = minimal;
-    }
+    responses(&mut resolver, &mut server, &mut check);
     let (data, keys) = (data(spec.data, &mut check), key::keys(spec.key, &mut check));
+    let policies = signing::policies(spec.signing_policy, &mut check);
     let certificates = certificate::certificates(spec.certificate, &mut check);
     tls_at.iter().for_each(|at| certificate::need_one(&certificates, at, &mut check));
     server.listeners = listener::listeners(spec.listener, &server, &certificates, &mut check);
@@ -89,8 +87,13 @@ pub(super) fn validate(
         cache: cache(spec.cache, &mut check),
         pools,
         records,
-        zones: zone::zones(spec.zone, (&keys, &data.directory), &mut check),
+        zones: zone::zones(
+            spec.zone,
+            &zone::ZoneContext { keys: &keys, policies: &policies, data: &data.directory },
+            &mut check,
+        ),
         keys,
+        signing_policies: policies,
         policy,
         forwards,
         rate_limit: rate_limit(spec.rate_limit, &mut check),
@@ -104,6 +107,16 @@ pub(super) fn validate(
         doubts: Vec::new(),
     };
     check.finish().map(|doubts| (config, doubts))
+}
+
+/// Takes the settings of responses, which are in the table of the resolver.
+fn responses(resolver: &mut ResolverSpec, server: &mut ServerConfig, check: &mut Check) {
+    if let Some(size) = check.take(mem::take(&mut resolver.max_udp_size)) {
+        server.max_udp_size = size.0 as u16;
+    }
+    if let Some(minimal) = check.take(mem::take(&mut resolver.minimal_responses)) {
+        server.minimal_responses = minimal;
+    }
 }
 
 fn server(mut spec: ServerSpec, check: &mut Check) -> ServerConfig {

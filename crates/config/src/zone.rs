@@ -11,6 +11,7 @@ use super::check::Check;
 use super::key::KeyConfig;
 use super::name::{shown as shown_name, typed_name};
 use super::setting::{List, Setting, Text};
+use super::signing::{self, SigningPolicy, ZoneSigning};
 use super::spec::ZoneSpec;
 use super::transfer::{NotifyTarget, TransferRule};
 use super::update::UpdateRule;
@@ -42,6 +43,16 @@ pub struct ZoneConfig {
     pub allow_update: Vec<UpdateRule>,
     /// How the server raises the serial.
     pub serial: SerialPolicy,
+    /// How the server signs the zone.
+    pub signing: Option<ZoneSigning>,
+}
+
+/// What the tables of zones refer to.
+pub(super) struct ZoneContext<'c> {
+    pub(super) keys: &'c [KeyConfig],
+    pub(super) policies: &'c [SigningPolicy],
+    /// The data directory.
+    pub(super) data: &'c Path,
 }
 
 impl ZoneConfig {
@@ -84,13 +95,13 @@ impl ZoneConfig {
 /// directory.
 pub(super) fn zones(
     specs: Vec<Spanned<ZoneSpec>>,
-    (keys, data): (&[KeyConfig], &Path),
+    context: &ZoneContext<'_>,
     check: &mut Check,
 ) -> Vec<ZoneConfig> {
     let mut zones: Vec<ZoneConfig> = Vec::new();
     for spec in specs {
         let header = spec.span();
-        let Some((at, zone)) = zone(&header, spec.into_inner(), (keys, data), check) else {
+        let Some((at, zone)) = zone(&header, spec.into_inner(), context, check) else {
             continue;
         };
         if zones.iter().any(|other| other.name == zone.name) {
@@ -108,19 +119,20 @@ pub(super) fn zones(
 fn zone(
     header: &Range<usize>,
     spec: ZoneSpec,
-    (keys, data): (&[KeyConfig], &Path),
+    context: &ZoneContext<'_>,
     check: &mut Check,
 ) -> Option<(Range<usize>, ZoneConfig)> {
     let name = check.need("name", header, spec.name);
     let settle_secs = check.take(spec.settle_secs).map_or(SETTLE_SECS, |secs| secs.0);
-    let allow_transfer = transfer_rules(spec.allow_transfer, keys, check);
-    let notify = notify_targets(spec.notify, keys, check);
-    let allow_update = update_rules(spec.allow_update, &spec.primaries, keys, check);
+    let allow_transfer = transfer_rules(spec.allow_transfer, context.keys, check);
+    let notify = notify_targets(spec.notify, context.keys, check);
+    let allow_update = update_rules(spec.allow_update, &spec.primaries, context.keys, check);
     let serial = check.take(spec.serial).map_or_else(SerialPolicy::default, |Text(one)| one);
     let has_primaries = spec.primaries.span().is_some();
     let items = check.take(spec.primaries).map_or_else(Vec::new, |list| list.0);
     let primaries = items.into_iter().map(|item| item.into_inner().0.0).collect::<Vec<_>>();
-    let key = key_of(spec.key, (keys, &primaries), check);
+    let key = key_of(spec.key, (context.keys, &primaries), check);
+    let policy = signing::chosen(spec.sign, context.policies, check);
     let file = match (spec.file.span(), has_primaries) {
         (None, true) => None,
         _ => Some(check.need("file", header, spec.file)?),
@@ -132,9 +144,12 @@ fn zone(
             return None;
         }
         Some((_, file)) => check.path(file),
-        None => data.join("zones").join(file_name(&name)),
+        None => context.data.join("zones").join(file_name(&name)),
     };
-    let journal = data.join("zones").join(file_name(&name)).with_added_extension("journal");
+    let in_data = |directory: &str| context.data.join(directory).join(file_name(&name));
+    let journal = in_data("zones").with_added_extension("journal");
+    let directory = in_data("keys");
+    let signing = policy.map(|policy| ZoneSigning { policy, directory });
     let zone = ZoneConfig {
         name,
         file,
@@ -146,6 +161,7 @@ fn zone(
         notify,
         allow_update,
         serial,
+        signing,
     };
     Some((at, zone))
 }
@@ -244,7 +260,8 @@ pub(super) fn shown(zone: &ZoneConfig) -> Value {
     let updates = zone.allow_update.iter().map(|rule| Value::from(rule.to_string()));
     let mut names = SerialPolicy::NAMES.into_iter();
     let serial = names.find(|(policy, _)| *policy == zone.serial).map_or("", |(_, name)| name);
-    let entries: [(&str, Value); 9] = [
+    let policy = zone.signing.as_ref().map(|signing| signing.policy.name.clone());
+    let entries: [(&str, Value); 10] = [
         ("name", shown_name(&zone.name).into()),
         ("file", zone.file.to_string_lossy().into_owned().into()),
         ("primaries", Value::Array(primaries.collect())),
@@ -254,6 +271,7 @@ pub(super) fn shown(zone: &ZoneConfig) -> Value {
         ("notify", Value::Array(notify.collect())),
         ("allow-update", Value::Array(updates.collect())),
         ("serial", serial.into()),
+        ("sign", policy.map_or(Value::from(false), Value::from)),
     ];
     entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Table>().into()
 }

@@ -49,6 +49,7 @@ use crate::statistics::{LogOverview, LogSeries, LogStatistics, LogSteps};
 use crate::status::ServerStatus;
 use crate::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
 use crate::why::{CacheLook, Explained, WhySection};
+use crate::zone_keys::{ZoneKeys, ZoneKeysReport, ZoneSign};
 use crate::zones::{
     ZoneExport, ZoneExported, ZonePage, ZoneRecords, ZoneReload, ZoneText, ZonesReport, ZonesStatus,
 };
@@ -206,6 +207,12 @@ pub trait Control {
 
     /// Reads the files of zones and puts those without errors in force.
     fn zone_reload(&self, request: ZoneReload) -> Result<ZonesReport, ControlError>;
+
+    /// Returns the keys of a zone that is signed here.
+    fn zone_keys(&self, request: ZoneKeys) -> Result<ZoneKeysReport, ControlError>;
+
+    /// Signs a zone at once.
+    fn zone_sign(&self, request: ZoneSign) -> Result<ZoneKeysReport, ControlError>;
 
     /// Reports a zone as a master file.
     fn zone_export(
@@ -470,6 +477,10 @@ calls! {
     ZoneRecords => zone_records -> ZonePage;
     /// Reads the files of zones.
     ZoneReload => zone_reload -> ZonesReport;
+    /// The keys of a zone that is signed here.
+    ZoneKeys => zone_keys -> ZoneKeysReport;
+    /// Signs a zone at once.
+    ZoneSign => zone_sign -> ZoneKeysReport;
     /// A zone as a master file.
     ZoneExport sends ZoneText => zone_export -> ZoneExported;
     /// The state of pools.
@@ -535,6 +546,7 @@ impl Request {
             | Self::LogSeries(_)
             | Self::ZonesStatus(_)
             | Self::ZoneRecords(_)
+            | Self::ZoneKeys(_)
             | Self::ZoneExport(_)
             | Self::PoolsStatus(_)
             | Self::PoolsWhatIf(_)
@@ -560,6 +572,7 @@ impl Request {
             | Self::RestoreCancel(_)
             | Self::ZoneReload(_)
             | Self::PoolControl(_)
+            | Self::ZoneSign(_)
             | Self::UserAdd(_)
             | Self::UserChange(_)
             | Self::UserRemove(_)

@@ -65,6 +65,7 @@ pub mod trace;
 pub mod trust;
 pub mod why;
 mod words;
+pub mod zone_keys;
 pub mod zones;
 
 use std::io;

@@ -74,7 +74,9 @@ impl UserLimits {
                 self.zones.is_empty() && self.groups.contains(&text(fields, "group"))
             }
             "flush" | "flush-tree" | "lookup" | "nta-add" | "nta-remove" | "zone-export"
-            | "zone-records" | "zone-reload" | "pool-control" => has_name(),
+            | "zone-keys" | "zone-records" | "zone-reload" | "zone-sign" | "pool-control" => {
+                has_name()
+            }
             "log-count" | "log-search" | "log-tail" | "policy-dry-run" => {
                 let filter = object("filter");
                 let under = filter.map(|filter| text(filter, "under"));
@@ -162,7 +164,9 @@ mod tests {
         for name in ["lan", "", ".", "badexample.lan", "a\\.example.lan", "\u{e9}.example.lan"] {
             check(&zone, "flush-tree", json!({"name": name}), false);
         }
-        for command in ["zone-records", "zone-export", "zone-reload", "pool-control"] {
+        for command in
+            ["zone-records", "zone-export", "zone-keys", "zone-reload", "zone-sign", "pool-control"]
+        {
             check(&zone, command, json!({"name": "Lab.example.lan"}), true);
             check(&zone, command, json!({"name": "other.lan"}), false);
             check(&zone, command, json!({}), false);

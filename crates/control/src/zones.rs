@@ -198,6 +198,10 @@ pub enum ZoneFault {
     NotLoaded(String),
     /// The zone does not have the name.
     UnknownOwner(String),
+    /// The zone is not signed here.
+    NotSigned(String),
+    /// The request about its keys cannot be met now. Holds the reason.
+    Keys(String),
     /// The text is not the `next` of a page.
     InvalidCursor(String),
     /// The number of records is out of bounds.
@@ -208,9 +212,11 @@ impl ZoneFault {
     /// Returns the code of the error.
     pub const fn code(&self) -> ErrorCode {
         match self {
-            Self::UnknownZone(_) | Self::UnknownOwner(_) => ErrorCode::NotFound,
+            Self::UnknownZone(_) | Self::UnknownOwner(_) | Self::NotSigned(_) => {
+                ErrorCode::NotFound
+            }
             Self::NotLoaded(_) => ErrorCode::Unavailable,
-            Self::InvalidCursor(_) | Self::InvalidLimit => ErrorCode::InvalidValue,
+            Self::InvalidCursor(_) | Self::InvalidLimit | Self::Keys(_) => ErrorCode::InvalidValue,
         }
     }
 
@@ -219,7 +225,8 @@ impl ZoneFault {
         Some(match self {
             Self::UnknownZone(_) | Self::NotLoaded(_) => "see `avocet zone list`",
             Self::InvalidCursor(_) => "use the `next` of a page",
-            Self::UnknownOwner(_) | Self::InvalidLimit => return None,
+            Self::NotSigned(_) => "set `sign` in its [[zone]]",
+            Self::UnknownOwner(_) | Self::InvalidLimit | Self::Keys(_) => return None,
         })
     }
 }
@@ -230,6 +237,8 @@ impl fmt::Display for ZoneFault {
             Self::UnknownZone(name) => write!(f, "there is no hosted zone {name:?}"),
             Self::NotLoaded(name) => write!(f, "no version of the zone {name} could be read"),
             Self::UnknownOwner(name) => write!(f, "the zone does not have the name {name}"),
+            Self::NotSigned(name) => write!(f, "the zone {name} is not signed here"),
+            Self::Keys(reason) => f.write_str(reason),
             Self::InvalidCursor(text) => write!(f, "{text:?} is not the place of a page"),
             Self::InvalidLimit => {
                 write!(f, "expected a limit of 1 to {MAX_ZONE_PAGE} records")

@@ -87,6 +87,7 @@ pub mod rrset;
 pub mod rrsig;
 pub mod signal;
 pub mod signature;
+pub mod signing;
 #[cfg(test)]
 mod tests;
 mod types;

@@ -30,6 +30,7 @@ pub mod trust;
 pub mod updates;
 pub mod zone_files;
 mod zone_journal;
+pub mod zone_signing;
 mod zone_versions;
 
 pub use error::StateError;

@@ -22,6 +22,10 @@ use crate::file_watch::FileFingerprint;
 use crate::zone_journal::ZoneJournal;
 use crate::zone_versions::{RestoredZone, changes_behind, merged, raised, restored};
 
+mod signing;
+
+use signing::KnownSigners;
+
 /// Reads and checks a zone from its file. Returns it if it has no errors, and all faults.
 #[must_use]
 pub fn load(name: FoldedName<'_>, file: &Path) -> (Option<HostedZone>, Faults) {
@@ -44,6 +48,7 @@ pub struct ZoneFiles {
     kept: Mutex<KeptZones>,
     /// The number of readings that have begun.
     readings: AtomicU64,
+    signers: KnownSigners,
 }
 
 /// The zones of a configuration that is not in force yet.
@@ -109,6 +114,9 @@ struct KeptZone {
     seen: SeenFiles,
     /// The fingerprints of a change that has not settled, and the second they were first seen.
     unsettled: Option<(SeenFiles, u64)>,
+    /// The version that was read, with the changes since: without the signatures of this server.
+    source: Option<Arc<HostedZone>>,
+    /// The version in force: the same, or the last one that could be signed if it is to be.
     zone: Option<Arc<HostedZone>>,
     loaded_at_secs: Option<u64>,
     failures: u64,
@@ -118,12 +126,14 @@ struct KeptZone {
     journal: Arc<Mutex<ZoneJournal>>,
     /// The version that the file has.
     on_file: Option<ZoneVersion>,
-    /// The same, while the version in force is another one, so that an edited file can be merged.
+    /// The same, while `source` is another one, so that an edited file can be merged.
     base: Option<Arc<HostedZone>>,
     /// The second, on the clock of [`ZoneFiles::watch`], at which the file may be written next.
     next_write_secs: u64,
     /// Why the file could not be written.
     write_fault: Option<String>,
+    /// Why `source` is held back.
+    signing_fault: Option<String>,
 }
 
 impl ZoneFiles {
@@ -144,15 +154,19 @@ impl ZoneFiles {
         for config in configured {
             let new = || KeptZone::new(config.clone());
             let zone = zones.entry(config.name.clone()).or_insert_with(new);
-            let is_read = zone.reading > 0 && zone.config.file == config.file;
             let journal = zone.journal.clone();
             let mut journal = lock(&journal);
             if let Some(now) = self.kept().get(&config.name) {
                 *zone = now.clone();
             }
+            let is_read = zone.reading > 0 && zone.config.file == config.file;
+            let is_signed_so = zone.config.signing == config.signing;
             zone.config = config.clone();
-            if !is_read || zone.now() != zone.seen {
-                zone.load(self.next_reading(), &mut journal);
+            let is_new = (!is_read || zone.now() != zone.seen)
+                && zone.load(self.next_reading(), &mut journal, &self.signers);
+            if !is_new && !is_signed_so {
+                zone.reading = self.next_reading();
+                zone.sign(&self.signers);
             }
         }
         ReadZones(zones)
@@ -181,7 +195,7 @@ impl ZoneFiles {
         for name in names {
             let look = |zone: &mut KeptZone, journal: &mut ZoneJournal| {
                 let is_edited = !zone.config.is_secondary() && zone.has_settled(now_secs);
-                let is_new = is_edited && zone.load(self.next_reading(), journal);
+                let is_new = is_edited && zone.load(self.next_reading(), journal, &self.signers);
                 zone.write_back(now_secs, journal);
                 is_new
             };
@@ -204,8 +218,9 @@ impl ZoneFiles {
         self.store(zone).then_some(altered)
     }
 
-    /// Puts the version in force that `make` makes from the one before. It is in the journal, on
-    /// disk, when this returns. `None` from `make` changes nothing.
+    /// Puts the version in force that `make` makes from the one before, signed if it is to be. It
+    /// is in the journal, on disk, when this returns. `None` from `make` changes nothing. Both are
+    /// versions without the signatures of this server.
     ///
     /// # Errors
     /// There is no version in force, `make` has an error, or the disk is full.
@@ -215,7 +230,7 @@ impl ZoneFiles {
         make: impl FnOnce(&HostedZone) -> Result<Option<HostedZone>, E>,
     ) -> Result<Option<Arc<HostedZone>>, ZoneChangeError<E>> {
         let change = |zone: &mut KeptZone, journal: &mut ZoneJournal| {
-            let before = zone.zone.clone().ok_or(ZoneChangeError::NotLoaded)?;
+            let before = zone.source.clone().ok_or(ZoneChangeError::NotLoaded)?;
             let Some(after) = make(&before).map_err(ZoneChangeError::Refused)? else {
                 return Ok(None);
             };
@@ -236,8 +251,10 @@ impl ZoneFiles {
                 zone.base = Some(before);
             }
             // An edited file with errors still has them.
-            (zone.zone, zone.loaded_at_secs) = (Some(after.clone()), Some(wall_secs()));
+            (zone.source, zone.loaded_at_secs) = (Some(after.clone()), Some(wall_secs()));
             zone.reading = self.next_reading();
+            // The change is kept even if it cannot be signed now: the next attempt signs it.
+            zone.sign(&self.signers);
             Ok(Some(after))
         };
         self.alter(name, change).unwrap_or(Err(ZoneChangeError::NotLoaded))
@@ -251,22 +268,23 @@ impl ZoneFiles {
         names.retain(|zone| is_chosen(zone));
         let is_known = name.is_none() || !names.is_empty();
         for name in names {
-            self.alter(&name, |zone, journal| zone.load(self.next_reading(), journal));
+            self.alter(&name, |zone, journal| {
+                zone.load(self.next_reading(), journal, &self.signers)
+            });
         }
         is_known
     }
 
-    /// Returns the version of a zone that is in force.
+    /// Returns the version of a zone that is in force, without the signatures of this server.
     #[must_use]
-    pub fn in_force(&self, name: &[u8]) -> Option<Arc<HostedZone>> {
-        self.kept().get(name)?.zone.clone()
+    pub fn source(&self, name: &[u8]) -> Option<Arc<HostedZone>> {
+        self.kept().get(name)?.source.clone()
     }
 
     /// Returns the timers of the SOA record of a zone in force.
     #[must_use]
     pub fn timers(&self, name: &[u8]) -> Option<Timers> {
-        let zone = self.kept().get(name)?.zone.clone()?;
-        timers_of(&zone)
+        timers_of(&*self.source(name)?)
     }
 
     /// Records that a primary has the version in force.
@@ -288,9 +306,9 @@ impl ZoneFiles {
     pub fn expire(&self, now_secs: u64) -> bool {
         let mut is_expired = false;
         for zone in self.kept().values_mut() {
-            if zone.zone.is_some() && zone.expires_at_secs().is_some_and(|at| at <= now_secs) {
+            if zone.source.is_some() && zone.expires_at_secs().is_some_and(|at| at <= now_secs) {
                 tracing::error!("zone {} has expired", shown(&zone.config.name));
-                (zone.zone, zone.fault) = (None, Some(EXPIRED.to_owned()));
+                zone.withdraw();
                 is_expired = true;
             }
         }
@@ -331,7 +349,7 @@ impl ZoneFiles {
             zone: zone.zone.clone(),
             loaded_at_secs: zone.loaded_at_secs,
             failures: zone.failures,
-            fault: zone.fault.clone(),
+            fault: zone.fault.as_ref().or(zone.signing_fault.as_ref()).cloned(),
             expires_at_secs: zone.expires_at_secs(),
         };
         kept.values().map(state).collect()
@@ -376,9 +394,11 @@ impl KeptZone {
             base: None,
             next_write_secs: 0,
             write_fault: None,
+            signing_fault: None,
             reading: 0,
             seen: SeenFiles::new(),
             unsettled: None,
+            source: None,
             zone: None,
             loaded_at_secs: None,
             failures: 0,
@@ -409,11 +429,11 @@ impl KeptZone {
     }
 
     /// Reads the file. Returns whether the zone was replaced.
-    fn load(&mut self, reading: u64, journal: &mut ZoneJournal) -> bool {
-        self.load_by(reading, journal, &mut open)
+    fn load(&mut self, reading: u64, journal: &mut ZoneJournal, signers: &KnownSigners) -> bool {
+        self.load_by(reading, journal, &mut open) && self.publish(signers)
     }
 
-    /// Like [`Self::load`], with a function that opens files.
+    /// Takes the version of the file, which a function opens. Returns whether there is one.
     fn load_by(&mut self, reading: u64, journal: &mut ZoneJournal, open: OpenFile<'_>) -> bool {
         (self.reading, self.unsettled) = (reading, None);
         if self.config.is_secondary() && !self.config.file.exists() {
@@ -443,13 +463,13 @@ impl KeptZone {
             return false;
         };
         if self.expiry_of(&zone).is_some_and(|at| at <= wall_secs()) {
-            (self.zone, self.fault) = (None, Some(EXPIRED.to_owned()));
+            self.withdraw();
             return false;
         }
         let zone = self.settled_version(zone, journal);
         let (serial, records) = (zone.serial(), zone.records());
         tracing::info!(serial, records, "zone {text} loaded");
-        self.publish(zone);
+        self.source = Some(zone);
         true
     }
 
@@ -459,7 +479,7 @@ impl KeptZone {
             return Arc::new(file);
         }
         let before = self.on_file.replace(file.version());
-        let (other, changes) = match &self.zone {
+        let (other, changes) = match &self.source {
             // The file is as the server wrote it, before the changes that it does not have yet.
             Some(served) if before == self.on_file && before != Some(served.version()) => {
                 return served.clone();
@@ -477,7 +497,7 @@ impl KeptZone {
                 (other, changes)
             }
         };
-        let served = self.zone.as_deref();
+        let served = self.source.as_deref();
         let (zone, base) = match (other, served) {
             (Some(other), Some(served)) if other.changes().is_empty() => {
                 (other.following(served, usize::MAX - 1), Some(file))
@@ -513,16 +533,26 @@ impl KeptZone {
         content
     }
 
-    /// Puts a version in force.
-    fn publish(&mut self, zone: Arc<HostedZone>) {
-        (self.zone, self.fault) = (Some(zone), None);
-        self.loaded_at_secs = Some(wall_secs());
+    /// Puts the version that was read in force, signed if it is to be. Returns whether it is.
+    fn publish(&mut self, signers: &KnownSigners) -> bool {
+        self.fault = None;
+        let is_signed = self.sign(signers);
+        if is_signed {
+            self.loaded_at_secs = Some(wall_secs());
+        }
+        is_signed
     }
 
-    /// Writes the version in force to the file if that has another one, but not more often than
-    /// takes a twentieth of the time, and never over an edit that was not read.
+    /// Withdraws a zone of another server.
+    fn withdraw(&mut self) {
+        (self.source, self.zone) = (None, None);
+        (self.fault, self.signing_fault) = (Some(EXPIRED.to_owned()), None);
+    }
+
+    /// Writes the version without signatures to the file if that has another one, but not more
+    /// often than takes a twentieth of the time, and never over an edit that was not read.
     fn write_back(&mut self, now_secs: u64, journal: &mut ZoneJournal) {
-        let Some(zone) = self.zone.clone().filter(|_| self.fault.is_none()) else { return };
+        let Some(zone) = self.source.clone().filter(|_| self.fault.is_none()) else { return };
         let is_written = !self.config.keeps_changes() || self.on_file == Some(zone.version());
         if is_written || now_secs < self.next_write_secs || self.now() != self.seen {
             return;
@@ -571,7 +601,7 @@ impl KeptZone {
 
     /// Returns when the zone in force expires, if it is one of another server.
     fn expires_at_secs(&self) -> Option<u64> {
-        self.expiry_of(self.zone.as_ref()?)
+        self.expiry_of(self.source.as_ref()?)
     }
 
     /// The time of the file is that of the last confirmation.
@@ -585,7 +615,8 @@ impl KeptZone {
     }
 
     fn sentence(&self) -> Option<String> {
-        let Some(fault) = &self.fault else { return self.write_fault.clone() };
+        let fault = self.fault.as_ref().or(self.signing_fault.as_ref());
+        let Some(fault) = fault else { return self.write_fault.clone() };
         let name = shown(&self.config.name);
         Some(match &self.zone {
             Some(zone) => {

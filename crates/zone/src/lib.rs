@@ -52,6 +52,7 @@ pub mod pool;
 mod reader;
 mod serial;
 mod set;
+pub mod sign;
 mod text;
 mod tree;
 mod tsig;

@@ -306,7 +306,7 @@ impl<'z> HostedSet<'z> {
 
 /// The records of an RRset.
 #[derive(Clone, Copy, Default)]
-pub struct HostedRecords<'z>(&'z [u8]);
+pub struct HostedRecords<'z>(pub(crate) &'z [u8]);
 
 impl<'z> Iterator for HostedRecords<'z> {
     type Item = HostedRecord<'z>;

@@ -19,6 +19,7 @@ mod oidc;
 mod pool;
 mod query_log;
 mod record;
+mod signing;
 mod web;
 
 /// A rule that keeps the machine's own `resolv.conf` out of a test.

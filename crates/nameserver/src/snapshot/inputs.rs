@@ -86,6 +86,8 @@ impl<'c> Inputs<'c> {
             zones: _,
             // Signatures are checked for each message.
             keys: _,
+            // Zones have theirs.
+            signing_policies: _,
             policy,
             // Decided for each query or reply; the packet cache holds answers from before that.
             rate_limit: _,

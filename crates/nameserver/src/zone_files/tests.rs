@@ -33,6 +33,7 @@ fn a_changed_file_is_read_when_it_has_settled_and_a_bad_one_changes_nothing() {
         notify: Vec::new(),
         allow_update: Vec::new(),
         serial: SerialPolicy::default(),
+        signing: None,
     }];
     let files = ZoneFiles::default();
     assert_eq!(serial(&read_in_force(&files, &config)), None);
@@ -74,6 +75,7 @@ fn including(name: &str) -> (ZoneConfig, PathBuf) {
             notify: Vec::new(),
             allow_update: Vec::new(),
             serial: SerialPolicy::default(),
+            signing: None,
         },
         included,
     )
@@ -106,7 +108,7 @@ fn a_change_of_an_included_file_while_it_is_read_is_noticed() {
     };
     assert!(zone.load_by(1, &mut journal, &mut open_and_change));
     assert!(!zone.has_settled(100) && zone.has_settled(110));
-    assert!(zone.load(2, &mut journal) && !zone.has_settled(120));
+    assert!(zone.load(2, &mut journal, &KnownSigners::default()) && !zone.has_settled(120));
     fs::remove_file(&config.file).unwrap();
     fs::remove_file(&included).unwrap();
 }

@@ -21,6 +21,7 @@ mod pools;
 mod requests;
 mod revisions;
 mod status;
+mod zone_keys;
 mod zones;
 
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};

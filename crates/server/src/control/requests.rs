@@ -43,6 +43,7 @@ use avocet_control::statistics::{LogOverview, LogSeries, LogStatistics, LogSteps
 use avocet_control::status::ServerStatus;
 use avocet_control::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
 use avocet_control::why::{CacheLook, Explained, WhySection};
+use avocet_control::zone_keys::{ZoneKeys, ZoneKeysReport, ZoneSign};
 use avocet_control::zones::{
     ZoneExport, ZoneExported, ZonePage, ZoneRecords, ZoneReload, ZoneText, ZonesReport, ZonesStatus,
 };
@@ -57,7 +58,9 @@ use avocet_policy::rule::{Grant, Pause, Scope};
 use avocet_wire::{FoldedName, FoldedNameBuf};
 
 use super::past::{self, Past, PastQuery};
-use super::{PATIENCE, access_requests, dry_run, load, log, pools, revisions, status, zones};
+use super::{
+    PATIENCE, access_requests, dry_run, load, log, pools, revisions, status, zone_keys, zones,
+};
 use crate::backup::{self, Place};
 use crate::explain::{self, InquiringClient};
 use crate::keepers::lists;
@@ -399,6 +402,14 @@ impl Control for Running {
 
     fn pools_what_if(&self, request: PoolsWhatIf) -> Result<PoolAnswers, ControlError> {
         pools::what_if(self, &request)
+    }
+
+    fn zone_keys(&self, request: ZoneKeys) -> Result<ZoneKeysReport, ControlError> {
+        zone_keys::report(self, &request.name)
+    }
+
+    fn zone_sign(&self, request: ZoneSign) -> Result<ZoneKeysReport, ControlError> {
+        zone_keys::sign(self, &request)
     }
 
     fn zone_export(

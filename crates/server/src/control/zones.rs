@@ -162,7 +162,7 @@ fn folded(name: &str) -> Result<FoldedNameBuf, ControlError> {
     FoldedNameBuf::from_wire(&wire).map_err(|error| ControlError::InvalidName(error.to_string()))
 }
 
-fn find(running: &Running, name: &str) -> Result<ZoneFileState, ControlError> {
+pub(super) fn find(running: &Running, name: &str) -> Result<ZoneFileState, ControlError> {
     let wire = folded(name)?;
     let mut states = running.reloader.zones.states().into_iter();
     let found = states.find(|state| *state.name == *wire.view().wire());

@@ -50,12 +50,14 @@ pub(crate) enum Condition {
     Primaries,
     /// A pool has no healthy address, or cannot be probed.
     Pools,
+    /// The parent of a zone does not publish the DS record of a new key.
+    Signing,
     /// A panic ended a background thread.
     Threads,
 }
 
 /// All kinds, in display order.
-const ALL: [Condition; 20] = [
+const ALL: [Condition; 21] = [
     Condition::Resolution,
     Condition::Neighbours,
     Condition::Leases,
@@ -75,6 +77,7 @@ const ALL: [Condition; 20] = [
     Condition::Zones,
     Condition::Primaries,
     Condition::Pools,
+    Condition::Signing,
     Condition::Threads,
 ];
 
@@ -101,6 +104,7 @@ impl Condition {
             Self::Zones => "zones",
             Self::Primaries => "primaries",
             Self::Pools => "pools",
+            Self::Signing => "signing",
             Self::Threads => "threads",
         }
     }

@@ -412,6 +412,14 @@ impl Reloader {
         }
     }
 
+    /// Signs zones whose signatures end soon or whose keys take a step. `now_secs` is the time
+    /// since 1970.
+    pub(crate) fn sign_zones(&self, now_secs: u64) {
+        if self.zones.sign_due(now_secs) {
+            self.apply_zones();
+        }
+    }
+
     /// Withdraws zones of other servers that have expired.
     pub(crate) fn expire_zones(&self, now_secs: u64) {
         if self.zones.expire(now_secs) {

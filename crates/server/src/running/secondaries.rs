@@ -328,7 +328,7 @@ fn changes(
     held: Timers,
 ) -> Result<Transferred, CheckError> {
     let zones = &running.reloader.zones;
-    let Some(zone) = zones.in_force(&config.name) else { return Ok(Transferred::Nothing) };
+    let Some(zone) = zones.source(&config.name) else { return Ok(Transferred::Nothing) };
     let soa = zone.soa().map(|soa| soa.rdata).unwrap_or_default();
     let name = shown(&config.name);
     let lines = match source.changes(soa) {

@@ -2,9 +2,15 @@
 //! so that no query waits for it. An unusable file changes nothing and is reported.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use avocet_client::stub as stub_client;
+use avocet_config::name::shown;
+use avocet_nameserver::clock::wall_secs;
+use avocet_wire::{NameBuf, Rtype};
 
 use super::Running;
 use super::conditions::Condition;
@@ -23,6 +29,8 @@ pub(crate) struct ZoneWatch {
     closing: Condvar,
     /// The zones of other servers.
     pub(crate) secondaries: Secondaries,
+    /// Whether a thread asks parents for DS records.
+    is_asking: AtomicBool,
 }
 
 impl ZoneWatch {
@@ -58,12 +66,49 @@ pub(crate) fn reload(running: &Running, name: Option<&[u8]>) -> bool {
     is_known
 }
 
-fn work(running: &Running) {
+fn work(running: &Arc<Running>) {
     let zones = &running.reloader.zones;
     running.conditions.set(Condition::Zones, zones.fault());
     while running.zone_watch.wait() {
         let now_secs = running.shared.name_server.clock.now().secs();
         running.reloader.watch_zones(now_secs.into());
+        running.reloader.sign_zones(wall_secs());
+        ask_parents(running);
         running.conditions.set(Condition::Zones, zones.fault());
+        running.conditions.set(Condition::Signing, zones.signing_fault());
+    }
+}
+
+/// Asks the parents of zones whose keys wait for DS records, on a thread of its own: one that does
+/// not answer delays no zone.
+fn ask_parents(running: &Arc<Running>) {
+    if running.zone_watch.is_asking.load(Ordering::Acquire) {
+        return;
+    }
+    let names = running.reloader.zones.awaiting_parents(wall_secs());
+    if names.is_empty() {
+        return;
+    }
+    running.zone_watch.is_asking.store(true, Ordering::Release);
+    let asking = running.clone();
+    let ask = move || {
+        asking.conditions.contain(Condition::Threads, FAULT, || {
+            names.iter().for_each(|name| ask_parent(&asking, name));
+        });
+        asking.zone_watch.is_asking.store(false, Ordering::Release);
+    };
+    if let Err(error) = thread::Builder::new().name("parents".to_owned()).spawn(ask) {
+        tracing::error!(%error, "cannot start a thread that asks for DS records");
+        running.zone_watch.is_asking.store(false, Ordering::Release);
+    }
+}
+
+/// Asks this server itself for the DS records of a zone: it validates them if it can.
+fn ask_parent(running: &Running, zone: &[u8]) {
+    let Ok(name) = NameBuf::from_wire(zone) else { return };
+    let server = running.shared.snapshot().config.server.own_address();
+    match stub_client::records_of(stub_client::from_here(server), &name, Rtype::DS) {
+        Ok((records, ttl_secs)) => running.reloader.zones.note_parent(zone, &records, ttl_secs),
+        Err(error) => tracing::warn!(%error, "zone {}: cannot look up its DS records", shown(zone)),
     }
 }

@@ -12,10 +12,11 @@ use crate::route::{Does, Needs, ROUTES, ReplyForm, Route, Verb};
 /// Fields with which the server serves a route.
 fn fields(route: &Route) -> Value {
     match (route.verb, route.path) {
-        (Verb::Post, "/cache/flush" | "/cache/flush-tree" | "/trace")
+        (Verb::Post, "/cache/flush" | "/cache/flush-tree" | "/trace" | "/zones/sign")
         | (
             Verb::Get,
-            "/explain" | "/lists/check" | "/cache/lookup" | "/zones/records" | "/zones/export",
+            "/explain" | "/lists/check" | "/cache/lookup" | "/zones/records" | "/zones/export"
+            | "/zones/keys",
         )
         | (Verb::Delete, "/trust/negative") => json!({"name": "www.example."}),
         (Verb::Post, "/pools/control") => json!({"name": "www.example.", "control": "drain"}),

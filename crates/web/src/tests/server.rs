@@ -40,6 +40,7 @@ use avocet_control::statistics::{LogOverview, LogSeries, LogStatistics, LogSteps
 use avocet_control::status::ServerStatus;
 use avocet_control::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
 use avocet_control::why::{CacheLook, Explained, WhySection};
+use avocet_control::zone_keys::{ZoneKeys, ZoneKeysReport, ZoneSign};
 use avocet_control::zones::{
     ZoneExport, ZoneExported, ZonePage, ZoneRecords, ZoneReload, ZoneText, ZonesReport, ZonesStatus,
 };
@@ -402,6 +403,16 @@ impl Control for Remembering {
         Ok(of(json!({"pools": []})))
     }
 
+    fn zone_keys(&self, request: ZoneKeys) -> Result<ZoneKeysReport, ControlError> {
+        self.saw(request);
+        Ok(zone_keys())
+    }
+
+    fn zone_sign(&self, request: ZoneSign) -> Result<ZoneKeysReport, ControlError> {
+        self.saw(request);
+        Ok(zone_keys())
+    }
+
     fn zone_export(
         &self,
         request: ZoneExport,
@@ -480,4 +491,9 @@ impl Control for Remembering {
     fn session_end(&self, request: SessionEnd) -> Result<SessionEnded, ControlError> {
         Ok(self.access.session_end(&request.id)?)
     }
+}
+
+fn zone_keys() -> ZoneKeysReport {
+    of(json!({"name": "example.", "policy": "default", "keys": [], "ds": [], "awaited-ds": null,
+        "overdue": false, "signatures-end": null, "next-event": null, "made": 0, "error": null}))
 }

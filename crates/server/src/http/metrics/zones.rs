@@ -1,11 +1,14 @@
 //! Metrics of the hosted zones.
 
+use std::collections::BTreeMap;
+
 use avocet_config::name::shown;
 use avocet_nameserver::transfers::{
     NOTICE_RESULTS, SENT_NOTICE_RESULTS, SIGNATURE_ERRORS, ServerCounts, TRANSFER_RESULTS,
     TransferLedger, UPDATE_RESULTS,
 };
 use avocet_nameserver::zone_files::ZoneFileState;
+use avocet_nameserver::zone_signing::SigningReport;
 use avocet_zone::HostedZone;
 
 use crate::http::exposition::{Exposition, MetricType};
@@ -45,6 +48,37 @@ const FAMILIES: [(&str, MetricType, &str, Number); 6] = [
     ),
 ];
 
+/// Reads a number of the signing of a zone.
+type SigningNumber = fn(&SigningReport) -> Option<u64>;
+
+/// A family with a sample for each zone that is signed here.
+const SIGNING_FAMILIES: [(&str, MetricType, &str, SigningNumber); 4] = [
+    (
+        "avocet_zone_signatures_total",
+        MetricType::Counter,
+        "Signatures that were made for a zone.",
+        |report| Some(report.made),
+    ),
+    (
+        "avocet_zone_signature_expiry_timestamp_seconds",
+        MetricType::Gauge,
+        "Time at which the first signature of a zone ends, in seconds since 1970.",
+        |report| report.expires_at_secs,
+    ),
+    (
+        "avocet_zone_signing_next_timestamp_seconds",
+        MetricType::Gauge,
+        "Time at which a zone is signed again at the latest, in seconds since 1970.",
+        |report| report.next_at_secs,
+    ),
+    (
+        "avocet_zone_ds_overdue",
+        MetricType::Gauge,
+        "Whether the parent lacks the DS record of a new key for too long.",
+        |report| Some(report.is_overdue.into()),
+    ),
+];
+
 /// Writes the metrics of all zones. Their names come from the configuration.
 pub(super) fn write(metrics: &mut Exposition, running: &Running) {
     let zones = running.reloader.zones.states();
@@ -52,12 +86,43 @@ pub(super) fn write(metrics: &mut Exposition, running: &Running) {
         return;
     }
     write_transfers(metrics, &running.shared.name_server.transfers);
+    write_signing(metrics, running, &zones);
     for (name, kind, help, number) in FAMILIES {
         let mut family = metrics.family(name, kind, help);
         for zone in &zones {
             if let Some(value) = number(zone) {
                 family.sample(&[("zone", &shown(&zone.name))], value);
             }
+        }
+    }
+}
+
+/// Writes the metrics of zones that this server signs.
+fn write_signing(metrics: &mut Exposition, running: &Running, zones: &[ZoneFileState]) {
+    let signed: Vec<_> = zones
+        .iter()
+        .filter_map(|of| Some((shown(&of.name), running.reloader.zones.signing(&of.name)?)))
+        .collect();
+    if signed.is_empty() {
+        return;
+    }
+    for (name, kind, help, number) in SIGNING_FAMILIES {
+        let mut family = metrics.family(name, kind, help);
+        for (zone, report) in &signed {
+            if let Some(value) = number(report) {
+                family.sample(&[("zone", zone)], value);
+            }
+        }
+    }
+    let help = "Keys of a zone that this server signs, by role and state.";
+    let mut family = metrics.family("avocet_zone_keys", MetricType::Gauge, help);
+    for (zone, report) in &signed {
+        let mut counts: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        for key in &report.keys {
+            *counts.entry((key.role, key.state)).or_default() += 1;
+        }
+        for ((role, state), count) in counts {
+            family.sample(&[("zone", zone), ("role", role), ("state", state)], count);
         }
     }
 }

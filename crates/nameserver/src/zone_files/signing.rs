@@ -1,0 +1,154 @@
+//! The signing of the zones among those in force. A version that cannot be signed is held back, and
+//! the one before stays; the source with all its changes is kept, and signed later.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use avocet_config::name::shown;
+use avocet_config::zone::ZoneConfig;
+use avocet_wire::FoldedName;
+use avocet_zone::HostedZone;
+use avocet_zone::sign::timeline::KeyRole;
+
+use super::{KeptZone, ZoneFiles, lock};
+use crate::clock::wall_secs;
+use crate::zone_signing::{SigningError, SigningReport, ZoneSigner};
+
+/// The signing of zones by name.
+#[derive(Default)]
+pub(super) struct KnownSigners(Mutex<BTreeMap<Box<[u8]>, SharedSigner>>);
+
+type SharedSigner = Arc<Mutex<ZoneSigner>>;
+
+impl KnownSigners {
+    /// Returns the signing of a zone, if it is to be signed.
+    fn of(&self, config: &ZoneConfig) -> Option<SharedSigner> {
+        let signing = config.signing.as_ref()?;
+        let apex = FoldedName::new(&config.name)?;
+        let new = || Arc::new(Mutex::new(ZoneSigner::new(apex, signing)));
+        Some(lock(&self.0).entry(config.name.clone()).or_insert_with(new).clone())
+    }
+}
+
+impl ZoneFiles {
+    /// Signs the zones whose signatures end soon or whose keys take a step. Returns whether one was
+    /// replaced. `now_secs` is the time since 1970.
+    pub fn sign_due(&self, now_secs: u64) -> bool {
+        let configs: Vec<_> = {
+            let kept = self.kept();
+            let loaded = kept.values().filter(|zone| zone.source.is_some());
+            loaded.map(|zone| zone.config.clone()).collect()
+        };
+        let mut is_replaced = false;
+        for config in configs {
+            let Some(signer) = self.signers.of(&config) else { continue };
+            // Another thread that signs it makes this look useless.
+            let Ok(mut signer) = signer.try_lock() else { continue };
+            if let Err(error) = signer.note(now_secs) {
+                tracing::error!("zone {}: {error}", shown(&config.name));
+            }
+            let is_due = signer.is_due(now_secs);
+            drop(signer);
+            if is_due {
+                is_replaced |=
+                    self.alter(&config.name, |zone, _| self.sign_again(zone)) == Some(true);
+            }
+        }
+        is_replaced
+    }
+
+    /// Signs a zone. Returns whether another version is in force.
+    fn sign_again(&self, zone: &mut KeptZone) -> bool {
+        let before = zone.zone.clone();
+        zone.reading = self.next_reading();
+        zone.sign(&self.signers)
+            && before.as_ref().map(Arc::as_ptr) != zone.zone.as_ref().map(Arc::as_ptr)
+    }
+
+    /// Returns the zones whose parents have to be asked for DS records now.
+    pub fn awaiting_parents(&self, now_secs: u64) -> Vec<Box<[u8]>> {
+        let signers = lock(&self.signers.0);
+        let wants = |signer: &SharedSigner| {
+            signer.try_lock().is_ok_and(|mut signer| signer.wants_parent(now_secs))
+        };
+        signers.iter().filter(|(_, signer)| wants(signer)).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Takes the DS records that the parent of a zone has, with their TTL in seconds.
+    pub fn note_parent(&self, name: &[u8], records: &[Vec<u8>], ttl_secs: u32) {
+        if let Some(signer) = self.signer(name) {
+            lock(&signer).note_parent(records, ttl_secs);
+        }
+    }
+
+    /// Takes the word of the operator that the parent has the DS record of a key, and no other.
+    ///
+    /// # Errors
+    /// The record is not awaited.
+    pub fn confirm_parent(&self, name: &[u8], tag: u16) -> Result<(), SigningError> {
+        self.signer(name).map_or(Ok(()), |signer| lock(&signer).confirm_parent(tag))
+    }
+
+    /// Begins to replace a key of a zone.
+    ///
+    /// # Errors
+    /// A key is being replaced, or the zone has no such key.
+    pub fn roll_key(&self, name: &[u8], role: KeyRole) -> Result<(), SigningError> {
+        self.signer(name).map_or(Ok(()), |signer| lock(&signer).roll(role))
+    }
+
+    /// Returns the state of the keys of a zone that is signed here.
+    pub fn signing(&self, name: &[u8]) -> Option<SigningReport> {
+        Some(lock(&*self.signer(name)?).report(wall_secs()))
+    }
+
+    /// Returns the signing of a zone of the configuration in force.
+    fn signer(&self, name: &[u8]) -> Option<SharedSigner> {
+        let config = self.kept().get(name)?.config.clone();
+        self.signers.of(&config)
+    }
+
+    /// Returns the roll-overs that wait for the parent for too long, in one sentence each.
+    pub fn signing_fault(&self) -> Option<String> {
+        let configs: Vec<_> = self.kept().values().map(|zone| zone.config.clone()).collect();
+        let signers = configs.iter().filter_map(|config| self.signers.of(config));
+        let overdue = |signer: SharedSigner| {
+            signer.try_lock().ok().and_then(|signer| signer.overdue_ds(wall_secs()))
+        };
+        let faults: Vec<_> = signers.filter_map(overdue).collect();
+        (!faults.is_empty()).then(|| faults.join("; "))
+    }
+}
+
+impl KeptZone {
+    /// Puts the source in force, signed if it is to be. Returns whether it is.
+    pub(super) fn sign(&mut self, signers: &KnownSigners) -> bool {
+        let Some(source) = &self.source else { return false };
+        match self.signed(source, signers) {
+            Ok(zone) => {
+                (self.zone, self.signing_fault) = (Some(zone), None);
+                true
+            }
+            Err(error) => {
+                tracing::error!("zone {}: {error}", shown(&self.config.name));
+                self.signing_fault = Some(error.to_string());
+                self.failures += 1;
+                false
+            }
+        }
+    }
+
+    /// Returns the version of the source to serve.
+    fn signed(
+        &self,
+        source: &Arc<HostedZone>,
+        signers: &KnownSigners,
+    ) -> Result<Arc<HostedZone>, SigningError> {
+        let (Some(signer), Some(signing)) = (signers.of(&self.config), &self.config.signing) else {
+            return Ok(source.clone());
+        };
+        let mut signer = lock(&signer);
+        signer.follow(signing);
+        signer.publish(source, wall_secs())
+    }
+}

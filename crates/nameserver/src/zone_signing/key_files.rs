@@ -1,0 +1,402 @@
+//! The files of a zone's keys: one directory a zone with a file for each private key (PKCS#8), the
+//! state of the keys, and the version that was signed last.
+//!
+//! A private key is never overwritten, and only the account of the server may read it. The state is
+//! replaced as a whole. Keys without state, and state without keys, are errors and not a reason to
+//! make new keys: the parent may refer to the old ones.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use avocet_dnssec::signing::{
+    ENTRY_KEY, KeyFault, PrivateKey, SigningAlgorithm, SigningKey, ZONE_KEY,
+};
+use avocet_wire::{FoldedName, Rtype, rdata};
+use avocet_zone::HostedZone;
+use avocet_zone::sign::timeline::{
+    KeyPhase, KeyRole, KeyTimeline, MAX_ZONE_KEYS, TimedKey, WantedKey,
+};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+use super::report::{phase_name, phase_of, role_name, role_of};
+use crate::clock::wall_secs;
+use crate::disk;
+
+/// The state of the keys.
+const STATE: &str = "state.json";
+/// The version that was signed last, as a master file.
+const SIGNED: &str = "signed.zone";
+/// Most octets of the state and of a key.
+const MAX_OCTETS: u64 = 64 << 10;
+/// Most octets of the signed zone.
+const MAX_SIGNED: u64 = avocet_zone::MAX_ZONE_TEXT;
+/// Keys that are made until one has a free tag.
+const MAX_TRIES: u32 = 20;
+/// Bits of a mode with which others than the owner may use a file.
+const OTHERS: u32 = 0o077;
+
+/// Why the files of keys cannot be used.
+#[derive(Debug, Error)]
+pub enum KeyFileError {
+    /// A file cannot be read.
+    #[error("cannot read {path}: {1}", path = .0.display())]
+    Read(PathBuf, io::Error),
+    /// A file cannot be written.
+    #[error("cannot write {path}: {1}", path = .0.display())]
+    Write(PathBuf, io::Error),
+    /// The state is damaged.
+    #[error("{path} is damaged: {1}", path = .0.display())]
+    State(PathBuf, String),
+    /// There are keys and no state.
+    #[error(
+        "{path} has keys and no state.json: restore it from a backup, or move the keys away",
+        path = .0.display()
+    )]
+    NoState(PathBuf),
+    /// A file is no key of the zone.
+    #[error("{path}: {1}", path = .0.display())]
+    Key(PathBuf, KeyFault),
+    /// The key in a file is another one.
+    #[error("{path} has another key than the one with tag {1}", path = .0.display())]
+    OtherKey(PathBuf, u16),
+    /// Others may read a key.
+    #[error("{path} may be used by others: its mode must be 600", path = .0.display())]
+    Mode(PathBuf),
+    /// There are several keys to import for one role.
+    #[error("{path} is another {1}: one key of each role can be imported", path = .0.display())]
+    Several(PathBuf, &'static str),
+    /// The keys to import do not suffice.
+    #[error("the K*.private files in {path} are not a CSK, or a KSK and a ZSK", path = .0.display())]
+    Incomplete(PathBuf),
+    /// The public part of a key to import is missing.
+    #[error("{path} is not the DNSKEY record of the key with the same name", path = .0.display())]
+    Public(PathBuf),
+    /// No key has a free tag.
+    #[error("no new key has a tag that differs from those of the present ones")]
+    Tags,
+}
+
+/// The files of a zone's keys.
+#[derive(Debug)]
+pub(super) struct KeyFiles {
+    directory: PathBuf,
+}
+
+/// What is kept about the keys.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub(super) struct SignerState {
+    pub(super) timeline: KeyTimeline,
+    /// The serial that was published last.
+    pub(super) last_serial: Option<u32>,
+    /// The highest TTL that caches may have.
+    pub(super) max_ttl_secs: u32,
+    /// When it was looked at last.
+    pub(super) looked_at_secs: u64,
+}
+
+/// The state as it is on disk.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct StoredState {
+    version: u32,
+    last_serial: Option<u32>,
+    max_ttl_secs: u32,
+    looked_at_secs: u64,
+    keys: Vec<StoredKey>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct StoredKey {
+    tag: u16,
+    algorithm: u8,
+    role: String,
+    state: String,
+    since_secs: u64,
+    created_secs: u64,
+    ds_ttl_secs: u32,
+}
+
+impl SignerState {
+    /// Lets the time since the last look not count if it is longer than `gap_secs`: the server did
+    /// not run, or its clock was set.
+    pub(super) fn leave_out_gap(&mut self, now_secs: u64, gap_secs: u64) {
+        let gap = now_secs.saturating_sub(self.looked_at_secs);
+        let is_gap = self.looked_at_secs > 0 && gap > gap_secs;
+        for key in &mut self.timeline.keys {
+            let is_waiting = key.phase != KeyPhase::Active;
+            if is_gap && is_waiting {
+                key.since_secs = key.since_secs.saturating_add(gap);
+            }
+            key.since_secs = key.since_secs.min(now_secs);
+        }
+        self.looked_at_secs = now_secs;
+    }
+
+    fn stored(&self) -> StoredState {
+        let key = |key: &TimedKey| StoredKey {
+            tag: key.tag,
+            algorithm: key.algorithm.number(),
+            role: role_name(key.role).to_owned(),
+            state: phase_name(key.phase).to_owned(),
+            since_secs: key.since_secs,
+            created_secs: key.created_secs,
+            ds_ttl_secs: key.ds_ttl_secs,
+        };
+        StoredState {
+            version: 1,
+            last_serial: self.last_serial,
+            max_ttl_secs: self.max_ttl_secs,
+            looked_at_secs: self.looked_at_secs,
+            keys: self.timeline.keys.iter().map(key).collect(),
+        }
+    }
+
+    fn of(stored: StoredState) -> Option<Self> {
+        let key = |key: StoredKey| {
+            Some(TimedKey {
+                tag: key.tag,
+                algorithm: SigningAlgorithm::from_number(key.algorithm)?,
+                role: role_of(&key.role)?,
+                phase: phase_of(&key.state)?,
+                since_secs: key.since_secs,
+                created_secs: key.created_secs,
+                ds_ttl_secs: key.ds_ttl_secs,
+            })
+        };
+        let keys: Option<Vec<_>> = stored.keys.into_iter().map(key).collect();
+        let keys = keys.filter(|keys| stored.version == 1 && keys.len() <= MAX_ZONE_KEYS)?;
+        Some(Self {
+            timeline: KeyTimeline { keys },
+            last_serial: stored.last_serial,
+            max_ttl_secs: stored.max_ttl_secs,
+            looked_at_secs: stored.looked_at_secs,
+        })
+    }
+}
+
+impl KeyFiles {
+    pub(super) const fn new(directory: PathBuf) -> Self {
+        Self { directory }
+    }
+
+    fn key_path(&self, tag: u16) -> PathBuf {
+        self.directory.join(format!("{tag:05}.pkcs8"))
+    }
+
+    /// Reads the state; an empty one if the zone was never signed.
+    pub(super) fn load(&self) -> Result<SignerState, KeyFileError> {
+        let path = self.directory.join(STATE);
+        let text = disk::read(&path, MAX_OCTETS)
+            .map_err(|error| KeyFileError::Read(path.clone(), error))?;
+        let Some(text) = text else {
+            let imported = self.import()?;
+            return if !imported.timeline.keys.is_empty() {
+                Ok(imported)
+            } else if self.has_keys() {
+                Err(KeyFileError::NoState(self.directory.clone()))
+            } else {
+                Ok(SignerState::default())
+            };
+        };
+        let stored: StoredState = serde_json::from_slice(&text)
+            .map_err(|error| KeyFileError::State(path.clone(), error.to_string()))?;
+        let invalid = || KeyFileError::State(path.clone(), "an unknown value".to_owned());
+        SignerState::of(stored).ok_or_else(invalid)
+    }
+
+    fn has_keys(&self) -> bool {
+        self.paths_with("pkcs8").next().is_some()
+    }
+
+    /// Returns the files with this ending.
+    fn paths_with(&self, ending: &'static str) -> impl Iterator<Item = PathBuf> {
+        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        let paths = entries.map(|entry| entry.path());
+        paths.filter(move |path| path.extension().is_some_and(|other| other == ending))
+    }
+
+    /// Takes the keys of another server: files `K*.private` and `K*.key` of BIND. They are in use.
+    fn import(&self) -> Result<SignerState, KeyFileError> {
+        let mut state = SignerState::default();
+        let paths: Vec<_> = self.paths_with("private").take(MAX_ZONE_KEYS + 1).collect();
+        for path in &paths {
+            let (key, is_entry) = imported_key(path)?;
+            let role = match (is_entry, paths.len()) {
+                (true, 1) => KeyRole::Csk,
+                (true, _) => KeyRole::Ksk,
+                (false, _) => KeyRole::Zsk,
+            };
+            let algorithm = key.private().algorithm();
+            let keys = &mut state.timeline.keys;
+            if keys.iter().any(|other| other.role == role || other.tag == key.tag()) {
+                return Err(KeyFileError::Several(path.clone(), role_name(role)));
+            }
+            // It may be there from an attempt that was not completed.
+            if !self.key_path(key.tag()).exists() {
+                self.write_key(&key)?;
+            }
+            let now_secs = wall_secs();
+            keys.push(TimedKey {
+                tag: key.tag(),
+                algorithm,
+                role,
+                phase: KeyPhase::Active,
+                since_secs: now_secs,
+                created_secs: now_secs,
+                ds_ttl_secs: 0,
+            });
+        }
+        let keys = &state.timeline.keys;
+        let is_complete = keys.is_empty()
+            || (keys.iter().any(|key| key.role.is_entry())
+                && keys.iter().any(|key| key.role.signs_zone()));
+        if is_complete { Ok(state) } else { Err(KeyFileError::Incomplete(self.directory.clone())) }
+    }
+
+    /// Replaces the state.
+    pub(super) fn save(&self, state: &SignerState) -> Result<(), KeyFileError> {
+        let path = self.directory.join(STATE);
+        let written = self.make_directory().and_then(|()| {
+            let text = serde_json::to_vec_pretty(&state.stored()).map_err(io::Error::other)?;
+            disk::replace(&path, &[&text, b"\n"])
+        });
+        written.map_err(|error| KeyFileError::Write(path, error))
+    }
+
+    fn make_directory(&self) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)
+    }
+
+    /// Reads a key.
+    pub(super) fn read_key(&self, key: &TimedKey) -> Result<SigningKey, KeyFileError> {
+        let path = self.key_path(key.tag);
+        let failed = |error| KeyFileError::Read(path.clone(), error);
+        let mode = fs::metadata(&path).map_err(failed)?.permissions().mode();
+        if mode & OTHERS != 0 {
+            return Err(KeyFileError::Mode(path));
+        }
+        let missing = || io::Error::from(io::ErrorKind::NotFound);
+        let octets = disk::read(&path, MAX_OCTETS).and_then(|read| read.ok_or_else(missing));
+        let octets = Zeroizing::new(octets.map_err(failed)?);
+        let private = PrivateKey::from_pkcs8(key.algorithm, &octets)
+            .map_err(|fault| KeyFileError::Key(path.clone(), fault))?;
+        let read = SigningKey::new(private, flags_of(key.role));
+        if read.tag() == key.tag { Ok(read) } else { Err(KeyFileError::OtherKey(path, key.tag)) }
+    }
+
+    /// Makes a key whose tag differs from those of the others, and writes it.
+    pub(super) fn make_key(
+        &self,
+        wanted: &WantedKey,
+        others: &BTreeMap<u16, Arc<SigningKey>>,
+    ) -> Result<SigningKey, KeyFileError> {
+        for _ in 0..MAX_TRIES {
+            let private = PrivateKey::generate(wanted.algorithm)
+                .map_err(|fault| KeyFileError::Key(self.directory.clone(), fault))?;
+            let key = SigningKey::new(private, flags_of(wanted.role));
+            if !others.contains_key(&key.tag()) {
+                self.write_key(&key)?;
+                return Ok(key);
+            }
+        }
+        Err(KeyFileError::Tags)
+    }
+
+    /// Writes a key to a file that does not exist yet.
+    pub(super) fn write_key(&self, key: &SigningKey) -> Result<(), KeyFileError> {
+        let path = self.key_path(key.tag());
+        let octets = key.private().to_pkcs8();
+        let octets = octets.map_err(|fault| KeyFileError::Key(path.clone(), fault))?;
+        let written = self.make_directory().and_then(|()| {
+            let mut file =
+                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+            let written = file.write_all(&octets).and_then(|()| file.sync_all());
+            if written.is_err() {
+                let _ = fs::remove_file(&path);
+            }
+            written.and_then(|()| File::open(&self.directory)?.sync_all())
+        });
+        written.map_err(|error| KeyFileError::Write(path, error))
+    }
+
+    /// Deletes a key that is no longer used.
+    pub(super) fn remove(&self, tag: u16) {
+        let path = self.key_path(tag);
+        if let Err(error) = fs::remove_file(&path) {
+            tracing::warn!(%error, "cannot delete the key {}", path.display());
+        }
+    }
+
+    /// Keeps the signed zone, so that a restart need not sign it again. Without room it does.
+    pub(super) fn keep_copy(&self, zone: &HostedZone) {
+        let path = self.directory.join(SIGNED);
+        let mut text = String::new();
+        for node in zone.iter() {
+            let owner = node.name().to_buf();
+            for record in node.sets().flat_map(|set| set.iter().chain(set.signatures())) {
+                let data = rdata::display(record.rtype.0, record.rdata);
+                // Writing to a `String` does not fail.
+                let _ = writeln!(text, "{owner} {} IN {} {data}", record.ttl_secs, record.rtype);
+            }
+        }
+        let written = self.make_directory().and_then(|()| disk::replace(&path, &[text.as_bytes()]));
+        if let Err(error) = written {
+            tracing::warn!(%error, "cannot keep the signed zone in {}", path.display());
+        }
+    }
+
+    /// Reads the version that was signed last, if it is there and complete.
+    pub(super) fn signed_copy(&self, apex: FoldedName<'_>) -> Option<HostedZone> {
+        let path = self.directory.join(SIGNED);
+        let mut open = |path: &Path, most: u64| {
+            let missing = || io::Error::from(io::ErrorKind::NotFound);
+            disk::read(path, most.min(MAX_SIGNED))?.ok_or_else(missing)
+        };
+        if !path.exists() {
+            return None;
+        }
+        avocet_zone::load(apex, &path, wall_secs(), &mut open).0
+    }
+}
+
+/// Reads a key of BIND and, from the other file, whether its DNSKEY record has the flag of a
+/// KSK.
+fn imported_key(path: &Path) -> Result<(SigningKey, bool), KeyFileError> {
+    let read = |path: &Path| {
+        let missing = || io::Error::from(io::ErrorKind::NotFound);
+        let octets = disk::read(path, MAX_OCTETS).and_then(|read| read.ok_or_else(missing));
+        let text =
+            octets.map(|octets| Zeroizing::new(String::from_utf8_lossy(&octets).into_owned()));
+        text.map_err(|error| KeyFileError::Read(path.to_owned(), error))
+    };
+    let private = PrivateKey::from_bind(&read(path)?)
+        .map_err(|fault| KeyFileError::Key(path.to_owned(), fault))?;
+    let beside = path.with_extension("key");
+    let text = read(&beside)?;
+    let words: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with(';'))
+        .flat_map(str::split_whitespace)
+        .skip_while(|word| *word != "DNSKEY")
+        .collect();
+    let flags = words.get(1).and_then(|flags| flags.parse().ok());
+    let flags = flags.filter(|flags| [ENTRY_KEY, ZONE_KEY].contains(flags));
+    let public = || KeyFileError::Public(beside.clone());
+    let key = SigningKey::new(private, flags.ok_or_else(public)?);
+    let mut data = Vec::new();
+    let is_same = rdata::parse(Rtype::DNSKEY.0, &words[1..].join(" "), &[0], &mut data).is_ok()
+        && data == key.dnskey();
+    if is_same { Ok((key, flags == Some(ENTRY_KEY))) } else { Err(public()) }
+}
+
+const fn flags_of(role: KeyRole) -> u16 {
+    if role.is_entry() { ENTRY_KEY } else { ZONE_KEY }
+}

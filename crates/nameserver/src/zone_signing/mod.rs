@@ -1,0 +1,403 @@
+//! The signing of hosted zones: keys in files, their roll-overs, signatures before they end.
+//!
+//! ```text
+//! zone as read --keys of now--> signed --review--> state on disk --> in force
+//!      ^------- due: signatures end, a key takes a step, the parent has another DS -------'
+//! ```
+//! A zone that cannot be signed, or does not pass the review, is held back: the version in force
+//! stays. The state of the keys changes only with a version that passed.
+
+mod key_files;
+mod report;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use avocet_config::signing::{SigningPolicy, ZoneSigning};
+use avocet_dnssec::signing::{SigningKey, is_ds_of};
+use avocet_io::process::{Eagerness, Thread};
+use avocet_wire::{FoldedName, FoldedNameBuf};
+use avocet_zone::HostedZone;
+use avocet_zone::sign::timeline::{
+    KeyFacts, KeyPhase, KeyRole, KeyStep, KeyUse, ParentDs, TimedKey,
+};
+use avocet_zone::sign::{ReviewFault, SignFault, SignatureTimes, Signing, ZoneSigners, review};
+use thiserror::Error;
+
+pub use key_files::KeyFileError;
+use key_files::{KeyFiles, SignerState};
+pub use report::{KeyReport, SigningReport, role_of as key_role};
+
+/// Seconds until a zone that was held back is signed again.
+const RETRY_SECS: u64 = 60;
+/// Time between two notes on disk that the zone is published, while a key is replaced.
+const NOTE_SECS: u64 = 600;
+/// A longer time without a note does not count for the keys: nobody could fetch the zone, or the
+/// clock was set.
+const GAP_SECS: u64 = 2 * NOTE_SECS;
+/// Zones with fewer records are signed so quickly that no query is delayed noticeably.
+const SMALL_ZONE: u32 = 2_000;
+/// Most threads that sign a zone.
+const MAX_THREADS: usize = 16;
+
+/// Why a zone is held back, or a request about its keys refused.
+#[derive(Debug, Error)]
+pub enum SigningError {
+    /// The files of the keys cannot be used.
+    #[error("{0}")]
+    Files(#[from] KeyFileError),
+    /// The zone cannot be signed.
+    #[error("it cannot be signed: {0}")]
+    Sign(#[from] SignFault),
+    /// Validators would not accept the signed zone.
+    #[error("it is held back because the signed zone does not pass its review: {0}")]
+    Review(#[from] ReviewFault),
+    /// A key is being replaced already.
+    #[error("the key is not active yet, or is being replaced already: see `avocet zone keys`")]
+    Rolling,
+    /// No key has the tag, or its DS record is not awaited.
+    #[error("no key with tag {0} awaits its DS record")]
+    NotAwaited(u16),
+    /// The zone has no key of the role.
+    #[error("the zone has no key of this role")]
+    NoSuchKey,
+}
+
+/// The signing of one zone.
+#[derive(Debug)]
+pub(crate) struct ZoneSigner {
+    apex: FoldedNameBuf,
+    policy: SigningPolicy,
+    files: KeyFiles,
+    /// `None` until the files were read.
+    state: Option<SignerState>,
+    keys: BTreeMap<u16, Arc<SigningKey>>,
+    /// The version that was signed last.
+    last: Option<Arc<HostedZone>>,
+    /// A role whose key is to be replaced at once.
+    forced: Option<KeyRole>,
+    /// DS records of the parent that were looked up since the last look.
+    parent: Option<SeenDs>,
+    /// The second of the last look-up of the parent.
+    parent_at_secs: u64,
+    /// The second of the last look.
+    looked_at_secs: u64,
+    /// When the zone is signed again at the latest.
+    due_secs: u64,
+    /// The earliest end of a signature.
+    expires_at_secs: Option<u64>,
+    made: u64,
+    seed: u64,
+}
+
+/// DS records of the parent.
+#[derive(Clone, Debug)]
+struct SeenDs {
+    tags: Vec<u16>,
+    ttl_secs: u32,
+}
+
+impl ZoneSigner {
+    pub(crate) fn new(apex: FoldedName<'_>, config: &ZoneSigning) -> Self {
+        Self {
+            apex: apex.to_buf(),
+            policy: config.policy.clone(),
+            files: KeyFiles::new(config.directory.clone()),
+            state: None,
+            keys: BTreeMap::new(),
+            last: None,
+            forced: None,
+            parent: None,
+            parent_at_secs: 0,
+            looked_at_secs: 0,
+            due_secs: 0,
+            expires_at_secs: None,
+            made: 0,
+            seed: std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0_u8),
+        }
+    }
+
+    /// Takes the configuration in force.
+    pub(crate) fn follow(&mut self, config: &ZoneSigning) {
+        if self.policy != config.policy {
+            self.policy = config.policy.clone();
+            self.due_secs = 0;
+        }
+    }
+
+    /// Reports whether the zone must be signed again.
+    pub(crate) fn is_due(&self, now_secs: u64) -> bool {
+        // The clock may have gone back.
+        now_secs >= self.due_secs || now_secs < self.looked_at_secs
+    }
+
+    /// Notes that the zone is published, so that this time counts for the keys.
+    ///
+    /// # Errors
+    /// The state cannot be written.
+    pub(crate) fn note(&mut self, now_secs: u64) -> Result<(), SigningError> {
+        let Some(state) = &mut self.state else { return Ok(()) };
+        let since = now_secs.saturating_sub(state.looked_at_secs);
+        if !state.timeline.is_rolling() || since < NOTE_SECS {
+            return Ok(());
+        }
+        state.leave_out_gap(now_secs, GAP_SECS);
+        let due = state.timeline.next_due_secs(&self.policy.keys, state.max_ttl_secs);
+        self.due_secs = self.due_secs.min(due.unwrap_or(u64::MAX));
+        Ok(self.files.save(state)?)
+    }
+
+    /// Signs a zone as it was read, and lets its keys take the steps that are due. The result has
+    /// passed the review.
+    ///
+    /// # Errors
+    /// The reason why the zone is held back. The state of the keys is unchanged then.
+    pub(crate) fn publish(
+        &mut self,
+        source: &HostedZone,
+        now_secs: u64,
+    ) -> Result<Arc<HostedZone>, SigningError> {
+        self.due_secs = now_secs + RETRY_SECS;
+        self.read_files()?;
+        let mut next = self.state.clone().unwrap_or_default();
+        next.leave_out_gap(now_secs, GAP_SECS);
+        let max_ttl_secs = source.max_ttl_secs();
+        let is_rolling = next.timeline.is_rolling();
+        next.max_ttl_secs =
+            if is_rolling { max_ttl_secs.max(next.max_ttl_secs) } else { max_ttl_secs };
+        let made = self.make_keys(&mut next, now_secs)?;
+        let result = self.step_and_sign(source, &mut next, now_secs);
+        let (zone, steps) = result.inspect_err(|_| self.unmake(&made))?;
+        if let Err(error) = self.files.save(&next) {
+            self.unmake(&made);
+            return Err(error.into());
+        }
+        self.log_steps(&made, &steps);
+        for step in steps.iter().filter(|step| step.to.is_none()) {
+            self.keys.remove(&step.tag);
+            self.files.remove(step.tag);
+        }
+        let of_keys = next.timeline.next_due_secs(&self.policy.keys, next.max_ttl_secs);
+        let of_signatures =
+            self.expires_at_secs.map(|end| end.saturating_sub(self.policy.refresh_secs.into()));
+        let due = [of_keys, of_signatures].into_iter().flatten().min();
+        self.due_secs = due.unwrap_or(u64::MAX).max(now_secs + 1);
+        (self.looked_at_secs, self.forced, self.parent) = (now_secs, None, None);
+        self.state = Some(next);
+        Ok(zone)
+    }
+
+    /// Reads the state, the keys and the version that was signed last, once.
+    fn read_files(&mut self) -> Result<(), SigningError> {
+        if self.state.is_some() {
+            return Ok(());
+        }
+        let state = self.files.load()?;
+        for key in &state.timeline.keys {
+            let read = self.files.read_key(key)?;
+            self.keys.insert(key.tag, Arc::new(read));
+        }
+        self.last = self.files.signed_copy(self.apex.view()).map(Arc::new);
+        self.state = Some(state);
+        Ok(())
+    }
+
+    /// Makes the keys that are wanted, and returns their tags.
+    fn make_keys(
+        &mut self,
+        next: &mut SignerState,
+        now_secs: u64,
+    ) -> Result<Vec<u16>, SigningError> {
+        let mut made = Vec::new();
+        for wanted in next.timeline.wanted(&self.policy.keys, now_secs, self.forced) {
+            let key = match self.files.make_key(&wanted, &self.keys) {
+                Ok(key) => key,
+                Err(error) => {
+                    self.unmake(&made);
+                    return Err(error.into());
+                }
+            };
+            let tag = key.tag();
+            made.push(tag);
+            self.keys.insert(tag, Arc::new(key));
+            next.timeline.keys.push(TimedKey {
+                tag,
+                algorithm: wanted.algorithm,
+                role: wanted.role,
+                phase: wanted.phase,
+                since_secs: now_secs,
+                created_secs: now_secs,
+                ds_ttl_secs: 0,
+            });
+        }
+        Ok(made)
+    }
+
+    /// Deletes keys that were made for a version that is not published.
+    fn unmake(&mut self, made: &[u16]) {
+        for tag in made {
+            self.keys.remove(tag);
+            self.files.remove(*tag);
+        }
+    }
+
+    fn step_and_sign(
+        &mut self,
+        source: &HostedZone,
+        next: &mut SignerState,
+        now_secs: u64,
+    ) -> Result<(Arc<HostedZone>, Vec<KeyStep>), SigningError> {
+        let parent = self.parent.as_ref();
+        let parent = parent.map(|seen| ParentDs { tags: &seen.tags, ttl_secs: seen.ttl_secs });
+        let facts = KeyFacts { now_secs, max_ttl_secs: next.max_ttl_secs, parent };
+        let steps = next.timeline.advance(&self.policy.keys, &facts);
+        let signers = self.signers(&next.timeline.key_use());
+        let times = SignatureTimes {
+            now_secs,
+            validity_secs: self.policy.validity_secs,
+            refresh_secs: self.policy.refresh_secs,
+            dnskey_ttl_secs: self.policy.keys.dnskey_ttl_secs,
+        };
+        let is_small = source.records() < SMALL_ZONE || self.last.is_none();
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        let signing = Signing {
+            signers: &signers,
+            denial: self.policy.denial,
+            times,
+            last: self.last.as_deref(),
+            last_serial: next.last_serial,
+            seed: self.seed,
+            threads: cores.min(MAX_THREADS),
+            begin: if is_small { || {} } else { yield_to_workers },
+        };
+        let signed = signing.sign(source)?;
+        next.last_serial = Some(signed.zone.serial());
+        if !signed.is_changed
+            && let Some(last) = &self.last
+        {
+            self.expires_at_secs = Some(signed.expires_at_secs);
+            return Ok((last.clone(), steps));
+        }
+        review(&signed.zone, &signers, &times)?;
+        self.made += u64::from(signed.made);
+        self.expires_at_secs = Some(signed.expires_at_secs);
+        // IXFR sends the differences of signed versions.
+        let zone = match &self.last {
+            Some(last) => signed.zone.following(last, 0),
+            None => signed.zone,
+        };
+        let zone = Arc::new(zone);
+        let (name, serial) = (self.name(), zone.serial());
+        tracing::info!(serial, made = signed.made, kept = signed.kept, "zone {name} signed");
+        self.files.keep_copy(&zone);
+        self.last = Some(zone.clone());
+        Ok((zone, steps))
+    }
+
+    /// Returns the keys for these tags.
+    fn signers(&self, used: &KeyUse) -> ZoneSigners {
+        let keys = |tags: &[u16]| {
+            tags.iter().filter_map(|tag| self.keys.get(tag).cloned()).collect::<Vec<_>>()
+        };
+        ZoneSigners {
+            published: keys(&used.published),
+            entry: keys(&used.entry),
+            zone: keys(&used.zone),
+            parent: keys(&used.parent),
+        }
+    }
+
+    fn log_steps(&self, made: &[u16], steps: &[KeyStep]) {
+        let name = self.name();
+        for tag in made {
+            tracing::info!("zone {name}: key {tag} was made");
+        }
+        for KeyStep { tag, from, to } in steps {
+            let (from, to) = (report::phase_name(*from), to.map_or("removed", report::phase_name));
+            tracing::info!("zone {name}: key {tag} was {from} and is {to}");
+        }
+    }
+
+    fn name(&self) -> String {
+        avocet_config::name::shown(self.apex.view().wire())
+    }
+
+    /// Returns the zone if its parent must be asked for DS records.
+    pub(crate) fn wants_parent(&mut self, now_secs: u64) -> bool {
+        let is_awaited =
+            self.state.as_ref().is_some_and(|state| state.timeline.awaited_ds().is_some());
+        let since = now_secs.checked_sub(self.parent_at_secs);
+        let is_due = since.is_none_or(|secs| secs >= self.policy.parent_check_secs.into());
+        if is_awaited && is_due {
+            self.parent_at_secs = now_secs;
+        }
+        is_awaited && is_due
+    }
+
+    /// Takes the DS records of the parent.
+    pub(crate) fn note_parent(&mut self, records: &[Vec<u8>], ttl_secs: u32) {
+        let refers = |key: &SigningKey| {
+            records.iter().any(|ds| is_ds_of(ds, self.apex.view(), key.dnskey()))
+        };
+        let tags = self.keys.iter().filter(|(_, key)| refers(key)).map(|(tag, _)| *tag).collect();
+        self.parent = Some(SeenDs { tags, ttl_secs });
+        self.due_secs = 0;
+    }
+
+    /// Takes the word of the operator that the parent has the DS record of this key, and no other.
+    ///
+    /// # Errors
+    /// The record is not awaited.
+    pub(crate) fn confirm_parent(&mut self, tag: u16) -> Result<(), SigningError> {
+        self.read_files()?;
+        let awaited = self.state.as_ref().and_then(|state| state.timeline.awaited_ds());
+        if awaited.is_none_or(|key| key.tag != tag) {
+            return Err(SigningError::NotAwaited(tag));
+        }
+        self.parent = Some(SeenDs { tags: vec![tag], ttl_secs: 0 });
+        self.due_secs = 0;
+        Ok(())
+    }
+
+    /// Begins to replace the key of a role.
+    ///
+    /// # Errors
+    /// A key is being replaced, or the zone has no such key.
+    pub(crate) fn roll(&mut self, role: KeyRole) -> Result<(), SigningError> {
+        self.read_files()?;
+        let keys = self.state.as_ref().map_or(&[][..], |state| &state.timeline.keys);
+        let mut of_role = keys.iter().filter(|key| key.role == role);
+        match (of_role.next(), of_role.next()) {
+            (None, _) => Err(SigningError::NoSuchKey),
+            (Some(key), None) if key.phase == KeyPhase::Active => {
+                (self.forced, self.due_secs) = (Some(role), 0);
+                Ok(())
+            }
+            _ => Err(SigningError::Rolling),
+        }
+    }
+
+    /// Returns since when the parent lacks the DS record of a key, if that is for too long.
+    pub(crate) fn overdue_ds(&self, now_secs: u64) -> Option<String> {
+        let state = self.state.as_ref()?;
+        let key = state.timeline.awaited_ds()?;
+        let is_roll =
+            state.timeline.keys.iter().any(|other| other.tag != key.tag && other.role.is_entry());
+        let waited = now_secs.saturating_sub(key.since_secs);
+        if !is_roll || waited < u64::from(self.policy.parent_patience_secs) {
+            return None;
+        }
+        let (days, name) = (waited / 86_400, self.name());
+        Some(format!(
+            "the parent of zone {name} has lacked the DS record of key {} for {days} days; the \
+             roll-over waits: see `avocet zone keys {name}`",
+            key.tag
+        ))
+    }
+}
+
+/// Lets a thread that signs work only while no other wants the core.
+fn yield_to_workers() {
+    // If the system refuses, the workers are delayed a little.
+    let _ = Thread::current().set_eagerness(Eagerness::Idle);
+}

@@ -1,0 +1,183 @@
+//! The chain of NSEC or NSEC3 records of a zone (RFC 4035 §2.3, RFC 5155 §7.1).
+
+use avocet_wire::{FoldedName, Rtype};
+use data_encoding::BASE32_DNSSEC;
+
+use super::{CDNSKEY, CDS, SignFault, SignedDenial, Signing, bitmap, hashes, own_sets};
+use crate::tree::{Flags, HostedZone, Node};
+
+/// Octets of the hash in the owner of an NSEC3 record.
+const HASH_LABEL: usize = 32;
+/// The parameters of NSEC3 (RFC 9276 §3.1): SHA-1, no flags, no additional iterations, no salt.
+const NSEC3_PARAMETERS: [u8; 5] = [1, 0, 0, 0, 0];
+
+/// The proofs of a zone.
+pub(super) struct Chain {
+    /// TTL of the records (RFC 9077).
+    pub(super) ttl_secs: u32,
+    pub(super) links: Links,
+}
+
+/// The records of the chain.
+pub(super) enum Links {
+    /// The offsets of the nodes with NSEC records, in order.
+    Nsec(Vec<u32>),
+    /// NSEC3 records by hash.
+    Nsec3(Vec<HashedName>),
+}
+
+/// An NSEC3 record to be.
+pub(super) struct HashedName {
+    pub(super) hash: [u8; 20],
+    /// The data.
+    pub(super) rdata: Vec<u8>,
+}
+
+impl Chain {
+    pub(super) fn of(
+        source: &HostedZone,
+        signing: &Signing<'_>,
+        ttl_secs: u32,
+    ) -> Result<Self, SignFault> {
+        let links = match signing.denial {
+            SignedDenial::Nsec => Links::Nsec(linked(source, signing).map(at_of).collect()),
+            SignedDenial::Nsec3 | SignedDenial::Nsec3OptOut => {
+                Links::Nsec3(hashed(source, signing)?)
+            }
+        };
+        Ok(Self { ttl_secs, links })
+    }
+
+    /// Returns the data of the NSEC3PARAM record, if the zone has one.
+    pub(super) const fn parameters(&self) -> Option<&'static [u8]> {
+        match self.links {
+            Links::Nsec(_) => None,
+            Links::Nsec3(_) => Some(&NSEC3_PARAMETERS),
+        }
+    }
+}
+
+fn at_of(node: Node<'_>) -> u32 {
+    node.at as u32
+}
+
+/// What a node is to DNSSEC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum NodeKind {
+    /// The zone has authority for its records.
+    Own,
+    /// A delegation with DS records.
+    SecureCut,
+    /// A delegation without.
+    InsecureCut,
+    /// Below a delegation or a DNAME, an NSEC3 record of the source, or without records.
+    Outside,
+}
+
+/// Returns what a node of a source is.
+pub(super) fn kind_of(node: Node<'_>) -> NodeKind {
+    if node.flags().has(Flags::OCCLUDED) || own_sets(node.sets()).next().is_none() {
+        return NodeKind::Outside;
+    }
+    if !node.flags().has(Flags::CUT) {
+        return NodeKind::Own;
+    }
+    match node.set(Rtype::DS) {
+        Some(_) => NodeKind::SecureCut,
+        None => NodeKind::InsecureCut,
+    }
+}
+
+/// Returns the nodes that have a record of the chain of their own.
+fn linked<'z>(
+    source: &'z HostedZone,
+    signing: &Signing<'_>,
+) -> impl Iterator<Item = Node<'z>> + use<'z> {
+    let is_opt_out = signing.denial == SignedDenial::Nsec3OptOut;
+    source.iter().filter(move |node| match kind_of(*node) {
+        NodeKind::Own | NodeKind::SecureCut => true,
+        NodeKind::InsecureCut => !is_opt_out,
+        NodeKind::Outside => false,
+    })
+}
+
+/// Appends the bit map of a node, in the order of the types.
+pub(super) fn append_types(
+    node: Node<'_>,
+    apex: FoldedName<'_>,
+    signing: &Signing<'_>,
+    out: &mut Vec<u8>,
+) {
+    let kind = kind_of(node);
+    let is_cut = matches!(kind, NodeKind::SecureCut | NodeKind::InsecureCut);
+    let sets = own_sets(node.sets()).map(|set| set.rtype);
+    let mut types: Vec<Rtype> =
+        sets.filter(|rtype| !is_cut || matches!(*rtype, Rtype::NS | Rtype::DS)).collect();
+    let is_nsec = signing.denial == SignedDenial::Nsec;
+    if node.name().len() == apex.len() {
+        types.push(Rtype::DNSKEY);
+        if !is_nsec {
+            types.push(Rtype::NSEC3PARAM);
+        }
+        if !signing.signers.parent.is_empty() {
+            types.extend([CDS, CDNSKEY]);
+        }
+    }
+    if is_nsec {
+        types.extend([Rtype::NSEC, Rtype::RRSIG]);
+    } else if matches!(kind, NodeKind::Own | NodeKind::SecureCut) {
+        types.push(Rtype::RRSIG);
+    }
+    types.sort_unstable();
+    types.dedup();
+    bitmap::append(&types, out);
+}
+
+/// Returns the NSEC3 records, by hash.
+fn hashed(source: &HostedZone, signing: &Signing<'_>) -> Result<Vec<HashedName>, SignFault> {
+    let opt_out = u8::from(signing.denial == SignedDenial::Nsec3OptOut);
+    let apex = source.apex();
+    let mut names: Vec<HashedName> = Vec::new();
+    let mut add = |name: FoldedName<'_>, node: Option<Node<'_>>| {
+        let mut rdata = vec![1, opt_out, 0, 0, 0, 20];
+        rdata.resize(rdata.len() + 20, 0);
+        if let Some(node) = node {
+            append_types(node, apex, signing, &mut rdata);
+        }
+        names.push(HashedName { hash: hashes(name), rdata });
+    };
+    let mut before: Option<FoldedName<'_>> = None;
+    for node in linked(source, signing) {
+        let name = node.name();
+        // Empty non-terminals above it, each when its first descendant is met.
+        let above = name.ancestors().skip(1).take_while(|above| above.len() >= apex.len());
+        for above in above {
+            if before.is_some_and(|before| before.is_at_or_below(above)) {
+                break;
+            }
+            add(above, None);
+        }
+        add(name, Some(node));
+        before = Some(name);
+    }
+    names.sort_unstable_by_key(|name| name.hash);
+    if names.windows(2).any(|pair| pair[0].hash == pair[1].hash) {
+        return Err(SignFault::Collision);
+    }
+    let first = names.first().map(|name| name.hash);
+    for at in 0..names.len() {
+        let next = names.get(at + 1).map(|next| next.hash).or(first);
+        if let Some(next) = next {
+            names[at].rdata[6..26].copy_from_slice(&next);
+        }
+    }
+    Ok(names)
+}
+
+/// Returns the owner of an NSEC3 record.
+pub(super) fn hash_owner(hash: &[u8; 20], apex: FoldedName<'_>) -> Vec<u8> {
+    let mut owner = vec![HASH_LABEL as u8];
+    owner.extend_from_slice(BASE32_DNSSEC.encode(hash).as_bytes());
+    owner.extend_from_slice(apex.wire());
+    owner
+}

@@ -1,0 +1,489 @@
+//! Writes the tree of a signed zone, in several threads: each writes consecutive nodes.
+
+use std::num::Wrapping;
+use std::sync::OnceLock;
+use std::thread;
+
+use avocet_dnssec::rrsig::Rrsig;
+use avocet_dnssec::signing::{SignatureFields, SigningKey};
+use avocet_wire::canonical::compare_names;
+use avocet_wire::{FoldedName, Rtype, hash};
+
+use super::chain::{Chain, HashedName, Links, NodeKind, append_types, hash_owner, kind_of};
+use super::{CDNSKEY, CDS, INCEPTION_SECS, SignFault, SignedZone, Signing, own_sets};
+use crate::tree::{
+    Denial, Flags, HostedRecords, HostedSet, HostedZone, Node, Nsec3Chain, RECORD_HEAD, SET_HEAD,
+    slots_of,
+};
+
+/// Nodes below which another thread is not worth its start.
+const NODES_OF_THREAD: usize = 64;
+/// CDS and CDNSKEY are parts of the parent's work, and DNSKEY the root of the zone's own.
+const ENTRY_TYPES: [Rtype; 3] = [Rtype::DNSKEY, CDS, CDNSKEY];
+
+/// A tree with counts.
+pub(super) struct Written {
+    pub(super) zone: HostedZone,
+    pub(super) made: u32,
+    kept: u32,
+    /// The earliest end of a signature, in seconds from now.
+    earliest_secs: u32,
+}
+
+impl Written {
+    pub(super) fn into_signed(self, signing: &Signing<'_>) -> SignedZone {
+        let Self { zone, made, kept, earliest_secs } = self;
+        let expires_at_secs = signing.times.now_secs + u64::from(earliest_secs);
+        SignedZone { zone, made, kept, expires_at_secs, is_changed: true }
+    }
+}
+
+/// Writes a zone with this serial.
+pub(super) fn write(
+    source: &HostedZone,
+    chain: &Chain,
+    signing: &Signing<'_>,
+    serial: u32,
+) -> Result<Written, SignFault> {
+    let nodes = kept_nodes(source);
+    let writer = Writer { source, chain, signing, serial };
+    let pages = in_threads(&nodes, signing, |nodes| writer.page(nodes))?;
+    let hashed = match &chain.links {
+        Links::Nsec(_) => Vec::new(),
+        Links::Nsec3(names) => in_threads(names, signing, |names| writer.hashed_page(names))?,
+    };
+    Assembly::of(pages, hashed)?.finish(source)
+}
+
+/// Returns the offsets of the nodes of a source that remain: not those of NSEC3 records, nor of
+/// names whose only records are replaced ones.
+fn kept_nodes(source: &HostedZone) -> Vec<u32> {
+    let mut nodes = Vec::with_capacity(source.names as usize);
+    let mut all = source.iter().peekable();
+    while let Some(node) = all.next() {
+        let mut is_above_next =
+            || all.peek().is_some_and(|next| next.name().is_at_or_below(node.name()));
+        if node.is_empty() || own_sets(node.sets()).next().is_some() || is_above_next() {
+            nodes.push(node.at as u32);
+        }
+    }
+    nodes
+}
+
+/// Shares work among threads, in order.
+fn in_threads<T: Sync>(
+    items: &[T],
+    signing: &Signing<'_>,
+    work: impl Fn(&[T]) -> Result<NodePage, SignFault> + Sync,
+) -> Result<Vec<NodePage>, SignFault> {
+    let threads = signing.threads.clamp(1, items.len() / NODES_OF_THREAD + 1);
+    if threads == 1 {
+        return Ok(vec![work(items)?]);
+    }
+    let begin = signing.begin;
+    thread::scope(|scope| {
+        let parts = items.chunks(items.len().div_ceil(threads)).map(|part| {
+            let work = &work;
+            let started =
+                thread::Builder::new().name("sign".to_owned()).spawn_scoped(scope, move || {
+                    begin();
+                    work(part)
+                });
+            (started, part)
+        });
+        // All are started before the first is waited for.
+        let parts: Vec<_> = parts.collect();
+        let pages = parts.into_iter().map(|(started, part)| match started {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            // Without a thread, this one does its work.
+            Err(_) => work(part),
+        });
+        pages.collect()
+    })
+}
+
+struct Writer<'w> {
+    source: &'w HostedZone,
+    chain: &'w Chain,
+    signing: &'w Signing<'w>,
+    serial: u32,
+}
+
+/// Consecutive nodes.
+#[derive(Default)]
+struct NodePage {
+    block: Vec<u8>,
+    /// The nodes of names.
+    nodes: Vec<u32>,
+    /// Those of them with NSEC records.
+    nsec: Vec<u32>,
+    /// The nodes of NSEC3 records.
+    nsec3: Vec<([u8; 20], u32)>,
+    records: u32,
+    made: u32,
+    kept: u32,
+    earliest_secs: Option<u32>,
+}
+
+/// An RRset that is about to be written.
+struct OutSet<'z> {
+    rtype: Rtype,
+    count: u16,
+    records: std::borrow::Cow<'z, [u8]>,
+    is_signed: bool,
+}
+
+impl Writer<'_> {
+    fn page(&self, nodes: &[u32]) -> Result<NodePage, SignFault> {
+        let mut page = NodePage::default();
+        let links = match &self.chain.links {
+            Links::Nsec(links) => &links[..],
+            Links::Nsec3(_) => &[],
+        };
+        let mut link = nodes.first().map_or(0, |first| links.partition_point(|at| at < first));
+        for &at in nodes {
+            let node = self.source.node_at(at);
+            let mut sets = self.sets(node);
+            let is_linked = links.get(link) == Some(&at);
+            if is_linked {
+                link += 1;
+                let next = links.get(link).or(links.first()).map_or(at, |next| *next);
+                sets.push(self.nsec(node, self.source.node_at(next).name()));
+            }
+            sets.sort_by_key(|set| set.rtype);
+            page.nodes.push(page.block.len() as u32);
+            if is_linked {
+                page.nsec.push(page.block.len() as u32);
+            }
+            let last = self.signing.last.and_then(|last| last.node(node.name().wire()));
+            self.put(&mut page, (node.name(), node.flags()), &sets, last)?;
+        }
+        Ok(page)
+    }
+
+    fn hashed_page(&self, names: &[HashedName]) -> Result<NodePage, SignFault> {
+        let mut page = NodePage::default();
+        for name in names {
+            let owner = hash_owner(&name.hash, self.source.apex());
+            let owner = FoldedName::new(&owner).ok_or(SignFault::TooManyTypes)?;
+            let mut records = Vec::new();
+            append_record(Rtype::NSEC3, self.chain.ttl_secs, &name.rdata, &mut records);
+            let set =
+                OutSet { rtype: Rtype::NSEC3, count: 1, records: records.into(), is_signed: true };
+            page.nsec3.push((name.hash, page.block.len() as u32));
+            let last = self.signing.last.and_then(|last| last.nsec3_node(&name.hash));
+            self.put(&mut page, (owner, Flags(0)), &[set], last)?;
+        }
+        Ok(page)
+    }
+
+    /// Returns the sets of a node without its NSEC record.
+    fn sets<'z>(&'z self, node: Node<'z>) -> Vec<OutSet<'z>> {
+        let kind = kind_of(node);
+        let is_apex = node.name().len() == self.source.apex().len();
+        let is_signed = |rtype| match kind {
+            NodeKind::Own => true,
+            NodeKind::SecureCut => rtype == Rtype::DS,
+            NodeKind::InsecureCut | NodeKind::Outside => false,
+        };
+        let own = own_sets(node.sets()).map(|set| OutSet {
+            rtype: set.rtype,
+            count: set.count,
+            records: set.records.into(),
+            is_signed: is_signed(set.rtype),
+        });
+        let mut sets: Vec<_> = own.collect();
+        if is_apex {
+            self.apex_sets(node, &mut sets);
+        }
+        sets
+    }
+
+    /// Sets the serial, and adds the records about keys and proofs.
+    fn apex_sets(&self, node: Node<'_>, sets: &mut Vec<OutSet<'_>>) {
+        for soa in sets.iter_mut().filter(|set| set.rtype == Rtype::SOA) {
+            let mut records = soa.records.to_vec();
+            let serial =
+                records.len().checked_sub(20).and_then(|at| records[at..].first_chunk_mut());
+            if let Some(serial) = serial {
+                *serial = self.serial.to_be_bytes();
+            }
+            soa.records = records.into();
+        }
+        let signers = self.signing.signers;
+        let others = node.set(Rtype::DNSKEY).map_or_else(HostedRecords::default, |set| set.iter());
+        let mut dnskeys: Vec<Vec<u8>> = others.map(|record| record.rdata.to_vec()).collect();
+        dnskeys.extend(signers.published.iter().map(|key| key.dnskey().to_vec()));
+        sets.retain(|set| set.rtype != Rtype::DNSKEY);
+        let apex = self.source.apex();
+        let parent = &signers.parent;
+        let cds = parent.iter().map(|key| key.ds(apex)).collect();
+        let cdnskey = parent.iter().map(|key| key.dnskey().to_vec()).collect();
+        let parameters = self.chain.parameters().iter().map(|data| data.to_vec()).collect();
+        for (rtype, mut data) in [
+            (Rtype::DNSKEY, dnskeys),
+            (CDS, cds),
+            (CDNSKEY, cdnskey),
+            (Rtype::NSEC3PARAM, parameters),
+        ] {
+            data.sort_unstable();
+            data.dedup();
+            if data.is_empty() {
+                continue;
+            }
+            // Nobody but other signers asks for the parameters.
+            let is_parameters = rtype == Rtype::NSEC3PARAM;
+            let ttl_secs = if is_parameters { 0 } else { self.signing.times.dnskey_ttl_secs };
+            let mut records = Vec::new();
+            for data in &data {
+                append_record(rtype, ttl_secs, data, &mut records);
+            }
+            let count = data.len() as u16;
+            sets.push(OutSet { rtype, count, records: records.into(), is_signed: true });
+        }
+    }
+
+    fn nsec(&self, node: Node<'_>, next: FoldedName<'_>) -> OutSet<'static> {
+        let mut rdata = next.wire().to_vec();
+        append_types(node, self.source.apex(), self.signing, &mut rdata);
+        let mut records = Vec::new();
+        append_record(Rtype::NSEC, self.chain.ttl_secs, &rdata, &mut records);
+        OutSet { rtype: Rtype::NSEC, count: 1, records: records.into(), is_signed: true }
+    }
+
+    /// Writes a node.
+    fn put(
+        &self,
+        page: &mut NodePage,
+        (owner, flags): (FoldedName<'_>, Flags),
+        sets: &[OutSet<'_>],
+        last: Option<Node<'_>>,
+    ) -> Result<(), SignFault> {
+        page.block.extend_from_slice(&[flags.0, owner.len() as u8]);
+        page.block.extend_from_slice(owner.wire());
+        let count = u8::try_from(sets.len()).map_err(|_| SignFault::TooManyTypes)?;
+        page.block.push(count);
+        let len_at = page.block.len();
+        page.block.extend_from_slice(&[0; 4]);
+        for set in sets {
+            let last = last.and_then(|node| node.set(set.rtype));
+            self.put_set(page, owner, set, last)?;
+        }
+        let len = (page.block.len() - len_at - 4) as u32;
+        page.block[len_at..len_at + 4].copy_from_slice(&len.to_be_bytes());
+        if u32::try_from(page.block.len()).is_err() {
+            return Err(SignFault::TooLarge);
+        }
+        Ok(())
+    }
+
+    fn put_set(
+        &self,
+        page: &mut NodePage,
+        owner: FoldedName<'_>,
+        set: &OutSet<'_>,
+        last: Option<HostedSet<'_>>,
+    ) -> Result<(), SignFault> {
+        let start = page.block.len();
+        page.block.extend_from_slice(&[0; SET_HEAD]);
+        page.block.extend_from_slice(&set.records);
+        let signatures_at = page.block.len();
+        let mut signatures = 0_u16;
+        if set.is_signed {
+            let signers = self.signing.signers;
+            let is_entry =
+                ENTRY_TYPES.contains(&set.rtype) && owner.len() == self.source.apex().len();
+            let keys = if is_entry { &signers.entry } else { &signers.zone };
+            let last = last.filter(|last| last.records == &*set.records);
+            for key in keys {
+                self.put_signature(page, owner, set, (key, last))?;
+                signatures += 1;
+            }
+        }
+        page.records += u32::from(set.count) + u32::from(signatures);
+        let numbers = [
+            usize::from(set.rtype.0),
+            usize::from(set.count),
+            set.records.len(),
+            usize::from(signatures),
+            page.block.len() - signatures_at,
+        ];
+        for (at, number) in numbers.into_iter().enumerate() {
+            let number = u16::try_from(number).map_err(|_| SignFault::TooManyTypes)?;
+            page.block[start + 2 * at..start + 2 * at + 2].copy_from_slice(&number.to_be_bytes());
+        }
+        Ok(())
+    }
+
+    /// Writes the signature of one key: the last one if it is still good, or a new one.
+    fn put_signature(
+        &self,
+        page: &mut NodePage,
+        owner: FoldedName<'_>,
+        set: &OutSet<'_>,
+        (key, last): (&SigningKey, Option<HostedSet<'_>>),
+    ) -> Result<(), SignFault> {
+        let Some(ttl_secs) = HostedRecords(&set.records).next().map(|record| record.ttl_secs)
+        else {
+            return Ok(());
+        };
+        let times = &self.signing.times;
+        let is_good = |rrsig: &Rrsig<'_>| {
+            let left = rrsig.expiration.wrapping_sub(times.now()).cast_signed();
+            let age = times.now().wrapping_sub(rrsig.inception).cast_signed();
+            (rrsig.algorithm, rrsig.key_tag) == (key.algorithm(), key.tag())
+                && rrsig.original_ttl_secs == ttl_secs
+                && age >= 0
+                && i64::from(left) > i64::from(times.needed_secs())
+                && i64::from(left) <= i64::from(times.validity_secs)
+        };
+        let mut known = last.into_iter().flat_map(|last| last.signatures());
+        let kept = known.find(|record| Rrsig::read(record.rdata).is_some_and(|one| is_good(&one)));
+        if let Some(kept) = kept {
+            page.kept += 1;
+            if let Some(rrsig) = Rrsig::read(kept.rdata) {
+                page.note(rrsig.expiration.wrapping_sub(times.now()));
+            }
+            append_record(Rtype::RRSIG, ttl_secs, kept.rdata, &mut page.block);
+            return Ok(());
+        }
+        let valid_secs = times.validity_secs - self.jitter_secs(owner, set.rtype);
+        let fields = SignatureFields {
+            owner,
+            rtype: set.rtype,
+            ttl_secs,
+            inception: times.now().wrapping_sub(INCEPTION_SECS),
+            expiration: times.now().wrapping_add(valid_secs),
+            zone: self.source.apex(),
+        };
+        let rdata = key.sign(&fields, HostedRecords(&set.records).map(|record| record.rdata))?;
+        append_record(Rtype::RRSIG, ttl_secs, &rdata, &mut page.block);
+        page.made += 1;
+        page.note(valid_secs);
+        Ok(())
+    }
+
+    /// Returns by how much a signature ends earlier. Those of the apex are made together anyway.
+    fn jitter_secs(&self, owner: FoldedName<'_>, rtype: Rtype) -> u32 {
+        let most = self.signing.times.jitter_secs();
+        if most == 0 || owner.len() == self.source.apex().len() {
+            return 0;
+        }
+        let mixed = Wrapping(hash::without_secret(owner.wire()) ^ self.signing.seed)
+            + Wrapping(u64::from(rtype.0));
+        let mixed = mixed * Wrapping(0x9e37_79b9_7f4a_7c15);
+        ((mixed.0 >> 32) % u64::from(most)) as u32
+    }
+}
+
+impl NodePage {
+    fn note(&mut self, secs: u32) {
+        self.earliest_secs = Some(self.earliest_secs.map_or(secs, |known| known.min(secs)));
+    }
+}
+
+fn append_record(rtype: Rtype, ttl_secs: u32, rdata: &[u8], out: &mut Vec<u8>) {
+    let [high, low] = rtype.0.to_be_bytes();
+    let [a, b, c, d] = ttl_secs.to_be_bytes();
+    // Longer data is found when the set is written.
+    let [len_high, len_low] = (rdata.len() as u16).to_be_bytes();
+    let head: [u8; RECORD_HEAD] = [0xc0, 12, high, low, 0, 1, a, b, c, d, len_high, len_low];
+    out.extend_from_slice(&head);
+    out.extend_from_slice(rdata);
+}
+
+/// The tree while pages are put together.
+#[derive(Default)]
+struct Assembly {
+    all: NodePage,
+}
+
+impl Assembly {
+    /// Puts pages together, and those of NSEC3 records between the names.
+    fn of(pages: Vec<NodePage>, hashed: Vec<NodePage>) -> Result<Self, SignFault> {
+        let mut assembly = Self::default();
+        let octets = pages.iter().chain(&hashed).map(|page| page.block.len()).sum();
+        if u32::try_from(octets).is_err() {
+            return Err(SignFault::TooLarge);
+        }
+        assembly.all.block.reserve_exact(octets);
+        let mut between = hashed
+            .iter()
+            .flat_map(|page| page.nsec3.iter().map(|(hash, at)| (*hash, node_of(page, *at))))
+            .peekable();
+        for page in pages {
+            assembly.count(&page);
+            let mut nsec = page.nsec.iter().peekable();
+            for &at in &page.nodes {
+                let node = node_of(&page, at);
+                while let Some((hash, hashed)) = between.next_if(|(_, hashed)| {
+                    compare_names(hashed.name().wire(), node.name().wire()).is_lt()
+                }) {
+                    assembly.put_hashed(hash, hashed);
+                }
+                let place = assembly.all.block.len() as u32;
+                assembly.all.nodes.push(place);
+                if nsec.next_if_eq(&&at).is_some() {
+                    assembly.all.nsec.push(place);
+                }
+                assembly.copy(node);
+            }
+        }
+        between.for_each(|(hash, hashed)| assembly.put_hashed(hash, hashed));
+        hashed.iter().for_each(|page| assembly.count(page));
+        Ok(assembly)
+    }
+
+    fn count(&mut self, page: &NodePage) {
+        self.all.made += page.made;
+        self.all.kept += page.kept;
+        self.all.records += page.records;
+        if let Some(secs) = page.earliest_secs {
+            self.all.note(secs);
+        }
+    }
+
+    fn put_hashed(&mut self, hash: [u8; 20], node: Node<'_>) {
+        self.all.nsec3.push((hash, self.all.block.len() as u32));
+        self.copy(node);
+    }
+
+    fn copy(&mut self, node: Node<'_>) {
+        self.all.block.extend_from_slice(node.block.get(node.at..node.end()).unwrap_or_default());
+    }
+
+    fn finish(self, source: &HostedZone) -> Result<Written, SignFault> {
+        let NodePage { block, nodes, nsec, nsec3, records, made, kept, earliest_secs } = self.all;
+        let slots = slots_of(&block, &nodes);
+        let denial = if nsec3.is_empty() {
+            Denial::Nsec(nsec.into())
+        } else {
+            let hashes = nsec3.into();
+            Denial::Nsec3(Box::new(Nsec3Chain { iterations: 0, salt: Box::default(), hashes }))
+        };
+        let zone = HostedZone {
+            apex: source.apex().to_buf(),
+            block: block.into_boxed_slice(),
+            slots,
+            denial,
+            records,
+            names: nodes.len() as u32,
+            digest: OnceLock::new(),
+            changes: Vec::new(),
+        };
+        Ok(Written { zone, made, kept, earliest_secs: earliest_secs.ok_or(SignFault::NoKey)? })
+    }
+}
+
+fn node_of(page: &NodePage, at: u32) -> Node<'_> {
+    Node { block: &page.block, at: at as usize }
+}
+
+impl HostedZone {
+    /// Returns the node of the NSEC3 record of a hash.
+    pub(crate) fn nsec3_node(&self, hash: &[u8; 20]) -> Option<Node<'_>> {
+        let Denial::Nsec3(chain) = &self.denial else { return None };
+        let place = chain.hashes.binary_search_by(|(other, _)| other.cmp(hash)).ok()?;
+        Some(self.node_at(chain.hashes[place].1))
+    }
+}
