@@ -301,3 +301,62 @@ fn a_full_disk_refuses_updates_and_changes_nothing() {
     assert_eq!(reply[3] & 15, 0);
     assert!(zone.records().contains("\"n2\""));
 }
+
+#[test]
+fn an_updated_zone_is_signed_after_each_update_and_keeps_serial_and_key_when_killed() {
+    if !["nsupdate", "dig", "ldns-verify-zone"].into_iter().all(is_here) {
+        return;
+    }
+    let mut zone = Updated::start(
+        "sign = true\nallow-update = [\"key all\"]\nallow-transfer = [\"127.0.0.0/8\"]",
+    );
+    let transferred = |zone: &Updated, kind: &str| {
+        let dns = zone.site.dns;
+        let ran = Command::new("dig")
+            .arg(format!("@{}", dns.ip()))
+            .args(["-p", &dns.port().to_string(), "+tcp", "+onesoa", "+nocomments", "+nostats"])
+            .args(["corp.example", kind])
+            .output()
+            .unwrap();
+        String::from_utf8(ran.stdout).unwrap()
+    };
+    let verified = |zone: &Updated| {
+        let (file, text) = (zone.site.directory.join("axfr"), transferred(zone, "AXFR"));
+        fs::write(&file, &text).unwrap();
+        let ran = Command::new("ldns-verify-zone").arg(&file).output().unwrap();
+        let said = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
+        assert!(ran.status.success(), "{said}: {text}");
+        text
+    };
+    let signature = |text: &str, rtype: &str| {
+        let is_it = |line: &&str| line.contains("RRSIG") && line.contains(rtype);
+        text.lines().find(is_it).unwrap_or_else(|| panic!("{rtype}: {text}")).to_owned()
+    };
+    let first = verified(&zone);
+    for (commands, serial) in [
+        ("update add m.corp.example. 60 TXT first", 2),
+        ("update delete old.corp.example. A", 3),
+        ("update add m.corp.example. 60 TXT second", 4),
+    ] {
+        let (is_done, text) = zone.run("nsupdate", "all", &[], commands);
+        assert!(is_done, "{commands}: {text}");
+        assert_eq!(zone.serial(), serial, "{commands}");
+        verified(&zone);
+    }
+    let last = verified(&zone);
+    assert!(last.contains("\"second\"") && !last.contains("old.corp"), "{last}");
+    // What has not changed keeps its signature; the new name has one, and is in the chain.
+    assert_eq!(signature(&first, "\tA 13 "), signature(&last, "\tA 13 "));
+    assert!(signature(&last, "\tTXT 13 ").starts_with("m.corp.example."), "{last}");
+    assert!(last.lines().any(|line| line.starts_with("corp.example.") && line.contains("NSEC")));
+    // The differences of signed versions, from the first one.
+    let changes = transferred(&zone, "IXFR=1");
+    assert!(changes.contains("\"second\"") && !changes.contains("DNSKEY 257"), "{changes}");
+    zone.restart_killed();
+    assert_eq!(verified(&zone), last, "the same signatures, key and serial");
+    let (is_done, text) =
+        zone.run("nsupdate", "all", &[], "update add n.corp.example. 60 TXT third");
+    assert!(is_done, "{text}");
+    assert_eq!(zone.serial(), 5);
+    assert!(verified(&zone).contains("\"third\""));
+}
