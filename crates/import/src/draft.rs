@@ -315,7 +315,7 @@ impl Draft {
         let what = format!("{origin}: {server}");
         match Server::parse(server) {
             Err(reason) => self.note(what, reason),
-            Ok(server) if server.is_tcp() => {
+            Ok(server) if !server.has_udp() => {
                 self.note(what, "rules use their servers over UDP only")
             }
             Ok(server) => {

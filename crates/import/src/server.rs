@@ -5,63 +5,89 @@ use std::net::{IpAddr, SocketAddr};
 use avocet_wire::DNS_PORT;
 
 /// A server that queries can be forwarded to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Server {
     /// Its address and port.
     pub(crate) at: SocketAddr,
-    /// Whether it is queried over TCP only.
-    tcp: bool,
+    transport: ServerTransport,
+}
+
+/// How a server is queried.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum ServerTransport {
+    /// UDP, and TCP for truncated responses.
+    Udp,
+    Tcp,
+    Tls,
+    /// HTTPS with this path.
+    Https(String),
 }
 
 impl Server {
     /// Parses `ADDRESS`, `ADDRESS:PORT`, `ADDRESS#PORT` or `[ADDRESS]:PORT`, with an optional
-    /// prefix `udp://`, `tcp://`, `udp:`, `tcp:` or `tcp+udp:`.
+    /// prefix `udp://`, `tcp://`, `udp:`, `tcp:` or `tcp+udp:`, for TLS `tls://` or `tcp-tls:`, and
+    /// for HTTPS `https://`, with a path at the end.
     ///
     /// # Errors
     /// The form is unsupported. The text gives the reason.
     pub(crate) fn parse(written: &str) -> Result<Self, &'static str> {
-        let written = written.trim();
-        let mut rest = written;
-        let mut tcp = false;
-        for (scheme, is_tcp) in [
+        use ServerTransport::{Https, Tcp, Tls, Udp};
+        const PLAIN: [(&str, bool); 5] = [
             ("udp://", false),
             ("tcp://", true),
             ("tcp+udp:", false),
             ("udp:", false),
             ("tcp:", true),
-        ] {
-            if let Some(found) = written.strip_prefix(scheme) {
-                (rest, tcp) = (found, is_tcp);
-                break;
-            }
-        }
-        for (scheme, reason) in ENCRYPTED {
+        ];
+        let written = written.trim();
+        for (scheme, reason) in UNSUPPORTED {
             if written.starts_with(scheme) {
                 return Err(reason);
             }
         }
+        let behind = |schemes: &[&str]| schemes.iter().find_map(|one| written.strip_prefix(one));
+        let (transport, rest, port) = if let Some(rest) = behind(&["tls://", "tcp-tls:"]) {
+            (Tls, rest, TLS_PORT)
+        } else if let Some(rest) = behind(&["https://", "https:"]) {
+            let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            (Https(path.to_owned()), host, HTTPS_PORT)
+        } else {
+            let plain = PLAIN
+                .iter()
+                .find_map(|(scheme, is_tcp)| Some((written.strip_prefix(scheme)?, *is_tcp)));
+            match plain {
+                Some((rest, true)) => (Tcp, rest, DNS_PORT),
+                Some((rest, false)) => (Udp, rest, DNS_PORT),
+                None => (Udp, written, DNS_PORT),
+            }
+        };
         if rest.contains('%') {
             return Err("a link-local address depends on the interfaces of one machine");
         }
-        let at = address(rest).ok_or("servers are specified by address, not by host name")?;
+        let at = address(rest, port).ok_or(match transport {
+            Tls | Https(_) => NO_ADDRESS,
+            Udp | Tcp => "servers are specified by address, not by host name",
+        })?;
         if at.port() == 0 || at.ip().is_unspecified() || at.ip().is_multicast() {
             return Err("not the address of one server");
         }
-        Ok(Self { at, tcp })
+        Ok(Self { at, transport })
     }
 
     /// Returns the form for `upstreams` of `[[forward]]`.
     pub(crate) fn upstream(&self) -> String {
-        match (self.tcp, self.at.port()) {
-            (false, DNS_PORT) => self.at.ip().to_string(),
-            (false, _) => format!("udp://{}", self.at),
-            (true, _) => format!("tcp://{}", self.at),
+        match (&self.transport, self.at.port()) {
+            (ServerTransport::Udp, DNS_PORT) => self.at.ip().to_string(),
+            (ServerTransport::Udp, _) => format!("udp://{}", self.at),
+            (ServerTransport::Tcp, _) => format!("tcp://{}", self.at),
+            (ServerTransport::Tls, _) => format!("tls://{}", self.at),
+            (ServerTransport::Https(path), _) => format!("https://{}{path}", self.at),
         }
     }
 
-    /// Reports whether it is queried over TCP only.
-    pub(crate) fn is_tcp(&self) -> bool {
-        self.tcp
+    /// Reports whether it is queried over UDP.
+    pub(crate) fn has_udp(&self) -> bool {
+        self.transport == ServerTransport::Udp
     }
 
     /// Returns the form for `to` of a rule with the action `forward`.
@@ -81,27 +107,27 @@ impl Server {
     }
 }
 
-const TLS: &str = "forwarding over TLS, HTTPS or QUIC is not supported";
-const ENCRYPTED: [(&str, &str); 8] = [
-    ("tls://", TLS),
-    ("tcp-tls:", TLS),
-    ("https://", TLS),
-    ("https:", TLS),
-    ("h3://", TLS),
-    ("quic://", TLS),
-    ("quic:", TLS),
+const TLS_PORT: u16 = 853;
+const HTTPS_PORT: u16 = 443;
+const NO_ADDRESS: &str = "servers with TLS or HTTPS need an address: write \
+                          \"tls://NAME@ADDRESS\" or \"https://NAME@ADDRESS/PATH\" in `upstreams`";
+const QUIC: &str = "forwarding over QUIC is not supported";
+const UNSUPPORTED: [(&str, &str); 4] = [
+    ("h3://", QUIC),
+    ("quic://", QUIC),
+    ("quic:", QUIC),
     ("sdns://", "DNS stamps are not supported; write the address of the server"),
 ];
 
 /// Parses an address with or without port.
-fn address(text: &str) -> Option<SocketAddr> {
+fn address(text: &str, default_port: u16) -> Option<SocketAddr> {
     if let Some((host, port)) = text.split_once('#') {
         let port = port.split('@').next().unwrap_or(port);
         return Some(SocketAddr::new(host.parse::<IpAddr>().ok()?, port.parse().ok()?));
     }
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     match bare.parse::<IpAddr>() {
-        Ok(ip) => Some(SocketAddr::new(ip, DNS_PORT)),
+        Ok(ip) => Some(SocketAddr::new(ip, default_port)),
         Err(_) => text.parse().ok(),
     }
 }
@@ -120,6 +146,10 @@ mod tests {
             ("2620:fe::fe", "2620:fe::fe"),
             ("tcp://9.9.9.9", "tcp://9.9.9.9:53"),
             ("[2620:fe::9]", "2620:fe::9"),
+            ("tls://1.1.1.1", "tls://1.1.1.1:853"),
+            ("tcp-tls:[2620:fe::fe]:8853", "tls://[2620:fe::fe]:8853"),
+            ("https://1.1.1.1/dns-query", "https://1.1.1.1:443/dns-query"),
+            ("https://[2620:fe::fe]:8443", "https://[2620:fe::fe]:8443"),
         ] {
             assert_eq!(
                 Server::parse(written).map(|server| server.upstream()).as_deref(),
@@ -132,7 +162,8 @@ mod tests {
     #[test]
     fn what_is_no_plain_server_has_a_reason() {
         for wrong in [
-            "tls://1.1.1.1",
+            "tls://dns.example",
+            "quic://1.1.1.1",
             "https://dns.example/dns-query",
             "dns.example",
             "0.0.0.0",
