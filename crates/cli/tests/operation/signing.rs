@@ -276,6 +276,17 @@ fn the_keys_of_bind_are_taken_over() {
     }
     let signing = Signing { site, server: None, file, upstream };
     signing.configure("");
+    // One that others can read is not taken.
+    let entries = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path());
+    let mut private = entries.filter(|path| path.extension().is_some_and(|e| e == "private"));
+    let private = private.next().unwrap();
+    let set_mode = |mode| fs::set_permissions(&private, fs::Permissions::from_mode(mode)).unwrap();
+    set_mode(0o644);
+    let server = signing.site.start();
+    let text = signing.site.avocet_text(&["zone", "list"]);
+    assert!(text.contains("failed") && text.contains("its mode must be 600"), "{text}");
+    server.stop();
+    set_mode(0o600);
     let _server = signing.site.start();
     let report = signing.keys();
     let keys = report["keys"].as_array().unwrap();

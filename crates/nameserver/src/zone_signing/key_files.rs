@@ -279,10 +279,7 @@ impl KeyFiles {
     pub(super) fn read_key(&self, key: &TimedKey) -> Result<SigningKey, KeyFileError> {
         let path = self.key_path(key.tag);
         let failed = |error| KeyFileError::Read(path.clone(), error);
-        let mode = fs::metadata(&path).map_err(failed)?.permissions().mode();
-        if mode & OTHERS != 0 {
-            return Err(KeyFileError::Mode(path));
-        }
+        check_mode(&path)?;
         let missing = || io::Error::from(io::ErrorKind::NotFound);
         let octets = disk::read(&path, MAX_OCTETS).and_then(|read| read.ok_or_else(missing));
         let octets = Zeroizing::new(octets.map_err(failed)?);
@@ -367,16 +364,25 @@ impl KeyFiles {
     }
 }
 
+/// Refuses a private key that others than its owner may use.
+fn check_mode(path: &Path) -> Result<(), KeyFileError> {
+    let facts = fs::metadata(path).map_err(|error| KeyFileError::Read(path.to_owned(), error))?;
+    let is_open = facts.permissions().mode() & OTHERS != 0;
+    if is_open { Err(KeyFileError::Mode(path.to_owned())) } else { Ok(()) }
+}
+
 /// Reads a key of BIND and, from the other file, whether its DNSKEY record has the flag of a
 /// KSK.
 fn imported_key(path: &Path) -> Result<(SigningKey, bool), KeyFileError> {
     let read = |path: &Path| {
         let missing = || io::Error::from(io::ErrorKind::NotFound);
         let octets = disk::read(path, MAX_OCTETS).and_then(|read| read.ok_or_else(missing));
+        let octets = octets.map(Zeroizing::new);
         let text =
             octets.map(|octets| Zeroizing::new(String::from_utf8_lossy(&octets).into_owned()));
         text.map_err(|error| KeyFileError::Read(path.to_owned(), error))
     };
+    check_mode(path)?;
     let private = PrivateKey::from_bind(&read(path)?)
         .map_err(|fault| KeyFileError::Key(path.to_owned(), fault))?;
     let beside = path.with_extension("key");

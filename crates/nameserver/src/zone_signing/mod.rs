@@ -166,10 +166,13 @@ impl ZoneSigner {
         next.max_ttl_secs =
             if is_rolling { max_ttl_secs.max(next.max_ttl_secs) } else { max_ttl_secs };
         let made = self.make_keys(&mut next, now_secs)?;
+        let before = self.last.clone();
         let result = self.step_and_sign(source, &mut next, now_secs);
         let (zone, steps) = result.inspect_err(|_| self.unmake(&made))?;
         if let Err(error) = self.files.save(&next) {
             self.unmake(&made);
+            // The version is not published, so that the next one does not follow it.
+            self.last = before;
             return Err(error.into());
         }
         self.log_steps(&made, &steps);
