@@ -30,8 +30,13 @@ fn configure(site: &Site, upstream: &Upstream, https: SocketAddr) {
 
 /// Runs curl; returns its output with the fields of the response.
 fn curl(words: &[&str]) -> String {
+    curl_as_is(words).to_lowercase()
+}
+
+/// Does the same without a change of letter case.
+fn curl_as_is(words: &[&str]) -> String {
     let output = Command::new("curl").args(["-sk", "-D", "-"]).args(words).output().unwrap();
-    String::from_utf8_lossy(&output.stdout).to_lowercase()
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[test]
@@ -167,6 +172,109 @@ fn clients_ask_over_http3() {
         let is_without = ["ModuleNotFoundError", "NoDOH"].iter().any(|error| text.contains(error));
         assert!(is_without || text.matches("192.0.2.77").count() == 2, "{text}");
     }
+    server.stop();
+}
+
+/// Checks responses in JSON and the reasons of errors over one version of HTTP.
+fn check_json(fetch: &dyn Fn(&str) -> String) {
+    for (parameters, data) in [
+        ("?name=www.example&type=A&do=1&random_padding=x", "192.0.2.77"),
+        ("?cd=true&name=WWW.example.&type=1", "192.0.2.77"),
+        ("?name=a.secret.example", "0.0.0.0"),
+    ] {
+        let text = fetch(&format!("/resolve{parameters}"));
+        assert!(text.contains("application/dns-json"), "{parameters}: {text}");
+        assert!(text.contains("max-age="), "{parameters}: {text}");
+        let body = &text[text.find('{').unwrap_or_default()..];
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        let (status, answer) = (&body["Status"], &body["Answer"][0]);
+        assert_eq!((status, &answer["data"]), (&0.into(), &data.into()), "{body}");
+        let is_blocked = data == "0.0.0.0";
+        assert_eq!(body["extended_dns_errors"].is_array(), is_blocked, "{body}");
+    }
+    for (wrong, reason) in [
+        ("", "missing"),
+        ("?name=", "no domain name"),
+        ("?name=a..b", "no domain name"),
+        ("?name=%f", "no domain name"),
+        ("?name=a&type=nope", "neither a number"),
+        ("?name=a&name=b", "more than once"),
+        ("?name=a&do=2", "`cd` and `do`"),
+    ] {
+        let text = fetch(&format!("/resolve{wrong}"));
+        let is_rejected = text.contains(" 400") || text.contains("STATUS 400");
+        assert!(is_rejected && text.contains(reason), "{wrong}: {text}");
+    }
+}
+
+/// Fetches by the library aioquic.
+const FETCH: &str = "
+import asyncio, ssl, sys
+from aioquic.asyncio import QuicConnectionProtocol, connect
+from aioquic.h3.connection import H3_ALPN, H3Connection
+from aioquic.h3.events import DataReceived, HeadersReceived
+from aioquic.quic.configuration import QuicConfiguration
+
+class Fetch(QuicConnectionProtocol):
+    out, done = b'', None
+    def quic_event_received(self, event):
+        for one in self.http.handle_event(event):
+            if isinstance(one, HeadersReceived):
+                for name, value in one.headers:
+                    self.out += (b'STATUS' if name == b':status' else name) + b' ' + value + b'\\n'
+            if isinstance(one, DataReceived):
+                self.out += one.data
+            if one.stream_ended:
+                self.done.set_result(self.out)
+
+async def main(ip, port, path):
+    c = QuicConfiguration(alpn_protocols=H3_ALPN, verify_mode=ssl.CERT_NONE, server_name='dns.example')
+    async with connect(ip, int(port), configuration=c, create_protocol=Fetch) as one:
+        one.http = H3Connection(one._quic)
+        one.done = asyncio.get_running_loop().create_future()
+        stream = one._quic.get_next_available_stream_id()
+        fields = [(b':method', b'GET'), (b':scheme', b'https'), (b':authority', b'dns.example'),
+                  (b':path', path.encode())]
+        one.http.send_headers(stream, fields, end_stream=True)
+        one.transmit()
+        print((await asyncio.wait_for(one.done, 5)).decode())
+
+asyncio.run(main(*sys.argv[1:]))
+";
+
+#[test]
+fn scripts_ask_in_json_over_all_versions_of_http() {
+    let (site, upstream, https) = (Site::new(), Upstream::start(), free_address());
+    configure(&site, &upstream, https);
+    let server = site.start();
+    if is_here("curl") {
+        for version in ["--http1.1", "--http2"] {
+            check_json(&|path| curl_as_is(&[version, &format!("https://{https}{path}")]));
+        }
+        let head = curl(&["--http1.1", "--head", &format!("https://{https}/resolve?name=a..b")]);
+        assert!(head.contains(" 400") && !head.contains("domain name"), "{head}");
+        let posted = &format!("https://{https}/resolve?name=www.example");
+        let posted = curl(&["--http1.1", "-d", "x", posted]);
+        assert!(posted.contains(" 400"), "{posted}");
+    }
+    let (ip, port) = (https.ip().to_string(), https.port().to_string());
+    let fetch = |path: &str| {
+        let output = Command::new("python3").args(["-c", FETCH, &ip, &port, path]).output();
+        let Ok(output) = output else { return "ModuleNotFoundError".to_owned() };
+        let octets = if output.status.success() { output.stdout } else { output.stderr };
+        String::from_utf8_lossy(&octets).into_owned()
+    };
+    // Few systems have the library.
+    if !fetch("/resolve?name=www.example").contains("ModuleNotFoundError") {
+        check_json(&fetch);
+    }
+    assert!(site.metric("avocet_queries_total{transport=\"https\"}") >= 3.0);
+    // An entry may still be on its way to the file.
+    let logged = std::iter::repeat_with(|| {
+        thread::yield_now();
+        site.avocet_text(&["log", "search", "--name", "a.secret.example", "--json"])
+    });
+    assert!(logged.take(1_000).any(|text| text.contains("\"https\"")));
     server.stop();
 }
 

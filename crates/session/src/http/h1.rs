@@ -9,7 +9,7 @@ use avocet_wire::MAX_MESSAGE;
 use httparse::{EMPTY_HEADER, Error, Header, Request};
 
 use super::hpack::FieldName;
-use super::request::{RequestHead, RequestVerdict, ResponseExtent, Status, max_age};
+use super::request::{Media, RequestHead, RequestVerdict, ResponseExtent, Status, max_age};
 use super::{Replies, ReplyPlace};
 use crate::frame::{Outgoing, trim};
 
@@ -30,8 +30,15 @@ const CLOSE: &str = "Connection: close\r\n";
 #[derive(Clone, Copy, Debug)]
 struct PendingRequest {
     extent: ResponseExtent,
+    media: Media,
     /// Whether it is the last one of its connection.
     is_last: bool,
+}
+
+impl PendingRequest {
+    /// One without a query.
+    const REJECTED: Self =
+        Self { extent: ResponseExtent::Whole, media: Media::Message, is_last: false };
 }
 
 /// A connection.
@@ -159,7 +166,7 @@ impl Http1 {
         };
         self.pieces = 0;
         let has_length = head.content_length.is_some();
-        let word = head.take_word();
+        let (word, media) = (head.take_word(), head.media());
         self.has_ended = is_last;
         let (message, extent) = match head.verdict() {
             RequestVerdict::Query(message, extent) => (message, extent),
@@ -169,16 +176,12 @@ impl Http1 {
                 self.rejected += 1;
                 self.has_ended |= self.rejected >= MAX_REJECTED;
                 let is_last = self.has_ended;
-                self.respond(
-                    status,
-                    b"",
-                    PendingRequest { extent: ResponseExtent::Whole, is_last },
-                );
+                self.respond(status, b"", PendingRequest { is_last, ..PendingRequest::REJECTED });
                 return Progress::Used(head_len + body_len, ControlFlow::Continue(()));
             }
         };
         self.rejected = 0;
-        self.pending = Some(PendingRequest { extent, is_last });
+        self.pending = Some(PendingRequest { extent, media, is_last });
         let place = ReplyPlace::One(self);
         let flow = deliver(&message, &mut Replies::at(place).named(word.as_deref()));
         Progress::Used(head_len + body_len, flow)
@@ -191,15 +194,14 @@ impl Http1 {
 
     /// Ends the connection with a response.
     fn end(&mut self, status: Status) -> Progress {
-        self.respond(status, b"", PendingRequest { extent: ResponseExtent::Whole, is_last: true });
+        self.respond(status, b"", PendingRequest { is_last: true, ..PendingRequest::REJECTED });
         Progress::Ended
     }
 
     /// Answers the request that waits.
     pub(crate) fn answer(&mut self, message: &[u8]) {
-        if let Some(pending) = self.pending.take() {
-            self.respond(Status::Ok, message, pending);
-        }
+        let Some(pending) = self.pending.take() else { return };
+        self.respond(Status::Ok, message, pending);
     }
 
     /// Ends the request that waits without a DNS message.
@@ -209,16 +211,28 @@ impl Http1 {
         }
     }
 
-    fn respond(&mut self, status: Status, body: &[u8], request: PendingRequest) {
+    /// Writes a response; only status 200 has a message, others may have a reason.
+    fn respond(&mut self, status: Status, message: &[u8], request: PendingRequest) {
         self.replied = self.replied.wrapping_add(1);
+        let body = match status {
+            Status::Ok => request.media.body(message),
+            status => Some(status.reason().as_bytes().into()),
+        };
+        let status = if body.is_some() { status } else { Status::Refused };
+        let body = body.unwrap_or_default();
         let out = self.out.end();
         let mut text = |part: &str| out.extend_from_slice(part.as_bytes());
         text("HTTP/1.1 ");
         text(status.digits());
         text(" \r\n");
+        if status != Status::Ok && !body.is_empty() {
+            text("Content-Type: text/plain\r\n");
+        }
         if status == Status::Ok {
-            text("Content-Type: application/dns-message\r\nCache-Control: max-age=");
-            text(&max_age(body).to_string());
+            text("Content-Type: ");
+            text(str::from_utf8(request.media.name()).unwrap_or_default());
+            text("\r\nCache-Control: max-age=");
+            text(&max_age(message).to_string());
             text("\r\n");
         }
         if status == Status::BadMethod {
@@ -231,7 +245,7 @@ impl Http1 {
         text(&body.len().to_string());
         text("\r\n\r\n");
         if request.extent == ResponseExtent::Whole {
-            out.extend_from_slice(body);
+            out.extend_from_slice(&body);
         }
     }
 }

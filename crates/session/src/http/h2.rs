@@ -22,7 +22,8 @@ use super::frames::{
 use super::h2_stream::{Block, OpenStream, StreamState};
 use super::hpack::{FieldDecoder, MAX_FIELDS};
 use super::request::{RequestHead, RequestVerdict, ResponseExtent, Status};
-use super::{Replies, ReplyPlace, response};
+use super::response::{self, Content};
+use super::{Replies, ReplyPlace};
 use crate::frame::{Outgoing, trim};
 
 /// Most streams of a connection at a time, with those that wait for the client to read.
@@ -420,9 +421,9 @@ impl Http2 {
         mut head: RequestHead,
         deliver: &mut impl FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Code> {
-        let word = head.take_word();
+        let (word, media) = (head.take_word(), head.media());
         let mut open = |extent, state| {
-            self.streams.push(OpenStream { id, window: self.first_window, extent, state });
+            self.streams.push(OpenStream { id, window: self.first_window, extent, media, state });
         };
         match head.verdict() {
             RequestVerdict::Reject(status) => self.reject(id, status, end)?,
@@ -544,10 +545,14 @@ impl Http2 {
         let Some(at) = self.position(id) else { return };
         let mut stream = self.streams.swap_remove(at);
         self.budget = (self.budget + RESPONSE_REFILL).min(MAX_BUDGET);
-        let body = if stream.extent == ResponseExtent::Whole { message } else { &[] };
-        let end = if body.is_empty() { StreamEnd::Here } else { StreamEnd::Later };
-        self.head(id, Status::Ok, message, end);
+        let media = stream.media;
         self.replied = self.replied.wrapping_add(1);
+        let Some(whole) = media.body(message) else {
+            return self.head(id, Status::Refused, Content::NONE, StreamEnd::Here);
+        };
+        let body = if stream.extent == ResponseExtent::Whole { &*whole } else { &[] };
+        let end = if body.is_empty() { StreamEnd::Here } else { StreamEnd::Later };
+        self.head(id, Status::Ok, Content { media, message, len: whole.len() }, end);
         let sent = self.send(id, body, &mut stream.window);
         let rest = &body[sent..];
         if rest.is_empty() {
@@ -573,7 +578,13 @@ impl Http2 {
         self.forget(id);
         // Requests without a query cost as much as other frames.
         self.spend(1)?;
-        self.head(id, status, b"", StreamEnd::Here);
+        let (reason, room) = (status.reason().as_bytes(), self.window.min(self.first_window));
+        if reason.is_empty() || end == StreamEnd::Later || room < reason.len() as i64 {
+            self.head(id, status, Content::NONE, StreamEnd::Here);
+        } else {
+            self.head(id, status, Content { len: reason.len(), ..Content::NONE }, StreamEnd::Later);
+            self.send(id, reason, &mut { self.first_window });
+        }
         if end == StreamEnd::Later {
             // The client need not send the rest (RFC 9113 §8.1).
             self.reset(id, Code::NoError);
@@ -581,12 +592,12 @@ impl Http2 {
         Ok(())
     }
 
-    /// Writes the fields of a response to `message`.
-    fn head(&mut self, id: u32, status: Status, message: &[u8], end: StreamEnd) {
+    /// Writes the fields of a response.
+    fn head(&mut self, id: u32, status: Status, content: Content<'_>, end: StreamEnd) {
         let out = self.out.end();
         let start = out.len();
         out.extend_from_slice(&[0; HEAD]);
-        response::write_fields(status, message, out);
+        response::write_fields(status, content, out);
         let len = (out.len() - start - HEAD) as u32;
         let flags = END_HEADERS | if end == StreamEnd::Here { END_STREAM } else { 0 };
         write_head(&mut out[start..start + HEAD], len, [HEADERS, flags], id);

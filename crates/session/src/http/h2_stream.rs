@@ -1,7 +1,7 @@
 //! A stream of HTTP/2, as the server's end keeps it.
 
 use super::frames::StreamEnd;
-use super::request::ResponseExtent;
+use super::request::{Media, ResponseExtent};
 
 /// What a stream waits for.
 #[derive(Debug)]
@@ -21,6 +21,7 @@ pub(super) struct OpenStream {
     /// What the client takes of it.
     pub(super) window: i64,
     pub(super) extent: ResponseExtent,
+    pub(super) media: Media,
     pub(super) state: StreamState,
 }
 

@@ -10,8 +10,10 @@ use avocet_wire::MAX_MESSAGE;
 
 use super::hpack::{BadBlock, MAX_FIELDS};
 use super::qpack;
-use super::request::{RequestHead, RequestVerdict, ResponseExtent, Status, max_age};
-use super::response::decimal;
+use super::request::{
+    Media, REASON_TYPE, RequestHead, RequestVerdict, ResponseExtent, ResponseForm, Status, max_age,
+};
+use super::response::{Content, decimal};
 
 /// Frame types (RFC 9114 §7.2).
 pub(super) const DATA: u64 = 0;
@@ -197,6 +199,7 @@ struct RequestMessage {
     verdict: Option<RequestVerdict>,
     /// The word by which the request names the device of the client.
     word: Option<Box<[u8]>>,
+    media: Media,
     content_length: Option<usize>,
     body: Vec<u8>,
     has_trailers: bool,
@@ -243,6 +246,11 @@ impl H3Request {
             RequestVerdict::Body if body.is_empty() => H3Asked::Reject(Status::BadRequest),
             RequestVerdict::Body => H3Asked::Query(std::mem::take(body), ResponseExtent::Whole),
         })
+    }
+
+    /// Returns the form of the response to its query.
+    pub(crate) fn media(&self) -> Media {
+        self.message.media
     }
 
     /// Takes the word by which the request names the device of the client.
@@ -301,49 +309,63 @@ impl FrameSink for RequestMessage {
             return Err(H3Error::Message);
         }
         self.content_length = head.content_length;
-        self.word = head.take_word();
+        (self.word, self.media) = (head.take_word(), head.media());
         self.verdict = Some(head.verdict());
         Ok(())
     }
 }
 
-/// Returns the octets of a response: with status 200, its body is `message`.
-pub(crate) fn response(status: Status, message: &[u8], extent: ResponseExtent) -> Vec<u8> {
+/// Returns the octets of a response: with status 200, its body is `message`, else the reason.
+pub(crate) fn response(status: Status, message: &[u8], form: ResponseForm) -> Vec<u8> {
     /// Octets of frame heads and fields.
     const OVERHEAD: usize = 64;
+    let body = match status {
+        Status::Ok => form.media.body(message),
+        status => Some(status.reason().as_bytes().into()),
+    };
+    let status = if body.is_some() { status } else { Status::Refused };
+    let body = body.unwrap_or_default();
     let mut block = Vec::with_capacity(OVERHEAD);
-    write_fields(status, message, &mut block);
-    let mut out = Vec::with_capacity(OVERHEAD + block.len() + message.len());
+    let content = Content { media: form.media, message, len: body.len() };
+    write_fields(status, content, &mut block);
+    let mut out = Vec::with_capacity(OVERHEAD + block.len() + body.len());
     write_varint(HEADERS, &mut out);
     write_varint(block.len() as u64, &mut out);
     out.extend_from_slice(&block);
-    if status == Status::Ok && extent == ResponseExtent::Whole {
+    if !body.is_empty() && form.extent == ResponseExtent::Whole {
         write_varint(DATA, &mut out);
-        write_varint(message.len() as u64, &mut out);
-        out.extend_from_slice(message);
+        write_varint(body.len() as u64, &mut out);
+        out.extend_from_slice(&body);
     }
     out
 }
 
-fn write_fields(status: Status, message: &[u8], out: &mut Vec<u8>) {
+fn write_fields(status: Status, content: Content<'_>, out: &mut Vec<u8>) {
     /// Entries of the static table.
     const CONTENT_LENGTH: u8 = 4;
     const STATUS: u8 = 24;
     const OK: u8 = 25;
     const CACHE_CONTROL: u8 = 36;
     const DNS_MESSAGE: u8 = 44;
+    let Content { media, message, len } = content;
     out.extend_from_slice(&qpack::PREFIX);
     if status != Status::Ok {
         qpack::write_value(STATUS, status.digits().as_bytes(), out);
         if status == Status::BadMethod {
             qpack::write_field(b"allow", b"GET, HEAD, POST", out);
         }
+        if len > 0 {
+            qpack::write_field(b"content-type", REASON_TYPE, out);
+        }
         return;
     }
     let mut digits = [0; 10];
     qpack::write_entry(OK, out);
-    qpack::write_entry(DNS_MESSAGE, out);
-    qpack::write_value(CONTENT_LENGTH, decimal(message.len() as u32, &mut digits), out);
+    match media {
+        Media::Message => qpack::write_entry(DNS_MESSAGE, out),
+        Media::Json => qpack::write_field(b"content-type", media.name(), out),
+    }
+    qpack::write_value(CONTENT_LENGTH, decimal(len as u32, &mut digits), out);
     let age = [b"max-age=", decimal(max_age(message), &mut digits)].concat();
     qpack::write_value(CACHE_CONTROL, &age, out);
 }
@@ -641,11 +663,12 @@ mod tests {
 
     #[test]
     fn responses_have_fields_and_body() {
-        let octets = response(Status::NotFound, b"", ResponseExtent::Whole);
+        let octets = response(Status::NotFound, b"", ResponseForm::MESSAGE);
         assert_eq!(octets[..2], [1, octets.len() as u8 - 2]);
-        let whole = response(Status::Ok, b"message", ResponseExtent::Whole);
+        let whole = response(Status::Ok, b"message", ResponseForm::MESSAGE);
         assert!(whole.ends_with(b"\x00\x07message"));
-        let fields = response(Status::Ok, b"message", ResponseExtent::Fields);
+        let form = ResponseForm { extent: ResponseExtent::Fields, ..ResponseForm::MESSAGE };
+        let fields = response(Status::Ok, b"message", form);
         assert_eq!(whole[..fields.len()], fields);
     }
 }

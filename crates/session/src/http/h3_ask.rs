@@ -116,7 +116,7 @@ impl FrameSink for ResponseMessage {
 #[cfg(test)]
 mod tests {
     use super::super::h3::{H3Asked, H3Request, response};
-    use super::super::request::{ResponseExtent, Status};
+    use super::super::request::{ResponseExtent, ResponseForm, Status};
     use super::*;
 
     #[test]
@@ -134,9 +134,9 @@ mod tests {
             response.end()
         };
         for size in [1, 3, 1_000] {
-            let octets = response(Status::Ok, b"message", ResponseExtent::Whole);
+            let octets = response(Status::Ok, b"message", ResponseForm::MESSAGE);
             assert_eq!(read(&octets, size), Ok(b"message".to_vec()));
-            let octets = response(Status::BadMethod, b"", ResponseExtent::Whole);
+            let octets = response(Status::BadMethod, b"", ResponseForm::MESSAGE);
             assert_eq!(read(&octets, size), Err(BadStatus("405".to_owned())));
         }
     }

@@ -13,6 +13,7 @@ pub(crate) mod h3;
 pub(crate) mod h3_ask;
 mod hpack;
 mod huffman;
+mod json;
 mod qpack;
 pub(crate) mod request;
 mod response;

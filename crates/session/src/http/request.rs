@@ -1,15 +1,22 @@
 //! DNS queries in HTTP (RFC 8484): which requests have one, and the status of those without.
 
+use std::borrow::Cow;
+
 use avocet_wire::view::RecordSection;
 use avocet_wire::{MAX_MESSAGE, MessageView, Rcode, Rtype};
 use data_encoding::BASE64URL_NOPAD;
 
 use super::hpack::FieldName;
+use super::json::{self, MEDIA_TYPE_JSON, ParameterFault};
 
 /// The path of queries: the default of clients and of RFC 8484 §4.1.1.
 pub(crate) const PATH: &[u8] = b"/dns-query";
+/// The path of queries whose responses are in JSON.
+const JSON_PATH: &[u8] = b"/resolve";
 /// The media type of queries and responses.
 pub(crate) const MEDIA_TYPE: &[u8] = b"application/dns-message";
+/// The media type of reasons.
+pub(super) const REASON_TYPE: &[u8] = b"text/plain";
 /// Most octets of the word of a device in a path.
 const MAX_WORD: usize = 63;
 /// Most octets of a path with a query in base64. It is checked before anything is decoded.
@@ -22,6 +29,8 @@ pub(crate) enum Status {
     Ok,
     /// 400: there is no query.
     BadRequest,
+    /// 400: the parameters have no query.
+    BadParameters(ParameterFault),
     /// 404: nothing is served there.
     NotFound,
     /// 405: neither GET, HEAD nor POST.
@@ -47,7 +56,7 @@ impl Status {
     pub(crate) const fn digits(self) -> &'static str {
         match self {
             Self::Ok => "200",
-            Self::BadRequest => "400",
+            Self::BadRequest | Self::BadParameters(_) => "400",
             Self::NotFound => "404",
             Self::BadMethod => "405",
             Self::Slow => "408",
@@ -59,6 +68,14 @@ impl Status {
             Self::Refused => "500",
         }
     }
+
+    /// Returns the text that explains it to a person, as body of the response.
+    pub(crate) const fn reason(self) -> &'static str {
+        match self {
+            Self::BadParameters(fault) => fault.text(),
+            _ => "",
+        }
+    }
 }
 
 /// How much of a response is sent.
@@ -68,6 +85,46 @@ pub(crate) enum ResponseExtent {
     Whole,
     /// The fields: the method is HEAD.
     Fields,
+}
+
+/// The form of a response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Media {
+    /// A DNS message.
+    #[default]
+    Message,
+    /// JSON.
+    Json,
+}
+
+impl Media {
+    /// Returns the media type.
+    pub(crate) const fn name(self) -> &'static [u8] {
+        match self {
+            Self::Message => MEDIA_TYPE,
+            Self::Json => MEDIA_TYPE_JSON,
+        }
+    }
+
+    /// Returns a message in this form; `None` if it has none.
+    pub(crate) fn body(self, message: &[u8]) -> Option<Cow<'_, [u8]>> {
+        match self {
+            Self::Message => Some(Cow::Borrowed(message)),
+            Self::Json => json::response(message).map(Cow::Owned),
+        }
+    }
+}
+
+/// What a client wants of a response.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ResponseForm {
+    pub(crate) extent: ResponseExtent,
+    pub(crate) media: Media,
+}
+
+impl ResponseForm {
+    /// A whole DNS message.
+    pub(crate) const MESSAGE: Self = Self { extent: ResponseExtent::Whole, media: Media::Message };
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,6 +148,8 @@ enum RequestTarget {
     Query(Option<Vec<u8>>),
     /// The same with a text that is no base64.
     BadQuery,
+    /// The path of queries in parameters, with the query if there is one.
+    Json(Result<Vec<u8>, ParameterFault>),
 }
 
 /// The parts of a request that have a meaning.
@@ -158,6 +217,14 @@ impl RequestHead {
         self.word.take()
     }
 
+    /// Returns the form of the response to its query.
+    pub(crate) const fn media(&self) -> Media {
+        match self.target {
+            RequestTarget::Json(_) => Media::Json,
+            _ => Media::Message,
+        }
+    }
+
     /// Returns what to do with the request.
     pub(crate) fn verdict(self) -> RequestVerdict {
         let extent = if self.method == Method::Head {
@@ -171,9 +238,14 @@ impl RequestHead {
                 RequestVerdict::Reject(Status::NotFound)
             }
             (Method::None | Method::Other, _) => RequestVerdict::Reject(Status::BadMethod),
-            (Method::Get | Method::Head, RequestTarget::Query(Some(query))) => {
-                RequestVerdict::Query(query, extent)
+            (
+                Method::Get | Method::Head,
+                RequestTarget::Query(Some(query)) | RequestTarget::Json(Ok(query)),
+            ) => RequestVerdict::Query(query, extent),
+            (Method::Get, RequestTarget::Json(Err(fault))) => {
+                RequestVerdict::Reject(Status::BadParameters(fault))
             }
+            (Method::Post, RequestTarget::Json(_)) => RequestVerdict::Reject(Status::BadRequest),
             (Method::Get | Method::Head, _) => RequestVerdict::Reject(Status::BadRequest),
             (Method::Post, _) if !self.is_message => RequestVerdict::Reject(Status::BadType),
             (Method::Post, _) if self.content_length.is_some_and(|len| len > MAX_MESSAGE) => {
@@ -192,12 +264,20 @@ impl RequestTarget {
         }
         let at = target.iter().position(|octet| *octet == b'?').unwrap_or(target.len());
         let (path, parameters) = target.split_at(at);
-        let word = match path.strip_prefix(PATH) {
-            Some([]) => None,
-            Some([b'/', word @ ..]) if is_word(word) => Some(word.into()),
+        let parameters = parameters.get(1..).unwrap_or_default();
+        let (rest, is_json) = match (path.strip_prefix(PATH), path.strip_prefix(JSON_PATH)) {
+            (Some(rest), _) => (rest, false),
+            (None, Some(rest)) => (rest, true),
+            (None, None) => return (Self::Elsewhere, None),
+        };
+        let word = match rest {
+            [] => None,
+            [b'/', word @ ..] if is_word(word) => Some(word.into()),
             _ => return (Self::Elsewhere, None),
         };
-        (Self::query(parameters.get(1..).unwrap_or_default()), word)
+        let target =
+            if is_json { Self::Json(json::query(parameters)) } else { Self::query(parameters) };
+        (target, word)
     }
 
     /// Reads the parameters of the path of queries.
@@ -308,6 +388,11 @@ mod tests {
             ("GET", "/dns-query/a%20b?dns=AAAA", &[], Status::NotFound),
             ("GET", "/dns-queryx?dns=AAAA", &[], Status::NotFound),
             ("GET", "/.well-known/dns-query", &[], Status::NotFound),
+            ("GET", "/resolve", &[], Status::BadParameters(ParameterFault::NoName)),
+            ("GET", "/resolve?name=a..b", &[], Status::BadParameters(ParameterFault::BadName)),
+            ("HEAD", "/resolve?name=a..b", &[], Status::BadRequest),
+            ("POST", "/resolve?name=a", &[message], Status::BadRequest),
+            ("GET", "/resolver?name=a", &[], Status::NotFound),
             ("GET", &long, &[], Status::LongTarget),
             ("PUT", "/dns-query", &[message], Status::BadMethod),
             ("POST", "/dns-query", &[json], Status::BadType),

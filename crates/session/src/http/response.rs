@@ -1,7 +1,7 @@
 //! The fields of a response in HTTP/2, without any table: what every client understands.
 
 use super::hpack;
-use super::request::{MEDIA_TYPE, Status, max_age};
+use super::request::{Media, REASON_TYPE, Status, max_age};
 
 /// Names in the static table (RFC 7541 Appendix A).
 const STATUS: u8 = 8;
@@ -12,26 +12,46 @@ const CONTENT_TYPE: u8 = 31;
 /// `:status: 200` in the static table.
 const OK: u8 = 0x88;
 
-/// Appends the fields of the response to a request; with status 200 its body is `message`.
-pub(super) fn write_fields(status: Status, message: &[u8], out: &mut Vec<u8>) {
+/// A response to send.
+#[derive(Clone, Copy)]
+pub(super) struct Content<'c> {
+    pub(super) media: Media,
+    /// The DNS message, by which the response is fresh.
+    pub(super) message: &'c [u8],
+    /// The octets of the body.
+    pub(super) len: usize,
+}
+
+impl Content<'_> {
+    /// No content.
+    pub(super) const NONE: Self = Self { media: Media::Message, message: &[], len: 0 };
+}
+
+/// Appends the fields of the response to a request. The content of a status other than 200 is the
+/// reason.
+pub(super) fn write_fields(status: Status, content: Content<'_>, out: &mut Vec<u8>) {
+    let Content { media, message, len } = content;
     if status != Status::Ok {
         hpack::write(STATUS, status.digits().as_bytes(), out);
         if status == Status::BadMethod {
             hpack::write(ALLOW, b"GET, HEAD, POST", out);
+        }
+        if len > 0 {
+            hpack::write(CONTENT_TYPE, REASON_TYPE, out);
         }
         return;
     }
     const MAX_AGE: &[u8] = b"max-age=";
     let mut digits = [0; 10];
     out.push(OK);
-    hpack::write(CONTENT_TYPE, MEDIA_TYPE, out);
-    hpack::write(CONTENT_LENGTH, decimal(message.len() as u32, &mut digits), out);
+    hpack::write(CONTENT_TYPE, media.name(), out);
+    hpack::write(CONTENT_LENGTH, decimal(len as u32, &mut digits), out);
     let mut value = [0; 18];
     let age = decimal(max_age(message), &mut digits);
-    let len = MAX_AGE.len() + age.len();
+    let end = MAX_AGE.len() + age.len();
     value[..MAX_AGE.len()].copy_from_slice(MAX_AGE);
-    value[MAX_AGE.len()..len].copy_from_slice(age);
-    hpack::write(CACHE_CONTROL, &value[..len], out);
+    value[MAX_AGE.len()..end].copy_from_slice(age);
+    hpack::write(CACHE_CONTROL, &value[..end], out);
 }
 
 /// Writes a number in decimal digits.

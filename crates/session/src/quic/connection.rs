@@ -24,7 +24,7 @@ use super::server::{QuicAnswer, QuicPatience, QuicQuery, QuicRoute, QuicService}
 
 use crate::certificate;
 use crate::http::h3::{self, H3Asked, H3Error, H3Request};
-use crate::http::request::{ResponseExtent, Status};
+use crate::http::request::{Media, ResponseExtent, ResponseForm, Status};
 use crate::proof::HandshakeFacts;
 
 /// Octets of incomplete queries of a connection, and of its responses that wait for the client.
@@ -60,7 +60,7 @@ enum QueryState {
     /// The query is incomplete.
     Reading(IncompleteQuery),
     /// The reply comes later.
-    Waiting(ResponseExtent),
+    Waiting(ResponseForm),
     /// The rest of the response waits for the client.
     Sending(Bytes),
 }
@@ -84,7 +84,7 @@ enum Reached {
 /// A query that is complete.
 struct CompleteQuery<'q> {
     message: &'q [u8],
-    extent: ResponseExtent,
+    form: ResponseForm,
     word: Option<&'q [u8]>,
 }
 
@@ -118,6 +118,14 @@ impl IncompleteQuery {
         match self {
             Self::Doq(query) => query.held(),
             Self::H3(request) => request.held(),
+        }
+    }
+
+    /// Returns the form of the response.
+    fn media(&self) -> Media {
+        match self {
+            Self::Doq(_) => Media::Message,
+            Self::H3(request) => request.media(),
         }
     }
 
@@ -451,8 +459,8 @@ impl QuicConnection {
         if let (None, None, true, [whole]) =
             (&self.http, place, arrived.has_ended, arrived.pieces.as_slice())
         {
-            let (message, extent) = (query_of(whole)?, ResponseExtent::Whole);
-            self.answer(id, &CompleteQuery { message, extent, word: None }, turn);
+            let (message, form) = (query_of(whole)?, ResponseForm::MESSAGE);
+            self.answer(id, &CompleteQuery { message, form, word: None }, turn);
             return Ok(());
         }
         let mut request = match place {
@@ -470,13 +478,14 @@ impl QuicConnection {
                 self.requests.push(request);
             }
             Reached::Query(message, extent) => {
-                let word = reading.take_word();
+                let (word, form) =
+                    (reading.take_word(), ResponseForm { extent, media: reading.media() });
                 let (message, word) = (message.as_slice(), word.as_deref());
-                self.answer(id, &CompleteQuery { message, extent, word }, turn);
+                self.answer(id, &CompleteQuery { message, form, word }, turn);
             }
             Reached::Reject(status) => {
                 self.budget = self.budget.saturating_sub(1);
-                let response = h3::response(status, &[], ResponseExtent::Whole);
+                let response = h3::response(status, &[], ResponseForm::MESSAGE);
                 self.send(id, Bytes::from(response), turn.now);
                 // What follows has no meaning.
                 let code = self.code(DoqError::None);
@@ -507,16 +516,16 @@ impl QuicConnection {
         let index = id.index() as u32;
         let route = QuicRoute { request: index, ..turn.route };
         let protocol = if self.http.is_some() { QuicProtocol::H3 } else { QuicProtocol::Doq };
-        let CompleteQuery { message, extent, word } = *query;
+        let CompleteQuery { message, form, word } = *query;
         let (ip, entrance, facts) = (self.ip, self.entrance, self.facts.as_deref());
         let query = QuicQuery { route, ip, entrance, protocol, word, facts };
         match turn.host.answer(&query, message) {
             QuicAnswer::Now(reply) => {
-                let response = self.response(reply, extent);
+                let response = self.response(reply, form);
                 self.respond(id, response, turn.now);
             }
             QuicAnswer::Later => {
-                let state = QueryState::Waiting(extent);
+                let state = QueryState::Waiting(form);
                 self.requests.push(Request { index, since: turn.now, state });
             }
             QuicAnswer::Never => self.reset(id, DoqError::Unspecified),
@@ -524,26 +533,26 @@ impl QuicConnection {
     }
 
     /// Returns the octets of a response.
-    fn response(&self, reply: &[u8], extent: ResponseExtent) -> Option<Vec<u8>> {
+    fn response(&self, reply: &[u8], form: ResponseForm) -> Option<Vec<u8>> {
         match self.http {
             None => framed(reply),
-            Some(_) => Some(h3::response(Status::Ok, reply, extent)),
+            Some(_) => Some(h3::response(Status::Ok, reply, form)),
         }
     }
 
     /// Sends the reply to an earlier query; an empty one ends its stream.
     pub(super) fn reply(&mut self, index: u32, reply: &[u8], now: Instant) {
         let waiting = self.requests.iter().enumerate().find_map(|(place, one)| match one.state {
-            QueryState::Waiting(extent) if one.index == index => Some((place, extent)),
+            QueryState::Waiting(form) if one.index == index => Some((place, form)),
             _ => None,
         });
-        let Some((place, extent)) = waiting else { return };
+        let Some((place, form)) = waiting else { return };
         self.requests.swap_remove(place);
         let id = StreamId::new(Side::Client, Dir::Bi, index.into());
         if reply.is_empty() {
             self.reset(id, DoqError::Unspecified);
         } else {
-            self.respond(id, self.response(reply, extent), now);
+            self.respond(id, self.response(reply, form), now);
         }
     }
 
