@@ -388,14 +388,14 @@ fn the_faults_of_files_are_found_before_the_start() {
     }
 }
 
-/// dnsdist as the upstream, with a server behind it that it asks over TCP.
+/// dnsdist as the upstream over TLS and HTTPS, with a server behind it that it asks over TCP.
 #[test]
 fn dnsdist_is_a_good_upstream() {
     if !is_here("dnsdist") {
         return;
     }
     let (site, behind, plain) = (Site::new(), Site::new(), Upstream::start());
-    let tls = free_address();
+    let (tls, https) = (free_address(), free_address());
     behind.configure(plain.addr, "workers = 1", "");
     let asked_by_dnsdist = behind.start();
     for (file, text) in [("dist.pem", ONE[0]), ("dist.key", ONE[1])] {
@@ -405,7 +405,8 @@ fn dnsdist_is_a_good_upstream() {
     let config = site.directory.join("dnsdist.conf");
     let text = format!(
         "newServer(\"{}\"):setUp()\nsetLocal(\"{}\")\n\
-         addTLSLocal(\"{tls}\", \"{directory}/dist.pem\", \"{directory}/dist.key\")\n",
+         addTLSLocal(\"{tls}\", \"{directory}/dist.pem\", \"{directory}/dist.key\")\n\
+         addDOHLocal(\"{https}\", \"{directory}/dist.pem\", \"{directory}/dist.key\", \"/q\")\n",
         behind.dns,
         free_address()
     );
@@ -417,14 +418,21 @@ fn dnsdist_is_a_good_upstream() {
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    while TcpStream::connect(tls).is_err() {
-        assert!(dnsdist.try_wait().unwrap().is_none(), "dnsdist has ended");
-        thread::yield_now();
+    for (upstream, method, at) in [
+        (format!("tls://{tls}"), "post", tls),
+        (format!("https://{https}/q"), "post", https),
+        (format!("https://{https}/q"), "get", https),
+    ] {
+        while TcpStream::connect(at).is_err() {
+            assert!(dnsdist.try_wait().unwrap().is_none(), "dnsdist has ended");
+            thread::yield_now();
+        }
+        let rest = format!("ca = \"one.pem\"\nhttps-method = \"{method}\"");
+        configure(&site, &format!("\"{upstream}\""), &rest);
+        let server = site.start();
+        ask_many(&site, "a");
+        server.stop();
     }
-    configure(&site, &format!("\"tls://{tls}\""), "ca = \"one.pem\"");
-    let server = site.start();
-    ask_many(&site, "a");
-    server.stop();
     dnsdist.kill().unwrap();
     dnsdist.wait().unwrap();
     asked_by_dnsdist.stop();
