@@ -122,6 +122,12 @@ export class Visitor {
     await this.settle();
   }
 
+  /** Counts octets from now on, once all of the page has arrived. */
+  async forget() {
+    await this.page.waitForLoadState('networkidle');
+    this.octets = 0;
+  }
+
   /** Waits until the page shows its content. */
   async settle() {
     await this.page.locator('#content h1').first().waitFor();

@@ -84,7 +84,7 @@ test('pools and a pool look right', async () => {
 
 test('a viewer sees which targets are healthy and why, and may not decide', async () => {
   await visit('/', async (page, visitor) => {
-    visitor.octets = 0;
+    await visitor.forget();
     await visitor.open('Zones');
     await page.getByRole('link', { name: 'Pools' }).click();
     if (!process.env.UI_DIST) assert.ok(visitor.octets < PAGE_LOAD, `${visitor.octets} octets`);

@@ -35,7 +35,7 @@ test('a query appears while the page is open, and its name is text', async () =>
   const { page } = visitor;
   await visitor.logIn('viewer', '/');
   await visitor.settle();
-  visitor.octets = 0;
+  await visitor.forget();
   await visitor.open('Queries');
   await page.getByText('Live ·').waitFor();
   const own = visitor.octets;

@@ -59,7 +59,7 @@ const FILES = {
 };
 
 /** Returns a port that is free for UDP and TCP now. */
-async function freePort() {
+export async function freePort() {
   const server = net.createServer();
   await new Promise((done) => server.listen(0, '127.0.0.1', done));
   const { port } = server.address();

@@ -63,7 +63,7 @@ test('zones and a zone look right', async () => {
 
 test('a viewer sees states and records page by page, and may not read again', async () => {
   await visit('/', async (page, visitor) => {
-    visitor.octets = 0;
+    await visitor.forget();
     await visitor.open('Zones');
     if (!process.env.UI_DIST) assert.ok(visitor.octets < PAGE_LOAD, `${visitor.octets} octets`);
     await page.getByRole('row', { name: /broken\.example/ }).getByText(/Old version|Not served/).waitFor();

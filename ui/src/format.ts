@@ -139,6 +139,13 @@ export function utc(at: number): string {
   return `${new Date(at * 1000).toISOString().replace('T', ' ').replace(/\.\d+Z$/, '')} UTC`;
 }
 
+const names = new Intl.Collator(locale, { numeric: true });
+
+/** The order of names for people. */
+export function byName(one: { name: string }, other: { name: string }): number {
+  return names.compare(one.name, other.name);
+}
+
 /** A domain name as people write it: without the last dot. */
 export function bare(name: string): string {
   return name.length > 1 && name.endsWith('.') && !name.endsWith('\\.') ? name.slice(0, -1) : name;

@@ -1,10 +1,12 @@
 //! The texts of `avocet status` and `avocet reload`.
 
+use avocet_control::certificates::CertificateStatus;
 use avocet_control::lists::ListStatus;
 use avocet_control::reload::Reloaded;
-use avocet_control::status::{QueryCounts, ServerStatus, UpstreamStatus};
+use avocet_control::status::{QueryCounts, ServerStatus, TransportQueries, UpstreamStatus};
+use avocet_nameserver::clock::wall_secs;
 
-use crate::span::{ago, span};
+use crate::span::{ago, left, span};
 use crate::zone_text::zone_text;
 
 /// Returns the text of `avocet status`.
@@ -16,10 +18,12 @@ pub(crate) fn text(status: &ServerStatus) -> String {
         format!("avocet {}, {health}, up {started}, by {file}", status.version),
         format!("listens on {}, mode {}", status.listen.join(", "), status.mode),
         queries_text(&status.queries),
+        transports_text(&status.transports),
     ];
     lines.extend(status.lists.iter().map(list_text));
     lines.extend(status.upstreams.iter().map(upstream_text));
     lines.extend(status.zones.iter().map(zone_text));
+    lines.extend(status.certificates.iter().map(certificate_text));
     lines.extend(status.warnings.iter().map(|warning| format!("warning: {warning}")));
     lines.join("\n")
 }
@@ -52,6 +56,26 @@ fn list_text(list: &ListStatus) -> String {
         false => "not in force".to_owned(),
     };
     format!("list {}: {force}{looked}", list.name)
+}
+
+fn transports_text(transports: &[TransportQueries]) -> String {
+    let counts = transports.iter().map(|one| format!("{} {}", one.transport, one.queries));
+    format!("queries by transport: {}", counts.collect::<Vec<_>>().join(", "))
+}
+
+fn certificate_text(one: &CertificateStatus) -> String {
+    let names = if one.names.is_empty() { one.file.clone() } else { one.names.join(", ") };
+    let expiry = match one.not_after {
+        Some(at) if at <= wall_secs() => "has expired".to_owned(),
+        Some(at) => format!("expires in {}", left(at)),
+        None => "its dates cannot be read".to_owned(),
+    };
+    let at = match one.addresses.as_slice() {
+        [] => "at no address".to_owned(),
+        addresses => format!("at {}", addresses.join(", ")),
+    };
+    let fault = one.error.as_ref().map_or_else(String::new, |error| format!("\n  {error}"));
+    format!("certificate {names} ({}): {expiry}, {at}{fault}", one.purpose)
 }
 
 fn upstream_text(one: &UpstreamStatus) -> String {

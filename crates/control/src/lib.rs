@@ -41,6 +41,7 @@ pub mod access_request;
 pub mod backup;
 pub mod cache;
 pub mod call;
+pub mod certificates;
 pub mod dry_run;
 pub mod error;
 pub mod hand_over;

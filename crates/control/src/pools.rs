@@ -155,6 +155,7 @@ pub struct PoolAnswers {
 /// An answer of a pool now, and if hosts were down. With modes that choose at random, it is one of
 /// the possible answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub struct PoolAnswer {
     /// The pool.
     pub name: String,

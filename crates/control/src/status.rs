@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backup::WaitingRestore;
+use crate::certificates::CertificateStatus;
 use crate::lists::ListStatus;
+use crate::log::LogTransport;
 use crate::words::words;
 use crate::zones::ZoneStatus;
 
@@ -32,6 +34,9 @@ pub struct ServerStatus {
     pub serving: bool,
     /// Queries since its start.
     pub queries: QueryCounts,
+    /// Queries since its start by transport, of all transports.
+    #[serde(default)]
+    pub transports: Vec<TransportQueries>,
     /// The lists.
     pub lists: Vec<ListStatus>,
     /// The upstreams of forwarding rules.
@@ -39,6 +44,9 @@ pub struct ServerStatus {
     /// The hosted zones.
     #[serde(default)]
     pub zones: Vec<ZoneStatus>,
+    /// The certificates that clients are shown.
+    #[serde(default)]
+    pub certificates: Vec<CertificateStatus>,
     /// The backup that the next start puts in place, if one waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_restore: Option<WaitingRestore>,
@@ -76,6 +84,15 @@ pub struct QueryCounts {
     pub failed: u64,
     /// Refused because of the client's address.
     pub refused: u64,
+}
+
+/// The queries over a transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TransportQueries {
+    /// The transport.
+    pub transport: LogTransport,
+    /// Their number since the start.
+    pub queries: u64,
 }
 
 /// An upstream of forwarding rules.

@@ -110,6 +110,8 @@ pub(crate) struct TlsState {
     quic: Vec<Option<QuicListener>>,
     /// The files, as they were before they were read.
     files: Vec<SeenFile>,
+    /// In the order of the configuration.
+    certificates: Vec<Certificate>,
 }
 
 #[derive(Default)]
@@ -119,6 +121,16 @@ struct InForce {
     last_seen: Vec<SeenFile>,
     /// How often certificates were put in force.
     version: u64,
+    /// Why later files are not in force.
+    fault: Option<String>,
+}
+
+/// What clients are shown at present.
+pub(crate) struct CertificatesInUse {
+    /// The certificates, in the order of the configuration.
+    pub(crate) certificates: Vec<Certificate>,
+    /// Why the present files are not in force, if they are not.
+    pub(crate) fault: Option<String>,
 }
 
 impl InForce {
@@ -126,6 +138,7 @@ impl InForce {
         self.last_seen.clone_from(&state.files);
         self.state = state;
         self.version += 1;
+        self.fault = None;
     }
 }
 
@@ -179,6 +192,7 @@ impl TlsListeners {
             state.listeners.push(tls);
             state.quic.push(quic);
         }
+        state.certificates = all;
         Ok(state)
     }
 
@@ -232,6 +246,13 @@ impl TlsListeners {
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner).put(state);
     }
 
+    /// Returns the certificates in force.
+    pub(crate) fn shown(&self) -> CertificatesInUse {
+        let in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        let certificates = in_force.state.certificates.clone();
+        CertificatesInUse { certificates, fault: in_force.fault.clone() }
+    }
+
     /// Returns the settings of an address with TLS; `None` if it has no certificate any more.
     pub(crate) fn at(&self, entrance: Entrance) -> Option<Arc<ServerConfig>> {
         let in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
@@ -278,7 +299,11 @@ impl TlsListeners {
                 warn_of_open_keys(config);
                 tracing::info!("the files of [[certificate]] have changed and are in use");
             }
-            Err(error) => tracing::warn!("the certificates before stay in use: {error}"),
+            Err(error) => {
+                tracing::warn!("the certificates before stay in use: {error}");
+                let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+                in_force.fault = Some(error.to_string());
+            }
         }
     }
 }

@@ -17,6 +17,7 @@ use rustls::{Error, RootCertStore, ServerConfig};
 use thiserror::Error as ThisError;
 
 use crate::tls::provider;
+use crate::validity::Validity;
 
 /// The protocols of DNS over HTTPS in ALPN (RFC 9113, RFC 9112), the preferred one first.
 pub const ALPN_DOH: [&[u8]; 2] = [ALPN_H2, b"http/1.1"];
@@ -62,6 +63,7 @@ fn reason(error: &Error) -> String {
 pub struct Certificate {
     key: Arc<CertifiedKey>,
     names: Vec<String>,
+    validity: Option<Validity>,
 }
 
 impl Certificate {
@@ -78,11 +80,12 @@ impl Certificate {
             return Err(CertificateError::Chain(pem::Error::NoItemsFound));
         }
         let key = PrivateKeyDer::from_pem_slice(key).map_err(CertificateError::Key)?;
-        let own = own_names(&chain[0]);
+        let (own, validity) = (own_names(&chain[0]), Validity::of(&chain[0]));
         let key = CertifiedKey::from_der(chain, key, &provider());
         let key = Arc::new(key.map_err(CertificateError::Unusable)?);
         let names = if names.is_empty() { own } else { names.to_vec() };
-        Ok(Self { key, names: names.iter().map(|name| name.to_ascii_lowercase()).collect() })
+        let names = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+        Ok(Self { key, names, validity })
     }
 
     /// Returns it as a client shows it.
@@ -94,9 +97,15 @@ impl Certificate {
     pub fn names(&self) -> &[String] {
         &self.names
     }
+
+    /// Returns when it is valid; `None` if it does not say so in a form of RFC 5280.
+    pub fn validity(&self) -> Option<Validity> {
+        self.validity
+    }
 }
 
-fn own_names(certificate: &CertificateDer<'_>) -> Vec<String> {
+/// Returns the host names in a certificate.
+pub fn own_names(certificate: &CertificateDer<'_>) -> Vec<String> {
     let parsed = webpki::EndEntityCert::try_from(certificate);
     parsed.map_or_else(|_| Vec::new(), |one| one.valid_dns_names().map(str::to_owned).collect())
 }

@@ -9,7 +9,7 @@
 //! [`quic`] that for DNS over QUIC (RFC 9250).
 //! [`session`] composes them with TLS for both ends of a connection. [`certificate`] reads what a
 //! TLS server shows, [`proof`] what the one of a client proves, [`trust`] decides what a client
-//! accepts. The caller passes any
+//! accepts, [`validity`] reads when a certificate expires. The caller passes any
 //! [`Read`](std::io::Read) and [`Write`](std::io::Write); nothing here waits or opens a socket.
 
 #![forbid(unsafe_code)]
@@ -22,3 +22,4 @@ pub mod quic;
 pub mod session;
 pub mod tls;
 pub mod trust;
+pub mod validity;

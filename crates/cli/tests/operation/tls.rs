@@ -105,6 +105,8 @@ fn clients_get_padded_answers_that_metrics_log_and_rules_know() {
     }
     let status = site.avocet_text(&["status"]);
     assert!(status.contains(&format!("tls://{tls}")), "{status}");
+    let counts = "queries by transport: udp 0, tcp 1, tls 5, https 0, quic 0";
+    assert!(status.contains(counts), "{status}");
     server.stop();
 }
 
@@ -172,6 +174,53 @@ fn certificates_are_read_again_and_a_bad_file_changes_nothing() {
     let check = site.avocet(&["check"]);
     let message = String::from_utf8(check.stderr).unwrap();
     assert!(check.status.success() && message.contains("can be read by every user"), "{message}");
+}
+
+#[test]
+fn status_metrics_and_health_say_when_certificates_expire() {
+    const EXPIRED: [&str; 2] =
+        [include_str!("certificates/expired.pem"), include_str!("certificates/expired.key")];
+    const END: u64 = 3_955_436_778;
+    let (site, upstream, tls) = (Site::new(), Upstream::start(), free_address());
+    install(&site, "one", ONE);
+    install(&site, "old", EXPIRED);
+    configure(&site, &upstream, tls, &certificate("old", "\"old.example\""));
+    let mut server = site.start();
+    server.wait_for_line("old.pem has expired: replace the file");
+    let file = |name: &str| site.directory.join(name).display().to_string();
+    let status = site.avocet_text(&["status", "--json"]);
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    let expected = serde_json::json!([
+        {
+            "purpose": "dns", "names": ["dns.example"], "file": file("one.pem"),
+            "key-file": file("one.key"), "not-before": 1_795_436_778_u64, "not-after": END,
+            "addresses": [format!("tls://{tls}")],
+        },
+        {
+            "purpose": "dns", "names": ["old.example"], "file": file("old.pem"),
+            "key-file": file("old.key"), "not-before": 1_577_836_800, "not-after": 1_609_459_200,
+            "addresses": [format!("tls://{tls}")],
+        },
+    ]);
+    assert_eq!(status["certificates"], expected);
+    let text = site.avocet_text(&["status"]);
+    assert!(text.contains("certificate old.example (dns): has expired, at tls://"), "{text}");
+    assert!(text.contains("warning: the certificate in "), "{text}");
+    let family = "avocet_certificate_expires_timestamp_seconds";
+    let end = site.metric(&format!("{family}{{purpose=\"dns\",file=\"{}\"}}", file("one.pem")));
+    assert_eq!(end, END as f64);
+    assert_eq!(site.metric("avocet_condition{condition=\"certificate-expiry\"}"), 1.0);
+
+    // Files that cannot be used are told apart from the certificate in use.
+    fs::write(site.directory.join("one.key"), "broken").unwrap();
+    server.wait_for_line("the certificates before stay in use");
+    let text = site.avocet_text(&["status"]);
+    assert!(text.contains("\n  ") && text.contains("one.key: no private key"), "{text}");
+    install(&site, "one", ONE);
+    install(&site, "old", TWO);
+    server.wait_for_line("condition resolved");
+    let text = site.avocet_text(&["status"]);
+    assert!(!text.contains("expired") && !text.contains("no private key"), "{text}");
 }
 
 #[test]

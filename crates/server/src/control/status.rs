@@ -7,18 +7,21 @@ use std::sync::atomic::Ordering;
 
 use avocet_config::recurse::Mode;
 use avocet_control::lists::ListStatus;
+use avocet_control::log::LogTransport;
 use avocet_control::status::{
-    QueryCounts, ResolverMode, ServerStatus, UpstreamState, UpstreamStatus, UpstreamTransport,
+    QueryCounts, ResolverMode, ServerStatus, TransportQueries, UpstreamState, UpstreamStatus,
+    UpstreamTransport,
 };
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::metrics::Stage;
-use avocet_resolver::{BreakerState, TlsFault, Transport};
+use avocet_nameserver::query::asked::Transport;
+use avocet_resolver::{BreakerState, TlsFault, Transport as UpstreamLink};
 
 use super::zones;
 use crate::backup;
 use crate::keepers::lists;
 use crate::resolver_report::UpstreamReport;
-use crate::running::Running;
+use crate::running::{Running, shown_certificates};
 
 /// Returns the state of the server.
 pub(super) fn of(running: &Running) -> ServerStatus {
@@ -42,11 +45,13 @@ pub(super) fn of(running: &Running) -> ServerStatus {
         healthy: running.is_healthy(),
         serving: !running.draining.load(Ordering::Relaxed),
         queries: queries(running),
+        transports: transports(running),
         waiting_restore: backup::waiting(&state.config.data.directory),
         warnings: warnings.collect(),
         lists,
         upstreams,
         zones: zones::status(running),
+        certificates: shown_certificates::of(running),
     }
 }
 
@@ -70,6 +75,23 @@ fn queries(running: &Running) -> QueryCounts {
         failed: count(&[Stage::Failed, Stage::FailureHit, Stage::Shed]),
         refused: count(&[Stage::Refused]),
     }
+}
+
+/// Returns the numbers of queries since the start, by transport.
+fn transports(running: &Running) -> Vec<TransportQueries> {
+    let of = |transport: Transport| {
+        let workers = running.shared.metrics.iter();
+        let queries = workers.map(|worker| worker.queries[transport as usize].value()).sum();
+        let transport = match transport {
+            Transport::Udp => LogTransport::Udp,
+            Transport::Tcp => LogTransport::Tcp,
+            Transport::Tls => LogTransport::Tls,
+            Transport::Https => LogTransport::Https,
+            Transport::Quic => LogTransport::Quic,
+        };
+        TransportQueries { transport, queries }
+    };
+    Transport::ALL.map(of).to_vec()
 }
 
 /// What tells an upstream from others: address, transport and name.
@@ -128,10 +150,10 @@ fn upstreams(running: &Running) -> Vec<UpstreamStatus> {
         let report = report.lock().unwrap_or_else(PoisonError::into_inner);
         for one in &report.upstreams {
             let transport = match one.transport {
-                Transport::Udp => UpstreamTransport::Udp,
-                Transport::Tcp => UpstreamTransport::Tcp,
-                Transport::Tls(_) => UpstreamTransport::Tls,
-                Transport::Https(_) => UpstreamTransport::Https,
+                UpstreamLink::Udp => UpstreamTransport::Udp,
+                UpstreamLink::Tcp => UpstreamTransport::Tcp,
+                UpstreamLink::Tls(_) => UpstreamTransport::Tls,
+                UpstreamLink::Https(_) => UpstreamTransport::Https,
             };
             let name = running.shared.upstream_peers.host_name(one.transport);
             all.entry(((one.addr, transport), name)).or_default().add(one);

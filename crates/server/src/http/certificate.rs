@@ -11,7 +11,7 @@ use avocet_nameserver::file_watch::FileFingerprint;
 use rustls::ServerConfig;
 
 use crate::running::Running;
-use crate::running::certificate::read;
+use crate::running::certificate::{WebCertificate, read};
 use crate::running::conditions::Condition;
 
 /// Interval of looks at the files.
@@ -26,7 +26,7 @@ pub(super) struct Certificate {
 #[derive(Default)]
 struct Loaded {
     /// `None` if there was no usable certificate yet.
-    config: Option<Arc<ServerConfig>>,
+    certificate: Option<Arc<WebCertificate>>,
     /// The files of the last certificate that was usable.
     seen: Option<SeenFiles>,
 }
@@ -48,7 +48,11 @@ impl SeenFiles {
 impl Certificate {
     /// Returns the configuration for a connection, if there is a certificate.
     pub(super) fn in_force(&self) -> Option<Arc<ServerConfig>> {
-        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).config.clone()
+        self.certificate().map(|certificate| certificate.config.clone())
+    }
+
+    fn certificate(&self) -> Option<Arc<WebCertificate>> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).certificate.clone()
     }
 
     /// Looks at the files from time to time, without end. The first look is that of
@@ -66,6 +70,8 @@ impl Certificate {
         let files = state.config.web.https.as_ref().map(|https| &https.certificate);
         let fault = files.and_then(|files| self.look(files));
         running.conditions.set(Condition::Certificate, fault);
+        *running.web_certificate.lock().unwrap_or_else(PoisonError::into_inner) =
+            files.and_then(|_| self.certificate());
     }
 
     /// Reads the files if they have changed, or were not usable. Returns why they cannot be used.
@@ -76,12 +82,12 @@ impl Certificate {
         if loaded.seen.as_ref() == Some(&seen) {
             return None;
         }
-        match (read(files), &loaded.config) {
-            (Ok(config), before) => {
+        match (read(files), &loaded.certificate) {
+            (Ok(read), before) => {
                 if before.is_some() {
                     tracing::info!("{} has changed and is in use", files.chain.display());
                 }
-                *loaded = Loaded { config: Some(config), seen: Some(seen) };
+                *loaded = Loaded { certificate: Some(Arc::new(read)), seen: Some(seen) };
                 None
             }
             (Err(fault), Some(_)) => {

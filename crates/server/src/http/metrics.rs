@@ -12,6 +12,7 @@ use avocet_web::WebStores;
 use avocet_web::counts::{CLASSES, LOG_INS};
 use avocet_wire::Rcode;
 
+mod certificates;
 mod pools;
 mod resolvers;
 mod zones;
@@ -48,6 +49,7 @@ pub(super) fn text(running: &Running) -> String {
     api(&mut metrics, running);
     names(&mut metrics, running);
     root_zone(&mut metrics, running);
+    certificates::write(&mut metrics, running);
     zones::write(&mut metrics, running);
     pools::write(&mut metrics, running);
     let resolvers = Resolvers::sum(shared);

@@ -28,8 +28,8 @@ pub(crate) mod take_over;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use avocet_config::Config;
@@ -67,6 +67,7 @@ use crate::running::reach::{self, Reach};
 use crate::running::reload::Reloader;
 use crate::running::revisions::Revisions;
 use crate::running::secondaries;
+use crate::running::shown_certificates;
 use crate::running::strangers;
 use crate::running::switches::Unsaved;
 use crate::running::trust::KeptTrust;
@@ -189,6 +190,7 @@ impl Operation {
             zone_watch: ZoneWatch::default(),
             notifier: Notifier::default(),
             pools: PoolWatch::begin(&config.data.directory, &shared.snapshot().names),
+            web_certificate: Mutex::default(),
             conditions: Conditions::default(),
             unsaved_switches: Unsaved::default(),
             trust: KeptTrust::load(&config.data.directory, &shared),
@@ -201,8 +203,7 @@ impl Operation {
         running.cache_file.load(&running.shared);
         running.drop_below(&judged_anew);
         offer_setup(&running.web.access, &config);
-        let start = |listeners| HttpServer::start(listeners, running.clone());
-        let http = listeners.map(start).transpose();
+        let http = listeners.map(|all| HttpServer::start(all, running.clone())).transpose();
         let poller = polling(&signals, &control).map_err(OperationError::System)?;
         let orders = Arc::new(Orders::new(&poller, ORDERS).map_err(OperationError::System)?);
         // The first query of a device has the device's policy.
@@ -413,6 +414,7 @@ impl Operation {
         self.running.tick_revisions();
         self.running.save_again();
         shared.tls.look(&shared.snapshot().config);
+        shown_certificates::look(&self.running);
         self.neighbours.look(&self.running, &self.poller, now);
         self.networks.look(&self.running, now);
         if now >= self.rotation_due {

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use avocet_config::certificate_files::CertificateFiles;
 use avocet_config::web::WebConfig;
 use avocet_io::file::read_regular;
+use avocet_session::certificate::own_names;
+use avocet_session::validity::Validity;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::Error::Io;
@@ -14,11 +16,23 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::certificates::{CertificateFault, MAX_PEM};
 
+/// A certificate with its key, ready for connections.
+pub(crate) struct WebCertificate {
+    /// The settings of connections.
+    pub(crate) config: Arc<ServerConfig>,
+    /// The files that it was read from.
+    pub(crate) files: CertificateFiles,
+    /// The host names in it.
+    pub(crate) names: Vec<String>,
+    /// When it is valid, if it says so in a form of RFC 5280.
+    pub(crate) validity: Option<Validity>,
+}
+
 /// Reads the files of a certificate.
 ///
 /// # Errors
 /// A file cannot be read, or the two do not belong together.
-pub(crate) fn read(files: &CertificateFiles) -> Result<Arc<ServerConfig>, CertificateFault> {
+pub(crate) fn read(files: &CertificateFiles) -> Result<WebCertificate, CertificateFault> {
     let CertificateFiles { chain, key } = files;
     let read = |path: &Path| read_regular(path, MAX_PEM).map_err(Io);
     let unreadable = |path: &Path| {
@@ -31,6 +45,9 @@ pub(crate) fn read(files: &CertificateFiles) -> Result<Arc<ServerConfig>, Certif
     let private = read(key)
         .and_then(|octets| PrivateKeyDer::from_pem_slice(&octets))
         .map_err(unreadable(key))?;
+    let first = certificates.first();
+    let names = first.map(own_names).unwrap_or_default();
+    let validity = first.and_then(Validity::of);
     let unusable = |source| CertificateFault::Unusable { path: chain.clone(), source };
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
@@ -39,7 +56,7 @@ pub(crate) fn read(files: &CertificateFiles) -> Result<Arc<ServerConfig>, Certif
         .with_single_cert(certificates, private)
         .map_err(unusable)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+    Ok(WebCertificate { config: Arc::new(config), files: files.clone(), names, validity })
 }
 
 /// Returns why the certificate of HTTPS cannot be used, if it cannot.
@@ -55,7 +72,7 @@ mod tests {
     #[test]
     fn a_device_without_end_is_no_certificate() {
         let files = CertificateFiles { chain: "/dev/zero".into(), key: "/dev/zero".into() };
-        let error = read(&files).unwrap_err().to_string();
+        let error = read(&files).err().unwrap().to_string();
         assert!(error.contains("not a file"), "{error}");
     }
 }

@@ -25,6 +25,8 @@ pub(crate) enum Condition {
     Configuration,
     /// The certificate of HTTPS cannot be used.
     Certificate,
+    /// A certificate expires soon, or has.
+    Expiry,
     /// The disk cannot be written, so that changes by commands or the state of trust anchors are
     /// not saved.
     State,
@@ -57,7 +59,7 @@ pub(crate) enum Condition {
 }
 
 /// All kinds, in display order.
-const ALL: [Condition; 21] = [
+const ALL: [Condition; 22] = [
     Condition::Resolution,
     Condition::Neighbours,
     Condition::Leases,
@@ -65,6 +67,7 @@ const ALL: [Condition; 21] = [
     Condition::Allow,
     Condition::Configuration,
     Condition::Certificate,
+    Condition::Expiry,
     Condition::State,
     Condition::Restore,
     Condition::Access,
@@ -92,6 +95,7 @@ impl Condition {
             Self::Allow => "allow",
             Self::Configuration => "configuration",
             Self::Certificate => "certificate",
+            Self::Expiry => "certificate-expiry",
             Self::State => "state",
             Self::Restore => "restore",
             Self::Access => "access",

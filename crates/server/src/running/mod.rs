@@ -25,6 +25,7 @@ pub(crate) mod removed;
 pub(crate) mod restart;
 pub(crate) mod revisions;
 pub(crate) mod secondaries;
+pub(crate) mod shown_certificates;
 pub(crate) mod strangers;
 pub(crate) mod switches;
 pub(crate) mod trust;
@@ -34,8 +35,8 @@ pub(crate) mod zones;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::{fmt, io};
 
 use avocet_nameserver::policy::Policy;
@@ -49,6 +50,7 @@ use crate::root::RootKeeping;
 use crate::state::Shared;
 use crate::tap::TapCounts;
 use access_requests::AccessRequests;
+use certificate::WebCertificate;
 pub use certificate::fault_of_certificate;
 use conditions::{Condition, Conditions};
 use devices::Devices;
@@ -163,6 +165,8 @@ pub(crate) struct Running {
     pub(crate) notifier: notifier::Notifier,
     /// The health of the addresses of pools.
     pub(crate) pools: PoolWatch,
+    /// The certificate of HTTPS for browsers and the API, if one is in force.
+    pub(crate) web_certificate: Mutex<Option<Arc<WebCertificate>>>,
     /// The present defects of its environment.
     pub(crate) conditions: Conditions,
     /// Whether the server is about to end.

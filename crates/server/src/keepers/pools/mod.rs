@@ -10,7 +10,6 @@
 mod attempt;
 mod command;
 mod dns;
-mod expiry;
 mod http;
 mod stream;
 

@@ -12,11 +12,11 @@ use avocet_io::file::read_regular;
 use avocet_io::poll::Interest;
 use avocet_nameserver::clock::wall_secs;
 use avocet_session::trust::{Trust, authorities, client_showing};
+use avocet_session::validity::Validity;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use super::attempt::{AttemptStep, step_of_error};
-use super::expiry::not_after;
 use super::http::{HttpResponse, request_octets};
 use crate::certificates::MAX_PEM;
 use crate::running::pool_watch::ProbeResult;
@@ -236,7 +236,7 @@ impl TlsPart {
     /// Returns why the certificate of the server is not valid for long enough.
     fn fault_of_dates(&self) -> Option<String> {
         let certificate = self.connection.peer_certificates()?.first()?;
-        let Some(end_secs) = not_after(certificate) else {
+        let Some(Validity { not_after: end_secs, .. }) = Validity::of(certificate) else {
             return Some("the dates of the certificate cannot be read".to_owned());
         };
         let now_secs = wall_secs();

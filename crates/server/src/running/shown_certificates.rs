@@ -1,0 +1,134 @@
+//! The certificates that clients are shown: their names, their addresses and when they expire.
+
+use std::sync::PoisonError;
+
+use avocet_config::certificate::CertificateConfig;
+use avocet_config::certificate_files::CertificateFiles;
+use avocet_config::{Config, OpenAddress, Protocol};
+use avocet_control::certificates::{CertificatePurpose, CertificateStatus};
+use avocet_nameserver::clock::wall_secs;
+use avocet_session::validity::Validity;
+
+use crate::running::Running;
+use crate::running::conditions::Condition;
+
+const DAY_SECS: u64 = 86_400;
+/// The longest time before the end in which a certificate counts as expiring: programs that renew
+/// certificates have tried for weeks by then.
+const MOST_NOTICE_SECS: u64 = 14 * DAY_SECS;
+/// The part of its life in which a certificate of a few days counts as expiring.
+const NOTICE_PART: u64 = 6;
+
+/// Returns the certificates in force: those for DNS in the order of the configuration, then that
+/// of HTTPS for browsers.
+pub(crate) fn of(running: &Running) -> Vec<CertificateStatus> {
+    let snapshot = running.shared.snapshot();
+    let config = &snapshot.config;
+    let shown = running.shared.tls.shown();
+    let of_dns = config.certificates.iter().zip(&shown.certificates).map(|(one, certificate)| {
+        let mut status = status(CertificatePurpose::Dns, &one.files, certificate.validity());
+        status.names = certificate.names().to_vec();
+        status.addresses = addresses(config, one);
+        status.error.clone_from(&shown.fault);
+        status
+    });
+    of_dns.chain(of_web(running, config)).collect()
+}
+
+fn of_web(running: &Running, config: &Config) -> Option<CertificateStatus> {
+    let https = config.web.https.as_ref()?;
+    let in_force = running.web_certificate.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let certificate = in_force?;
+    let mut status = status(CertificatePurpose::Web, &certificate.files, certificate.validity);
+    status.names.clone_from(&certificate.names);
+    status.addresses = vec![format!("https://{}", https.address)];
+    status.error = running.conditions.text(Condition::Certificate);
+    Some(status)
+}
+
+fn status(
+    purpose: CertificatePurpose,
+    files: &CertificateFiles,
+    validity: Option<Validity>,
+) -> CertificateStatus {
+    CertificateStatus {
+        purpose,
+        names: Vec::new(),
+        file: files.chain.display().to_string(),
+        key_file: files.key.display().to_string(),
+        not_before: validity.map(|of| of.not_before),
+        not_after: validity.map(|of| of.not_after),
+        addresses: Vec::new(),
+        error: None,
+    }
+}
+
+/// Returns the addresses whose clients may be shown a certificate.
+fn addresses(config: &Config, certificate: &CertificateConfig) -> Vec<String> {
+    let is_shown_at = |one: &OpenAddress| {
+        let name = one.listener.as_ref();
+        let listener = config.server.listeners.iter().find(|other| Some(&other.name) == name);
+        let chosen = listener.and_then(|listener| listener.certificate.as_ref());
+        one.protocol != Protocol::Plain && chosen.is_none_or(|name| certificate.has_name(name))
+    };
+    let open = config.server.open_addresses();
+    open.iter().filter(|one| is_shown_at(one)).map(ToString::to_string).collect()
+}
+
+/// Sets or clears the condition that a certificate expires soon.
+pub(crate) fn look(running: &Running) {
+    let now_secs = wall_secs();
+    let all = of(running);
+    let texts: Vec<_> = all.iter().filter_map(|one| notice(one, now_secs)).collect();
+    let text = (!texts.is_empty()).then(|| texts.join("; "));
+    running.conditions.set(Condition::Expiry, text);
+}
+
+/// Returns that a certificate expires soon, or has expired.
+fn notice(one: &CertificateStatus, now_secs: u64) -> Option<String> {
+    let (not_before, not_after) = (one.not_before?, one.not_after?);
+    let life = not_after.saturating_sub(not_before);
+    let left = not_after.saturating_sub(now_secs);
+    if left >= MOST_NOTICE_SECS.min(life / NOTICE_PART) {
+        return None;
+    }
+    let file = &one.file;
+    Some(match left {
+        0 => format!("the certificate in {file} has expired: replace the file"),
+        left if left < DAY_SECS => {
+            format!("the certificate in {file} expires within a day: renew it")
+        }
+        left => format!("the certificate in {file} expires in {} days: renew it", left / DAY_SECS),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(life_days: u64, left_secs: u64, expected: Option<&str>) {
+        let now_secs = 1_000 * DAY_SECS;
+        let not_after = now_secs + left_secs;
+        let files = CertificateFiles { chain: "dns.pem".into(), key: "dns.key".into() };
+        let not_before = not_after - life_days * DAY_SECS;
+        let validity = Validity { not_before, not_after };
+        let status = status(CertificatePurpose::Dns, &files, Some(validity));
+        let text = notice(&status, now_secs);
+        let expected = expected.map(|text| format!("the certificate in dns.pem {text}"));
+        assert_eq!(text, expected, "{life_days} days, {left_secs} s left");
+    }
+
+    #[test]
+    fn a_certificate_expires_soon_in_its_last_days() {
+        check(365, 14 * DAY_SECS, None);
+        check(365, 14 * DAY_SECS - 1, Some("expires in 13 days: renew it"));
+        check(90, DAY_SECS - 1, Some("expires within a day: renew it"));
+        check(90, 0, Some("has expired: replace the file"));
+    }
+
+    #[test]
+    fn one_of_a_few_days_expires_soon_in_a_sixth_of_its_life() {
+        check(6, DAY_SECS, None);
+        check(6, DAY_SECS - 1, Some("expires within a day: renew it"));
+    }
+}
