@@ -139,7 +139,7 @@ pub enum SettingError {
     )]
     UnsupportedTransport(String),
     /// A server with TLS has a name and no address.
-    #[error("{0:?} has no address; write \"tls://NAME@ADDRESS\"")]
+    #[error("{0:?} has no address; write \"tls://NAME@ADDRESS\", or set `bootstrap`")]
     NoAddressOfName(String),
     /// The path of a server with HTTPS cannot be in a request.
     #[error("{0:?} is not a path such as \"/dns-query\"")]

@@ -17,10 +17,14 @@ use super::name::{Name, ROOT, shown};
 use super::recurse::Mode;
 use super::setting::{FromText, List, Setting, Text, Written};
 use super::spec::ForwardSpec;
+use super::upstream::ServerAddress;
 use super::{EcsPolicy, ForwardConfig, Strategy, Upstream, named_file, upstream, upstream_proof};
 
 /// The file with this machine's name servers.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
+/// Most servers of `bootstrap`.
+const MAX_BOOTSTRAP: usize = 8;
+const LOOP: &str = "this server listens there itself; queries would loop";
 const TIMEOUT_MIN_MS: u32 = 50;
 const TIMEOUT_MAX_MS: u32 = 2_000;
 
@@ -116,7 +120,8 @@ pub(super) fn rules(
         }
         let upstreams = upstreams(&zone, at, &mut spec, listen, check);
         let ecs = spec.ecs.span();
-        let rule = rule(zone, upstreams, spec, check);
+        let bootstrap = bootstrap(&mut spec, &upstreams, listen, check);
+        let rule = ForwardConfig { bootstrap, ..rule(zone, upstreams, spec, check) };
         if let Some(at) = ecs.filter(|_| mode == Mode::Recurse && rule.ecs == EcsPolicy::Pass) {
             let message = "recursion does not forward client subnets, because its results are for \
                            all clients; write \"strip\", or mode = \"forward\" in [resolver]";
@@ -166,6 +171,7 @@ fn rule(
         timeout_max: Duration::from_millis(max.into()),
         tls,
         https_method,
+        bootstrap: Vec::new(),
     }
 }
 
@@ -190,9 +196,9 @@ fn upstreams(
         }
         (Some(list), Some(file)) => {
             check.fault(file.span, "upstreams and resolv-conf exclude each other; remove one");
-            written(list, listen, check)
+            written(list, (listen, &spec.bootstrap), check)
         }
-        (Some(list), None) => written(list, listen, check),
+        (Some(list), None) => written(list, (listen, &spec.bootstrap), check),
         (None, Some(file)) => {
             let span = file.span.clone();
             let path = check.take(Setting(Some(file))).unwrap_or_default();
@@ -206,9 +212,10 @@ fn upstreams(
 
 fn written(
     list: Written<List<Text<Upstream>>>,
-    listen: &[SocketAddr],
+    (listen, bootstrap): (&[SocketAddr], &Setting<List<Text<ServerAddress>>>),
     check: &mut Check,
 ) -> Vec<Upstream> {
+    let has_bootstrap = bootstrap.span().is_some();
     let span = list.span.clone();
     let Some(List(items)) = check.take(Setting(Some(list))) else {
         return Vec::new();
@@ -220,13 +227,44 @@ fn written(
     for item in items {
         let at = item.span();
         let Text(server) = item.into_inner();
-        if upstream::is_own(server.addr, listen) {
-            let message = "this server listens there itself; queries would loop";
-            check.fault(at, format!("{}: {message}", server.addr));
+        let own = server.addr.filter(|addr| upstream::is_own(*addr, listen));
+        if let Some(own) = own {
+            check.fault(at, format!("{own}: {LOOP}"));
         } else if servers.contains(&server) {
-            check.fault(at, format!("duplicate server {}", server.addr));
+            check.fault(at, format!("duplicate server {}", server.host()));
+        } else if server.addr.is_none() && !has_bootstrap {
+            let name = server.name.as_deref().unwrap_or_default();
+            check.fault(at, SettingError::NoAddressOfName(name.to_owned()));
         } else {
             servers.push(server);
+        }
+    }
+    servers
+}
+
+/// The servers that know the addresses of the servers of a rule that have only a name.
+fn bootstrap(
+    spec: &mut ForwardSpec,
+    upstreams: &[Upstream],
+    listen: &[SocketAddr],
+    check: &mut Check,
+) -> Vec<SocketAddr> {
+    let at = spec.bootstrap.span();
+    let items = check.take(mem::take(&mut spec.bootstrap)).map_or_else(Vec::new, |list| list.0);
+    if let Some(at) = at.clone().filter(|_| items.len() > MAX_BOOTSTRAP) {
+        check.fault(at, format!("more than {MAX_BOOTSTRAP} servers"));
+    } else if let Some(at) = at.filter(|_| !items.is_empty())
+        && upstreams.iter().all(|one| one.addr.is_some())
+    {
+        check.doubt(at, "`bootstrap` has no effect: all servers of the rule have addresses");
+    }
+    let mut servers = Vec::new();
+    for item in items {
+        let at = item.span();
+        let Text(ServerAddress(addr)) = item.into_inner();
+        match upstream::is_own(addr, listen) {
+            true => check.fault(at, format!("{addr}: {LOOP}")),
+            false => servers.push(addr),
         }
     }
     servers
@@ -237,7 +275,8 @@ fn from_file(path: &Path, listen: &[SocketAddr]) -> Result<Vec<Upstream>, Settin
     let text = named_file::read(path)?;
     let mut servers = Vec::new();
     for server in upstream::from_resolv_conf(&text) {
-        if !upstream::is_own(server.addr, listen) && !servers.contains(&server) {
+        let is_own = server.addr.is_some_and(|addr| upstream::is_own(addr, listen));
+        if !is_own && !servers.contains(&server) {
             servers.push(server);
         }
     }

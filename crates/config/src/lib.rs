@@ -332,13 +332,17 @@ pub struct ForwardConfig {
     pub tls: UpstreamTls,
     /// How servers with HTTPS get queries.
     pub https_method: HttpsMethod,
+    /// The servers that know the addresses of the servers that have only a name.
+    pub bootstrap: Vec<SocketAddr>,
 }
 
 /// A server that queries are forwarded to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Upstream {
-    /// The address of the server.
-    pub addr: SocketAddr,
+    /// The address of the server; `None` if `bootstrap` finds it by the name.
+    pub addr: Option<SocketAddr>,
+    /// Its port.
+    pub port: u16,
     /// The transport of queries.
     pub transport: UpstreamTransport,
     /// The host name in its certificate; `None` for its address, and without TLS.

@@ -309,7 +309,8 @@ fn name_servers(rule: &mut RuleSpec, forwards: &[ForwardConfig]) {
         forward.upstreams.iter().all(|one| one.transport == UpstreamTransport::Udp)
     };
     if let Some(forward) = forwards.iter().find(is_meant).filter(is_by_udp) {
-        rule.to = forward.upstreams.iter().map(|one| one.addr.to_string()).collect();
+        rule.to =
+            forward.upstreams.iter().filter_map(|one| one.addr).map(|to| to.to_string()).collect();
     }
 }
 

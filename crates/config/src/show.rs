@@ -263,8 +263,7 @@ fn upstream(upstream: &Upstream) -> Value {
         UpstreamTransport::Tls => "tls",
         UpstreamTransport::Https => "https",
     };
-    let host = upstream.name.as_ref().map_or_else(String::new, |name| format!("{name}@"));
-    format!("{scheme}://{host}{}{}", upstream.addr, upstream.path).into()
+    format!("{scheme}://{}{}", upstream.host(), upstream.path).into()
 }
 
 fn cache(cache: &CacheConfig) -> Table {

@@ -406,6 +406,10 @@ pub(super) struct ForwardSpec {
     /// on the way understand.
     #[schemars(extend("default" = "post"))]
     pub(super) https_method: Setting<Text<HttpsMethod>>,
+    /// Servers for plain DNS that know the addresses of upstreams that have only a name, such as
+    /// `https://dns.example/dns-query`.
+    #[schemars(extend("default" = []))]
+    pub(super) bootstrap: Setting<List<Text<ServerAddress>>>,
 }
 
 /// `[cache]`

@@ -35,15 +35,15 @@ impl FromText for Upstream {
                 return Err(Some(SettingError::UnsupportedTransport(scheme.to_owned())));
             }
         };
-        Ok(Self { addr: server(rest)?, transport, name: None, path: "".into() })
+        let addr = server(rest)?;
+        Ok(Self { addr: Some(addr), port: addr.port(), transport, name: None, path: "".into() })
     }
 }
 
 /// Reads `dns.example@192.0.2.1`, or the address alone, both with or without port. An address
 /// before the `@` is followed by a port, as elsewhere.
 fn over_tls(text: &str) -> Result<Upstream, Option<SettingError>> {
-    let (addr, name) = peer(text, TLS_PORT)?;
-    Ok(Upstream { addr, transport: UpstreamTransport::Tls, name, path: "".into() })
+    peer(text, TLS_PORT, UpstreamTransport::Tls)
 }
 
 /// Reads the same with a path behind it, which may be a template with the variable `dns`.
@@ -56,12 +56,17 @@ fn over_https(text: &str) -> Result<Upstream, Option<SettingError>> {
     if path.len() > MAX_PATH || !path.bytes().all(is_octet) {
         return Err(Some(SettingError::PathOfServer(path.to_owned())));
     }
-    let (addr, name) = peer(host, HTTPS_PORT)?;
-    Ok(Upstream { addr, transport: UpstreamTransport::Https, name, path: path.into() })
+    let upstream = peer(host, HTTPS_PORT, UpstreamTransport::Https)?;
+    Ok(Upstream { path: path.into(), ..upstream })
 }
 
-/// Reads the address of a server and the name in its certificate.
-fn peer(text: &str, port: u16) -> Result<(SocketAddr, Option<Box<str>>), Option<SettingError>> {
+/// Reads the address of a server and the name in its certificate, or one of these.
+fn peer(
+    text: &str,
+    port: u16,
+    transport: UpstreamTransport,
+) -> Result<Upstream, Option<SettingError>> {
+    let path: Box<str> = "".into();
     let is_address = |text: &str| WrittenAddress::read(text, interface_index).is_some();
     let (name, address) = match text.split_once('@') {
         Some((name, address)) if !is_address(name) => (Some(name), address),
@@ -72,14 +77,44 @@ fn peer(text: &str, port: u16) -> Result<(SocketAddr, Option<Box<str>>), Option<
         Some((_, Some(name))) if !name.starts_with("*.") => Some(name.into()),
         Some((name, _)) => return Err(Some(SettingError::NameOfServer(name.to_owned()))),
     };
-    if name.is_none() && !is_address(text) && host_name(text).is_some() {
-        return Err(Some(SettingError::NoAddressOfName(text.to_owned())));
+    if name.is_none()
+        && let Some((name, port)) = name_and_port(text, port)
+    {
+        return Ok(Upstream { addr: None, port, transport, name: Some(name), path });
     }
     let mut addr = server(address)?;
     if WrittenAddress::read(address, interface_index).is_some_and(|written| !written.has_port) {
         addr.set_port(port);
     }
-    Ok((addr, name))
+    Ok(Upstream { addr: Some(addr), port: addr.port(), transport, name, path })
+}
+
+/// Reads a host name with or without port.
+fn name_and_port(text: &str, default_port: u16) -> Option<(Box<str>, u16)> {
+    if WrittenAddress::read(text, interface_index).is_some() {
+        return None;
+    }
+    let (name, port) = match text.split_once(':') {
+        Some((name, port)) => (name, port.parse().ok().filter(|port| *port != 0)?),
+        None => (text, default_port),
+    };
+    // A text of digits is an address with a mistake.
+    let is_name = name.bytes().any(|octet| octet.is_ascii_alphabetic()) && !name.starts_with("*.");
+    let name = host_name(name).filter(|_| is_name)?;
+    Some((name.into(), port))
+}
+
+impl Upstream {
+    /// Returns the server as messages show it: its name, its address, or both.
+    pub fn host(&self) -> String {
+        match (&self.name, self.addr) {
+            (Some(name), Some(addr)) => format!("{name}@{addr}"),
+            (None, Some(addr)) => addr.to_string(),
+            (name, None) => {
+                format!("{}:{}", name.as_deref().unwrap_or_default(), self.port)
+            }
+        }
+    }
 }
 
 /// A server with a fixed transport.

@@ -115,6 +115,7 @@ pub(super) fn show(rule: &ForwardConfig, out: &mut Table) {
         HttpsMethod::Post => "post",
     };
     let pins = tls.pins.iter().map(|pin| Value::from(BASE64.encode(&pin.0)));
+    let bootstrap = rule.bootstrap.iter().map(|server| Value::from(server.to_string()));
     let client = tls.client.as_ref();
     let shown = [
         ("authentication", authentication.into()),
@@ -123,6 +124,7 @@ pub(super) fn show(rule: &ForwardConfig, out: &mut Table) {
         ("client-cert", path(client.map(|files| &files.chain))),
         ("client-key", path(client.map(|files| &files.key))),
         ("https-method", https_method.into()),
+        ("bootstrap", Value::Array(bootstrap.collect())),
     ];
     out.extend(shown.map(|(key, value)| (key.to_owned(), value)));
 }

@@ -2,7 +2,7 @@
 //! `client-key` and `authentication` of a `[[forward]]` (RFC 7858, RFC 8310).
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use avocet_resolver::PeerId;
@@ -135,11 +135,14 @@ impl ForwardConfig {
     pub fn peer(&self, upstream: &Upstream) -> TlsPeer {
         let name = match &upstream.name {
             Some(name) => PeerName::Host(name.clone()),
-            None => PeerName::Address(upstream.addr.ip()),
+            None => {
+                let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+                PeerName::Address(upstream.addr.map_or(unknown, |addr| addr.ip()))
+            }
         };
         let is_https = upstream.transport == UpstreamTransport::Https;
         let https = is_https.then(|| HttpsPath {
-            port: upstream.addr.port(),
+            port: upstream.port,
             path: upstream.path.clone(),
             method: self.https_method,
         });

@@ -130,6 +130,7 @@ impl InProcess {
             limiter: [3; 32],
             cookies: CookieSecrets { current: [5; 16], previous: None },
             trust: Arc::default(),
+            upstream_addresses: Arc::default(),
             zones: Arc::default(),
             local_root: LocalRootSlot::default(),
             own_networks: Arc::default(),

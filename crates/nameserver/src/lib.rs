@@ -28,6 +28,7 @@ pub mod snapshot;
 pub mod transfers;
 pub mod trust;
 pub mod updates;
+pub mod upstream_addresses;
 pub mod zone_files;
 mod zone_journal;
 pub mod zone_signing;

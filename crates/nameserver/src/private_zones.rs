@@ -58,7 +58,9 @@ pub fn doubtful_zones(config: &Config) -> Vec<String> {
     };
     let forwards = config.forwards.iter().filter(|forward| !forward.exception).filter(|forward| {
         forward.zone.len() > 1
-            && forward.upstreams.iter().all(|upstream| Scope::Internal.contains(upstream.addr.ip()))
+            && forward.upstreams.iter().all(|upstream| {
+                upstream.addr.is_some_and(|addr| Scope::Internal.contains(addr.ip()))
+            })
     });
     let stubs = config
         .stubs

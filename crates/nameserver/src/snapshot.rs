@@ -49,6 +49,7 @@ use crate::query::own::Names;
 use crate::query::rate_limit::RateLimiter;
 use crate::query::respond::Identity;
 use crate::trust::LearntTrust;
+use crate::upstream_addresses::UpstreamAddresses;
 
 pub use generations::Generations;
 pub use inputs::Inputs;
@@ -109,6 +110,8 @@ pub struct Unconfigured {
     pub trust: Arc<LearntTrust>,
     /// The hosted zones. A change builds other names.
     pub zones: Arc<HostedZones>,
+    /// The addresses of upstreams with names. A change builds another plan.
+    pub upstream_addresses: Arc<UpstreamAddresses>,
     /// The copy of the root zone.
     pub local_root: LocalRootSlot,
     /// The networks of the host's own interfaces.
@@ -125,6 +128,8 @@ struct Outdated {
     config: bool,
     policy: bool,
     plan: bool,
+    /// The addresses of servers in the plan, on which no answer depends.
+    addresses: bool,
     names: bool,
 }
 
@@ -136,11 +141,13 @@ impl Outdated {
         parts: &Parts,
     ) -> Self {
         let has_new_trust = !Arc::ptr_eq(&old.unconfigured.trust, &unconfigured.trust);
+        let addresses = old.unconfigured.upstream_addresses != unconfigured.upstream_addresses;
         let has_new_zones = !Arc::ptr_eq(&old.unconfigured.zones, &unconfigured.zones);
         let has_new_parts = !old.parts.build_the_same(parts);
         if Arc::ptr_eq(&old.config, config) {
             let (config, names) = (false, has_new_zones);
-            return Self { config, policy: has_new_parts, plan: has_new_trust, names };
+            let plan = has_new_trust;
+            return Self { config, policy: has_new_parts, plan, addresses, names };
         }
         let (before, now) = (Inputs::of(&old.config), Inputs::of(config));
         Self {
@@ -151,6 +158,7 @@ impl Outdated {
             plan: has_new_trust
                 || before.plan != now.plan
                 || Placement::of(&old.config) != Placement::of(config),
+            addresses,
             names: has_new_zones || before.names != now.names,
         }
     }
@@ -235,7 +243,7 @@ impl Snapshot {
         if outdated.names {
             generations.names = number;
         }
-        let plan = match (outdated.plan, outdated.names) {
+        let plan = match (outdated.plan || outdated.addresses, outdated.names) {
             (true, _) => plan::plan(&config, unconfigured)?.with_own_names(names.clone()).into(),
             (false, true) => Plan::clone(&self.plan).with_own_names(names.clone()).into(),
             (false, false) => self.plan.clone(),

@@ -43,7 +43,7 @@ pub struct ZoneRule {
     pub zone: Box<[u8]>,
     /// Whether the subtree is an exception from the nearest rule above. It then has no upstreams.
     pub exception: bool,
-    /// The servers.
+    /// The servers; none while their addresses are not known.
     pub upstreams: Vec<Endpoint>,
     /// The order in which servers are queried.
     pub strategy: Strategy,
@@ -93,7 +93,7 @@ pub enum PlanError {
     Zone(usize),
     /// An earlier rule has the same zone.
     Repeated(usize),
-    /// No upstreams, or more than [`MAX_UPSTREAMS`]; an exception must have none.
+    /// More upstreams than [`MAX_UPSTREAMS`]; an exception must have none.
     Upstreams(usize),
     /// A race of fewer than two or more than [`MAX_RACE`].
     Race(usize),
@@ -108,7 +108,7 @@ impl fmt::Display for PlanError {
         let (rule, what) = match self {
             Self::Zone(rule) => (rule, "the zone is not a folded wire name"),
             Self::Repeated(rule) => (rule, "the zone has a rule already"),
-            Self::Upstreams(rule) => (rule, "needs 1 to 64 upstreams, an exception none"),
+            Self::Upstreams(rule) => (rule, "has at most 64 upstreams, an exception none"),
             Self::Race(rule) => (rule, "a race is between 2 to 8 upstreams"),
             Self::Timeouts(rule) => (rule, "the timeouts are not in order"),
             Self::Size => return f.write_str("too many rules or upstreams, or a limit of zero"),
@@ -469,8 +469,8 @@ fn check(number: usize, rule: &ZoneRule) -> Result<(), PlanError> {
     if !folded || name::wire_len(&rule.zone) != Ok(rule.zone.len()) {
         return Err(PlanError::Zone(number));
     }
-    let wanted = if rule.exception { 0..=0 } else { 1..=MAX_UPSTREAMS };
-    if !wanted.contains(&rule.upstreams.len()) {
+    let most = if rule.exception { 0 } else { MAX_UPSTREAMS };
+    if rule.upstreams.len() > most {
         return Err(PlanError::Upstreams(number));
     }
     if let Strategy::Race(count) = rule.strategy
@@ -560,7 +560,8 @@ mod tests {
         assert_eq!(faulty(|r| r.zone = b"\x00".as_slice().into()), PlanError::Repeated(1));
         assert_eq!(faulty(|r| r.zone = b"\x04COrp\x00".as_slice().into()), PlanError::Zone(1));
         assert_eq!(faulty(|r| r.zone = b"\x04cor".as_slice().into()), PlanError::Zone(1));
-        assert_eq!(faulty(|r| r.upstreams.clear()), PlanError::Upstreams(1));
+        let crowd = |r: &mut ZoneRule| r.upstreams = vec![r.upstreams[0]; MAX_UPSTREAMS + 1];
+        assert_eq!(faulty(crowd), PlanError::Upstreams(1));
         assert_eq!(faulty(|r| r.exception = true), PlanError::Upstreams(1));
         assert_eq!(faulty(|r| r.strategy = Strategy::Race(9)), PlanError::Race(1));
         assert_eq!(faulty(|r| r.timeout_ms = (60, 50)), PlanError::Timeouts(1));

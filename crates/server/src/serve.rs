@@ -332,6 +332,7 @@ fn draw_secrets() -> Result<Unconfigured, StartError> {
         limiter: random()?,
         cookies,
         trust: Arc::default(),
+        upstream_addresses: Arc::default(),
         zones: Arc::default(),
         local_root: LocalRootSlot::default(),
         own_networks: own_networks().into(),

@@ -9,6 +9,9 @@ use crate::upstream::{ADDRESS, Upstream};
 const ONE: [&str; 2] = [include_str!("certificates/one.pem"), include_str!("certificates/one.key")];
 const TWO: &str = include_str!("certificates/two.pem");
 
+/// The pin of [`ONE`].
+const PIN: &str = "mqDDURc1dZr5YY+aTgGL4+n6/7FD8REgJO/s6fqdbxM=";
+
 /// A server of DNS over HTTPS.
 struct Inner {
     site: Site,
@@ -27,7 +30,8 @@ impl Inner {
         let rest = format!(
             "[[certificate]]\ncert = \"one.pem\"\nkey = \"one.key\"\n[[listener]]\nname = \"doh\"\n\
              listen = [\"https://{https}\"]\n[[rule]]\nname = \"late\"\n\
-             when = '''qname.under(\"late.example\")'''\naction = \"drop\"\n"
+             when = '''qname.under(\"late.example\")'''\naction = \"drop\"\n\
+             [[record]]\nname = \"dns.example\"\ntype = \"A\"\nvalues = [\"127.0.0.1\"]\n"
         );
         site.configure(upstream.addr, "workers = 1\nh3 = false", &rest);
         let server = site.start();
@@ -162,5 +166,38 @@ fn answers_that_never_come_hold_up_no_other_and_a_new_start_of_the_upstream_lose
     ask_many(&site, "b", 200);
     assert_eq!(ask(site.dns, 1, "again.example").0, ADDRESS);
     again.stop();
+    server.stop();
+}
+
+#[test]
+fn an_upstream_with_a_name_alone_is_found_by_the_servers_of_bootstrap() {
+    let inner = Inner::start();
+    let port = inner.https.port();
+    let upstream = format!("\"https://dns.example:{port}/dns-query\"");
+    let rest = |server: SocketAddr| format!("pins = [\"{PIN}\"]\nbootstrap = [\"{server}\"]");
+    let site = Site::new();
+    forward_to(&site, &upstream, &rest(inner.site.dns));
+    let server = site.start();
+    let shown = format!("upstream https://dns.example@127.0.0.1:{port}: asked");
+    until(|| site.avocet_text(&["status"]).contains(&shown));
+    ask_many(&site, "a", 100);
+    // A rule that needs no name forgets it.
+    forward_to(&site, &format!("\"https://{}\"", inner.https), &format!("pins = [\"{PIN}\"]"));
+    site.avocet_text(&["reload"]);
+    ask_many(&site, "b", 100);
+    server.stop();
+    // Nobody answers there.
+    let site = Site::new();
+    forward_to(&site, &upstream, &rest(free_address()));
+    let mut server = site.start();
+    server.wait_for_line("the addresses of the upstream dns.example are not known");
+    failure(&site, "www.example");
+    let status = site.avocet_text(&["status"]);
+    assert!(status.contains("check `bootstrap`"), "{status}");
+    // Another server knows it, and the failures of before are forgotten.
+    forward_to(&site, &upstream, &rest(inner.site.dns));
+    site.avocet_text(&["reload"]);
+    until(|| site.avocet_text(&["status"]).contains(&shown));
+    assert_eq!(ask(site.dns, 1, "www.example").0, ADDRESS);
     server.stop();
 }

@@ -25,9 +25,16 @@ fn servers_are_addresses_with_or_without_port_and_scheme() {
     ];
     for (written, addr, transport) in cases {
         let rule = rule(&format!("upstreams = [\"{written}\"]"));
+        let addr: SocketAddr = addr.parse().unwrap();
         assert_eq!(
             rule.upstreams,
-            [Upstream { addr: addr.parse().unwrap(), transport, name: None, path: "".into() }],
+            [Upstream {
+                addr: Some(addr),
+                port: addr.port(),
+                transport,
+                name: None,
+                path: "".into()
+            }],
             "{written}"
         );
     }
@@ -92,7 +99,8 @@ fn what_is_no_server_is_refused() {
         ),
         (
             "tls://dns.example",
-            "\"dns.example\" has no address; write \"tls://NAME@ADDRESS\"".to_owned(),
+            "\"dns.example\" has no address; write \"tls://NAME@ADDRESS\", or set `bootstrap`"
+                .to_owned(),
         ),
         (
             "tls://*.example@192.0.2.1",
@@ -267,7 +275,7 @@ fn resolv_conf_gives_its_servers_without_ourselves() {
         read_with(&text, &[]).map(|config| config.forwards[0].upstreams.clone())
     };
     let addresses = |servers: Vec<Upstream>| -> Vec<SocketAddr> {
-        servers.iter().map(|server| server.addr).collect()
+        servers.iter().filter_map(|server| server.addr).collect()
     };
     let parsed = |texts: &[&str]| -> Vec<SocketAddr> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
@@ -306,7 +314,7 @@ fn servers_with_tls_have_a_name_an_address_or_both() {
         let [Upstream { addr: found, transport, name: of, .. }] = &rule.upstreams[..] else {
             panic!("{written}")
         };
-        assert_eq!((*found, *transport), (addr.parse().unwrap(), UpstreamTransport::Tls));
+        assert_eq!((*found, *transport), (Some(addr.parse().unwrap()), UpstreamTransport::Tls));
         assert_eq!(of.as_deref(), name, "{written}");
     }
 }
@@ -337,11 +345,11 @@ fn servers_with_https_have_a_path_as_well() {
         let config = read_with(&text, &[]).unwrap();
         let rule = &config.forwards[0];
         let one = &rule.upstreams[0];
-        assert_eq!(one.addr, addr.parse().unwrap(), "{written}");
+        assert_eq!(one.addr, Some(addr.parse().unwrap()), "{written}");
         assert_eq!((one.name.as_deref(), &*one.path), (name, path), "{written}");
         assert_eq!(one.transport, UpstreamTransport::Https);
         let https = rule.peer(one).https.unwrap();
-        assert_eq!((https.port, https.method), (one.addr.port(), HttpsMethod::Get));
+        assert_eq!((https.port, https.method), (one.port, HttpsMethod::Get));
         let effective = toml::to_string(&config.effective()).unwrap();
         assert!(effective.contains(&format!("\"{shown}\"")), "{effective}");
         assert_eq!(read_with(&effective, &[]).unwrap().forwards, config.forwards);
@@ -350,6 +358,36 @@ fn servers_with_https_have_a_path_as_well() {
         "[[forward]]\nzone = \".\"\nupstreams = [\"tls://192.0.2.1\"]\nhttps-method = \"get\"";
     let doubts = read_with(idle, &[]).unwrap().doubts;
     assert!(doubts[0].ends_with("`https-method` has no effect: no server has https://"));
+}
+
+#[test]
+fn servers_with_a_name_alone_need_servers_that_know_it() {
+    let keys = "upstreams = [\"https://dns.example/q\", \"tls://DNS.example.:8853\"]\n\
+                bootstrap = [\"192.0.2.53\", \"[2001:db8::53]:5353\"]";
+    let rule = rule(keys);
+    let hosts: Vec<_> = rule.upstreams.iter().map(Upstream::host).collect();
+    assert_eq!(hosts, ["dns.example:443", "dns.example:8853"]);
+    assert!(rule.upstreams.iter().all(|one| one.addr.is_none()));
+    let servers: Vec<_> = rule.bootstrap.iter().map(ToString::to_string).collect();
+    assert_eq!(servers, ["192.0.2.53:53", "[2001:db8::53]:5353"]);
+    let text = format!("[[forward]]\nzone = \".\"\n{keys}\n[resolver]\nmode = \"forward\"\n");
+    let config = read_with(&text, &[]).unwrap();
+    let effective = toml::to_string(&config.effective()).unwrap();
+    assert!(effective.contains("\"https://dns.example:443/q\""), "{effective}");
+    assert_eq!(read_with(&effective, &[]).unwrap().forwards, config.forwards);
+    let idle =
+        "[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.1\"]\nbootstrap = [\"192.0.2.2\"]\n";
+    let doubts = read_with(idle, &[]).unwrap().doubts;
+    assert!(doubts[0].contains("`bootstrap` has no effect"), "{doubts:?}");
+    let many = vec!["\"192.0.2.1\""; 9].join(", ");
+    let server = "zone = \".\"\nupstreams = [\"tls://dns.example\"]\n";
+    refuses(&[
+        (format!("{server}bootstrap = [{many}]"), "4:13: more than 8 servers".to_owned()),
+        (
+            format!("{server}bootstrap = [\"127.0.0.1:5300\"]"),
+            "4:14: 127.0.0.1:5300: this server listens there itself; queries would loop".to_owned(),
+        ),
+    ]);
 }
 
 #[test]

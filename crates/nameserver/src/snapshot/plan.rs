@@ -1,10 +1,13 @@
 //! The plan of a configuration.
 
+use std::net::SocketAddr;
+
 use avocet_config::recurse::{LocalRootSource, Mode};
 use avocet_config::{self as config, Config, DnssecConfig, ForwardConfig};
 use avocet_dnssec::negative::{NegativeAnchor, NegativeAnchors};
 use avocet_resolver::{
-    Endpoint, FetchLimits, Plan, PlanError, Recursion, Settings, Validation, ZoneRule,
+    Endpoint, FetchLimits, MAX_UPSTREAMS, Plan, PlanError, Recursion, Settings, Validation,
+    ZoneRule,
 };
 use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{FoldedNameBuf, name};
@@ -12,6 +15,7 @@ use avocet_wire::{FoldedNameBuf, name};
 use super::{Unconfigured, ttl_bounds};
 use crate::private_zones::private_zones;
 use crate::trust::LearntTrust;
+use crate::upstream_addresses::UpstreamAddresses;
 
 /// Questions in flight at most, in all workers together.
 const MAX_IN_FLIGHT: usize = 20_000;
@@ -25,7 +29,7 @@ const NO_STALE_MS: u32 = u32::MAX;
 
 /// Returns the plan of a server without names of its own.
 pub(super) fn plan(config: &Config, unconfigured: &Unconfigured) -> Result<Plan, PlanError> {
-    let plan = Plan::new(rules(config), settings(config))?;
+    let plan = Plan::new(rules(config, &unconfigured.upstream_addresses), settings(config))?;
     let plan = plan.with_sets(&config.policy.forward_sets())?;
     let plan = match config.resolver.mode {
         Mode::Forward => plan,
@@ -41,7 +45,7 @@ pub(super) fn plan(config: &Config, unconfigured: &Unconfigured) -> Result<Plan,
 
 /// The forwarding rules. Names that an exception takes out of the rule for all names have no other
 /// servers in a server that only forwards: they stay with that rule.
-fn rules(config: &Config) -> Vec<ZoneRule> {
+fn rules(config: &Config, addresses: &UpstreamAddresses) -> Vec<ZoneRule> {
     let is_left = |exception: &ForwardConfig| {
         let is_over = |rule: &&ForwardConfig| !rule.exception && *rule.zone != [0];
         config.resolver.mode == Mode::Recurse
@@ -55,7 +59,7 @@ fn rules(config: &Config) -> Vec<ZoneRule> {
         .forwards
         .iter()
         .filter(|forward| !forward.exception || is_left(forward))
-        .map(rule)
+        .map(|forward| rule(forward, addresses))
         .collect()
 }
 
@@ -110,11 +114,12 @@ fn recursion(config: &Config, unconfigured: &Unconfigured) -> Recursion {
     }
 }
 
-fn rule(forward: &ForwardConfig) -> ZoneRule {
+fn rule(forward: &ForwardConfig, addresses: &UpstreamAddresses) -> ZoneRule {
+    let endpoints = forward.upstreams.iter().flat_map(|one| endpoints(forward, one, addresses));
     ZoneRule {
         zone: forward.zone.clone(),
         exception: forward.exception,
-        upstreams: forward.upstreams.iter().map(|one| upstream(forward, one)).collect(),
+        upstreams: endpoints.take(MAX_UPSTREAMS).collect(),
         strategy: match forward.strategy {
             config::Strategy::Ordered => avocet_resolver::Strategy::Ordered,
             config::Strategy::RoundRobin => avocet_resolver::Strategy::RoundRobin,
@@ -133,7 +138,12 @@ fn rule(forward: &ForwardConfig) -> ZoneRule {
     }
 }
 
-fn upstream(forward: &ForwardConfig, upstream: &config::Upstream) -> Endpoint {
+/// Returns the endpoints of an upstream: one for each of its addresses.
+fn endpoints(
+    forward: &ForwardConfig,
+    upstream: &config::Upstream,
+    addresses: &UpstreamAddresses,
+) -> Vec<Endpoint> {
     let transport = match upstream.transport {
         config::UpstreamTransport::Udp => avocet_resolver::Transport::Udp,
         config::UpstreamTransport::Tcp => avocet_resolver::Transport::Tcp,
@@ -144,7 +154,14 @@ fn upstream(forward: &ForwardConfig, upstream: &config::Upstream) -> Endpoint {
             avocet_resolver::Transport::Https(forward.peer(upstream).id())
         }
     };
-    Endpoint { addr: upstream.addr, transport }
+    let all = match (upstream.addr, &upstream.name) {
+        (Some(addr), _) => vec![addr],
+        (None, Some(name)) => {
+            addresses.of(name).iter().map(|ip| SocketAddr::new(*ip, upstream.port)).collect()
+        }
+        (None, None) => Vec::new(),
+    };
+    all.into_iter().map(|addr| Endpoint { addr, transport }).collect()
 }
 
 /// Returns what answers are validated with; `None` where validation is off.

@@ -245,6 +245,7 @@ impl Operation {
         if let Some(store) = self.store.take() {
             keepers::lists::start(self.running.clone(), store).map_err(OperationError::System)?;
             keepers::root::start(self.running.clone()).map_err(OperationError::System)?;
+            keepers::bootstrap::start(self.running.clone()).map_err(OperationError::System)?;
             strangers::start(self.running.clone()).map_err(OperationError::System)?;
             names::start(self.running.clone()).map_err(OperationError::System)?;
             reach::start(self.running.clone()).map_err(OperationError::System)?;

@@ -11,6 +11,8 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) enum Condition {
     /// No name can be resolved.
     Resolution,
+    /// The address of an upstream with a name is not known.
+    Upstreams,
     /// The kernel's table of neighbours cannot be read, and the policy identifies clients by MAC
     /// address.
     Neighbours,
@@ -59,8 +61,9 @@ pub(crate) enum Condition {
 }
 
 /// All kinds, in display order.
-const ALL: [Condition; 22] = [
+const ALL: [Condition; 23] = [
     Condition::Resolution,
+    Condition::Upstreams,
     Condition::Neighbours,
     Condition::Leases,
     Condition::Interfaces,
@@ -89,6 +92,7 @@ impl Condition {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Resolution => "resolution",
+            Self::Upstreams => "upstreams",
             Self::Neighbours => "neighbours",
             Self::Leases => "leases",
             Self::Interfaces => "interfaces",

@@ -168,7 +168,7 @@ fn is_answer(message: &[u8]) -> bool {
 /// Returns the servers to which all names are forwarded; `None` if not all are.
 fn forwarders_of_root(config: &Config) -> Option<Vec<SocketAddr>> {
     let rule = config.forwards.iter().find(|rule| *rule.zone == [0] && !rule.exception)?;
-    Some(rule.upstreams.iter().map(|upstream| upstream.addr).collect())
+    Some(rule.upstreams.iter().filter_map(|upstream| upstream.addr).collect())
 }
 
 /// Returns the cause that the trace of a failure shows, and the remedy.

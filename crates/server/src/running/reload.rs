@@ -27,6 +27,7 @@ use avocet_nameserver::policy::Parts;
 use avocet_nameserver::query::cookie::CookieSecrets;
 use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
 use avocet_nameserver::trust::LearntTrust;
+use avocet_nameserver::upstream_addresses::UpstreamAddresses;
 use avocet_nameserver::zone_files::{ZoneChangeError, ZoneFiles};
 use avocet_revisions::ChangeOrigin;
 use avocet_wire::{FoldedName, FoldedNameBuf};
@@ -473,6 +474,32 @@ impl Reloader {
         self.apply(&old, &unconfigured, "cannot update the trust anchors");
         let zones: Vec<_> = judged_anew.iter().map(|name| name.wire().into()).collect();
         self.drop_below(&zones, &old, &mut unconfigured);
+    }
+
+    /// Returns the addresses of upstreams with names.
+    pub(crate) fn upstream_addresses(&self) -> Arc<UpstreamAddresses> {
+        let unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
+        unconfigured.upstream_addresses.clone()
+    }
+
+    /// Puts other addresses of upstreams with names in force. Failures that are cached at and below
+    /// these zones may be due to the want of an address, and are dropped.
+    pub(crate) fn change_upstream_addresses(
+        &self,
+        change: impl FnOnce(&mut UpstreamAddresses),
+        zones: &[Box<[u8]>],
+    ) {
+        let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut addresses = UpstreamAddresses::clone(&unconfigured.upstream_addresses);
+        change(&mut addresses);
+        if addresses == *unconfigured.upstream_addresses {
+            return;
+        }
+        unconfigured.upstream_addresses = Arc::new(addresses);
+        self.apply(&self.shared.snapshot(), &unconfigured, "cannot use addresses of upstreams");
+        for zone in zones.iter().filter_map(|zone| FoldedName::new(zone)) {
+            self.shared.name_server.failures.flush(zone);
+        }
     }
 
     /// Drops what is cached at and below zones that are resolved or validated in another way than
