@@ -314,6 +314,8 @@ fn a_control_client_waits_where_no_descriptor_is_left() {
         command.arg(site.file());
         command
     });
+    // All threads have begun: one that lacks a descriptor at the start ends the server.
+    site.avocet_text(&["status"]);
     // The process's own limit is lowered to what it has open, as if all were taken.
     let pid = server.id().to_string();
     let limit = |count: usize| {
