@@ -379,7 +379,7 @@ fn servers_with_a_name_alone_need_servers_that_know_it() {
         "[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.1\"]\nbootstrap = [\"192.0.2.2\"]\n";
     let doubts = read_with(idle, &[]).unwrap().doubts;
     assert!(doubts[0].contains("`bootstrap` has no effect"), "{doubts:?}");
-    let many = vec!["\"192.0.2.1\""; 9].join(", ");
+    let many = ["\"192.0.2.1\""; 9].join(", ");
     let server = "zone = \".\"\nupstreams = [\"tls://dns.example\"]\n";
     refuses(&[
         (format!("{server}bootstrap = [{many}]"), "4:13: more than 8 servers".to_owned()),
