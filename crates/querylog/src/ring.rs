@@ -154,13 +154,15 @@ impl Producer {
     #[inline(always)]
     fn put(&mut self, entry: &RawEntry<'_>, octets: &[u8], facts: impl FnOnce() -> RawFacts) {
         let v6_words = if entry.client.is_ipv6() { V6_WORDS } else { 0 };
-        let facts = facts();
-        let device_words = if facts.device == 0 { 0 } else { DEVICE_WORDS };
-        let end = self.end + (FIXED + v6_words + device_words + octets.len().div_ceil(8)) as u64;
+        // Facts that are read before the branch would be in memory for all entries.
+        let most = FIXED + v6_words + DEVICE_WORDS + octets.len().div_ceil(8);
+        let end = self.end + most as u64;
         if end > self.limit && !self.has_room(end) {
             self.drop_one();
             return;
         }
+        let facts = facts();
+        let end = if facts.device == 0 { end - DEVICE_WORDS as u64 } else { end };
         let start = self.end as usize & self.mask;
         put(self.slots.words.get(start..).unwrap_or_default(), entry, octets, facts);
         self.end = end;
