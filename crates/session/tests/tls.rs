@@ -131,7 +131,7 @@ struct World {
     replies: Vec<Vec<u8>>,
     /// Queries after which the server stops reading once.
     stop_after: usize,
-    /// What the last query told of the device of the client.
+    /// What the handshake said of the client's device, as of the last query.
     told: Option<HandshakeFacts>,
 }
 

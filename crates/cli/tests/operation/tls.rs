@@ -211,7 +211,7 @@ fn status_metrics_and_health_say_when_certificates_expire() {
     assert_eq!(end, END as f64);
     assert_eq!(site.metric("avocet_condition{condition=\"certificate-expiry\"}"), 1.0);
 
-    // Files that cannot be used are told apart from the certificate in use.
+    // The status shows the certificate in use, and why the new files are not.
     fs::write(site.directory.join("one.key"), "broken").unwrap();
     server.wait_for_line("the certificates before stay in use");
     let text = site.avocet_text(&["status"]);
