@@ -26,6 +26,7 @@
 //!  3  revision 32 | profile 16 | rule 16
 //!  4  upstream 16 | listener 16 | RCODE 16 | extended error 16
 //!  5  octets of the query 16 | octets of the reply 16 | IPv4 address 32
+//!  6  device 64
 //!     an IPv6 address in two words
 //!     the start of the reply: header, question, answer
 //! ```
@@ -42,23 +43,19 @@ use crate::entry::{Entry, Facts, MAX_ANSWER_OCTETS, Outcome, Privacy, RawEntry, 
 use crate::sync::{Arc, AtomicU64, Ordering, zeroed_words};
 
 /// Words of a record before its address and octets.
-const FIXED: usize = 6;
+const FIXED: usize = 7;
 /// Words of an IPv6 address.
 const V6_WORDS: usize = 2;
-/// Words of a device.
-const DEVICE_WORDS: usize = 1;
 /// Octets of QTYPE and QCLASS.
 const TYPE_AND_CLASS: usize = 4;
 /// Octets of a reply that a record keeps.
 const MAX_OCTETS: usize = HEADER_LEN + MAX_QUESTION + MAX_ANSWER_OCTETS;
 /// Words of the longest record.
-const MAX_WORDS: usize = FIXED + V6_WORDS + DEVICE_WORDS + MAX_OCTETS.div_ceil(8);
+const MAX_WORDS: usize = FIXED + V6_WORDS + MAX_OCTETS.div_ceil(8);
 /// Bits of the time in its word: enough for two thousand years.
 const TIME_BITS: u32 = 56;
 /// The bit in the word of the time that marks an IPv6 address.
 const IS_V6: u64 = 1 << 63;
-/// The bit in the word of the time that marks a device after the address.
-const HAS_DEVICE: u64 = 1 << 62;
 
 /// A word alone in its pair of cache lines: processors fetch lines in pairs.
 #[repr(align(128))]
@@ -154,17 +151,14 @@ impl Producer {
     #[inline(always)]
     fn put(&mut self, entry: &RawEntry<'_>, octets: &[u8], facts: impl FnOnce() -> RawFacts) {
         let v6_words = if entry.client.is_ipv6() { V6_WORDS } else { 0 };
-        // Facts that are read before the branch would be in memory for all entries.
-        let most = FIXED + v6_words + DEVICE_WORDS + octets.len().div_ceil(8);
-        let end = self.end + most as u64;
+        let end = self.end + (FIXED + v6_words + octets.len().div_ceil(8)) as u64;
         if end > self.limit && !self.has_room(end) {
             self.drop_one();
             return;
         }
-        let facts = facts();
-        let end = if facts.device == 0 { end - DEVICE_WORDS as u64 } else { end };
         let start = self.end as usize & self.mask;
-        put(self.slots.words.get(start..).unwrap_or_default(), entry, octets, facts);
+        // Facts that are read before the check for room would be in memory for all entries.
+        put(self.slots.words.get(start..).unwrap_or_default(), entry, octets, facts());
         self.end = end;
         self.slots.published.0.store(end, Ordering::Release);
     }
@@ -208,8 +202,9 @@ fn put(words: &[AtomicU64], entry: &RawEntry<'_>, octets: &[u8], facts: RawFacts
     set(2, halves(facts.response_delay_us, facts.upstream_rtt_ms));
     set(3, u64::from(facts.revision) | quarters([0, 0, facts.profile, facts.rule]));
     set(4, quarters([facts.upstream, facts.listener, facts.rcode, facts.ede]));
-    let has_device = if facts.device == 0 { 0 } else { HAS_DEVICE };
-    let time = facts.time_us | (facts.outcome as u64) << TIME_BITS | has_device;
+    // Written for all entries: a word costs less than the decision whether it is needed.
+    set(6, facts.device);
+    let time = facts.time_us | (facts.outcome as u64) << TIME_BITS;
     let sizes = quarters([facts.query_size, entry.reply.len() as u16, 0, 0]);
     match entry.client {
         IpAddr::V4(address) => {
@@ -225,11 +220,6 @@ fn put(words: &[AtomicU64], entry: &RawEntry<'_>, octets: &[u8], facts: RawFacts
             two[1].store((address >> 64) as u64, Ordering::Relaxed);
             rest = after;
         }
-    }
-    if has_device != 0 {
-        let Some((word, after)) = rest.split_first() else { return };
-        word.store(facts.device, Ordering::Relaxed);
-        rest = after;
     }
     put_octets(rest, octets);
 }
@@ -338,17 +328,13 @@ impl Record {
         let Some((slots, rest)) = words.split_first_chunk::<FIXED>() else { return 0 };
         let fixed = slots.each_ref().map(|word| word.load(Ordering::Relaxed));
         let word = |place: usize| rest.get(place).map_or(0, |word| word.load(Ordering::Relaxed));
-        let (client, mut at) = if fixed[1] & IS_V6 == 0 {
+        let (client, at) = if fixed[1] & IS_V6 == 0 {
             (IpAddr::V4(Ipv4Addr::from_bits((fixed[5] >> 32) as u32)), 0)
         } else {
             let bits = u128::from(word(0)) | u128::from(word(1)) << 64;
             (IpAddr::V6(Ipv6Addr::from_bits(bits)), V6_WORDS)
         };
         self.facts = facts(&fixed, client);
-        if fixed[1] & HAS_DEVICE != 0 {
-            self.facts.known_as = word(at);
-            at += DEVICE_WORDS;
-        }
         self.len = usize::from(fixed[0] as u16).min(MAX_OCTETS);
         self.question = usize::from((fixed[0] >> 16) as u16);
         let octets = rest.get(at..).unwrap_or_default().iter().take(self.len.div_ceil(8));
@@ -376,7 +362,7 @@ fn facts(fixed: &[u64; FIXED], client: IpAddr) -> Facts {
         revision: fixed[3] as u32,
         profile: quarter(3, 2),
         device: 0,
-        known_as: 0,
+        known_as: fixed[6],
         listener: quarter(4, 1),
         upstream: quarter(4, 0),
         rule: quarter(3, 3),
@@ -392,7 +378,7 @@ fn facts(fixed: &[u64; FIXED], client: IpAddr) -> Facts {
         transport,
         cache,
         validation,
-        outcome: Outcome::from_number((fixed[1] >> TIME_BITS) as u8 & 0x3f),
+        outcome: Outcome::from_number((fixed[1] >> TIME_BITS) as u8 & 0x7f),
         privacy: Privacy::Full,
     }
 }
