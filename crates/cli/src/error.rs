@@ -57,6 +57,15 @@ pub(crate) enum CommandError {
     /// A query has no name.
     #[error("the name is missing")]
     NoName,
+    /// A change of a zone has no record.
+    #[error("expected a record after the name: [TTL] TYPE DATA, such as `A 192.0.2.1`")]
+    NoRecord,
+    /// A record to set has no data. Holds its type.
+    #[error("the data of the {0} record is missing; `avocet zone unset` removes records")]
+    NoRecordData(String),
+    /// The file of a zone has errors. Holds the first.
+    #[error("{0}")]
+    UnusableZone(String),
     /// There is no such record type.
     #[error("{0:?} is not a record type")]
     NotAType(String),

@@ -51,6 +51,8 @@ mod top_view;
 mod trust;
 mod why;
 mod zone;
+mod zone_diff;
+mod zone_edit;
 mod zone_text;
 
 use std::process::ExitCode;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use avocet_config::name::typed_name;
 use avocet_control::pools::{AddressControl, PoolControl, PoolsStatus, PoolsWhatIf};
+use avocet_control::zone_edit::ZoneHistory;
 use avocet_control::zone_keys::{ZoneKeys, ZoneKeysReport, ZoneSign};
 use avocet_control::zones::{
     ZoneExport, ZoneRecords, ZoneReload, ZoneText, ZonesReport, ZonesStatus,
@@ -21,6 +22,8 @@ use crate::control_args::ControlArgs;
 use crate::error::CommandError;
 use crate::output;
 use crate::pool_text::{answers_text, histories_text, pools_text};
+use crate::zone_diff::{self, ZoneDiffArgs};
+use crate::zone_edit::{self, ZoneSetArgs, ZoneUnsetArgs, history_text};
 use crate::zone_text::{keys_text, page_text, zones_text};
 
 /// Arguments of `avocet zone`.
@@ -39,6 +42,16 @@ enum ZoneCommand {
     List(ControlArgs),
     /// Show the records of a hosted zone, or those of one name; more than a page with --after
     Show(ZoneShowArgs),
+    /// Set the records of a name and type in a hosted zone: replace those that there are, or keep
+    /// them with --add
+    Set(ZoneSetArgs),
+    /// Remove records of a name from a hosted zone: all, those of a type, or one
+    Unset(ZoneUnsetArgs),
+    /// Compare a hosted zone with a master file, except for serials: `-` marks what only the server
+    /// has, `+` what only the file has; exits with 1 if they differ
+    Diff(ZoneDiffArgs),
+    /// Show the latest changes of a hosted zone
+    History(ZoneHistoryArgs),
     /// Read the file of a hosted zone at once, even if it has not changed; exits with 1 on errors
     Reload(ZoneReloadArgs),
     /// Print a hosted zone as a master file
@@ -106,12 +119,32 @@ struct ZoneShowArgs {
     name: String,
     /// Name in the zone, which may be relative to it; `@` is the zone itself
     owner: Option<String>,
+    /// Only the records of this type
+    #[arg(long = "type", value_name = "TYPE")]
+    rtype: Option<String>,
+    /// Only the records of names with this text in them
+    #[arg(long, value_name = "TEXT")]
+    contains: Option<String>,
+    /// The records that can be changed: without what signing by this server adds
+    #[arg(long)]
+    unsigned: bool,
     /// Most records, 1 to 1000; the last RRset is whole
     #[arg(long, value_name = "RECORDS")]
     limit: Option<u32>,
     /// Go on after this place, which the page before ends with
     #[arg(long, value_name = "PLACE")]
     after: Option<String>,
+    #[command(flatten)]
+    control: ControlArgs,
+}
+
+#[derive(Debug, Args)]
+struct ZoneHistoryArgs {
+    /// Name of the zone
+    name: String,
+    /// Most changes, 1 to 100
+    #[arg(long, value_name = "CHANGES")]
+    limit: Option<u32>,
     #[command(flatten)]
     control: ControlArgs,
 }
@@ -168,6 +201,13 @@ pub(crate) fn run(args: &ZoneArgs) -> Result<ExitCode, CommandError> {
         ZoneCommand::Check(args) => check(args),
         ZoneCommand::List(args) => Ok(send(args, ZonesStatus::default(), &View::of(zones_text))),
         ZoneCommand::Show(args) => Ok(show(args)),
+        ZoneCommand::Set(args) => zone_edit::set(args),
+        ZoneCommand::Unset(args) => Ok(zone_edit::unset(args)),
+        ZoneCommand::Diff(args) => zone_diff::run(args),
+        ZoneCommand::History(args) => {
+            let request = ZoneHistory { name: args.name.clone(), limit: args.limit };
+            Ok(send(&args.control, request, &View::of(history_text)))
+        }
         ZoneCommand::Reload(args) => {
             let request = ZoneReload { name: args.name.clone() };
             Ok(send(&args.control, request, &View::of_change(zones_text, reloaded)))
@@ -226,6 +266,9 @@ fn show(args: &ZoneShowArgs) -> ExitCode {
     let request = ZoneRecords {
         name: args.name.clone(),
         owner: args.owner.clone(),
+        rtype: args.rtype.clone(),
+        contains: args.contains.clone(),
+        unsigned: args.unsigned,
         after: args.after.clone(),
         limit: args.limit,
     };

@@ -106,5 +106,7 @@ mod updates;
 mod upstream;
 #[path = "operation/why.rs"]
 mod why;
+#[path = "operation/zone_edits.rs"]
+mod zone_edits;
 #[path = "operation/zones.rs"]
 mod zones;

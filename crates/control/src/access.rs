@@ -72,7 +72,7 @@ words! {
         TrustWrite = "trust:write",
         /// Read the records of hosted zones.
         ZonesRead = "zones:read",
-        /// Read the files of hosted zones again.
+        /// Change records of hosted zones, and read their files again.
         ZonesWrite = "zones:write",
         /// Read the texts of the configuration, which may have secrets.
         ConfigRead = "config:read",

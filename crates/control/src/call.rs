@@ -49,6 +49,7 @@ use crate::statistics::{LogOverview, LogSeries, LogStatistics, LogSteps};
 use crate::status::ServerStatus;
 use crate::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
 use crate::why::{CacheLook, Explained, WhySection};
+use crate::zone_edit::{ZoneChanges, ZoneEdit, ZoneEdited, ZoneHistory};
 use crate::zone_keys::{ZoneKeys, ZoneKeysReport, ZoneSign};
 use crate::zones::{
     ZoneExport, ZoneExported, ZonePage, ZoneRecords, ZoneReload, ZoneText, ZonesReport, ZonesStatus,
@@ -204,6 +205,12 @@ pub trait Control {
 
     /// Returns a page of the records of a zone.
     fn zone_records(&self, request: ZoneRecords) -> Result<ZonePage, ControlError>;
+
+    /// Changes records of a hosted zone, or checks the change.
+    fn zone_edit(&self, request: ZoneEdit) -> Result<ZoneEdited, ControlError>;
+
+    /// Returns the latest changes of a hosted zone.
+    fn zone_history(&self, request: ZoneHistory) -> Result<ZoneChanges, ControlError>;
 
     /// Reads the files of zones and puts those without errors in force.
     fn zone_reload(&self, request: ZoneReload) -> Result<ZonesReport, ControlError>;
@@ -475,6 +482,10 @@ calls! {
     ZonesStatus => zones_status -> ZonesReport;
     /// A page of the records of a zone.
     ZoneRecords => zone_records -> ZonePage;
+    /// Changes records of a zone.
+    ZoneEdit => zone_edit -> ZoneEdited;
+    /// The latest changes of a zone.
+    ZoneHistory => zone_history -> ZoneChanges;
     /// Reads the files of zones.
     ZoneReload => zone_reload -> ZonesReport;
     /// The keys of a zone that is signed here.
@@ -546,6 +557,8 @@ impl Request {
             | Self::LogSeries(_)
             | Self::ZonesStatus(_)
             | Self::ZoneRecords(_)
+            | Self::ZoneHistory(_)
+            | Self::ZoneEdit(ZoneEdit { dry_run: true, .. })
             | Self::ZoneKeys(_)
             | Self::ZoneExport(_)
             | Self::PoolsStatus(_)
@@ -571,6 +584,7 @@ impl Request {
             | Self::Restore(_)
             | Self::RestoreCancel(_)
             | Self::ZoneReload(_)
+            | Self::ZoneEdit(_)
             | Self::PoolControl(_)
             | Self::ZoneSign(_)
             | Self::UserAdd(_)

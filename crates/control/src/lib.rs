@@ -66,6 +66,7 @@ pub mod trace;
 pub mod trust;
 pub mod why;
 mod words;
+pub mod zone_edit;
 pub mod zone_keys;
 pub mod zones;
 

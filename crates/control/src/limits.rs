@@ -12,7 +12,7 @@ pub struct UserLimits {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
     /// Zones with names that the user may look up, flush, log and exempt from validation; of the
-    /// hosted zones, those that the user may read and reload.
+    /// hosted zones, those that the user may read, change and reload.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<String>,
 }
@@ -73,10 +73,9 @@ impl UserLimits {
             "request-list" | "request-grant" | "request-refuse" => {
                 self.zones.is_empty() && self.groups.contains(&text(fields, "group"))
             }
-            "flush" | "flush-tree" | "lookup" | "nta-add" | "nta-remove" | "zone-export"
-            | "zone-keys" | "zone-records" | "zone-reload" | "zone-sign" | "pool-control" => {
-                has_name()
-            }
+            "flush" | "flush-tree" | "lookup" | "nta-add" | "nta-remove" | "zone-edit"
+            | "zone-export" | "zone-history" | "zone-keys" | "zone-records" | "zone-reload"
+            | "zone-sign" | "pool-control" => has_name(),
             "log-count" | "log-search" | "log-tail" | "policy-dry-run" => {
                 let filter = object("filter");
                 let under = filter.map(|filter| text(filter, "under"));
@@ -164,9 +163,16 @@ mod tests {
         for name in ["lan", "", ".", "badexample.lan", "a\\.example.lan", "\u{e9}.example.lan"] {
             check(&zone, "flush-tree", json!({"name": name}), false);
         }
-        for command in
-            ["zone-records", "zone-export", "zone-keys", "zone-reload", "zone-sign", "pool-control"]
-        {
+        for command in [
+            "zone-records",
+            "zone-edit",
+            "zone-history",
+            "zone-export",
+            "zone-keys",
+            "zone-reload",
+            "zone-sign",
+            "pool-control",
+        ] {
             check(&zone, command, json!({"name": "Lab.example.lan"}), true);
             check(&zone, command, json!({"name": "other.lan"}), false);
             check(&zone, command, json!({}), false);

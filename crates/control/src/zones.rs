@@ -11,6 +11,8 @@ use crate::words::words;
 
 /// Most records of a page; its last RRset is whole.
 pub const MAX_ZONE_PAGE: u32 = 1000;
+/// Most records of one change.
+pub const MAX_EDITED_RECORDS: usize = 4096;
 
 /// A request for the state of the hosted zones.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -30,6 +32,17 @@ pub struct ZoneRecords {
     /// Only the records of this name, which may be relative to the zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
+    /// Only the records of this type.
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    pub rtype: Option<String>,
+    /// Only the records of names with this text in them. A page may then have no records and a
+    /// `next`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contains: Option<String>,
+    /// The records that can be changed, also those that are held back: without what signing by
+    /// this server adds.
+    #[serde(default)]
+    pub unsigned: bool,
     /// The `next` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
@@ -149,7 +162,8 @@ words! {
 pub struct ZonePage {
     /// The zone.
     pub name: String,
-    /// The serial of the version that this page is from. It may differ from that of other pages.
+    /// The serial in force, or of records that are held back. It may differ from that of other
+    /// pages.
     pub serial: u32,
     /// The records, by name in canonical order and by type, signatures after what they sign.
     pub records: Vec<ZoneRecord>,
@@ -206,6 +220,29 @@ pub enum ZoneFault {
     InvalidCursor(String),
     /// The number of records is out of bounds.
     InvalidLimit,
+    /// The zone is transferred from other servers.
+    Secondary(String),
+    /// The zone has signatures of another server.
+    SignedElsewhere(String),
+    /// Another serial is in force than the change expects.
+    OtherSerial {
+        /// The zone.
+        name: String,
+        /// The serial that is expected.
+        expected: u32,
+        /// The serial in force.
+        found: u32,
+    },
+    /// A record cannot be changed so. Holds the reason.
+    Edit(String),
+    /// The zone would have errors. Holds the first.
+    Unsound(String),
+    /// The request has too many records.
+    TooManyRecords,
+    /// The file of the zone was edited and is not read yet, or has errors.
+    FileEdited(String),
+    /// The change cannot be kept on disk. Holds the reason.
+    Disk(String),
 }
 
 impl ZoneFault {
@@ -215,8 +252,17 @@ impl ZoneFault {
             Self::UnknownZone(_) | Self::UnknownOwner(_) | Self::NotSigned(_) => {
                 ErrorCode::NotFound
             }
-            Self::NotLoaded(_) => ErrorCode::Unavailable,
-            Self::InvalidCursor(_) | Self::InvalidLimit | Self::Keys(_) => ErrorCode::InvalidValue,
+            Self::NotLoaded(_) | Self::Disk(_) => ErrorCode::Unavailable,
+            Self::InvalidCursor(_)
+            | Self::InvalidLimit
+            | Self::Keys(_)
+            | Self::Edit(_)
+            | Self::Unsound(_) => ErrorCode::InvalidValue,
+            Self::Secondary(_)
+            | Self::SignedElsewhere(_)
+            | Self::OtherSerial { .. }
+            | Self::FileEdited(_) => ErrorCode::Conflict,
+            Self::TooManyRecords => ErrorCode::LimitReached,
         }
     }
 
@@ -226,7 +272,17 @@ impl ZoneFault {
             Self::UnknownZone(_) | Self::NotLoaded(_) => "see `avocet zone list`",
             Self::InvalidCursor(_) => "use the `next` of a page",
             Self::NotSigned(_) => "set `sign` in its [[zone]]",
-            Self::UnknownOwner(_) | Self::InvalidLimit | Self::Keys(_) => return None,
+            Self::Secondary(_) => "change it on its primary server",
+            Self::SignedElsewhere(_) => "change it where it is signed, or let this server sign it",
+            Self::OtherSerial { .. } => "look at the zone again",
+            Self::FileEdited(_) => "see `avocet zone list`, then `avocet zone reload`",
+            Self::TooManyRecords => "send them in several requests",
+            Self::Disk(_) => "the server must be able to write the zone's file and its directory",
+            Self::UnknownOwner(_)
+            | Self::InvalidLimit
+            | Self::Keys(_)
+            | Self::Edit(_)
+            | Self::Unsound(_) => return None,
         })
     }
 }
@@ -238,7 +294,26 @@ impl fmt::Display for ZoneFault {
             Self::NotLoaded(name) => write!(f, "no version of the zone {name} could be read"),
             Self::UnknownOwner(name) => write!(f, "the zone does not have the name {name}"),
             Self::NotSigned(name) => write!(f, "the zone {name} is not signed here"),
-            Self::Keys(reason) => f.write_str(reason),
+            Self::Keys(reason) | Self::Edit(reason) => f.write_str(reason),
+            Self::Secondary(name) => {
+                write!(f, "the zone {name} is transferred from another server")
+            }
+            Self::SignedElsewhere(name) => {
+                write!(f, "the zone {name} has signatures of another server, which would be wrong")
+            }
+            Self::OtherSerial { name, expected, found } => write!(
+                f,
+                "the zone {name} has the serial {found}, not {expected}: it has changed meanwhile"
+            ),
+            Self::Unsound(error) => write!(f, "the zone would have an error: {error}"),
+            Self::TooManyRecords => {
+                write!(f, "one request changes {MAX_EDITED_RECORDS} records at most")
+            }
+            Self::FileEdited(name) => write!(
+                f,
+                "the file of the zone {name} was edited and is not read yet, or has errors"
+            ),
+            Self::Disk(reason) => write!(f, "the change cannot be kept on disk: {reason}"),
             Self::InvalidCursor(text) => write!(f, "{text:?} is not the place of a page"),
             Self::InvalidLimit => {
                 write!(f, "expected a limit of 1 to {MAX_ZONE_PAGE} records")

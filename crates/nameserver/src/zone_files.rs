@@ -78,6 +78,20 @@ pub enum ZoneChangeError<E> {
     /// The change cannot be kept.
     #[error("cannot keep the change on disk: {0}")]
     Disk(io::Error),
+    /// The change would replace a file that was edited and not read yet, or that has errors.
+    #[error("the file was edited and is not read yet, or has errors")]
+    Edited,
+}
+
+/// The serials of a zone that is loaded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ZoneSerials {
+    /// The serial without signing by this server.
+    pub source: u32,
+    /// The serial in force; that of the source while that is held back.
+    pub current: u32,
+    /// Why the source is held back.
+    pub signing_fault: Option<String>,
 }
 
 /// Zones by name.
@@ -239,6 +253,9 @@ impl ZoneFiles {
             let keeps_changes = zone.config.keeps_changes();
             if !keeps_changes || after.changes().is_empty() {
                 // Without a journal, or with a change that is longer than the zone.
+                if zone.has_unread_edit() {
+                    return Err(ZoneChangeError::Edited);
+                }
                 zone.write(&after).map_err(ZoneChangeError::Disk)?;
             }
             if keeps_changes {
@@ -279,6 +296,25 @@ impl ZoneFiles {
     #[must_use]
     pub fn source(&self, name: &[u8]) -> Option<Arc<HostedZone>> {
         self.kept().get(name)?.source.clone()
+    }
+
+    /// Returns the serials of a zone.
+    #[must_use]
+    pub fn serials(&self, name: &[u8]) -> Option<ZoneSerials> {
+        let kept = self.kept();
+        let zone = kept.get(name)?;
+        let source = zone.source.as_ref()?.serial();
+        let published = zone.zone.as_ref().filter(|_| zone.signing_fault.is_none());
+        let current = published.map_or(source, |zone| zone.serial());
+        Some(ZoneSerials { source, current, signing_fault: zone.signing_fault.clone() })
+    }
+
+    /// Returns the file of a zone if the server has not written it: it may have comments, which
+    /// are lost when the server writes the zone.
+    #[must_use]
+    pub fn hand_written(&self, name: &[u8]) -> Option<PathBuf> {
+        let zone = self.kept().get(name)?.clone();
+        (!zone.is_written().ok()?).then_some(zone.config.file)
     }
 
     /// Returns the timers of the SOA record of a zone in force.
@@ -566,6 +602,11 @@ impl KeptZone {
             tracing::error!("{fault}");
             fault
         });
+    }
+
+    /// Returns whether the file of a primary zone has an edit that is not in force.
+    fn has_unread_edit(&self) -> bool {
+        !self.config.is_secondary() && (self.fault.is_some() || self.now() != self.seen)
     }
 
     /// Returns whether the server wrote the file.

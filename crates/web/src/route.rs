@@ -133,10 +133,10 @@ impl Verb {
 
 impl Route {
     /// Returns the most octets of its body. Most requests are names, passwords and numbers; a dry
-    /// run may have a whole configuration.
+    /// run may have a whole configuration, a change of a zone thousands of records.
     pub(crate) fn max_body(&self) -> usize {
         match self.does {
-            Does::Call(DRY_RUN, _) => 512 << 10,
+            Does::Call(DRY_RUN | ZONE_EDIT, _) => 512 << 10,
             Does::Call(..) | Does::Entries(_) | Does::Own(_) | Does::Upload(_) => 16 << 10,
         }
     }
@@ -220,6 +220,8 @@ impl Route {
 
 /// The request of the control socket for a dry run.
 const DRY_RUN: &str = "policy-dry-run";
+/// The change of records of a hosted zone.
+const ZONE_EDIT: &str = "zone-edit";
 
 /// Returns the path of the entries of a table.
 const fn read_path(table: EntryTable) -> &'static str {
@@ -427,6 +429,18 @@ pub const ROUTES: &[Route] = &[
     .guarding("/trust/negative"),
     Route::call(Get, "/zones", StatusRead, Calls("zones-status", End, "Show the hosted zones")),
     Route::call(Get, "/zones/records", ZonesRead, Calls("zone-records", End, "Show zone records")),
+    Route::call(
+        Post,
+        "/zones/records",
+        ZonesWrite,
+        Calls(ZONE_EDIT, End, "Change records of a hosted zone, all together, or check a change"),
+    ),
+    Route::call(
+        Get,
+        "/zones/history",
+        ZonesRead,
+        Calls("zone-history", End, "Show the latest changes of a hosted zone"),
+    ),
     Route::call(
         Get,
         "/zones/export",

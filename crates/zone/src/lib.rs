@@ -50,6 +50,7 @@ mod journal;
 mod outbound;
 pub mod pool;
 mod reader;
+mod rrset_edit;
 mod serial;
 mod set;
 pub mod sign;
@@ -71,6 +72,7 @@ pub use fault::{EntryPlace, Faults, MAX_FAULTS, Severity, ZoneFileFault, ZonePro
 pub use journal::{JournalContent, append_change, append_written, journal_head, read_journal};
 pub use outbound::{OutboundTransfer, RecordTooLong};
 pub use reader::{MAX_INCLUDE_DEPTH, MAX_ZONE_TEXT, OpenFile, read};
+pub use rrset_edit::{RrsetAction, RrsetEdit, RrsetFault, apply_rrset_edits};
 pub use serial::{SerialPolicy, is_newer, with_serial};
 pub use set::HostedZones;
 pub use text::append_line;

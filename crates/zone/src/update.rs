@@ -19,7 +19,7 @@ pub const MAX_UPDATE_RECORDS: usize = 4_096;
 
 /// Most records that are looked at for an update, about a tenth of a second of work: each of its
 /// records looks at those of its name. 700 records may be added to a name without any.
-const MAX_UPDATE_STEPS: usize = 1 << 20;
+pub(crate) const MAX_UPDATE_STEPS: usize = 1 << 20;
 
 /// A message that was read.
 #[derive(Clone, Debug)]

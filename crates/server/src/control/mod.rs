@@ -21,6 +21,7 @@ mod pools;
 mod requests;
 mod revisions;
 mod status;
+mod zone_edit;
 mod zone_keys;
 mod zones;
 

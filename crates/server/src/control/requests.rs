@@ -43,6 +43,7 @@ use avocet_control::statistics::{LogOverview, LogSeries, LogStatistics, LogSteps
 use avocet_control::status::ServerStatus;
 use avocet_control::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
 use avocet_control::why::{CacheLook, Explained, WhySection};
+use avocet_control::zone_edit::{ZoneChanges, ZoneEdit, ZoneEdited, ZoneHistory};
 use avocet_control::zone_keys::{ZoneKeys, ZoneKeysReport, ZoneSign};
 use avocet_control::zones::{
     ZoneExport, ZoneExported, ZonePage, ZoneRecords, ZoneReload, ZoneText, ZonesReport, ZonesStatus,
@@ -59,7 +60,8 @@ use avocet_wire::{FoldedName, FoldedNameBuf};
 
 use super::past::{self, Past, PastQuery};
 use super::{
-    PATIENCE, access_requests, dry_run, load, log, pools, revisions, status, zone_keys, zones,
+    PATIENCE, access_requests, dry_run, load, log, pools, revisions, status, zone_edit, zone_keys,
+    zones,
 };
 use crate::backup::{self, Place};
 use crate::explain::{self, InquiringClient};
@@ -386,6 +388,14 @@ impl Control for Running {
 
     fn zone_records(&self, request: ZoneRecords) -> Result<ZonePage, ControlError> {
         zones::page(self, &request)
+    }
+
+    fn zone_edit(&self, request: ZoneEdit) -> Result<ZoneEdited, ControlError> {
+        zone_edit::edit(self, &request)
+    }
+
+    fn zone_history(&self, request: ZoneHistory) -> Result<ZoneChanges, ControlError> {
+        zone_edit::history(self, &request)
     }
 
     fn zone_reload(&self, request: ZoneReload) -> Result<ZonesReport, ControlError> {

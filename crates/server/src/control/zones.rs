@@ -19,6 +19,8 @@ use crate::running::{self, Running};
 const PAGE: u32 = 100;
 /// Octets of text that are sent together.
 const TEXT: usize = 16 << 10;
+/// Most RRsets that are looked at for a page: some hundredths of a second.
+const MAX_LOOKED: usize = 200_000;
 
 /// Returns the state of all zones.
 pub(super) fn status(running: &Running) -> Vec<ZoneStatus> {
@@ -85,40 +87,81 @@ pub(super) fn reload(running: &Running, name: Option<&str>) -> Result<ZonesRepor
 
 /// Returns a page of the records of a zone.
 pub(super) fn page(running: &Running, request: &ZoneRecords) -> Result<ZonePage, ControlError> {
-    let zone = loaded(running, &request.name)?;
+    let zone = match request.unsigned {
+        true => source(running, &request.name)?,
+        false => loaded(running, &request.name)?,
+    };
     let limit = request.limit.unwrap_or(PAGE);
     if !(1..=MAX_ZONE_PAGE).contains(&limit) {
         return Err(ZoneFault::InvalidLimit.into());
     }
-    let after = request.after.as_deref().map(RrsetCursor::read).transpose()?;
-    let owner = request.owner.as_deref().map(|owner| within(&zone, owner)).transpose()?;
-    if let Some(owner) = owner.as_ref().filter(|owner| zone.sets_of(owner.view()).is_none()) {
-        return Err(ZoneFault::UnknownOwner(owner.to_string()).into());
-    }
-    let first = owner.as_ref().or(after.as_ref().map(|after| &after.owner));
-    let first = first.map_or(zone.apex(), FoldedNameBuf::view);
-    let is_wanted = |name: FoldedName<'_>| owner.as_ref().is_none_or(|owner| owner.view() == name);
-    let is_behind = |name: FoldedName<'_>, rtype: Rtype| {
-        after.as_ref().is_none_or(|after| after.owner.view() != name || rtype > after.rtype)
-    };
-    let nodes = zone.iter_from(first).take_while(|node| is_wanted(node.name()));
-    let sets = nodes.flat_map(|node| node.sets().map(move |set| (node.name(), set)));
+    let filter = RecordFilter::of(&zone, request)?;
     let mut page = ZonePage {
         name: shown(zone.apex().wire()),
         serial: zone.serial(),
         records: Vec::new(),
         next: None,
     };
+    if request.unsigned {
+        let serials = running.reloader.zones.serials(zone.apex().wire());
+        page.serial = serials.map_or(page.serial, |serials| serials.current);
+    }
+    let nodes = zone.iter_from(filter.first(&zone));
+    let nodes = nodes.take_while(|node| filter.may_follow(node.name()));
+    let sets = nodes.flat_map(|node| node.sets().map(move |set| (node.name(), set)));
     let mut last = None;
-    for (name, set) in sets.filter(|(name, set)| is_behind(*name, set.rtype)) {
-        if page.records.len() >= limit as usize {
+    for (looked, (name, set)) in sets.enumerate() {
+        if page.records.len() >= limit as usize || looked >= MAX_LOOKED {
             page.next = last.map(|(name, rtype)| format!("{name} {rtype}"));
             break;
         }
-        page.records.extend(all_of(&set).map(|record| shown_record(name, &record)));
         last = Some((name, set.rtype));
+        if filter.admits(name, set.rtype) {
+            page.records.extend(all_of(&set).map(|record| shown_record(name, &record)));
+        }
     }
     Ok(page)
+}
+
+/// The records that a page may have.
+struct RecordFilter {
+    owner: Option<FoldedNameBuf>,
+    after: Option<RrsetCursor>,
+    rtype: Option<Rtype>,
+    contains: Option<String>,
+}
+
+impl RecordFilter {
+    fn of(zone: &HostedZone, request: &ZoneRecords) -> Result<Self, ControlError> {
+        let owner = request.owner.as_deref().map(|owner| within(zone.apex(), owner)).transpose()?;
+        if let Some(owner) = owner.as_ref().filter(|owner| zone.sets_of(owner.view()).is_none()) {
+            return Err(ZoneFault::UnknownOwner(owner.to_string()).into());
+        }
+        Ok(Self {
+            owner,
+            after: request.after.as_deref().map(RrsetCursor::read).transpose()?,
+            rtype: request.rtype.as_deref().map(record_type).transpose()?,
+            contains: request.contains.as_ref().map(|text| text.to_ascii_lowercase()),
+        })
+    }
+
+    /// Returns the name to begin at.
+    fn first<'a>(&'a self, zone: &'a HostedZone) -> FoldedName<'a> {
+        let first = self.owner.as_ref().or(self.after.as_ref().map(|after| &after.owner));
+        first.map_or(zone.apex(), FoldedNameBuf::view)
+    }
+
+    fn may_follow(&self, name: FoldedName<'_>) -> bool {
+        self.owner.as_ref().is_none_or(|owner| owner.view() == name)
+    }
+
+    fn admits(&self, name: FoldedName<'_>, rtype: Rtype) -> bool {
+        let after = self.after.as_ref();
+        let is_behind = after.is_none_or(|it| it.owner.view() != name || rtype > it.rtype);
+        is_behind
+            && self.rtype.is_none_or(|wanted| wanted == rtype)
+            && self.contains.as_ref().is_none_or(|text| shown(name.wire()).contains(text))
+    }
 }
 
 /// Reports a zone as a master file: first the SOA record, then all others in canonical order.
@@ -175,25 +218,39 @@ fn loaded(running: &Running, name: &str) -> Result<Arc<HostedZone>, ControlError
     found.zone.ok_or_else(|| ZoneFault::NotLoaded(shown(&found.name)).into())
 }
 
+/// Returns the version of a zone without what signing by this server adds, also if that is held
+/// back.
+fn source(running: &Running, name: &str) -> Result<Arc<HostedZone>, ControlError> {
+    let found = find(running, name)?;
+    let source = running.reloader.zones.source(&found.name);
+    source.ok_or_else(|| ZoneFault::NotLoaded(shown(&found.name)).into())
+}
+
 /// Returns a name of a zone, which may be relative to it.
-fn within(zone: &HostedZone, text: &str) -> Result<FoldedNameBuf, ControlError> {
+pub(super) fn within(apex: FoldedName<'_>, text: &str) -> Result<FoldedNameBuf, ControlError> {
     if text == "@" {
-        return Ok(zone.apex().to_buf());
+        return Ok(apex.to_buf());
     }
     let name = folded(text)?;
-    if text.ends_with('.') || name.view().is_at_or_below(zone.apex()) {
+    if text.ends_with('.') || name.view().is_at_or_below(apex) {
         return Ok(name);
     }
     let own = &name.view().wire()[..name.view().len() - 1];
-    let wire = [own, zone.apex().wire()].concat();
+    let wire = [own, apex.wire()].concat();
     FoldedNameBuf::from_wire(&wire).map_err(|error| ControlError::InvalidName(error.to_string()))
+}
+
+/// Returns the type with this mnemonic, in any case.
+pub(super) fn record_type(text: &str) -> Result<Rtype, ControlError> {
+    let found = rdata::from_mnemonic(text).map(Rtype);
+    found.ok_or_else(|| ControlError::UnknownType(text.to_owned()))
 }
 
 fn all_of<'z>(set: &HostedSet<'z>) -> impl Iterator<Item = HostedRecord<'z>> + use<'z> {
     set.iter().chain(set.signatures())
 }
 
-fn shown_record(owner: FoldedName<'_>, record: &HostedRecord<'_>) -> ZoneRecord {
+pub(super) fn shown_record(owner: FoldedName<'_>, record: &HostedRecord<'_>) -> ZoneRecord {
     ZoneRecord {
         name: shown(owner.wire()),
         ttl: record.ttl_secs,

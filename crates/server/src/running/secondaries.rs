@@ -351,7 +351,9 @@ fn changes(
             let soa = zone.soa().and_then(|soa| Timers::of(soa.rdata));
             Ok(Transferred::Changes(soa.unwrap_or(held)))
         }
-        Ok(None) | Err(ZoneChangeError::NotLoaded) => Ok(Transferred::Nothing),
+        Ok(None) | Err(ZoneChangeError::NotLoaded | ZoneChangeError::Edited) => {
+            Ok(Transferred::Nothing)
+        }
         Err(ZoneChangeError::Refused(fault)) => {
             tracing::warn!("zone {name}: IXFR from {}: {fault}", source.primary);
             Ok(Transferred::Nothing)

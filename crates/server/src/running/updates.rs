@@ -141,7 +141,9 @@ fn attempt(
             }
             Err(UpdateOutcome { rcode: Rcode::REFUSED, event: ServerEvent::UpdateFailed })
         }
-        Err(ZoneChangeError::NotLoaded) => Ok(vec![UpdateOutcome::FAILED; group.len()]),
+        Err(ZoneChangeError::NotLoaded | ZoneChangeError::Edited) => {
+            Ok(vec![UpdateOutcome::FAILED; group.len()])
+        }
         Err(ZoneChangeError::Disk(error)) => {
             tracing::error!("zone {name}: updates cannot be kept on disk: {error}");
             Ok(vec![UpdateOutcome::FAILED; group.len()])

@@ -16,9 +16,10 @@ fn fields(route: &Route) -> Value {
         | (
             Verb::Get,
             "/explain" | "/lists/check" | "/cache/lookup" | "/zones/records" | "/zones/export"
-            | "/zones/keys",
+            | "/zones/keys" | "/zones/history",
         )
         | (Verb::Delete, "/trust/negative") => json!({"name": "www.example."}),
+        (Verb::Post, "/zones/records") => json!({"name": "www.example.", "edits": []}),
         (Verb::Post, "/pools/control") => json!({"name": "www.example.", "control": "drain"}),
         (Verb::Get, "/pools/what-if") => json!({"down": "192.0.2.1"}),
         (Verb::Get, "/queries/live") => json!({"under": "few.example."}),

@@ -40,6 +40,7 @@ use avocet_control::statistics::{LogOverview, LogSeries, LogStatistics, LogSteps
 use avocet_control::status::ServerStatus;
 use avocet_control::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
 use avocet_control::why::{CacheLook, Explained, WhySection};
+use avocet_control::zone_edit::{ZoneChanges, ZoneEdit, ZoneEdited, ZoneHistory};
 use avocet_control::zone_keys::{ZoneKeys, ZoneKeysReport, ZoneSign};
 use avocet_control::zones::{
     ZoneExport, ZoneExported, ZonePage, ZoneRecords, ZoneReload, ZoneText, ZonesReport, ZonesStatus,
@@ -381,6 +382,18 @@ impl Control for Remembering {
     fn zone_records(&self, request: ZoneRecords) -> Result<ZonePage, ControlError> {
         self.saw(request);
         Ok(of(json!({"name": "example.", "serial": 1, "records": [], "next": null})))
+    }
+
+    fn zone_edit(&self, request: ZoneEdit) -> Result<ZoneEdited, ControlError> {
+        self.saw(request);
+        let none = json!({"removed": [], "added": [], "removed-count": 0, "added-count": 0});
+        Ok(of(json!({"name": "example.", "serial": 1, "published": false, "difference": none,
+            "rewrites": null, "error": null})))
+    }
+
+    fn zone_history(&self, request: ZoneHistory) -> Result<ZoneChanges, ControlError> {
+        self.saw(request);
+        Ok(of(json!({"name": "example.", "kept": 0, "changes": []})))
     }
 
     fn zone_reload(&self, request: ZoneReload) -> Result<ZonesReport, ControlError> {

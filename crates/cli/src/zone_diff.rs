@@ -1,0 +1,124 @@
+//! `avocet zone diff`: the difference between the zone that the running server has and a file.
+
+use std::cmp::Ordering;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use avocet_config::name::typed_name;
+use avocet_control::line::ReplyLine;
+use avocet_control::zones::ZoneExport;
+use avocet_nameserver::zone_files;
+use avocet_wire::canonical::compare_names;
+use avocet_wire::{FoldedName, FoldedNameBuf, Rtype};
+use avocet_zone::{HostedZone, OwnedRecord, Severity, ZoneChange, append_line, with_serial};
+use clap::Args;
+
+use crate::call::{exchange, whereabouts};
+use crate::control_args::ControlArgs;
+use crate::error::CommandError;
+use crate::output::{self, Reader};
+
+/// Arguments of `avocet zone diff`.
+#[derive(Debug, Args)]
+pub(crate) struct ZoneDiffArgs {
+    /// Name of the zone
+    name: String,
+    /// Master file
+    file: PathBuf,
+    #[command(flatten)]
+    control: ControlArgs,
+}
+
+/// Runs `avocet zone diff`: exits with 1 if there is a difference.
+///
+/// # Errors
+/// The file has errors, or no server has the zone.
+pub(crate) fn run(args: &ZoneDiffArgs) -> Result<ExitCode, CommandError> {
+    let name = FoldedNameBuf::from_wire(&typed_name(&args.name)?)?;
+    let (file, faults) = zone_files::load(name.view(), &args.file);
+    let fault = faults.list().into_iter().find(|fault| fault.severity == Severity::Error);
+    let file = file.ok_or_else(|| {
+        CommandError::UnusableZone(fault.map_or_else(String::new, |fault| fault.to_string()))
+    })?;
+    let served = served(args, name.view())?;
+    let lines = differences(&served, &file);
+    let serials = format!(
+        "zone {name}: serial {} is in force, {} has serial {}",
+        served.serial(),
+        args.file.display(),
+        file.serial()
+    );
+    if args.control.json {
+        let report = serde_json::json!({
+            "same": lines.is_empty(), "serial": served.serial(), "file-serial": file.serial(),
+            "lines": lines,
+        });
+        output::write_data(&format!("{}\n", serde_json::to_string_pretty(&report)?))?;
+    } else {
+        let lines: Vec<String> = lines.iter().cloned().chain([serials]).collect();
+        output::write(&format!("{}\n", lines.join("\n")))?;
+    }
+    Ok(if lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns the zone of the running server.
+fn served(args: &ZoneDiffArgs, name: FoldedName<'_>) -> Result<HostedZone, CommandError> {
+    let found = whereabouts(&args.control)?;
+    let mut text = String::new();
+    let request = ZoneExport { name: args.name.clone() };
+    exchange::<ZoneExport>(&found.directory, request, |_, reply| {
+        if let ReplyLine::Part(part) = reply {
+            text += &part.text;
+            text.push('\n');
+        }
+        Ok(Reader::Reads)
+    })?;
+    let mut open = |_: &Path, _: u64| Ok(text.as_bytes().to_vec());
+    let now = avocet_nameserver::clock::wall_secs();
+    let (zone, _) = avocet_zone::load(name, Path::new("served"), now, &mut open);
+    zone.ok_or(CommandError::Incomplete)
+}
+
+/// A record of a difference.
+struct DiffLine<'d> {
+    sign: char,
+    one: OwnedRecord<'d>,
+}
+
+/// Returns a line for each record that one of the zones does not have. Serials are not compared,
+/// and what signing adds is left out if the file is not signed.
+fn differences(served: &HostedZone, file: &HostedZone) -> Vec<String> {
+    let Some(change) = ZoneChange::difference(served, file, usize::MAX) else { return Vec::new() };
+    let is_signed_here = served.is_signed() && !file.is_signed();
+    let soa = |zone: &HostedZone| {
+        let soa = zone.soa()?;
+        Some((soa.ttl_secs, with_serial(soa.rdata, 0)))
+    };
+    let is_same_soa = soa(served) == soa(file);
+    let is_left_out = |rtype| match rtype {
+        Rtype::SOA => is_same_soa,
+        Rtype::RRSIG | Rtype::NSEC | Rtype::NSEC3 | Rtype::NSEC3PARAM | Rtype::DNSKEY => {
+            is_signed_here
+        }
+        // CDS and CDNSKEY (RFC 7344).
+        Rtype(59 | 60) => is_signed_here,
+        _ => false,
+    };
+    let removed = change.removed.iter().map(|one| DiffLine { sign: '-', one });
+    let added = change.added.iter().map(|one| DiffLine { sign: '+', one });
+    let mut lines: Vec<DiffLine<'_>> = removed.chain(added).collect();
+    lines.retain(|line| !is_left_out(line.one.record.rtype));
+    // Stable: what is removed comes first.
+    lines.sort_by(|a, b| order(&a.one, &b.one));
+    let shown = |DiffLine { sign, one }: &DiffLine<'_>| {
+        let mut text = String::from(*sign);
+        append_line(&mut text, one.owner, &one.record);
+        text.trim_end().to_owned()
+    };
+    lines.iter().map(shown).collect()
+}
+
+fn order(a: &OwnedRecord<'_>, b: &OwnedRecord<'_>) -> Ordering {
+    let by_name = compare_names(a.owner.wire(), b.owner.wire());
+    by_name.then(a.record.rtype.0.cmp(&b.record.rtype.0))
+}

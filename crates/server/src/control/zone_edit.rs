@@ -1,0 +1,241 @@
+//! Changes of records for `avocet zone set` and `unset`, and the changes that a zone keeps.
+//!
+//! A change takes the path of an UPDATE (RFC 2136): a new version as a whole, the journal, the
+//! serial, signatures and their review, NOTIFY. It is refused where an UPDATE ignores a record.
+
+use std::path::Path;
+
+use avocet_config::name::shown;
+use avocet_config::zone::ZoneConfig;
+use avocet_control::ControlError;
+use avocet_control::zone_edit::{
+    EditAction, MAX_HISTORY, MAX_SHOWN_RECORDS, RecordEdit, ZoneChanges, ZoneDifference, ZoneEdit,
+    ZoneEdited, ZoneHistory, ZoneStep,
+};
+use avocet_control::zones::{MAX_EDITED_RECORDS, ZoneFault, ZoneRecord};
+use avocet_nameserver::transfers::ServerEvent;
+use avocet_nameserver::zone_files::ZoneChangeError;
+use avocet_wire::{FoldedName, Rtype, rdata};
+use avocet_zone::{
+    HostedZone, OwnedRecord, RecordList, RrsetAction, RrsetEdit, ZoneChange, ZoneEdits,
+    apply_rrset_edits, with_serial,
+};
+
+use super::zones::{find, record_type, shown_record, within};
+use crate::running::Running;
+use crate::running::updates::changed;
+
+/// Changes of a page of the history by default.
+const HISTORY_PAGE: u32 = 20;
+
+/// Changes records of a zone, or checks the change.
+pub(super) fn edit(running: &Running, request: &ZoneEdit) -> Result<ZoneEdited, ControlError> {
+    let found = find(running, &request.name)?;
+    let snapshot = running.shared.snapshot();
+    let config = snapshot.config.zones.iter().find(|zone| zone.name == found.name);
+    let config = config.ok_or_else(|| ZoneFault::UnknownZone(request.name.clone()))?;
+    let edited = Attempt { running, config, request }.run();
+    if !request.dry_run {
+        let event = match &edited {
+            Ok(edited) if edited.published || edited.error.is_some() => ServerEvent::UpdateApplied,
+            Ok(_) => ServerEvent::UpdateUnchanged,
+            Err(ControlError::Zone(ZoneFault::OtherSerial { .. })) => ServerEvent::UpdateUnmet,
+            Err(ControlError::Zone(ZoneFault::Disk(_) | ZoneFault::Unsound(_))) => {
+                ServerEvent::UpdateFailed
+            }
+            Err(_) => ServerEvent::UpdateRefused,
+        };
+        running.shared.name_server.transfers.count(event);
+    }
+    edited
+}
+
+/// A request for a zone of the configuration.
+struct Attempt<'a> {
+    running: &'a Running,
+    config: &'a ZoneConfig,
+    request: &'a ZoneEdit,
+}
+
+/// Whether a new version was kept on disk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum IsKept {
+    Yes,
+    No,
+}
+
+/// The version that edits lead to.
+struct EditedVersion {
+    zone: HostedZone,
+    difference: ZoneDifference,
+}
+
+impl Attempt<'_> {
+    fn run(&self) -> Result<ZoneEdited, ControlError> {
+        let name = shown(&self.config.name);
+        if self.config.is_secondary() {
+            return Err(ZoneFault::Secondary(name).into());
+        }
+        let apex = FoldedName::new(&self.config.name);
+        let apex = apex.ok_or_else(|| ZoneFault::UnknownZone(name.clone()))?;
+        let edits = read_all(apex, &self.request.edits)?;
+        let rewrites = self.running.reloader.zones.hand_written(&self.config.name);
+        let rewrites = rewrites.as_deref().map(Path::display).map(|file| file.to_string());
+        if self.request.dry_run {
+            let zone = self.running.reloader.zones.source(&self.config.name);
+            let zone = zone.ok_or_else(|| ZoneFault::NotLoaded(name.clone()))?;
+            let edited = self.edited(&zone, &edits)?;
+            let difference = edited.map(|edited| edited.difference).unwrap_or_default();
+            return Ok(self.reply(difference, rewrites, IsKept::No));
+        }
+        let mut difference = None;
+        let make = |zone: &HostedZone| -> Result<Option<HostedZone>, ZoneFault> {
+            Ok(self.edited(zone, &edits)?.map(|edited| {
+                difference = Some(edited.difference);
+                edited.zone
+            }))
+        };
+        match self.running.reloader.change_zone(&self.config.name, make) {
+            Ok(Some(zone)) => {
+                let difference: ZoneDifference = difference.unwrap_or_default();
+                let (removed, added) = (difference.removed_count, difference.added_count);
+                let serial = zone.serial();
+                tracing::info!(serial, removed, added, "zone {name} changed by a request");
+                Ok(self.reply(difference, rewrites, IsKept::Yes))
+            }
+            Ok(None) => Ok(self.reply(ZoneDifference::default(), rewrites, IsKept::No)),
+            Err(ZoneChangeError::Refused(fault)) => Err(fault.into()),
+            Err(ZoneChangeError::NotLoaded) => Err(ZoneFault::NotLoaded(name).into()),
+            Err(ZoneChangeError::Edited) => Err(ZoneFault::FileEdited(name).into()),
+            Err(ZoneChangeError::Disk(error)) => {
+                tracing::error!("zone {name}: a change cannot be kept on disk: {error}");
+                Err(ZoneFault::Disk(error.to_string()).into())
+            }
+        }
+    }
+
+    /// Returns the version that the edits lead to, if anything changes.
+    fn edited(
+        &self,
+        zone: &HostedZone,
+        edits: &[RrsetEdit],
+    ) -> Result<Option<EditedVersion>, ZoneFault> {
+        let name = || shown(&self.config.name);
+        let serials = self.running.reloader.zones.serials(&self.config.name);
+        let found = serials.map_or(zone.serial(), |serials| serials.current);
+        if let Some(expected) = self.request.serial.filter(|expected| *expected != found) {
+            return Err(ZoneFault::OtherSerial { name: name(), expected, found });
+        }
+        if zone.is_signed() {
+            return Err(ZoneFault::SignedElsewhere(name()));
+        }
+        let of_signing = |edit: &&RrsetEdit| {
+            // CDS and CDNSKEY (RFC 7344).
+            self.config.signing.is_some() && matches!(edit.rtype, Some(Rtype(59 | 60)))
+        };
+        if let Some(edit) = edits.iter().find(of_signing) {
+            let reason = "this server makes these records from the keys of the zone";
+            return Err(ZoneFault::Edit(format!("{}: {reason}", edit.owner)));
+        }
+        let mut changes = ZoneEdits::of(zone);
+        apply_rrset_edits(edits, &mut changes)
+            .map_err(|fault| ZoneFault::Edit(fault.to_string()))?;
+        let after = changed(self.config, changes);
+        let after = after.map_err(|fault| ZoneFault::Unsound(fault.to_string()))?;
+        Ok(after.map(|after| {
+            let change = ZoneChange::difference(zone, &after, usize::MAX);
+            let difference = change.as_ref().map(difference).unwrap_or_default();
+            EditedVersion { zone: after, difference }
+        }))
+    }
+
+    fn reply(
+        &self,
+        difference: ZoneDifference,
+        rewrites: Option<String>,
+        kept: IsKept,
+    ) -> ZoneEdited {
+        let serials = self.running.reloader.zones.serials(&self.config.name);
+        let serial = serials.as_ref().map_or(0, |serials| serials.current);
+        let error = serials.filter(|_| kept == IsKept::Yes).and_then(|all| all.signing_fault);
+        let published = kept == IsKept::Yes && error.is_none();
+        let name = shown(&self.config.name);
+        ZoneEdited { name, serial, published, difference, rewrites, error }
+    }
+}
+
+fn read_all(apex: FoldedName<'_>, edits: &[RecordEdit]) -> Result<Vec<RrsetEdit>, ControlError> {
+    let records = edits.iter().map(|edit| edit.data.len().max(1));
+    if records.sum::<usize>() > MAX_EDITED_RECORDS {
+        return Err(ZoneFault::TooManyRecords.into());
+    }
+    edits.iter().map(|edit| read(apex, edit)).collect()
+}
+
+fn read(apex: FoldedName<'_>, edit: &RecordEdit) -> Result<RrsetEdit, ControlError> {
+    let owner = within(apex, &edit.owner)?;
+    let rtype = edit.rtype.as_deref().map(record_type).transpose()?;
+    let parse = |text: &String| -> Result<Box<[u8]>, ControlError> {
+        let Some(rtype) = rtype else {
+            return Err(ZoneFault::Edit(format!("{owner}: expected a type")).into());
+        };
+        let mut data = Vec::new();
+        let refused = |error| ZoneFault::Edit(format!("{owner} {rtype} {text}: {error}"));
+        rdata::parse(rtype.0, text, apex.wire(), &mut data).map_err(refused)?;
+        Ok(data.into())
+    };
+    let data = edit.data.iter().map(parse).collect::<Result<_, _>>()?;
+    let action = match edit.action {
+        EditAction::Replace => RrsetAction::Replace,
+        EditAction::Add => RrsetAction::Add,
+        EditAction::Remove => RrsetAction::Remove,
+    };
+    Ok(RrsetEdit { owner, rtype, action, ttl_secs: edit.ttl, data })
+}
+
+/// Returns the latest changes of a zone.
+pub(super) fn history(
+    running: &Running,
+    request: &ZoneHistory,
+) -> Result<ZoneChanges, ControlError> {
+    let found = find(running, &request.name)?;
+    let limit = request.limit.unwrap_or(HISTORY_PAGE);
+    if !(1..=MAX_HISTORY).contains(&limit) {
+        let reason = format!("expected a limit of 1 to {MAX_HISTORY} changes");
+        return Err(ZoneFault::Edit(reason).into());
+    }
+    let zone = running.reloader.zones.source(&found.name);
+    let zone = zone.ok_or_else(|| ZoneFault::NotLoaded(shown(&found.name)))?;
+    let step = |change: &ZoneChange| ZoneStep {
+        from: change.from.serial,
+        to: change.to.serial,
+        difference: difference(change),
+    };
+    let changes = zone.changes();
+    Ok(ZoneChanges {
+        name: shown(&found.name),
+        kept: changes.len() as u32,
+        changes: changes.iter().rev().take(limit as usize).map(|change| step(change)).collect(),
+    })
+}
+
+/// Returns the records of a change, without SOA records that differ in their serial alone.
+fn difference(change: &ZoneChange) -> ZoneDifference {
+    let soa = |list: &RecordList| {
+        let first = list.iter().next()?;
+        Some((first.record.ttl_secs, with_serial(first.record.rdata, 0)))
+    };
+    let is_serial_alone = soa(&change.removed) == soa(&change.added);
+    let is_shown = |one: &OwnedRecord<'_>| !is_serial_alone || one.record.rtype != Rtype::SOA;
+    let records = |list: &RecordList| -> Vec<ZoneRecord> {
+        let shown = list.iter().filter(is_shown).take(MAX_SHOWN_RECORDS);
+        shown.map(|one| shown_record(one.owner, &one.record)).collect()
+    };
+    let count = |list: &RecordList| list.len() - u32::from(is_serial_alone && !list.is_empty());
+    ZoneDifference {
+        removed: records(&change.removed),
+        added: records(&change.added),
+        removed_count: count(&change.removed),
+        added_count: count(&change.added),
+    }
+}
