@@ -28,10 +28,16 @@ name = "broken.example"
 file = "broken.zone"
 
 [[zone]]
+name = "edit.example"
+file = "edit.zone"
+sign = true
+allow-transfer = ["127.0.0.0/8"]
+
+[[zone]]
 name = "copy.example"
 primaries = ["127.0.0.1:9"]
 `,
-    files: { 'ads.txt': 'ads.example\n', 'trackers.txt': 'track.example\n', 'corp.zone': ZONE, 'broken.zone': `$ORIGIN broken.example.\n${SOA}` },
+    files: { 'ads.txt': 'ads.example\n', 'trackers.txt': 'track.example\n', 'corp.zone': ZONE, 'edit.zone': `; by hand\n$ORIGIN edit.example.\n${SOA.replaceAll('corp', 'edit')}ns 300 IN A 192.0.2.53\n`, 'broken.zone': `$ORIGIN broken.example.\n${SOA}` },
   });
   directory = server.directory;
   await writeFile(path.join(directory, 'broken.zone'), 'no zone at all\n');
@@ -101,6 +107,83 @@ test('an operator reads a changed file again, and gets the master file', async (
     assert.match(text, /host249\./);
     assert.match(text, /onerror/);
   });
+});
+
+/** Fills the form of records and shows the difference. */
+async function fill(page, { name, type, data }) {
+  const form = page.getByRole('dialog');
+  if (name) await form.getByLabel('Name', { exact: true }).fill(name);
+  if (type) await form.getByLabel('Type', { exact: true }).fill(type);
+  await form.getByLabel('Data').fill(data);
+  await form.getByRole('button', { name: 'Show the difference' }).click();
+  return form;
+}
+
+test('an operator adds, changes and removes records after their difference', async () => {
+  await visit('/zones/edit.example', async (page) => {
+    const table = page.getByRole('table', { name: 'Records' });
+    await table.getByText('192.0.2.53').waitFor();
+    assert.equal(await table.getByText('RRSIG').count(), 0);
+    await page.getByRole('button', { name: 'Add records' }).click();
+    let form = await fill(page, { name: 'www', type: 'A', data: '192.0.2' });
+    await form.getByText(/www\.edit\.example\. A 192\.0\.2: /).waitFor();
+    form = await fill(page, { data: '192.0.2.7\n192.0.2.8' });
+    await form.getByText('+www.edit.example. 300 A 192.0.2.8').waitFor();
+    await form.getByText(/Comments in .*edit\.zone/).waitFor();
+    assert.equal(await table.getByText('192.0.2.7').count(), 0);
+    await form.getByRole('button', { name: 'Publish' }).click();
+    await page.getByText(/edit\.example now has the serial \d+\./).waitFor();
+    await table.getByText('192.0.2.8').waitFor();
+    await page.getByRole('button', { name: 'Change www A' }).click();
+    form = await fill(page, { data: '192.0.2.9' });
+    await form.getByText('-www.edit.example. 300 A 192.0.2.7').waitFor();
+    await form.getByRole('button', { name: 'Publish' }).click();
+    await table.getByText('192.0.2.9').waitFor();
+    await page.getByRole('button', { name: 'Add records' }).click();
+    form = await fill(page, { name: '@', type: 'TXT', data: 'v=spf1 "all"; -all' });
+    await form.getByRole('button', { name: 'Publish' }).click();
+    await table.getByText('"v=spf1 \\"all\\"; -all"').waitFor();
+    await page.getByRole('button', { name: 'Change www A' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Remove these records' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Publish' }).click();
+    await table.getByText('192.0.2.9').waitFor({ state: 'detached' });
+    const history = page.locator('details');
+    await page.getByText('1 removed, 0 added').waitFor();
+    assert.equal(await history.count(), 4);
+    await history.first().click();
+    await history.first().getByText('-www.edit.example. 300 A 192.0.2.9').waitFor();
+    const keys = page.getByRole('list', { name: 'Keys' });
+    await keys.getByText('CSK').waitFor();
+    await keys.getByText(/published|waits for its DS record/).first().waitFor();
+    await page.getByRole('switch', { name: 'With signatures' }).click();
+    await table.getByText('RRSIG').first().waitFor();
+  });
+  await checkLooks(server, 'zone-signed', '/zones/edit.example', (page) => page.getByRole('list', { name: 'Keys' }).waitFor());
+});
+
+test('a change that came between is shown, and nothing is overwritten', async () => {
+  await visit('/zones/edit.example', async (page) => {
+    const table = page.getByRole('table', { name: 'Records' });
+    await table.getByText('192.0.2.53').waitFor();
+    await page.getByRole('button', { name: 'Change ns A' }).click();
+    const form = await fill(page, { data: '192.0.2.54' });
+    await form.getByText('+ns.edit.example. 300 A 192.0.2.54').waitFor();
+    await server.avocet(['zone', 'set', 'edit.example', 'ns', 'A', '192.0.2.55']);
+    await form.getByRole('button', { name: 'Publish' }).click();
+    await form.getByText('The zone has changed meanwhile').waitFor();
+    await form.getByRole('button', { name: 'Compare with the present version' }).click();
+    await form.getByText('-ns.edit.example. 300 A 192.0.2.55').waitFor();
+    await form.getByRole('button', { name: 'Publish' }).click();
+    await table.getByText('192.0.2.54').waitFor();
+  });
+});
+
+test('who may not change records reads why', async () => {
+  await visit('/zones/edit.example', async (page) => {
+    await page.getByText('this needs the scope zones:write').waitFor();
+    assert.ok(await page.getByRole('button', { name: 'Add records' }).isDisabled());
+    assert.equal(await page.getByRole('button', { name: /^Change / }).count(), 0);
+  }, 'viewer');
 });
 
 test('the search over everything finds a zone', async () => {

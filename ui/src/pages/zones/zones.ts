@@ -1,7 +1,7 @@
 // What pages of zones share.
 
 import { address, ProblemError } from '../../api/client';
-import type { Problem, ZoneStatus, ZoneText } from '../../api/schema';
+import type { Problem, ZoneDifference, ZoneRecord, ZoneStatus, ZoneText } from '../../api/schema';
 import { bare } from '../../format';
 import { text } from '../../texts';
 
@@ -39,4 +39,58 @@ export async function masterFile(name: string): Promise<Blob> {
     }
     if (done) throw new Error(text.problem.unexpected);
   }
+}
+
+/** The records of a name and type. */
+export interface Rrset {
+  /** Relative to the zone. */
+  name: string;
+  type: string;
+  ttl: number | null;
+  data: readonly string[];
+}
+
+/** Types that the filter offers. */
+export const TYPES = ['A', 'AAAA', 'CAA', 'CNAME', 'DS', 'HTTPS', 'MX', 'NS', 'PTR', 'SOA', 'SRV', 'SVCB', 'TLSA', 'TXT'];
+
+/** Types of records that signing makes. */
+export const OF_SIGNING: ReadonlySet<string> = new Set(['RRSIG', 'NSEC', 'NSEC3', 'NSEC3PARAM']);
+
+/** The states of a key in their order. */
+export const KEY_STATES = ['prepared', 'published', 'submitted', 'confirmed', 'active', 'retired', 'leaving'];
+
+/** Returns a name of a zone without the part that all have. */
+export function relative(zone: string, name: string): string {
+  if (name.toLowerCase() === zone.toLowerCase()) return '@';
+  const end = `.${zone}`;
+  return name.toLowerCase().endsWith(end.toLowerCase()) ? name.slice(0, -end.length) : name;
+}
+
+/** Returns the data of the records that were typed, one a line. A text record without quotes is
+ *  one text, in strings of at most 255 octets. */
+export function dataLines(type: string, typed: string): string[] {
+  const lines = typed.split('\n').map((line) => line.trim()).filter(Boolean);
+  const isText = type.trim().toUpperCase() === 'TXT';
+  return lines.map((line) => (isText && !line.startsWith('"') && !line.startsWith('\\#') ? quoted(line) : line));
+}
+
+function quoted(line: string): string {
+  const octets = [...new TextEncoder().encode(line)];
+  const strings: string[] = [];
+  for (let at = 0; at < octets.length; at += 255) {
+    const escaped = octets.slice(at, at + 255).map((octet) => {
+      if (octet < 32 || octet > 126) return `\\${String(octet).padStart(3, '0')}`;
+      const character = String.fromCharCode(octet);
+      return character === '"' || character === '\\' ? `\\${character}` : character;
+    });
+    strings.push(`"${escaped.join('')}"`);
+  }
+  return strings.join(' ');
+}
+
+/** Returns a difference as text: what is removed, then what is added. */
+export function diffText(difference: ZoneDifference): string {
+  const lines = (sign: string, records: readonly ZoneRecord[]): string[] =>
+    records.map(({ name, ttl, type, data }) => `${sign}${name} ${ttl} ${type} ${data}`);
+  return [...lines('-', difference.removed), ...lines('+', difference.added)].join('\n');
 }
