@@ -8,6 +8,7 @@ use avocet_config::ports::SourcePorts;
 use avocet_config::recurse::{LocalRootSource, Mode};
 use avocet_config::{Config, ConfigError, environment, json_schema};
 use avocet_control::schema::InterfaceSchema;
+use avocet_nameserver::leases::fault_of_leases;
 use avocet_nameserver::policy::GeoDatabase;
 use avocet_nameserver::policy::are_wanted;
 use avocet_nameserver::policy::load::open_file;
@@ -15,7 +16,6 @@ use avocet_nameserver::private_zones::doubtful_zones;
 use avocet_nameserver::query::addresses::AddressSet;
 use avocet_nameserver::zone_files;
 use avocet_server::{CertificateFault, own_networks, own_reserved_ports};
-use avocet_wire::FoldedName;
 use avocet_zone::{Severity, ZoneFileFault};
 use serde::Serialize;
 
@@ -82,8 +82,7 @@ pub(crate) fn check(args: &CheckArgs) -> ExitCode {
 fn zone_faults(config: &Config) -> Vec<ZoneFileFault> {
     // The first transfer makes the file of a secondary zone.
     let zones = config.zones.iter().filter(|zone| !zone.is_secondary() || zone.file.exists());
-    let names = zones.filter_map(|zone| Some((FoldedName::new(&zone.name)?, zone)));
-    names.flat_map(|(name, zone)| zone_files::load(name, &zone.file).1.list()).collect()
+    zones.flat_map(|zone| zone_files::faults_of(zone).list()).collect()
 }
 
 /// Returns why a server would not start with the files that the configuration names.
@@ -129,7 +128,7 @@ fn warnings(config: &Config) -> Vec<String> {
         );
     }
     if let Some(path) = config.policy.leases.as_deref().filter(|_| !config.policy.is_empty()) {
-        let fault = avocet_server::fault_of_leases(path);
+        let fault = fault_of_leases(path);
         warnings.extend(
             fault.map(|fault| format!("cannot read the leases in {}: {fault}", path.display())),
         );

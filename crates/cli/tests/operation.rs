@@ -68,6 +68,8 @@ mod persist;
 mod pools;
 #[path = "operation/ports.rs"]
 mod ports;
+#[path = "operation/providers.rs"]
+mod providers;
 #[path = "operation/query_log.rs"]
 mod query_log;
 #[path = "operation/query_log_files.rs"]

@@ -52,6 +52,7 @@ pub mod pool_probe;
 mod pool_spec;
 pub mod ports;
 pub mod privacy;
+pub mod provided;
 pub mod query_log;
 mod record;
 pub mod recurse;
@@ -71,6 +72,7 @@ pub mod upstream_tls;
 pub mod validate;
 pub mod web;
 pub mod zone;
+mod zone_spec;
 
 pub use access::access_keys_between;
 use certificate::CertificateConfig;

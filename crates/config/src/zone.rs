@@ -10,23 +10,28 @@ use toml::{Spanned, Table, Value};
 use super::check::Check;
 use super::key::KeyConfig;
 use super::name::{shown as shown_name, typed_name};
+use super::provided::{ProvidedSettings, ProvidedZone, ProviderKind, TTL_SECS, provided};
 use super::setting::{List, Setting, Text};
 use super::signing::{self, SigningPolicy, ZoneSigning};
-use super::spec::ZoneSpec;
 use super::transfer::{NotifyTarget, TransferRule};
 use super::update::UpdateRule;
 use super::upstream::ServerAddress;
+use super::zone_spec::ZoneSpec;
 
 /// Seconds for which a file must stay the same before it is read.
 const SETTLE_SECS: u32 = 10;
+/// The same for a file of leases, which its server replaces as a whole or appends to.
+const LEASES_SETTLE_SECS: u32 = 1;
 
 /// `[[zone]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ZoneConfig {
     /// The name, folded, in wire form.
     pub name: Box<[u8]>,
-    /// The master file.
+    /// The master file, or that of the provider.
     pub file: PathBuf,
+    /// How the records come from the file, if it is no master file.
+    pub provided: Option<ProvidedZone>,
     /// The file with its changes, if it keeps any.
     pub journal: PathBuf,
     /// Seconds for which a changed file must stay the same before it is read.
@@ -73,6 +78,18 @@ impl ZoneConfig {
     #[must_use]
     pub fn is_updated(&self) -> bool {
         !self.allow_update.is_empty()
+    }
+
+    /// Returns whether the file is a master file that people and the server write.
+    #[must_use]
+    pub fn is_own_file(&self) -> bool {
+        !self.is_secondary() && self.provided.is_none()
+    }
+
+    /// Returns whether the serial is raised if a changed file does not raise it.
+    #[must_use]
+    pub fn is_raised(&self) -> bool {
+        self.is_updated() || self.provided.is_some()
     }
 
     /// Returns whether NOTIFY from this address, signed with this key, is one of a primary.
@@ -123,7 +140,21 @@ fn zone(
     check: &mut Check,
 ) -> Option<(Range<usize>, ZoneConfig)> {
     let name = check.need("name", header, spec.name);
-    let settle_secs = check.take(spec.settle_secs).map_or(SETTLE_SECS, |secs| secs.0);
+    let refused = [
+        (spec.primaries.span(), "a zone from a provider is not transferred from other servers"),
+        (spec.allow_update.span(), "a zone from a provider is changed at its source"),
+    ];
+    let settings = ProvidedSettings {
+        provider: spec.provider,
+        head_file: spec.head_file,
+        ttl_secs: spec.ttl_secs,
+        domain: spec.domain,
+    };
+    let typed = name.as_ref().map(|(_, Text(name))| name);
+    let provided = provided(settings, typed, &refused, check);
+    let is_leases = provided.as_ref().is_some_and(|one| one.kind == ProviderKind::Leases);
+    let settles = if is_leases { LEASES_SETTLE_SECS } else { SETTLE_SECS };
+    let settle_secs = check.take(spec.settle_secs).map_or(settles, |secs| secs.0);
     let allow_transfer = transfer_rules(spec.allow_transfer, context.keys, check);
     let notify = notify_targets(spec.notify, context.keys, check);
     let allow_update = update_rules(spec.allow_update, &spec.primaries, context.keys, check);
@@ -153,6 +184,7 @@ fn zone(
     let zone = ZoneConfig {
         name,
         file,
+        provided,
         journal,
         settle_secs,
         primaries,
@@ -273,5 +305,22 @@ pub(super) fn shown(zone: &ZoneConfig) -> Value {
         ("serial", serial.into()),
         ("sign", policy.map_or(Value::from(false), Value::from)),
     ];
-    entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Table>().into()
+    let mut table: Table =
+        entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    table.extend(shown_provider(zone.provided.as_ref()));
+    table.into()
+}
+
+/// Returns the settings of a provider, or their defaults.
+fn shown_provider(provided: Option<&ProvidedZone>) -> [(String, Value); 4] {
+    let kind = provided.map_or(ProviderKind::File, |one| one.kind);
+    let head = provided.and_then(|one| Some(one.head.as_ref()?.to_string_lossy().into_owned()));
+    let domain = provided.and_then(|one| Some(shown_name(one.domain.as_ref()?)));
+    let ttl_secs = provided.map_or(TTL_SECS, |one| one.ttl_secs);
+    [
+        ("provider".to_owned(), kind.name().into()),
+        ("head-file".to_owned(), head.unwrap_or_default().into()),
+        ("ttl-secs".to_owned(), i64::from(ttl_secs).into()),
+        ("domain".to_owned(), domain.unwrap_or_default().into()),
+    ]
 }

@@ -101,6 +101,8 @@ pub struct ZoneStatus {
     pub failures: u64,
     /// The first error of the last reading.
     pub error: Option<String>,
+    /// The format of its file: "file" for a master file, or that of its provider.
+    pub provider: String,
     /// The servers that it is transferred from; empty if this server is the primary.
     pub primaries: Vec<String>,
     /// Its transfers, if it has primaries.
@@ -222,6 +224,8 @@ pub enum ZoneFault {
     InvalidLimit,
     /// The zone is transferred from other servers.
     Secondary(String),
+    /// The zone comes from a file that is no master file.
+    Provided(String),
     /// The zone has signatures of another server.
     SignedElsewhere(String),
     /// Another serial is in force than the change expects.
@@ -259,6 +263,7 @@ impl ZoneFault {
             | Self::Edit(_)
             | Self::Unsound(_) => ErrorCode::InvalidValue,
             Self::Secondary(_)
+            | Self::Provided(_)
             | Self::SignedElsewhere(_)
             | Self::OtherSerial { .. }
             | Self::FileEdited(_) => ErrorCode::Conflict,
@@ -273,6 +278,7 @@ impl ZoneFault {
             Self::InvalidCursor(_) => "use the `next` of a page",
             Self::NotSigned(_) => "set `sign` in its [[zone]]",
             Self::Secondary(_) => "change it on its primary server",
+            Self::Provided(_) => "change its file, which `avocet zone list` shows",
             Self::SignedElsewhere(_) => "change it where it is signed, or let this server sign it",
             Self::OtherSerial { .. } => "look at the zone again",
             Self::FileEdited(_) => "see `avocet zone list`, then `avocet zone reload`",
@@ -297,6 +303,9 @@ impl fmt::Display for ZoneFault {
             Self::Keys(reason) | Self::Edit(reason) => f.write_str(reason),
             Self::Secondary(name) => {
                 write!(f, "the zone {name} is transferred from another server")
+            }
+            Self::Provided(name) => {
+                write!(f, "the zone {name} comes from a provider, and not from a master file")
             }
             Self::SignedElsewhere(name) => {
                 write!(f, "the zone {name} has signatures of another server, which would be wrong")

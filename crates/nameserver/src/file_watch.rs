@@ -29,6 +29,12 @@ impl FileFingerprint {
         })
     }
 
+    /// Returns the Unix second of the last change of the content.
+    #[must_use]
+    pub const fn modified_secs(&self) -> i64 {
+        self.modified.0
+    }
+
     /// Returns whether both are of the same file with the same content. A new name or other
     /// permissions make no difference.
     pub fn has_content_of(&self, other: &Self) -> bool {

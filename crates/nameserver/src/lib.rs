@@ -16,6 +16,7 @@ mod error;
 pub mod file_watch;
 pub mod identified;
 mod in_process;
+pub mod leases;
 pub mod metrics;
 pub mod name_server;
 pub mod notices;
@@ -32,6 +33,7 @@ pub mod upstream_addresses;
 pub mod zone_files;
 mod zone_journal;
 pub mod zone_signing;
+mod zone_source;
 mod zone_versions;
 
 pub use error::StateError;

@@ -20,7 +20,8 @@ use crate::clock::wall_secs;
 use crate::disk;
 use crate::file_watch::FileFingerprint;
 use crate::zone_journal::ZoneJournal;
-use crate::zone_versions::{RestoredZone, changes_behind, merged, raised, restored};
+use crate::zone_source::load_from;
+use crate::zone_versions::{RestoredZone, changes_behind, merged, raised, raised_over, restored};
 
 mod signing;
 
@@ -30,6 +31,12 @@ use signing::KnownSigners;
 #[must_use]
 pub fn load(name: FoldedName<'_>, file: &Path) -> (Option<HostedZone>, Faults) {
     avocet_zone::load(name, file, wall_secs(), &mut open)
+}
+
+/// Reads and checks a zone of the configuration from its file. Returns all faults.
+#[must_use]
+pub fn faults_of(config: &ZoneConfig) -> Faults {
+    load_from(config, &mut open).map(|(_, faults)| faults).unwrap_or_default()
 }
 
 /// Reads a file with at most this many octets.
@@ -262,7 +269,7 @@ impl ZoneFiles {
                 journal.follow(&after).map_err(ZoneChangeError::Disk)?;
             }
             if zone.base.is_none()
-                && !zone.config.is_secondary()
+                && zone.config.is_own_file()
                 && zone.on_file == Some(before.version())
             {
                 zone.base = Some(before);
@@ -476,15 +483,13 @@ impl KeptZone {
             self.fault = Some(NO_COPY.to_owned());
             return false;
         }
-        let Some(name) = FoldedName::new(&self.config.name) else { return false };
         let seen = &mut self.seen;
         seen.clear();
         let mut open_seen = |path: &Path, most: u64| {
             seen.entry(path.into()).or_insert_with(|| FileFingerprint::of(path));
             open(path, most)
         };
-        let file = &self.config.file;
-        let (zone, faults) = avocet_zone::load(name, file, wall_secs(), &mut open_seen);
+        let Some((zone, faults)) = load_from(&self.config, &mut open_seen) else { return false };
         let text = shown(&self.config.name);
         for fault in faults.list() {
             match fault.severity {
@@ -512,7 +517,8 @@ impl KeptZone {
     /// Returns the version to serve after the file was read, and keeps its changes.
     fn settled_version(&mut self, file: HostedZone, journal: &mut ZoneJournal) -> Arc<HostedZone> {
         if !self.config.keeps_changes() {
-            return Arc::new(file);
+            let served = self.source.as_deref().filter(|_| self.config.is_raised());
+            return Arc::new(served.and_then(|served| raised(served, &file)).unwrap_or(file));
         }
         let before = self.on_file.replace(file.version());
         let (other, changes) = match &self.source {
@@ -524,13 +530,16 @@ impl KeptZone {
                 let base = self.base.as_ref().filter(|_| before != Some(served.version()));
                 let other = match base {
                     Some(base) => merged(served, base, &file),
-                    None => self.config.is_updated().then(|| raised(served, &file)).flatten(),
+                    None => self.config.is_raised().then(|| raised(served, &file)).flatten(),
                 };
                 (other, Vec::new())
             }
             None => {
-                let RestoredZone { other, changes } = restored(&file, &self.read_journal(journal));
-                (other, changes)
+                let content = self.read_journal(journal);
+                let RestoredZone { other, changes } = restored(&file, &content);
+                let is_provided = other.is_none() && self.config.provided.is_some();
+                let raised = is_provided.then(|| raised_over(&content, &file)).flatten();
+                (other.or(raised), changes)
             }
         };
         let served = self.source.as_deref();
@@ -542,7 +551,7 @@ impl KeptZone {
             (None, Some(served)) => (file.following(served, 0), None),
             (None, None) => (file.with_changes(changes), None),
         };
-        self.base = base.filter(|_| !self.config.is_secondary()).map(Arc::new);
+        self.base = base.filter(|_| self.config.is_own_file()).map(Arc::new);
         if let Err(error) = journal.follow(&zone) {
             let name = shown(&self.config.name);
             tracing::error!("zone {name}: cannot keep its changes on disk: {error}");
@@ -589,7 +598,9 @@ impl KeptZone {
     /// often than takes a twentieth of the time, and never over an edit that was not read.
     fn write_back(&mut self, now_secs: u64, journal: &mut ZoneJournal) {
         let Some(zone) = self.source.clone().filter(|_| self.fault.is_none()) else { return };
-        let is_written = !self.config.keeps_changes() || self.on_file == Some(zone.version());
+        let is_written = !self.config.keeps_changes()
+            || self.config.provided.is_some()
+            || self.on_file == Some(zone.version());
         if is_written || now_secs < self.next_write_secs || self.now() != self.seen {
             return;
         }

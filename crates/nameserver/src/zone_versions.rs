@@ -111,6 +111,15 @@ pub(crate) fn raised(served: &HostedZone, file: &HostedZone) -> Option<HostedZon
     finish(ZoneEdits::of(file), later(served.serial(), file.serial()))
 }
 
+/// Returns the version of a provider's file with a serial behind that of the last one in the
+/// journal, if it is another one and its serial is not newer: the time of the file was set back.
+pub(crate) fn raised_over(content: &JournalContent, file: &HostedZone) -> Option<HostedZone> {
+    let last = content.changes.last()?.to;
+    let is_raised =
+        is_newer(file.serial(), last.serial) || content.place_of(file.version()).is_some();
+    (!is_raised).then(|| finish(ZoneEdits::of(file), later(last.serial, file.serial())))?
+}
+
 /// Returns how many of the last changes lead from a version to that in force.
 pub(crate) fn changes_behind(zone: &HostedZone, version: Option<ZoneVersion>) -> usize {
     let place = zone.changes().iter().rposition(|change| Some(change.from) == version);

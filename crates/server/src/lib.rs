@@ -43,7 +43,7 @@ pub use root::fault_of_file as fault_of_root_file;
 pub use running::geo::geo_file;
 pub use running::networks::own_networks;
 pub use running::ports::own_reserved_ports;
-pub use running::{OperationError, fault_of_certificate, fault_of_leases, fault_of_neighbours};
+pub use running::{OperationError, fault_of_certificate, fault_of_neighbours};
 pub use serve::{Start, StartError, run};
 pub use trust::negative::MAX_LIFETIME_SECS;
 pub use upstream_tls::fault_of_upstreams;

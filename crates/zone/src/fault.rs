@@ -7,6 +7,8 @@ use avocet_wire::master::MasterError;
 use avocet_wire::{NameBuf, Rtype};
 use thiserror::Error;
 
+use crate::provided::SourceProblem;
+
 /// Most faults that are kept. A file with more is most likely no zone.
 pub const MAX_FAULTS: usize = 100;
 
@@ -22,6 +24,9 @@ pub enum ZoneProblem {
     /// Files include one another too deeply.
     #[error("$INCLUDE is nested more than {0} deep")]
     IncludedTooDeep(usize),
+    /// An entry of a source that is no master file.
+    #[error("{0}")]
+    Source(SourceProblem),
     /// The files are larger than the limit in octets.
     #[error("the zone's files have more than {0} octets")]
     TooManyOctets(u64),

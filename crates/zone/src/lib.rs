@@ -4,7 +4,8 @@
 //! files --reader--> records --ZoneBuilder--> tree, checked --answer--> draft of a message
 //! ```
 //!
-//! [`pool`] has the names that follow the health of their hosts.
+//! Zones may also come from other formats ([`ZoneProvider`]). [`pool`] has the names that follow
+//! the health of their hosts.
 //!
 //! The crate opens no files, uses no socket and no clock: the caller opens included files and gives
 //! the time. The reader of entries is [`avocet_wire::master`], which policy zones use, too.
@@ -49,6 +50,7 @@ mod find;
 mod journal;
 mod outbound;
 pub mod pool;
+mod provided;
 mod reader;
 mod rrset_edit;
 mod serial;
@@ -71,6 +73,9 @@ pub use edits::{NotExact, PresentRecord, UnsoundZone, ZoneEdits};
 pub use fault::{EntryPlace, Faults, MAX_FAULTS, Severity, ZoneFileFault, ZoneProblem};
 pub use journal::{JournalContent, append_change, append_written, journal_head, read_journal};
 pub use outbound::{OutboundTransfer, RecordTooLong};
+pub use provided::{
+    MAX_SOURCE_OCTETS, ProvidedReading, ProvidedSource, SourceProblem, ZoneProvider, load_provided,
+};
 pub use reader::{MAX_INCLUDE_DEPTH, MAX_ZONE_TEXT, OpenFile, read};
 pub use rrset_edit::{RrsetAction, RrsetEdit, RrsetFault, apply_rrset_edits};
 pub use serial::{SerialPolicy, is_newer, with_serial};

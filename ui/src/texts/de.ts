@@ -1046,6 +1046,7 @@ export const de: Texts = {
     editRecords: (name, type) => `${name} ${type} ändern`,
     removeRecords: 'Diese Einträge entfernen',
     withSignatures: 'Mit Signaturen',
+    ofProvider: 'Die Einträge kommen aus einer Datei, die keine Zonendatei ist: ändern Sie sie dort.',
     ofPrimaries: 'Die Einträge kommen von einem anderen Server: ändern Sie sie dort.',
     noRight: 'Ihr Konto darf keine Einträge ändern: dazu gehört das Recht zones:write.',
     ttl: 'TTL in Sekunden',

@@ -1057,6 +1057,7 @@ export const en = {
     editRecords: (name: string, type: string) => `Change ${name} ${type}`,
     removeRecords: 'Remove these records',
     withSignatures: 'With signatures',
+    ofProvider: 'The records come from a file that is no master file: change them there.',
     ofPrimaries: 'The records come from another server: change them there.',
     noRight: 'Your account may not change records: this needs the scope zones:write.',
     ttl: 'TTL in seconds',

@@ -17,6 +17,7 @@ mod forward;
 mod key;
 mod oidc;
 mod pool;
+mod provided;
 mod query_log;
 mod record;
 mod signing;

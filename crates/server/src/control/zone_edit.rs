@@ -76,6 +76,9 @@ impl Attempt<'_> {
         if self.config.is_secondary() {
             return Err(ZoneFault::Secondary(name).into());
         }
+        if self.config.provided.is_some() {
+            return Err(ZoneFault::Provided(name).into());
+        }
         let apex = FoldedName::new(&self.config.name);
         let apex = apex.ok_or_else(|| ZoneFault::UnknownZone(name.clone()))?;
         let edits = read_all(apex, &self.request.edits)?;

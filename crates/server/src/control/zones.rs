@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use avocet_config::name::{shown, typed_name};
+use avocet_config::provided::ProviderKind;
 use avocet_control::zones::{
     MAX_ZONE_PAGE, ZoneExported, ZoneFault, ZoneNotify, ZonePage, ZoneRecord, ZoneRecords,
     ZoneState, ZoneStatus, ZoneText, ZoneTransfers, ZonesReport,
@@ -30,6 +31,8 @@ pub(super) fn status(running: &Running) -> Vec<ZoneStatus> {
 fn state(running: &Running, of: &ZoneFileState) -> ZoneStatus {
     let snapshot = running.shared.snapshot();
     let config = snapshot.config.zones.iter().find(|zone| zone.name == of.name);
+    let provided = config.and_then(|zone| zone.provided.as_ref());
+    let kind = provided.map_or(ProviderKind::File, |provided| provided.kind);
     let primaries = config.map_or(&[][..], |zone| &zone.primaries);
     let transfers = running.zone_watch.secondaries.state(&of.name).map(|state| ZoneTransfers {
         checked_at: state.checked_at_secs,
@@ -56,6 +59,7 @@ fn state(running: &Running, of: &ZoneFileState) -> ZoneStatus {
         loaded_at: of.loaded_at_secs,
         failures: of.failures,
         error: of.fault.clone(),
+        provider: kind.name().to_owned(),
         primaries: primaries.iter().map(ToString::to_string).collect(),
         transfers,
         changes_since: zone.and_then(|zone| Some(zone.changes().first()?.from.serial)),

@@ -8,13 +8,13 @@ use avocet_config::policy::PolicyConfig;
 use avocet_io::neighbours::{Heard, NeighbourEvents, neighbours};
 use avocet_io::poll::{Interest, Poller, Trigger};
 use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::leases::Leases;
 use avocet_nameserver::policy::macs_are_wanted;
 use avocet_policy::client::MAX_NEIGHBOURS;
 
 use crate::running::Running;
 use crate::running::conditions::Condition;
 use crate::running::devices::{DeviceTable, LOOK_SECS, Met};
-use crate::running::leases::Leases;
 
 /// Most times in a second that changes are heard. Any host on the link can cause changes; those
 /// beyond wait for the next second.

@@ -7,23 +7,24 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use avocet_io::file::open_regular;
-use avocet_nameserver::file_watch::FileFingerprint;
 use avocet_policy::client::{MAX_NEIGHBOURS, Mac, Neighbour};
+
+use crate::file_watch::FileFingerprint;
 
 /// Most octets of the file that are read: some hundred thousand leases.
 const MAX_OCTETS: u64 = 32 << 20;
 
 /// The leases of a file, read again when it has changed.
 #[derive(Default)]
-pub(crate) struct Leases {
+pub struct Leases {
     read: Option<FileFingerprint>,
     devices: Vec<Neighbour>,
     error: Option<String>,
 }
 
 impl Leases {
-    /// The devices in the current file. If it cannot be read, the previous ones remain.
-    pub(crate) fn look(&mut self, path: &Path, now_secs: u64) -> &[Neighbour] {
+    /// Returns the devices in the current file. If it cannot be read, the previous ones remain.
+    pub fn look(&mut self, path: &Path, now_secs: u64) -> &[Neighbour] {
         let fingerprint = FileFingerprint::of(path);
         if fingerprint.is_some() && fingerprint == self.read {
             return &self.devices;
@@ -38,8 +39,8 @@ impl Leases {
         &self.devices
     }
 
-    /// Why the file could not be read last time, if it could not.
-    pub(crate) fn fault(&self, path: &Path) -> Option<String> {
+    /// Returns why the file could not be read last time, if it could not.
+    pub fn fault(&self, path: &Path) -> Option<String> {
         let error = self.error.as_ref()?;
         Some(format!(
             "cannot read the leases in {}: {error}; earlier data about devices stays in force",
@@ -48,7 +49,7 @@ impl Leases {
     }
 }
 
-/// Why the file cannot be read.
+/// Returns why the file cannot be read, if it cannot.
 pub fn fault_of_leases(path: &Path) -> Option<io::Error> {
     read(path).err()
 }
@@ -67,7 +68,7 @@ fn read(path: &Path) -> io::Result<String> {
 
 /// The devices in a text of any of the three formats; other lines are ignored. `now_secs` is wall
 /// time.
-fn devices(text: &str, now_secs: u64) -> Vec<Neighbour> {
+pub(crate) fn devices(text: &str, now_secs: u64) -> Vec<Neighbour> {
     let first = text
         .lines()
         .find(|line| !line.trim().is_empty() && !line.starts_with('#'))

@@ -1,0 +1,93 @@
+//! Hosted zones from files in the formats that `provider` of `[[zone]]` names.
+
+use std::net::IpAddr;
+use std::path::Path;
+
+use avocet_config::name::{reverse_name, shown, typed_name};
+use avocet_config::provided::{ProvidedZone, ProviderKind};
+use avocet_config::zone::ZoneConfig;
+use avocet_wire::FoldedName;
+use avocet_zone::{
+    Faults, HostedZone, OpenFile, ProvidedReading, ProvidedSource, ZoneProvider, load_provided,
+};
+
+use crate::clock::wall_secs;
+use crate::file_watch::FileFingerprint;
+
+mod csv;
+mod json;
+mod leased;
+
+use csv::MachineTable;
+use json::RrsetDocument;
+use leased::LeasedNames;
+
+/// Reads and checks a zone from its file, in the format of its configuration. Returns it if it has
+/// no errors, and all faults.
+pub(crate) fn load_from(
+    config: &ZoneConfig,
+    open: OpenFile<'_>,
+) -> Option<(Option<HostedZone>, Faults)> {
+    let apex = FoldedName::new(&config.name)?;
+    let Some(provided) = &config.provided else {
+        return Some(avocet_zone::load(apex, &config.file, wall_secs(), open));
+    };
+    let head = provided.head.as_deref();
+    let serial = serial_of(&config.file).max(head.map_or(0, serial_of));
+    let ttl_secs = provided.ttl_secs;
+    let source = ProvidedSource { apex, file: &config.file, head, serial, ttl_secs };
+    Some(load_provided(&source, &*provider(provided), wall_secs(), open))
+}
+
+fn provider(zone: &ProvidedZone) -> Box<dyn ZoneProvider> {
+    let hosts = HostNames { domain: zone.domain.as_deref().map(shown) };
+    match zone.kind {
+        ProviderKind::Csv => Box::new(MachineTable { hosts }),
+        ProviderKind::Leases => Box::new(LeasedNames { hosts, now_secs: wall_secs() }),
+        ProviderKind::Json | ProviderKind::File => Box::new(RrsetDocument),
+    }
+}
+
+/// Returns the serial of a file: the second of its last change, so that it rises with each change,
+/// and is the same after a restart.
+fn serial_of(file: &Path) -> u32 {
+    FileFingerprint::of(file).map_or(0, |seen| seen.modified_secs() as u32)
+}
+
+/// The records of hosts.
+struct HostNames {
+    /// The domain of the hosts, if the zone is one of reverse names.
+    domain: Option<String>,
+}
+
+impl HostNames {
+    /// Adds the address of a name, or in a zone of reverse names the name of an address in it. The
+    /// name is that of a host.
+    fn add(&self, line: u32, name: &str, address: IpAddr, reading: &mut ProvidedReading<'_>) {
+        let ttl_secs = reading.ttl_secs();
+        let Some(domain) = &self.domain else {
+            let rtype = if address.is_ipv4() { "A" } else { "AAAA" };
+            return reading.entry(line, &format!("{name} {ttl_secs} {rtype} {address}"));
+        };
+        let owner = reverse_name(address);
+        if owner.ends_with(reading.apex().wire()) {
+            let owner = shown(&owner);
+            // The domain of the root is "." alone.
+            let target = format!("{name}.{}", domain.trim_start_matches('.'));
+            reading.entry(line, &format!("{owner} {ttl_secs} PTR {target}"));
+        }
+    }
+}
+
+/// Returns whether a text is a name of labels with letters, digits, hyphens and underscores, and
+/// not absolute: nothing in it has a meaning in a master file.
+fn is_host_name(text: &str) -> bool {
+    let is_label = |label: &str| {
+        let is_fine = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_');
+        !label.is_empty() && label.bytes().all(is_fine) && !label.starts_with('-')
+    };
+    text.split('.').all(is_label) && typed_name(text).is_ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! The leases of a DHCP server. A device chooses the name in its lease, so such a name never
+//! replaces one that the administrator wrote.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use avocet_policy::client::{Mac, Neighbour};
+use avocet_zone::{ProvidedReading, ZoneProvider};
+
+use super::{HostNames, is_host_name};
+use crate::leases::devices;
+
+/// Names by which clients find servers of their network, which no device may take.
+const RESERVED: [&str; 4] = ["wpad", "isatap", "localhost", "_"];
+
+/// The leases of a DHCP server.
+pub(super) struct LeasedNames {
+    pub(super) hosts: HostNames,
+    /// Wall time: leases that have ended bring no records.
+    pub(super) now_secs: u64,
+}
+
+/// The addresses of one family that a name has.
+#[derive(Default)]
+struct Leased {
+    mac: Option<Mac>,
+    addresses: Vec<IpAddr>,
+}
+
+impl ZoneProvider for LeasedNames {
+    fn read(&self, text: &str, reading: &mut ProvidedReading<'_>) {
+        let mut names = BTreeMap::<(String, bool), Leased>::new();
+        for Neighbour { address, mac, name } in devices(text, self.now_secs) {
+            let Some(name) = name.as_deref().and_then(label_of) else { continue };
+            let leased = names.entry((name, address.is_ipv4())).or_default();
+            // Two devices with one name: that with the higher address has it.
+            if leased.mac != mac {
+                leased.addresses.clear();
+            }
+            leased.mac = mac;
+            leased.addresses.push(address);
+        }
+        for ((name, _), leased) in names {
+            if self.hosts.domain.is_none() && is_fixed(&name, reading) {
+                continue;
+            }
+            for address in leased.addresses {
+                self.hosts.add(0, &name, address, reading);
+            }
+        }
+    }
+}
+
+/// Returns the first label of a name in a lease, in lower case, if a device may have it.
+fn label_of(name: &str) -> Option<String> {
+    let label = name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+    let is_free = is_host_name(&label) && !RESERVED.contains(&&*label);
+    is_free.then_some(label)
+}
+
+/// Returns whether the head file has records of a name.
+fn is_fixed(label: &str, reading: &ProvidedReading<'_>) -> bool {
+    let mut name = vec![label.len() as u8];
+    name.extend_from_slice(label.as_bytes());
+    name.extend_from_slice(reading.apex().wire());
+    reading.is_fixed(&name)
+}

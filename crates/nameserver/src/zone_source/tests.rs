@@ -1,0 +1,217 @@
+//! Zones from sources of each format, good and bad.
+
+use std::fs;
+use std::path::PathBuf;
+
+use avocet_zone::{SerialPolicy, is_newer};
+
+use super::*;
+use crate::zone_files::ZoneFiles;
+
+/// A directory of a test, removed at its end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn of(test: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("avocet-{test}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn config(&self, kind: ProviderKind, text: &str) -> ZoneConfig {
+        let provided = ProvidedZone { kind, head: None, ttl_secs: 60, domain: None };
+        ZoneConfig {
+            name: b"\x04corp\x07example\x00"[..].into(),
+            file: self.file("source", text),
+            provided: Some(provided),
+            journal: self.0.join("journal"),
+            settle_secs: 1,
+            primaries: Vec::new(),
+            key: None,
+            allow_transfer: Vec::new(),
+            notify: Vec::new(),
+            allow_update: Vec::new(),
+            serial: SerialPolicy::default(),
+            signing: None,
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn read(config: &ZoneConfig) -> (Option<HostedZone>, Faults) {
+    load_from(config, &mut crate::zone_files::open).unwrap()
+}
+
+/// Checks the records of a zone but SOA and NS, in the order of the zone.
+#[track_caller]
+fn check(config: &ZoneConfig, expected: &[&str]) {
+    let (zone, faults) = read(config);
+    let shown: Vec<_> = faults.list().iter().map(ToString::to_string).collect();
+    let text = zone.unwrap_or_else(|| panic!("{shown:?}")).text();
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines: Vec<_> = text.lines().map(words).collect();
+    let is_head =
+        |line: &str| line.contains(" SOA ") || line.contains(" NS ") || line.starts_with('$');
+    let found: Vec<_> = lines.iter().filter(|line| !is_head(line)).map(String::as_str).collect();
+    assert_eq!(found, expected);
+}
+
+/// Checks the first error of a source.
+#[track_caller]
+fn check_fault(kind: ProviderKind, text: &str, expected: &str) {
+    let scratch = Scratch::of(&format!("fault-{}", expected.len() * 1000 + text.len()));
+    let (zone, faults) = read(&scratch.config(kind, text));
+    assert!(zone.is_none(), "{text}");
+    let message = faults.list()[0].to_string();
+    assert!(message.contains(expected), "{message}");
+}
+
+const TABLE: &str = "\u{feff}; machines\n#Version:1.0\n#fields:MachineName, StaticIP, Rack, machinefunction\n\
+                     WEB01,192.0.2.1,a,web\n\nweb02,192.0.2.2,\"b, \"\"left\"\"\",web\n\
+                     web02,2001:db8::2,,\n,192.0.2.3,,db.eu\n# end\nweb01,192.0.2.1,a,web\n";
+
+#[test]
+fn a_table_gives_functions_and_machines() {
+    let scratch = Scratch::of("table");
+    let config = scratch.config(ProviderKind::Csv, TABLE);
+    check(
+        &config,
+        &[
+            "db.eu.corp.example. 60 IN A 192.0.2.3",
+            "web.corp.example. 60 IN A 192.0.2.1",
+            "web.corp.example. 60 IN A 192.0.2.2",
+            "web01.corp.example. 60 IN A 192.0.2.1",
+            "web02.corp.example. 60 IN A 192.0.2.2",
+            "web02.corp.example. 60 IN AAAA 2001:db8::2",
+        ],
+    );
+    let (zone, _) = read(&config);
+    let modified = FileFingerprint::of(&config.file).unwrap().modified_secs();
+    assert_eq!(zone.unwrap().serial(), modified as u32);
+}
+
+#[test]
+fn a_zone_of_reverse_names_has_those_of_its_addresses() {
+    let scratch = Scratch::of("reverse");
+    let mut config = scratch.config(ProviderKind::Csv, TABLE);
+    config.name = b"\x012\x010\x03192\x07in-addr\x04arpa\x00"[..].into();
+    config.provided.as_mut().unwrap().domain = Some(b"\x04corp\x07example\x00"[..].into());
+    check(
+        &config,
+        &[
+            "1.2.0.192.in-addr.arpa. 60 IN PTR WEB01.corp.example.",
+            "2.2.0.192.in-addr.arpa. 60 IN PTR web02.corp.example.",
+            "3.2.0.192.in-addr.arpa. 60 IN PTR db.eu.corp.example.",
+        ],
+    );
+}
+
+#[test]
+fn each_bad_row_has_its_line() {
+    let row = |row: &str| format!("#Fields: MachineFunction,StaticIP,MachineName\n{row}\n");
+    let bad = |text: &str, expected: &str| check_fault(ProviderKind::Csv, &row(text), expected);
+    bad("web,192.0.2,web01", ":2:1: \"192.0.2\" is not an IP address");
+    bad("web", "the row has 1 fields instead of 3");
+    bad("web,192.0.2.1,\"web01", "a quote is not closed");
+    bad(",192.0.2.1,", "neither a function nor a machine");
+    for name in ["$INCLUDE", "a b", "a;b", "-x", "a..b", ".", "a(", "ü", "*", "@", "www."] {
+        bad(&format!("web,192.0.2.1,{name}"), "is not a host name");
+    }
+    check_fault(ProviderKind::Csv, "web,192.0.2.1,web01\n", ":1:1: a line \"#Fields:");
+    check_fault(ProviderKind::Csv, "", "a line \"#Fields:");
+    check_fault(ProviderKind::Csv, "#Fields: StaticIP\n", "no column MachineFunction");
+}
+
+#[test]
+fn rrsets_in_json_are_read_with_all_types() {
+    let scratch = Scratch::of("json");
+    let text = r#"{"kind": "Native", "rrsets": [
+        {"name": "corp.example.", "type": "SOA", "ttl": 10,
+         "records": [{"content": "ns.corp.example. h.corp.example. 7 1 2 3 4"}]},
+        {"name": "www", "type": "A",
+         "records": [{"content": "192.0.2.1"}, {"content": "192.0.2.9", "disabled": true}]},
+        {"name": "t.corp.example.", "type": "TXT", "ttl": 5, "records": [{"content": "\"a;b\""}]}
+    ]}"#;
+    check(
+        &scratch.config(ProviderKind::Json, text),
+        &["t.corp.example. 5 IN TXT \"a;b\"", "www.corp.example. 60 IN A 192.0.2.1"],
+    );
+    let set = |name: &str, rtype: &str, content: &str| {
+        serde_json::json!({"rrsets": [
+            {"name": name, "type": rtype, "records": [{"content": content}]}
+        ]})
+        .to_string()
+    };
+    let bad = |text: &str, expected: &str| check_fault(ProviderKind::Json, text, expected);
+    bad("[]", "expected {\"rrsets\"");
+    bad("{\"rrsets\":\n[{}]}", ":2:1: expected");
+    bad(&set("www", "A", "192.0.2"), "the data");
+    bad(&set("www", "A", "192.0.2.1\nx 1 A 192.0.2.2"), "is malformed");
+    bad(&set("www 1 A 192.0.2.2\nb", "A", "192.0.2.1"), "is malformed");
+    bad(&set("$INCLUDE", "A", "/etc/passwd"), "is malformed");
+    bad(&set("", "A", "192.0.2.1"), "is malformed");
+    bad(&set("www", "TXT", "\"open"), "quote");
+    bad(&set("www", "A", "("), "parenthesis");
+    bad(&set("www", "AXFR", "1"), "type");
+}
+
+#[test]
+fn leases_give_names_that_are_free() {
+    let scratch = Scratch::of("leases");
+    let leases = "0 02:00:00:00:00:01 192.168.1.20 Tablet *\n\
+                  0 02:00:00:00:00:01 fd00::20 tablet *\n\
+                  0 02:00:00:00:00:02 192.168.1.21 wpad *\n\
+                  0 02:00:00:00:00:03 192.168.1.22 nas *\n\
+                  0 02:00:00:00:00:04 192.168.1.23 *\n\
+                  1 02:00:00:00:00:05 192.168.1.24 gone *\n\
+                  0 02:00:00:00:00:06 192.168.1.25 $ORIGIN *\n\
+                  0 02:00:00:00:00:07 192.168.1.26 tv.other.example *\n";
+    let mut config = scratch.config(ProviderKind::Leases, leases);
+    let head = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n NS ns\nns A 192.168.1.1\nnas A 192.168.1.9\n";
+    config.provided.as_mut().unwrap().head = Some(scratch.file("head", head));
+    check(
+        &config,
+        &[
+            "nas.corp.example. 60 IN A 192.168.1.9",
+            "ns.corp.example. 60 IN A 192.168.1.1",
+            "tablet.corp.example. 60 IN A 192.168.1.20",
+            "tablet.corp.example. 60 IN AAAA fd00::20",
+            "tv.corp.example. 60 IN A 192.168.1.26",
+        ],
+    );
+}
+
+#[test]
+fn a_changed_source_raises_the_serial_and_is_never_written() {
+    let scratch = Scratch::of("serial");
+    let row = |ip: &str| format!("#Fields: MachineFunction,StaticIP,MachineName\nweb,{ip},\n");
+    let mut config = scratch.config(ProviderKind::Csv, &row("192.0.2.1"));
+    config.settle_secs = 0;
+    let files = ZoneFiles::of(std::slice::from_ref(&config));
+    let serial = || files.source(&config.name).unwrap().serial();
+    let first = serial();
+    // In the same second, or with a time before: the content decides.
+    scratch.file("source", &row("192.0.2.200"));
+    let past = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    fs::File::options().append(true).open(&config.file).unwrap().set_modified(past).unwrap();
+    files.reload(Some(&config.name));
+    assert!(is_newer(serial(), first));
+    assert!(files.source(&config.name).unwrap().text().contains("192.0.2.200"));
+    files.watch(1_000);
+    assert_eq!(fs::read_to_string(&config.file).unwrap(), row("192.0.2.200"));
+    scratch.file("source", "broken\n");
+    files.reload(Some(&config.name));
+    assert!(files.fault().is_some_and(|fault| fault.contains("stays in force")));
+    assert!(files.source(&config.name).unwrap().text().contains("192.0.2.200"));
+}

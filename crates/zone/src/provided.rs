@@ -1,0 +1,226 @@
+//! Zones whose records come from a source in a format of its own, such as a table of machines.
+//!
+//! A provider turns the source into entries of a master file, one for each record. An entry is read
+//! alone, so that nothing in it can reach another one, and a fault has the line of the source. The
+//! SOA and NS records come from the source, from a head file (a master file with the rest of the
+//! zone), or are made up.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use avocet_wire::master::{InheritedTtls, MasterEntry, MasterFile, MasterRecord};
+use avocet_wire::{Class, FoldedName, NameBuf, Rtype};
+use thiserror::Error;
+
+use crate::build::ZoneBuilder;
+use crate::fault::{EntryPlace, Faults, ZoneProblem};
+use crate::reader::{OpenFile, read};
+use crate::serial::with_serial;
+use crate::tree::HostedZone;
+
+/// Most octets of a source: about a million records.
+pub const MAX_SOURCE_OCTETS: u64 = 64 << 20;
+
+/// A source of the records of a zone.
+pub trait ZoneProvider {
+    /// Reads the text of the source, and passes each record to `reading`.
+    fn read(&self, text: &str, reading: &mut ProvidedReading<'_>);
+}
+
+/// A zone that a provider fills.
+#[derive(Clone, Copy)]
+pub struct ProvidedSource<'s> {
+    /// The name of the zone.
+    pub apex: FoldedName<'s>,
+    /// The file with the source.
+    pub file: &'s Path,
+    /// A master file with records that are not in the source.
+    pub head: Option<&'s Path>,
+    /// The serial of the zone, whatever its SOA record has.
+    pub serial: u32,
+    /// TTL of records without one.
+    pub ttl_secs: u32,
+}
+
+/// The problem with an entry of a source.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum SourceProblem {
+    /// The text is not UTF-8.
+    #[error("the text is not UTF-8")]
+    Encoding,
+    /// A table without names of its columns.
+    #[error(
+        "a line \"#Fields: MachineFunction,StaticIP,MachineName\" must be before the first row"
+    )]
+    NoFields,
+    /// A column is missing.
+    #[error("the line \"#Fields:\" has no column {0}")]
+    NoColumn(&'static str),
+    /// A row has too few fields.
+    #[error("the row has {found} fields instead of {expected}")]
+    Fields {
+        /// The number of columns.
+        expected: usize,
+        /// The number of fields in the row.
+        found: usize,
+    },
+    /// A quote is not closed.
+    #[error("a quote is not closed on its line")]
+    OpenQuote,
+    /// A field is not an address.
+    #[error("\"{0}\" is not an IP address")]
+    Address(String),
+    /// A field is not the name of a host.
+    #[error("\"{0}\" is not a host name")]
+    HostName(String),
+    /// A row names nothing.
+    #[error("the row has neither a function nor a machine")]
+    Nameless,
+    /// The JSON text has another shape.
+    #[error(
+        "expected {{\"rrsets\": [{{\"name\", \"type\", \"ttl\", \"records\": [{{\"content\"}}]}}]}}: {0}"
+    )]
+    Json(String),
+    /// A record is malformed.
+    #[error("the record \"{0}\" is malformed")]
+    Record(String),
+}
+
+/// The zone while a provider fills it.
+pub struct ProvidedReading<'r> {
+    source: &'r ProvidedSource<'r>,
+    origin: NameBuf,
+    file: u16,
+    faults: &'r mut Faults,
+    builder: ZoneBuilder,
+    record: MasterRecord,
+    /// The folded owners in the head file.
+    fixed: BTreeSet<Box<[u8]>>,
+    has_soa: bool,
+    has_ns: bool,
+}
+
+/// Reads and checks a zone from a source. Returns it if it has no errors, and all faults.
+///
+/// `open` reads a file, `now_secs` is the time since 1970 for the dates of signatures.
+#[must_use]
+pub fn load_provided(
+    source: &ProvidedSource<'_>,
+    provider: &dyn ZoneProvider,
+    now_secs: u64,
+    open: OpenFile<'_>,
+) -> (Option<HostedZone>, Faults) {
+    let mut faults = Faults::default();
+    let file = faults.open(source.file);
+    let mut reading = ProvidedReading {
+        source,
+        origin: NameBuf::from_wire(source.apex.wire()).unwrap_or(NameBuf::ROOT),
+        file,
+        faults: &mut faults,
+        builder: ZoneBuilder::new(source.apex),
+        record: MasterRecord::empty(),
+        fixed: BTreeSet::new(),
+        has_soa: false,
+        has_ns: false,
+    };
+    reading.read(provider, open);
+    let ProvidedReading { builder, .. } = reading;
+    let zone = builder.finish(now_secs, EntryPlace { file, ..EntryPlace::default() }, &mut faults);
+    (zone, faults)
+}
+
+impl ProvidedReading<'_> {
+    fn read(&mut self, provider: &dyn ZoneProvider, open: OpenFile<'_>) {
+        if let Some(head) = self.source.head {
+            self.read_head(head, open);
+        }
+        match open(self.source.file, MAX_SOURCE_OCTETS).map(String::from_utf8) {
+            Ok(Ok(text)) => provider.read(&text, self),
+            Ok(Err(_)) => self.fault(0, SourceProblem::Encoding),
+            Err(error) => {
+                self.faults.error(self.place(0), ZoneProblem::Unreadable(error.to_string()));
+            }
+        }
+        let ttl_secs = self.source.ttl_secs;
+        if !self.has_soa {
+            let soa = format!("@ {ttl_secs} SOA localhost. nobody.invalid. 1 3600 600 604800 300");
+            self.entry(0, &soa);
+        }
+        if !self.has_ns {
+            self.entry(0, &format!("@ {ttl_secs} NS localhost."));
+        }
+    }
+
+    fn read_head(&mut self, head: &Path, open: OpenFile<'_>) {
+        let Self { source, builder, fixed, has_soa, has_ns, .. } = self;
+        read(&self.origin, head, open, self.faults, &mut |record, place, faults| {
+            fixed.insert(record.owner.wire().into());
+            *has_ns |= record.rtype == Rtype::NS && record.owner.wire() == source.apex.wire();
+            if record.rtype == Rtype::SOA {
+                *has_soa = true;
+                let rdata = with_serial(&record.rdata, source.serial);
+                let owner = record.owner;
+                builder.add(&MasterRecord { rdata, owner, ..*record }, place, faults);
+            } else {
+                builder.add(record, place, faults);
+            }
+        });
+    }
+
+    /// Returns the name of the zone.
+    #[must_use]
+    pub const fn apex(&self) -> FoldedName<'_> {
+        self.source.apex
+    }
+
+    /// Returns the TTL of records without one.
+    #[must_use]
+    pub const fn ttl_secs(&self) -> u32 {
+        self.source.ttl_secs
+    }
+
+    /// Returns whether the head file has records of a name, in folded wire form.
+    #[must_use]
+    pub fn is_fixed(&self, name: &[u8]) -> bool {
+        self.fixed.contains(name)
+    }
+
+    /// Adds a record, as an entry of a master file with a TTL. Names are relative to the zone.
+    pub fn entry(&mut self, line: u32, entry: &str) {
+        let place = self.place(line);
+        let ttls = InheritedTtls::default();
+        let mut entries = MasterFile::of_zone(entry.as_bytes(), self.origin, ttls);
+        let is_record = match entries.read_entry(&mut self.record) {
+            Some(Ok(MasterEntry::Record)) => self.record.class == Class::IN,
+            Some(Err(fault)) => {
+                return self.faults.error(place, ZoneProblem::Master(fault.error));
+            }
+            _ => false,
+        };
+        let mut next = MasterRecord::empty();
+        if !is_record || entries.read_entry(&mut next).is_some() {
+            return self.fault(line, SourceProblem::Record(shortened(entry)));
+        }
+        let is_apex = self.record.owner.wire() == self.source.apex.wire();
+        self.has_ns |= is_apex && self.record.rtype == Rtype::NS;
+        if self.record.rtype == Rtype::SOA {
+            self.has_soa = true;
+            self.record.rdata = with_serial(&self.record.rdata, self.source.serial);
+        }
+        self.builder.add(&self.record, place, self.faults);
+    }
+
+    /// Notes an error of the source at a line from 1; 0 is the source as a whole.
+    pub fn fault(&mut self, line: u32, problem: SourceProblem) {
+        self.faults.error(self.place(line), ZoneProblem::Source(problem));
+    }
+
+    fn place(&self, line: u32) -> EntryPlace {
+        EntryPlace { file: self.file, line, column: 1 }
+    }
+}
+
+/// Returns the start of an entry, for a message.
+fn shortened(entry: &str) -> String {
+    entry.chars().take(80).collect()
+}
