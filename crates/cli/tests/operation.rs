@@ -4,6 +4,8 @@
 
 #[path = "operation/agreement.rs"]
 mod agreement;
+#[path = "operation/announce.rs"]
+mod announce;
 #[path = "operation/api.rs"]
 mod api;
 #[path = "operation/backup.rs"]

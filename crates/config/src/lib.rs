@@ -61,6 +61,7 @@ mod schema;
 mod setting;
 mod show;
 mod show_policy;
+pub mod signals;
 pub mod signing;
 mod source;
 mod spec;
@@ -194,6 +195,8 @@ pub struct ServerConfig {
     pub allow: AllowConfig,
     /// Whether special-use names (RFC 6761, RFC 6303) are answered locally.
     pub local_names: bool,
+    /// Whether the encrypted listeners are announced to clients (RFC 9462, RFC 9461).
+    pub announce: bool,
     /// Zones that have only local records, as folded names in wire form.
     pub local_zones: Vec<Box<[u8]>>,
     /// Largest UDP answer, and the EDNS buffer size in answers, in octets, 512 to 4096.

@@ -14,7 +14,7 @@ const QUIC_PORT: u16 = 853;
 const HTTPS_PORT: u16 = 443;
 
 /// The protocol that is served at an address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Protocol {
     /// DNS over UDP and TCP.
     Plain,

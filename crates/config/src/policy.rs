@@ -27,6 +27,7 @@ use super::error::SettingError;
 use super::name::Name;
 use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
 use super::setting::{FromText, List, Setting};
+use super::signals::Signals;
 use super::upstream::ServerAddress;
 use super::{ForwardConfig, UpstreamTransport};
 
@@ -58,6 +59,8 @@ pub struct PolicyConfig {
     pub locates_clients: bool,
     /// The names of the listeners, for conditions.
     pub listeners: Vec<String>,
+    /// The programs that are to leave DNS to this network.
+    pub signals: Signals,
     /// The lists, with distinct names.
     pub lists: Vec<ListConfig>,
     /// The groups of clients.
@@ -234,6 +237,7 @@ pub(super) fn policy(
     let rebinding = rebinding(&mut policy, check);
     let mut places = HashMap::new();
     let rules = all(rules, ("rules", MAX_RULES), check, rule);
+    let signals = Signals::read(&mut policy, &lists, check);
     let (rule_places, rules) =
         rules.into_iter().map(|(_, rule)| (rule.place, rule.spec)).unzip::<_, _, Vec<_>, _>();
     let mut config = PolicyConfig {
@@ -248,6 +252,7 @@ pub(super) fn policy(
         geo_database: check.optional_path(policy.geo_database),
         locates_clients: false,
         listeners,
+        signals,
         lists: few_zones(all(lists, ("lists", MAX_LISTS), check, list), check),
         groups: placed("group", all(groups, ("groups", MAX_GROUPS), check, group), &mut places),
         clients: placed(
@@ -403,6 +408,7 @@ impl PolicyConfig {
             ids.any(is_device) || members.any(is_device)
         };
         let is_idle = self.lists.is_empty() && self.rules.is_empty() && self.rebinding.is_none();
+        let is_idle = is_idle && self.signals.is_empty();
         // Without a policy, nobody would know the devices for the log.
         is_idle && !has_devices()
     }
@@ -421,12 +427,13 @@ impl PolicyConfig {
         Ok(directory.preferring(self.id_precedence))
     }
 
-    /// Validates the rules.
+    /// Validates the rules, and those of the signals after them.
     ///
     /// # Errors
     /// All their faults.
     pub fn checked_rules(&self) -> Result<Rules, Vec<RuleFault>> {
-        Rules::check(&self.rules, &self.vocabulary())
+        let rules: Vec<_> = self.rules.iter().cloned().chain(self.signals.rules()).collect();
+        Rules::check(&rules, &self.vocabulary())
     }
 
     /// Returns the sets of servers that rules forward to, without duplicates.

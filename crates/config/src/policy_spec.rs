@@ -42,6 +42,13 @@ pub(super) struct PolicySpec {
     /// Names that may have private addresses.
     #[schemars(extend("default" = []))]
     pub(super) private_exceptions: Setting<List<Text<Name>>>,
+    /// Answer use-application-dns.net with NXDOMAIN, so that Firefox does not turn DNS over HTTPS
+    /// on by itself; by default if there are lists.
+    pub(super) block_firefox_dns: Setting<bool>,
+    /// Answer mask.icloud.com and mask-h2.icloud.com with NXDOMAIN, so that devices of Apple do not
+    /// use Private Relay in this network.
+    #[schemars(extend("default" = false))]
+    pub(super) block_private_relay: Setting<bool>,
     /// Let the word that a device sends over TLS or HTTPS (`ids = ["id:WORD"]`) count before the
     /// address, where the address belongs to a client or group, too. Anybody can send a word.
     #[schemars(extend("default" = false))]

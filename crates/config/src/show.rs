@@ -120,6 +120,7 @@ fn server(server: &ServerConfig) -> Table {
         ("http", or_empty(http.as_deref())),
         ("allow", allow(&server.allow)),
         ("local-names", server.local_names.into()),
+        ("announce", server.announce.into()),
         (
             "local-zones",
             texts(&server.local_zones.iter().map(|zone| shown(zone)).collect::<Vec<_>>()),

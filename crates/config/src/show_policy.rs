@@ -24,6 +24,8 @@ pub(super) fn policy(config: &Config, put: &mut impl FnMut(&str, Value)) {
         ("time-zone", policy.time_zone.clone().into()),
         ("block-private", policy.rebinding.is_some().into()),
         ("private-exceptions", texts(&exceptions)),
+        ("block-firefox-dns", policy.signals.firefox_dns.into()),
+        ("block-private-relay", policy.signals.private_relay.into()),
         ("ids-override-addresses", (policy.id_precedence == IdPrecedence::Device).into()),
         ("leases", file(policy.leases.as_deref())),
         ("geo-database", file(policy.geo_database.as_deref())),

@@ -143,6 +143,9 @@ pub(super) struct ServerSpec {
     /// locally (RFC 6761, RFC 6303).
     #[schemars(extend("default" = true))]
     pub(super) local_names: Setting<bool>,
+    /// Announce the encrypted listeners to clients (RFC 9462, RFC 9461).
+    #[schemars(extend("default" = true))]
+    pub(super) announce: Setting<bool>,
     /// Zones of this network: names in them without a record do not exist, and queries for them
     /// never leave this server.
     #[schemars(extend("default" = []))]

@@ -138,6 +138,7 @@ fn server(mut spec: ServerSpec, check: &mut Check) -> ServerConfig {
         http: http(spec.http, check),
         allow: allow(spec.allow, check),
         local_names: check.take(spec.local_names).unwrap_or(true),
+        announce: check.take(spec.announce).unwrap_or(true),
         local_zones: Vec::new(),
         max_udp_size: check.take(spec.max_udp_size).map_or(1232, |size| size.0 as u16),
         minimal_responses: check.take(spec.minimal_responses).unwrap_or(true),

@@ -16,7 +16,7 @@ use avocet_io::udp::{BATCH, Datagram, Service};
 use avocet_policy::client::{DeviceClaims, DeviceId, Neighbour};
 use avocet_policy::rule::Switches;
 use avocet_querylog::{Consumer, Record, ring};
-use avocet_resolver::{Answers, Assembled, Assembler, DELEGATIONS, LocalRootSlot, Wanted};
+use avocet_resolver::{Answers, Assembled, Assembler, DELEGATIONS, Wanted};
 use avocet_wire::{Class, Ede, FoldedNameBuf, QueryView, Question, Rtype};
 
 use crate::StateError;
@@ -126,17 +126,8 @@ impl InProcess {
     /// # Errors
     /// The configuration is invalid, with the message of `avocet check`.
     pub fn new(configuration: &str, client: SocketAddr) -> Result<Self, StateError> {
-        let mut unconfigured = Unconfigured {
-            limiter: [3; 32],
-            cookies: CookieSecrets { current: [5; 16], previous: None },
-            trust: Arc::default(),
-            upstream_addresses: Arc::default(),
-            zones: Arc::default(),
-            local_root: LocalRootSlot::default(),
-            own_networks: Arc::default(),
-            reserved_ports: Arc::default(),
-            drops: 0,
-        };
+        let cookies = CookieSecrets { current: [5; 16], previous: None };
+        let mut unconfigured = Unconfigured::new([3; 32], cookies);
         let config = read(configuration)?;
         unconfigured.zones = ZoneFiles::of(&config.zones).current();
         let parts = parts_of(&config, Parts::new([4; 32]))?;

@@ -45,7 +45,8 @@ use crate::identified::Strangers;
 use crate::policy::{Parts, Policy, PolicySources};
 use crate::query::chaos::ChaosTexts;
 use crate::query::cookie::CookieSecrets;
-use crate::query::own::Names;
+use crate::query::designation::ShownCertificate;
+use crate::query::own::{NameSources, Names};
 use crate::query::rate_limit::RateLimiter;
 use crate::query::respond::Identity;
 use crate::trust::LearntTrust;
@@ -110,6 +111,8 @@ pub struct Unconfigured {
     pub trust: Arc<LearntTrust>,
     /// The hosted zones. A change builds other names.
     pub zones: Arc<HostedZones>,
+    /// The certificates that clients see. A change builds other names.
+    pub certificates: Arc<[ShownCertificate]>,
     /// The addresses of upstreams with names. A change builds another plan.
     pub upstream_addresses: Arc<UpstreamAddresses>,
     /// The copy of the root zone.
@@ -121,6 +124,28 @@ pub struct Unconfigured {
     /// The number of times that records were dropped from the cache because their names are
     /// resolved or validated in another way. Earlier answers made from these records are not valid.
     pub drops: u32,
+}
+
+impl Unconfigured {
+    /// Creates the inputs of a server that has learned nothing yet, with its secrets.
+    pub fn new(limiter: [u8; 32], cookies: CookieSecrets) -> Self {
+        Self {
+            limiter,
+            cookies,
+            trust: Arc::default(),
+            zones: Arc::default(),
+            certificates: Arc::default(),
+            upstream_addresses: Arc::default(),
+            local_root: LocalRootSlot::default(),
+            own_networks: Arc::default(),
+            reserved_ports: Arc::default(),
+            drops: 0,
+        }
+    }
+
+    fn of_names(&self) -> NameSources {
+        NameSources { zones: self.zones.clone(), certificates: self.certificates.clone() }
+    }
 }
 
 /// The parts of the previous snapshot that must be built again.
@@ -142,10 +167,11 @@ impl Outdated {
     ) -> Self {
         let has_new_trust = !Arc::ptr_eq(&old.unconfigured.trust, &unconfigured.trust);
         let addresses = old.unconfigured.upstream_addresses != unconfigured.upstream_addresses;
-        let has_new_zones = !Arc::ptr_eq(&old.unconfigured.zones, &unconfigured.zones);
+        let has_new_names = !Arc::ptr_eq(&old.unconfigured.zones, &unconfigured.zones)
+            || old.unconfigured.certificates != unconfigured.certificates;
         let has_new_parts = !old.parts.build_the_same(parts);
         if Arc::ptr_eq(&old.config, config) {
-            let (config, names) = (false, has_new_zones);
+            let (config, names) = (false, has_new_names);
             let plan = has_new_trust;
             return Self { config, policy: has_new_parts, plan, addresses, names };
         }
@@ -159,7 +185,7 @@ impl Outdated {
                 || before.plan != now.plan
                 || Placement::of(&old.config) != Placement::of(config),
             addresses,
-            names: has_new_zones || before.names != now.names,
+            names: has_new_names || before.names != now.names,
         }
     }
 }
@@ -190,7 +216,7 @@ impl Snapshot {
         parts: Parts,
     ) -> Result<Self, StateError> {
         let config = Arc::new(config);
-        let names = Arc::new(Names::of(&config, unconfigured.zones.clone()));
+        let names = Arc::new(Names::of(&config, unconfigured.of_names()));
         let plan = plan::plan(&config, unconfigured)?.with_own_names(names.clone());
         let policy =
             Policy::build(&config.policy, &config.server.entrances(), &parts, None)?.map(Arc::new);
@@ -235,8 +261,8 @@ impl Snapshot {
         }
         let names = match outdated.names {
             true => {
-                let zones = unconfigured.zones.clone();
-                Arc::new(self.names.replaced(&self.config, &config, zones, number))
+                let sources = unconfigured.of_names();
+                Arc::new(self.names.replaced(&self.config, &config, sources, number))
             }
             false => self.names.clone(),
         };

@@ -1,7 +1,8 @@
 //! The certificates of the listeners with TLS: read at the start, by a reload, and when their files
 //! change. Secrets of session tickets stay, so that clients resume their sessions.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,6 +15,7 @@ use avocet_config::{Config, OpenAddress, Protocol};
 use avocet_io::file::read_regular;
 use avocet_nameserver::file_watch::FileFingerprint;
 use avocet_nameserver::query::asked::Entrance;
+use avocet_nameserver::query::designation::ShownCertificate;
 use avocet_session::certificate::{
     ALPN_DOH, ALPN_DOQ, ALPN_DOT, ALPN_H3, Absence, Certificate, CertificateChoice,
     CertificateError, ClientAuthority, Tickets, listener,
@@ -112,6 +114,18 @@ pub(crate) struct TlsState {
     files: Vec<SeenFile>,
     /// In the order of the configuration.
     certificates: Vec<Certificate>,
+}
+
+impl TlsState {
+    /// Returns the names of the certificates, and the server's addresses for which they are valid.
+    pub(crate) fn shown_names(&self, config: &Config) -> Arc<[ShownCertificate]> {
+        let own: BTreeSet<_> = config.server.addresses().iter().map(SocketAddr::ip).collect();
+        let shown = |one: &Certificate| ShownCertificate {
+            names: one.names().to_vec(),
+            addresses: own.iter().copied().filter(|ip| one.is_valid_for(*ip)).collect(),
+        };
+        self.certificates.iter().map(shown).collect()
+    }
 }
 
 #[derive(Default)]
@@ -253,6 +267,13 @@ impl TlsListeners {
         CertificatesInUse { certificates, fault: in_force.fault.clone() }
     }
 
+    /// Returns the names of the certificates in force, and the server's addresses for which they
+    /// are valid.
+    pub(crate) fn shown_names(&self, config: &Config) -> Arc<[ShownCertificate]> {
+        let in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        in_force.state.shown_names(config)
+    }
+
     /// Returns the settings of an address with TLS; `None` if it has no certificate any more.
     pub(crate) fn at(&self, entrance: Entrance) -> Option<Arc<ServerConfig>> {
         let in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
@@ -271,10 +292,10 @@ impl TlsListeners {
     }
 
     /// Reads files that have changed and stayed the same since the last call. If one cannot be
-    /// used, the certificates before stay.
-    pub(crate) fn look(&self, config: &Config) {
+    /// used, the certificates before stay. Returns whether others came into force.
+    pub(crate) fn look(&self, config: &Config) -> bool {
         if config.certificates.is_empty() {
-            return;
+            return false;
         }
         let now = seen(config);
         let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
@@ -282,7 +303,7 @@ impl TlsListeners {
         let has_changed = now != in_force.state.files;
         in_force.last_seen.clone_from(&now);
         if !is_settled || !has_changed {
-            return;
+            return false;
         }
         in_force.state.files = now;
         let version = in_force.version;
@@ -292,17 +313,19 @@ impl TlsListeners {
                 let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
                 // A reload has put those of a later configuration in force meanwhile.
                 if in_force.version != version {
-                    return;
+                    return false;
                 }
                 in_force.put(state);
                 drop(in_force);
                 warn_of_open_keys(config);
                 tracing::info!("the files of [[certificate]] have changed and are in use");
+                true
             }
             Err(error) => {
                 tracing::warn!("the certificates before stay in use: {error}");
                 let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
                 in_force.fault = Some(error.to_string());
+                false
             }
         }
     }

@@ -24,7 +24,7 @@ use avocet_nameserver::query::cookie::CookieSecrets;
 use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
 use avocet_nameserver::zone_files::ZoneFiles;
 use avocet_querylog::ring;
-use avocet_resolver::{LocalRootSlot, MAX_POOL};
+use avocet_resolver::MAX_POOL;
 
 use crate::backup::{self, BackupError, Place};
 use crate::certificates::{CertificateFault, TlsListeners, warn_of_open_keys};
@@ -218,9 +218,8 @@ pub fn run(start: Start) -> Result<(), StartError> {
         ),
         None => {}
     }
-    let mut secrets = draw_secrets()?;
-    let zones = ZoneFiles::of(&config.zones);
-    secrets.zones = zones.current();
+    let (zones, certificates) = (ZoneFiles::of(&config.zones), tls.shown_names(&config));
+    let secrets = Unconfigured { zones: zones.current(), certificates, ..draw_secrets()? };
     let (pollers, mailboxes) = mailboxes(workers)?;
     let countries = GeoDatabase::of(&config.policy).map_err(StartError::State)?;
     let mut store = Store::new(&config.data.directory);
@@ -329,15 +328,9 @@ fn random<const N: usize>() -> Result<[u8; N], StartError> {
 fn draw_secrets() -> Result<Unconfigured, StartError> {
     let cookies = CookieSecrets { current: random()?, previous: None };
     Ok(Unconfigured {
-        limiter: random()?,
-        cookies,
-        trust: Arc::default(),
-        upstream_addresses: Arc::default(),
-        zones: Arc::default(),
-        local_root: LocalRootSlot::default(),
         own_networks: own_networks().into(),
         reserved_ports: own_reserved_ports().into(),
-        drops: 0,
+        ..Unconfigured::new(random()?, cookies)
     })
 }
 

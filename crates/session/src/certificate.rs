@@ -3,11 +3,12 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{
     ClientHello, NoServerSessionStorage, ProducesTickets, ResolvesServerCert, WebPkiClientVerifier,
@@ -96,6 +97,13 @@ impl Certificate {
     /// Returns the names for which it is shown, in lower case.
     pub fn names(&self) -> &[String] {
         &self.names
+    }
+
+    /// Returns whether it is valid for an address: clients that know no name can verify it.
+    pub fn is_valid_for(&self, address: IpAddr) -> bool {
+        let own = self.key.cert.first().map(webpki::EndEntityCert::try_from);
+        let name = ServerName::from(address);
+        matches!(own, Some(Ok(own)) if own.verify_is_valid_for_subject_name(&name).is_ok())
     }
 
     /// Returns when it is valid; `None` if it does not say so in a form of RFC 5280.

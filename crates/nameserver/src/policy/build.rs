@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use avocet_config::block::BlockConfig;
 use avocet_config::policy::{ListConfig, PolicyConfig};
+use avocet_config::signals::Signals;
 use avocet_policy::client::{ClientTest, Clients, Neighbour, Transport};
 use avocet_policy::list::{ListId, ListSet};
 use avocet_policy::rpz::{TriggerKind, Zone, ZoneSet, Zones};
@@ -150,6 +151,7 @@ struct Judged<'p> {
     geo_database: Option<&'p Path>,
     lists: &'p [ListConfig],
     rules: &'p [RuleSpec],
+    signals: &'p Signals,
     group_names: Vec<&'p str>,
     listeners: &'p [String],
     switches: &'p Switches,
@@ -169,6 +171,7 @@ impl<'p> Judged<'p> {
             locates_clients: _,
             lists,
             rules,
+            signals,
             groups,
             listeners,
             // They determine the profile of each client.
@@ -183,6 +186,7 @@ impl<'p> Judged<'p> {
             geo_database: geo_database.as_deref(),
             lists,
             rules,
+            signals,
             group_names: groups.iter().map(|group| group.name.as_str()).collect(),
             listeners,
             switches: &parts.switches,

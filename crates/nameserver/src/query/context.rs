@@ -232,6 +232,14 @@ impl<'q> Query<'q> {
         }
     }
 
+    /// Returns the address at which the query arrived.
+    pub(super) fn entrance(&self) -> Entrance {
+        match self.arrival {
+            Arrival::New { client, .. } => client.entrance,
+            Arrival::Waiting(waiter) => waiter.entrance,
+        }
+    }
+
     /// Returns the question in the form for this server's own names.
     pub(super) fn local(&self) -> LocalQuestion<'q> {
         LocalQuestion { qname: self.key.qname(), qtype: self.qtype(), turn: self.asked.id }

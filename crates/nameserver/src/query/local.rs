@@ -400,7 +400,8 @@ mod tests {
     #[test]
     fn what_a_name_does_not_have_is_denied_by_its_zone_for_no_longer_than_its_records_hold() {
         let config = "[server]\nlocal-zones = [\"lan\"]\n";
-        let zones = SpecialNames::of(&Config::from_text(None, config, &BTreeMap::new()).unwrap());
+        let zones =
+            SpecialNames::of(&Config::from_text(None, config, &BTreeMap::new()).unwrap(), &[]);
         let own = |owner: &str, ttl_secs| {
             let rdata = vec![[10, 0, 0, 1].as_slice().into()];
             RecordConfig { name: wire(owner), rtype: Rtype::A, rdata, ttl_secs }

@@ -61,6 +61,7 @@ pub mod chaos;
 pub mod context;
 pub mod cookie;
 pub mod decision;
+pub mod designation;
 pub mod finding;
 pub mod held;
 mod hosted;

@@ -11,6 +11,8 @@ use avocet_resolver::{Own, OwnNames, Sought};
 use avocet_wire::FoldedName;
 use avocet_zone::HostedZones;
 
+use super::asked::Entrance;
+use super::designation::ShownCertificate;
 use super::local::LocalRecords;
 use super::own_changes::{ChangedName, NameChanges, Reach};
 use super::question::LocalQuestion;
@@ -28,24 +30,37 @@ pub struct Names {
     pub zones: Arc<HostedZones>,
     /// Local zones, and special names if they are answered here.
     pub special: SpecialNames,
+    /// The entrance of questions that an alias leads to: one of `[server]`.
+    own_entrance: Entrance,
     /// Their changes.
     pub(super) changes: NameChanges,
 }
 
+/// What the names are made from next to the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct NameSources {
+    /// Hosted zones.
+    pub zones: Arc<HostedZones>,
+    /// The certificates that clients see.
+    pub certificates: Arc<[ShownCertificate]>,
+}
+
 impl Names {
     /// Creates the names of a configuration and its zones.
-    pub fn of(config: &Config, zones: Arc<HostedZones>) -> Self {
-        Self::with_health(config, zones, &Pools::default())
+    pub fn of(config: &Config, sources: NameSources) -> Self {
+        Self::with_health(config, sources, &Pools::default())
     }
 
     /// Creates the names of a configuration with the health of earlier pools.
-    fn with_health(config: &Config, zones: Arc<HostedZones>, before: &Pools) -> Self {
-        let special = SpecialNames::of(config);
+    fn with_health(config: &Config, sources: NameSources, before: &Pools) -> Self {
+        let NameSources { zones, certificates } = sources;
+        let special = SpecialNames::of(config, &certificates);
         let elsewhere = config.pools.iter().map(|pool| pool.name.clone());
         let local = LocalRecords::new(&config.records, |name| special.soa_above(name))
             .leading_to(elsewhere.collect());
         let pools = Pools::of(&config.pools, before);
-        Self { local, pools, zones, special, changes: NameChanges::default() }
+        let own_entrance = Entrance::of_server(&config.server);
+        Self { local, pools, zones, special, own_entrance, changes: NameChanges::default() }
     }
 
     /// Creates the names of a configuration that replaces the one of `self`, by the change with
@@ -54,10 +69,10 @@ impl Names {
         &self,
         old: &Config,
         config: &Config,
-        zones: Arc<HostedZones>,
+        sources: NameSources,
         number: u32,
     ) -> Self {
-        let names = Self::with_health(config, zones, &self.pools);
+        let names = Self::with_health(config, sources, &self.pools);
         let of_pool = |name| ChangedName { name, reach: Reach::Name };
         let of_zone = |name| ChangedName { name, reach: Reach::Tree };
         let changed = changed_records(&old.records, &config.records)
@@ -75,7 +90,8 @@ impl Names {
 
     fn zone_of<'a>(&'a self, sought: &Sought<'a>) -> Option<InZone<'a>> {
         let question = LocalQuestion { qname: sought.qname, qtype: sought.qtype, turn: 0 };
-        self.special.find(&question).filter(|zone| !zone.gives_way(sought.served_len))
+        let zone = self.special.find(&question, self.own_entrance);
+        zone.filter(|zone| !zone.gives_way(sought.served_len))
     }
 }
 
@@ -125,7 +141,8 @@ mod tests {
     fn check(old: &str, new: &str, affected: &str) {
         let config = |text| Config::from_text(None, text, &BTreeMap::new()).unwrap();
         let (old, new) = (config(old), config(new));
-        let names = Names::of(&old, Arc::default()).replaced(&old, &new, Arc::default(), 2);
+        let names =
+            Names::of(&old, NameSources::default()).replaced(&old, &new, NameSources::default(), 2);
         let asked =
             ["lan", "nas.lan", "a.nas.lan", "tv.lan", "example", "www.example", "localhost"];
         let is_affected = |name: &&str| {

@@ -210,7 +210,7 @@ fn own_stages(cx: &QueryContext<'_>, query: &mut Query<'_>, out: &mut [u8]) -> F
 
 /// Answers from the local zones and special names, on the terms of the policy.
 fn from_special(cx: &QueryContext<'_>, query: &Query<'_>, terms: Terms, out: &mut [u8]) -> Finding {
-    let finding = special(cx, &query.local(), out);
+    let finding = special(cx, query, &query.local(), out);
     if let Finding::Answer(offer) = &finding {
         ttl::cut_at_change(&mut out[..offer.draft.len], terms);
     }
@@ -231,7 +231,7 @@ pub(super) fn own_names(cx: &QueryContext<'_>, query: &Query<'_>, output: Output
         finding = hosted::of_own(cx, &query.local(), query.asked, out);
     }
     if let Finding::Nothing = finding {
-        finding = special(cx, &query.local(), out);
+        finding = special(cx, query, &query.local(), out);
     }
     let Finding::Aliases { mut aliases, note } = finding else {
         return conclude(cx, query, finding, output);
@@ -291,8 +291,13 @@ fn from_local(cx: &QueryContext<'_>, query: &Query<'_>, terms: Terms, out: &mut 
 
 /// Answers from the local zones and special names, unless the configuration names servers for the
 /// name.
-fn special(cx: &QueryContext<'_>, question: &LocalQuestion<'_>, out: &mut [u8]) -> Finding {
-    match cx.state.names.special.find(question) {
+fn special(
+    cx: &QueryContext<'_>,
+    query: &Query<'_>,
+    question: &LocalQuestion<'_>,
+    out: &mut [u8],
+) -> Finding {
+    match cx.state.names.special.find(question, query.entrance()) {
         Some(zone) if !zone.gives_way(cx.state.plan.own_rule_len(zone.side())) => {
             zone.answer(|name| cx.state.names.has_below(name), out)
         }
@@ -462,7 +467,7 @@ fn own_end(
         }
     }
     if let Finding::Nothing = found {
-        found = special(cx, &question.view().into(), out);
+        found = special(cx, query, &question.view().into(), out);
     }
     let Finding::Answer(offer) = found else { return None };
     let message = out[..offer.draft.len].to_vec();

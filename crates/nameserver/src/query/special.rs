@@ -9,8 +9,11 @@
 //! RFC 6303 §3 requires. Sources: RFC 6303 (private reverse zones), RFC 7793 (shared address
 //! space), RFC 6761 (localhost, invalid, test), RFC 7686 (onion), RFC 8375 (home.arpa), RFC 9462
 //! (resolver.arpa), RFC 9476 (alt), RFC 6762 appendix G (local).
+//!
+//! The names that designate encrypted listeners have the records of [`designation`].
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use avocet_config::Config;
 use avocet_resolver::{Data, Own, OwnSet};
@@ -19,7 +22,9 @@ use avocet_wire::header::{AA, QR, RA};
 use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{Class, FoldedName, Rcode, Rtype, name};
 
+use super::asked::Entrance;
 use super::decision::Stage;
+use super::designation::{self, Announcement, Designation, ShownCertificate, TargetAddresses};
 use super::finding::{Finding, Offer};
 use super::own_changes::{ChangedName, Reach};
 use super::own_set::write_set;
@@ -35,9 +40,6 @@ const LOCAL_TTL_SECS: u32 = 60;
 const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 const LOOPBACK_V6: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 const LOCALHOST: &[u8] = b"\x09localhost\x00";
-/// `_dns.resolver.arpa`, which clients query for encrypted resolvers. It exists without records,
-/// because this server designates none (RFC 9462 §4).
-const DISCOVERY: &[u8] = b"\x04_dns\x08resolver\x04arpa\x00";
 /// The names of the empty zones, separated by spaces.
 const EMPTY_ZONES: &str = "invalid test onion alt local home.arpa resolver.arpa 10.in-addr.arpa 168.192.in-addr.arpa \
      254.169.in-addr.arpa 0.in-addr.arpa 127.in-addr.arpa 2.0.192.in-addr.arpa \
@@ -45,7 +47,7 @@ const EMPTY_ZONES: &str = "invalid test onion alt local home.arpa resolver.arpa 
      8.e.f.ip6.arpa 9.e.f.ip6.arpa a.e.f.ip6.arpa b.e.f.ip6.arpa 8.b.d.0.1.0.0.2.ip6.arpa";
 
 /// The contents of a special zone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 enum Zone {
     /// Only an SOA.
     Empty,
@@ -55,6 +57,8 @@ enum Zone {
     Localhost,
     /// The reverse name of a loopback address: PTR to localhost.
     LoopbackReverse,
+    /// The designation of encrypted listeners.
+    Designation(Arc<Announcement>),
 }
 
 /// The zones by their names.
@@ -69,26 +73,33 @@ pub struct SpecialNames {
 pub struct InZone<'a> {
     question: LocalQuestion<'a>,
     apex: FoldedName<'a>,
-    zone: Zone,
+    zone: &'a Zone,
+    /// The address at which the query arrived.
+    entrance: Entrance,
     names: &'a SpecialNames,
 }
 
 impl SpecialNames {
-    /// Creates the local zones of a configuration, and the special names if they are enabled.
-    pub fn of(config: &Config) -> Self {
+    /// Creates the local zones of a configuration, the special names if they are enabled, and those
+    /// that designate encrypted listeners with these certificates.
+    pub fn of(config: &Config, certificates: &[ShownCertificate]) -> Self {
         let server = &config.server;
         let special = if server.local_names { special_zones() } else { Vec::new() };
         let local = server.local_zones.iter().map(|apex| (apex.clone(), Zone::Local));
         // A local zone replaces a special zone of the same name.
-        let zones: BTreeMap<_, _> = special.into_iter().chain(local).collect();
-        let above_served = served_zones(config).flat_map(name::ancestors).map(Box::from).collect();
+        let announced = designation::announcements(config, certificates);
+        let above = announced.keys().flat_map(|owner| name::ancestors(owner).skip(1));
+        let above_served = served_zones(config).flat_map(name::ancestors).chain(above);
+        let above_served = above_served.map(Box::from).collect();
+        let announced = announced.into_iter().map(|(owner, of)| (owner, Zone::Designation(of)));
+        let zones: BTreeMap<_, _> = announced.chain(special).chain(local).collect();
         Self { zones: zones.into_iter().collect(), above_served }
     }
 
     /// Returns the names with answers that may differ in `new`.
     pub(super) fn changed_to(&self, new: &Self) -> Vec<ChangedName> {
         let only_in = |these: &Self, others: &Self| -> Vec<ChangedName> {
-            let is_other = |(apex, zone): &(&[u8], &Zone)| others.zones.get(apex) != Some(*zone);
+            let is_other = |(apex, zone): &(&[u8], &Zone)| others.zones.get(apex) != Some(zone);
             let zones = these.zones.iter().filter(is_other);
             let zones =
                 zones.map(|(apex, _)| ChangedName { name: apex.into(), reach: Reach::Tree });
@@ -107,12 +118,16 @@ impl SpecialNames {
         Some(OwnSet::soa(name.ancestor_of_len(apex.len()), zone.ttl_secs()))
     }
 
-    /// Returns the zone of the question's name, if any.
+    /// Returns the zone of the question's name, if any, for clients at an entrance.
     #[inline]
-    pub fn find<'a>(&'a self, question: &LocalQuestion<'a>) -> Option<InZone<'a>> {
+    pub fn find<'a>(
+        &'a self,
+        question: &LocalQuestion<'a>,
+        entrance: Entrance,
+    ) -> Option<InZone<'a>> {
         let (apex, zone) = self.zones.nearest(question.qname.wire())?;
         let apex = question.qname.ancestor_of_len(apex.len());
-        Some(InZone { question: *question, apex, zone: *zone, names: self })
+        Some(InZone { question: *question, apex, zone, entrance, names: self })
     }
 }
 
@@ -131,7 +146,9 @@ impl<'a> InZone<'a> {
     pub fn gives_way(&self, apex_len: Option<usize>) -> bool {
         match self.zone {
             Zone::Local => apex_len.is_some_and(|len| len > self.apex.len()),
-            Zone::Empty | Zone::Localhost | Zone::LoopbackReverse => apex_len.is_some(),
+            Zone::Empty | Zone::Localhost | Zone::LoopbackReverse | Zone::Designation(_) => {
+                apex_len.is_some()
+            }
         }
     }
 
@@ -142,7 +159,9 @@ impl<'a> InZone<'a> {
         has_below: impl Fn(FoldedName<'_>) -> bool,
         out: &mut [u8],
     ) -> Finding {
-        match write(&self.question, &self.find(has_below), out) {
+        let own = self.find(has_below);
+        let designated = self.designated().filter(|_| matches!(own, Own::Set(_)));
+        match write(&self.question, (&own, designated), out) {
             Ok(draft) => Finding::Answer(Offer::made(Stage::Special, draft)),
             Err(Full) => Finding::Nothing,
         }
@@ -151,7 +170,7 @@ impl<'a> InZone<'a> {
     /// Returns the data of the zone for the question's name, which has no local record. `has_below`
     /// returns whether names below a name have local records.
     pub(super) fn find(&self, has_below: impl Fn(FoldedName<'_>) -> bool) -> Own<'a> {
-        let Self { question: LocalQuestion { qname, qtype, .. }, apex, zone, names } = *self;
+        let Self { question: LocalQuestion { qname, qtype, .. }, apex, zone, names, .. } = *self;
         let at_apex = qname.len() == apex.len();
         let soa = OwnSet::soa(apex, zone.ttl_secs());
         let data = match (zone, qtype) {
@@ -160,20 +179,34 @@ impl<'a> InZone<'a> {
             (Zone::LoopbackReverse, Rtype::PTR) if at_apex => Data::One(LOCALHOST),
             (Zone::Empty | Zone::Local, Rtype::NS) if at_apex => Data::One(apex.wire()),
             (_, Rtype::SOA) if at_apex => return Own::Set(soa),
+            (_, Rtype::SVCB) if let Some(designation) = self.designated() => {
+                Data::Records(&designation.records)
+            }
             _ => {
+                let is_discovery = *qname == *designation::DISCOVERY;
                 let has_more = || has_below(qname) || names.above_served.contains(qname.wire());
-                let exists =
-                    at_apex || zone == Zone::Localhost || *qname == *DISCOVERY || has_more();
+                let exists = at_apex || *zone == Zone::Localhost || is_discovery || has_more();
                 return Own::Denied(if exists { Rcode::NOERROR } else { Rcode::NXDOMAIN }, soa);
             }
         };
         Own::Set(OwnSet { owner: qname, rtype: qtype, ttl_secs: zone.ttl_secs(), data })
     }
+
+    /// Returns the records that the name designates listeners with, if it does for this client.
+    fn designated(&self) -> Option<&'a Designation> {
+        let Zone::Designation(announcement) = self.zone else { return None };
+        let is_own = self.question.qname.len() == self.apex.len();
+        announcement.at(self.entrance).filter(|_| is_own)
+    }
 }
 
 impl Zone {
-    fn ttl_secs(self) -> u32 {
-        if self == Self::Local { LOCAL_TTL_SECS } else { TTL_SECS }
+    fn ttl_secs(&self) -> u32 {
+        match self {
+            Self::Local => LOCAL_TTL_SECS,
+            Self::Designation(_) => designation::TTL_SECS,
+            Self::Empty | Self::Localhost | Self::LoopbackReverse => TTL_SECS,
+        }
     }
 }
 
@@ -212,7 +245,12 @@ pub fn wire(text: &str) -> Box<[u8]> {
     out.into()
 }
 
-fn write(question: &LocalQuestion<'_>, own: &Own<'_>, out: &mut [u8]) -> Result<Draft, Full> {
+/// Writes the answer. The addresses of a designated target are left out where they do not fit.
+fn write(
+    question: &LocalQuestion<'_>,
+    (own, designated): (&Own<'_>, Option<&Designation>),
+    out: &mut [u8],
+) -> Result<Draft, Full> {
     let (rcode, section, set) = match *own {
         Own::Set(set) => (Rcode::NOERROR, Section::Answer, set),
         Own::Denied(rcode, soa) => (rcode, Section::Authority, soa),
@@ -221,6 +259,17 @@ fn write(question: &LocalQuestion<'_>, own: &Own<'_>, out: &mut [u8]) -> Result<
     let mut builder = Builder::new(out, limit, 0, QR | AA | RA | rcode.low())?;
     builder.question(&question.qname, question.qtype, Class::IN)?;
     write_set(&mut builder, section, &set)?;
+    let target = designated.and_then(|designation| FoldedName::new(&designation.target));
+    if let (Some(designation), Some(target)) = (designated, target) {
+        for TargetAddresses { rtype, records } in &designation.addresses {
+            let data = Data::Records(records);
+            let ttl_secs = set.ttl_secs;
+            let addresses = OwnSet { owner: target, rtype: *rtype, ttl_secs, data };
+            if write_set(&mut builder, Section::Additional, &addresses).is_err() {
+                break;
+            }
+        }
+    }
     Ok(Draft { len: builder.finish(), rcode, ede: None, note: 0 })
 }
 
@@ -236,12 +285,12 @@ mod tests {
             [[stub]]\nzone = \"iot.house.lan\"\nservers = [\"192.0.2.1\"]\n";
         let config = Config::from_text(None, zones, &BTreeMap::new()).unwrap();
         let (names, records) =
-            (SpecialNames::of(&config), LocalRecords::new(&config.records, |_| None));
+            (SpecialNames::of(&config, &[]), LocalRecords::new(&config.records, |_| None));
         let mut out = [0; 512];
         let qname = wire(qname);
         let qname = FoldedName::new(&qname).unwrap();
         let question = LocalQuestion { qname, qtype, turn: 0 };
-        let found = names.find(&question);
+        let found = names.find(&question, Entrance::default());
         let got = match found.map(|zone| zone.answer(|name| records.has_below(name), &mut out)) {
             Some(Finding::Answer(Offer { draft, .. })) => {
                 let view = MessageView::new(&out[..draft.len]).unwrap();
@@ -302,14 +351,17 @@ mod tests {
     #[test]
     fn servers_of_a_zone_below_a_local_zone_go_before_it() {
         let names = SpecialNames::default();
-        let in_zone = |zone| InZone {
+        let in_zone = |zone: &'static Zone| InZone {
             question: LocalQuestion { qname: FoldedName::ROOT, qtype: Rtype::A, turn: 0 },
             apex: FoldedName::new(b"\x03lan\x00").unwrap(),
             zone,
+            entrance: Entrance::default(),
             names: &names,
         };
-        let own = |zone| [None, Some(2), Some(5), Some(9)].map(|len| in_zone(zone).gives_way(len));
-        assert_eq!(own(Zone::Local), [false, false, false, true]);
-        assert_eq!(own(Zone::Empty), [false, true, true, true]);
+        let own = |zone: &'static Zone| {
+            [None, Some(2), Some(5), Some(9)].map(|len| in_zone(zone).gives_way(len))
+        };
+        assert_eq!(own(&Zone::Local), [false, false, false, true]);
+        assert_eq!(own(&Zone::Empty), [false, true, true, true]);
     }
 }

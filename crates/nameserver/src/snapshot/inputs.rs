@@ -12,12 +12,14 @@ use avocet_config::dns64::Dns64Config;
 use avocet_config::policy::PolicyConfig;
 use avocet_config::pool::PoolConfig;
 use avocet_config::{
-    CacheConfig, Config, DnssecConfig, ForwardConfig, RecordConfig, ResolverConfig, ServerConfig,
+    CacheConfig, Config, DnssecConfig, ForwardConfig, OpenAddress, Protocol, RecordConfig,
+    ResolverConfig, ServerConfig,
 };
 use avocet_resolver::StubZone;
 
 use super::ttl_bounds;
 use crate::private_zones::{private_zones, served_zones};
+use crate::query::designation::requires_certificate;
 
 /// What the parts of a snapshot are built from. Equal inputs make equal parts.
 #[derive(PartialEq, Debug)]
@@ -54,8 +56,34 @@ pub struct NameInputs<'c> {
     pools: &'c [PoolConfig],
     local_zones: &'c [Box<[u8]>],
     has_special_names: bool,
+    /// What is announced to clients, if anything is.
+    announced: Option<Announced<'c>>,
     /// Zones with servers of their own.
     served: Vec<&'c [u8]>,
+}
+
+/// The listeners that are announced to clients.
+#[derive(PartialEq, Debug)]
+struct Announced<'c> {
+    open: Vec<OpenAddress>,
+    /// For each address, whether clients need a certificate.
+    closed: Vec<bool>,
+    certificates: Vec<(&'c str, Option<&'c str>)>,
+}
+
+impl<'c> Announced<'c> {
+    fn of(server: &'c ServerConfig) -> Option<Self> {
+        let open = server.open_addresses();
+        let closed = open.iter().map(|one| requires_certificate(server, one)).collect();
+        let is_encrypted = |one: &OpenAddress| one.protocol != Protocol::Plain;
+        let certificates =
+            server.listeners.iter().map(|one| (&*one.name, one.certificate.as_deref()));
+        (server.announce && open.iter().any(is_encrypted)).then(|| Self {
+            closed,
+            open,
+            certificates: certificates.collect(),
+        })
+    }
 }
 
 /// What of the plan is other in a server with more workers or other sockets, and alters no answer.
@@ -117,7 +145,9 @@ impl<'c> Inputs<'c> {
             is_minimal,
         };
         let served = served_zones(config).collect();
-        let names = NameInputs { records, pools, local_zones, has_special_names, served };
+        let announced = Announced::of(server);
+        let names =
+            NameInputs { records, pools, local_zones, has_special_names, announced, served };
         Self { policy, plan, names }
     }
 }
@@ -139,6 +169,8 @@ impl<'c> OfServer<'c> {
     fn of(server: &'c ServerConfig) -> Self {
         let ServerConfig {
             local_names,
+            // See `Announced`.
+            announce: _,
             local_zones,
             minimal_responses,
             // The packet cache holds answers from before they are cut to a client's size.

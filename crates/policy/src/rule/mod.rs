@@ -58,8 +58,10 @@ pub use vocabulary::Vocabulary;
 pub const MAX_EXPRESSION: usize = 65_536;
 /// Deepest nesting of brackets and negations.
 pub const MAX_DEPTH: usize = 48;
-/// Most rules.
+/// Most rules of a configuration.
 pub const MAX_RULES: usize = 20_000;
+/// Most rules that the server adds to them.
+pub const MAX_ADDED_RULES: usize = 2;
 /// Octets of a regular expression.
 pub const MAX_PATTERN: usize = 4_096;
 /// Octets of a compiled regular expression.

@@ -9,7 +9,7 @@ use super::program::Compiled;
 use super::schedule::NamedTimeZone;
 use super::text::PatternBudget;
 use super::tree::{Node, Reads};
-use super::{MAX_RULES, Vocabulary};
+use super::{MAX_ADDED_RULES, MAX_RULES, Vocabulary};
 use crate::PolicyError;
 use crate::client::ClientTest;
 
@@ -120,7 +120,7 @@ impl Rules {
     /// # Errors
     /// All errors of all rules.
     pub fn check(specs: &[RuleSpec], vocabulary: &Vocabulary) -> Result<Self, Vec<RuleFault>> {
-        if specs.len() > MAX_RULES {
+        if specs.len() > MAX_RULES + MAX_ADDED_RULES {
             let error = PolicyError::TooManyRules(MAX_RULES);
             return Err(vec![fault(MAX_RULES, &specs[MAX_RULES], (RulePart::Whole, error))]);
         }

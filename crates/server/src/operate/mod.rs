@@ -414,7 +414,9 @@ impl Operation {
         self.running.tick_trust();
         self.running.tick_revisions();
         self.running.save_again();
-        shared.tls.look(&shared.snapshot().config);
+        if shared.tls.look(&shared.snapshot().config) {
+            self.running.reloader.announce_certificates();
+        }
         shown_certificates::look(&self.running);
         self.neighbours.look(&self.running, &self.poller, now);
         self.networks.look(&self.running, now);

@@ -292,6 +292,7 @@ impl Reloader {
         parts.links = strangers::links_for(&config.policy);
         let tls = self.shared.tls.read(&config)?;
         let peers = upstream_tls::read(&config).map_err(BackgroundError::Upstream)?;
+        unconfigured.certificates = tls.shown_names(&config);
         let read = self.zones.read(&config.zones);
         let zones = read.zones();
         if !zones.changed_to(&unconfigured.zones).is_empty() {
@@ -456,6 +457,17 @@ impl Reloader {
         if !zones.changed_to(&unconfigured.zones).is_empty() {
             unconfigured.zones = zones;
             self.apply(&self.shared.snapshot(), &unconfigured, "cannot apply the zones");
+        }
+    }
+
+    /// Announces the certificates that clients see now, after their files have changed.
+    pub(crate) fn announce_certificates(&self) {
+        let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.shared.snapshot();
+        let shown = self.shared.tls.shown_names(&state.config);
+        if shown != unconfigured.certificates {
+            unconfigured.certificates = shown;
+            self.apply(&state, &unconfigured, "cannot announce the certificates");
         }
     }
 

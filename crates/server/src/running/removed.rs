@@ -13,8 +13,8 @@ use toml::Table;
 /// Most names of one kind that are shown, after their number.
 const MAX_SHOWN: usize = 5;
 
-/// Settings that are reported with their values.
-const NAMED_ALREADY: [&str; 1] = ["server.local-zones"];
+/// Settings that are reported with their values, and one that follows the lists.
+const NAMED_ALREADY: [&str; 2] = ["server.local-zones", "policy.block-firefox-dns"];
 
 /// The parts of one configuration that the next one lacks.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -41,6 +41,7 @@ fn reloader(path: &Path) -> (Reloader, Arc<Shared>) {
         limiter: [3; 32],
         cookies: CookieSecrets { current: [5; 16], previous: None },
         trust: Arc::default(),
+        certificates: Arc::default(),
         upstream_addresses: Arc::default(),
         zones: Arc::default(),
         local_root: LocalRootSlot::default(),
