@@ -37,7 +37,7 @@ allow-transfer = ["127.0.0.0/8"]
 name = "copy.example"
 primaries = ["127.0.0.1:9"]
 `,
-    files: { 'ads.txt': 'ads.example\n', 'trackers.txt': 'track.example\n', 'corp.zone': ZONE, 'edit.zone': `; by hand\n$ORIGIN edit.example.\n${SOA.replaceAll('corp', 'edit')}ns 300 IN A 192.0.2.53\n`, 'broken.zone': `$ORIGIN broken.example.\n${SOA}` },
+    files: { 'ads.txt': 'ads.example\n', 'trackers.txt': 'track.example\n', 'corp.zone': ZONE, 'edit.zone': `; by hand\n$ORIGIN edit.example.\n${SOA.replaceAll('corp', 'edit')}ns 300 IN A 192.0.2.53\n$GENERATE 1-2 g$ A 192.0.2.$\n`, 'broken.zone': `$ORIGIN broken.example.\n${SOA}` },
   });
   directory = server.directory;
   await writeFile(path.join(directory, 'broken.zone'), 'no zone at all\n');

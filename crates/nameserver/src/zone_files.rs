@@ -19,6 +19,7 @@ use avocet_zone::{
 use crate::clock::wall_secs;
 use crate::disk;
 use crate::file_watch::FileFingerprint;
+use crate::zone_comments::with_comments;
 use crate::zone_journal::ZoneJournal;
 use crate::zone_source::load_from;
 use crate::zone_versions::{RestoredZone, changes_behind, merged, raised, raised_over, restored};
@@ -149,6 +150,8 @@ struct KeptZone {
     on_file: Option<ZoneVersion>,
     /// The same, while `source` is another one, so that an edited file can be merged.
     base: Option<Arc<HostedZone>>,
+    /// Whether this server has changed the zone of a file since the start.
+    is_changed_here: bool,
     /// The second, on the clock of [`ZoneFiles::watch`], at which the file may be written next.
     next_write_secs: u64,
     /// Why the file could not be written.
@@ -274,6 +277,7 @@ impl ZoneFiles {
             {
                 zone.base = Some(before);
             }
+            zone.is_changed_here |= !zone.config.is_secondary();
             // An edited file with errors still has them.
             (zone.source, zone.loaded_at_secs) = (Some(after.clone()), Some(wall_secs()));
             zone.reading = self.next_reading();
@@ -316,12 +320,13 @@ impl ZoneFiles {
         Some(ZoneSerials { source, current, signing_fault: zone.signing_fault.clone() })
     }
 
-    /// Returns the file of a zone if the server has not written it: it may have comments, which
-    /// are lost when the server writes the zone.
+    /// Returns the file of a zone if it loses its comments when the server writes this version.
     #[must_use]
-    pub fn hand_written(&self, name: &[u8]) -> Option<PathBuf> {
+    pub fn losing_comments(&self, name: &[u8], after: &HostedZone) -> Option<PathBuf> {
         let zone = self.kept().get(name)?.clone();
-        (!zone.is_written().ok()?).then_some(zone.config.file)
+        let is_ours = zone.is_written().ok()?;
+        let file = zone.config.file;
+        (!is_ours && with_comments(&file, after).is_none()).then_some(file)
     }
 
     /// Returns the timers of the SOA record of a zone in force.
@@ -435,6 +440,7 @@ impl KeptZone {
             journal: Arc::new(Mutex::new(journal)),
             on_file: None,
             base: None,
+            is_changed_here: false,
             next_write_secs: 0,
             write_fault: None,
             signing_fault: None,
@@ -530,7 +536,11 @@ impl KeptZone {
                 let base = self.base.as_ref().filter(|_| before != Some(served.version()));
                 let other = match base {
                     Some(base) => merged(served, base, &file),
-                    None => self.config.is_raised().then(|| raised(served, &file)).flatten(),
+                    // Who wrote the file may not know the serials of this server.
+                    None if self.config.is_raised() || self.is_changed_here => {
+                        raised(served, &file)
+                    }
+                    None => None,
                 };
                 (other, Vec::new())
             }
@@ -631,12 +641,17 @@ impl KeptZone {
         let file = &self.config.file;
         let confirmed = std::fs::metadata(file).and_then(|facts| facts.modified());
         let is_ours = self.config.is_secondary() || self.is_written()?;
-        if !is_ours {
-            // Comments and $INCLUDE of a file that was written by hand.
-            std::fs::copy(file, file.with_added_extension("before-updates"))?;
-        }
-        let head = format!("{WRITTEN}{}.\n", zone.serial());
-        let written = disk::replace_known(file, &[head.as_bytes(), zone.text().as_bytes()])?;
+        let text = if is_ours { None } else { with_comments(file, zone) };
+        let written = if let Some(text) = text {
+            disk::replace_known(file, &[text.as_bytes()])?
+        } else {
+            if !is_ours {
+                // Comments and $INCLUDE of a file that was written by hand.
+                std::fs::copy(file, file.with_added_extension("before-updates"))?;
+            }
+            let head = format!("{WRITTEN}{}.\n", zone.serial());
+            disk::replace_known(file, &[head.as_bytes(), zone.text().as_bytes()])?
+        };
         let seen = if self.config.is_secondary() {
             // The time of the last confirmation.
             File::options().append(true).open(file)?.set_modified(confirmed?)?;

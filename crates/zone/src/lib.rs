@@ -52,6 +52,7 @@ mod outbound;
 pub mod pool;
 mod provided;
 mod reader;
+mod retouch;
 mod rrset_edit;
 mod serial;
 mod set;
@@ -77,6 +78,7 @@ pub use provided::{
     MAX_SOURCE_OCTETS, ProvidedReading, ProvidedSource, SourceProblem, ZoneProvider, load_provided,
 };
 pub use reader::{MAX_INCLUDE_DEPTH, MAX_ZONE_TEXT, OpenFile, read};
+pub use retouch::retouched;
 pub use rrset_edit::{RrsetAction, RrsetEdit, RrsetFault, apply_rrset_edits};
 pub use serial::{SerialPolicy, is_newer, with_serial};
 pub use set::HostedZones;

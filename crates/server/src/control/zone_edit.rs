@@ -67,7 +67,15 @@ enum IsKept {
 /// The version that edits lead to.
 struct EditedVersion {
     zone: HostedZone,
+    outcome: EditOutcome,
+}
+
+/// What a reply says about it.
+#[derive(Default)]
+struct EditOutcome {
     difference: ZoneDifference,
+    /// The file that loses its comments.
+    rewrites: Option<String>,
 }
 
 impl Attempt<'_> {
@@ -82,31 +90,29 @@ impl Attempt<'_> {
         let apex = FoldedName::new(&self.config.name);
         let apex = apex.ok_or_else(|| ZoneFault::UnknownZone(name.clone()))?;
         let edits = read_all(apex, &self.request.edits)?;
-        let rewrites = self.running.reloader.zones.hand_written(&self.config.name);
-        let rewrites = rewrites.as_deref().map(Path::display).map(|file| file.to_string());
         if self.request.dry_run {
             let zone = self.running.reloader.zones.source(&self.config.name);
             let zone = zone.ok_or_else(|| ZoneFault::NotLoaded(name.clone()))?;
             let edited = self.edited(&zone, &edits)?;
-            let difference = edited.map(|edited| edited.difference).unwrap_or_default();
-            return Ok(self.reply(difference, rewrites, IsKept::No));
+            let outcome = edited.map(|edited| edited.outcome).unwrap_or_default();
+            return Ok(self.reply(outcome, IsKept::No));
         }
-        let mut difference = None;
+        let mut outcome = EditOutcome::default();
         let make = |zone: &HostedZone| -> Result<Option<HostedZone>, ZoneFault> {
             Ok(self.edited(zone, &edits)?.map(|edited| {
-                difference = Some(edited.difference);
+                outcome = edited.outcome;
                 edited.zone
             }))
         };
         match self.running.reloader.change_zone(&self.config.name, make) {
             Ok(Some(zone)) => {
-                let difference: ZoneDifference = difference.unwrap_or_default();
-                let (removed, added) = (difference.removed_count, difference.added_count);
+                let ZoneDifference { removed_count: removed, added_count: added, .. } =
+                    outcome.difference;
                 let serial = zone.serial();
                 tracing::info!(serial, removed, added, "zone {name} changed by a request");
-                Ok(self.reply(difference, rewrites, IsKept::Yes))
+                Ok(self.reply(outcome, IsKept::Yes))
             }
-            Ok(None) => Ok(self.reply(ZoneDifference::default(), rewrites, IsKept::No)),
+            Ok(None) => Ok(self.reply(outcome, IsKept::No)),
             Err(ZoneChangeError::Refused(fault)) => Err(fault.into()),
             Err(ZoneChangeError::NotLoaded) => Err(ZoneFault::NotLoaded(name).into()),
             Err(ZoneChangeError::Edited) => Err(ZoneFault::FileEdited(name).into()),
@@ -148,21 +154,20 @@ impl Attempt<'_> {
         Ok(after.map(|after| {
             let change = ZoneChange::difference(zone, &after, usize::MAX);
             let difference = change.as_ref().map(difference).unwrap_or_default();
-            EditedVersion { zone: after, difference }
+            let zones = &self.running.reloader.zones;
+            let rewrites = zones.losing_comments(&self.config.name, &after);
+            let rewrites = rewrites.as_deref().map(Path::display).map(|file| file.to_string());
+            EditedVersion { zone: after, outcome: EditOutcome { difference, rewrites } }
         }))
     }
 
-    fn reply(
-        &self,
-        difference: ZoneDifference,
-        rewrites: Option<String>,
-        kept: IsKept,
-    ) -> ZoneEdited {
+    fn reply(&self, outcome: EditOutcome, kept: IsKept) -> ZoneEdited {
         let serials = self.running.reloader.zones.serials(&self.config.name);
         let serial = serials.as_ref().map_or(0, |serials| serials.current);
         let error = serials.filter(|_| kept == IsKept::Yes).and_then(|all| all.signing_fault);
         let published = kept == IsKept::Yes && error.is_none();
         let name = shown(&self.config.name);
+        let EditOutcome { difference, rewrites } = outcome;
         ZoneEdited { name, serial, published, difference, rewrites, error }
     }
 }
