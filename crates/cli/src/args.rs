@@ -8,15 +8,16 @@ use avocet_config as config;
 use avocet_control::access::{AccessScope, Role};
 use avocet_control::log::LogTransport;
 use avocet_load::LoadArgs;
-use avocet_server::MAX_LIFETIME_SECS;
 use clap::{Args, Parser, Subcommand};
 
 use crate::access::LimitArgs;
 use crate::backup::{BackupArgs, RestoreArgs};
+use crate::certificate::CertificateArgs;
 use crate::control_args::{ControlArgs, StatusArgs};
 use crate::dry_run_args::PolicyDryRunArgs;
 use crate::error::CommandError;
 use crate::log_args::LogArgs;
+use crate::nta_args::NtaArgs;
 use crate::requests::RequestsArgs;
 use crate::session::SessionArgs;
 use crate::top::TopArgs;
@@ -72,6 +73,8 @@ pub(crate) enum Command {
     Log(Box<LogArgs>),
     /// Show the overview and the latest queries of the running server, live in the terminal
     Top(TopArgs),
+    /// Show the certificates of the running server, or renew the one that it obtains by itself
+    Certificate(CertificateArgs),
     /// Check the files of zones, show the hosted zones of the running server, reload or export them
     Zone(ZoneArgs),
     /// Reload the configuration of the running server
@@ -545,47 +548,10 @@ pub(crate) enum ListsCommand {
     },
 }
 
-/// Arguments of `avocet nta`.
-#[derive(Debug, Args)]
-pub(crate) struct NtaArgs {
-    /// The command.
-    #[command(subcommand)]
-    pub(crate) command: NtaCommand,
-    /// Connection to the running server.
-    #[command(flatten)]
-    pub(crate) control: ControlArgs,
-}
-
-/// The commands under `avocet nta`.
-#[derive(Debug, Subcommand)]
-pub(crate) enum NtaCommand {
-    /// Turn off validation at a name and below for a while; removes cached data there
-    Add {
-        /// The name
-        name: String,
-        /// Duration: a number with s, m, h, d or w; at most a week
-        #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = lifetime)]
-        lifetime: Duration,
-    },
-    /// Turn validation on again for a name
-    Remove {
-        /// The name
-        name: String,
-    },
-    /// Show all names without validation, and until when
-    List,
-}
-
-/// Parses the lifetime of a negative trust anchor.
-fn lifetime(text: &str) -> Result<Duration, CommandError> {
-    let time = config::policy::parse_duration(text);
-    let time = time.filter(|time| (1..=MAX_LIFETIME_SECS).contains(&time.as_secs()));
-    time.ok_or(CommandError::NotALifetime)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nta_args::NtaCommand;
 
     fn parse(line: &str) -> Result<Command, clap::Error> {
         Cli::try_parse_from(line.split_whitespace()).map(|cli| cli.command)

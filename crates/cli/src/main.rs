@@ -10,6 +10,7 @@ mod access;
 mod args;
 mod backup;
 mod call;
+mod certificate;
 mod check;
 mod control_args;
 mod dry_run;
@@ -29,6 +30,7 @@ mod log_filter;
 mod log_overview;
 mod log_prune;
 mod log_text;
+mod nta_args;
 mod output;
 mod pages;
 mod password;
@@ -105,6 +107,7 @@ fn run() -> Result<ExitCode, CommandError> {
         Command::Token(args) => Ok(running::token(&args)),
         Command::Session(args) => Ok(session::session(&args)),
         Command::Top(args) => Ok(top::run(&args)),
+        Command::Certificate(args) => Ok(certificate::run_command(&args)),
         Command::Zone(args) => zone::run(&args),
         Command::Completions { shell } => pages::completions(shell),
         Command::ManPages { directory } => pages::manual(&directory),

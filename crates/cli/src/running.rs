@@ -16,12 +16,13 @@ use avocet_control::trust::{NegativeAdded, NegativeRemoved};
 use avocet_policy::rule::Scope;
 
 use crate::args::{
-    CacheArgs, CacheCommand, GrantArgs, ListsArgs, ListsCommand, NtaArgs, NtaCommand, PauseArgs,
-    ScopeArgs, SpanArgs, TokenArgs, TokenCommand, UserArgs, UserCommand, WhyArgs,
+    CacheArgs, CacheCommand, GrantArgs, ListsArgs, ListsCommand, PauseArgs, ScopeArgs, SpanArgs,
+    TokenArgs, TokenCommand, UserArgs, UserCommand, WhyArgs,
 };
 use crate::call::{Done, View, refuse, run, send, whereabouts};
 use crate::control_args::{ControlArgs, StatusArgs};
 use crate::error::CommandError;
+use crate::nta_args::{NtaArgs, NtaCommand};
 use crate::policy::unix_secs;
 use crate::{access, dump, lists, load_text, password, state, switches, trust, why};
 

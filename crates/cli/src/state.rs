@@ -1,6 +1,6 @@
 //! The texts of `avocet status` and `avocet reload`.
 
-use avocet_control::certificates::CertificateStatus;
+use avocet_control::certificates::{CertificateStatus, RenewalStatus};
 use avocet_control::lists::ListStatus;
 use avocet_control::reload::Reloaded;
 use avocet_control::status::{QueryCounts, ServerStatus, TransportQueries, UpstreamStatus};
@@ -63,11 +63,15 @@ fn transports_text(transports: &[TransportQueries]) -> String {
     format!("queries by transport: {}", counts.collect::<Vec<_>>().join(", "))
 }
 
-fn certificate_text(one: &CertificateStatus) -> String {
+/// Returns the text of one certificate.
+pub(crate) fn certificate_text(one: &CertificateStatus) -> String {
     let names = if one.names.is_empty() { one.file.clone() } else { one.names.join(", ") };
     let expiry = match one.not_after {
         Some(at) if at <= wall_secs() => "has expired".to_owned(),
         Some(at) => format!("expires in {}", left(at)),
+        None if one.renewal.as_ref().is_some_and(|renewal| renewal.last_success.is_none()) => {
+            "not obtained yet".to_owned()
+        }
         None => "its dates cannot be read".to_owned(),
     };
     let at = match one.addresses.as_slice() {
@@ -75,7 +79,22 @@ fn certificate_text(one: &CertificateStatus) -> String {
         addresses => format!("at {}", addresses.join(", ")),
     };
     let fault = one.error.as_ref().map_or_else(String::new, |error| format!("\n  {error}"));
-    format!("certificate {names} ({}): {expiry}, {at}{fault}", one.purpose)
+    let renewal = one.renewal.as_ref().map_or_else(String::new, renewal_text);
+    format!("certificate {names} ({}): {expiry}, {at}{renewal}{fault}", one.purpose)
+}
+
+/// Returns the renewals of a certificate that the server obtains.
+fn renewal_text(one: &RenewalStatus) -> String {
+    let next = match one.next_attempt {
+        at if at <= wall_secs() => "now".to_owned(),
+        at => format!("in {}", left(at)),
+    };
+    let error = one.error.as_ref().map_or_else(String::new, |error| format!("\n  {error}"));
+    let failures = match one.failures {
+        0 => String::new(),
+        count => format!(", {count} failures"),
+    };
+    format!("\n  from {}: next attempt {next}{failures}{error}", one.directory)
 }
 
 fn upstream_text(one: &UpstreamStatus) -> String {

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
+#[path = "operation/acme.rs"]
+mod acme;
 #[path = "operation/agreement.rs"]
 mod agreement;
 #[path = "operation/announce.rs"]

@@ -17,6 +17,7 @@ pub fn access_keys_between(before: &Config, after: &Config) -> Vec<&'static str>
         ("[server] user", server.user != other.user),
         ("[server] control-group", server.control_group != other.control_group),
         ("[data] directory", before.data.directory != after.data.directory),
+        ("[acme]", before.acme != after.acme),
         ("[[pool]] command", !programs(before).eq(programs(after))),
     ]
     .into_iter()

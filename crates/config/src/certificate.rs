@@ -6,6 +6,8 @@ use std::path::Path;
 
 use toml::{Spanned, Table, Value};
 
+use super::acme::{self, AcmeConfig};
+use super::acme_spec::AcmeSpec;
 use super::certificate_files::CertificateFiles;
 use super::check::Check;
 use super::host_name::host_name;
@@ -15,6 +17,10 @@ use super::spec::CertificateSpec;
 /// Most certificates.
 const MAX_CERTIFICATES: usize = 64;
 
+/// The file with the certificate of `[acme]` and its key, in the storage directory. One file is
+/// replaced at once, so that the key is always that of the certificate.
+const ACME_FILE: &str = "certificate.pem";
+
 /// One `[[certificate]]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CertificateConfig {
@@ -22,6 +28,25 @@ pub struct CertificateConfig {
     pub names: Vec<String>,
     /// Its files.
     pub files: CertificateFiles,
+    /// Where it comes from.
+    pub source: CertificateSource,
+}
+
+/// Where a certificate comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CertificateSource {
+    /// A `[[certificate]]`: another program writes its files.
+    Files,
+    /// `[acme]`: the server obtains it, and its file may be missing before.
+    Acme,
+}
+
+/// All certificates, and how the server obtains one of them.
+pub(super) struct Certificates {
+    /// In the order of the file; that of `[acme]` is the last one.
+    pub(super) all: Vec<CertificateConfig>,
+    /// `[acme]`.
+    pub(super) acme: Option<AcmeConfig>,
 }
 
 impl CertificateConfig {
@@ -31,11 +56,12 @@ impl CertificateConfig {
     }
 }
 
-/// Reads all certificates.
+/// Reads all certificates. `data` is the data directory.
 pub(super) fn certificates(
     specs: Vec<Spanned<CertificateSpec>>,
+    (acme, data): (AcmeSpec, &Path),
     check: &mut Check,
-) -> Vec<CertificateConfig> {
+) -> Certificates {
     let mut all = Vec::new();
     for (place, spec) in specs.into_iter().enumerate() {
         let header = TableHeader::new(spec.span(), place);
@@ -45,7 +71,19 @@ pub(super) fn certificates(
         }
         all.extend(certificate(&header, spec.into_inner(), check));
     }
-    all
+    let acme = acme::acme(acme, data, check);
+    all.extend(acme.as_ref().map(of_acme));
+    Certificates { all, acme }
+}
+
+/// Returns the certificate that the server obtains.
+fn of_acme(acme: &AcmeConfig) -> CertificateConfig {
+    let file = acme.storage.join(ACME_FILE);
+    CertificateConfig {
+        names: acme.names.clone(),
+        files: CertificateFiles { chain: file.clone(), key: file },
+        source: CertificateSource::Acme,
+    }
 }
 
 fn certificate(
@@ -70,6 +108,7 @@ fn certificate(
     Some(CertificateConfig {
         names,
         files: CertificateFiles { chain: check.path(chain), key: check.path(key) },
+        source: CertificateSource::Files,
     })
 }
 
@@ -77,9 +116,14 @@ fn certificate(
 pub(super) fn need_one(all: &[CertificateConfig], at: &Range<usize>, check: &mut Check) {
     if all.is_empty() {
         let message = "tls:// and https:// need a certificate: add a [[certificate]] with `cert` and `key`, \
-                       the files in PEM form";
+                       the files in PEM form, or [acme] with `names`";
         check.fault(at.clone(), message);
     }
+}
+
+/// Returns the certificates of `[[certificate]]`.
+pub(super) fn of_files(all: &[CertificateConfig]) -> impl Iterator<Item = &CertificateConfig> {
+    all.iter().filter(|one| one.source == CertificateSource::Files)
 }
 
 /// Returns the table as the file would have it.

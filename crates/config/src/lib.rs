@@ -22,6 +22,8 @@ use avocet_wire::Rtype;
 use ipnet::IpNet;
 
 mod access;
+pub mod acme;
+mod acme_spec;
 pub mod block;
 pub mod certificate;
 pub mod certificate_files;
@@ -121,8 +123,10 @@ pub struct Config {
     pub is_bare: bool,
     /// `[server]` and `[[listener]]`.
     pub server: ServerConfig,
-    /// `[[certificate]]`, in the order of the file.
+    /// `[[certificate]]` in the order of the file, then that of `[acme]`.
     pub certificates: Vec<CertificateConfig>,
+    /// `[acme]`; `None` without names.
+    pub acme: Option<acme::AcmeConfig>,
     /// `[resolver]`.
     pub resolver: ResolverConfig,
     /// The ports that queries to servers do not leave from.

@@ -14,8 +14,8 @@ use super::recurse::{LocalRootSource, Mode};
 use super::{
     AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, Listen,
     ListenerConfig, LogFormat, LogLevel, RateLimitConfig, RecordConfig, RevisionsConfig,
-    ServerConfig, Strategy, Upstream, UpstreamTransport, certificate, client_certificate, dnstap,
-    key, oidc, pool, query_log, show_policy, signing, upstream_proof, web, zone,
+    ServerConfig, Strategy, Upstream, UpstreamTransport, acme, certificate, client_certificate,
+    dnstap, key, oidc, pool, query_log, show_policy, signing, upstream_proof, web, zone,
 };
 
 impl Config {
@@ -30,8 +30,12 @@ impl Config {
         put("listener", self.server.listeners.iter().map(listener).collect::<Vec<_>>().into());
         put(
             "certificate",
-            self.certificates.iter().map(certificate::shown).collect::<Vec<_>>().into(),
+            certificate::of_files(&self.certificates)
+                .map(certificate::shown)
+                .collect::<Vec<_>>()
+                .into(),
         );
+        put("acme", acme::shown(self.acme.as_ref()).into());
         put("stub", self.stubs.iter().map(stub).collect::<Vec<_>>().into());
         put("dnssec", dnssec(&self.dnssec).into());
         put("dns64", dns64(&self.dns64).into());

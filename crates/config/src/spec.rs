@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::acme_spec::AcmeSpec;
 use super::client_certificate::Presence;
 use super::forward::RuleZone;
 use super::listen::Listen;
@@ -44,6 +45,8 @@ pub(super) struct Spec {
     /// otherwise the first.
     #[schemars(with = "Vec<CertificateSpec>")]
     pub(super) certificate: Vec<Spanned<CertificateSpec>>,
+    /// A certificate that the server obtains by itself (ACME, RFC 8555).
+    pub(super) acme: AcmeSpec,
     /// Resolution of names that are not answered locally.
     pub(super) resolver: ResolverSpec,
     /// Forwarding rules; the longest matching zone applies. In mode "forward" without any rule, all

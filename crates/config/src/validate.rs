@@ -12,6 +12,7 @@ use avocet_wire::special_purpose::Scope;
 use ipnet::IpNet;
 use toml::Spanned;
 
+use super::certificate::{self, Certificates};
 use super::check::Check;
 use super::client_certificate::ClientKeys;
 use super::error::SettingError;
@@ -22,17 +23,24 @@ use super::recurse::{self, Mode};
 use super::setting::{Allowed, FromText, List, Setting, Text, address_with_port};
 use super::source::Parsed;
 use super::spec::{
-    CacheSpec, DataSpec, LogSpec, RateLimitSpec, ResolverSpec, RevisionsSpec, ServerSpec,
+    CacheSpec, DataSpec, ForwardSpec, LogSpec, RateLimitSpec, ResolverSpec, RevisionsSpec,
+    ServerSpec,
 };
 use super::{
     AllowConfig, CacheConfig, Config, DEFAULT_DIRECTORY, DataConfig, ForwardConfig, LogConfig,
     LogFormat, LogLevel, RateLimitConfig, RevisionsConfig, ServeStaleConfig, ServerConfig,
-    TcpConfig, certificate, client_certificate, dns64, dnstap, forward, key, listener, oidc,
-    policy, pool, ports, record, setting::SettingFault, signing, web, zone,
+    TcpConfig, client_certificate, dns64, dnstap, forward, key, listener, oidc, policy, pool,
+    ports, record, setting::SettingFault, signing, web, zone,
 };
 
 /// Most workers.
 const MAX_WORKERS: usize = 256;
+
+/// Returns how names are resolved; by default only by forwarding if a rule covers all names.
+fn mode(resolver: &mut ResolverSpec, forwards: &[Spanned<ForwardSpec>], check: &mut Check) -> Mode {
+    let default = if forward::forwards_all(forwards) { Mode::Forward } else { Mode::Recurse };
+    check.take(mem::take(&mut resolver.mode)).map_or(default, |text| text.0)
+}
 
 /// Returns the configuration of a parsed file in `directory`, and its settings without effect.
 ///
@@ -45,10 +53,7 @@ pub(super) fn validate(
     let Parsed { spec, faults, is_bare } = parsed;
     let mut check = Check::new(faults, directory);
     let mut resolver = spec.resolver;
-    let mode = check.take(mem::take(&mut resolver.mode)).map(|text| text.0);
-    let mode = mode.unwrap_or_else(|| {
-        if forward::forwards_all(&spec.forward) { Mode::Forward } else { Mode::Recurse }
-    });
+    let mode = mode(&mut resolver, &spec.forward, &mut check);
     let mut server_spec = spec.server;
     let local_zones = mem::take(&mut server_spec.local_zones);
     let tls_at = listener::first_tls(&server_spec.listen);
@@ -56,7 +61,8 @@ pub(super) fn validate(
     responses(&mut resolver, &mut server, &mut check);
     let (data, keys) = (data(spec.data, &mut check), key::keys(spec.key, &mut check));
     let policies = signing::policies(spec.signing_policy, &mut check);
-    let certificates = certificate::certificates(spec.certificate, &mut check);
+    let Certificates { all: certificates, acme } =
+        certificate::certificates(spec.certificate, (spec.acme, &data.directory), &mut check);
     tls_at.iter().for_each(|at| certificate::need_one(&certificates, at, &mut check));
     server.listeners = listener::listeners(spec.listener, &server, &certificates, &mut check);
     let forwards = forward::rules(spec.forward, mode, &server.addresses(), &mut check);
@@ -78,6 +84,7 @@ pub(super) fn validate(
     let config = Config {
         is_bare,
         certificates,
+        acme,
         avoid_ports: ports::avoid_ports(mem::take(&mut resolver.avoid_ports), &mut check),
         resolver: recurse::resolver(resolver, mode, &mut check),
         stubs,

@@ -22,6 +22,7 @@ use crate::backup::{
     BackedUp, Backup, BackupLine, Restore, RestoreCancel, RestoreStaged, WaitingRestore,
 };
 use crate::cache::{CacheEntry, CacheStats, Dumped, Flushed};
+use crate::certificates::{CertificateList, CertificateRenew, CertificatesReport};
 use crate::dry_run::{DryRunFound, PolicyDryRun};
 use crate::error::{ControlError, ErrorCode};
 use crate::line;
@@ -227,6 +228,18 @@ pub trait Control {
         request: ZoneExport,
         texts: Parts<'_, ZoneText>,
     ) -> Result<ZoneExported, ControlError>;
+
+    /// Returns the certificates that clients are shown.
+    fn certificate_list(
+        &self,
+        request: CertificateList,
+    ) -> Result<CertificatesReport, ControlError>;
+
+    /// Renews the certificate that the server obtains by itself.
+    fn certificate_renew(
+        &self,
+        request: CertificateRenew,
+    ) -> Result<CertificatesReport, ControlError>;
 
     /// Returns the state of pools.
     fn pools_status(&self, request: PoolsStatus) -> Result<PoolsReport, ControlError>;
@@ -494,6 +507,10 @@ calls! {
     ZoneSign => zone_sign -> ZoneKeysReport;
     /// A zone as a master file.
     ZoneExport sends ZoneText => zone_export -> ZoneExported;
+    /// The certificates that clients are shown.
+    CertificateList => certificate_list -> CertificatesReport;
+    /// Renews the certificate that the server obtains by itself.
+    CertificateRenew => certificate_renew -> CertificatesReport;
     /// The state of pools.
     PoolsStatus => pools_status -> PoolsReport;
     /// Decides about addresses of a pool.
@@ -561,6 +578,7 @@ impl Request {
             | Self::ZoneEdit(ZoneEdit { dry_run: true, .. })
             | Self::ZoneKeys(_)
             | Self::ZoneExport(_)
+            | Self::CertificateList(_)
             | Self::PoolsStatus(_)
             | Self::PoolsWhatIf(_)
             | Self::UserList(_)
@@ -585,6 +603,7 @@ impl Request {
             | Self::RestoreCancel(_)
             | Self::ZoneReload(_)
             | Self::ZoneEdit(_)
+            | Self::CertificateRenew(_)
             | Self::PoolControl(_)
             | Self::ZoneSign(_)
             | Self::UserAdd(_)

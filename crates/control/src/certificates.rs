@@ -1,9 +1,47 @@
 //! The certificates that clients are shown, in the reply about the state of the server.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::words::words;
+
+/// A request for the certificates that clients are shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CertificateList {}
+
+/// A request to renew the certificate that the server obtains by itself at once.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CertificateRenew {}
+
+/// The certificates that clients are shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct CertificatesReport {
+    /// Those for DNS in the order of the configuration, then that of HTTPS for browsers.
+    pub certificates: Vec<CertificateStatus>,
+}
+
+/// Why a certificate is not renewed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RenewalRefusal {
+    /// The server obtains none by itself.
+    Off,
+    /// There were too many such requests within an hour: the limit.
+    TooMany(usize),
+}
+
+impl fmt::Display for RenewalRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("this server obtains no certificate by itself"),
+            Self::TooMany(most) => write!(f, "{most} renewals were ordered within an hour"),
+        }
+    }
+}
 
 /// A certificate that clients are shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -23,7 +61,29 @@ pub struct CertificateStatus {
     pub not_after: Option<u64>,
     /// The addresses where it is shown.
     pub addresses: Vec<String>,
+    /// How the server obtains it; missing for the files of other programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renewal: Option<RenewalStatus>,
     /// Why the present files are not in use, while an earlier certificate is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// How the server obtains a certificate (ACME).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct RenewalStatus {
+    /// The URL of the directory of the authority.
+    pub directory: String,
+    /// The Unix second of the next attempt.
+    pub next_attempt: u64,
+    /// The Unix second of the last attempt; null if there was none.
+    pub last_attempt: Option<u64>,
+    /// The Unix second at which a certificate was obtained; null if none was.
+    pub last_success: Option<u64>,
+    /// The number of failures since then.
+    pub failures: u32,
+    /// Why the last attempt failed, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::access::AccessFault;
+use crate::certificates::RenewalRefusal;
 use crate::log_fault::LogFault;
 use crate::part::Disconnected;
 use crate::pools::PoolFault;
@@ -119,6 +120,8 @@ pub enum ControlError {
     Log(LogFault),
     /// A request about a pool names something that does not exist.
     Pool(PoolFault),
+    /// A certificate is not renewed.
+    Renewal(RenewalRefusal),
     /// A request about a hosted zone names something that does not exist.
     Zone(ZoneFault),
 }
@@ -205,6 +208,8 @@ impl ControlError {
             Self::Access(fault) => fault.code(),
             Self::Log(fault) => fault.code(),
             Self::Pool(fault) => fault.code(),
+            Self::Renewal(RenewalRefusal::Off) => ErrorCode::Conflict,
+            Self::Renewal(RenewalRefusal::TooMany(_)) => ErrorCode::LimitReached,
             Self::Zone(fault) => fault.code(),
         }
     }
@@ -225,6 +230,8 @@ impl ControlError {
             Self::Access(fault) => return fault.next(),
             Self::Log(fault) => return fault.next(),
             Self::Pool(fault) => return fault.next(),
+            Self::Renewal(RenewalRefusal::Off) => "add [acme] with `names`",
+            Self::Renewal(RenewalRefusal::TooMany(_)) => "wait an hour: authorities have limits",
             Self::Zone(fault) => return fault.next(),
             Self::NoQueryLog => "set enabled = true in [query-log]",
             _ => return None,
@@ -263,11 +270,7 @@ impl fmt::Display for ControlError {
             Self::ConfigurationRefused(errors) => f.write_str(errors),
             Self::Interrupted(fault) => f.write_str(fault),
             Self::UnknownType(word) => write!(f, "{word:?} is not a record type"),
-            Self::PauseTooLong { secs, most_secs } => write!(
-                f,
-                "expected 1 to {most_secs} seconds (365 days), or 0 to end the pause or grant, \
-                 found {secs}"
-            ),
+            Self::PauseTooLong { secs, most_secs } => pause_too_long(f, *secs, *most_secs),
             Self::LifetimeOutOfBounds { most_secs } => {
                 write!(f, "expected 1 to {most_secs} seconds (a week, RFC 7646)")
             }
@@ -301,12 +304,20 @@ impl fmt::Display for ControlError {
             Self::Access(fault) => fault.fmt(f),
             Self::Log(fault) => fault.fmt(f),
             Self::Pool(fault) => fault.fmt(f),
+            Self::Renewal(refusal) => refusal.fmt(f),
             Self::Zone(fault) => fault.fmt(f),
             Self::NoQueryLog => f.write_str("queries are not logged"),
             Self::QueryLog(reason) => write!(f, "the query log: {reason}"),
             Self::BackupFailed(reason) | Self::BackupRefused(reason) => f.write_str(reason),
         }
     }
+}
+
+fn pause_too_long(f: &mut fmt::Formatter<'_>, secs: u64, most_secs: u64) -> fmt::Result {
+    write!(
+        f,
+        "expected 1 to {most_secs} seconds (365 days), or 0 to end the pause or grant, found {secs}"
+    )
 }
 
 impl std::error::Error for ControlError {}

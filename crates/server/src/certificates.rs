@@ -5,10 +5,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fs, io};
 
-use avocet_config::certificate::CertificateConfig;
+use avocet_config::certificate::{CertificateConfig, CertificateSource};
 use avocet_config::certificate_files::CertificateFiles;
 use avocet_config::client_certificate::{ClientCertificates, Presence};
 use avocet_config::{Config, OpenAddress, Protocol};
@@ -20,6 +21,7 @@ use avocet_session::certificate::{
     ALPN_DOH, ALPN_DOQ, ALPN_DOT, ALPN_H3, Absence, Certificate, CertificateChoice,
     CertificateError, ClientAuthority, Tickets, listener,
 };
+use avocet_session::challenge::{ChallengeCertificates, only_proofs, with_proofs};
 use avocet_session::quic::listener::ListenerError;
 use avocet_session::quic::{QuicKeys, QuicListener, QuicProtocol};
 use avocet_session::trust::authorities;
@@ -91,6 +93,11 @@ impl CertificateFault {
     pub fn is_of_permission(&self) -> bool {
         matches!(self, Self::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
     }
+
+    /// Reports whether a file does not exist.
+    fn is_of_missing_file(&self) -> bool {
+        matches!(self, Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
 }
 
 /// What clients with TLS are shown, by the address that they connect to.
@@ -101,6 +108,17 @@ pub(crate) struct TlsListeners {
     /// client has proven, which must not count where other authorities do.
     client_tickets: Mutex<HashMap<[u8; 32], Tickets>>,
     in_force: Mutex<InForce>,
+    /// What authorities look for at present, and whether they do.
+    proofs: Mutex<Option<ShownProofs>>,
+    has_proofs: AtomicBool,
+}
+
+/// Proofs of the control of names (RFC 8737).
+#[derive(Clone)]
+struct ShownProofs {
+    certificates: Arc<ChallengeCertificates>,
+    /// For clients that get nothing else.
+    only: Arc<ServerConfig>,
 }
 
 /// Certificates that were read.
@@ -112,17 +130,22 @@ pub(crate) struct TlsState {
     quic: Vec<Option<QuicListener>>,
     /// The files, as they were before they were read.
     files: Vec<SeenFile>,
-    /// In the order of the configuration.
-    certificates: Vec<Certificate>,
+    /// In the order of the configuration; `None` for one that the server has not obtained yet.
+    certificates: Vec<Option<Certificate>>,
 }
 
 impl TlsState {
     /// Returns the names of the certificates, and the server's addresses for which they are valid.
     pub(crate) fn shown_names(&self, config: &Config) -> Arc<[ShownCertificate]> {
         let own: BTreeSet<_> = config.server.addresses().iter().map(SocketAddr::ip).collect();
-        let shown = |one: &Certificate| ShownCertificate {
-            names: one.names().to_vec(),
-            addresses: own.iter().copied().filter(|ip| one.is_valid_for(*ip)).collect(),
+        // One that is not obtained yet has no name, so that nobody is sent to it.
+        let shown = |one: &Option<Certificate>| ShownCertificate {
+            names: one.as_ref().map_or_else(Vec::new, |one| one.names().to_vec()),
+            addresses: own
+                .iter()
+                .copied()
+                .filter(|ip| one.as_ref().is_some_and(|one| one.is_valid_for(*ip)))
+                .collect(),
         };
         self.certificates.iter().map(shown).collect()
     }
@@ -141,8 +164,9 @@ struct InForce {
 
 /// What clients are shown at present.
 pub(crate) struct CertificatesInUse {
-    /// The certificates, in the order of the configuration.
-    pub(crate) certificates: Vec<Certificate>,
+    /// The certificates, in the order of the configuration; `None` for one that the server has not
+    /// obtained yet.
+    pub(crate) certificates: Vec<Option<Certificate>>,
     /// Why the present files are not in force, if they are not.
     pub(crate) fault: Option<String>,
 }
@@ -168,7 +192,8 @@ impl TlsListeners {
         let tickets = Tickets::draw().map_err(CertificateFault::Cryptography)?;
         let quic_keys = QuicKeys::draw().map_err(|_| CertificateFault::Random)?;
         let (client_tickets, in_force) = (Mutex::default(), Mutex::default());
-        let listeners = Self { tickets, quic_keys, client_tickets, in_force };
+        let (proofs, has_proofs) = (Mutex::default(), AtomicBool::new(false));
+        let listeners = Self { tickets, quic_keys, client_tickets, in_force, proofs, has_proofs };
         let state = listeners.read(config)?;
         listeners.put(state);
         Ok(listeners)
@@ -189,7 +214,7 @@ impl TlsListeners {
             let (mut tls, mut quic) = (None, None);
             match one.protocol {
                 Protocol::Plain => {}
-                _ if all.is_empty() => {}
+                _ if all.iter().all(Option::is_none) => {}
                 Protocol::Tls | Protocol::Https => {
                     tls = Some(self.listener(config, &one, keys)?);
                 }
@@ -214,17 +239,18 @@ impl TlsListeners {
         &self,
         config: &Config,
         one: &OpenAddress,
-        (all, clients): (&[Certificate], Option<&ReadAuthority>),
+        (all, clients): (&[Option<Certificate>], Option<&ReadAuthority>),
     ) -> Result<Arc<ServerConfig>, CertificateFault> {
         let name = one.listener.as_ref();
         let of_name = config.server.listeners.iter().find(|other| Some(&other.name) == name);
         let chosen = of_name.and_then(|listener| listener.certificate.as_ref());
         let shown = match chosen {
-            None => CertificateChoice::new(all),
+            None => CertificateChoice::new(&all.iter().flatten().cloned().collect::<Vec<_>>()),
             Some(name) => {
                 let pairs = config.certificates.iter().zip(all);
                 let chosen = pairs.filter(|(config, _)| config.has_name(name));
-                CertificateChoice::new(&chosen.map(|(_, one)| one.clone()).collect::<Vec<_>>())
+                let chosen: Vec<_> = chosen.filter_map(|(_, one)| one.clone()).collect();
+                CertificateChoice::new(&chosen)
             }
         };
         let alpn: &[&[u8]] = match one.protocol {
@@ -277,7 +303,55 @@ impl TlsListeners {
     /// Returns the settings of an address with TLS; `None` if it has no certificate any more.
     pub(crate) fn at(&self, entrance: Entrance) -> Option<Arc<ServerConfig>> {
         let in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
-        in_force.state.listeners.get(usize::from(entrance.0))?.clone()
+        let listener = in_force.state.listeners.get(usize::from(entrance.0)).cloned().flatten();
+        drop(in_force);
+        match (listener, self.proofs()) {
+            (Some(listener), Some(proofs)) => Some(with_proofs(&listener, proofs.certificates)),
+            (None, Some(proofs)) => Some(proofs.only),
+            (listener, None) => listener,
+        }
+    }
+
+    /// Returns the settings for a client that may see proofs of the control of names, and nothing
+    /// else: an authority may be at any address. `None` unless one looks for a proof.
+    pub(crate) fn for_authorities(&self) -> Option<Arc<ServerConfig>> {
+        self.proofs().map(|proofs| proofs.only)
+    }
+
+    fn proofs(&self) -> Option<ShownProofs> {
+        // Connections rarely begin while an authority looks.
+        if !self.has_proofs.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.proofs.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Shows a proof, a certificate in DER with its key in PKCS #8, in addition to those shown
+    /// already.
+    ///
+    /// # Errors
+    /// The certificate cannot be used.
+    pub(crate) fn put_proof(
+        &self,
+        name: &str,
+        certificate: &[u8],
+        key: &[u8],
+    ) -> Result<(), rustls::Error> {
+        let mut shown = self.proofs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all =
+            shown.as_ref().map_or_else(Default::default, |shown| (*shown.certificates).clone());
+        all.put(name, certificate, key)?;
+        let certificates = Arc::new(all);
+        let only = only_proofs(certificates.clone())?;
+        *shown = Some(ShownProofs { certificates, only });
+        self.has_proofs.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// No longer shows proofs.
+    pub(crate) fn clear_proofs(&self) {
+        self.has_proofs.store(false, Ordering::Relaxed);
+        *self.proofs.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Returns the settings of an address with QUIC; `None` if it has no certificate any more.
@@ -318,7 +392,7 @@ impl TlsListeners {
                 in_force.put(state);
                 drop(in_force);
                 warn_of_open_keys(config);
-                tracing::info!("the files of [[certificate]] have changed and are in use");
+                tracing::info!("the files of certificates have changed and are in use");
                 true
             }
             Err(error) => {
@@ -370,8 +444,23 @@ fn read_authority(config: &ClientCertificates) -> Result<ReadAuthority, Certific
     Ok(ReadAuthority { authority: ClientAuthority { roots, absence }, digest })
 }
 
-fn read_all(config: &Config) -> Result<Vec<Certificate>, CertificateFault> {
-    config.certificates.iter().map(read_one).collect()
+fn read_all(config: &Config) -> Result<Vec<Option<Certificate>>, CertificateFault> {
+    config.certificates.iter().map(read_if_there).collect()
+}
+
+/// Reads a certificate. One that the server obtains may not be there yet; if its file is damaged,
+/// it is obtained again.
+fn read_if_there(config: &CertificateConfig) -> Result<Option<Certificate>, CertificateFault> {
+    match (read_one(config), config.source) {
+        (Ok(read), _) => Ok(Some(read)),
+        (Err(fault), CertificateSource::Files) => Err(fault),
+        (Err(fault), CertificateSource::Acme) => {
+            if !fault.is_of_missing_file() {
+                tracing::warn!("the certificate of [acme] is not in use: {fault}");
+            }
+            Ok(None)
+        }
+    }
 }
 
 fn read_one(config: &CertificateConfig) -> Result<Certificate, CertificateFault> {

@@ -94,6 +94,11 @@ impl Certificate {
         Arc::new(SingleCertAndKey::from(self.key.clone()))
     }
 
+    /// Returns the certificate itself in DER, without those of its issuers.
+    pub fn first(&self) -> Option<&[u8]> {
+        self.key.cert.first().map(|one| &one[..])
+    }
+
     /// Returns the names for which it is shown, in lower case.
     pub fn names(&self) -> &[String] {
         &self.names

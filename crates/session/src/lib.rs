@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod certificate;
+pub mod challenge;
 pub mod frame;
 pub mod http;
 pub mod proof;

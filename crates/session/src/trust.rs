@@ -37,12 +37,20 @@ pub enum Trust {
 /// The text has none, or one is no certificate.
 pub fn authorities(text: &[u8]) -> io::Result<RootCertStore> {
     let mut store = RootCertStore::empty();
-    for one in CertificateDer::pem_slice_iter(text) {
-        let added =
-            one.map_err(io::Error::other).and_then(|one| store.add(one).map_err(io::Error::other));
-        added?;
+    for one in authority_certificates(text)? {
+        store.add(one).map_err(io::Error::other)?;
     }
-    if store.is_empty() { Err(io::Error::other(pem::Error::NoItemsFound)) } else { Ok(store) }
+    Ok(store)
+}
+
+/// Reads the certificates of authorities in PEM form, without checking them.
+///
+/// # Errors
+/// The text has none.
+pub fn authority_certificates(text: &[u8]) -> io::Result<Vec<CertificateDer<'static>>> {
+    let all: Vec<_> =
+        CertificateDer::pem_slice_iter(text).collect::<Result<_, _>>().map_err(io::Error::other)?;
+    if all.is_empty() { Err(io::Error::other(pem::Error::NoItemsFound)) } else { Ok(all) }
 }
 
 /// Returns the configuration of a client that speaks one of these protocols.

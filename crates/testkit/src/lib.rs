@@ -1,10 +1,12 @@
 //! Tools for tests only: seeded randomness, a simulated network with a virtual clock, messages in
 //! the notation of zone files, a player of `.rpl` scenarios, simulations of random internets, a
-//! writer of country databases, the filters of a systemd unit, and a counting allocator.
+//! writer of country databases, an authority for certificates, the filters of a systemd unit, and a
+//! counting allocator.
 //!
 //! Everything is a function of its seed, so a failing test fails reproducibly.
 
 pub mod allocations;
+pub mod authority;
 mod chance;
 pub mod confinement;
 pub mod mmdb;

@@ -453,6 +453,18 @@ pub const ROUTES: &[Route] = &[
         ZonesWrite,
         Calls("zone-reload", End, "Read the files of hosted zones again"),
     ),
+    Route::call(
+        Get,
+        "/certificates",
+        StatusRead,
+        Calls("certificate-list", End, "Show the certificates that clients are shown"),
+    ),
+    Route::call(
+        Post,
+        "/certificates/renew",
+        ConfigWrite,
+        Calls("certificate-renew", End, "Renew the certificate of [acme] at once"),
+    ),
     Route::call(Get, "/pools", StatusRead, Calls("pools-status", End, "Show the pools")),
     Route::call(Get, "/pools/what-if", ZonesRead, Calls("pools-what-if", End, "Predict answers")),
     Route::call(Post, "/pools/control", ZonesWrite, Calls("pool-control", End, "Control a pool")),

@@ -986,6 +986,14 @@ export const de: Texts = {
     shownNowhere: 'Auf keiner Adresse gezeigt.',
     files: 'Dateien:',
     notInUse: 'Die jetzigen Dateien sind nicht in Gebrauch, sondern ein früheres Zertifikat:',
+    authority: 'Vom Server geholt bei',
+    obtained: 'Erhalten',
+    nextAttempt: 'Nächster Versuch',
+    notRenewed: (failures) =>
+      failures === '1' ? 'Der letzte Versuch ist gescheitert:' : `Die letzten ${failures} Versuche sind gescheitert:`,
+    renew: 'Jetzt erneuern',
+    renewing: 'Der Server holt ein Zertifikat.',
+    notObtained: 'Noch nicht erhalten',
     noCertificate: 'Es gibt kein Zertifikat',
     notEncrypted: 'Kein verschlüsselter Transport wird angeboten',
     notEncryptedHint:

@@ -997,6 +997,14 @@ export const en = {
     shownNowhere: 'Shown at no address.',
     files: 'Files:',
     notInUse: 'The present files are not in use, an earlier certificate is:',
+    authority: 'Obtained by the server from',
+    obtained: 'Obtained',
+    nextAttempt: 'Next attempt',
+    notRenewed: (failures: string) =>
+      failures === '1' ? 'The last attempt failed:' : `The last ${failures} attempts failed:`,
+    renew: 'Renew now',
+    renewing: 'The server asks for a certificate.',
+    notObtained: 'Not obtained yet',
     noCertificate: 'There is no certificate',
     notEncrypted: 'No encrypted transport is served',
     notEncryptedHint:

@@ -39,6 +39,7 @@ const ALL: &[&str] = &[
     "avocet-import",
     "avocet-querylog",
     "avocet-dnstap",
+    "avocet-acme",
     "avocet-zone",
     "avocet-session",
 ];
@@ -51,6 +52,7 @@ const LAYERS: &[Layer] = &[
     pure("avocet-dnssec", &["avocet-wire"]),
     pure("avocet-querylog", &["avocet-wire"]),
     pure("avocet-dnstap", &[]),
+    pure("avocet-acme", &[]),
     pure("avocet-zone", &["avocet-wire", "avocet-dnssec"]),
     pure("avocet-import", &["avocet-wire", "avocet-policy"]),
     pure("avocet-resolver", &["avocet-wire", "avocet-cache", "avocet-dnssec"]),
@@ -86,13 +88,17 @@ const LAYERS: &[Layer] = &[
         ],
     ),
     rim("avocet-load", &["avocet-wire", "avocet-dnstap", "avocet-io", "avocet-session"]),
-    rim("avocet-testkit", &["avocet-wire", "avocet-cache", "avocet-dnssec", "avocet-resolver"]),
+    rim(
+        "avocet-testkit",
+        &["avocet-acme", "avocet-wire", "avocet-cache", "avocet-dnssec", "avocet-resolver"],
+    ),
     rim("avocet-client", &["avocet-wire", "avocet-config", "avocet-policy", "avocet-session"]),
     rim("avocet-control", &["avocet-policy"]),
     rim("avocet-web", &["avocet-config", "avocet-control"]),
     rim(
         "avocet-server",
         &[
+            "avocet-acme",
             "avocet-wire",
             "avocet-cache",
             "avocet-client",

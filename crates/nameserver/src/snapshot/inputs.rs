@@ -122,6 +122,7 @@ impl<'c> Inputs<'c> {
             query_log: _,
             // What connections begin with.
             certificates: _,
+            acme: _,
             dnstap: _,
             log: _,
             web: _,

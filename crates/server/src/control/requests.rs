@@ -19,6 +19,7 @@ use avocet_control::backup::{
 use avocet_control::cache::{
     CacheEntry, CacheStats, Dumped, Flushed, PacketCacheStats, RrsetCacheStats, StoreCounts,
 };
+use avocet_control::certificates::{CertificateList, CertificateRenew, CertificatesReport};
 use avocet_control::dry_run::{DryRunFound, PolicyDryRun};
 use avocet_control::lists::{AtWork, ListReport, ListsReport, Refreshed};
 use avocet_control::load::ServerLoad;
@@ -68,6 +69,7 @@ use crate::explain::{self, InquiringClient};
 use crate::keepers::lists;
 use crate::lists::Taking;
 use crate::running::Running;
+use crate::running::shown_certificates;
 use crate::running::switches::{self, Change};
 use crate::trace::{self, TraceQuestion, dump};
 
@@ -400,6 +402,15 @@ impl Control for Running {
 
     fn zone_reload(&self, request: ZoneReload) -> Result<ZonesReport, ControlError> {
         zones::reload(self, request.name.as_deref())
+    }
+
+    fn certificate_list(&self, _: CertificateList) -> Result<CertificatesReport, ControlError> {
+        Ok(CertificatesReport { certificates: shown_certificates::of(self) })
+    }
+
+    fn certificate_renew(&self, _: CertificateRenew) -> Result<CertificatesReport, ControlError> {
+        self.acme.order(wall_secs()).map_err(ControlError::Renewal)?;
+        Ok(CertificatesReport { certificates: shown_certificates::of(self) })
     }
 
     fn pools_status(&self, request: PoolsStatus) -> Result<PoolsReport, ControlError> {

@@ -62,6 +62,8 @@ const MAX_REQUESTS: u32 = 100;
 const FEW_PLACES: usize = MAX_CONNECTIONS / 2;
 /// The same for the block page.
 const PAGE_TIME: Duration = Duration::from_secs(15);
+/// Connections at a time of clients that may see nothing but a proof for an authority.
+const MAX_PROOF_CONNECTIONS: usize = 64;
 /// Most threads for requests that wait for the server: eight, four for searches, four for long
 /// replies, 24 for streams of events, and one for an upload.
 const MAX_BLOCKING: usize = 41;
@@ -209,6 +211,9 @@ impl Site {
 
     async fn respond(&self, request: Request<Incoming>, peer: Peer) -> Response<Body> {
         let path = request.uri().path();
+        if let Some(text) = self.running.acme.proofs.at(path) {
+            return response(StatusCode::OK, PLAIN, text).map(Body::new);
+        }
         if !OWN_PATHS.contains(&path) {
             return self.web.respond(request.map(Body::new), peer).await;
         }
@@ -270,12 +275,16 @@ async fn accept(listener: &TcpListener, site: Arc<Site>, certificate: Option<Arc
 /// Accepts connections for the block page. A client that may not query this server, or exceeds the
 /// limit, is disconnected at once.
 async fn accept_for_page(listener: &TcpListener, running: Arc<Running>) {
+    let proofs = Arc::new(Semaphore::new(MAX_PROOF_CONNECTIONS));
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(REFUSED_PAUSE).await;
             continue;
         };
-        let Some(visit) = page::Visit::begin(running.clone(), peer.ip()) else { continue };
+        let Some(visit) = page::Visit::begin(running.clone(), peer.ip()) else {
+            serve_proof(stream, &running, &proofs);
+            continue;
+        };
         let visit = Arc::new(visit);
         tokio::spawn(async move {
             let respond = |request: Request<Incoming>| {
@@ -285,6 +294,25 @@ async fn accept_for_page(listener: &TcpListener, running: Arc<Running>) {
             let _ = timeout(PAGE_TIME, serve(stream, Further::None, respond)).await;
         });
     }
+}
+
+/// Serves a connection of a client that may not query this server, while an authority looks for a
+/// proof (RFC 8555 §8.3): it may come from any address. There is nothing else for it.
+fn serve_proof(stream: TcpStream, running: &Arc<Running>, places: &Arc<Semaphore>) {
+    let proofs = running.acme.proofs.clone();
+    let place = places.clone().try_acquire_owned();
+    let (false, Ok(place)) = (proofs.is_empty(), place) else { return };
+    tokio::spawn(async move {
+        let respond = |request: Request<Incoming>| {
+            let (status, text) = match proofs.at(request.uri().path()) {
+                Some(text) => (StatusCode::OK, text),
+                None => (StatusCode::NOT_FOUND, String::new()),
+            };
+            async move { response(status, PLAIN, text).map(Body::new) }
+        };
+        let _ = timeout(REQUEST_TIME, serve(stream, Further::None, respond)).await;
+        drop(place);
+    });
 }
 
 /// Whether a connection may send more than one request.

@@ -77,6 +77,9 @@ impl Visit {
 
     /// The page for a request, whatever its path.
     pub(super) async fn respond(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        if let Some(text) = self.running.acme.proofs.at(request.uri().path()) {
+            return closed(response(StatusCode::OK, PLAIN, text));
+        }
         let visits = &self.running.visits;
         let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
         let is_form = ask::is_form(&request);

@@ -1,6 +1,7 @@
 //! The threads that keep lists, the copy of the root zone and the addresses of upstreams up to
 //! date, write the query log, and probe the addresses of pools.
 
+pub(crate) mod acme;
 pub(crate) mod bootstrap;
 pub(crate) mod dnstap;
 pub(crate) mod lists;

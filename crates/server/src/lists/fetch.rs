@@ -12,14 +12,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use avocet_wire::special_purpose::Scope;
+use rustls::pki_types::CertificateDer;
+use ureq::Agent;
+use ureq::config::{Config, ConfigBuilder};
 use ureq::http::header::{
     CONTENT_LENGTH, ETAG, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED,
 };
 use ureq::http::{HeaderMap, StatusCode, Uri};
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
+use ureq::typestate::AgentScope;
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
-use ureq::{Agent, config::Config};
 
 use super::copies::Head;
 use crate::error::LookupError;
@@ -195,9 +198,29 @@ pub(crate) fn agent_for_configured(lookup: Lookup, bounds: Bounds) -> Agent {
     agent(OwnResolver { lookup, permits: Permits::All }, bounds, 0)
 }
 
+/// Returns a client like [`agent_for_configured`], for HTTPS only. It trusts these authorities, or
+/// without any those of the system.
+pub(crate) fn agent_for_authority(
+    lookup: Lookup,
+    bounds: Bounds,
+    authorities: Option<&[CertificateDer<'_>]>,
+) -> Agent {
+    let trusted = match authorities {
+        Some(all) => tls_trusting(all),
+        None => tls(),
+    };
+    let config = config(bounds, 0).tls_config(trusted).https_only(true).build();
+    let resolver = OwnResolver { lookup, permits: Permits::All };
+    Agent::with_parts(config, DefaultConnector::default(), resolver)
+}
+
 fn agent(resolver: OwnResolver, bounds: Bounds, redirects: u32) -> Agent {
-    let config = Config::builder()
-        .tls_config(tls())
+    let config = config(bounds, redirects).tls_config(tls()).build();
+    Agent::with_parts(config, DefaultConnector::default(), resolver)
+}
+
+fn config(bounds: Bounds, redirects: u32) -> ConfigBuilder<AgentScope> {
+    Config::builder()
         .http_status_as_error(false)
         .max_redirects(redirects)
         .max_idle_connections(0)
@@ -205,8 +228,6 @@ fn agent(resolver: OwnResolver, bounds: Bounds, redirects: u32) -> Agent {
         .user_agent(concat!("avocet/", env!("CARGO_PKG_VERSION")))
         .timeout_global(Some(bounds.time))
         .timeout_connect(Some(bounds.connect))
-        .build();
-    Agent::with_parts(config, DefaultConnector::default(), resolver)
 }
 
 fn validator(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
@@ -241,9 +262,11 @@ fn is_no_tls(error: &io::Error) -> bool {
 }
 
 fn tls() -> TlsConfig {
-    let trusted = rustls_native_certs::load_native_certs();
-    let roots =
-        trusted.certs.iter().map(|certificate| Certificate::from_der(certificate).to_owned());
+    tls_trusting(&rustls_native_certs::load_native_certs().certs)
+}
+
+fn tls_trusting(authorities: &[CertificateDer<'_>]) -> TlsConfig {
+    let roots = authorities.iter().map(|one| Certificate::from_der(one).to_owned());
     TlsConfig::builder()
         .provider(TlsProvider::Rustls)
         .root_certs(RootCerts::from(roots))

@@ -65,6 +65,7 @@ use crate::running::persist::CacheFile;
 use crate::running::pool_watch::PoolWatch;
 use crate::running::reach::{self, Reach};
 use crate::running::reload::Reloader;
+use crate::running::renewals::AcmeKeeping;
 use crate::running::revisions::Revisions;
 use crate::running::secondaries;
 use crate::running::shown_certificates;
@@ -191,6 +192,7 @@ impl Operation {
             notifier: Notifier::default(),
             pools: PoolWatch::begin(&config.data.directory, &shared.snapshot().names),
             web_certificate: Mutex::default(),
+            acme: AcmeKeeping::default(),
             conditions: Conditions::default(),
             unsaved_switches: Unsaved::default(),
             trust: KeptTrust::load(&config.data.directory, &shared),
@@ -206,9 +208,7 @@ impl Operation {
         let http = listeners.map(|all| HttpServer::start(all, running.clone())).transpose();
         let poller = polling(&signals, &control).map_err(OperationError::System)?;
         let orders = Arc::new(Orders::new(&poller, ORDERS).map_err(OperationError::System)?);
-        // The first query of a device has the device's policy.
-        let mut neighbours = NeighbourWatch::new(NEIGHBOURS);
-        neighbours.look(&running, &poller, started);
+        let neighbours = neighbours_at_start(&running, &poller, started);
         Ok(Self {
             signals,
             store: Some(store),
@@ -246,6 +246,7 @@ impl Operation {
             keepers::lists::start(self.running.clone(), store).map_err(OperationError::System)?;
             keepers::root::start(self.running.clone()).map_err(OperationError::System)?;
             keepers::bootstrap::start(self.running.clone()).map_err(OperationError::System)?;
+            keepers::acme::start(self.running.clone()).map_err(OperationError::System)?;
             strangers::start(self.running.clone()).map_err(OperationError::System)?;
             names::start(self.running.clone()).map_err(OperationError::System)?;
             reach::start(self.running.clone()).map_err(OperationError::System)?;
@@ -315,6 +316,7 @@ impl Operation {
         self.ending = ending;
         self.running.draining.store(true, Ordering::Relaxed);
         self.running.lists.close();
+        self.running.acme.close();
         self.running.root.close();
         self.running.names.close();
         self.running.reach.close();
@@ -478,6 +480,14 @@ impl Operation {
         tracing::info!("ended");
         if self.ending == Ending::Failed { Err(OperationError::WorkerEnded) } else { Ok(()) }
     }
+}
+
+/// Returns the watch of neighbours after its first look: the first query of a device has the
+/// device's policy.
+fn neighbours_at_start(running: &Running, poller: &Poller, started: u32) -> NeighbourWatch {
+    let mut neighbours = NeighbourWatch::new(NEIGHBOURS);
+    neighbours.look(running, poller, started);
+    neighbours
 }
 
 /// Returns a poller that waits for signals and clients of the control socket.

@@ -29,6 +29,8 @@ pub(crate) enum Condition {
     Certificate,
     /// A certificate expires soon, or has.
     Expiry,
+    /// The certificate of `[acme]` cannot be obtained or renewed.
+    Acme,
     /// The disk cannot be written, so that changes by commands or the state of trust anchors are
     /// not saved.
     State,
@@ -61,7 +63,7 @@ pub(crate) enum Condition {
 }
 
 /// All kinds, in display order.
-const ALL: [Condition; 23] = [
+const ALL: [Condition; 24] = [
     Condition::Resolution,
     Condition::Upstreams,
     Condition::Neighbours,
@@ -71,6 +73,7 @@ const ALL: [Condition; 23] = [
     Condition::Configuration,
     Condition::Certificate,
     Condition::Expiry,
+    Condition::Acme,
     Condition::State,
     Condition::Restore,
     Condition::Access,
@@ -100,6 +103,7 @@ impl Condition {
             Self::Configuration => "configuration",
             Self::Certificate => "certificate",
             Self::Expiry => "certificate-expiry",
+            Self::Acme => "certificate-renewal",
             Self::State => "state",
             Self::Restore => "restore",
             Self::Access => "access",

@@ -21,6 +21,7 @@ pub(crate) mod ports;
 pub(crate) mod reach;
 pub(crate) mod reload;
 pub(crate) mod removed;
+pub(crate) mod renewals;
 pub(crate) mod restart;
 pub(crate) mod revisions;
 pub(crate) mod secondaries;
@@ -60,6 +61,7 @@ use persist::CacheFile;
 use pool_watch::PoolWatch;
 use reach::Reach;
 use reload::Reloader;
+use renewals::AcmeKeeping;
 use switches::Unsaved;
 use trust::KeptTrust;
 pub(crate) use visits::Visits;
@@ -165,6 +167,8 @@ pub(crate) struct Running {
     pub(crate) pools: PoolWatch,
     /// The certificate of HTTPS for browsers and the API, if one is in force.
     pub(crate) web_certificate: Mutex<Option<Arc<WebCertificate>>>,
+    /// The renewal of the certificate that the server obtains by itself.
+    pub(crate) acme: AcmeKeeping,
     /// The present defects of its environment.
     pub(crate) conditions: Conditions,
     /// Whether the server is about to end.

@@ -2,15 +2,17 @@
 
 use std::sync::PoisonError;
 
-use avocet_config::certificate::CertificateConfig;
+use avocet_config::certificate::{CertificateConfig, CertificateSource};
 use avocet_config::certificate_files::CertificateFiles;
 use avocet_config::{Config, OpenAddress, Protocol};
-use avocet_control::certificates::{CertificatePurpose, CertificateStatus};
+use avocet_control::certificates::{CertificatePurpose, CertificateStatus, RenewalStatus};
 use avocet_nameserver::clock::wall_secs;
+use avocet_session::certificate::Certificate;
 use avocet_session::validity::Validity;
 
 use crate::running::Running;
 use crate::running::conditions::Condition;
+use crate::running::renewals::ShownRenewal;
 
 const DAY_SECS: u64 = 86_400;
 /// The longest time before the end in which a certificate counts as expiring: programs that renew
@@ -26,13 +28,30 @@ pub(crate) fn of(running: &Running) -> Vec<CertificateStatus> {
     let config = &snapshot.config;
     let shown = running.shared.tls.shown();
     let of_dns = config.certificates.iter().zip(&shown.certificates).map(|(one, certificate)| {
-        let mut status = status(CertificatePurpose::Dns, &one.files, certificate.validity());
-        status.names = certificate.names().to_vec();
+        let validity = certificate.as_ref().and_then(Certificate::validity);
+        let mut status = status(CertificatePurpose::Dns, &one.files, validity);
+        let own = certificate.as_ref().map(Certificate::names);
+        status.names = own.unwrap_or(&one.names).to_vec();
+        if one.source == CertificateSource::Acme {
+            status.renewal = running.acme.shown().map(renewal);
+        }
         status.addresses = addresses(config, one);
         status.error.clone_from(&shown.fault);
         status
     });
     of_dns.chain(of_web(running, config)).collect()
+}
+
+/// Returns the renewals of a certificate for the status.
+fn renewal(shown: ShownRenewal) -> RenewalStatus {
+    RenewalStatus {
+        directory: shown.directory,
+        next_attempt: shown.next_attempt,
+        last_attempt: shown.last_attempt,
+        last_success: shown.last_success,
+        failures: shown.failures,
+        error: shown.error,
+    }
 }
 
 fn of_web(running: &Running, config: &Config) -> Option<CertificateStatus> {
@@ -59,6 +78,7 @@ fn status(
         not_before: validity.map(|of| of.not_before),
         not_after: validity.map(|of| of.not_after),
         addresses: Vec::new(),
+        renewal: None,
         error: None,
     }
 }

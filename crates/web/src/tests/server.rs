@@ -15,6 +15,7 @@ use avocet_control::backup::{
     BackedUp, Backup, BackupLine, Restore, RestoreCancel, RestoreStaged, WaitingRestore,
 };
 use avocet_control::cache::{CacheEntry, CacheStats, Dumped, Flushed};
+use avocet_control::certificates::{CertificateList, CertificateRenew, CertificatesReport};
 use avocet_control::dry_run::{DryRunFound, PolicyDryRun};
 use avocet_control::lists::{AtWork, ListReport, ListsReport, Refreshed};
 use avocet_control::load::ServerLoad;
@@ -399,6 +400,22 @@ impl Control for Remembering {
     fn zone_reload(&self, request: ZoneReload) -> Result<ZonesReport, ControlError> {
         self.saw(request);
         Ok(of(json!({"zones": []})))
+    }
+
+    fn certificate_list(
+        &self,
+        request: CertificateList,
+    ) -> Result<CertificatesReport, ControlError> {
+        self.saw(request);
+        Ok(of(json!({"certificates": []})))
+    }
+
+    fn certificate_renew(
+        &self,
+        request: CertificateRenew,
+    ) -> Result<CertificatesReport, ControlError> {
+        self.saw(request);
+        Ok(of(json!({"certificates": []})))
     }
 
     fn pools_status(&self, request: PoolsStatus) -> Result<PoolsReport, ControlError> {

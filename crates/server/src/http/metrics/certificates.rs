@@ -1,12 +1,47 @@
-//! When certificates expire. Their files come from the configuration.
+//! When certificates expire, and how those that the server obtains are renewed.
 
 use std::collections::BTreeMap;
 
 use crate::http::exposition::{Exposition, MetricType};
 use crate::running::{Running, shown_certificates};
 
-/// Writes the expiry of each certificate. Two tables with one file are one certificate.
+/// Writes the expiry of each certificate, and the renewals of that of `[acme]`.
 pub(super) fn write(metrics: &mut Exposition, running: &Running) {
+    expiry(metrics, running);
+    renewals(metrics, running);
+}
+
+/// Writes the results of the attempts to obtain a certificate, and when the next one is due.
+fn renewals(metrics: &mut Exposition, running: &Running) {
+    let Some(shown) = running.acme.shown() else { return };
+    let [successes, failures] = running.acme.counts();
+    let mut family = metrics.family(
+        "avocet_certificate_renewals_total",
+        MetricType::Counter,
+        "Attempts to obtain a certificate from the authority of [acme].",
+    );
+    family.sample(&[("result", "success")], successes);
+    family.sample(&[("result", "failure")], failures);
+    metrics
+        .family(
+            "avocet_certificate_next_renewal_timestamp_seconds",
+            MetricType::Gauge,
+            "Time of the next attempt to obtain a certificate, in seconds since 1970.",
+        )
+        .sample(&[], shown.next_attempt);
+    if let Some(at) = shown.last_success {
+        metrics
+            .family(
+                "avocet_certificate_last_renewal_timestamp_seconds",
+                MetricType::Gauge,
+                "Time at which the certificate of [acme] was obtained, in seconds since 1970.",
+            )
+            .sample(&[], at);
+    }
+}
+
+/// Writes the expiry of each certificate. Two tables with one file are one certificate.
+fn expiry(metrics: &mut Exposition, running: &Running) {
     let all = shown_certificates::of(running);
     let expiry: BTreeMap<_, _> = all
         .iter()

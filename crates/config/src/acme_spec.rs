@@ -1,0 +1,75 @@
+//! The keys of `[acme]` in the file.
+
+use std::net::SocketAddr;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::error::SettingError;
+use super::setting::{FromText, List, Setting, Text};
+
+/// `[acme]`
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(inline)]
+pub(super) struct AcmeSpec {
+    /// Host names in the certificate; without any, no certificate is obtained.
+    #[schemars(extend("default" = []))]
+    pub(super) names: Setting<List<String>>,
+    /// URL of the directory of the authority.
+    #[schemars(extend("default" = "https://acme-v02.api.letsencrypt.org/directory"))]
+    pub(super) directory: Setting<String>,
+    /// Address of the operator for the authority; "" sends none.
+    #[schemars(extend("default" = ""))]
+    pub(super) email: Setting<String>,
+    /// Consent to the terms of the authority, without which there is no account.
+    #[schemars(extend("default" = false))]
+    pub(super) agree_to_terms: Setting<bool>,
+    /// How the control of the names is proven: "http-01" on port 80, "tls-alpn-01" on port 443.
+    #[schemars(extend("default" = "http-01"))]
+    pub(super) challenge: Setting<Text<AcmeChallenge>>,
+    /// Addresses with port that are open during a proof by http-01. The authority uses port 80 of
+    /// the names.
+    #[schemars(extend("default" = ["0.0.0.0:80", "[::]:80"]))]
+    pub(super) http_listen: Setting<List<Text<SocketAddr>>>,
+    /// File with the authorities that issue the certificate of the directory itself, in PEM form;
+    /// "" trusts those of the system.
+    #[schemars(extend("default" = ""))]
+    pub(super) ca: Setting<String>,
+    /// Directory for the account, the certificate and its key; "" is `acme` in the data directory.
+    #[schemars(extend("default" = ""))]
+    pub(super) storage: Setting<String>,
+}
+
+/// How the control of names is proven.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AcmeChallenge {
+    /// By a file on port 80 (RFC 8555 §8.3).
+    #[default]
+    Http01,
+    /// By a certificate on port 443 (RFC 8737).
+    TlsAlpn01,
+}
+
+impl AcmeChallenge {
+    /// Returns the name in the file and in the protocol.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Http01 => "http-01",
+            Self::TlsAlpn01 => "tls-alpn-01",
+        }
+    }
+}
+
+impl FromText for AcmeChallenge {
+    const EXPECTED: &'static str = "\"http-01\" or \"tls-alpn-01\"";
+    const CHOICES: &'static [&'static str] = &["http-01", "tls-alpn-01"];
+
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
+        match text {
+            "http-01" => Ok(Self::Http01),
+            "tls-alpn-01" => Ok(Self::TlsAlpn01),
+            _ => Err(None),
+        }
+    }
+}

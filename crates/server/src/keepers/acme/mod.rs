@@ -1,0 +1,293 @@
+//! The thread that obtains and renews the certificate of `[acme]` (RFC 8555).
+//!
+//! ```text
+//! no certificate, other settings, `avocet certificate renew`: at once ──┐
+//! two thirds of its life, or the window of the authority (RFC 9773) ────┼─> attempt ─> file ─> in use
+//! a failure: after ten minutes, twice as long after each further one ───┘      │
+//!                                  ^────────────── the state on disk ──────────┘
+//! ```
+//! The certificate is a file that [`TlsListeners`](crate::certificates::TlsListeners) watches like
+//! those of a `[[certificate]]`. State is kept over restarts, so that restarts do not make the
+//! server ask more often.
+
+mod http01;
+mod store;
+mod world;
+
+use std::sync::Arc;
+use std::time::Duration;
+use std::{io, thread};
+
+use avocet_acme::schedule::{Life, renewal, retry_secs};
+use avocet_acme::{Account, AccountKey, AcmeError, Authority, Issued, Wanted, obtain};
+use avocet_config::acme::{AcmeChallenge, AcmeConfig};
+use avocet_nameserver::clock::wall_secs;
+use avocet_session::certificate::Certificate;
+use thiserror::Error;
+
+use crate::running::Running;
+use crate::running::conditions::Condition;
+use crate::running::renewals::ShownRenewal;
+use store::{AcmeStore, StoredState};
+use world::RunningWorld;
+
+/// Time between two looks at what is due.
+const TICK: Duration = Duration::from_millis(500);
+/// Seconds after which a failed request for the time of renewal is repeated.
+const WINDOW_RETRY_SECS: u64 = 21_600;
+/// The log line after a panic of the thread.
+const FAULT: &str = "a panic ended the thread that renews the certificate of [acme], see the log; \
+                     restart the server";
+
+/// Starts the thread.
+///
+/// # Errors
+/// The system cannot start a thread.
+pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
+    let mut renewer = Renewer { running, current: None };
+    let watched = move || {
+        let running = renewer.running.clone();
+        running.conditions.contain(Condition::Threads, FAULT, || {
+            while !running.acme.is_closing() {
+                renewer.look();
+                thread::park_timeout(TICK);
+            }
+        });
+    };
+    thread::Builder::new().name("acme".to_owned()).spawn(watched).map(drop)
+}
+
+/// Why an attempt failed.
+#[derive(Debug, Error)]
+enum RenewalFault {
+    #[error("{0}")]
+    Acme(#[from] AcmeError),
+    #[error("{0}")]
+    World(#[from] world::WorldFault),
+    #[error("cannot write {0}: {1}")]
+    Disk(String, io::Error),
+    #[error("the certificate of the authority cannot be used: {0}")]
+    Certificate(#[from] avocet_session::certificate::CertificateError),
+    #[error("the certificate of the authority lacks the name {0}")]
+    Name(String),
+    #[error("the certificate of the authority does not say when it is valid")]
+    NoLife,
+}
+
+/// The settings in force, and what is stored for them.
+struct Current {
+    config: AcmeConfig,
+    store: AcmeStore,
+    state: StoredState,
+    /// The Unix second of the next request for the window of renewal.
+    window_due: u64,
+}
+
+struct Renewer {
+    running: Arc<Running>,
+    current: Option<Current>,
+}
+
+impl Renewer {
+    fn look(&mut self) {
+        let snapshot = self.running.shared.snapshot();
+        let Some(config) = &snapshot.config.acme else {
+            if self.current.take().is_some() {
+                self.running.acme.show(None);
+                self.running.conditions.set(Condition::Acme, None);
+            }
+            return;
+        };
+        if self.current.as_ref().is_none_or(|current| current.config != *config) {
+            let mut current = Current::load(config);
+            // New settings may be the remedy.
+            if self.current.is_some() && current.state.failures > 0 {
+                current.state.next_attempt = 0;
+            }
+            self.current = Some(current);
+        }
+        let Some(current) = &mut self.current else { return };
+        let now = wall_secs();
+        let is_asked = self.running.acme.take_order();
+        if is_asked || now >= current.state.next_attempt {
+            current.attempt(&self.running, now);
+        } else if now >= current.window_due && current.state.identifier.is_some() {
+            current.ask_for_window(&self.running, now);
+        }
+        current.show(&self.running);
+    }
+}
+
+impl Current {
+    fn load(config: &AcmeConfig) -> Self {
+        let store = AcmeStore::at(&config.storage);
+        let mut state = store.state();
+        // A certificate for other names or of another authority is in use until there is a better
+        // one. Without any, an earlier failure does not delay the first attempt by new settings.
+        if state.settings != store::settings(config) {
+            state = StoredState { settings: store::settings(config), ..StoredState::default() };
+        } else if !store.has_certificate() && state.failures == 0 {
+            state.next_attempt = 0;
+        }
+        Self { config: config.clone(), store, state, window_due: 0 }
+    }
+
+    /// Tries to obtain a certificate, and writes down when the next attempt is due.
+    fn attempt(&mut self, running: &Running, now: u64) {
+        tracing::info!(
+            names = self.config.names.join(", "),
+            directory = self.config.directory,
+            "asking for a certificate"
+        );
+        self.state.last_attempt = Some(now);
+        match self.obtain(running) {
+            Ok(()) => {
+                self.state.failures = 0;
+                self.state.last_error = None;
+                self.window_due = 0;
+                running.acme.count_success();
+                tracing::info!(names = self.config.names.join(", "), "certificate obtained");
+            }
+            Err(RenewalFault::Acme(AcmeError::Stopped(_))) => return,
+            Err(fault) => {
+                let secs = match &fault {
+                    RenewalFault::Acme(error) => retry_secs(self.state.failures + 1, error, draw()),
+                    _ => avocet_acme::schedule::FIRST_RETRY_SECS,
+                };
+                self.state.failures = self.state.failures.saturating_add(1);
+                self.state.next_attempt = wall_secs() + secs;
+                tracing::warn!(
+                    failures = self.state.failures,
+                    retry_secs = secs,
+                    "no certificate for {}: {fault}",
+                    self.config.names.join(", ")
+                );
+                self.state.last_error = Some(fault.to_string());
+                running.acme.count_failure();
+            }
+        }
+        self.save();
+    }
+
+    fn obtain(&mut self, running: &Running) -> Result<(), RenewalFault> {
+        self.store.create().map_err(|error| self.store_fault(error))?;
+        let issued = self.ask(running)?;
+        self.put(&issued)
+    }
+
+    fn ask(&self, running: &Running) -> Result<Issued, RenewalFault> {
+        let mut account = self.account()?;
+        let mut world = RunningWorld::new(running, &self.config)?;
+        let wanted = Wanted {
+            names: &self.config.names,
+            challenge: match self.config.challenge {
+                AcmeChallenge::Http01 => avocet_acme::ChallengeKind::Http01,
+                AcmeChallenge::TlsAlpn01 => avocet_acme::ChallengeKind::TlsAlpn01,
+            },
+            email: self.config.email.as_deref(),
+            replaces: self.state.identifier.as_deref(),
+        };
+        let known_url = account.url.clone();
+        let issued = Authority::open(&mut world, &self.config.directory)
+            .and_then(|mut authority| obtain(&mut authority, &mut account, &wanted));
+        if account.url != known_url {
+            // Also after a failure: the account is not created again.
+            let stored = self.store.put_account(&self.config.directory, &account);
+            stored.map_err(|error| self.store_fault(error))?;
+        }
+        Ok(issued?)
+    }
+
+    fn account(&self) -> Result<Account, RenewalFault> {
+        match self.store.account(&self.config.directory) {
+            Some(account) => Ok(account),
+            None => {
+                let key = AccountKey::draw().map_err(AcmeError::from)?;
+                Ok(Account { key, url: None })
+            }
+        }
+    }
+
+    /// Checks a certificate, stores it and plans its renewal.
+    fn put(&mut self, issued: &Issued) -> Result<(), RenewalFault> {
+        let Issued { chain, key } = issued;
+        let read = Certificate::read(chain.as_bytes(), key.as_bytes(), &[])?;
+        let lacking = self.config.names.iter().find(|name| !read.names().contains(name));
+        if let Some(name) = lacking {
+            return Err(RenewalFault::Name(name.clone()));
+        }
+        let validity = read.validity().ok_or(RenewalFault::NoLife)?;
+        let life = Life { not_before: validity.not_before, not_after: validity.not_after };
+        self.store.put_certificate(chain, key).map_err(|error| self.store_fault(error))?;
+        self.state.last_success = Some(wall_secs());
+        self.state.life = Some([life.not_before, life.not_after]);
+        self.state.identifier = read.first().and_then(avocet_acme::renewal::identifier);
+        self.state.next_attempt = renewal(life, None, draw());
+        Ok(())
+    }
+
+    /// Asks when the authority wants the certificate to be renewed (RFC 9773).
+    fn ask_for_window(&mut self, running: &Running, now: u64) {
+        self.window_due = now + WINDOW_RETRY_SECS;
+        let (Some(identifier), Some([not_before, not_after])) =
+            (self.state.identifier.clone(), self.state.life)
+        else {
+            return;
+        };
+        let Ok(mut world) = RunningWorld::new(running, &self.config) else { return };
+        let window = Authority::open(&mut world, &self.config.directory)
+            .and_then(|mut authority| avocet_acme::renewal::window(&mut authority, &identifier));
+        match window {
+            Ok(Some(window)) => {
+                self.window_due = now + window.again_secs;
+                let is_planned = (window.start..=window.end).contains(&self.state.next_attempt);
+                if self.state.failures == 0 && !is_planned {
+                    let life = Life { not_before, not_after };
+                    self.state.next_attempt = renewal(life, Some(window), draw());
+                    self.save();
+                }
+            }
+            Ok(None) => {}
+            Err(error) => tracing::debug!("no time of renewal from the authority: {error}"),
+        }
+    }
+
+    fn save(&self) {
+        if let Err(error) = self.store.put_state(&self.state) {
+            tracing::warn!("{}", self.store_fault(error));
+        }
+    }
+
+    fn store_fault(&self, error: io::Error) -> RenewalFault {
+        RenewalFault::Disk(self.config.storage.display().to_string(), error)
+    }
+
+    fn show(&self, running: &Running) {
+        let state = &self.state;
+        let text = state.last_error.as_ref().map(|error| {
+            let names = self.config.names.join(", ");
+            let minutes = state.next_attempt.saturating_sub(wall_secs()).div_ceil(60);
+            format!(
+                "the certificate for {names} cannot be obtained: {error}; the next attempt is in \
+                 {minutes} min, or by `avocet certificate renew`"
+            )
+        });
+        running.conditions.set(Condition::Acme, text);
+        running.acme.show(Some(ShownRenewal {
+            directory: self.config.directory.clone(),
+            next_attempt: state.next_attempt,
+            last_attempt: state.last_attempt,
+            last_success: state.last_success,
+            failures: state.failures,
+            error: state.last_error.clone(),
+        }));
+    }
+}
+
+/// Returns a number from 0 to 1.
+fn draw() -> f64 {
+    let mut octets = [0; 4];
+    // Without randomness, all servers renew at the earliest time.
+    let _ = getrandom::fill(&mut octets);
+    f64::from(u32::from_le_bytes(octets)) / f64::from(u32::MAX)
+}

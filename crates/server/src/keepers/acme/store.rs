@@ -1,0 +1,208 @@
+//! The files of `[acme]`: the account, the certificate with its key, and the state of renewals.
+//! Only the account of the server can read them; each is replaced as a whole.
+
+use std::fs::{DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use avocet_acme::{Account, AccountKey};
+use avocet_config::acme::AcmeConfig;
+use avocet_nameserver::disk;
+use data_encoding::BASE64;
+use serde::{Deserialize, Serialize};
+use zeroize::{Zeroize, Zeroizing};
+
+/// Most octets of a file that is read.
+const MAX_OCTETS: u64 = 1 << 20;
+
+/// What a restart must know.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub(super) struct StoredState {
+    /// The settings that the certificate is for: see [`settings`].
+    pub(super) settings: String,
+    /// The Unix second of the next attempt; 0: at once.
+    pub(super) next_attempt: u64,
+    /// The Unix second of the last attempt.
+    pub(super) last_attempt: Option<u64>,
+    /// The Unix second at which the certificate was obtained.
+    pub(super) last_success: Option<u64>,
+    /// Failures since then.
+    pub(super) failures: u32,
+    /// The reason of the last one.
+    pub(super) last_error: Option<String>,
+    /// The identifier of the certificate (RFC 9773 §4.1).
+    pub(super) identifier: Option<String>,
+    /// The first and the last second of its life.
+    pub(super) life: Option<[u64; 2]>,
+}
+
+/// Returns the settings that decide about the contents of a certificate.
+pub(super) fn settings(config: &AcmeConfig) -> String {
+    format!("{} {}", config.directory, config.names.join(" "))
+}
+
+/// The file of the account.
+#[derive(Serialize, Deserialize)]
+struct AccountFile {
+    directory: String,
+    url: String,
+    /// PKCS #8 in base64.
+    key: String,
+}
+
+impl Drop for AccountFile {
+    fn drop(&mut self) {
+        self.key.zeroize();
+    }
+}
+
+/// The storage directory.
+pub(super) struct AcmeStore {
+    directory: PathBuf,
+}
+
+impl AcmeStore {
+    pub(super) fn at(directory: &Path) -> Self {
+        Self { directory: directory.to_owned() }
+    }
+
+    /// Creates the directory, readable by the account of the server only.
+    pub(super) fn create(&self) -> io::Result<()> {
+        if !self.directory.is_dir() {
+            DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
+        }
+        std::fs::set_permissions(&self.directory, Permissions::from_mode(0o700))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// Returns the state. A missing or damaged file is that of a server without certificate.
+    pub(super) fn state(&self) -> StoredState {
+        self.read("state.json").unwrap_or_default()
+    }
+
+    pub(super) fn put_state(&self, state: &StoredState) -> io::Result<()> {
+        let text = serde_json::to_vec_pretty(state)?;
+        disk::replace(&self.path("state.json"), &[&text, b"\n"])
+    }
+
+    /// Returns the account at an authority.
+    pub(super) fn account(&self, directory: &str) -> Option<Account> {
+        let mut file: AccountFile = self.read("account.json")?;
+        if file.directory != directory {
+            return None;
+        }
+        let octets = Zeroizing::new(BASE64.decode(file.key.as_bytes()).ok()?);
+        let key = AccountKey::from_pkcs8(&octets).ok()?;
+        Some(Account { key, url: Some(std::mem::take(&mut file.url)) })
+    }
+
+    /// Stores an account that the authority knows.
+    pub(super) fn put_account(&self, directory: &str, account: &Account) -> io::Result<()> {
+        let Some(url) = account.url.clone() else { return Ok(()) };
+        let octets = account.key.to_pkcs8().map_err(io::Error::other)?;
+        let key = BASE64.encode(&octets);
+        let file = AccountFile { directory: directory.to_owned(), url, key };
+        let text = Zeroizing::new(serde_json::to_vec_pretty(&file)?);
+        disk::replace(&self.path("account.json"), &[&text, b"\n"])
+    }
+
+    pub(super) fn has_certificate(&self) -> bool {
+        self.path("certificate.pem").is_file()
+    }
+
+    /// Stores a certificate with its key.
+    pub(super) fn put_certificate(&self, chain: &str, key: &str) -> io::Result<()> {
+        let line_end: &[u8] = if chain.ends_with('\n') { b"" } else { b"\n" };
+        let parts = [chain.as_bytes(), line_end, key.as_bytes()];
+        disk::replace(&self.path("certificate.pem"), &parts)
+    }
+
+    fn read<T: for<'de> Deserialize<'de>>(&self, name: &str) -> Option<T> {
+        let path = self.path(name);
+        let octets = match disk::read(&path, MAX_OCTETS) {
+            Ok(octets) => Zeroizing::new(octets?),
+            Err(error) => {
+                tracing::warn!(%error, "cannot read {}", path.display());
+                return None;
+            }
+        };
+        match serde_json::from_slice(&octets) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                tracing::warn!(%error, "{} is damaged and has no effect", path.display());
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory of a test's own, removed at its end.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let directory =
+                std::env::temp_dir().join(format!("avocet-acme-{name}-{}", std::process::id()));
+            let _ = std::fs::remove_dir_all(&directory);
+            Self(directory)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn state_and_account_survive_a_restart() {
+        let scratch = Scratch::new("restart");
+        let store = AcmeStore::at(&scratch.0);
+        assert_eq!(store.state(), StoredState::default());
+        store.create().unwrap();
+        let state = StoredState { failures: 3, life: Some([1, 2]), ..StoredState::default() };
+        store.put_state(&state).unwrap();
+        let url = Some("https://ca.example/account/1".to_owned());
+        let account = Account { key: AccountKey::draw().unwrap(), url };
+        store.put_account("https://ca.example/directory", &account).unwrap();
+        let later = AcmeStore::at(&scratch.0);
+        assert_eq!(later.state(), state);
+        let read = later.account("https://ca.example/directory").unwrap();
+        assert_eq!(read.url, account.url);
+        assert_eq!(*read.key.to_pkcs8().unwrap(), *account.key.to_pkcs8().unwrap());
+        assert!(later.account("https://other.example/directory").is_none());
+    }
+
+    #[test]
+    fn damaged_files_are_those_of_a_server_without_account() {
+        let scratch = Scratch::new("damaged");
+        let store = AcmeStore::at(&scratch.0);
+        store.create().unwrap();
+        for text in
+            ["", "{", "[]", "{\"key\":7}", "{\"directory\":\"d\",\"url\":\"u\",\"key\":\"!\"}"]
+        {
+            std::fs::write(store.path("account.json"), text).unwrap();
+            std::fs::write(store.path("state.json"), text).unwrap();
+            assert!(store.account("d").is_none(), "{text}");
+            assert_eq!(store.state().failures, 0, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_the_owner_reads_the_directory() {
+        let scratch = Scratch::new("mode");
+        std::fs::create_dir_all(&scratch.0).unwrap();
+        AcmeStore::at(&scratch.0).create().unwrap();
+        let mode = std::fs::metadata(&scratch.0).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
+}
