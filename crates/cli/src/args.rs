@@ -13,6 +13,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::access::LimitArgs;
 use crate::backup::{BackupArgs, RestoreArgs};
 use crate::certificate::CertificateArgs;
+use crate::connect::ConnectArgs;
 use crate::control_args::{ControlArgs, StatusArgs};
 use crate::dry_run_args::PolicyDryRunArgs;
 use crate::error::CommandError;
@@ -39,14 +40,15 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Check a configuration file and print each error with its line; exits with 1 on errors
     Check(CheckArgs),
+    /// Print how a device is connected: profile, DNS stamps, QR code, options of DHCP
+    Connect(ConnectArgs),
     /// Send a query to a server, like dig
     Query(QueryArgs),
     /// Generate load on a DNS server and check every response
     Load(Box<LoadArgs>),
     /// Print the configuration or its schema
     Config(ConfigArgs),
-    /// Convert the configuration of another server; settings that cannot be converted are listed on
-    /// standard error
+    /// Convert the configuration of another server, and list the settings that cannot be converted
     Import(ImportArgs),
     /// Inspect the caches of the running server, or remove names from them
     Cache(CacheArgs),
@@ -64,8 +66,7 @@ pub(crate) enum Command {
     Requests(RequestsArgs),
     /// Explain what a client gets for a name: rules, lists, failures, caches, resolution
     Why(WhyArgs),
-    /// Show the trust anchors of the running server, the state of their keys, and the copy of the
-    /// root zone
+    /// Show the trust anchors of the running server with their keys, and its copy of the root zone
     Anchors(ControlArgs),
     /// Manage negative trust anchors: turn off validation for a name for a while
     Nta(NtaArgs),
@@ -256,8 +257,7 @@ pub(crate) enum PolicyCommand {
     Check(PolicyCheckArgs),
     /// Evaluate a condition for a query, and show the result of each part
     Test(PolicyTestArgs),
-    /// Show what a new configuration would block and unblock, for the queries in a file or in the
-    /// query log
+    /// Show what a new configuration would block and unblock, for queries in a file or the log
     DryRun(PolicyDryRunArgs),
     /// List the services that a condition may use
     Services,

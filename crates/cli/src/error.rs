@@ -21,6 +21,9 @@ pub(crate) enum CommandError {
     /// A value is invalid, or the file of a server cannot be read.
     #[error(transparent)]
     Value(#[from] avocet_config::SettingError),
+    /// A device cannot be connected.
+    #[error(transparent)]
+    Connect(#[from] avocet_server::connect::ConnectError),
     /// The policy cannot be built.
     #[error(transparent)]
     State(#[from] avocet_nameserver::StateError),

@@ -12,6 +12,7 @@ mod backup;
 mod call;
 mod certificate;
 mod check;
+mod connect;
 mod control_args;
 mod dry_run;
 mod dry_run_args;
@@ -84,6 +85,7 @@ fn run() -> Result<ExitCode, CommandError> {
             avocet_server::drain_log();
             Ok(ExitCode::SUCCESS)
         }
+        Command::Connect(args) => connect::run(&args),
         Command::Check(args) => Ok(check::check(&args)),
         Command::Load(args) => Ok(avocet_load::run(&args)),
         Command::Config(args) => Ok(check::show(&args)),

@@ -6,6 +6,7 @@
 
 pub mod backup;
 mod certificates;
+pub mod connect;
 mod connections;
 mod control;
 pub mod dry_run;

@@ -8,6 +8,7 @@ const LAYERS: &[(&str, &[&str])] = &[(
     "server",
     &[
         "certificates",
+        "connect",
         "upstream_tls",
         "error",
         "connections",

@@ -196,3 +196,45 @@ fn switches_tell_programs_to_leave_dns_to_the_network() {
     check(&format!("[policy]\nblock-firefox-dns = false\n{list}"), ["NOERROR"; 3]);
     server.stop();
 }
+
+#[test]
+fn a_device_is_connected_by_what_connect_prints() {
+    let here = Announcing::new();
+    let encrypted = ["tls://127.0.0.1:853".to_owned(), "https://127.0.0.1:8443".to_owned()];
+    here.configure(&encrypted, CERTIFICATE);
+    let text = |form: &str| here.site.avocet_text(&["connect", form, "--id", "ana-7f3k9x"]);
+    for form in ["text", "profile", "stamps", "qr", "resolved"] {
+        assert_eq!(text(form), text(form), "{form}: the same each time");
+    }
+    let shown = text("text");
+    let url = "https://dns.example:8443/dns-query/ana-7f3k9x";
+    assert!(
+        shown.contains(url) && shown.contains("Private DNS: ana-7f3k9x.dns.example"),
+        "{shown}"
+    );
+    assert!(text("resolved").contains("DNS=127.0.0.1#ana-7f3k9x.dns.example\nDNSOverTLS=yes\n"));
+    let code = text("qr");
+    assert!(code.contains('█') && code.contains("\nsdns://Ag"), "{code}");
+    if is_here("python3") {
+        let path = here.site.directory.join("phone.mobileconfig");
+        fs::write(&path, text("profile")).unwrap();
+        let read = "import plistlib,sys;p=plistlib.load(open(sys.argv[1],'rb'));\
+                    print(p['PayloadContent'][0]['DNSSettings'])";
+        let output = Command::new("python3").args(["-c", read]).arg(&path).output().unwrap();
+        let settings = String::from_utf8(output.stdout).unwrap();
+        let expected = format!(
+            "{{'DNSProtocol': 'HTTPS', 'ServerURL': '{url}{{?dns}}', 'ServerAddresses': ['127.0.0.1']}}\n"
+        );
+        assert_eq!(settings, expected);
+    }
+    for wrong in ["a b", "<x/>", "$(id)", "../x", ""] {
+        let output = here.site.avocet(&["connect", "profile", "--id", wrong]);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && output.stdout.is_empty(), "{wrong}");
+        assert!(error.contains("is not a word"), "{error}");
+    }
+    here.configure(&[], CERTIFICATE);
+    let output = here.site.avocet(&["connect"]);
+    assert!(!output.status.success());
+    assert!(String::from_utf8(output.stderr).unwrap().contains("tls://, https:// or quic://"));
+}
