@@ -10,7 +10,9 @@ pub use super::acme_spec::AcmeChallenge;
 use super::acme_spec::AcmeSpec;
 use super::check::Check;
 use super::host_name::host_name;
+use super::name::{shown as shown_name, typed_name};
 use super::setting::{List, Setting};
+use super::zone::ZoneConfig;
 
 /// The directory of Let's Encrypt.
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
@@ -37,8 +39,70 @@ pub struct AcmeConfig {
     pub storage: PathBuf,
 }
 
-/// Returns the configuration of the table. `data` is the data directory.
-pub(super) fn acme(mut spec: AcmeSpec, data: &Path, check: &mut Check) -> Option<AcmeConfig> {
+/// What the table refers to.
+pub(super) struct AcmeContext<'c> {
+    /// The hosted zones.
+    pub(super) zones: &'c [ZoneConfig],
+    /// The data directory.
+    pub(super) data: &'c Path,
+}
+
+impl AcmeConfig {
+    /// Returns the hosted zone for the proofs of a name by DNS: the one that has the name
+    /// `_acme-challenge` below it. `*.` of the name does not count (RFC 8555 §8.4).
+    ///
+    /// # Errors
+    /// There is none, or it is changed elsewhere; the text says so.
+    pub fn proof_zone<'z>(
+        zones: &'z [ZoneConfig],
+        name: &str,
+    ) -> Result<&'z ZoneConfig, ProofZoneFault> {
+        let owner = proof_owner(name);
+        let missing = || ProofZoneFault::Missing(name.to_owned());
+        let wire = typed_name(&owner).map_err(|_| missing())?.to_ascii_lowercase();
+        let above = zones.iter().filter(|zone| is_below(&wire, &zone.name));
+        let zone = above.max_by_key(|zone| zone.name.len()).ok_or_else(missing)?;
+        if zone.is_own_file() {
+            Ok(zone)
+        } else {
+            Err(ProofZoneFault::Elsewhere(shown_name(&zone.name)))
+        }
+    }
+}
+
+/// An error: no proof by DNS can be shown.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProofZoneFault {
+    /// No hosted zone has the name.
+    #[error("no [[zone]] of this server has the name {0}, so that dns-01 cannot prove its control")]
+    Missing(String),
+    /// The zone is transferred, or comes from a provider.
+    #[error("the zone {0} is changed elsewhere, so that dns-01 cannot show a proof in it")]
+    Elsewhere(String),
+}
+
+/// Returns the owner of the record that proves the control of a name.
+#[must_use]
+pub fn proof_owner(name: &str) -> String {
+    format!("_acme-challenge.{}", name.strip_prefix("*.").unwrap_or(name))
+}
+
+/// Returns whether a name in wire form is below a zone, or the same.
+fn is_below(name: &[u8], zone: &[u8]) -> bool {
+    let mut rest = name;
+    while rest.len() > zone.len() {
+        let label = usize::from(rest[0]) + 1;
+        rest = rest.get(label..).unwrap_or_default();
+    }
+    rest == zone
+}
+
+/// Returns the configuration of the table.
+pub(super) fn acme(
+    mut spec: AcmeSpec,
+    context: &AcmeContext<'_>,
+    check: &mut Check,
+) -> Option<AcmeConfig> {
     let at = spec.names.span();
     let names = names(mem::take(&mut spec.names), check);
     let directory = directory(mem::take(&mut spec.directory), check);
@@ -51,16 +115,22 @@ pub(super) fn acme(mut spec: AcmeSpec, data: &Path, check: &mut Check) -> Option
         written => check.addresses(written),
     };
     let ca = check.optional_path(spec.ca);
-    let storage = check.optional_path(spec.storage).unwrap_or_else(|| data.join("acme"));
+    let storage = check.optional_path(spec.storage).unwrap_or_else(|| context.data.join("acme"));
     let at = at.filter(|_| !names.is_empty())?;
     if !agrees {
         let message = "the authority issues certificates only to those who agree to its terms: \
                        read them, and set `agree-to-terms = true`";
         check.fault(at.clone(), message);
     }
-    if let Some(name) = names.iter().find(|name| name.starts_with("*.")) {
+    let challenge_at = challenge_at.unwrap_or(at);
+    if challenge == AcmeChallenge::Dns01 {
+        for fault in names.iter().filter_map(|one| AcmeConfig::proof_zone(context.zones, one).err())
+        {
+            check.fault(challenge_at.clone(), fault);
+        }
+    } else if let Some(name) = names.iter().find(|name| name.starts_with("*.")) {
         let message = format!("{} cannot prove the control of {name}", challenge.text());
-        check.fault(challenge_at.unwrap_or(at), message);
+        check.fault(challenge_at, message);
     }
     Some(AcmeConfig { names, directory, email, challenge, http_listen, ca, storage })
 }

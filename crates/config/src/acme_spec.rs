@@ -25,7 +25,8 @@ pub(super) struct AcmeSpec {
     /// Consent to the terms of the authority, without which there is no account.
     #[schemars(extend("default" = false))]
     pub(super) agree_to_terms: Setting<bool>,
-    /// How the control of the names is proven: "http-01" on port 80, "tls-alpn-01" on port 443.
+    /// How the control of the names is proven: "http-01" on port 80, "tls-alpn-01" on port 443,
+    /// "dns-01" in the hosted zones of this server.
     #[schemars(extend("default" = "http-01"))]
     pub(super) challenge: Setting<Text<AcmeChallenge>>,
     /// Addresses with port that are open during a proof by http-01. The authority uses port 80 of
@@ -49,6 +50,8 @@ pub enum AcmeChallenge {
     Http01,
     /// By a certificate on port 443 (RFC 8737).
     TlsAlpn01,
+    /// By a record in a hosted zone (RFC 8555 §8.4).
+    Dns01,
 }
 
 impl AcmeChallenge {
@@ -57,18 +60,20 @@ impl AcmeChallenge {
         match self {
             Self::Http01 => "http-01",
             Self::TlsAlpn01 => "tls-alpn-01",
+            Self::Dns01 => "dns-01",
         }
     }
 }
 
 impl FromText for AcmeChallenge {
-    const EXPECTED: &'static str = "\"http-01\" or \"tls-alpn-01\"";
-    const CHOICES: &'static [&'static str] = &["http-01", "tls-alpn-01"];
+    const EXPECTED: &'static str = "\"http-01\", \"tls-alpn-01\" or \"dns-01\"";
+    const CHOICES: &'static [&'static str] = &["http-01", "tls-alpn-01", "dns-01"];
 
     fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         match text {
             "http-01" => Ok(Self::Http01),
             "tls-alpn-01" => Ok(Self::TlsAlpn01),
+            "dns-01" => Ok(Self::Dns01),
             _ => Err(None),
         }
     }

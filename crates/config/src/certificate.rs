@@ -6,7 +6,7 @@ use std::path::Path;
 
 use toml::{Spanned, Table, Value};
 
-use super::acme::{self, AcmeConfig};
+use super::acme::{self, AcmeConfig, AcmeContext};
 use super::acme_spec::AcmeSpec;
 use super::certificate_files::CertificateFiles;
 use super::check::Check;
@@ -56,10 +56,11 @@ impl CertificateConfig {
     }
 }
 
-/// Reads all certificates. `data` is the data directory.
+/// Reads all certificates.
 pub(super) fn certificates(
     specs: Vec<Spanned<CertificateSpec>>,
-    (acme, data): (AcmeSpec, &Path),
+    acme: AcmeSpec,
+    context: &AcmeContext<'_>,
     check: &mut Check,
 ) -> Certificates {
     let mut all = Vec::new();
@@ -71,7 +72,7 @@ pub(super) fn certificates(
         }
         all.extend(certificate(&header, spec.into_inner(), check));
     }
-    let acme = acme::acme(acme, data, check);
+    let acme = acme::acme(acme, context, check);
     all.extend(acme.as_ref().map(of_acme));
     Certificates { all, acme }
 }

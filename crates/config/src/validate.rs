@@ -12,6 +12,7 @@ use avocet_wire::special_purpose::Scope;
 use ipnet::IpNet;
 use toml::Spanned;
 
+use super::acme::AcmeContext;
 use super::certificate::{self, Certificates};
 use super::check::Check;
 use super::client_certificate::ClientKeys;
@@ -61,8 +62,11 @@ pub(super) fn validate(
     responses(&mut resolver, &mut server, &mut check);
     let (data, keys) = (data(spec.data, &mut check), key::keys(spec.key, &mut check));
     let policies = signing::policies(spec.signing_policy, &mut check);
+    let context = zone::ZoneContext { keys: &keys, policies: &policies, data: &data.directory };
+    let zones = zone::zones(spec.zone, &context, &mut check);
+    let context = AcmeContext { zones: &zones, data: &data.directory };
     let Certificates { all: certificates, acme } =
-        certificate::certificates(spec.certificate, (spec.acme, &data.directory), &mut check);
+        certificate::certificates(spec.certificate, spec.acme, &context, &mut check);
     tls_at.iter().for_each(|at| certificate::need_one(&certificates, at, &mut check));
     server.listeners = listener::listeners(spec.listener, &server, &certificates, &mut check);
     let forwards = forward::rules(spec.forward, mode, &server.addresses(), &mut check);
@@ -94,11 +98,7 @@ pub(super) fn validate(
         cache: cache(spec.cache, &mut check),
         pools,
         records,
-        zones: zone::zones(
-            spec.zone,
-            &zone::ZoneContext { keys: &keys, policies: &policies, data: &data.directory },
-            &mut check,
-        ),
+        zones,
         keys,
         signing_policies: policies,
         policy,

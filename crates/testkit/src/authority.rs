@@ -71,6 +71,14 @@ pub struct Sought {
     pub authorization: String,
 }
 
+impl Sought {
+    /// Returns the text of the record for dns-01 (RFC 8555 §8.4).
+    #[must_use]
+    pub fn record(&self) -> String {
+        BASE64URL_NOPAD.encode(digest(&SHA256, self.authorization.as_bytes()).as_ref())
+    }
+}
+
 struct Order {
     names: Vec<String>,
     /// One authorization for each name: whether it is proven; `None` before it was looked at.

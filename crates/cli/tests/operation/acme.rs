@@ -37,9 +37,15 @@ struct RunningAuthority {
 
 impl RunningAuthority {
     fn start(proofs: SocketAddr, faults: &[AuthorityFault]) -> Self {
+        Self::looking(move |sought| look_by_http(proofs, sought), faults)
+    }
+
+    fn looking(
+        look: impl Fn(&Sought) -> bool + Send + 'static,
+        faults: &[AuthorityFault],
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let look = move |sought: &Sought| look_by_http(proofs, sought);
         let mut authority = TestAuthority::new(&format!("https://{address}"), now(), look);
         authority.faults.extend(faults);
         let authority = Arc::new(Mutex::new(authority));
@@ -138,6 +144,31 @@ fn look_by_http(proofs: SocketAddr, sought: &Sought) -> bool {
     text.starts_with("HTTP/1.1 200 OK\r\n") && text.ends_with(&sought.authorization)
 }
 
+/// Reports whether a TXT record has the proof.
+fn look_by_dns(dns: SocketAddr, sought: &Sought) -> bool {
+    assert_eq!(sought.kind, "dns-01");
+    texts(dns, &sought.name).contains(&format!("\"{}\"", sought.record()))
+}
+
+/// Asks for the proofs of a name.
+fn texts(dns: SocketAddr, name: &str) -> Vec<String> {
+    let owner = format!("_acme-challenge.{}", name.trim_start_matches("*."));
+    let output = Command::new("dig")
+        .args([&format!("@{}", dns.ip()), "-p", &dns.port().to_string(), "+short", "TXT", &owner])
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// Writes the zone `dns.example`, and returns its table with `rest`.
+fn hosted(site: &Site, rest: &str) -> String {
+    let file = site.directory.join("dns.zone");
+    let text = "$TTL 60\n; kept\n@ SOA ns h 1 2 3 4 5\n@ NS ns\n@ A 127.0.0.1\nns A 127.0.0.1\n\
+                _acme-challenge TXT left-behind\n";
+    fs::write(&file, text).unwrap();
+    format!("[[zone]]\nname = \"dns.example\"\nfile = \"{}\"\n{rest}\n", file.display())
+}
+
 /// Writes a configuration with `[acme]` and a listener with TLS.
 fn configure(site: &Site, upstream: &Upstream, tls: SocketAddr, acme: &str) {
     fs::write(site.directory.join("ca.pem"), OWN[0]).unwrap();
@@ -223,6 +254,28 @@ fn a_certificate_is_obtained_used_renewed_and_kept_over_a_restart() {
 }
 
 #[test]
+fn a_wildcard_is_proven_by_records_in_a_hosted_zone_that_go_afterwards() {
+    for rest in ["", "allow-transfer = [\"127.0.0.0/8\"]\nsign = true"] {
+        let (site, upstream) = (Site::new(), Upstream::start());
+        let (tls, dns) = (free_address(), site.dns);
+        let authority = RunningAuthority::looking(move |sought| look_by_dns(dns, sought), &[]);
+        let directory = authority.directory();
+        let zone = hosted(&site, rest);
+        let settings = format!("directory = \"{directory}\"\nchallenge = \"dns-01\"\n{zone}");
+        configure(&site, &upstream, tls, &settings);
+        let text = fs::read_to_string(site.file()).unwrap();
+        let names = "names = [\"dns.example\", \"*.dns.example\"]";
+        fs::write(site.file(), text.replace("names = [\"dns.example\"]", names)).unwrap();
+        let mut server = site.start();
+        wait_for(&mut server, "certificate obtained");
+        assert_eq!(ask_over_tls(&site, tls, &root(&authority)), "192.0.2.77\n");
+        assert_eq!(texts(dns, "dns.example"), [""; 0]);
+        assert!(fs::read_to_string(site.directory.join("dns.zone")).unwrap().contains("; kept"));
+        server.stop();
+    }
+}
+
+#[test]
 fn plain_dns_is_served_while_the_authority_refuses() {
     let (site, upstream) = (Site::new(), Upstream::start());
     let (tls, proofs) = (free_address(), free_address());
@@ -301,6 +354,12 @@ fn settings_without_consent_or_with_impossible_names_are_refused() {
     check(&format!("{named}directory = \"https://\""), "begins with https://");
     check(&format!("{named}email = \"nobody\""), "expected an address");
     check(&format!("{named}challenge = \"dns-02\""), "http-01");
+    let by_dns = format!("{named}challenge = \"dns-01\"\n");
+    check(&by_dns, "no [[zone]] of this server has the name dns.example");
+    let other = "[[zone]]\nname = \"xdns.example\"\nfile = \"z\"\n";
+    check(&format!("{by_dns}{other}"), "no [[zone]] of this server has the name dns.example");
+    let secondary = "[[zone]]\nname = \"example\"\nprimaries = [\"192.0.2.1\"]\n";
+    check(&format!("{by_dns}{secondary}"), "the zone example. is changed elsewhere");
 }
 
 /// Returns the path of Pebble, the test server of Let's Encrypt; `None` if it is not installed.
@@ -312,6 +371,11 @@ fn pebble() -> Option<String> {
 #[test]
 fn pebble_issues_and_renews_a_certificate() {
     renew_by_pebble("http-01");
+}
+
+#[test]
+fn pebble_accepts_proofs_in_a_hosted_zone() {
+    renew_by_pebble("dns-01");
 }
 
 #[test]
@@ -342,7 +406,8 @@ fn renew_by_pebble(challenge: &str) {
         "directory = \"https://{acme}/dir\"\nhttp-listen = [\"{proofs}\"]\n\
          challenge = \"{challenge}\"\n{record}"
     );
-    configure(&site, &upstream, tls, &settings);
+    let zone = if challenge == "dns-01" { hosted(&site, "") } else { String::new() };
+    configure(&site, &upstream, tls, &format!("{settings}\n{zone}"));
     if challenge == "tls-alpn-01" {
         let text = fs::read_to_string(site.file()).unwrap();
         // Only the address of a neighbour may query there.

@@ -10,6 +10,7 @@
 //! those of a `[[certificate]]`. State is kept over restarts, so that restarts do not make the
 //! server ask more often.
 
+mod dns01;
 mod http01;
 mod store;
 mod world;
@@ -183,6 +184,7 @@ impl Current {
             challenge: match self.config.challenge {
                 AcmeChallenge::Http01 => avocet_acme::ChallengeKind::Http01,
                 AcmeChallenge::TlsAlpn01 => avocet_acme::ChallengeKind::TlsAlpn01,
+                AcmeChallenge::Dns01 => avocet_acme::ChallengeKind::Dns01,
             },
             email: self.config.email.as_deref(),
             replaces: self.state.identifier.as_deref(),

@@ -18,6 +18,7 @@ use ureq::Agent;
 use ureq::http::HeaderMap;
 use ureq::http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
 
+use super::dns01::{Audience, ProofRecords};
 use super::http01::ProofListener;
 use crate::certificates::MAX_PEM;
 use crate::lists::fetch::{Bounds, agent_for_authority};
@@ -30,6 +31,8 @@ const BOUNDS: Bounds = Bounds {
     connect: Duration::from_secs(10),
     octets: MAX_AUTHORITY_BODY as u64,
 };
+/// Time in which other servers transfer a zone after NOTIFY, so that the authority may ask them.
+const TRANSFER_TIME: Duration = Duration::from_secs(5);
 /// Time between two looks whether a wait is to end.
 const LOOK_TIME: Duration = Duration::from_millis(100);
 
@@ -46,6 +49,7 @@ pub(super) struct RunningWorld<'r> {
     config: &'r AcmeConfig,
     agent: Agent,
     listener: Option<ProofListener>,
+    records: ProofRecords<'r>,
 }
 
 impl<'r> RunningWorld<'r> {
@@ -67,7 +71,8 @@ impl<'r> RunningWorld<'r> {
             }
         });
         let agent = agent_for_authority(lookup, BOUNDS, authorities.as_deref());
-        Ok(Self { running, config, agent, listener: None })
+        let records = ProofRecords::of(running, config);
+        Ok(Self { running, config, agent, listener: None, records })
     }
 }
 
@@ -133,7 +138,15 @@ impl World for RunningWorld<'_> {
                 let shown = self.running.shared.tls.put_proof(&proof.name, &certificate, &key);
                 shown.map_err(|error| fault(&error))
             }
-            other => Err(PresentFault(format!("{} is not supported", other.text()))),
+            ChallengeKind::Dns01 => {
+                let audience =
+                    self.records.put(proof).map_err(|fault| PresentFault(fault.to_string()))?;
+                if audience == Audience::OtherServers {
+                    // If the attempt is to end meanwhile, its next request does not begin.
+                    let _ = self.wait(TRANSFER_TIME);
+                }
+                Ok(())
+            }
         }
     }
 
@@ -141,6 +154,7 @@ impl World for RunningWorld<'_> {
         self.running.acme.proofs.clear();
         self.running.shared.tls.clear_proofs();
         self.listener = None;
+        self.records.clear();
     }
 }
 
