@@ -40,10 +40,7 @@ impl RunningAuthority {
         Self::looking(move |sought| look_by_http(proofs, sought), faults)
     }
 
-    fn looking(
-        look: impl Fn(&Sought) -> bool + Send + 'static,
-        faults: &[AuthorityFault],
-    ) -> Self {
+    fn looking(look: impl Fn(&Sought) -> bool + Send + 'static, faults: &[AuthorityFault]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let mut authority = TestAuthority::new(&format!("https://{address}"), now(), look);
