@@ -8,7 +8,7 @@
 //!           -> request with the key (PKCS #10) -> certificate
 //! ```
 //! Each text of the authority is untrusted: sizes, counts and waits have bounds. When to renew a
-//! certificate is in [`schedule`] (RFC 9773). The reader and writer of DER is in [`der`].
+//! certificate is in [`schedule`] (RFC 9773). The reader and writer of DER is in `der.rs`.
 
 #![forbid(unsafe_code)]
 
