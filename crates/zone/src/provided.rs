@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use avocet_wire::master::{InheritedTtls, MasterEntry, MasterFile, MasterRecord};
+use avocet_wire::master::{InheritedTtls, MasterEntry, MasterError, MasterFile, MasterRecord};
 use avocet_wire::{Class, FoldedName, NameBuf, Rtype};
 use thiserror::Error;
 
@@ -23,8 +23,8 @@ pub const MAX_SOURCE_OCTETS: u64 = 64 << 20;
 
 /// A source of the records of a zone.
 pub trait ZoneProvider {
-    /// Reads the text of the source, and passes each record to `reading`.
-    fn read(&self, text: &str, reading: &mut ProvidedReading<'_>);
+    /// Reads the octets of the source, and passes each record to `reading`.
+    fn read(&self, source: &[u8], reading: &mut ProvidedReading<'_>);
 }
 
 /// A zone that a provider fills.
@@ -84,6 +84,14 @@ pub enum SourceProblem {
     /// A record is malformed.
     #[error("the record \"{0}\" is malformed")]
     Record(String),
+    /// A record has an error.
+    #[error("the record \"{entry}\": {error}")]
+    Entry {
+        /// The start of the record.
+        entry: String,
+        /// The error.
+        error: MasterError,
+    },
 }
 
 /// The zone while a provider fills it.
@@ -134,9 +142,8 @@ impl ProvidedReading<'_> {
         if let Some(head) = self.source.head {
             self.read_head(head, open);
         }
-        match open(self.source.file, MAX_SOURCE_OCTETS).map(String::from_utf8) {
-            Ok(Ok(text)) => provider.read(&text, self),
-            Ok(Err(_)) => self.fault(0, SourceProblem::Encoding),
+        match open(self.source.file, MAX_SOURCE_OCTETS) {
+            Ok(source) => provider.read(&source, self),
             Err(error) => {
                 self.faults.error(self.place(0), ZoneProblem::Unreadable(error.to_string()));
             }
@@ -167,6 +174,15 @@ impl ProvidedReading<'_> {
         });
     }
 
+    /// Returns the source as text, or notes that it is none.
+    pub fn text<'s>(&mut self, source: &'s [u8]) -> Option<&'s str> {
+        let text = str::from_utf8(source).ok();
+        if text.is_none() {
+            self.fault(0, SourceProblem::Encoding);
+        }
+        text
+    }
+
     /// Returns the name of the zone.
     #[must_use]
     pub const fn apex(&self) -> FoldedName<'_> {
@@ -193,7 +209,8 @@ impl ProvidedReading<'_> {
         let is_record = match entries.read_entry(&mut self.record) {
             Some(Ok(MasterEntry::Record)) => self.record.class == Class::IN,
             Some(Err(fault)) => {
-                return self.faults.error(place, ZoneProblem::Master(fault.error));
+                let entry = shortened(entry);
+                return self.fault(line, SourceProblem::Entry { entry, error: fault.error });
             }
             _ => false,
         };

@@ -45,7 +45,8 @@ impl Columns {
 }
 
 impl ZoneProvider for MachineTable {
-    fn read(&self, text: &str, reading: &mut ProvidedReading<'_>) {
+    fn read(&self, source: &[u8], reading: &mut ProvidedReading<'_>) {
+        let Some(text) = reading.text(source) else { return };
         let mut columns = None;
         // Editors may put a mark of the byte order before the text.
         let text = text.trim_start_matches('\u{feff}');

@@ -34,8 +34,8 @@ struct WrittenRecord {
 }
 
 impl ZoneProvider for RrsetDocument {
-    fn read(&self, text: &str, reading: &mut ProvidedReading<'_>) {
-        let document: Document = match serde_json::from_str(text) {
+    fn read(&self, source: &[u8], reading: &mut ProvidedReading<'_>) {
+        let document: Document = match serde_json::from_slice(source) {
             Ok(document) => document,
             Err(error) => {
                 let line = u32::try_from(error.line()).unwrap_or(0);

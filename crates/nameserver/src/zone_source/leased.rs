@@ -11,7 +11,10 @@ use super::{HostNames, is_host_name};
 use crate::leases::devices;
 
 /// Names by which clients find servers of their network, which no device may take.
-const RESERVED: [&str; 4] = ["wpad", "isatap", "localhost", "_"];
+const RESERVED: [&str; 3] = ["wpad", "isatap", "localhost"];
+/// Most addresses of a name and family: a device with very many leases must not make the zone one
+/// that cannot be served.
+const MAX_ADDRESSES: usize = 16;
 
 /// The leases of a DHCP server.
 pub(super) struct LeasedNames {
@@ -28,9 +31,11 @@ struct Leased {
 }
 
 impl ZoneProvider for LeasedNames {
-    fn read(&self, text: &str, reading: &mut ProvidedReading<'_>) {
+    fn read(&self, source: &[u8], reading: &mut ProvidedReading<'_>) {
+        // A device chooses its name: octets that are no text must not stop the reading.
+        let text = String::from_utf8_lossy(source);
         let mut names = BTreeMap::<(String, bool), Leased>::new();
-        for Neighbour { address, mac, name } in devices(text, self.now_secs) {
+        for Neighbour { address, mac, name } in devices(&text, self.now_secs) {
             let Some(name) = name.as_deref().and_then(label_of) else { continue };
             let leased = names.entry((name, address.is_ipv4())).or_default();
             // Two devices with one name: that with the higher address has it.
@@ -44,7 +49,7 @@ impl ZoneProvider for LeasedNames {
             if self.hosts.domain.is_none() && is_fixed(&name, reading) {
                 continue;
             }
-            for address in leased.addresses {
+            for address in leased.addresses.into_iter().take(MAX_ADDRESSES) {
                 self.hosts.add(0, &name, address, reading);
             }
         }
@@ -54,7 +59,9 @@ impl ZoneProvider for LeasedNames {
 /// Returns the first label of a name in a lease, in lower case, if a device may have it.
 fn label_of(name: &str) -> Option<String> {
     let label = name.split('.').next().unwrap_or_default().to_ascii_lowercase();
-    let is_free = is_host_name(&label) && !RESERVED.contains(&&*label);
+    // Names with `_` are those of services (RFC 8552).
+    let is_host = is_host_name(&label) && !label.contains('_');
+    let is_free = is_host && !RESERVED.contains(&&*label);
     is_free.then_some(label)
 }
 

@@ -156,7 +156,7 @@ fn rrsets_in_json_are_read_with_all_types() {
     let bad = |text: &str, expected: &str| check_fault(ProviderKind::Json, text, expected);
     bad("[]", "expected {\"rrsets\"");
     bad("{\"rrsets\":\n[{}]}", ":2:1: expected");
-    bad(&set("www", "A", "192.0.2"), "the data");
+    bad(&set("www", "A", "192.0.2"), "the record \"www 60 IN A 192.0.2\": the data");
     bad(&set("www", "A", "192.0.2.1\nx 1 A 192.0.2.2"), "is malformed");
     bad(&set("www 1 A 192.0.2.2\nb", "A", "192.0.2.1"), "is malformed");
     bad(&set("$INCLUDE", "A", "/etc/passwd"), "is malformed");
@@ -176,7 +176,8 @@ fn leases_give_names_that_are_free() {
                   0 02:00:00:00:00:04 192.168.1.23 *\n\
                   1 02:00:00:00:00:05 192.168.1.24 gone *\n\
                   0 02:00:00:00:00:06 192.168.1.25 $ORIGIN *\n\
-                  0 02:00:00:00:00:07 192.168.1.26 tv.other.example *\n";
+                  0 02:00:00:00:00:07 192.168.1.26 tv.other.example *\n\
+                  0 02:00:00:00:00:08 192.168.1.27 _dns *\n";
     let mut config = scratch.config(ProviderKind::Leases, leases);
     let head = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n NS ns\nns A 192.168.1.1\nnas A 192.168.1.9\n";
     config.provided.as_mut().unwrap().head = Some(scratch.file("head", head));
@@ -190,6 +191,21 @@ fn leases_give_names_that_are_free() {
             "tv.corp.example. 60 IN A 192.168.1.26",
         ],
     );
+}
+
+#[test]
+fn a_device_cannot_stop_the_zone_by_its_name_or_by_its_leases() {
+    let scratch = Scratch::of("hostile");
+    let mut config = scratch.config(ProviderKind::Leases, "");
+    let many = |n: u32| format!("0 {n} fd00::{n:x} many *\n").into_bytes();
+    let mut leases = b"0 02:00:00:00:00:01 192.168.1.20 \xff\xfe *\n".to_vec();
+    leases.extend((1..5_000).flat_map(many));
+    leases.extend(b"0 02:00:00:00:00:02 192.168.1.21 tablet *\n");
+    config.file = scratch.0.join("hostile");
+    fs::write(&config.file, leases).unwrap();
+    let text = read(&config).0.unwrap().text();
+    assert!(text.contains("192.168.1.21"), "{text}");
+    assert_eq!(text.lines().filter(|line| line.contains("AAAA")).count(), 16);
 }
 
 #[test]
