@@ -20,6 +20,7 @@ const provider = new Provider(issuer, {
     client_id: "avocet",
     client_secret: "a secret & more",
     redirect_uris: [`${publicUrl}/api/v1/session/oidc/callback`],
+    post_logout_redirect_uris: [`${publicUrl}/`],
   }],
   claims: { openid: ["sub"], profile: ["preferred_username", "groups"] },
   findAccount: (_, id) => ({
@@ -36,13 +37,14 @@ console.log(issuer);
 class Browser {
   jars = new Map();
 
-  async send(url, form) {
+  async send(url, form, more = {}) {
     const { host } = new URL(url);
     if (!this.jars.has(host)) this.jars.set(host, new Map());
     const jar = this.jars.get(host);
     const headers = { cookie: [...jar].map(([name, value]) => `${name}=${value}`).join("; ") };
     const options = { redirect: "manual", headers };
     if (form) Object.assign(options, { method: "POST", body: new URLSearchParams(form) });
+    if (more.method) Object.assign(options, { method: more.method, headers: { ...headers, ...more.headers } });
     const response = await fetch(url, options);
     for (const line of response.headers.getSetCookie()) {
       const [, name, value] = /^([^=]+)=([^;]*)/.exec(line);
@@ -69,6 +71,22 @@ class Browser {
     }
     throw new Error("too many steps");
   }
+
+  // Logs out of Avocet and then of the provider. Returns the address at which the browser ends, and
+  // whether the provider asks for a log-in again.
+  async logOut(avocet, csrf) {
+    const end = { method: "DELETE", headers: { "x-csrf-token": csrf } };
+    const { provider: out } = await (await this.send(`${avocet}/api/v1/session`, null, end)).json();
+    const page = await (await this.send(out)).text();
+    const [, action] = /<form[^>]+action="([^"]+)"/.exec(page);
+    const [, xsrf] = /name="xsrf" value="([^"]+)"/.exec(page);
+    const left = await this.send(action, { xsrf, logout: "yes" });
+    const local = (await this.send(`${avocet}/api/v1/session`)).status;
+    let response = await this.send(`${avocet}/api/v1/session/oidc`);
+    response = await this.send(response.headers.get("location"));
+    const next = new URL(response.headers.get("location") ?? "/", response.url).href;
+    return { left: left.headers.get("location"), local, asksAgain: !next.startsWith(`${avocet}/`) };
+  }
 }
 
 for await (const line of createInterface({ input: process.stdin })) {
@@ -77,7 +95,10 @@ for await (const line of createInterface({ input: process.stdin })) {
   try {
     const back = await browser.logIn(avocet, user);
     const session = await (await browser.send(`${avocet}/api/v1/session`)).json();
-    console.log(JSON.stringify({ status: back.status, name: session.name, scopes: session.scopes }));
+    const out = session.csrf ? await browser.logOut(avocet, session.csrf) : {};
+    console.log(
+      JSON.stringify({ status: back.status, name: session.name, scopes: session.scopes, ...out }),
+    );
   } catch (error) {
     console.log(JSON.stringify({ error: String(error) }));
   }

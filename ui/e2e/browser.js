@@ -107,8 +107,18 @@ export class Visitor {
     session.on('Network.loadingFinished', (event) => (this.octets += event.encodedDataLength));
   }
 
-  /** Logs in through the page, and stays at the address. */
+  /** Goes to an address with the session that all visits of a user share. */
   async logIn(name = 'admin', address = '/') {
+    const [key, value] = (await this.server.session(name)).split('=');
+    await this.context.addCookies([
+      { name: key, value, url: this.server.url, httpOnly: true, sameSite: 'Strict' },
+    ]);
+    await this.page.goto(address);
+    await this.page.locator('#content').waitFor();
+  }
+
+  /** Begins a session through the page, and stays at the address. */
+  async logInByPage(name = 'admin', address = '/') {
     await this.page.goto(address);
     await this.page.getByRole('textbox', { name: /^name$/i }).fill(name);
     await this.page.locator('input[type=password]').fill(PASSWORD);
@@ -157,6 +167,23 @@ export class Visitor {
     assert.equal(await this.page.locator('img[src="x"]').count(), 0);
   }
 
+  /** Checks that each time of day in the text has a hover with UTC, or belongs to an element with
+   *  one. The axes of charts are drawn. */
+  async checkTimes() {
+    const bare = await this.page.evaluate(() => {
+      const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+      const found = [];
+      while (walker.nextNode()) {
+        const { data, parentElement } = walker.currentNode;
+        // As English texts have them. A schedule or a port has no AM or PM.
+        if (!/\b\d{1,2}:\d\d(:\d\d)?\s?[AP]M\b/.test(data)) continue;
+        if (!parentElement.closest('[title*=UTC], svg')) found.push(data.trim());
+      }
+      return found;
+    });
+    assert.deepEqual(bare, []);
+  }
+
   /** Checks that the page is not wider than the window. */
   async checkWidth() {
     const excess = await this.page.evaluate(
@@ -179,22 +206,25 @@ export class Visitor {
 /** Visits a page as dark, light and on a phone, with all checks and a picture of each. `ready`
  *  waits for what the page shows. */
 export async function checkLooks(server, name, address, ready = async () => {}, user = 'admin') {
-  const looks = [
-    ['light', { theme: 'light' }],
-    ['dark', { theme: 'dark' }],
-    ['phone', { theme: 'light', size: 'phone' }],
+  const sizes = [
+    ['wide', ['light', 'dark']],
+    ['phone', ['phone']],
   ];
-  for (const [look, options] of looks) {
-    const visitor = await Visitor.arrive(server, options);
+  for (const [size, looks] of sizes) {
+    const visitor = await Visitor.arrive(server, { size });
     try {
-      await visitor.logIn(user, address);
-      await visitor.settle();
-      await ready(visitor.page);
-      await visitor.picture(`${name}-${look}`);
-      await visitor.checkInjection();
-      await visitor.checkWidth();
-      await visitor.checkAccess();
-      visitor.check();
+      for (const look of looks) {
+        await visitor.page.emulateMedia({ colorScheme: look === 'dark' ? 'dark' : 'light' });
+        await visitor.logIn(user, address);
+        await visitor.settle();
+        await ready(visitor.page);
+        await visitor.picture(`${name}-${look}`);
+        await visitor.checkInjection();
+        await visitor.checkWidth();
+        await visitor.checkTimes();
+        await visitor.checkAccess();
+        visitor.check();
+      }
     } finally {
       await visitor.leave();
     }

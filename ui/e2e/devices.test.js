@@ -19,14 +19,17 @@ before(async () => {
   await server.ask('img.shop.co.uk', { from: STRANGER });
   await server.ask('<img src=x onerror=alert(1)>.example', { from: STRANGER });
   await server.ask('example.com', { from: PHONE });
+  // A thread of the server writes the log, and the page reads it once.
+  const log = () => server.avocet(['log', 'search', '--client', PHONE]);
+  while (!(await log()).includes('example.com'));
 });
 after(async () => {
   await close();
   await server?.stop();
 });
 
-async function visit(address, work, user = 'admin') {
-  const visitor = await Visitor.arrive(server);
+async function visit(address, work, user = 'admin', size = 'wide') {
+  const visitor = await Visitor.arrive(server, { size });
   try {
     await visitor.logIn(user, address);
     await visitor.settle();
@@ -41,25 +44,45 @@ async function visit(address, work, user = 'admin') {
 const games = (from) => server.ask('games.example', { from });
 const textbox = (page, name) => page.getByRole('textbox', { name, exact: true });
 
+test('on a phone the counts of a device and its times are rows of two', async () => {
+  const work = async (page) => {
+    const tablet = page.getByRole('row').filter({ hasText: 'tablet' });
+    const top = async (caption) => (await tablet.getByText(caption, { exact: true }).boundingBox()).y;
+    assert.equal(await top('First seen'), await top('Last seen'));
+    assert.equal(await top('Queries'), await top('Blocked'));
+    assert.ok((await top('Queries')) < (await top('First seen')));
+  };
+  await visit('/devices', work, 'admin', 'phone');
+});
+
 test('devices are listed with their addresses and groups, and can be found', async () => {
   await visit('/devices', async (page) => {
     const tablet = page.getByRole('row').filter({ hasText: 'tablet' });
     await tablet.getByText(TABLET).waitFor();
     await tablet.getByText('kids').waitFor();
+    // The first and the latest query, each with UTC on hover.
+    assert.equal(await tablet.locator('time[title*=UTC]').count(), 2);
     await page.getByRole('searchbox', { name: 'Find a device' }).fill('127.0.0.13');
     await page.getByRole('link', { name: STRANGER }).waitFor();
     assert.equal(await page.getByRole('link', { name: 'tablet' }).count(), 0);
+    await page.getByRole('link', { name: STRANGER }).click();
+    await page.getByText('First seen').waitFor();
+    const { clients } = await page.request.get('/api/v1/queries/clients').then((reply) => reply.json());
+    const { first, last } = clients.find(({ client }) => client === STRANGER);
+    assert.ok(first > 0 && first <= last && last <= Date.now() / 1000 + 1, `${first} ${last}`);
+    assert.equal(clients.find(({ client }) => client === TABLET)['client-name'], 'tablet');
   });
 });
 
 test('filtering is paused for one device by two clicks, and goes on by the undo', async () => {
   assert.equal(await games(TABLET), NXDOMAIN);
-  await visit('/devices', async (page) => {
+  await visit('/devices', async (page, visitor) => {
     await page.getByRole('button', { name: 'Pause filtering: tablet' }).click();
     await page.getByRole('menuitem', { name: /Pause for 1.h/ }).click();
     await page.getByText('Filtering is paused for tablet').waitFor();
     assert.equal(await games(TABLET), NOERROR);
     await page.getByText('paused until').waitFor();
+    await visitor.checkTimes();
     await page.getByRole('button', { name: 'Undo' }).click();
     await page.getByText('paused until').waitFor({ state: 'detached' });
     assert.equal(await games(TABLET), NXDOMAIN);
@@ -127,7 +150,12 @@ test('a viewer changes nothing', async () => {
 });
 
 test('the parts look right', async () => {
-  await checkLooks(server, 'devices', '/devices', (page) => page.getByRole('link', { name: 'tablet' }).waitFor());
+  await checkLooks(server, 'devices', '/devices', async (page) => {
+    await page.getByRole('link', { name: 'tablet' }).waitFor();
+    // Two identities are separate again, with times of their own.
+    const phone = page.getByRole('row').filter({ hasText: PHONE });
+    assert.equal(await phone.locator('time[title*=UTC]').count(), 2);
+  });
   await checkLooks(server, 'device', '/devices/console', (page) =>
     page.getByRole('row').filter({ hasText: 'shop.co.uk' }).waitFor(),
   );

@@ -181,6 +181,27 @@ test('a service is blocked for a group by a switch, and safe search is turned on
   assert.match(rules, /safe search for kids/);
 });
 
+test('Firefox and Private Relay are told to use this server, or not, by switches', async () => {
+  const [firefox, relay] = ['use-application-dns.net', 'mask.icloud.com'];
+  await answers(firefox, ADULT, NXDOMAIN);
+  await answers(relay, ADULT, NOERROR);
+  await visit('/filtering/services', async (page) => {
+    await page.getByRole('switch', { name: 'Firefox uses this server', checked: true }).click();
+    await page.getByText('Off: Firefox uses this server.').waitFor();
+    await answers(firefox, ADULT, NOERROR);
+    await page.getByRole('switch', { name: 'No iCloud Private Relay', checked: false }).click();
+    await page.getByText('On: No iCloud Private Relay.').waitFor();
+    await answers(relay, ADULT, NXDOMAIN);
+    await undo(page);
+    await answers(relay, ADULT, NOERROR);
+    await page.getByRole('switch', { name: 'No iCloud Private Relay', checked: false }).waitFor();
+  });
+  await visit('/filtering/services', async (page) => {
+    const all = page.getByRole('switch', { name: /Firefox|Relay/ });
+    assert.equal(await all.count(), 0);
+  }, 'viewer');
+});
+
 test('a schedule of a week is painted, in force and shown again', async () => {
   const today = new Intl.DateTimeFormat('en', { weekday: 'short', timeZone: 'UTC' }).format();
   await visit('/filtering/schedules?new&group=kids', async (page) => {

@@ -53,7 +53,7 @@ function watch() {
 async function load(site) {
   const visitor = await Visitor.arrive({ url: site.url });
   const { page } = visitor;
-  await visitor.logIn('viewer', '/');
+  await visitor.logInByPage('viewer', '/');
   await visitor.settle();
   const session = await visitor.context.newCDPSession(page);
   await session.send('Network.setCacheDisabled', { cacheDisabled: true });

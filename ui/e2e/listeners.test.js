@@ -5,7 +5,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { checkLooks, close, Visitor } from './browser.js';
-import { freePort, Server } from './server.js';
+import { Server } from './server.js';
 
 const CERTIFICATES = new URL('../../crates/cli/tests/operation/certificates/', import.meta.url);
 const certificate = (name, names) =>
@@ -19,17 +19,18 @@ before(async () => {
   for (const name of ['one.pem', 'one.key', 'expired.pem', 'expired.key']) {
     files[name] = await readFile(new URL(name, CERTIFICATES), 'utf8');
   }
-  tls = `127.0.0.1:${await freePort()}`;
   server = await Server.start({
     files,
-    config: `
+    ports: 1,
+    config: ([port]) => `
 [[listener]]
 name = "encrypted"
-listen = ["tls://${tls}"]
+listen = ["tls://127.0.0.1:${port}"]
 
 ${certificate('one', '"dns.example"')}
 ${certificate('expired', '"old.example"')}`,
   });
+  tls = `127.0.0.1:${server.ports[0]}`;
   await server.ask('www.example.com');
   await server.avocet(['query', `@tls://${tls}`, 'www.example.com', '+insecure']);
   await server.avocet(['query', `@tls://${tls}`, 'www.example.com', '+insecure']);

@@ -60,6 +60,7 @@ test('dragging over the chart chooses a time', async () => {
   await page.mouse.move(box.x + box.width * 0.6, box.y + 60, { steps: 5 });
   await page.mouse.up();
   await page.waitForURL(/from=\d+&to=\d+/);
+  await visitor.checkTimes();
   await page.getByRole('button', { name: 'Remove' }).click();
   await page.waitForURL((url) => url.search === '');
   visitor.check();

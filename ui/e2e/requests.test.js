@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict';
 import http from 'node:http';
-import net from 'node:net';
 import { after, before, test } from 'node:test';
 import { close, Visitor } from './browser.js';
 import { HOUSEHOLD, Server } from './server.js';
@@ -13,15 +12,16 @@ const REFUSED_TEXT = '<img src=x onerror=alert(1)>';
 let server;
 let page;
 before(async () => {
-  page = await freePort();
   server = await Server.start({
-    config: `${HOUSEHOLD}
+    ports: 1,
+    config: ([port]) => `${HOUSEHOLD}
 [policy]
 block-answer = "addresses"
-block-page = ["127.0.0.1:${page}"]
+block-page = ["127.0.0.1:${port}"]
 block-addresses = ["127.0.0.1"]
 `,
   });
+  [page] = server.ports;
   await server.addUser('parent', 'operator', ['--group', 'kids']);
   await server.addUser('other', 'operator', ['--group', 'default']);
 });
@@ -29,14 +29,6 @@ after(async () => {
   await close();
   await server?.stop();
 });
-
-async function freePort() {
-  const probe = net.createServer();
-  await new Promise((done) => probe.listen(0, '127.0.0.1', done));
-  const { port } = probe.address();
-  await new Promise((done) => probe.close(done));
-  return port;
-}
 
 /** Sends the form of the block page, as the browser of a client does. */
 function ask(name, text, from = KID) {

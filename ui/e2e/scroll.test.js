@@ -20,6 +20,8 @@ before(async () => {
     const replies = await Promise.all(names.map((name) => server.ask(name, { from })));
     assert.ok(replies.every((rcode) => rcode !== null));
   }
+  // A page shows what was logged when it was opened.
+  await server.hasLogged(QUERIES);
 });
 after(async () => {
   await close();

@@ -17,6 +17,8 @@ export const ROLES = ['viewer', 'operator', 'admin'];
 /** A name that must appear as text everywhere. */
 export const EVIL = '<img src=x onerror=alert(1)>.example.';
 const START_MILLIS = 20_000;
+/** Most time until the log has queries that were answered, on a machine that does other work, too. */
+const LOGGED_MILLIS = 20_000;
 
 /** Lists, groups, clients and rules that most pages have something to show for. */
 export const HOUSEHOLD = `
@@ -58,8 +60,8 @@ const FILES = {
   'trackers.txt': 'track.example\nads.example\n',
 };
 
-/** Returns a port that is free for UDP and TCP now. */
-export async function freePort() {
+/** Returns a port that is free for TCP now. */
+async function freePort() {
   const server = net.createServer();
   await new Promise((done) => server.listen(0, '127.0.0.1', done));
   const { port } = server.address();
@@ -72,13 +74,16 @@ export class Server {
   #basics;
   #upstream = new Upstream();
   #clients = new Map();
+  #sessions = new Map();
   #token;
   #env;
   log = [];
 
-  /** Starts a server. `config` is TOML after the basic settings, `script` that of the upstream,
-   *  `files` are those of the directory, and `env` adds to the environment of the process. */
-  static async start({ config = HOUSEHOLD, script, files = FILES, users = true, log = true, env } = {}) {
+  /** Starts a server. `config` is TOML after the basic settings, or a function from as many ports as
+   *  `ports` says to it; `script` is that of the upstream, `files` are those of the directory, and
+   *  `env` adds to the environment of the process. */
+  static async start(options = {}) {
+    const { config = HOUSEHOLD, ports = 0, script, files = FILES, users = true, log = true, env } = options;
     const server = new Server();
     server.#env = { ...process.env, ...env };
     server.directory = await mkdtemp(path.join(os.tmpdir(), 'avocet-ui-'));
@@ -86,7 +91,8 @@ export class Server {
     for (const [name, text] of Object.entries(files)) {
       await writeFile(path.join(server.directory, name), text);
     }
-    server.#basics = (dns, http) => `
+    const own = typeof config === 'function' ? config : () => config;
+    server.#basics = (dns, http, more) => `
 [server]
 listen = ["127.0.0.1:${dns}"]
 http = "127.0.0.1:${http}"
@@ -101,10 +107,10 @@ enabled = ${log}
 [[forward]]
 zone = "."
 upstreams = ["${upstream}"]
-${config}`;
+${own(more)}`;
     server.file = path.join(server.directory, 'avocet.toml');
     try {
-      await server.#runSomewhere();
+      await server.#runSomewhere(ports);
       for (const role of users ? ROLES : []) await server.addUser(role, role);
     } catch (error) {
       await server.stop();
@@ -114,12 +120,15 @@ ${config}`;
   }
 
   /** Servers of other tests draw random ports, which may take a free one before this server. */
-  async #runSomewhere() {
+  async #runSomewhere(more) {
     for (let left = 5; ; left -= 1) {
-      const [dns, http] = [await freePort(), await freePort()];
+      const drawn = new Set();
+      while (drawn.size < 2 + more) drawn.add(await freePort());
+      const [dns, http, ...others] = drawn;
+      this.ports = others;
       this.dns = { address: '127.0.0.1', port: dns };
       this.url = `http://127.0.0.1:${http}`;
-      await writeFile(this.file, this.#basics(dns, http));
+      await writeFile(this.file, this.#basics(dns, http, others));
       try {
         return await this.#run();
       } catch (error) {
@@ -129,13 +138,17 @@ ${config}`;
   }
 
   async #run() {
+    this.log = [];
     this.#process = spawn(BINARY, ['serve', '--config', this.file], {
       stdio: ['ignore', 'ignore', 'pipe'],
       env: this.#env,
     });
     const lines = readline.createInterface({ input: this.#process.stderr });
     await new Promise((done, fail) => {
-      const timer = setTimeout(() => fail(new Error(this.log.join('\n'))), START_MILLIS);
+      const timer = setTimeout(() => {
+        this.#process.kill('SIGKILL');
+        fail(new Error(this.log.join('\n')));
+      }, START_MILLIS);
       lines.on('line', (line) => {
         this.log.push(line);
         if (line.includes('serving')) done(clearTimeout(timer));
@@ -173,6 +186,24 @@ ${config}`;
     return this.#token;
   }
 
+  /** Returns the cookie of a session of a user, as `name=value`. All visits share it: the hash of a
+   *  password takes as much time as a page. */
+  async session(name) {
+    const address = `${this.url}/api/v1/session`;
+    const kept = this.#sessions.get(name);
+    // A test may have ended it.
+    if (kept && (await fetch(address, { headers: { cookie: kept } })).ok) return kept;
+    const begun = await fetch(address, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', origin: this.url },
+      body: JSON.stringify({ name, password: PASSWORD }),
+    });
+    if (!begun.ok) throw new Error(`log-in of ${name}: ${await begun.text()}`);
+    const cookie = begun.headers.get('set-cookie').split(';')[0];
+    this.#sessions.set(name, cookie);
+    return cookie;
+  }
+
   /** Returns the part of the set-up link after the host, which the log has. */
   setUpPath() {
     const line = this.log.find((one) => one.includes('/setup#'));
@@ -200,6 +231,16 @@ ${config}`;
     await this.ask('games.example', { from: '127.0.0.12' });
     await this.ask('printer.lan', { from: '127.0.0.11' });
     await this.ask(EVIL, { from: '127.0.0.11' });
+  }
+
+  /** Waits until the log has a number of queries, which takes up to about a second after the last. */
+  async hasLogged(count) {
+    let found = 0;
+    for (const end = Date.now() + LOGGED_MILLIS; Date.now() < end; ) {
+      found = Number((await this.avocet(['log', 'search', '--count'])).match(/\d+/)?.[0]);
+      if (found >= count) return;
+    }
+    throw new Error(`${found} of ${count} queries are in the log`);
   }
 
   async stop() {

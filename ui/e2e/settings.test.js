@@ -249,7 +249,7 @@ test('a second factor is set up by its QR code, and needed at the next log-in', 
   await server.addUser('grace', 'viewer');
   const visitor = await Visitor.arrive(server);
   const { page } = visitor;
-  await visitor.logIn('grace', '/settings/account');
+  await visitor.logInByPage('grace', '/settings/account');
   await visitor.settle();
   const card = page.locator('section').filter({ has: page.getByRole('heading', { name: 'Second factor' }) });
   await card.getByLabel('Password').fill(PASSWORD);
@@ -278,7 +278,7 @@ test('the own password changes, and the session ends', async () => {
   await server.addUser('alan', 'viewer');
   const visitor = await Visitor.arrive(server);
   const { page } = visitor;
-  await visitor.logIn('alan', '/settings/account');
+  await visitor.logInByPage('alan', '/settings/account');
   await visitor.settle();
   await page.getByLabel('Present password').fill(PASSWORD);
   await page.getByLabel('New password', { exact: true }).fill('another long secret');
@@ -308,6 +308,7 @@ test('a backup is downloaded, and waits for the restart after its upload', async
   await choose.setInputFiles(file);
   await page.getByRole('button', { name: 'Upload' }).click();
   await page.getByText('The backup waits for the next start').waitFor();
+  await visitor.checkTimes();
   await visitor.checkAccess();
   visitor.check();
   await visitor.leave();
@@ -347,9 +348,9 @@ for (const [name, address] of [
 
 test('a user sees the own sessions and ends one; an admin sees those of all', async () => {
   const [other, visitor] = [await Visitor.arrive(server), await Visitor.arrive(server)];
-  await other.logIn('viewer', '/');
+  await other.logInByPage('viewer', '/');
   await other.settle();
-  await visitor.logIn('viewer', '/settings/sessions');
+  await visitor.logInByPage('viewer', '/settings/sessions');
   const { page } = visitor;
   await page.getByText('this browser').waitFor();
   await page.getByRole('heading', { name: 'Your sessions' }).waitFor();

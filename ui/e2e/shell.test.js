@@ -34,7 +34,7 @@ test('a wrong password is refused with a sentence, a right one leads to the addr
 
 test('the first load is small', async () => {
   const visitor = await Visitor.arrive(server);
-  await visitor.logIn();
+  await visitor.logInByPage();
   await visitor.settle();
   assert.ok(visitor.octets > 10_000 && visitor.octets < FIRST_LOAD, `${visitor.octets} octets`);
   await visitor.leave();
@@ -43,7 +43,7 @@ test('the first load is small', async () => {
 test('the end of a session leads to the log-in, and back to the same page', async () => {
   const visitor = await Visitor.arrive(server);
   const { page } = visitor;
-  await visitor.logIn('operator', '/?step=60');
+  await visitor.logInByPage('operator', '/?step=60');
   await visitor.context.clearCookies();
   await page.getByText('Your session has ended.').waitFor({ timeout: 20_000 });
   await page.getByRole('textbox', { name: 'Name' }).fill('operator');
@@ -58,7 +58,7 @@ test('the end of a session leads to the log-in, and back to the same page', asyn
 test('the user menu works by keyboard, and log-out ends the session', async () => {
   const visitor = await Visitor.arrive(server);
   const { page } = visitor;
-  await visitor.logIn('viewer');
+  await visitor.logInByPage('viewer');
   await page.getByRole('button', { name: 'User' }).focus();
   await page.keyboard.press('Enter');
   await visitor.checkAccess();

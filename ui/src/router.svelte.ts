@@ -8,6 +8,7 @@ export type PageName =
   | 'overview'
   | 'queries'
   | 'devices'
+  | 'connect'
   | 'filtering'
   | 'names'
   | 'zones'
@@ -29,6 +30,7 @@ const ALL: Page[] = [
   { name: 'overview', path: '/', icon: 'overview', scope: 'status:read' },
   { name: 'queries', path: '/queries', icon: 'queries', scope: 'queries:read' },
   { name: 'devices', path: '/devices', icon: 'devices', scope: 'queries:read' },
+  { name: 'connect', path: '/connect', icon: 'link', scope: 'status:read' },
   { name: 'filtering', path: '/filtering', icon: 'filtering', scope: 'status:read' },
   { name: 'names', path: '/names', icon: 'names', scope: 'config:read' },
   { name: 'zones', path: '/zones', icon: 'zones', scope: 'status:read' },

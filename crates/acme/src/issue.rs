@@ -1,6 +1,8 @@
 //! Certificates that this side signs (RFC 5280): the proof of TLS-ALPN-01, and those of an
 //! authority of one's own.
 
+use std::net::IpAddr;
+
 use aws_lc_rs::digest::{SHA256, digest};
 
 use crate::der::{
@@ -38,6 +40,8 @@ pub struct CertificateFacts<'a> {
     pub subject: &'a str,
     /// The host names.
     pub names: &'a [String],
+    /// The addresses.
+    pub addresses: &'a [IpAddr],
     /// The public key in DER: see [`CertificateKey::public`].
     pub public: &'a [u8],
     /// The serial number; the first octet is from 1 to 127.
@@ -69,7 +73,7 @@ pub fn issue(facts: &CertificateFacts<'_>, issuer: Issuer<'_>) -> Result<Vec<u8>
     put(&AUTHORITY_KEY, der::write(SEQUENCE, &of_issuer));
     if facts.role == Role::Server {
         put(&EXTENDED_USAGE, nested(SEQUENCE, &[&der::write(OID, &SERVER_AUTH)]));
-        extensions.extend(alternative_names(facts.names));
+        extensions.extend(alternative_names(facts.names, facts.addresses));
     }
     let (is_authority, usage) = match facts.role {
         // digitalSignature; keyCertSign and cRLSign.

@@ -2,6 +2,7 @@
 //! a certificate, which signs the request for it (RFC 2986).
 
 use std::fmt;
+use std::net::IpAddr;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::rand::SystemRandom;
@@ -27,6 +28,8 @@ const EXTENSION_REQUEST: [u8; 9] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x
 const SUBJECT_ALT_NAME: [u8; 3] = [0x55, 0x1d, 0x11];
 /// `dNSName` of a name.
 const DNS_NAME: u8 = primitive(2);
+/// `iPAddress` of a name.
+const IP_ADDRESS: u8 = primitive(7);
 /// Characters of a line of PEM (RFC 7468 §2).
 const PEM_LINE: usize = 64;
 
@@ -129,6 +132,15 @@ impl CertificateKey {
         draw(&ECDSA_P256_SHA256_ASN1_SIGNING).map(Self)
     }
 
+    /// Reads a key in PKCS #8.
+    ///
+    /// # Errors
+    /// The octets are no key on P-256.
+    pub fn from_pkcs8(octets: &[u8]) -> Result<Self, KeyFault> {
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, octets);
+        pair.map(Self).map_err(|_| KeyFault::Octets)
+    }
+
     /// Returns the key in PKCS #8.
     ///
     /// # Errors
@@ -142,20 +154,7 @@ impl CertificateKey {
     /// # Errors
     /// The cryptography fails.
     pub fn to_pem(&self) -> Result<Zeroizing<String>, KeyFault> {
-        let octets = self.to_pkcs8()?;
-        let text = Zeroizing::new(BASE64.encode(&octets));
-        let mut pem = Zeroizing::new(String::with_capacity(text.len() + text.len() / 32 + 64));
-        pem.push_str("-----BEGIN PRIVATE KEY-----\n");
-        let mut rest = text.as_str();
-        while let Some((line, more)) = rest.split_at_checked(PEM_LINE.min(rest.len()))
-            && !line.is_empty()
-        {
-            pem.push_str(line);
-            pem.push('\n');
-            rest = more;
-        }
-        pem.push_str("-----END PRIVATE KEY-----\n");
-        Ok(pem)
+        Ok(pem("PRIVATE KEY", &self.to_pkcs8()?))
     }
 
     /// Returns the request for a certificate with these names (RFC 2986), in DER.
@@ -163,7 +162,7 @@ impl CertificateKey {
     /// # Errors
     /// The cryptography fails.
     pub(crate) fn request(&self, names: &[String]) -> Result<Vec<u8>, KeyFault> {
-        let extensions = nested(SEQUENCE, &[&alternative_names(names)]);
+        let extensions = nested(SEQUENCE, &[&alternative_names(names, &[])]);
         let attribute =
             nested(SEQUENCE, &[&der::write(OID, &EXTENSION_REQUEST), &nested(SET, &[&extensions])]);
         let version = der::write(der::INTEGER, &[0]);
@@ -197,12 +196,32 @@ pub(crate) fn algorithm() -> Vec<u8> {
     nested(SEQUENCE, &[&der::write(OID, &ECDSA_SHA256)])
 }
 
-/// Returns the extension with host names (RFC 5280 §4.2.1.6), in DER.
-pub(crate) fn alternative_names(names: &[String]) -> Vec<u8> {
-    let names: Vec<u8> =
-        names.iter().flat_map(|name| der::write(DNS_NAME, name.as_bytes())).collect();
-    let value = der::write(OCTET_STRING, &der::write(SEQUENCE, &names));
+/// Returns the extension with host names and addresses (RFC 5280 §4.2.1.6), in DER.
+pub(crate) fn alternative_names(names: &[String], addresses: &[IpAddr]) -> Vec<u8> {
+    let names = names.iter().map(|name| der::write(DNS_NAME, name.as_bytes()));
+    let addresses = addresses.iter().map(|address| match address {
+        IpAddr::V4(address) => der::write(IP_ADDRESS, &address.octets()),
+        IpAddr::V6(address) => der::write(IP_ADDRESS, &address.octets()),
+    });
+    let all: Vec<u8> = names.chain(addresses).flatten().collect();
+    let value = der::write(OCTET_STRING, &der::write(SEQUENCE, &all));
     nested(SEQUENCE, &[&der::write(OID, &SUBJECT_ALT_NAME), &value])
+}
+
+/// Returns octets in PEM form (RFC 7468) with a label such as "CERTIFICATE".
+pub fn pem(label: &str, octets: &[u8]) -> Zeroizing<String> {
+    let text = Zeroizing::new(BASE64.encode(octets));
+    let mut pem = Zeroizing::new(String::with_capacity(text.len() + text.len() / 32 + 128));
+    pem.extend(["-----BEGIN ", label, "-----\n"]);
+    let mut rest = text.as_str();
+    while let Some((line, more)) = rest.split_at_checked(PEM_LINE.min(rest.len()))
+        && !line.is_empty()
+    {
+        pem.extend([line, "\n"]);
+        rest = more;
+    }
+    pem.extend(["-----END ", label, "-----\n"]);
+    pem
 }
 
 fn draw(algorithm: &'static EcdsaSigningAlgorithm) -> Result<EcdsaKeyPair, KeyFault> {

@@ -25,7 +25,7 @@ pub mod schedule;
 mod world;
 
 pub use error::{AcmeError, AuthorityProblem};
-pub use key::{AccountKey, CertificateKey, KeyFault};
+pub use key::{AccountKey, CertificateKey, KeyFault, pem};
 pub use order::{Account, Issued, Wanted, obtain};
 pub use proof::{AlpnCertificate, ChallengeKind, Proof, alpn_certificate};
 pub use requests::{Authority, MAX_AUTHORITY_BODY};

@@ -96,12 +96,13 @@ pub fn alpn_certificate(proof: &Proof) -> Result<AlpnCertificate, KeyFault> {
     let key = CertificateKey::draw()?;
     let digest = der::write(OCTET_STRING, &proof.digest());
     let critical = der::write(BOOLEAN, &[0xff]);
-    let mut extensions = alternative_names(std::slice::from_ref(&proof.name));
+    let mut extensions = alternative_names(std::slice::from_ref(&proof.name), &[]);
     extensions.extend(extension(&ACME_IDENTIFIER, &critical, &digest));
     let facts = CertificateFacts {
         role: Role::Server,
         subject: ALPN_SUBJECT,
         names: &[],
+        addresses: &[],
         public: &key.public(),
         serial: [1; 16],
         not_before: 0,

@@ -11,6 +11,7 @@ use avocet_load::LoadArgs;
 use clap::{Args, Parser, Subcommand};
 
 use crate::access::LimitArgs;
+use crate::api_call::ApiCallArgs;
 use crate::backup::{BackupArgs, RestoreArgs};
 use crate::certificate::CertificateArgs;
 use crate::connect::ConnectArgs;
@@ -90,6 +91,8 @@ pub(crate) enum Command {
     Token(TokenArgs),
     /// List the sessions of users in browsers, or end one
     Session(SessionArgs),
+    /// Send any request of the HTTP API to the running server, and print the reply
+    Call(ApiCallArgs),
     /// Print shell completions
     Completions {
         /// The shell
@@ -187,6 +190,7 @@ Options:
   +bufsize=N     UDP size in OPT, 512 to 65535 [1232]
   +nocookie      send no DNS cookie
   +nsid          request the name server identifier
+  +zoneversion   request the serial of the zone
   +subnet=NET    send a client subnet, such as 192.0.2.0/24
   +time=SECS     how long to wait for a response, 1 to 60 [5]
   +tries=N       how often to send a UDP query, 1 to 10 [3]

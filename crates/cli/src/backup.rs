@@ -8,7 +8,9 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use avocet_config::find;
-use avocet_control::backup::{Backup, Restore, RestoreCancel, RestoreStaged, WaitingRestore};
+use avocet_control::backup::{
+    Backup, Restore, RestoreCancel, RestoreStaged, UnusableFile, WaitingRestore,
+};
 use avocet_control::connect;
 use avocet_server::backup::{self, BackupFacts, Place};
 use clap::Args;
@@ -155,7 +157,17 @@ fn begin(args: &RestoreArgs) -> Result<Begun, CommandError> {
 }
 
 fn facts_text(facts: &BackupFacts) -> String {
-    format!("{} files, made {} by avocet {}", facts.files, ago(Some(facts.at)), facts.version)
+    let made = ago(Some(facts.at));
+    let left_out = left_out_text(&facts.left_out);
+    format!("{} files, made {made} by avocet {}{left_out}", facts.files, facts.version)
+}
+
+/// Returns a line for each file that is not put in place.
+fn left_out_text(files: &[UnusableFile]) -> String {
+    let line = |one: &UnusableFile| {
+        format!("\nwarning: {} cannot be used, and is not restored: {}", one.file, one.reason)
+    };
+    files.iter().map(line).collect()
 }
 
 fn cancelled_text(reply: &WaitingRestore) -> String {
@@ -166,8 +178,10 @@ fn cancelled_text(reply: &WaitingRestore) -> String {
 fn staged_text(reply: &RestoreStaged) -> String {
     let made = ago(Some(reply.at));
     format!(
-        "the backup is intact: {} files, made {made} by avocet {}\nrestart the server to put it \
+        "the backup is intact: {} files, made {made} by avocet {}{}\nrestart the server to put it \
          in place, or cancel with `avocet restore --cancel`",
-        reply.files, reply.version
+        reply.files,
+        reply.version,
+        left_out_text(&reply.left_out)
     )
 }

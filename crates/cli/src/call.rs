@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use avocet_config::salvage::Whereabouts;
 use avocet_config::{environment, find};
-use avocet_control::line::{self, ReplyLine};
-use avocet_control::{Call, NoPart, connect};
+use avocet_control::line::{self, LineKind, ReplyLine};
+use avocet_control::{Call, NoPart, Request, connect};
+use zeroize::Zeroizing;
 
 use crate::control_args::ControlArgs;
 use crate::error::CommandError;
@@ -59,6 +60,18 @@ impl Done {
     pub(crate) fn of_change(unsaved: Option<&String>) -> Self {
         unsaved.map_or(Self::Whole, |why| Self::Unsaved(why.clone()))
     }
+
+    /// Returns the exit code of the command, with a warning about what is not saved.
+    pub(crate) fn exit_code(self) -> ExitCode {
+        match self {
+            Self::Whole => ExitCode::SUCCESS,
+            Self::InPart => ExitCode::FAILURE,
+            Self::Unsaved(why) => {
+                output::note(&format!("avocet: warning: in force, but a restart undoes it: {why}"));
+                ExitCode::from(UNSAVED)
+            }
+        }
+    }
 }
 
 /// The form in which a reply is shown.
@@ -97,12 +110,7 @@ pub(crate) fn send<C: Call>(
 ) -> ExitCode {
     let form = if args.json { ReplyForm::Json } else { ReplyForm::Text };
     match ask(directory, request, view, form) {
-        Ok(Done::Whole) => ExitCode::SUCCESS,
-        Ok(Done::InPart) => ExitCode::FAILURE,
-        Ok(Done::Unsaved(why)) => {
-            output::note(&format!("avocet: warning: in force, but a restart undoes it: {why}"));
-            ExitCode::from(UNSAVED)
-        }
+        Ok(done) => done.exit_code(),
         Err(error) => refuse(&error),
     }
 }
@@ -145,17 +153,36 @@ pub(crate) fn exchange<C: Call>(
     request: C,
     mut take: impl FnMut(&str, &ReplyLine<C>) -> Result<Reader, CommandError>,
 ) -> Result<Option<C::Reply>, CommandError> {
+    let mut end = None;
+    exchange_lines(directory, request, |line, _| {
+        let reply = line::read_reply::<C>(line)?;
+        let reader = take(line, &reply)?;
+        if let (Reader::Reads, ReplyLine::End(reply)) = (reader, reply) {
+            end = Some(reply);
+        }
+        Ok(reader)
+    })?;
+    Ok(end)
+}
+
+/// Sends a request and passes each line of the reply on, until nobody reads.
+///
+/// # Errors
+/// No server answers, or it reports an error.
+pub(crate) fn exchange_lines(
+    directory: &Path,
+    request: impl Into<Request>,
+    mut take: impl FnMut(&str, LineKind) -> Result<Reader, CommandError>,
+) -> Result<(), CommandError> {
     let mut stream = connect(directory).map_err(|error| unreachable_server(directory, &error))?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(CommandError::Broken)?;
-    stream.write_all(line::of_request(request).as_bytes()).map_err(CommandError::Broken)?;
+    let request = Zeroizing::new(line::of_request(request));
+    stream.write_all(request.as_bytes()).map_err(CommandError::Broken)?;
     for line in BufReader::new(stream).lines() {
         let line = line.map_err(CommandError::Broken)?;
-        let reply = line::read_reply::<C>(&line)?;
-        if take(&line, &reply)? == Reader::Gone {
-            return Ok(None);
-        }
-        if let ReplyLine::End(end) = reply {
-            return Ok(Some(end));
+        let kind = line::read_kind(&line)?;
+        if take(&line, kind)? == Reader::Gone || kind == LineKind::End {
+            return Ok(());
         }
     }
     Err(CommandError::Incomplete)

@@ -27,6 +27,8 @@ enum CertificateCommand {
     List,
     /// Renew the certificate of [acme] now; `list` and the log show the result
     Renew,
+    /// Print the authority of [home-ca] in PEM form, for devices to install
+    Authority,
 }
 
 /// Runs `avocet certificate`.
@@ -35,6 +37,7 @@ pub(crate) fn run_command(args: &CertificateArgs) -> ExitCode {
     match &args.command {
         CertificateCommand::List => run(to, CertificateList {}, &View::of(list_text)),
         CertificateCommand::Renew => run(to, CertificateRenew {}, &View::of(ordered_text)),
+        CertificateCommand::Authority => run(to, CertificateList {}, &View::of(authority_text)),
     }
 }
 
@@ -42,6 +45,13 @@ fn list_text(report: &CertificatesReport) -> String {
     match report.certificates.as_slice() {
         [] => "no address of this server shows a certificate".to_owned(),
         all => all.iter().map(certificate_text).collect::<Vec<_>>().join("\n"),
+    }
+}
+
+fn authority_text(report: &CertificatesReport) -> String {
+    match report.certificates.iter().find_map(|one| one.authority.as_ref()) {
+        Some(authority) => authority.pem.trim_end().to_owned(),
+        None => "this server has no authority of its own: set `names` in [home-ca]".to_owned(),
     }
 }
 

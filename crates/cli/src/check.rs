@@ -3,9 +3,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use avocet_config::policy::ListSource;
+use avocet_config::catalog::CatalogRole;
+use avocet_config::policy::{ListConfig, ListSource};
 use avocet_config::ports::SourcePorts;
 use avocet_config::recurse::{LocalRootSource, Mode};
+use avocet_config::zone::ZoneConfig;
 use avocet_config::{Config, ConfigError, environment, json_schema};
 use avocet_control::schema::InterfaceSchema;
 use avocet_nameserver::leases::fault_of_leases;
@@ -81,7 +83,9 @@ pub(crate) fn check(args: &CheckArgs) -> ExitCode {
 /// Returns the errors and warnings of the files of all zones.
 fn zone_faults(config: &Config) -> Vec<ZoneFileFault> {
     // The first transfer makes the file of a secondary zone.
-    let zones = config.zones.iter().filter(|zone| !zone.is_secondary() || zone.file.exists());
+    // The server writes these.
+    let is_ours = |zone: &&ZoneConfig| zone.is_secondary() || zone.catalog == CatalogRole::Producer;
+    let zones = config.zones.iter().filter(|zone| !is_ours(zone) || zone.file.exists());
     zones.flat_map(|zone| zone_files::faults_of(zone).list()).collect()
 }
 
@@ -172,11 +176,22 @@ fn warnings(config: &Config) -> Vec<String> {
                 list.name
             ));
         }
+        warnings.extend(unproved(list));
         let fault = open_file(list).err();
         warnings
             .extend(fault.map(|fault| format!("cannot read the list {:?}: {fault}", list.name)));
     }
     warnings
+}
+
+/// Returns what is wrong with a list that is transferred without proof.
+fn unproved(list: &ListConfig) -> Option<String> {
+    let primary = list.source.zone()?.primaries.unproved()?;
+    let (name, primary) = (&list.name, primary.shown());
+    Some(format!(
+        "the list {name:?} is transferred from {primary} without a key and without TLS: an \
+         attacker on the path can change it"
+    ))
 }
 
 /// Prints a schema, or the configuration in force.

@@ -23,7 +23,7 @@ pub(crate) enum CommandError {
     Value(#[from] avocet_config::SettingError),
     /// A device cannot be connected.
     #[error(transparent)]
-    Connect(#[from] avocet_server::connect::ConnectError),
+    Connect(#[from] avocet_control::connect::ConnectFault),
     /// The policy cannot be built.
     #[error(transparent)]
     State(#[from] avocet_nameserver::StateError),
@@ -112,6 +112,21 @@ pub(crate) enum CommandError {
         /// The most octets.
         most: usize,
     },
+    /// A request of the API is not possible.
+    #[error(transparent)]
+    Api(#[from] avocet_web::local::LocalFault),
+    /// An argument is not a field of a request.
+    #[error("{0:?} is not a field; expected FIELD=VALUE, such as limit=5")]
+    NotAField(String),
+    /// A field is given twice.
+    #[error("the field {0} is given twice")]
+    FieldTwice(String),
+    /// Standard input cannot be read.
+    #[error("cannot read standard input: {0}")]
+    NoInput(#[source] io::Error),
+    /// Standard input is too long. Holds the most octets.
+    #[error("standard input has more than {0} octets")]
+    LongInput(u64),
     /// The text is not a time. Holds it and the time zone of the policy.
     #[error(
         "{text:?} is not a time; expected one such as \"2026-11-22 21:30\" (in {zone}) or Unix \

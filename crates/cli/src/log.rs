@@ -41,6 +41,7 @@ impl LogQuery<'_> {
             LogCommand::Verify => files()?.verify(),
             LogCommand::Top(top) => LogOverviews::of(&self.found, form).top(top),
             LogCommand::Stats(stats) => LogOverviews::of(&self.found, form).stats(stats),
+            LogCommand::Clients(clients) => LogOverviews::of(&self.found, form).clients(clients),
             LogCommand::Prune(prune) => log_prune::run(&self.found, form, prune),
         }
     }

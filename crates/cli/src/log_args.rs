@@ -33,6 +33,8 @@ pub(crate) enum LogCommand {
     Top(LogTopArgs),
     /// Show counts, outcomes, times to answer and the present rates
     Stats(LogStatsArgs),
+    /// Show when each client sent its first and its latest query
+    Clients(LogClientsArgs),
     /// Delete queries from the log; shows how many, and asks before
     Prune(LogPruneArgs),
 }
@@ -145,6 +147,17 @@ pub(crate) struct LogTopArgs {
     pub(crate) filter: LogFilterArgs,
     /// Most lines, up to 100
     #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub(crate) limit: u64,
+}
+
+/// Arguments of `avocet log clients`.
+#[derive(Debug, Args)]
+pub(crate) struct LogClientsArgs {
+    /// Only this client: its address, or its name
+    #[arg(value_name = "ADDRESS|NAME")]
+    pub(crate) client: Option<String>,
+    /// Most lines, up to 4096
+    #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=4096))]
     pub(crate) limit: u64,
 }
 

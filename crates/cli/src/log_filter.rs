@@ -55,6 +55,7 @@ pub(crate) fn of_request(
         upstream,
         from,
         to,
+        within: None,
     })
 }
 
@@ -82,9 +83,14 @@ pub(crate) fn time(config: Option<&Config>, text: &str) -> Result<u64, CommandEr
 }
 
 fn upstream(text: &str) -> Result<SocketAddr, CommandError> {
-    let with_scheme = [("tls://", TLS_PORT), ("https://", HTTPS_PORT)]
-        .into_iter()
-        .find_map(|(scheme, port)| Some((text.strip_prefix(scheme)?, port)));
+    let ports = [
+        ("tls://", TLS_PORT),
+        ("quic://", TLS_PORT),
+        ("https://", HTTPS_PORT),
+        ("h3://", HTTPS_PORT),
+    ];
+    let with_scheme =
+        ports.into_iter().find_map(|(scheme, port)| Some((text.strip_prefix(scheme)?, port)));
     let (text, port) = with_scheme.unwrap_or((text, DNS_PORT));
     let with_port = || text.parse().map(|ip| SocketAddr::new(ip, port)).ok();
     let address = text.parse().ok().or_else(with_port);

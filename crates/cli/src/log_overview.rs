@@ -3,16 +3,17 @@
 use std::process::ExitCode;
 
 use avocet_config::salvage::Whereabouts;
+use avocet_control::clients::{LogClients, LoggedClients};
 use avocet_control::statistics::{
     Delays, LogOverview, LogStatistics, OutcomeCounts, QueryRates, RankedText, RankingKind,
 };
 use avocet_nameserver::clock::wall_secs;
 use avocet_querylog::Rollups;
-use avocet_server::{Span, overview};
+use avocet_server::{Span, clients, overview};
 
 use crate::call::exchange;
 use crate::error::CommandError;
-use crate::log_args::{LogFilterArgs, LogSpanArgs, LogStatsArgs, LogTopArgs};
+use crate::log_args::{LogClientsArgs, LogFilterArgs, LogSpanArgs, LogStatsArgs, LogTopArgs};
 use crate::log_files::{EntryForm, LogFiles};
 use crate::log_filter::time;
 use crate::log_text::{Times, duration, ranking_text};
@@ -73,6 +74,27 @@ impl<'a> LogOverviews<'a> {
         self.write(&text)
     }
 
+    /// Shows the clients with the times of their first and latest queries.
+    ///
+    /// # Errors
+    /// There is no log.
+    pub(crate) fn clients(&self, args: &LogClientsArgs) -> Result<ExitCode, CommandError> {
+        let request =
+            LogClients { client: args.client.clone(), limit: Some(args.limit), within: None };
+        let answer = exchange(&self.found.directory, request.clone(), |_, _| Ok(Reader::Reads));
+        let found = match answer {
+            Ok(found) => found.ok_or(CommandError::Incomplete)?,
+            Err(CommandError::NoServer(_)) => {
+                clients(&Rollups::read(&LogFiles::directory(self.found)?)?, &request)?
+            }
+            Err(error) => return Err(error),
+        };
+        match self.form {
+            EntryForm::Json => self.write(&(serde_json::to_string(&found)? + "\n")),
+            EntryForm::Text => self.write(&clients_text(&found, &self.times)),
+        }
+    }
+
     fn write(&self, text: &str) -> Result<ExitCode, CommandError> {
         let written = match self.form {
             EntryForm::Json => output::write_data(text),
@@ -86,7 +108,7 @@ impl<'a> LogOverviews<'a> {
         let config = self.found.config.as_ref();
         let of = |text: &Option<String>| text.as_deref().map(|text| time(config, text)).transpose();
         let (from, to) = (of(&args.from)?, of(&args.to)?);
-        let request = LogStatistics { from, to, limit: Some(limit) };
+        let request = LogStatistics { from, to, limit: Some(limit), within: None };
         match exchange::<LogStatistics>(&self.found.directory, request, |_, _| Ok(Reader::Reads)) {
             Ok(Some(overview)) => Ok(overview),
             Ok(None) => Err(CommandError::Incomplete),
@@ -103,6 +125,19 @@ impl<'a> LogOverviews<'a> {
     fn span(&self, overview: &LogOverview) -> String {
         let (from, to) = (self.times.secs(overview.from), self.times.secs(overview.to));
         format!("{from} to {to}: {} queries", overview.queries)
+    }
+}
+
+fn clients_text(found: &LoggedClients, times: &Times) -> String {
+    let mut text = String::new();
+    for one in &found.clients {
+        let (first, last) = (times.secs(one.first), times.secs(one.last));
+        let name = one.client_name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+        text += &format!("{first} to {last}  {}{}\n", plain(&one.client), plain(&name));
+    }
+    match found.left_out {
+        0 => text,
+        more => text + &format!("{more} more, see --limit\n"),
     }
 }
 

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod api_call;
 mod args;
 mod backup;
 mod call;
@@ -14,6 +15,8 @@ mod certificate;
 mod check;
 mod connect;
 mod control_args;
+#[cfg(test)]
+mod coverage;
 mod dry_run;
 mod dry_run_args;
 mod dry_run_log;
@@ -85,6 +88,7 @@ fn run() -> Result<ExitCode, CommandError> {
             avocet_server::drain_log();
             Ok(ExitCode::SUCCESS)
         }
+        Command::Call(args) => Ok(api_call::run(&args)),
         Command::Connect(args) => connect::run(&args),
         Command::Check(args) => Ok(check::check(&args)),
         Command::Load(args) => Ok(avocet_load::run(&args)),

@@ -129,7 +129,7 @@ fn change(edit: ConfigEdit, comment: Option<&String>) -> ConfigChange {
 }
 
 /// Returns who runs this command. An account with access to the control socket may give any name.
-fn submitter(comment: Option<&String>) -> Submitter {
+pub(crate) fn submitter(comment: Option<&String>) -> Submitter {
     let names = ["SUDO_USER", "LOGNAME", "USER"];
     Submitter {
         author: names.iter().find_map(|name| std::env::var(name).ok()),

@@ -1,6 +1,6 @@
 //! The texts of `avocet status` and `avocet reload`.
 
-use avocet_control::certificates::{CertificateStatus, RenewalStatus};
+use avocet_control::certificates::{AuthorityStatus, CertificateStatus, RenewalStatus};
 use avocet_control::lists::ListStatus;
 use avocet_control::reload::Reloaded;
 use avocet_control::status::{QueryCounts, ServerStatus, TransportQueries, UpstreamStatus};
@@ -80,7 +80,13 @@ pub(crate) fn certificate_text(one: &CertificateStatus) -> String {
     };
     let fault = one.error.as_ref().map_or_else(String::new, |error| format!("\n  {error}"));
     let renewal = one.renewal.as_ref().map_or_else(String::new, renewal_text);
-    format!("certificate {names} ({}): {expiry}, {at}{renewal}{fault}", one.purpose)
+    let authority = one.authority.as_ref().map_or_else(String::new, authority_line);
+    format!("certificate {names} ({}): {expiry}, {at}{renewal}{authority}{fault}", one.purpose)
+}
+
+/// Returns the authority of this server's own that issues a certificate.
+fn authority_line(one: &AuthorityStatus) -> String {
+    format!("\n  from {}: SHA-256 {}, expires in {}", one.file, one.sha256, left(one.not_after))
 }
 
 /// Returns the renewals of a certificate that the server obtains.

@@ -157,8 +157,9 @@ impl TopFeed {
     pub(crate) fn ask_counts(&self) {
         let window = self.reports().window;
         let from = window.map(|window| wall_secs().saturating_sub(window.secs()));
-        let overview = self.ask(LogStatistics { from, to: None, limit: Some(RANKED) }).ok();
-        let series = self.ask(LogSeries { from, to: None, step: None }).ok();
+        let overview =
+            self.ask(LogStatistics { from, limit: Some(RANKED), ..LogStatistics::default() }).ok();
+        let series = self.ask(LogSeries { from, ..LogSeries::default() }).ok();
         let mut reports = self.reports();
         if reports.window == window {
             (reports.overview, reports.series) = (overview, series);

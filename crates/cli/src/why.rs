@@ -269,6 +269,8 @@ fn ask(query: &SentQuery) -> String {
         UpstreamTransport::Tcp => " by TCP",
         UpstreamTransport::Tls => " by TLS",
         UpstreamTransport::Https => " by HTTPS",
+        UpstreamTransport::Quic => " by QUIC",
+        UpstreamTransport::H3 => " by HTTP/3",
         UpstreamTransport::Udp => "",
     };
     let plain = if query.edns { "" } else { ", without EDNS" };

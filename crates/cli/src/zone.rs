@@ -5,15 +5,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use avocet_config::name::typed_name;
+use avocet_config::zonemd::ZonemdPolicy;
 use avocet_control::pools::{AddressControl, PoolControl, PoolsStatus, PoolsWhatIf};
 use avocet_control::zone_edit::ZoneHistory;
 use avocet_control::zone_keys::{ZoneKeys, ZoneKeysReport, ZoneSign};
 use avocet_control::zones::{
     ZoneExport, ZoneRecords, ZoneReload, ZoneText, ZonesReport, ZonesStatus,
 };
+use avocet_dnssec::zonemd::Fault as DigestFault;
+use avocet_nameserver::zone_digest::fault_of_digest;
 use avocet_nameserver::zone_files;
 use avocet_wire::FoldedNameBuf;
-use avocet_zone::{Faults, HostedZone, Severity, ZoneFileFault};
+use avocet_zone::{Faults, HostedZone, Severity, ZoneFileFault, ZoneProblem};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
@@ -187,6 +190,11 @@ struct ZoneCheckArgs {
     /// Name of the zone [default: the file's name without db., .zone, .db, .txt or .signed]
     #[arg(short, long)]
     name: Option<String>,
+    /// Refuse a zone by its ZONEMD record, as `zonemd` of [[zone]] does: one with another digest
+    /// than that of its records (verify), or also one without a digest (require). Without it,
+    /// another digest is a warning
+    #[arg(long, value_name = "POLICY", value_parser = ["verify", "require"])]
+    zonemd: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -288,6 +296,8 @@ struct ZoneReport {
     serial: Option<u32>,
     records: Option<u32>,
     signed: Option<bool>,
+    /// Whether its ZONEMD record has its digest; `null` without a digest of a known kind.
+    digest: Option<bool>,
     faults: Vec<ZoneFaultReport>,
     /// Faults that are not listed.
     more: u64,
@@ -305,9 +315,12 @@ struct ZoneFaultReport {
 fn check(args: &ZoneCheckArgs) -> Result<ExitCode, CommandError> {
     let text = args.name.clone().unwrap_or_else(|| name_of(&args.file));
     let name = FoldedNameBuf::from_wire(&typed_name(&text)?)?;
-    let (zone, faults) = zone_files::load(name.view(), &args.file);
+    let (zone, mut faults) = zone_files::load(name.view(), &args.file);
+    let digest = zone.as_ref().and_then(|zone| checked_digest(args, zone, &mut faults));
+    let zone = zone.filter(|_| !faults.has_errors());
     let shown = if args.json {
-        format!("{}\n", serde_json::to_string_pretty(&report(&name, zone.as_ref(), &faults))?)
+        let report = ZoneReport { digest, ..report(&name, zone.as_ref(), &faults) };
+        format!("{}\n", serde_json::to_string_pretty(&report)?)
     } else {
         let mut err = io::stderr().lock();
         for fault in faults.list() {
@@ -316,7 +329,7 @@ fn check(args: &ZoneCheckArgs) -> Result<ExitCode, CommandError> {
         if faults.more() > 0 {
             let _ = writeln!(err, "... and {} more", faults.more());
         }
-        zone.as_ref().map_or_else(String::new, summary)
+        zone.as_ref().map_or_else(String::new, |zone| summary(zone, digest))
     };
     if args.json {
         output::write_data(&shown)?
@@ -326,11 +339,25 @@ fn check(args: &ZoneCheckArgs) -> Result<ExitCode, CommandError> {
     Ok(if zone.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn summary(zone: &HostedZone) -> String {
+/// Compares a zone with its ZONEMD record. Returns whether they match; `None` if the zone has no
+/// digest of a known kind.
+fn checked_digest(args: &ZoneCheckArgs, zone: &HostedZone, faults: &mut Faults) -> Option<bool> {
+    let policy = args.zonemd.as_deref();
+    let fault = fault_of_digest(ZonemdPolicy::Require, zone);
+    let is_lacking = fault == Some(DigestFault::NoDigest);
+    if let Some(fault) = fault.filter(|_| !is_lacking || policy == Some("require")) {
+        let severity = if policy.is_some() { Severity::Error } else { Severity::Warning };
+        faults.add(severity, &args.file, ZoneProblem::Digest(fault));
+    }
+    (!is_lacking).then_some(fault.is_none())
+}
+
+fn summary(zone: &HostedZone, digest: Option<bool>) -> String {
     let signed = if zone.is_signed() { ", signed" } else { "" };
+    let digested = if digest == Some(true) { ", with its digest" } else { "" };
     let name = zone.apex().to_buf();
     let (serial, records) = (zone.serial(), zone.records());
-    format!("{name}: serial {serial}, {records} records{signed}, no errors\n")
+    format!("{name}: serial {serial}, {records} records{signed}{digested}, no errors\n")
 }
 
 fn report(name: &FoldedNameBuf, zone: Option<&HostedZone>, faults: &Faults) -> ZoneReport {
@@ -348,6 +375,7 @@ fn report(name: &FoldedNameBuf, zone: Option<&HostedZone>, faults: &Faults) -> Z
         serial: zone.map(HostedZone::serial),
         records: zone.map(HostedZone::records),
         signed: zone.map(HostedZone::is_signed),
+        digest: None,
         faults: faults.list().into_iter().map(shown).collect(),
         more: faults.more(),
     }

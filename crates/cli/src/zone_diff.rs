@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use avocet_config::name::typed_name;
 use avocet_control::line::ReplyLine;
 use avocet_control::zones::ZoneExport;
+use avocet_dnssec::zonemd::ZONEMD;
 use avocet_nameserver::zone_files;
 use avocet_wire::canonical::compare_names;
 use avocet_wire::{FoldedName, FoldedNameBuf, Rtype};
@@ -94,6 +95,7 @@ fn differences(served: &HostedZone, file: &HostedZone) -> Vec<String> {
         let soa = zone.soa()?;
         Some((soa.ttl_secs, with_serial(soa.rdata, 0)))
     };
+    let is_digest_of_here = served.zonemd().is_some() && file.zonemd().is_none();
     let is_same_soa = soa(served) == soa(file);
     let is_left_out = |rtype| match rtype {
         Rtype::SOA => is_same_soa,
@@ -102,6 +104,7 @@ fn differences(served: &HostedZone, file: &HostedZone) -> Vec<String> {
         }
         // CDS and CDNSKEY (RFC 7344).
         Rtype(59 | 60) => is_signed_here,
+        ZONEMD => is_signed_here || is_digest_of_here,
         _ => false,
     };
     let removed = change.removed.iter().map(|one| DiffLine { sign: '-', one });

@@ -2,7 +2,8 @@
 
 use avocet_control::zone_keys::{ZoneKey, ZoneKeysReport};
 use avocet_control::zones::{
-    ZoneNotify, ZonePage, ZoneRecord, ZoneState, ZoneStatus, ZoneTransfers, ZonesReport,
+    CatalogPart, ZoneCatalog, ZoneNotify, ZonePage, ZoneRecord, ZoneState, ZoneStatus,
+    ZoneTransfers, ZonesReport,
 };
 
 use crate::span::{ago, left};
@@ -29,6 +30,9 @@ pub(crate) fn zone_text(zone: &ZoneStatus) -> String {
             )
         }
     };
+    if let Some(catalog) = &zone.catalog {
+        text += &format!("\n  {}", catalog_text(catalog));
+    }
     if let Some(transfers) = &zone.transfers {
         text += &format!("\n  {}", transfers_text(transfers, &zone.primaries));
     }
@@ -37,6 +41,30 @@ pub(crate) fn zone_text(zone: &ZoneStatus) -> String {
     }
     if let Some(error) = &zone.error {
         text += &format!("\n  {error}");
+    }
+    text
+}
+
+/// Returns the relation of a zone to catalogs in a line, and its errors in others.
+fn catalog_text(catalog: &ZoneCatalog) -> String {
+    let ZoneCatalog { role, name, groups, members, error, refused } = catalog;
+    let name = name.as_deref().unwrap_or_default();
+    let mut text = match role {
+        CatalogPart::Consumer => format!("a catalog with {} members", members.unwrap_or(0)),
+        CatalogPart::Producer => {
+            format!("a catalog of this server with {} members", members.unwrap_or(0))
+        }
+        CatalogPart::Listed => format!("listed in the catalog {name}"),
+        CatalogPart::Member => format!("a member of the catalog {name}"),
+    };
+    if !groups.is_empty() {
+        text += &format!(", group {}", groups.join(", "));
+    }
+    if let Some(error) = error {
+        text += &format!("\n  the catalog is broken, its members stay: {error}");
+    }
+    for one in refused {
+        text += &format!("\n  {one}");
     }
     text
 }

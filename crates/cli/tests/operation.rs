@@ -6,20 +6,30 @@
 mod acme;
 #[path = "operation/agreement.rs"]
 mod agreement;
+#[path = "operation/alt_svc.rs"]
+mod alt_svc;
 #[path = "operation/announce.rs"]
 mod announce;
 #[path = "operation/api.rs"]
 mod api;
+#[path = "operation/api_call.rs"]
+mod api_call;
 #[path = "operation/backup.rs"]
 mod backup;
 #[path = "operation/block_page.rs"]
 mod block_page;
+#[path = "operation/catalogs.rs"]
+mod catalogs;
+#[path = "../src/coverage/table.rs"]
+mod command_table;
 #[path = "operation/confined.rs"]
 mod confined;
 #[path = "operation/control.rs"]
 mod control;
 #[path = "operation/counts.rs"]
 mod counts;
+#[path = "operation/coverage.rs"]
+mod coverage;
 #[path = "operation/deploy.rs"]
 mod deploy;
 #[path = "operation/devices.rs"]
@@ -42,6 +52,8 @@ mod extras;
 mod full_disk;
 #[path = "operation/geo.rs"]
 mod geo;
+#[path = "operation/home_ca.rs"]
+mod home_ca;
 #[path = "operation/hostile.rs"]
 mod hostile;
 #[path = "operation/http.rs"]
@@ -54,6 +66,10 @@ mod https_upstream;
 mod import;
 #[path = "operation/leases.rs"]
 mod leases;
+#[path = "operation/limits.rs"]
+mod limits;
+#[path = "operation/list_zones.rs"]
+mod list_zones;
 #[path = "operation/listeners.rs"]
 mod listeners;
 #[path = "operation/lists.rs"]
@@ -80,6 +96,8 @@ mod query_log;
 mod query_log_files;
 #[path = "operation/query_log_served.rs"]
 mod query_log_served;
+#[path = "operation/quic_upstream.rs"]
+mod quic_upstream;
 #[path = "operation/reload.rs"]
 mod reload;
 #[path = "operation/revisions.rs"]
@@ -106,13 +124,19 @@ mod tls_upstream;
 mod top;
 #[path = "operation/transfers.rs"]
 mod transfers;
+#[path = "operation/transfers_tls.rs"]
+mod transfers_tls;
 #[path = "operation/updates.rs"]
 mod updates;
 #[path = "operation/upstream.rs"]
 mod upstream;
 #[path = "operation/why.rs"]
 mod why;
+#[path = "operation/zone_digests.rs"]
+mod zone_digests;
 #[path = "operation/zone_edits.rs"]
 mod zone_edits;
+#[path = "operation/zone_forms.rs"]
+mod zone_forms;
 #[path = "operation/zones.rs"]
 mod zones;

@@ -84,6 +84,7 @@ enum NamedOption {
     Subnet { address: String, source: u8, scope: u8 },
     KeepaliveMs(Option<u32>),
     Padding(u16),
+    ZoneVersion { labels: u8, serial: u32 },
     Other(String),
 }
 
@@ -177,6 +178,9 @@ fn option(found: Result<EdnsOption<'_>, EdnsError>) -> OptionObject {
             NamedOption::KeepaliveMs(units.map(|units| u32::from(units) * 100))
         }
         Ok(EdnsOption::Padding(len)) => NamedOption::Padding(len),
+        Ok(EdnsOption::ZoneVersion(Some((labels, 0, &[a, b, c, d])))) => {
+            NamedOption::ZoneVersion { labels, serial: u32::from_be_bytes([a, b, c, d]) }
+        }
         Ok(EdnsOption::Unknown(code, octets)) => {
             return OptionObject::Unknown { code, data: hex(octets) };
         }

@@ -87,6 +87,8 @@ pub struct EdnsRequest {
     pub cookie: bool,
     /// Whether to request the identity of the server (RFC 5001).
     pub nsid: bool,
+    /// Whether to request the version of the zone (RFC 9660).
+    pub zone_version: bool,
     /// The network in the client subnet option (RFC 7871).
     pub subnet: Option<IpNet>,
 }
@@ -122,6 +124,7 @@ impl Request {
                 dnssec: false,
                 cookie: true,
                 nsid: false,
+                zone_version: false,
                 subnet: None,
             }),
             timeout: Duration::from_secs(5),
@@ -208,6 +211,7 @@ impl Request {
             ("dnssec", None) => edns.dnssec = true,
             ("nocookie", None) => edns.cookie = false,
             ("nsid", None) => edns.nsid = true,
+            ("zoneversion", None) => edns.zone_version = true,
             ("bufsize", Some(size)) => edns.buffer_size = number(name, size, 512, u16::MAX)?,
             ("subnet", Some(network)) => edns.subnet = Some(subnet(network)?),
             ("time", Some(secs)) => {
@@ -256,6 +260,9 @@ impl EdnsRequest {
         }
         if self.nsid {
             options.push(EdnsOption::Nsid(&[]));
+        }
+        if self.zone_version {
+            options.push(EdnsOption::ZoneVersion(None));
         }
         let subnet = self.subnet.map(|network| (network, address_octets(network)));
         if let Some((network, octets)) = &subnet {

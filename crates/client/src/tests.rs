@@ -127,7 +127,7 @@ fn names_in_other_alphabets_and_addresses_become_names_of_the_dns() {
 
 #[test]
 fn a_query_carries_what_was_asked_for() {
-    let octets = query("Example +cd +dnssec +nsid +bufsize=4096 +subnet=192.0.2.7/20");
+    let octets = query("Example +cd +dnssec +nsid +zoneversion +bufsize=4096 +subnet=192.0.2.7/20");
     let message = MessageView::new(&octets).unwrap();
     assert_eq!(message.header().flags, RD | CD);
     assert_eq!(message.question().unwrap().qname().unwrap().wire(), b"\x07Example\0");
@@ -140,6 +140,7 @@ fn a_query_carries_what_was_asked_for() {
         [
             EdnsOption::Cookie { client: b"12345678", server: &[] },
             EdnsOption::Nsid(&[]),
+            EdnsOption::ZoneVersion(None),
             EdnsOption::Ecs {
                 family: 1,
                 source_prefix: 20,
@@ -242,6 +243,8 @@ fn a_reply_is_shown_as_dig_shows_it() {
         EdnsOption::Ede(Ede::BLOCKED, b"list \x1b[31m\xff"),
         EdnsOption::Cookie { client: b"12345678", server: b"abcdefgh" },
         EdnsOption::Nsid(b"gw1"),
+        EdnsOption::ZoneVersion(Some((2, 0, &[0, 0, 0, 7]))),
+        EdnsOption::ZoneVersion(Some((2, 9, &[7]))),
     ];
     let reply = fixed_reply(reply_to(&query("www.example"), RD | RA, Rcode::NOERROR, &options));
     let expected = "\
@@ -253,6 +256,8 @@ fn a_reply_is_shown_as_dig_shows_it() {
 ; EDE: 15 (Blocked): (list \\u{1b}[31m\u{fffd})
 ; COOKIE: 31323334353637386162636465666768 (with server cookie)
 ; NSID: 677731 (\"gw1\")
+; ZONEVERSION: serial 7 of the zone with 2 labels
+; ZoneVersion(Some((2, 9, [7])))
 ;; QUESTION SECTION:
 ;www.example.\t\t\tIN\tA
 

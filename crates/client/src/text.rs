@@ -145,6 +145,10 @@ fn write_option(option: &EdnsOption<'_>, out: &mut String) -> fmt::Result {
         }
         EdnsOption::TcpKeepalive(None) => writeln!(out, "; TCP-KEEPALIVE"),
         EdnsOption::Padding(len) => writeln!(out, "; PADDING: {len} octets"),
+        EdnsOption::ZoneVersion(Some((labels, 0, &[a, b, c, d]))) => {
+            let serial = u32::from_be_bytes([a, b, c, d]);
+            writeln!(out, "; ZONEVERSION: serial {serial} of the zone with {labels} labels")
+        }
         EdnsOption::Unknown(code, octets) => writeln!(out, "; OPT={code}: {}", hex(octets)),
         ref other => writeln!(out, "; {other:?}"),
     }

@@ -1,8 +1,12 @@
-//! The keys that decide who may use the server, and which programs it starts. A change of them
-//! needs more rights than one of other keys.
+//! The keys that decide who may use the server, which programs it starts, and which files outside
+//! its own directories it writes. A change of them needs more rights than one of other keys.
+
+use std::path::Path;
 
 use super::Config;
+use super::catalog::CatalogRole;
 use super::pool_probe::ProbeKind;
+use super::zone::ZoneConfig;
 
 /// Returns the keys that decide about access and differ between two configurations.
 pub fn access_keys_between(before: &Config, after: &Config) -> Vec<&'static str> {
@@ -19,6 +23,9 @@ pub fn access_keys_between(before: &Config, after: &Config) -> Vec<&'static str>
         ("[data] directory", before.data.directory != after.data.directory),
         ("[acme]", before.acme != after.acme),
         ("[[pool]] command", !programs(before).eq(programs(after))),
+        ("[[zone]] file", written(after).any(|file| written(before).all(|known| known != file))),
+        ("[query-log] directory", before.query_log.directory != after.query_log.directory),
+        ("[home-ca] storage", storage(before) != storage(after)),
     ]
     .into_iter()
     .filter(|(_, differs)| *differs)
@@ -34,9 +41,28 @@ fn programs(config: &Config) -> impl Iterator<Item = (&[u8], &[String])> {
     })
 }
 
+/// Returns the files of zones that the server writes with what other servers or its own clients
+/// send, except for those that it names itself.
+fn written(config: &Config) -> impl Iterator<Item = &Path> {
+    let is_written = |zone: &&ZoneConfig| {
+        zone.is_secondary() || zone.is_updated() || zone.catalog == CatalogRole::Producer
+    };
+    let is_chosen = |zone: &&ZoneConfig| {
+        zone.file != ZoneConfig::member_file(&zone.name, &config.data.directory)
+    };
+    config.zones.iter().filter(is_written).filter(is_chosen).map(|zone| &*zone.file)
+}
+
+/// Returns the directory of the authority of the server.
+fn storage(config: &Config) -> Option<&Path> {
+    let storage = config.home_ca.as_ref().map(|ca| &*ca.storage);
+    storage.filter(|directory| *directory != config.data.directory.join("home-ca"))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 
@@ -64,6 +90,28 @@ mod tests {
         let command = format!("[[pool]]\n{pool}\"command\"\ncommand = [\"/bin/true\"]\n");
         check(&command, &["[[pool]] command"]);
         check(&format!("[[pool]]\n{pool}\"icmp\"\n"), &[]);
+        check("[query-log]\ndirectory = \"/elsewhere\"", &["[query-log] directory"]);
+        let home = |rest: &str| format!("[home-ca]\nnames = [\"a.lan\"]\n{rest}");
+        check(&home("storage = \"/elsewhere\""), &["[home-ca] storage"]);
+        check(&home(""), &[]);
         check("[cache]\nprefetch = false\n[policy]\nblock-ttl-secs = 7", &[]);
+    }
+
+    #[test]
+    fn only_files_that_the_server_names_itself_are_written_without_more_rights() {
+        let zone = |rest: &str| format!("[[zone]]\nname = \"a.example\"\n{rest}");
+        let (primaries, file) = ("primaries = [\"192.0.2.1\"]\n", "file = \"/etc/cron.d/a\"\n");
+        check(&zone(primaries), &[]);
+        check(&zone(&format!("{primaries}{file}")), &["[[zone]] file"]);
+        check(&zone(&format!("{file}catalog = \"producer\"\n")), &["[[zone]] file"]);
+        let secret = std::env::temp_dir().join(format!("avocet-access-{}", std::process::id()));
+        std::fs::write(&secret, "c2VjcmV0IG9mIGEgdGVzdCwgbG9uZyBlbm91Z2g=").unwrap();
+        std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let key = format!("[[key]]\nname = \"k\"\nsecret-file = \"{}\"\n", secret.display());
+        let update = format!("{file}allow-update = [\"key k\"]\n");
+        check(&format!("{}{key}", zone(&update)), &["[[zone]] file"]);
+        std::fs::remove_file(&secret).unwrap();
+        // People write it, and the server changes a version of the zone that it has read.
+        check(&zone(file), &[]);
     }
 }

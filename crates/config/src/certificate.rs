@@ -10,9 +10,10 @@ use super::acme::{self, AcmeConfig, AcmeContext};
 use super::acme_spec::AcmeSpec;
 use super::certificate_files::CertificateFiles;
 use super::check::Check;
+use super::home_ca::{self, HomeCaConfig, HomeCaSpec};
 use super::host_name::host_name;
 use super::policy::TableHeader;
-use super::spec::CertificateSpec;
+use super::spec::{CertificateSpec, Spec};
 
 /// Most certificates.
 const MAX_CERTIFICATES: usize = 64;
@@ -39,14 +40,39 @@ pub enum CertificateSource {
     Files,
     /// `[acme]`: the server obtains it, and its file may be missing before.
     Acme,
+    /// `[home-ca]`: the server issues it, and its file may be missing before.
+    HomeCa,
 }
 
-/// All certificates, and how the server obtains one of them.
+/// The tables of certificates in the file.
+pub(super) struct CertificateTables {
+    /// `[[certificate]]`
+    pub(super) files: Vec<Spanned<CertificateSpec>>,
+    /// `[acme]`
+    pub(super) acme: AcmeSpec,
+    /// `[home-ca]`
+    pub(super) home_ca: HomeCaSpec,
+}
+
+impl CertificateTables {
+    /// Takes the tables out of the file.
+    pub(super) fn take(spec: &mut Spec) -> Self {
+        Self {
+            files: mem::take(&mut spec.certificate),
+            acme: mem::take(&mut spec.acme),
+            home_ca: mem::take(&mut spec.home_ca),
+        }
+    }
+}
+
+/// All certificates, and how the server obtains some of them.
 pub(super) struct Certificates {
-    /// In the order of the file; that of `[acme]` is the last one.
+    /// In the order of the file, then those of `[acme]` and `[home-ca]`.
     pub(super) all: Vec<CertificateConfig>,
     /// `[acme]`.
     pub(super) acme: Option<AcmeConfig>,
+    /// `[home-ca]`.
+    pub(super) home_ca: Option<HomeCaConfig>,
 }
 
 impl CertificateConfig {
@@ -58,13 +84,12 @@ impl CertificateConfig {
 
 /// Reads all certificates.
 pub(super) fn certificates(
-    specs: Vec<Spanned<CertificateSpec>>,
-    acme: AcmeSpec,
+    tables: CertificateTables,
     context: &AcmeContext<'_>,
     check: &mut Check,
 ) -> Certificates {
     let mut all = Vec::new();
-    for (place, spec) in specs.into_iter().enumerate() {
+    for (place, spec) in tables.files.into_iter().enumerate() {
         let header = TableHeader::new(spec.span(), place);
         if all.len() == MAX_CERTIFICATES {
             check.fault(header.at, format!("more than {MAX_CERTIFICATES} certificates"));
@@ -72,9 +97,20 @@ pub(super) fn certificates(
         }
         all.extend(certificate(&header, spec.into_inner(), check));
     }
-    let acme = acme::acme(acme, context, check);
+    let acme = acme::acme(tables.acme, context, check);
     all.extend(acme.as_ref().map(of_acme));
-    Certificates { all, acme }
+    let home_ca = home_ca::home_ca(tables.home_ca, context.data, check);
+    all.extend(home_ca.as_ref().map(of_home_ca));
+    Certificates { all, acme, home_ca }
+}
+
+/// Returns the certificate that the server issues.
+fn of_home_ca(home_ca: &HomeCaConfig) -> CertificateConfig {
+    CertificateConfig {
+        names: home_ca.names.clone(),
+        files: home_ca.files(),
+        source: CertificateSource::HomeCa,
+    }
 }
 
 /// Returns the certificate that the server obtains.
@@ -117,7 +153,7 @@ fn certificate(
 pub(super) fn need_one(all: &[CertificateConfig], at: &Range<usize>, check: &mut Check) {
     if all.is_empty() {
         let message = "tls:// and https:// need a certificate: add a [[certificate]] with `cert` and `key`, \
-                       the files in PEM form, or [acme] with `names`";
+                       the files in PEM form, or [acme] or [home-ca] with `names`";
         check.fault(at.clone(), message);
     }
 }

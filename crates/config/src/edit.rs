@@ -48,6 +48,12 @@ pub enum EditError {
     /// The key or table to change does not exist.
     #[error("`{0}` is not in the file")]
     Missing(String),
+    /// The tables have a form that is not edited.
+    #[error(
+        "`{0}` is an array of inline tables, which only an edit by hand can change: write its \
+             entries as [[{0}]]"
+    )]
+    InlineTables(String),
     /// Something names a client that the edits rename or remove.
     #[error(
         "{by} names the client `{client}`: change it first, or with the same request; without the \
@@ -129,6 +135,11 @@ fn apply(document: &mut DocumentMut, edit: &KeyEdit<'_>) -> Result<(), EditError
     let missing = || EditError::Missing(edit.key.to_owned());
     let path = KeyPath::read(edit.key).ok_or_else(|| EditError::NotAKey(edit.key.to_owned()))?;
     let value = edit.value.map(value).transpose()?;
+    if let KeyPath::InEntry { table, .. } | KeyPath::Entry { table, .. } = path
+        && document.get(table).is_some_and(Item::is_array)
+    {
+        return Err(EditError::InlineTables(table.to_owned()));
+    }
     match path {
         KeyPath::InTable { table: name, key } => {
             let item = document.entry(name).or_insert_with(table);
@@ -320,5 +331,19 @@ mod tests {
         assert!(error("policy.x", None).contains("is not in the file"));
         assert!(error("list[ads]", Some("1")).contains("inline table"));
         assert!(edited("[", &[]).is_err());
+    }
+
+    #[test]
+    fn an_array_of_inline_tables_is_named_as_the_reason() {
+        let text = "list = [{ name = \"a\", file = \"/a\" }]\n";
+        for (key, value) in [
+            ("list[a].file", Some("\"/b\"")),
+            ("list[c]", Some("{ file = \"/c\" }")),
+            ("list[a]", None),
+        ] {
+            let error = edited(text, &[KeyEdit { key, value }]).unwrap_err();
+            assert_eq!(error, EditError::InlineTables("list".to_owned()), "{key}");
+            assert!(error.to_string().contains("write its entries as [[list]]"), "{error}");
+        }
     }
 }

@@ -135,12 +135,15 @@ pub enum SettingError {
     /// The transport of a server is not supported.
     #[error(
         "\"{0}://\" is not a supported transport; use \"udp://\", \"tcp://\", \
-             \"tls://\" or \"https://\""
+             \"tls://\", \"quic://\", \"https://\" or \"h3://\""
     )]
     UnsupportedTransport(String),
     /// A server with TLS has a name and no address.
     #[error("{0:?} has no address; write \"tls://NAME@ADDRESS\", or set `bootstrap`")]
     NoAddressOfName(String),
+    /// A primary with TLS has a name and no address.
+    #[error("{0:?} has no address; write \"tls://NAME@ADDRESS\"")]
+    NoAddressOfPrimary(String),
     /// The path of a server with HTTPS cannot be in a request.
     #[error("{0:?} is not a path such as \"/dns-query\"")]
     PathOfServer(String),

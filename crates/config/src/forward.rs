@@ -153,6 +153,7 @@ fn rule(
 ) -> ForwardConfig {
     let tls = upstream_proof::read(&mut spec, &upstreams, check);
     let https_method = upstream_proof::https_method(&mut spec, &upstreams, check);
+    let h3 = upstream_proof::h3(&mut spec, &upstreams, check);
     let max_span = spec.timeout_max_ms.span();
     let min_span = spec.timeout_min_ms.span();
     let min = check.take(spec.timeout_min_ms).map_or(TIMEOUT_MIN_MS, |ms| ms.0);
@@ -171,6 +172,7 @@ fn rule(
         timeout_max: Duration::from_millis(max.into()),
         tls,
         https_method,
+        h3,
         bootstrap: Vec::new(),
     }
 }

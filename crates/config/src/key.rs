@@ -113,3 +113,18 @@ pub(super) fn shown(key: &KeyConfig) -> Value {
     ];
     entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Table>().into()
 }
+
+/// Returns whether a key is configured that an item names, if it names one.
+pub(super) fn has_key(
+    at: &Range<usize>,
+    key: Option<&[u8]>,
+    keys: &[KeyConfig],
+    check: &mut Check,
+) -> bool {
+    let Some(name) = key else { return true };
+    let is_known = keys.iter().any(|key| key.key.name().wire() == name);
+    if !is_known {
+        check.fault(at.clone(), format!("no [[key]] has the name \"{}\"", shown_name(name)));
+    }
+    is_known
+}

@@ -25,6 +25,7 @@ mod access;
 pub mod acme;
 mod acme_spec;
 pub mod block;
+pub mod catalog;
 pub mod certificate;
 pub mod certificate_files;
 mod check;
@@ -36,9 +37,12 @@ pub mod entry;
 mod error;
 mod forward;
 mod hints;
+pub mod home_ca;
 mod host_name;
 pub mod key;
 mod known;
+mod list_primaries;
+pub mod list_source;
 mod listen;
 mod listener;
 mod location;
@@ -53,6 +57,8 @@ pub mod pool;
 pub mod pool_probe;
 mod pool_spec;
 pub mod ports;
+pub mod primary;
+mod primary_settings;
 pub mod privacy;
 pub mod provided;
 pub mod query_log;
@@ -76,6 +82,7 @@ pub mod validate;
 pub mod web;
 pub mod zone;
 mod zone_spec;
+pub mod zonemd;
 
 pub use access::access_keys_between;
 use certificate::CertificateConfig;
@@ -90,7 +97,7 @@ use query_log::QueryLogConfig;
 use recurse::{LocalRootSource, Mode};
 pub use schema::json_schema;
 pub use source::{ConfigError, ConfigErrors};
-use upstream_tls::{HttpsMethod, UpstreamTls};
+use upstream_tls::{AnnouncedH3, HttpsMethod, UpstreamTls};
 
 /// The default data directory.
 const DEFAULT_DIRECTORY: &str = "./avocet-data";
@@ -123,10 +130,12 @@ pub struct Config {
     pub is_bare: bool,
     /// `[server]` and `[[listener]]`.
     pub server: ServerConfig,
-    /// `[[certificate]]` in the order of the file, then that of `[acme]`.
+    /// `[[certificate]]` in the order of the file, then those of `[acme]` and `[home-ca]`.
     pub certificates: Vec<CertificateConfig>,
     /// `[acme]`; `None` without names.
     pub acme: Option<acme::AcmeConfig>,
+    /// `[home-ca]`; `None` without names.
+    pub home_ca: Option<home_ca::HomeCaConfig>,
     /// `[resolver]`.
     pub resolver: ResolverConfig,
     /// The ports that queries to servers do not leave from.
@@ -341,6 +350,8 @@ pub struct ForwardConfig {
     pub tls: UpstreamTls,
     /// How servers with HTTPS get queries.
     pub https_method: HttpsMethod,
+    /// What becomes of HTTP/3 that servers with HTTPS announce.
+    pub h3: AnnouncedH3,
     /// The servers that know the addresses of the servers that have only a name.
     pub bootstrap: Vec<SocketAddr>,
 }
@@ -369,14 +380,35 @@ pub enum UpstreamTransport {
     Tcp,
     /// TLS only (RFC 7858).
     Tls,
-    /// HTTPS only (RFC 8484).
+    /// HTTPS in HTTP/2 only (RFC 8484).
     Https,
+    /// QUIC only (RFC 9250).
+    Quic,
+    /// HTTPS in HTTP/3 only.
+    H3,
 }
 
 impl UpstreamTransport {
     /// Reports whether the server has to prove its name.
     pub fn is_encrypted(self) -> bool {
-        matches!(self, Self::Tls | Self::Https)
+        !matches!(self, Self::Udp | Self::Tcp)
+    }
+
+    /// Reports whether queries are in HTTP.
+    pub fn is_http(self) -> bool {
+        matches!(self, Self::Https | Self::H3)
+    }
+
+    /// Returns what precedes an address with this transport, without `://`.
+    pub const fn scheme(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+            Self::Tls => "tls",
+            Self::Https => "https",
+            Self::Quic => "quic",
+            Self::H3 => "h3",
+        }
     }
 }
 

@@ -24,6 +24,7 @@ use toml::Spanned;
 use super::block::{self, BlockConfig};
 use super::check::Check;
 use super::error::SettingError;
+use super::list_source::{self, ReadPrimaries, TransferredList};
 use super::name::Name;
 use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
 use super::setting::{FromText, List, Setting};
@@ -97,6 +98,23 @@ pub enum ListSource {
     Url(String),
     /// A local file.
     File(PathBuf),
+    /// A zone of other servers.
+    Zone(Box<TransferredList>),
+}
+
+impl ListSource {
+    /// Reports whether the text comes from elsewhere.
+    pub const fn is_fetched(&self) -> bool {
+        !matches!(self, Self::File(_))
+    }
+
+    /// Returns the zone that is transferred, if it is one.
+    pub const fn zone(&self) -> Option<&TransferredList> {
+        match self {
+            Self::Zone(zone) => Some(zone),
+            _ => None,
+        }
+    }
 }
 
 /// The format of a list.
@@ -225,10 +243,10 @@ pub(super) struct Tables {
     pub(super) listeners: Vec<String>,
 }
 
-/// Validates the tables, and records their faults.
+/// Validates the tables, and records their faults. `primaries` reads those of lists.
 pub(super) fn policy(
     tables: Tables,
-    forwards: &[ForwardConfig],
+    (forwards, primaries): (&[ForwardConfig], ReadPrimaries<'_>),
     check: &mut Check,
 ) -> PolicyConfig {
     let Tables { mut policy, lists, groups, clients, rules, listeners } = tables;
@@ -238,6 +256,8 @@ pub(super) fn policy(
     let mut places = HashMap::new();
     let rules = all(rules, ("rules", MAX_RULES), check, rule);
     let signals = Signals::read(&mut policy, &lists, check);
+    let read_list =
+        |header: &TableHeader, spec, check: &mut Check| list(header, spec, primaries, check);
     let (rule_places, rules) =
         rules.into_iter().map(|(_, rule)| (rule.place, rule.spec)).unzip::<_, _, Vec<_>, _>();
     let mut config = PolicyConfig {
@@ -253,7 +273,7 @@ pub(super) fn policy(
         locates_clients: false,
         listeners,
         signals,
-        lists: few_zones(all(lists, ("lists", MAX_LISTS), check, list), check),
+        lists: few_zones(all(lists, ("lists", MAX_LISTS), check, read_list), check),
         groups: placed("group", all(groups, ("groups", MAX_GROUPS), check, group), &mut places),
         clients: placed(
             "client",
@@ -544,37 +564,19 @@ pub(super) fn name(header: &TableHeader, setting: Setting<String>, check: &mut C
 }
 
 /// Returns a list. Invalid values are faults and are replaced by defaults.
-fn list(header: &TableHeader, spec: ListTable, check: &mut Check) -> ListConfig {
-    let name = name(header, spec.name, check);
-    let (url_at, file_at) = (spec.url.span(), spec.file.span());
-    let (url, file) = (check.take(spec.url), check.take(spec.file));
-    let none = || ListSource::File(PathBuf::new());
-    let source = match (url, file, url_at, file_at) {
-        (_, _, Some(_), Some(at)) => {
-            check.fault(at, "a list has a url or a file, not both");
-            none()
-        }
-        (_, _, None, None) => {
-            check.fault(header.at.clone(), "`url` or `file` is missing: where the list comes from");
-            none()
-        }
-        (Some(url), ..) if is_fetched(&url) => ListSource::Url(url),
-        (Some(url), _, Some(at), _) => {
-            check.fault(
-                at,
-                format!("expected a url with http:// or https:// and a host, found {url:?}"),
-            );
-            none()
-        }
-        (_, Some(file), _, Some(at)) if file.is_empty() => {
-            check.fault(at, "expected the path of a file, found \"\"");
-            none()
-        }
-        (_, Some(file), ..) => ListSource::File(check.path(file)),
-        // The value is not a source, which was reported.
-        _ => none(),
-    };
+fn list(
+    header: &TableHeader,
+    mut spec: ListTable,
+    primaries: ReadPrimaries<'_>,
+    check: &mut Check,
+) -> ListConfig {
+    let name = name(header, std::mem::take(&mut spec.name), check);
+    let source = list_source::source(header, &mut spec, primaries, check);
     let format = check.take(spec.format).map_or(ListFormat("auto"), |format| format.0);
+    if let (ListSource::Zone(_), false) = (&source, format.0 == RPZ) {
+        let message = "only a list of format \"rpz\" is transferred from `primaries`";
+        check.fault(header.at.clone(), message);
+    }
     let kind_at = spec.kind.span();
     let kind = check.take(spec.kind).map_or(ListKind::Block, |kind| kind.0);
     let is_zone = format.0 == RPZ;
@@ -587,12 +589,6 @@ fn list(header: &TableHeader, spec: ListTable, check: &mut Check) -> ListConfig 
     let rewrites = check.take(spec.rewrites).unwrap_or(is_zone);
     let tags = texts(spec.tags, check).unwrap_or_default();
     ListConfig { name, source, format, kind, refresh, rewrites, tags }
-}
-
-/// Reports whether a list can be fetched from the URL.
-fn is_fetched(url: &str) -> bool {
-    let has_host = |url: http::Uri| url.host().is_some_and(|host| !host.is_empty());
-    (url.starts_with("https://") || url.starts_with("http://")) && url.parse().is_ok_and(has_host)
 }
 
 /// Reads the lists. The number of policy zones among them has a limit of its own.

@@ -11,8 +11,10 @@ use serde::Deserialize;
 
 use super::name::Name;
 use super::policy::{ListFormat, ListKind, Refresh};
+use super::primary::Primary;
 use super::privacy::Privacy;
 use super::setting::{Int, List, Setting, Text};
+use super::upstream_tls::Pin;
 
 /// `[policy]`
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -71,6 +73,31 @@ pub(super) struct ListTable {
     pub(super) url: Setting<String>,
     /// File to read, instead of `url`.
     pub(super) file: Setting<String>,
+    /// Servers from which a zone of format "rpz" is transferred, instead of `url`; "key NAME"
+    /// behind one is a key of its own.
+    #[schemars(extend("default" = []))]
+    pub(super) primaries: Setting<List<Text<Primary>>>,
+    /// Name of the zone at the primaries.
+    pub(super) zone: Setting<Text<Name>>,
+    /// Name of the key that signs the messages to and from the primaries without a key of their
+    /// own; "" signs none.
+    #[schemars(extend("default" = ""))]
+    pub(super) key: Setting<String>,
+    /// The file with the authorities that issue the certificates of primaries with `tls://`, in
+    /// PEM form; "" for those of the system.
+    #[schemars(extend("default" = ""))]
+    pub(super) ca: Setting<String>,
+    /// SHA-256 digests of public keys in base64 (RFC 7858): each primary with `tls://` must have
+    /// one of these keys. Without `ca`, no authority and no name is needed then.
+    #[schemars(extend("default" = []))]
+    pub(super) pins: Setting<List<Text<Pin>>>,
+    /// The file with the certificate that this server shows to primaries with `tls://`, in PEM
+    /// form.
+    #[schemars(extend("default" = ""))]
+    pub(super) client_cert: Setting<String>,
+    /// The file with the private key of `client-cert`, in PEM form.
+    #[schemars(extend("default" = ""))]
+    pub(super) client_key: Setting<String>,
     /// "auto", "hosts", "domains", "wildcards", "adblock", "dnsmasq", "unbound", "pihole-regex" or
     /// "rpz".
     #[schemars(extend("default" = "auto"))]

@@ -14,8 +14,8 @@ use super::recurse::{LocalRootSource, Mode};
 use super::{
     AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, Listen,
     ListenerConfig, LogFormat, LogLevel, RateLimitConfig, RecordConfig, RevisionsConfig,
-    ServerConfig, Strategy, Upstream, UpstreamTransport, acme, certificate, client_certificate,
-    dnstap, key, oidc, pool, query_log, show_policy, signing, upstream_proof, web, zone,
+    ServerConfig, Strategy, Upstream, acme, certificate, client_certificate, dnstap, home_ca, key,
+    oidc, pool, query_log, show_policy, signing, upstream_proof, web, zone,
 };
 
 impl Config {
@@ -36,6 +36,7 @@ impl Config {
                 .into(),
         );
         put("acme", acme::shown(self.acme.as_ref()).into());
+        put("home-ca", home_ca::shown(self.home_ca.as_ref()).into());
         put("stub", self.stubs.iter().map(stub).collect::<Vec<_>>().into());
         put("dnssec", dnssec(&self.dnssec).into());
         put("dns64", dns64(&self.dns64).into());
@@ -262,12 +263,7 @@ fn forward(rule: &ForwardConfig) -> Table {
 }
 
 fn upstream(upstream: &Upstream) -> Value {
-    let scheme = match upstream.transport {
-        UpstreamTransport::Udp => "udp",
-        UpstreamTransport::Tcp => "tcp",
-        UpstreamTransport::Tls => "tls",
-        UpstreamTransport::Https => "https",
-    };
+    let scheme = upstream.transport.scheme();
     format!("{scheme}://{}{}", upstream.host(), upstream.path).into()
 }
 

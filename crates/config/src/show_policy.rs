@@ -9,7 +9,7 @@ use toml::{Table, Value};
 use super::name::shown;
 use super::policy::{ListConfig, ListKind, ListSource};
 use super::show::{table, texts};
-use super::{Config, query_log};
+use super::{Config, primary_settings, query_log};
 
 /// Writes the tables of the policy.
 pub(super) fn policy(config: &Config, put: &mut impl FnMut(&str, Value)) {
@@ -54,8 +54,9 @@ fn list(list: &ListConfig) -> Table {
     let (key, source) = match &list.source {
         ListSource::Url(url) => ("url", url.clone()),
         ListSource::File(path) => ("file", path.to_string_lossy().into_owned()),
+        ListSource::Zone(transferred) => ("zone", shown(&transferred.zone)),
     };
-    table([
+    let mut shown = table([
         ("name", list.name.clone().into()),
         (key, source.into()),
         ("format", list.format.0.into()),
@@ -63,7 +64,12 @@ fn list(list: &ListConfig) -> Table {
         ("refresh", shown_time(list.refresh.as_secs()).into()),
         ("rewrites", list.rewrites.into()),
         ("tags", texts(&list.tags)),
-    ])
+    ]);
+    if let Some(transferred) = list.source.zone() {
+        primary_settings::show(&transferred.primaries, &mut shown);
+        shown.remove("refresh");
+    }
+    shown
 }
 
 /// A duration in the largest unit (hours, minutes or seconds) that divides it.

@@ -15,6 +15,7 @@ use toml::Spanned;
 use super::acme_spec::AcmeSpec;
 use super::client_certificate::Presence;
 use super::forward::RuleZone;
+use super::home_ca::HomeCaSpec;
 use super::listen::Listen;
 use super::name::Name;
 use super::outcome::KindDays;
@@ -26,7 +27,7 @@ use super::recurse::{LocalRootSource, Mode};
 use super::setting::{Allowed, ByteSize, Int, List, Setting, Text};
 use super::signing::SigningPolicySpec;
 use super::upstream::ServerAddress;
-use super::upstream_tls::{Authentication, HttpsMethod, Pin};
+use super::upstream_tls::{AnnouncedH3, Authentication, HttpsMethod, Pin};
 use super::zone_spec::ZoneSpec;
 use super::{EcsPolicy, LogFormat, LogLevel, Strategy, Upstream};
 
@@ -47,6 +48,8 @@ pub(super) struct Spec {
     pub(super) certificate: Vec<Spanned<CertificateSpec>>,
     /// A certificate that the server obtains by itself (ACME, RFC 8555).
     pub(super) acme: AcmeSpec,
+    /// A certification authority of this server's own, which devices at home install.
+    pub(super) home_ca: HomeCaSpec,
     /// Resolution of names that are not answered locally.
     pub(super) resolver: ResolverSpec,
     /// Forwarding rules; the longest matching zone applies. In mode "forward" without any rule, all
@@ -366,8 +369,9 @@ pub(super) struct ForwardSpec {
     /// Servers: `udp://1.1.1.1:53`, `tcp://[2620:fe::fe]:53` or an address (UDP, port 53). After a
     /// truncated response, the query is repeated over TCP. `tls://dns.example@192.0.2.1` uses TLS
     /// (port 853), and never UDP or TCP: the certificate must have the name, or without one the
-    /// address. `https://dns.example@192.0.2.1/dns-query` is the same with HTTPS in HTTP/2 (port
-    /// 443).
+    /// address. `quic://dns.example@192.0.2.1` is the same with QUIC (port 853),
+    /// `https://dns.example@192.0.2.1/dns-query` with HTTPS in HTTP/2 (port 443), and `h3://` in
+    /// place of `https://` with HTTP/3.
     pub(super) upstreams: Setting<List<Text<Upstream>>>,
     /// A file with `nameserver` lines, instead of `upstreams`.
     pub(super) resolv_conf: Setting<String>,
@@ -388,29 +392,32 @@ pub(super) struct ForwardSpec {
     /// Longest timeout for one server, in milliseconds.
     #[schemars(extend("default" = 2_000))]
     pub(super) timeout_max_ms: Setting<Int<10, 5_000>>,
-    /// Servers with `tls://` and `https://`: "strict" sends no query before the certificate is verified;
+    /// Encrypted servers: "strict" sends no query before the certificate is verified;
     /// "opportunistic" accepts each certificate, which protects only against those who listen.
     #[schemars(extend("default" = "strict"))]
     pub(super) authentication: Setting<Text<Authentication>>,
-    /// The file with the authorities that issue the certificates of servers with `tls://` and
-    /// `https://`, in PEM form; "" for those of the system.
+    /// The file with the authorities that issue the certificates of encrypted servers, in PEM form;
+    /// "" for those of the system.
     #[schemars(extend("default" = ""))]
     pub(super) ca: Setting<String>,
-    /// SHA-256 digests of public keys in base64 (RFC 7858): each server with `tls://` or `https://`
-    /// must have one of these keys. Without `ca`, no authority and no name is needed then.
+    /// SHA-256 digests of public keys in base64 (RFC 7858): each encrypted server must have
+    /// one of these keys. Without `ca`, no authority and no name is needed then.
     #[schemars(extend("default" = []))]
     pub(super) pins: Setting<List<Text<Pin>>>,
-    /// The file with the certificate that this server shows to servers with `tls://` and
-    /// `https://`, in PEM form.
+    /// The file with the certificate that this server shows to encrypted servers, in PEM form.
     #[schemars(extend("default" = ""))]
     pub(super) client_cert: Setting<String>,
     /// The file with the private key of `client-cert`, in PEM form.
     #[schemars(extend("default" = ""))]
     pub(super) client_key: Setting<String>,
-    /// The method of requests to servers with `https://`: "post", or "get", which caches of HTTP
-    /// on the way understand.
+    /// The method of requests to servers with `https://` and `h3://`: "post", or "get", which caches
+    /// of HTTP on the way understand.
     #[schemars(extend("default" = "post"))]
     pub(super) https_method: Setting<Text<HttpsMethod>>,
+    /// HTTP/3 that servers with `https://` announce (`alt-svc`): "auto" uses it once it works,
+    /// "off" stays with HTTP/2.
+    #[schemars(extend("default" = "auto"))]
+    pub(super) h3: Setting<Text<AnnouncedH3>>,
     /// Servers for plain DNS that know the addresses of upstreams that have only a name, such as
     /// `https://dns.example/dns-query`.
     #[schemars(extend("default" = []))]

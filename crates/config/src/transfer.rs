@@ -10,13 +10,26 @@ use super::name::{shown as shown_name, typed_name};
 use super::setting::FromText;
 use super::upstream::ServerAddress;
 
-/// An item of `allow-transfer`: what is given must match, and one of both is given.
+/// A client that asks for a transfer.
+#[derive(Debug, Clone, Copy)]
+pub struct TransferClient<'c> {
+    /// Its address.
+    pub ip: IpAddr,
+    /// The folded name of the key that signs its request, in wire form.
+    pub key: Option<&'c [u8]>,
+    /// Whether the connection is encrypted.
+    pub is_encrypted: bool,
+}
+
+/// An item of `allow-transfer`: what is given must match, and a network or a key is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransferRule {
     /// The network of the client.
     network: Option<IpNet>,
     /// The folded name of the key that signs the request, in wire form.
     key: Option<Box<[u8]>>,
+    /// Whether the connection must be encrypted (RFC 9103).
+    needs_tls: bool,
 }
 
 impl TransferRule {
@@ -26,33 +39,37 @@ impl TransferRule {
         self.key.as_deref()
     }
 
-    /// Returns whether the rule admits a client with this address and, if its request is signed,
-    /// this key.
+    /// Returns whether the rule admits a client.
     #[must_use]
-    pub fn admits(&self, ip: IpAddr, key: Option<&[u8]>) -> bool {
-        let ip = ip.to_canonical();
+    pub fn admits(&self, client: &TransferClient<'_>) -> bool {
+        let ip = client.ip.to_canonical();
         self.network.is_none_or(|network| network.contains(&ip))
-            && self.key.as_deref().is_none_or(|needed| key == Some(needed))
+            && self.key.as_deref().is_none_or(|needed| client.key == Some(needed))
+            && (client.is_encrypted || !self.needs_tls)
     }
 }
 
 impl fmt::Display for TransferRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { network, key } = self;
+        let Self { network, key, needs_tls } = self;
         match (network, key) {
             (Some(network), None) => network.fmt(f),
             (Some(network), Some(key)) => write!(f, "{network} key {}", shown_name(key)),
             (None, key) => write!(f, "key {}", shown_name(key.as_deref().unwrap_or(&[0]))),
-        }
+        }?;
+        f.write_str(if *needs_tls { " tls" } else { "" })
     }
 }
 
 impl FromText for TransferRule {
-    const EXPECTED: &'static str =
-        "a network, \"key NAME\", or both, such as \"192.0.2.0/24 key transfer\"";
+    const EXPECTED: &'static str = "a network, \"key NAME\", or both, such as \"192.0.2.0/24 key transfer\", and \"tls\" \
+         behind it if only TLS is permitted";
 
     fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
-        let words: Vec<_> = text.split_ascii_whitespace().collect();
+        let mut words: Vec<_> = text.split_ascii_whitespace().collect();
+        // A key may have this name.
+        let is_name = words.len() > 1 && words[words.len() - 2] == "key";
+        let needs_tls = !is_name && words.pop_if(|word| *word == "tls").is_some();
         let (network, key) = match words[..] {
             [network] => (Some(network), None),
             ["key", key] => (None, Some(key)),
@@ -65,7 +82,7 @@ impl FromText for TransferRule {
         };
         let network = network.map(net).transpose()?;
         let key = key.map(|key| typed_name(key).map_err(|_| None)).transpose()?;
-        Ok(Self { network, key: key.map(|key| key.to_ascii_lowercase().into()) })
+        Ok(Self { network, key: key.map(|key| key.to_ascii_lowercase().into()), needs_tls })
     }
 }
 
@@ -101,5 +118,36 @@ impl FromText for NotifyTarget {
         let ServerAddress(server) = ServerAddress::from_text(server)?;
         let key = key.map(|key| typed_name(key).map_err(|_| None)).transpose()?;
         Ok(Self { server, key: key.map(|key| key.to_ascii_lowercase().into()) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_admit_clients_with_what_they_name() {
+        let check = |rule: &str, key: Option<&[u8]>, is_encrypted: bool, expected: bool| {
+            let client = TransferClient { ip: [192, 0, 2, 1].into(), key, is_encrypted };
+            let rule = TransferRule::from_text(rule).unwrap();
+            assert_eq!(rule.admits(&client), expected, "{rule} {client:?}");
+            let shown = TransferRule::from_text(&rule.to_string()).unwrap();
+            assert_eq!(shown, rule);
+        };
+        let key = Some(&b"\x01k\0"[..]);
+        check("192.0.2.0/24", None, false, true);
+        check("192.0.2.0/24 tls", None, false, false);
+        check("192.0.2.0/24 tls", None, true, true);
+        check("192.0.3.0/24 tls", None, true, false);
+        check("key k tls", key, true, true);
+        check("key k tls", key, false, false);
+        check("key k tls", None, true, false);
+        check("192.0.2.1 key k tls", key, true, true);
+        // A key with the name.
+        check("key tls", Some(b"\x03tls\0"), false, true);
+        check("key tls tls", Some(b"\x03tls\0"), false, false);
+        for text in ["tls", "", "tls 192.0.2.1", "192.0.2.1 tls tls", "192.0.2.1 tls key k"] {
+            assert!(TransferRule::from_text(text).is_err(), "{text}");
+        }
     }
 }

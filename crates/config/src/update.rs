@@ -74,7 +74,8 @@ impl UpdateRule {
 const fn is_plain(rtype: Rtype) -> bool {
     !matches!(rtype, Rtype::SOA | Rtype::NS | Rtype::DS | Rtype::DNAME | Rtype::DNSKEY)
         && !rtype.is_dnssec_proof()
-        && rtype.0 != Rtype::NSEC3PARAM.0
+        // NSEC3PARAM, CDS, CDNSKEY and ZONEMD.
+        && !matches!(rtype.0, 51 | 59 | 60 | 63)
 }
 
 impl fmt::Display for UpdateRule {

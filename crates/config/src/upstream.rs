@@ -11,6 +11,8 @@ use super::{Upstream, UpstreamTransport};
 
 /// The port of DNS over TLS (RFC 7858 §3.1).
 const TLS_PORT: u16 = 853;
+/// The port of DNS over QUIC (RFC 9250 §4.1.1).
+const QUIC_PORT: u16 = 853;
 /// The port of DNS over HTTPS (RFC 8484 §8.1).
 const HTTPS_PORT: u16 = 443;
 /// The path of DNS over HTTPS, if none is written.
@@ -21,16 +23,20 @@ const MAX_PATH: usize = 255;
 impl FromText for Upstream {
     const EXPECTED: &'static str = "a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \
                                     \"[2001:db8::1]:5353\", with the prefix \"tcp://\" for TCP \
-                                    only, or as \"tls://dns.example@192.0.2.1\" or \
-                                    \"https://dns.example@192.0.2.1/dns-query\"";
+                                    only, or as \"tls://dns.example@192.0.2.1\", \
+                                    \"quic://dns.example@192.0.2.1\", or \
+                                    \"https://dns.example@192.0.2.1/dns-query\" or the same \
+                                    with \"h3://\"";
 
     fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         let (transport, rest) = match text.split_once("://") {
             None => (UpstreamTransport::Udp, text),
             Some(("udp", rest)) => (UpstreamTransport::Udp, rest),
             Some(("tcp", rest)) => (UpstreamTransport::Tcp, rest),
-            Some(("tls", rest)) => return over_tls(rest),
-            Some(("https", rest)) => return over_https(rest),
+            Some(("tls", rest)) => return peer(rest, TLS_PORT, UpstreamTransport::Tls),
+            Some(("quic", rest)) => return peer(rest, QUIC_PORT, UpstreamTransport::Quic),
+            Some(("https", rest)) => return over_http(rest, UpstreamTransport::Https),
+            Some(("h3", rest)) => return over_http(rest, UpstreamTransport::H3),
             Some((scheme, _)) => {
                 return Err(Some(SettingError::UnsupportedTransport(scheme.to_owned())));
             }
@@ -40,14 +46,9 @@ impl FromText for Upstream {
     }
 }
 
-/// Reads `dns.example@192.0.2.1`, or the address alone, both with or without port. An address
-/// before the `@` is followed by a port, as elsewhere.
-fn over_tls(text: &str) -> Result<Upstream, Option<SettingError>> {
-    peer(text, TLS_PORT, UpstreamTransport::Tls)
-}
-
-/// Reads the same with a path behind it, which may be a template with the variable `dns`.
-fn over_https(text: &str) -> Result<Upstream, Option<SettingError>> {
+/// Reads the same as [`peer`] with a path behind it, which may be a template with the variable
+/// `dns`.
+fn over_http(text: &str, transport: UpstreamTransport) -> Result<Upstream, Option<SettingError>> {
     let at = text.find('/').unwrap_or(text.len());
     let (host, path) = text.split_at(at);
     let path = path.strip_suffix("{?dns}").unwrap_or(path);
@@ -56,11 +57,13 @@ fn over_https(text: &str) -> Result<Upstream, Option<SettingError>> {
     if path.len() > MAX_PATH || !path.bytes().all(is_octet) {
         return Err(Some(SettingError::PathOfServer(path.to_owned())));
     }
-    let upstream = peer(host, HTTPS_PORT, UpstreamTransport::Https)?;
+    let upstream = peer(host, HTTPS_PORT, transport)?;
     Ok(Upstream { path: path.into(), ..upstream })
 }
 
-/// Reads the address of a server and the name in its certificate, or one of these.
+/// Reads the address of a server and the name in its certificate, such as
+/// `dns.example@192.0.2.1`, or one of these, with or without port. An address before the `@` is
+/// followed by a port, as elsewhere.
 fn peer(
     text: &str,
     port: u16,

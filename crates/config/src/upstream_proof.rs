@@ -10,7 +10,7 @@ use super::certificate_files::CertificateFiles;
 use super::check::Check;
 use super::setting::{List, Setting, Text};
 use super::spec::ForwardSpec;
-use super::upstream_tls::{Authentication, HttpsMethod, Pin, UpstreamTls};
+use super::upstream_tls::{AnnouncedH3, Authentication, HttpsMethod, Pin, UpstreamTls};
 use super::{ForwardConfig, Upstream, UpstreamTransport};
 
 /// Most pins of a rule.
@@ -30,7 +30,11 @@ pub(super) fn read(
         authentication,
         ca: check.optional_path(mem::take(&mut spec.ca)),
         pins: pins(mem::take(&mut spec.pins), check),
-        client: client(spec, check),
+        client: client_files(
+            mem::take(&mut spec.client_cert),
+            mem::take(&mut spec.client_key),
+            check,
+        ),
     };
     let is_lax = tls.authentication == Authentication::Opportunistic;
     let (has_ca, has_pins) = (tls.ca.is_some(), !tls.pins.is_empty());
@@ -48,7 +52,7 @@ pub(super) fn read(
     ];
     if !upstreams.iter().any(|one| one.transport.is_encrypted()) {
         for (key, at, _) in set.into_iter().filter(|(.., is_set)| *is_set) {
-            let message = format!("`{key}` has no effect: no server has tls:// or https://");
+            let message = format!("`{key}` has no effect: no server of the rule is encrypted");
             check.doubt(at.unwrap_or_default(), message);
         }
     }
@@ -65,14 +69,27 @@ pub(super) fn https_method(
     let method =
         check.take(mem::take(&mut spec.https_method)).map_or_else(Default::default, |one| one.0);
     if let Some(at) = at.filter(|_| method != HttpsMethod::default())
-        && !upstreams.iter().any(|one| one.transport == UpstreamTransport::Https)
+        && !upstreams.iter().any(|one| one.transport.is_http())
     {
-        check.doubt(at, "`https-method` has no effect: no server has https://".to_owned());
+        check.doubt(at, "`https-method` has no effect: no server has https:// or h3://".to_owned());
     }
     method
 }
 
-fn pins(setting: Setting<List<Text<Pin>>>, check: &mut Check) -> Vec<Pin> {
+/// Reads what becomes of HTTP/3 that servers with HTTPS announce.
+pub(super) fn h3(spec: &mut ForwardSpec, upstreams: &[Upstream], check: &mut Check) -> AnnouncedH3 {
+    let at = spec.h3.span();
+    let h3 = check.take(mem::take(&mut spec.h3)).map_or_else(Default::default, |one| one.0);
+    if let Some(at) = at.filter(|_| h3 != AnnouncedH3::default())
+        && !upstreams.iter().any(|one| one.transport == UpstreamTransport::Https)
+    {
+        check.doubt(at, "`h3` has no effect: no server has https://".to_owned());
+    }
+    h3
+}
+
+/// Reads the keys of which each server must have one.
+pub(super) fn pins(setting: Setting<List<Text<Pin>>>, check: &mut Check) -> Vec<Pin> {
     let span = setting.span();
     let items = check.take(setting).map_or_else(Vec::new, |list| list.0);
     if let Some(at) = span.filter(|_| items.len() > MAX_PINS) {
@@ -82,10 +99,13 @@ fn pins(setting: Setting<List<Text<Pin>>>, check: &mut Check) -> Vec<Pin> {
 }
 
 /// Reads the certificate that this server shows to others.
-fn client(spec: &mut ForwardSpec, check: &mut Check) -> Option<CertificateFiles> {
-    let (chain_at, key_at) = (spec.client_cert.span(), spec.client_key.span());
-    let chain = check.optional_path(mem::take(&mut spec.client_cert));
-    let key = check.optional_path(mem::take(&mut spec.client_key));
+pub(super) fn client_files(
+    chain: Setting<String>,
+    key: Setting<String>,
+    check: &mut Check,
+) -> Option<CertificateFiles> {
+    let (chain_at, key_at) = (chain.span(), key.span());
+    let (chain, key) = (check.optional_path(chain), check.optional_path(key));
     match (chain, key) {
         (Some(chain), Some(key)) => Some(CertificateFiles { chain, key }),
         (None, None) => None,
@@ -103,9 +123,6 @@ fn client(spec: &mut ForwardSpec, check: &mut Check) -> Option<CertificateFiles>
 /// Adds the keys to the table of a rule, as the file would have them.
 pub(super) fn show(rule: &ForwardConfig, out: &mut Table) {
     let tls = &rule.tls;
-    let path = |path: Option<&PathBuf>| {
-        Value::from(path.map_or_else(String::new, |path| path.to_string_lossy().into_owned()))
-    };
     let authentication = match tls.authentication {
         Authentication::Strict => "strict",
         Authentication::Opportunistic => "opportunistic",
@@ -114,17 +131,32 @@ pub(super) fn show(rule: &ForwardConfig, out: &mut Table) {
         HttpsMethod::Get => "get",
         HttpsMethod::Post => "post",
     };
-    let pins = tls.pins.iter().map(|pin| Value::from(BASE64.encode(&pin.0)));
+    let h3 = match rule.h3 {
+        AnnouncedH3::Auto => "auto",
+        AnnouncedH3::Off => "off",
+    };
     let bootstrap = rule.bootstrap.iter().map(|server| Value::from(server.to_string()));
-    let client = tls.client.as_ref();
     let shown = [
         ("authentication", authentication.into()),
-        ("ca", path(tls.ca.as_ref())),
-        ("pins", Value::Array(pins.collect())),
-        ("client-cert", path(client.map(|files| &files.chain))),
-        ("client-key", path(client.map(|files| &files.key))),
         ("https-method", https_method.into()),
+        ("h3", h3.into()),
         ("bootstrap", Value::Array(bootstrap.collect())),
     ];
     out.extend(shown.map(|(key, value)| (key.to_owned(), value)));
+    out.extend(shown_proof(tls));
+}
+
+/// Returns the keys for what servers must prove, and what this server shows them.
+pub(super) fn shown_proof(tls: &UpstreamTls) -> [(String, Value); 4] {
+    let path = |path: Option<&PathBuf>| {
+        Value::from(path.map_or_else(String::new, |path| path.to_string_lossy().into_owned()))
+    };
+    let pins = tls.pins.iter().map(|pin| Value::from(BASE64.encode(&pin.0)));
+    let client = tls.client.as_ref();
+    [
+        ("ca".to_owned(), path(tls.ca.as_ref())),
+        ("pins".to_owned(), Value::Array(pins.collect())),
+        ("client-cert".to_owned(), path(client.map(|files| &files.chain))),
+        ("client-key".to_owned(), path(client.map(|files| &files.key))),
+    ]
 }

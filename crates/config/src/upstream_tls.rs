@@ -50,8 +50,21 @@ pub struct TlsPeer {
     pub name: PeerName,
     /// What it must prove.
     pub tls: UpstreamTls,
-    /// Where queries go in HTTPS; `None` for TLS.
-    pub https: Option<HttpsPath>,
+    /// The protocol in which it gets queries.
+    pub protocol: PeerProtocol,
+}
+
+/// The protocol of queries to a server with TLS.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum PeerProtocol {
+    /// DNS over TLS.
+    Tls,
+    /// DNS over QUIC.
+    Quic,
+    /// HTTPS in HTTP/2.
+    Https(HttpsPath),
+    /// HTTPS in HTTP/3.
+    H3(HttpsPath),
 }
 
 /// Where and how queries go on a server with HTTPS (RFC 8484).
@@ -63,6 +76,18 @@ pub struct HttpsPath {
     pub path: Box<str>,
     /// The method of requests.
     pub method: HttpsMethod,
+    /// Whether HTTP/3 is used if a server in HTTP/2 announces it.
+    pub h3: AnnouncedH3,
+}
+
+/// What becomes of HTTP/3 that a server announces in HTTP/2 (`alt-svc`, RFC 7838).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum AnnouncedH3 {
+    /// It is used once its handshake is complete.
+    #[default]
+    Auto,
+    /// It is not tried.
+    Off,
 }
 
 /// The method of requests over HTTPS.
@@ -120,6 +145,19 @@ impl FromText for HttpsMethod {
     }
 }
 
+impl FromText for AnnouncedH3 {
+    const EXPECTED: &'static str = "\"auto\" or \"off\"";
+    const CHOICES: &'static [&'static str] = &["auto", "off"];
+
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "off" => Ok(Self::Off),
+            _ => Err(None),
+        }
+    }
+}
+
 impl TlsPeer {
     /// Returns its number: equal peers have the same one in all configurations.
     pub fn id(&self) -> PeerId {
@@ -140,13 +178,22 @@ impl ForwardConfig {
                 PeerName::Address(upstream.addr.map_or(unknown, |addr| addr.ip()))
             }
         };
-        let is_https = upstream.transport == UpstreamTransport::Https;
-        let https = is_https.then(|| HttpsPath {
+        let path = |h3| HttpsPath {
             port: upstream.port,
             path: upstream.path.clone(),
             method: self.https_method,
-        });
-        TlsPeer { name, tls: self.tls.clone(), https }
+            h3,
+        };
+        let protocol = match upstream.transport {
+            UpstreamTransport::Https => PeerProtocol::Https(path(self.h3)),
+            // It has nothing to announce.
+            UpstreamTransport::H3 => PeerProtocol::H3(path(AnnouncedH3::default())),
+            UpstreamTransport::Quic => PeerProtocol::Quic,
+            UpstreamTransport::Udp | UpstreamTransport::Tcp | UpstreamTransport::Tls => {
+                PeerProtocol::Tls
+            }
+        };
+        TlsPeer { name, tls: self.tls.clone(), protocol }
     }
 
     /// Returns the servers with TLS of this rule.

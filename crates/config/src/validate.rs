@@ -13,10 +13,11 @@ use ipnet::IpNet;
 use toml::Spanned;
 
 use super::acme::AcmeContext;
-use super::certificate::{self, Certificates};
+use super::certificate::{self, CertificateTables, Certificates};
 use super::check::Check;
 use super::client_certificate::ClientKeys;
 use super::error::SettingError;
+use super::list_primaries::primaries_by;
 use super::listen::TakenPorts;
 use super::name::{Name, shown};
 use super::query_log::{self, PrivacyTables};
@@ -51,8 +52,9 @@ pub(super) fn validate(
     parsed: Parsed,
     directory: &Path,
 ) -> Result<(Config, Vec<SettingFault>), Vec<SettingFault>> {
-    let Parsed { spec, faults, is_bare } = parsed;
+    let Parsed { mut spec, faults, is_bare } = parsed;
     let mut check = Check::new(faults, directory);
+    let tables = CertificateTables::take(&mut spec);
     let mut resolver = spec.resolver;
     let mode = mode(&mut resolver, &spec.forward, &mut check);
     let mut server_spec = spec.server;
@@ -65,8 +67,8 @@ pub(super) fn validate(
     let context = zone::ZoneContext { keys: &keys, policies: &policies, data: &data.directory };
     let zones = zone::zones(spec.zone, &context, &mut check);
     let context = AcmeContext { zones: &zones, data: &data.directory };
-    let Certificates { all: certificates, acme } =
-        certificate::certificates(spec.certificate, spec.acme, &context, &mut check);
+    let Certificates { all: certificates, acme, home_ca } =
+        certificate::certificates(tables, &context, &mut check);
     tls_at.iter().for_each(|at| certificate::need_one(&certificates, at, &mut check));
     server.listeners = listener::listeners(spec.listener, &server, &certificates, &mut check);
     let forwards = forward::rules(spec.forward, mode, &server.addresses(), &mut check);
@@ -83,12 +85,13 @@ pub(super) fn validate(
         listeners: server.listeners.iter().map(|listener| listener.name.clone()).collect(),
     };
     let records = record::rrsets(spec.record, &mut check);
-    let mut policy = policy::policy(tables, &forwards, &mut check);
+    let mut policy = policy::policy(tables, (&forwards, &primaries_by(&keys)), &mut check);
     let pools = pool::pools(spec.pool, (&records, &mut policy), &mut check);
     let config = Config {
         is_bare,
         certificates,
         acme,
+        home_ca,
         avoid_ports: ports::avoid_ports(mem::take(&mut resolver.avoid_ports), &mut check),
         resolver: recurse::resolver(resolver, mode, &mut check),
         stubs,

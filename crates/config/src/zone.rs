@@ -1,22 +1,27 @@
 //! `[[zone]]`: the zones that the server hosts.
 
-use std::net::{IpAddr, SocketAddr};
+use std::mem;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use avocet_dnssec::zonemd::DigestHash;
 use avocet_zone::SerialPolicy;
 use toml::{Spanned, Table, Value};
 
+use super::catalog::{self, CatalogRole, CatalogSettings};
 use super::check::Check;
-use super::key::KeyConfig;
-use super::name::{shown as shown_name, typed_name};
+use super::key::{KeyConfig, has_key};
+use super::name::shown as shown_name;
+use super::primary::Primaries;
+use super::primary_settings::{self as of_primaries, PrimarySettings, primaries};
 use super::provided::{ProvidedSettings, ProvidedZone, ProviderKind, TTL_SECS, provided};
 use super::setting::{List, Setting, Text};
 use super::signing::{self, SigningPolicy, ZoneSigning};
-use super::transfer::{NotifyTarget, TransferRule};
+use super::transfer::{NotifyTarget, TransferClient, TransferRule};
 use super::update::UpdateRule;
-use super::upstream::ServerAddress;
 use super::zone_spec::ZoneSpec;
+use super::zonemd::{ZonemdHash, ZonemdPolicy};
 
 /// Seconds for which a file must stay the same before it is read.
 const SETTLE_SECS: u32 = 10;
@@ -36,10 +41,8 @@ pub struct ZoneConfig {
     pub journal: PathBuf,
     /// Seconds for which a changed file must stay the same before it is read.
     pub settle_secs: u32,
-    /// The servers that the zone is transferred from; empty if its file is written by others.
-    pub primaries: Vec<SocketAddr>,
-    /// The folded name of the key for these, in wire form.
-    pub key: Option<Box<[u8]>>,
+    /// The servers that the zone is transferred from.
+    pub primaries: Primaries,
     /// The servers that may transfer the zone.
     pub allow_transfer: Vec<TransferRule>,
     /// The servers that get NOTIFY.
@@ -50,6 +53,12 @@ pub struct ZoneConfig {
     pub serial: SerialPolicy,
     /// How the server signs the zone.
     pub signing: Option<ZoneSigning>,
+    /// Its relation to catalogs.
+    pub catalog: CatalogRole,
+    /// Whether it must have the digest that it brings.
+    pub zonemd: ZonemdPolicy,
+    /// The hash of the digest that the server adds, if it does.
+    pub digest: Option<DigestHash>,
 }
 
 /// What the tables of zones refer to.
@@ -64,7 +73,7 @@ impl ZoneConfig {
     /// Returns whether the zone is transferred from other servers.
     #[must_use]
     pub fn is_secondary(&self) -> bool {
-        !self.primaries.is_empty()
+        !self.primaries.servers.is_empty()
     }
 
     /// Returns whether the changes of the zone are kept: other servers transfer them, or the file
@@ -92,19 +101,51 @@ impl ZoneConfig {
         self.is_updated() || self.provided.is_some()
     }
 
+    /// Returns the file with what is known about the version that was published last.
+    #[must_use]
+    pub fn published_file(&self) -> PathBuf {
+        self.journal.with_extension("published")
+    }
+
     /// Returns whether NOTIFY from this address, signed with this key, is one of a primary.
     #[must_use]
     pub fn hears(&self, ip: IpAddr, key: Option<&[u8]>) -> bool {
-        let is_signed = key.is_some() && self.key.as_deref() == key;
-        self.is_secondary()
-            && (is_signed || self.primaries.iter().any(|one| one.ip() == ip.to_canonical()))
+        self.primaries.hear(ip, key)
     }
 
-    /// Returns whether a client with this address and, if its request is signed, this key may
-    /// transfer the zone.
+    /// Returns the configuration of a member of this catalog: it is transferred from the same
+    /// primaries, and passed on to the same servers.
     #[must_use]
-    pub fn may_transfer(&self, ip: IpAddr, key: Option<&[u8]>) -> bool {
-        self.allow_transfer.iter().any(|rule| rule.admits(ip, key))
+    pub fn member(&self, name: &[u8], data: &Path) -> Self {
+        let file = Self::member_file(name, data);
+        Self {
+            name: name.into(),
+            journal: file.with_added_extension("journal"),
+            file,
+            provided: None,
+            settle_secs: self.settle_secs,
+            primaries: self.primaries.clone(),
+            allow_transfer: self.allow_transfer.clone(),
+            notify: self.notify.clone(),
+            allow_update: Vec::new(),
+            serial: SerialPolicy::default(),
+            signing: None,
+            zonemd: self.zonemd,
+            digest: None,
+            catalog: CatalogRole::Member { catalog: self.name.clone() },
+        }
+    }
+
+    /// Returns the file of a member of a catalog.
+    #[must_use]
+    pub fn member_file(name: &[u8], data: &Path) -> PathBuf {
+        data.join("zones").join(file_name(name))
+    }
+
+    /// Returns whether a client may transfer the zone.
+    #[must_use]
+    pub fn may_transfer(&self, client: &TransferClient<'_>) -> bool {
+        self.allow_transfer.iter().any(|rule| rule.admits(client))
     }
 }
 
@@ -115,33 +156,37 @@ pub(super) fn zones(
     context: &ZoneContext<'_>,
     check: &mut Check,
 ) -> Vec<ZoneConfig> {
-    let mut zones: Vec<ZoneConfig> = Vec::new();
+    let mut zones: Vec<(Range<usize>, ZoneConfig)> = Vec::new();
     for spec in specs {
         let header = spec.span();
         let Some((at, zone)) = zone(&header, spec.into_inner(), context, check) else {
             continue;
         };
-        if zones.iter().any(|other| other.name == zone.name) {
+        if zones.iter().any(|(_, other)| other.name == zone.name) {
             check.fault(at, format!("the zone {} has another table", shown_name(&zone.name)));
-        } else if zone.is_secondary() && zones.iter().any(|other| other.file == zone.file) {
+        } else if zone.is_secondary() && zones.iter().any(|(_, other)| other.file == zone.file) {
             let file = zone.file.display();
             check.fault(at, format!("another zone has the file {file}, which this one replaces"));
         } else {
-            zones.push(zone);
+            zones.push((at, zone));
         }
     }
-    zones
+    check_listed(&zones, check);
+    zones.into_iter().map(|(_, zone)| zone).collect()
 }
 
 fn zone(
     header: &Range<usize>,
-    spec: ZoneSpec,
+    mut spec: ZoneSpec,
     context: &ZoneContext<'_>,
     check: &mut Check,
 ) -> Option<(Range<usize>, ZoneConfig)> {
+    let primaries_at = spec.primaries.span();
+    let role = catalog::role(catalog_settings(&mut spec), check);
+    let primaries = primaries(primary_settings(&mut spec), context.keys, check);
     let name = check.need("name", header, spec.name);
     let refused = [
-        (spec.primaries.span(), "a zone from a provider is not transferred from other servers"),
+        (primaries_at.clone(), "a zone from a provider is not transferred from other servers"),
         (spec.allow_update.span(), "a zone from a provider is changed at its source"),
     ];
     let settings = ProvidedSettings {
@@ -157,17 +202,17 @@ fn zone(
     let settle_secs = check.take(spec.settle_secs).map_or(settles, |secs| secs.0);
     let allow_transfer = transfer_rules(spec.allow_transfer, context.keys, check);
     let notify = notify_targets(spec.notify, context.keys, check);
-    let allow_update = update_rules(spec.allow_update, &spec.primaries, context.keys, check);
+    let allow_update = update_rules(spec.allow_update, primaries_at.as_ref(), context.keys, check);
     let serial = check.take(spec.serial).map_or_else(SerialPolicy::default, |Text(one)| one);
-    let has_primaries = spec.primaries.span().is_some();
-    let items = check.take(spec.primaries).map_or_else(Vec::new, |list| list.0);
-    let primaries = items.into_iter().map(|item| item.into_inner().0.0).collect::<Vec<_>>();
-    let key = key_of(spec.key, (context.keys, &primaries), check);
     let policy = signing::chosen(spec.sign, context.policies, check);
-    let file = match (spec.file.span(), has_primaries) {
+    let file = match (spec.file.span(), primaries_at.is_some()) {
         (None, true) => None,
+        (None, _) if role == CatalogRole::Producer => None,
         _ => Some(check.need("file", header, spec.file)?),
     };
+    let zonemd = check.take(spec.zonemd).map_or_else(ZonemdPolicy::default, |Text(one)| one);
+    let of_signing = policy.is_some().then_some(DigestHash::Sha384);
+    let digest = check.take(spec.zonemd_hash).map_or(of_signing, |Text(ZonemdHash(hash))| hash);
     let (at, Text(name)) = name?;
     let file = match file {
         Some((file_at, file)) if file.is_empty() => {
@@ -188,14 +233,71 @@ fn zone(
         journal,
         settle_secs,
         primaries,
-        key,
         allow_transfer,
         notify,
         allow_update,
         serial,
         signing,
+        catalog: role,
+        zonemd,
+        digest,
     };
+    check_role(&at, &zone, check);
     Some((at, zone))
+}
+
+/// Checks that a catalog comes from the server that writes it.
+fn check_role(at: &Range<usize>, zone: &ZoneConfig, check: &mut Check) {
+    let is_from_elsewhere = zone.is_secondary() || zone.provided.is_some() || zone.is_updated();
+    let message = match zone.catalog {
+        CatalogRole::Consumer if !zone.is_secondary() => {
+            "a catalog of another server needs `primaries`, which its members have, too"
+        }
+        CatalogRole::Producer if is_from_elsewhere => {
+            "the server writes the catalog itself: it has neither `primaries` nor `provider` nor \
+             `allow-update`"
+        }
+        _ => return,
+    };
+    check.fault(at.clone(), message);
+}
+
+/// Takes the settings for catalogs.
+fn catalog_settings(spec: &mut ZoneSpec) -> CatalogSettings {
+    CatalogSettings {
+        catalog: mem::take(&mut spec.catalog),
+        member_of: mem::take(&mut spec.member_of),
+        group: mem::take(&mut spec.group),
+    }
+}
+
+/// Takes the settings for primaries.
+fn primary_settings(spec: &mut ZoneSpec) -> PrimarySettings {
+    PrimarySettings {
+        primaries: mem::take(&mut spec.primaries),
+        key: mem::take(&mut spec.key),
+        ca: mem::take(&mut spec.ca),
+        pins: mem::take(&mut spec.pins),
+        client_cert: mem::take(&mut spec.client_cert),
+        client_key: mem::take(&mut spec.client_key),
+    }
+}
+
+/// Checks that the catalog of each zone is one that this server writes.
+fn check_listed(zones: &[(Range<usize>, ZoneConfig)], check: &mut Check) {
+    for (at, zone) in zones {
+        let CatalogRole::Listed { catalog, .. } = &zone.catalog else { continue };
+        let is_producer = |(_, other): &(Range<usize>, ZoneConfig)| {
+            other.name == *catalog && other.catalog == CatalogRole::Producer
+        };
+        if !zones.iter().any(is_producer) {
+            let message = format!(
+                "no [[zone]] with catalog = \"producer\" has the name {}",
+                shown_name(catalog)
+            );
+            check.fault(at.clone(), message);
+        }
+    }
 }
 
 /// Returns the file of a zone: its name, with other characters than those of host names in
@@ -209,26 +311,6 @@ fn file_name(zone: &[u8]) -> String {
         }
     }
     name + "zone"
-}
-
-/// Reads the name of the key for the primaries.
-fn key_of(
-    setting: Setting<String>,
-    (keys, primaries): (&[KeyConfig], &[SocketAddr]),
-    check: &mut Check,
-) -> Option<Box<[u8]>> {
-    let at = setting.span()?;
-    let text = check.take(setting).filter(|text| !text.is_empty())?;
-    let name = typed_name(&text).map(|name| name.to_ascii_lowercase());
-    let found = name.ok().filter(|name| keys.iter().any(|key| key.key.name().wire() == *name));
-    match found {
-        None => check.fault(at, format!("no [[key]] has the name \"{text}\"")),
-        Some(_) if primaries.is_empty() => {
-            check.doubt(at, "without `primaries`, the key has no use")
-        }
-        Some(name) => return Some(name.into()),
-    }
-    None
 }
 
 /// Reads `allow-transfer`. Each key that it names must be configured.
@@ -259,11 +341,11 @@ fn notify_targets(
 /// Reads `allow-update`. Each key must be configured, and the zone must be one of this server.
 fn update_rules(
     setting: Setting<List<Text<UpdateRule>>>,
-    primaries: &Setting<List<Text<ServerAddress>>>,
+    primaries_at: Option<&Range<usize>>,
     keys: &[KeyConfig],
     check: &mut Check,
 ) -> Vec<UpdateRule> {
-    if let (Some(at), Some(_)) = (setting.span(), primaries.span()) {
+    if let (Some(at), Some(_)) = (setting.span(), primaries_at) {
         check.fault(at, "a zone of another server is updated there");
     }
     let items = check.take(setting).map_or_else(Vec::new, |list| list.0);
@@ -273,21 +355,9 @@ fn update_rules(
     items.filter(has_key).map(|(_, rule)| rule).collect()
 }
 
-/// Returns whether a key is configured that an item names, if it names one.
-fn has_key(at: &Range<usize>, key: Option<&[u8]>, keys: &[KeyConfig], check: &mut Check) -> bool {
-    let Some(name) = key else { return true };
-    let is_known = keys.iter().any(|key| key.key.name().wire() == name);
-    if !is_known {
-        check.fault(at.clone(), format!("no [[key]] has the name \"{}\"", shown_name(name)));
-    }
-    is_known
-}
-
 /// Returns a table in the syntax of the file.
 pub(super) fn shown(zone: &ZoneConfig) -> Value {
     let rules = zone.allow_transfer.iter().map(|rule| Value::from(rule.to_string()));
-    let primaries = zone.primaries.iter().map(|one| Value::from(one.to_string()));
-    let key = zone.key.as_deref().map_or_else(String::new, shown_name);
     let notify = zone.notify.iter().map(|one| Value::from(one.to_string()));
     let updates = zone.allow_update.iter().map(|rule| Value::from(rule.to_string()));
     let mut names = SerialPolicy::NAMES.into_iter();
@@ -296,17 +366,19 @@ pub(super) fn shown(zone: &ZoneConfig) -> Value {
     let entries: [(&str, Value); 10] = [
         ("name", shown_name(&zone.name).into()),
         ("file", zone.file.to_string_lossy().into_owned().into()),
-        ("primaries", Value::Array(primaries.collect())),
-        ("key", key.into()),
         ("settle-secs", i64::from(zone.settle_secs).into()),
         ("allow-transfer", Value::Array(rules.collect())),
         ("notify", Value::Array(notify.collect())),
         ("allow-update", Value::Array(updates.collect())),
         ("serial", serial.into()),
+        ("zonemd", zone.zonemd.name().into()),
+        ("zonemd-hash", ZonemdHash(zone.digest).name().into()),
         ("sign", policy.map_or(Value::from(false), Value::from)),
     ];
     let mut table: Table =
         entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    of_primaries::show(&zone.primaries, &mut table);
+    table.extend(catalog::shown(&zone.catalog));
     table.extend(shown_provider(zone.provided.as_ref()));
     table.into()
 }

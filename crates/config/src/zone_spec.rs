@@ -4,13 +4,16 @@ use avocet_zone::SerialPolicy;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::catalog::CatalogSetting;
 use super::name::Name;
+use super::primary::Primary;
 use super::provided::ProviderKind;
 use super::setting::{Int, List, Setting, Text};
 use super::signing::SignSetting;
 use super::transfer::{NotifyTarget, TransferRule};
 use super::update::UpdateRule;
-use super::upstream::ServerAddress;
+use super::upstream_tls::Pin;
+use super::zonemd::{ZonemdHash, ZonemdPolicy};
 
 /// `[[zone]]`
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -35,18 +38,35 @@ pub(super) struct ZoneSpec {
     /// Domain of the hosts, if the provider fills a zone of reverse names.
     #[schemars(extend("default" = ""))]
     pub(super) domain: Setting<String>,
-    /// Servers that the zone is transferred from, as addresses with or without port, in the order
-    /// in which they are asked.
+    /// Servers that the zone is transferred from, in the order in which they are asked: addresses
+    /// with or without port, or "tls://NAME@ADDRESS" for TLS, each with "key NAME" behind it for a
+    /// key of its own.
     #[schemars(extend("default" = []))]
-    pub(super) primaries: Setting<List<Text<ServerAddress>>>,
-    /// Name of the key that signs the messages to and from the primaries; "" signs none.
+    pub(super) primaries: Setting<List<Text<Primary>>>,
+    /// Name of the key that signs the messages to and from the primaries without a key of their
+    /// own; "" signs none.
     #[schemars(extend("default" = ""))]
     pub(super) key: Setting<String>,
+    /// The file with the authorities that issue the certificates of primaries with `tls://`, in
+    /// PEM form; "" for those of the system.
+    #[schemars(extend("default" = ""))]
+    pub(super) ca: Setting<String>,
+    /// SHA-256 digests of public keys in base64 (RFC 7858): each primary with `tls://` must have
+    /// one of these keys. Without `ca`, no authority and no name is needed then.
+    #[schemars(extend("default" = []))]
+    pub(super) pins: Setting<List<Text<Pin>>>,
+    /// The file with the certificate that this server shows to primaries with `tls://`, in PEM
+    /// form.
+    #[schemars(extend("default" = ""))]
+    pub(super) client_cert: Setting<String>,
+    /// The file with the private key of `client-cert`, in PEM form.
+    #[schemars(extend("default" = ""))]
+    pub(super) client_key: Setting<String>,
     /// Seconds for which a changed file must stay the same before it is read.
     #[schemars(extend("default" = 10))]
     pub(super) settle_secs: Setting<Int<0, 3_600>>,
     /// Servers that may transfer the zone: a network, "key NAME" for all that sign with the key, or
-    /// "192.0.2.0/24 key NAME" for both. Without it, none may.
+    /// "192.0.2.0/24 key NAME" for both; with "tls" behind it, only over TLS. Without it, none may.
     #[schemars(extend("default" = []))]
     pub(super) allow_transfer: Setting<List<Text<TransferRule>>>,
     /// Servers that get NOTIFY after each change of the zone, with or without port; "192.0.2.53
@@ -64,4 +84,22 @@ pub(super) struct ZoneSpec {
     /// Whether this server signs the zone (DNSSEC): true, or the name of a [[signing-policy]].
     #[schemars(extend("default" = false))]
     pub(super) sign: Setting<SignSetting>,
+    /// Whether the zone must have the digest in its ZONEMD record (RFC 8976): "ignore", "verify" if
+    /// it has one, or "require" one.
+    #[schemars(extend("default" = "ignore"))]
+    pub(super) zonemd: Setting<Text<ZonemdPolicy>>,
+    /// Hash of the ZONEMD record that the server adds: "sha384", "sha512", or "none". By default
+    /// "sha384" with `sign`, and "none" without.
+    pub(super) zonemd_hash: Setting<Text<ZonemdHash>>,
+    /// Whether the zone is a catalog (RFC 9432): "consumer" for one of another server, to serve its
+    /// members, too, from the same primaries; "producer" for one that this server writes from
+    /// `member-of` of other zones.
+    #[schemars(extend("default" = "no"))]
+    pub(super) catalog: Setting<Text<CatalogSetting>>,
+    /// Name of the catalog of this server that lists the zone.
+    #[schemars(extend("default" = ""))]
+    pub(super) member_of: Setting<String>,
+    /// Group of the zone in its catalog, by which consumers choose settings; "" for none.
+    #[schemars(extend("default" = ""))]
+    pub(super) group: Setting<String>,
 }

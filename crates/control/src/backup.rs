@@ -95,4 +95,16 @@ pub struct RestoreStaged {
     pub at: u64,
     /// The number of its files.
     pub files: u64,
+    /// Certificate files that cannot be used, and are not put in place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<UnusableFile>,
+}
+
+/// A file of a backup that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnusableFile {
+    /// The name of the file in the backup.
+    pub file: String,
+    /// The reason.
+    pub reason: String,
 }

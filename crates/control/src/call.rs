@@ -23,6 +23,8 @@ use crate::backup::{
 };
 use crate::cache::{CacheEntry, CacheStats, Dumped, Flushed};
 use crate::certificates::{CertificateList, CertificateRenew, CertificatesReport};
+use crate::clients::{LogClients, LoggedClients};
+use crate::connect::{Connect, ConnectDocument, ConnectFile, ConnectReport};
 use crate::dry_run::{DryRunFound, PolicyDryRun};
 use crate::error::{ControlError, ErrorCode};
 use crate::line;
@@ -166,6 +168,9 @@ pub trait Control {
     /// Returns the counts of a time, in steps.
     fn log_series(&self, request: LogSeries) -> Result<LogSteps, ControlError>;
 
+    /// Returns the clients of the log, with the times of their first and latest queries.
+    fn log_clients(&self, request: LogClients) -> Result<LoggedClients, ControlError>;
+
     /// Deletes queries from the files of the log. Reports every few seconds that it is still at
     /// work.
     fn log_prune(
@@ -240,6 +245,12 @@ pub trait Control {
         &self,
         request: CertificateRenew,
     ) -> Result<CertificatesReport, ControlError>;
+
+    /// Returns the ways to connect a device.
+    fn connect(&self, request: Connect) -> Result<ConnectReport, ControlError>;
+
+    /// Returns a document that connects a device.
+    fn connect_document(&self, request: ConnectDocument) -> Result<ConnectFile, ControlError>;
 
     /// Returns the state of pools.
     fn pools_status(&self, request: PoolsStatus) -> Result<PoolsReport, ControlError>;
@@ -471,6 +482,8 @@ calls! {
     LogStatistics => log_statistics -> LogOverview;
     /// The counts of a time, in steps.
     LogSeries => log_series -> LogSteps;
+    /// The clients of the log, with the times of their first and latest queries.
+    LogClients => log_clients -> LoggedClients;
     /// Deletes queries from the files of the log.
     LogPrune sends AtWork => log_prune -> LogPruned;
     /// Reads the configuration again.
@@ -511,6 +524,10 @@ calls! {
     CertificateList => certificate_list -> CertificatesReport;
     /// Renews the certificate that the server obtains by itself.
     CertificateRenew => certificate_renew -> CertificatesReport;
+    /// The ways to connect a device.
+    Connect => connect -> ConnectReport;
+    /// A document that connects a device.
+    ConnectDocument => connect_document -> ConnectFile;
     /// The state of pools.
     PoolsStatus => pools_status -> PoolsReport;
     /// Decides about addresses of a pool.
@@ -547,72 +564,58 @@ impl Request {
     /// Returns whether the request changes something.
     pub const fn effect(&self) -> Effect {
         match self {
-            Self::Stats(_)
-            | Self::Dump(_)
-            | Self::Lookup(_)
-            | Self::Status(_)
-            | Self::Load(_)
-            | Self::ListsStatus(_)
-            | Self::ListsCheck(_)
-            | Self::Switches(_)
-            | Self::RequestList(_)
-            | Self::PolicyDryRun(_)
-            | Self::Trace(_)
-            | Self::Why(_)
-            | Self::Anchors(_)
-            | Self::NtaList(_)
-            | Self::ConfigHistory(_)
-            | Self::ConfigDiff(_)
-            | Self::ConfigText(_)
-            | Self::ConfigShow(_)
-            | Self::ConfigCheck(_)
-            | Self::LogTail(_)
-            | Self::LogSearch(_)
-            | Self::LogCount(_)
-            | Self::LogShow(_)
-            | Self::LogStatistics(_)
-            | Self::LogSeries(_)
-            | Self::ZonesStatus(_)
-            | Self::ZoneRecords(_)
-            | Self::ZoneHistory(_)
-            | Self::ZoneEdit(ZoneEdit { dry_run: true, .. })
-            | Self::ZoneKeys(_)
-            | Self::ZoneExport(_)
-            | Self::CertificateList(_)
-            | Self::PoolsStatus(_)
-            | Self::PoolsWhatIf(_)
-            | Self::UserList(_)
-            | Self::TokenList(_)
-            | Self::SessionList(_) => Effect::Reads,
             Self::Backup(_) => Effect::Reveals,
-            Self::Flush(_)
-            | Self::FlushTree(_)
-            | Self::ListsRefresh(_)
-            | Self::Pause(_)
-            | Self::Grant(_)
-            | Self::RequestGrant(_)
-            | Self::RequestRefuse(_)
-            | Self::NtaAdd(_)
-            | Self::NtaRemove(_)
-            | Self::LogPrune(_)
-            | Self::Reload(_)
-            | Self::ConfigChange(_)
-            | Self::ConfigRollback(_)
-            | Self::ConfigConfirm(_)
-            | Self::Restore(_)
-            | Self::RestoreCancel(_)
-            | Self::ZoneReload(_)
-            | Self::ZoneEdit(_)
-            | Self::CertificateRenew(_)
-            | Self::PoolControl(_)
-            | Self::ZoneSign(_)
-            | Self::UserAdd(_)
-            | Self::UserChange(_)
-            | Self::UserRemove(_)
-            | Self::TokenCreate(_)
-            | Self::TokenRevoke(_)
-            | Self::SessionEnd(_) => Effect::Changes,
+            _ if self.reads() => Effect::Reads,
+            // Also requests that were added and forgotten here: they are recorded.
+            _ => Effect::Changes,
         }
+    }
+
+    /// Returns whether the request changes nothing and reveals no secret.
+    const fn reads(&self) -> bool {
+        matches!(
+            self,
+            Self::Stats(_)
+                | Self::Dump(_)
+                | Self::Lookup(_)
+                | Self::Status(_)
+                | Self::Load(_)
+                | Self::ListsStatus(_)
+                | Self::ListsCheck(_)
+                | Self::Switches(_)
+                | Self::RequestList(_)
+                | Self::PolicyDryRun(_)
+                | Self::Trace(_)
+                | Self::Why(_)
+                | Self::Anchors(_)
+                | Self::NtaList(_)
+                | Self::ConfigHistory(_)
+                | Self::ConfigDiff(_)
+                | Self::ConfigText(_)
+                | Self::ConfigShow(_)
+                | Self::ConfigCheck(_)
+                | Self::LogTail(_)
+                | Self::LogSearch(_)
+                | Self::LogCount(_)
+                | Self::LogShow(_)
+                | Self::LogStatistics(_)
+                | Self::LogSeries(_)
+                | Self::LogClients(_)
+                | Self::ZonesStatus(_)
+                | Self::ZoneRecords(_)
+                | Self::ZoneHistory(_)
+                | Self::ZoneEdit(ZoneEdit { dry_run: true, .. })
+                | Self::ZoneKeys(_)
+                | Self::ZoneExport(_)
+                | Self::CertificateList(_)
+                | Self::Connect(_)
+                | Self::ConnectDocument(_)
+                | Self::PoolsStatus(_)
+                | Self::PoolsWhatIf(_)
+                | Self::UserList(_)
+                | Self::TokenList(_)
+                | Self::SessionList(_)
+        )
     }
 }
 

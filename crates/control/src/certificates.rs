@@ -64,9 +64,26 @@ pub struct CertificateStatus {
     /// How the server obtains it; missing for the files of other programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renewal: Option<RenewalStatus>,
+    /// The authority of this server that issues it; missing for other certificates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authority: Option<AuthorityStatus>,
     /// Why the present files are not in use, while an earlier certificate is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+/// The certification authority of the server itself, which devices install.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct AuthorityStatus {
+    /// The file of its certificate.
+    pub file: String,
+    /// Its certificate in PEM form.
+    pub pem: String,
+    /// The SHA-256 of its certificate in DER, in hexadecimal form.
+    pub sha256: String,
+    /// The Unix second until which it is valid.
+    pub not_after: u64,
 }
 
 /// How the server obtains a certificate (ACME).

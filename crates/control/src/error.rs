@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::access::AccessFault;
 use crate::certificates::RenewalRefusal;
+use crate::connect::ConnectFault;
 use crate::log_fault::LogFault;
 use crate::part::Disconnected;
 use crate::pools::PoolFault;
@@ -116,10 +117,14 @@ pub enum ControlError {
     BackupFailed(String),
     /// A backup cannot be restored: the reason.
     BackupRefused(String),
+    /// No restore waits for the next start.
+    NoRestoreWaits,
     /// A request about the query log is invalid or comes at a bad time.
     Log(LogFault),
     /// A request about a pool names something that does not exist.
     Pool(PoolFault),
+    /// A device cannot be connected.
+    Connect(ConnectFault),
     /// A certificate is not renewed.
     Renewal(RenewalRefusal),
     /// A request about a hosted zone names something that does not exist.
@@ -193,6 +198,7 @@ impl ControlError {
             | Self::FileRefused(_)
             | Self::NoProbation
             | Self::NoQueryLog
+            | Self::NoRestoreWaits
             | Self::PolicyRefused(_) => ErrorCode::Conflict,
             Self::AccessKeys(_) => ErrorCode::Forbidden,
             Self::TooManyNegativeAnchors(_) => ErrorCode::LimitReached,
@@ -208,6 +214,7 @@ impl ControlError {
             Self::Access(fault) => fault.code(),
             Self::Log(fault) => fault.code(),
             Self::Pool(fault) => fault.code(),
+            Self::Connect(fault) => of_connect(fault),
             Self::Renewal(RenewalRefusal::Off) => ErrorCode::Conflict,
             Self::Renewal(RenewalRefusal::TooMany(_)) => ErrorCode::LimitReached,
             Self::Zone(fault) => fault.code(),
@@ -236,6 +243,17 @@ impl ControlError {
             Self::NoQueryLog => "set enabled = true in [query-log]",
             _ => return None,
         })
+    }
+}
+
+const fn of_connect(fault: &ConnectFault) -> ErrorCode {
+    match fault {
+        ConnectFault::Listener(_) | ConnectFault::Name(_) => ErrorCode::NotFound,
+        ConnectFault::Word(_) => ErrorCode::InvalidValue,
+        ConnectFault::NoListener(_)
+        | ConnectFault::NoName
+        | ConnectFault::Unsendable(_)
+        | ConnectFault::Form(_) => ErrorCode::Conflict,
     }
 }
 
@@ -304,8 +322,10 @@ impl fmt::Display for ControlError {
             Self::Access(fault) => fault.fmt(f),
             Self::Log(fault) => fault.fmt(f),
             Self::Pool(fault) => fault.fmt(f),
+            Self::Connect(fault) => fault.fmt(f),
             Self::Renewal(refusal) => refusal.fmt(f),
             Self::Zone(fault) => fault.fmt(f),
+            Self::NoRestoreWaits => f.write_str("no backup waits for the next start"),
             Self::NoQueryLog => f.write_str("queries are not logged"),
             Self::QueryLog(reason) => write!(f, "the query log: {reason}"),
             Self::BackupFailed(reason) | Self::BackupRefused(reason) => f.write_str(reason),
@@ -343,6 +363,12 @@ impl From<LogFault> for ControlError {
 impl From<PoolFault> for ControlError {
     fn from(fault: PoolFault) -> Self {
         Self::Pool(fault)
+    }
+}
+
+impl From<ConnectFault> for ControlError {
+    fn from(fault: ConnectFault) -> Self {
+        Self::Connect(fault)
     }
 }
 

@@ -38,10 +38,13 @@
 
 pub mod access;
 pub mod access_request;
+pub mod admission;
 pub mod backup;
 pub mod cache;
 pub mod call;
 pub mod certificates;
+pub mod clients;
+pub mod connect;
 pub mod dry_run;
 pub mod error;
 pub mod hand_over;

@@ -158,18 +158,36 @@ struct Envelope {
     next: Option<String>,
 }
 
+/// The place of a line in a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LineKind {
+    /// Other lines follow.
+    Part,
+    /// The last line.
+    End,
+}
+
+/// Reads the place of a line in the reply to any request.
+///
+/// # Errors
+/// The server reports an error, or the line is no object.
+pub fn read_kind(line: &str) -> Result<LineKind, ReplyError> {
+    let envelope: Envelope = serde_json::from_str(line).map_err(ReplyError::Malformed)?;
+    match envelope.error {
+        Some(error) => Err(ReplyError::Refused(error, envelope.next)),
+        None if envelope.done => Ok(LineKind::End),
+        None => Ok(LineKind::Part),
+    }
+}
+
 /// Reads a line of the reply to a request.
 ///
 /// # Errors
 /// The server reports an error, or the line is of another form.
 pub fn read_reply<C: Call>(line: &str) -> Result<ReplyLine<C>, ReplyError> {
-    let envelope: Envelope = serde_json::from_str(line).map_err(ReplyError::Malformed)?;
-    if let Some(error) = envelope.error {
-        return Err(ReplyError::Refused(error, envelope.next));
-    }
-    let read = match envelope.done {
-        true => serde_json::from_str(line).map(ReplyLine::End),
-        false => serde_json::from_str(line).map(ReplyLine::Part),
+    let read = match read_kind(line)? {
+        LineKind::End => serde_json::from_str(line).map(ReplyLine::End),
+        LineKind::Part => serde_json::from_str(line).map(ReplyLine::Part),
     };
     read.map_err(ReplyError::Malformed)
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::limits::UserLimits;
 use crate::part::{Part, write_json};
 use crate::why::{CacheUse, QueryStage, ValidationState};
 use crate::words::words;
@@ -58,6 +59,9 @@ pub struct LogFilter {
     /// The Unix second after the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<u64>,
+    /// The limits of the user who asks, which no request can name.
+    #[serde(skip)]
+    pub within: Option<UserLimits>,
 }
 
 /// A request for each new query, until the client closes the connection.
@@ -294,7 +298,7 @@ pub struct LogPage {
     /// The cursor of the next page; none at the end. A search stops after some seconds, so a page
     /// may have fewer queries than asked for, or none, and still a next one.
     pub next: Option<String>,
-    /// The number of queries that were examined.
+    /// The number of queries that were examined; for a user with limits, of those that were found.
     pub examined: u64,
     /// Files that were not searched, or not completely.
     pub damaged: Vec<DamagedFile>,
@@ -338,6 +342,9 @@ pub struct LogCounted {
 pub struct LogShow {
     /// The number of its entry.
     pub id: u64,
+    /// The limits of the user who asks, which no request can name.
+    #[serde(skip)]
+    pub within: Option<UserLimits>,
 }
 
 /// A request to delete queries from the files of the log.

@@ -4,6 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::limits::UserLimits;
 use crate::words::words;
 
 /// A request for the counts of a time.
@@ -19,13 +20,17 @@ pub struct LogStatistics {
     /// Most texts of a ranking, from 1 to 100; 10 without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
+    /// The limits of the user who asks, which no request can name.
+    #[serde(skip)]
+    pub within: Option<UserLimits>,
 }
 
 /// The counts of a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct LogOverview {
-    /// The first Unix second. Hours or days that are counted in part count as a whole.
+    /// The first Unix second. Hours or days that are counted in part count as a whole. For a user
+    /// with limits, the count may begin later than asked: it ends after some seconds of work.
     pub from: u64,
     /// The Unix second after the last one.
     pub to: u64,
@@ -39,7 +44,7 @@ pub struct LogOverview {
     pub delays: Delays,
     /// The rankings.
     pub tops: Vec<TopRanking>,
-    /// The present rates.
+    /// The present rates; over no second for a user with limits.
     pub rates: QueryRates,
 }
 
@@ -180,6 +185,9 @@ pub struct LogSeries {
     /// the counts are not as fine, or if there would be more than 1500 steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
+    /// The limits of the user who asks, which no request can name.
+    #[serde(skip)]
+    pub within: Option<UserLimits>,
 }
 
 /// Counts of a time, in steps.
@@ -189,7 +197,8 @@ pub struct LogSteps {
     pub step: u64,
     /// The length of the periods that are added up.
     pub period: PeriodLength,
-    /// The steps, the earliest first, without a gap.
+    /// The steps, the earliest first, without a gap. For a user with limits, they may begin later
+    /// than asked: the count ends after some seconds of work.
     pub steps: Vec<LogStep>,
 }
 

@@ -126,8 +126,12 @@ words! {
         Tcp = "tcp",
         /// TLS.
         Tls = "tls",
-        /// HTTPS.
+        /// HTTPS in HTTP/2.
         Https = "https",
+        /// QUIC.
+        Quic = "quic",
+        /// HTTPS in HTTP/3.
+        H3 = "h3",
         /// UDP, and TCP for truncated responses.
         Udp = "udp",
     }

@@ -103,6 +103,8 @@ pub struct ZoneStatus {
     pub error: Option<String>,
     /// The format of its file: "file" for a master file, or that of its provider.
     pub provider: String,
+    /// Its relation to catalogs (RFC 9432), if it has one.
+    pub catalog: Option<ZoneCatalog>,
     /// The servers that it is transferred from; empty if this server is the primary.
     pub primaries: Vec<String>,
     /// Its transfers, if it has primaries.
@@ -111,6 +113,38 @@ pub struct ZoneStatus {
     pub changes_since: Option<u32>,
     /// The servers that get NOTIFY.
     pub notify: Vec<ZoneNotify>,
+}
+
+/// The relation of a zone to catalogs (RFC 9432).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct ZoneCatalog {
+    /// What the zone is.
+    pub role: CatalogPart,
+    /// The catalog that lists it, if it is no catalog.
+    pub name: Option<String>,
+    /// Its groups there.
+    pub groups: Vec<String>,
+    /// The number of its members, if it is a catalog.
+    pub members: Option<u64>,
+    /// Why its version in force is not used: its members stay.
+    pub error: Option<String>,
+    /// Members that are not served, each with the reason; at most 16.
+    pub refused: Vec<String>,
+}
+
+words! {
+    /// What a zone is to catalogs.
+    pub enum CatalogPart {
+        /// A catalog of another server.
+        Consumer = "consumer",
+        /// A catalog that this server writes.
+        Producer = "producer",
+        /// A zone that a catalog of this server lists.
+        Listed = "listed",
+        /// A zone that a catalog of another server lists.
+        Member = "member",
+    }
 }
 
 /// A server that gets NOTIFY of a zone.
@@ -226,6 +260,8 @@ pub enum ZoneFault {
     Secondary(String),
     /// The zone comes from a file that is no master file.
     Provided(String),
+    /// The zone is a catalog that the server writes.
+    Catalog(String),
     /// The zone has signatures of another server.
     SignedElsewhere(String),
     /// Another serial is in force than the change expects.
@@ -247,6 +283,8 @@ pub enum ZoneFault {
     FileEdited(String),
     /// The change cannot be kept on disk. Holds the reason.
     Disk(String),
+    /// Zones are being read for another request, and it takes long.
+    Reading,
 }
 
 impl ZoneFault {
@@ -264,10 +302,12 @@ impl ZoneFault {
             | Self::Unsound(_) => ErrorCode::InvalidValue,
             Self::Secondary(_)
             | Self::Provided(_)
+            | Self::Catalog(_)
             | Self::SignedElsewhere(_)
             | Self::OtherSerial { .. }
             | Self::FileEdited(_) => ErrorCode::Conflict,
             Self::TooManyRecords => ErrorCode::LimitReached,
+            Self::Reading => ErrorCode::Busy,
         }
     }
 
@@ -278,11 +318,13 @@ impl ZoneFault {
             Self::InvalidCursor(_) => "use the `next` of a page",
             Self::NotSigned(_) => "set `sign` in its [[zone]]",
             Self::Secondary(_) => "change it on its primary server",
+            Self::Catalog(_) => "set `member-of` in the [[zone]] of its members",
             Self::Provided(_) => "change its file, which `avocet zone list` shows",
             Self::SignedElsewhere(_) => "change it where it is signed, or let this server sign it",
             Self::OtherSerial { .. } => "look at the zone again",
             Self::FileEdited(_) => "see `avocet zone list`, then `avocet zone reload`",
             Self::TooManyRecords => "send them in several requests",
+            Self::Reading => "try again when it has ended",
             Self::Disk(_) => "the server must be able to write the zone's file and its directory",
             Self::UnknownOwner(_)
             | Self::InvalidLimit
@@ -304,6 +346,7 @@ impl fmt::Display for ZoneFault {
             Self::Secondary(name) => {
                 write!(f, "the zone {name} is transferred from another server")
             }
+            Self::Catalog(name) => write!(f, "the server writes the catalog {name} itself"),
             Self::Provided(name) => {
                 write!(f, "the zone {name} comes from a provider, and not from a master file")
             }
@@ -323,6 +366,7 @@ impl fmt::Display for ZoneFault {
                 "the file of the zone {name} was edited and is not read yet, or has errors"
             ),
             Self::Disk(reason) => write!(f, "the change cannot be kept on disk: {reason}"),
+            Self::Reading => f.write_str("the server is reading zones for another request"),
             Self::InvalidCursor(text) => write!(f, "{text:?} is not the place of a page"),
             Self::InvalidLimit => {
                 write!(f, "expected a limit of 1 to {MAX_ZONE_PAGE} records")

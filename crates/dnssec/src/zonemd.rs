@@ -34,6 +34,48 @@ pub struct ZoneRecord<'a> {
     pub rdata: &'a [u8],
 }
 
+/// A hash that zones are digested with (RFC 8976 §5.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DigestHash {
+    /// SHA-384.
+    Sha384,
+    /// SHA-512.
+    Sha512,
+}
+
+impl DigestHash {
+    /// Returns the hash with this number in the registry, if it is supported.
+    fn of_number(number: u8) -> Option<Self> {
+        [Self::Sha384, Self::Sha512].into_iter().find(|hash| hash.number() == number)
+    }
+
+    const fn number(self) -> u8 {
+        match self {
+            Self::Sha384 => 1,
+            Self::Sha512 => 2,
+        }
+    }
+
+    fn algorithm(self) -> &'static digest::Algorithm {
+        match self {
+            Self::Sha384 => &digest::SHA384,
+            Self::Sha512 => &digest::SHA512,
+        }
+    }
+
+    /// Returns the length of a digest.
+    #[must_use]
+    pub fn octets(self) -> usize {
+        self.algorithm().output_len()
+    }
+
+    /// Returns the data of a ZONEMD record (RFC 8976 §2.2).
+    #[must_use]
+    pub fn rdata(self, serial: u32, digest: &[u8]) -> Vec<u8> {
+        [&serial.to_be_bytes()[..], &[SIMPLE, self.number()], digest].concat()
+    }
+}
+
 /// The reason why a copy of a zone is rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
@@ -108,22 +150,29 @@ pub fn check(records: &[ZoneRecord<'_>], apex: &NameBuf) -> Result<(), Fault> {
     let soa = here(Rtype::SOA).next().ok_or(Fault::NoSoa)?;
     let serial = soa.rdata.len().checked_sub(SOA_NUMBERS).and_then(|at| soa.rdata.get(at..at + 4));
     let serial = serial.ok_or(Fault::NoSoa)?;
+    // A zone may have thousands of digests: all are counted before one is compared.
+    let digests: Vec<&[u8]> = here(ZONEMD).map(|record| record.rdata).collect();
+    let mut alike = [0_u32; 256];
+    for rdata in &digests {
+        if let Some([SIMPLE, hash]) = rdata.get(4..6) {
+            alike[usize::from(*hash)] += 1;
+        }
+    }
     let mut fault = Fault::NoDigest;
-    for record in here(ZONEMD) {
-        let Some((head, expected)) = record.rdata.split_first_chunk::<6>() else { continue };
-        let Some(algorithm) = algorithm(head[5])
-            .filter(|hash| head[4] == SIMPLE && hash.output_len() == expected.len())
+    for rdata in digests {
+        let Some((head, expected)) = rdata.split_first_chunk::<6>() else { continue };
+        let Some(hash) = DigestHash::of_number(head[5])
+            .filter(|hash| head[4] == SIMPLE && hash.octets() == expected.len())
         else {
             continue;
         };
         // Several digests with the same scheme and hash are void (RFC 8976 §4).
-        let alike = here(ZONEMD).filter(|other| other.rdata.get(4..6) == Some(&head[4..6]));
-        if alike.count() > 1 {
+        if alike[usize::from(head[5])] > 1 {
             continue;
         }
         if head[..4] != *serial {
             fault = Fault::OtherSerial;
-        } else if digest(records, apex, algorithm) == expected {
+        } else if digest(records, apex, hash) == expected {
             return Ok(());
         } else {
             fault = Fault::OtherZone;
@@ -132,56 +181,77 @@ pub fn check(records: &[ZoneRecord<'_>], apex: &NameBuf) -> Result<(), Fault> {
     Err(fault)
 }
 
-/// Returns the supported hash with this number in the registry (RFC 8976 §5.3).
-fn algorithm(number: u8) -> Option<&'static digest::Algorithm> {
-    match number {
-        1 => Some(&digest::SHA384),
-        2 => Some(&digest::SHA512),
-        _ => None,
+/// Computes the digest over all records of the zone, in any order (RFC 8976 §3.3).
+fn digest(records: &[ZoneRecord<'_>], apex: &NameBuf, hash: DigestHash) -> Vec<u8> {
+    let mut included: Vec<&ZoneRecord<'_>> =
+        records.iter().filter(|record| name::is_under(record.owner, apex.wire())).collect();
+    included.sort_by(|a, b| canonical::compare_names(a.owner, b.owner));
+    let mut digester = ZoneDigester::new(apex.wire(), hash);
+    for of_name in included.chunk_by(|a, b| a.owner.eq_ignore_ascii_case(b.owner)) {
+        digester.name(of_name[0].owner, of_name.iter().map(|record| **record));
+    }
+    digester.finish()
+}
+
+/// The digest of a zone while its names are added in canonical order.
+pub struct ZoneDigester<'a> {
+    apex: &'a [u8],
+    digester: Digester,
+}
+
+impl<'a> ZoneDigester<'a> {
+    /// Begins the digest of the zone with this name in wire form.
+    #[must_use]
+    pub fn new(apex: &'a [u8], hash: DigestHash) -> Self {
+        Self { apex, digester: Digester::new(hash.algorithm()) }
+    }
+
+    /// Adds all records of a name in the zone, signatures too, in any order. Duplicates and the
+    /// digests of the zone with their signatures do not count (RFC 8976 §3.3.1). Each name must be
+    /// added once, and after those before it in canonical order.
+    pub fn name<'r>(&mut self, owner: &[u8], records: impl Iterator<Item = ZoneRecord<'r>>) {
+        let is_apex = owner.eq_ignore_ascii_case(self.apex);
+        let is_digest = |record: &ZoneRecord<'_>| {
+            is_apex
+                && (record.rtype == ZONEMD
+                    || record.rtype == Rtype::RRSIG
+                        && record.rdata.starts_with(&ZONEMD.0.to_be_bytes()))
+        };
+        let mut forms: Vec<CanonicalRecord> =
+            records.filter(|record| !is_digest(record)).map(CanonicalRecord::of).collect();
+        forms.sort_by(|a, b| (a.rtype, &a.rdata).cmp(&(b.rtype, &b.rdata)));
+        forms.dedup_by(|a, b| (a.rtype, &a.rdata) == (b.rtype, &b.rdata));
+        let owner = owner.to_ascii_lowercase();
+        for CanonicalRecord { rtype, ttl_secs, rdata } in &forms {
+            self.digester.update(&owner);
+            self.digester.update(&rtype.0.to_be_bytes());
+            self.digester.update(&Class::IN.0.to_be_bytes());
+            self.digester.update(&ttl_secs.to_be_bytes());
+            self.digester.update(&(rdata.len() as u16).to_be_bytes());
+            self.digester.update(rdata);
+        }
+    }
+
+    /// Returns the digest.
+    #[must_use]
+    pub fn finish(self) -> Vec<u8> {
+        self.digester.finish().as_ref().to_vec()
     }
 }
 
-/// Computes the digest over all records of the zone in canonical form and order, without duplicates
-/// and without the digests themselves (RFC 8976 §3.3).
-fn digest(
-    records: &[ZoneRecord<'_>],
-    apex: &NameBuf,
-    algorithm: &'static digest::Algorithm,
-) -> Vec<u8> {
-    let covered = |record: &ZoneRecord<'_>| {
-        record.rdata.first_chunk().map(|covered| Rtype(u16::from_be_bytes(*covered)))
-    };
-    let is_digest = |record: &ZoneRecord<'_>| {
-        is_at(record, apex, ZONEMD)
-            || is_at(record, apex, Rtype::RRSIG) && covered(record) == Some(ZONEMD)
-    };
-    let counts =
-        |record: &&ZoneRecord<'_>| name::is_under(record.owner, apex.wire()) && !is_digest(record);
-    let mut included: Vec<(&ZoneRecord<'_>, Vec<u8>)> =
-        records.iter().filter(counts).map(canonical_form).collect();
-    included.sort_by(|(a, data_a), (b, data_b)| {
-        let by_owner = canonical::compare_names(a.owner, b.owner);
-        by_owner.then(a.rtype.0.cmp(&b.rtype.0)).then_with(|| data_a.cmp(data_b))
-    });
-    included.dedup_by(|(a, data_a), (b, data_b)| {
-        a.rtype == b.rtype && data_a == data_b && a.owner.eq_ignore_ascii_case(b.owner)
-    });
-    let mut digester = Digester::new(algorithm);
-    for (record, data) in &included {
-        digester.update(&record.owner.to_ascii_lowercase());
-        digester.update(&record.rtype.0.to_be_bytes());
-        digester.update(&Class::IN.0.to_be_bytes());
-        digester.update(&record.ttl_secs.to_be_bytes());
-        digester.update(&(data.len() as u16).to_be_bytes());
-        digester.update(data);
-    }
-    digester.finish().as_ref().to_vec()
+/// A record in canonical form (RFC 4034 §6.2), without its owner.
+struct CanonicalRecord {
+    rtype: Rtype,
+    ttl_secs: u32,
+    rdata: Vec<u8>,
 }
 
-fn canonical_form<'r, 'a>(record: &'r ZoneRecord<'a>) -> (&'r ZoneRecord<'a>, Vec<u8>) {
-    let mut data = Vec::with_capacity(record.rdata.len());
-    canonical::append_rdata(record.rtype.0, record.rdata, &mut data);
-    (record, data)
+impl CanonicalRecord {
+    fn of(record: ZoneRecord<'_>) -> Self {
+        let mut rdata = Vec::with_capacity(record.rdata.len());
+        canonical::append_rdata(record.rtype.0, record.rdata, &mut rdata);
+        Self { rtype: record.rtype, ttl_secs: record.ttl_secs, rdata }
+    }
 }
 
 fn is_at(record: &ZoneRecord<'_>, apex: &NameBuf, rtype: Rtype) -> bool {

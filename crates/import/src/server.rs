@@ -19,19 +19,22 @@ enum ServerTransport {
     Udp,
     Tcp,
     Tls,
+    Quic,
     /// HTTPS with this path.
     Https(String),
+    /// HTTPS in HTTP/3 with this path.
+    H3(String),
 }
 
 impl Server {
     /// Parses `ADDRESS`, `ADDRESS:PORT`, `ADDRESS#PORT` or `[ADDRESS]:PORT`, with an optional
-    /// prefix `udp://`, `tcp://`, `udp:`, `tcp:` or `tcp+udp:`, for TLS `tls://` or `tcp-tls:`, and
-    /// for HTTPS `https://`, with a path at the end.
+    /// prefix `udp://`, `tcp://`, `udp:`, `tcp:` or `tcp+udp:`, for TLS `tls://` or `tcp-tls:`, for
+    /// QUIC `quic://` or `quic:`, and for HTTPS `https://` or `h3://`, with a path at the end.
     ///
     /// # Errors
     /// The form is unsupported. The text gives the reason.
     pub(crate) fn parse(written: &str) -> Result<Self, &'static str> {
-        use ServerTransport::{Https, Tcp, Tls, Udp};
+        use ServerTransport::{H3, Https, Quic, Tcp, Tls, Udp};
         const PLAIN: [(&str, bool); 5] = [
             ("udp://", false),
             ("tcp://", true),
@@ -48,6 +51,11 @@ impl Server {
         let behind = |schemes: &[&str]| schemes.iter().find_map(|one| written.strip_prefix(one));
         let (transport, rest, port) = if let Some(rest) = behind(&["tls://", "tcp-tls:"]) {
             (Tls, rest, TLS_PORT)
+        } else if let Some(rest) = behind(&["quic://", "quic:"]) {
+            (Quic, rest, TLS_PORT)
+        } else if let Some(rest) = behind(&["h3://"]) {
+            let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            (H3(path.to_owned()), host, HTTPS_PORT)
         } else if let Some(rest) = behind(&["https://", "https:"]) {
             let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
             (Https(path.to_owned()), host, HTTPS_PORT)
@@ -65,7 +73,7 @@ impl Server {
             return Err("a link-local address depends on the interfaces of one machine");
         }
         let at = address(rest, port).ok_or(match transport {
-            Tls | Https(_) => NO_ADDRESS,
+            Tls | Quic | Https(_) | H3(_) => NO_ADDRESS,
             Udp | Tcp => "servers are specified by address, not by host name",
         })?;
         if at.port() == 0 || at.ip().is_unspecified() || at.ip().is_multicast() {
@@ -81,7 +89,9 @@ impl Server {
             (ServerTransport::Udp, _) => format!("udp://{}", self.at),
             (ServerTransport::Tcp, _) => format!("tcp://{}", self.at),
             (ServerTransport::Tls, _) => format!("tls://{}", self.at),
+            (ServerTransport::Quic, _) => format!("quic://{}", self.at),
             (ServerTransport::Https(path), _) => format!("https://{}{path}", self.at),
+            (ServerTransport::H3(path), _) => format!("h3://{}{path}", self.at),
         }
     }
 
@@ -109,15 +119,10 @@ impl Server {
 
 const TLS_PORT: u16 = 853;
 const HTTPS_PORT: u16 = 443;
-const NO_ADDRESS: &str = "servers with TLS or HTTPS need an address: write \
+const NO_ADDRESS: &str = "servers with TLS, QUIC or HTTPS need an address: write \
                           \"tls://NAME@ADDRESS\" or \"https://NAME@ADDRESS/PATH\" in `upstreams`";
-const QUIC: &str = "forwarding over QUIC is not supported";
-const UNSUPPORTED: [(&str, &str); 4] = [
-    ("h3://", QUIC),
-    ("quic://", QUIC),
-    ("quic:", QUIC),
-    ("sdns://", "DNS stamps are not supported; write the address of the server"),
-];
+const UNSUPPORTED: [(&str, &str); 1] =
+    [("sdns://", "DNS stamps are not supported; write the address of the server")];
 
 /// Parses an address with or without port.
 fn address(text: &str, default_port: u16) -> Option<SocketAddr> {
@@ -150,6 +155,9 @@ mod tests {
             ("tcp-tls:[2620:fe::fe]:8853", "tls://[2620:fe::fe]:8853"),
             ("https://1.1.1.1/dns-query", "https://1.1.1.1:443/dns-query"),
             ("https://[2620:fe::fe]:8443", "https://[2620:fe::fe]:8443"),
+            ("quic://94.140.14.14", "quic://94.140.14.14:853"),
+            ("quic:[2620:fe::fe]:8853", "quic://[2620:fe::fe]:8853"),
+            ("h3://1.1.1.1/dns-query", "h3://1.1.1.1:443/dns-query"),
         ] {
             assert_eq!(
                 Server::parse(written).map(|server| server.upstream()).as_deref(),
@@ -163,7 +171,8 @@ mod tests {
     fn what_is_no_plain_server_has_a_reason() {
         for wrong in [
             "tls://dns.example",
-            "quic://1.1.1.1",
+            "quic://dns.example",
+            "h3://dns.example/dns-query",
             "https://dns.example/dns-query",
             "dns.example",
             "0.0.0.0",

@@ -46,6 +46,16 @@ impl UpstreamSocket {
         Ok(Self { socket })
     }
 
+    /// Lets the kernel keep this number of octets until they are received, including what it adds
+    /// to each datagram.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn keep_octets(&self, octets: usize) -> io::Result<()> {
+        let octets = c_int::try_from(octets).unwrap_or(c_int::MAX);
+        options::set(&self.socket, libc::SOL_SOCKET, libc::SO_RCVBUF, octets)
+    }
+
     /// Sends one datagram without blocking.
     ///
     /// # Errors

@@ -1,7 +1,8 @@
 //! Files that are complete at any moment: written under another name, and renamed when synced.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
 use avocet_io::file::{open_regular, sync_directory};
@@ -75,8 +76,36 @@ pub fn replace(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
 ///
 /// The disk is full or cannot be written.
 pub fn replace_known(path: &Path, parts: &[&[u8]]) -> io::Result<Option<FileFingerprint>> {
+    put(path, parts, None)
+}
+
+/// Replaces a file that people and other programs use, too, like [`replace_known`]: a link stays a
+/// link, and owner and permissions stay as far as the server may give them.
+///
+/// # Errors
+///
+/// The disk is full or cannot be written.
+pub fn replace_shared(path: &Path, parts: &[&[u8]]) -> io::Result<Option<FileFingerprint>> {
+    match fs::canonicalize(path) {
+        Ok(target) => put(&target, parts, Some(&fs::metadata(&target)?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // A link may lead to a file that is not there yet.
+            let link = fs::read_link(path).ok();
+            let target = link.and_then(|target| Some(path.parent()?.join(target)));
+            put(target.as_deref().unwrap_or(path), parts, None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Replaces a file. The new one gets the owner and the permissions of `model`.
+fn put(
+    path: &Path,
+    parts: &[&[u8]],
+    model: Option<&Metadata>,
+) -> io::Result<Option<FileFingerprint>> {
     let beside = path.with_added_extension("new");
-    let written = write(&beside, parts).and_then(|()| {
+    let written = write(&beside, parts, model).and_then(|()| {
         let fingerprint = FileFingerprint::of(&beside);
         fs::rename(&beside, path).map(|()| fingerprint)
     });
@@ -88,10 +117,29 @@ pub fn replace_known(path: &Path, parts: &[&[u8]]) -> io::Result<Option<FileFing
     Ok(fingerprint)
 }
 
-fn write(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+fn write(path: &Path, parts: &[&[u8]], model: Option<&Metadata>) -> io::Result<()> {
     let mut file = Paced::create(path)?;
+    if let Some(model) = model {
+        take_after(&file.file, model)?;
+    }
     parts.iter().try_for_each(|part| file.write_all(part))?;
     file.finish()
+}
+
+/// Gives a file the owner, the group and the permissions of another one, as far as the server may:
+/// no group gets permissions that another one had.
+fn take_after(file: &File, model: &Metadata) -> io::Result<()> {
+    let (own, mode) = (file.metadata()?, model.mode() & 0o777);
+    file.set_permissions(Permissions::from_mode(mode))?;
+    let (uid, gid) = (model.uid(), model.gid());
+    let is_like = (own.uid(), own.gid()) == (uid, gid)
+        || fchown(file, Some(uid), Some(gid)).is_ok()
+        || own.gid() == gid
+        || fchown(file, None, Some(gid)).is_ok();
+    match is_like {
+        true => Ok(()),
+        false => file.set_permissions(Permissions::from_mode(mode & 0o707)),
+    }
 }
 
 /// Reads a file of at most `most` octets; `None` if it does not exist.
@@ -114,4 +162,34 @@ pub fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let (mut file, mut octets) = (file.take(most + 1), Vec::with_capacity(len as usize + PIECE));
     while file.by_ref().take(PIECE as u64).read_to_end(&mut octets)? > 0 {}
     if octets.len() as u64 > most { Err(too_large()) } else { Ok(Some(octets)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_shared_file_keeps_its_link_and_its_permissions() {
+        let directory = std::env::temp_dir().join(format!("avocet-shared-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).unwrap();
+        let (file, link) = (directory.join("zone"), directory.join("link"));
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o664)).unwrap();
+        symlink(&file, &link).unwrap();
+        let written = replace_shared(&link, &[b"n", b"ew"]).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o664);
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        let now = FileFingerprint::of(&link).unwrap();
+        assert!(now.has_content_of(&written.unwrap()));
+        replace_shared(&directory.join("other"), &[b"x"]).unwrap();
+        fs::remove_file(&file).unwrap();
+        replace_shared(&link, &[b"again"]).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "again");
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 3, "no other file remains");
+        fs::remove_dir_all(&directory).unwrap();
+    }
 }

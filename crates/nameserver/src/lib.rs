@@ -31,6 +31,7 @@ pub mod trust;
 pub mod updates;
 pub mod upstream_addresses;
 mod zone_comments;
+pub mod zone_digest;
 pub mod zone_files;
 mod zone_journal;
 pub mod zone_signing;

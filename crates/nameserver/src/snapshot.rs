@@ -36,25 +36,31 @@ use avocet_config::ports::{PortRange, SourcePorts, TooFewPorts};
 use avocet_config::{CacheConfig, Config};
 use avocet_resolver::{LocalRootSlot, Plan};
 use avocet_wire::hash::HashKey;
-use avocet_zone::HostedZones;
+use avocet_wire::name::is_under;
+use avocet_wire::{FoldedName, Rtype};
+use avocet_zone::{HostedQuestion, HostedZones, Proofs, answer};
 use ipnet::IpNet;
 
 use crate::StateError;
 use crate::admitted::Admitted;
 use crate::identified::Strangers;
-use crate::policy::{Parts, Policy, PolicySources};
+use crate::policy::{Parts, Policy, PolicySources, has_private_address};
 use crate::query::chaos::ChaosTexts;
 use crate::query::cookie::CookieSecrets;
 use crate::query::designation::ShownCertificate;
 use crate::query::own::{NameSources, Names};
 use crate::query::rate_limit::RateLimiter;
 use crate::query::respond::Identity;
+use crate::query::special::LOCALHOST;
 use crate::trust::LearntTrust;
 use crate::upstream_addresses::UpstreamAddresses;
 
 pub use generations::Generations;
 pub use inputs::Inputs;
 use inputs::Placement;
+
+/// Octets of an answer of a hosted zone that is looked at here: of any.
+const LOOKED_UP: usize = 65_535;
 
 /// The complete state that answers queries at one time.
 pub struct Snapshot {
@@ -206,6 +212,18 @@ struct Extras {
 }
 
 impl Snapshot {
+    /// Reports whether a name is one of this network: the server itself has it, in a hosted zone
+    /// with a private address, or the configuration names servers for it.
+    #[must_use]
+    pub fn is_of_this_network(&self, name: FoldedName<'_>) -> bool {
+        let Names { local, pools, zones, .. } = &*self.names;
+        local.has(name)
+            || pools.get(name.wire()).is_some()
+            || leads_home(zones, name)
+            || is_under(name.wire(), LOCALHOST)
+            || self.plan.has_own_rule(name)
+    }
+
     /// Builds the first snapshot.
     ///
     /// # Errors
@@ -342,6 +360,21 @@ impl Snapshot {
             generations,
         }
     }
+}
+
+/// Reports whether a hosted zone gives a name a private address.
+fn leads_home(zones: &HostedZones, name: FoldedName<'_>) -> bool {
+    if zones.zone_of(name, Rtype::A).is_none() {
+        return false;
+    }
+    let mut out = vec![0; LOOKED_UP];
+    [Rtype::A, Rtype::AAAA].into_iter().any(|qtype| {
+        let (proofs, limit) = (Proofs::Omitted, LOOKED_UP);
+        let question = HostedQuestion { qname: name, qtype, proofs, limit };
+        let answered = answer(zones, &question, &mut out);
+        let message = answered.and_then(|found| out.get(..found.len)).unwrap_or_default();
+        has_private_address(message)
+    })
 }
 
 fn limiter(config: &Config, unconfigured: &Unconfigured) -> Option<Arc<RateLimiter>> {

@@ -43,6 +43,8 @@ pub enum ServerEvent {
     Received,
     /// Of these, one by its changes alone (IXFR).
     ReceivedChanges,
+    /// Of these, one over TLS.
+    ReceivedOverTls,
     /// NOTIFY was sent to another server.
     NoticeSent,
     /// NOTIFY was acknowledged.
@@ -79,7 +81,7 @@ pub const UPDATE_RESULTS: [&str; 6] =
 const EVENTS: usize = TRANSFER_RESULTS.len()
     + SIGNATURE_ERRORS.len()
     + NOTICE_RESULTS.len()
-    + 2
+    + 3
     + SENT_NOTICE_RESULTS.len()
     + UPDATE_RESULTS.len();
 
@@ -107,6 +109,8 @@ pub struct ServerCounts {
     pub received: u64,
     /// Of these, by changes alone.
     pub received_changes: u64,
+    /// Of these, over TLS.
+    pub received_over_tls: u64,
     /// By [`SENT_NOTICE_RESULTS`].
     pub sent_notices: [u64; SENT_NOTICE_RESULTS.len()],
     /// By [`UPDATE_RESULTS`].
@@ -137,6 +141,7 @@ impl TransferLedger {
             notices: std::array::from_fn(|_| next()),
             received: next(),
             received_changes: next(),
+            received_over_tls: next(),
             sent_notices: std::array::from_fn(|_| next()),
             updates: std::array::from_fn(|_| next()),
         }

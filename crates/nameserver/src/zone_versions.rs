@@ -43,7 +43,7 @@ pub(crate) fn restored(file: &HostedZone, content: &JournalContent) -> RestoredZ
                 tracing::error!("zone {name}: the journal does not fit the file, and is dropped");
             }
         }
-        let other = applied.map(|zone| zone.with_changes(changes.clone()));
+        let other = applied.map(|zone| zone.with_changes(changes.clone(), behind.len()));
         return RestoredZone { other, changes: known.to_vec() };
     }
     let unwritten = written.and_then(|version| content.place_of(version));

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 use asked::{ask, wire};
 use avocet_nameserver::InProcess;
+use avocet_wire::builder::OptFields;
+use avocet_wire::edns::EdnsOption;
 use avocet_wire::header::AA;
 use avocet_wire::{Builder, Class, MessageView, Rcode, Rtype};
 
@@ -103,6 +105,51 @@ fn what_is_beyond_a_zone_is_resolved_for_clients_that_want_recursion() {
     assert_eq!(asked(&mut server, "www.corp.example."), (noerror, true, [1, 0, 0]));
     assert_eq!(asked(&mut server, "x.corp.example."), (Rcode::NXDOMAIN, true, [0, 1, 0]));
     assert_eq!(asked(&mut server, "example."), (Rcode::REFUSED, false, [0, 0, 0]));
+}
+
+/// Returns RCODE and the version of the zone in the reply to a query with these options.
+fn version(server: &mut InProcess, name: &str, options: &[EdnsOption<'_>]) -> String {
+    let (mut query, mut out) = (vec![0; 512], vec![0; 4096]);
+    let mut builder = Builder::new(&mut query, 512, 7, 0).unwrap();
+    builder.question(&wire(name), Rtype::A, Class::IN).unwrap();
+    let fields = OptFields { udp_size: 1232, rcode: Rcode(0), dnssec_ok: false };
+    builder.opt(&fields, options).unwrap();
+    let len = builder.finish();
+    let len = server.answer(&query[..len], &mut out).unwrap();
+    let view = MessageView::new(&out[..len]).unwrap();
+    let edns = view.edns().unwrap().unwrap();
+    let found = edns.options().map(Result::unwrap).find_map(|option| match option {
+        EdnsOption::ZoneVersion(found) => Some(format!("{found:?}")),
+        _ => None,
+    });
+    format!("{} {}", view.header().rcode(), found.unwrap_or_default())
+}
+
+#[test]
+fn authoritative_answers_have_the_version_of_the_zone_if_it_is_asked_for() {
+    let file = ZoneFile::new("version", ZONE);
+    let mut server = file.server(
+        "[[record]]\nname = \"mine.corp.example\"\ntype = \"A\"\nvalues = [\"10.0.0.9\"]\n",
+    );
+    let asked = [EdnsOption::ZoneVersion(None)];
+    let mut check = |name: &str, options: &[EdnsOption<'_>], expected: &str| {
+        for _ in 0..2 {
+            assert_eq!(version(&mut server, name, options), expected, "{name}");
+        }
+    };
+    let serial_7 = "Some((2, 0, [0, 0, 0, 7]))";
+    check("www.corp.example.", &asked, &format!("NOERROR {serial_7}"));
+    check("www.corp.example.", &[], "NOERROR ");
+    check("a.ns.corp.example.", &asked, &format!("NXDOMAIN {serial_7}"));
+    check("alias.corp.example.", &asked, &format!("NOERROR {serial_7}"));
+    // The zone above a referral, a record of the configuration, and a name of no zone.
+    check("a.sub.corp.example.", &asked, &format!("NOERROR {serial_7}"));
+    check("mine.corp.example.", &asked, "NOERROR ");
+    check("other.example.", &asked, "REFUSED ");
+    let with_data = [EdnsOption::ZoneVersion(Some((2, 0, &[0, 0, 0, 8])))];
+    check("www.corp.example.", &with_data, &format!("NOERROR {serial_7}"));
+    let short = [EdnsOption::Unknown(19, &[1])];
+    check("www.corp.example.", &short, &format!("NOERROR {serial_7}"));
 }
 
 /// The DS records of a hosted zone are at the servers of its parent.

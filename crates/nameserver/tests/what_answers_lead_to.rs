@@ -347,6 +347,24 @@ fn a_service_of_a_public_name_does_not_lead_to_a_local_name() {
 }
 
 #[test]
+fn a_service_of_a_public_name_leads_to_no_name_of_this_network() {
+    let policy = "block-private = true\n\
+                  [[pool]]\nname = \"pool.corp.example\"\naddresses = [\"192.168.7.9\"]\n\
+                  probe = \"icmp\"\n\
+                  [[forward]]\nzone = \"office.example\"\nupstreams = [\"192.0.2.53\"]\n";
+    let mut site = Site::start("own-services", policy, "");
+    let targets = ["pool.corp.example.", "nas.office.example.", "localhost.", "a.localhost."];
+    let owner = |at: usize| format!("s{at}.example.");
+    let owners: Vec<_> = (0..targets.len()).map(owner).collect();
+    let known: Vec<_> =
+        owners.iter().zip(targets).map(|(owner, target)| https(owner, &[target])).collect();
+    let withheld = "NOERROR [15 private address for a public name]";
+    let checks: Vec<_> =
+        owners.iter().map(|owner| (owner.as_str(), Rtype::HTTPS, withheld)).collect();
+    site.check(&known, &checks);
+}
+
+#[test]
 fn a_grant_counts_for_the_name_that_is_queried_and_its_aliases() {
     let mut site = Site::start("granted", LISTED, "||tracker.example^\n");
     let grants =

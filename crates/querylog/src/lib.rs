@@ -140,7 +140,9 @@ pub use prune::{Pruned, prune};
 #[cfg(not(loom))]
 pub use rank::{Ranked, rank};
 #[cfg(not(loom))]
-pub use rollup::{DELAY_CLASSES, Period, Ranking, Rollups, Top, TopText, Totals};
+pub use recount::PartCounts;
+#[cfg(not(loom))]
+pub use rollup::{DELAY_CLASSES, Period, Ranking, Rollups, SeenClient, Top, TopText, Totals};
 #[cfg(not(loom))]
 pub use search::{
     Broken, Condition, Count, EqualEntries, Filter, LogEntry, LogReader, MAX_TALLY_COLUMNS, Page,

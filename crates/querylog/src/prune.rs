@@ -53,6 +53,8 @@ impl Upkeep {
                 note(&segment.path, self.prune_segment(&segment, filter));
             }
         }
+        let discarded = Rollups::discard_damaged(self.directory());
+        note(&Rollups::damaged_path(self.directory()), discarded.map(|()| 0));
         self.count_deleted(pruned.entries);
         Ok(pruned)
     }

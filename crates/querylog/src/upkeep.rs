@@ -121,6 +121,12 @@ impl Upkeep {
         self.ages = ages;
     }
 
+    /// Returns whether the ages of entries are known.
+    #[must_use]
+    pub fn ages(&self) -> Ages {
+        self.ages
+    }
+
     /// Returns the numbers since the start.
     #[must_use]
     pub fn counters(&self) -> UpkeepCounters {

@@ -27,9 +27,11 @@ pub(crate) struct OptOf<'a> {
 pub(crate) enum Privacy {
     /// The query can be read anyway.
     None,
-    /// The query is padded to a multiple of [`BLOCK`] octets (RFC 7830, RFC 8467 §4.1), and asks
-    /// how long an idle connection may be kept (RFC 7828 §3.2.1): padding makes that free.
+    /// The query is padded to a multiple of [`BLOCK`] octets (RFC 7830, RFC 8467 §4.1).
     Padded,
+    /// It asks how long an idle connection of TCP may be kept as well (RFC 7828 §3.2.1): padding
+    /// makes that free. QUIC forbids it (RFC 9250 §5.5.2).
+    PaddedWithKeepalive,
 }
 
 /// Octets of a block of padding for queries (RFC 8467 §4.1).
@@ -61,21 +63,27 @@ pub(crate) fn write(
             out.extend_from_slice(fixed.as_flattened());
             out.extend_from_slice(data);
         }
-        if opt.privacy == Privacy::Padded {
-            pad(out, start, len);
+        match opt.privacy {
+            Privacy::None => {}
+            Privacy::Padded => pad(out, start, len),
+            Privacy::PaddedWithKeepalive => {
+                let keepalive = [option::TCP_KEEPALIVE, 0].map(u16::to_be_bytes);
+                out.extend_from_slice(keepalive.as_flattened());
+                pad(out, start, len + keepalive.as_flattened().len());
+            }
         }
     }
 }
 
-/// Appends the keepalive option and padding to the query from `start`, whose last record is an OPT
-/// with `len` octets of options.
+/// Appends padding to the query from `start`, whose last record is an OPT with `len` octets of
+/// options.
 fn pad(out: &mut Vec<u8>, start: usize, len: usize) {
     let rdlen_at = out.len() - len - 2;
-    let padding = (out.len() - start + 8).next_multiple_of(BLOCK) - (out.len() - start + 8);
-    let fixed = [option::TCP_KEEPALIVE, 0, option::PADDING, padding as u16].map(u16::to_be_bytes);
+    let padding = (out.len() - start + 4).next_multiple_of(BLOCK) - (out.len() - start + 4);
+    let fixed = [option::PADDING, padding as u16].map(u16::to_be_bytes);
     out.extend_from_slice(fixed.as_flattened());
     out.resize(out.len() + padding, 0);
-    let len = (len + 8 + padding) as u16;
+    let len = (len + 4 + padding) as u16;
     out[rdlen_at..rdlen_at + 2].copy_from_slice(&len.to_be_bytes());
 }
 
@@ -173,10 +181,11 @@ mod tests {
 
     /// RFC 8467 §4.1: "Clients SHOULD pad queries to the closest multiple of 128 octets."
     #[test]
-    fn a_padded_query_has_a_multiple_of_128_octets_and_asks_for_keepalive() {
-        for cookie in 0..BLOCK {
-            let cookie = vec![7; cookie];
-            let privacy = Privacy::Padded;
+    fn a_padded_query_has_a_multiple_of_128_octets_and_asks_for_keepalive_if_tcp_carries_it() {
+        for case in 0..2 * BLOCK {
+            let (cookie, with_keepalive) = (vec![7; case / 2], case % 2 == 1);
+            let privacy =
+                if with_keepalive { Privacy::PaddedWithKeepalive } else { Privacy::Padded };
             let opt =
                 OptOf { udp_size: UDP_SIZE, dnssec_ok: false, cookie: &cookie, ecs: &[], privacy };
             let mut out = vec![9; 33];
@@ -186,9 +195,15 @@ mod tests {
             let edns = QueryView::parse(message).unwrap().edns.unwrap();
             let options: Vec<_> = edns.raw_options().map(Result::unwrap).collect();
             let options = &options[usize::from(!cookie.is_empty())..];
-            assert_eq!(options[0], (option::TCP_KEEPALIVE, &[][..]));
-            assert!(options[1].0 == option::PADDING && options[1].1.iter().all(|one| *one == 0));
-            assert!(options.len() == 2 && options[1].1.len() < BLOCK);
+            let options = match with_keepalive {
+                true => {
+                    assert_eq!(options[0], (option::TCP_KEEPALIVE, &[][..]));
+                    &options[1..]
+                }
+                false => options,
+            };
+            assert!(options[0].0 == option::PADDING && options[0].1.iter().all(|one| *one == 0));
+            assert!(options.len() == 1 && options[0].1.len() < BLOCK);
         }
     }
 

@@ -161,12 +161,12 @@ impl<'a> Scrubber<'a> {
         let qtype = self.asked.qtype;
         if qtype != Rtype::ANY {
             let Self { asked, reply, out, end } = self;
-            return Ok(take_set(
-                asked,
-                reply,
-                out,
-                SetOf { to: Section::Answer, owner: end.view(), rtype: qtype },
-            )? > 0);
+            let wanted = SetOf { to: Section::Answer, owner: end.view(), rtype: qtype };
+            return match take_set(asked, reply, out, wanted)? {
+                // A name has one alias (RFC 2181 §10.1, RFC 6672 §2.4).
+                2.. if matches!(qtype, Rtype::CNAME | Rtype::DNAME) => Err(Verdict::Unusable),
+                count => Ok(count > 0),
+            };
         }
         let before = self.out.len();
         let Self { asked, reply, out, end } = self;

@@ -14,6 +14,7 @@ use avocet_config::certificate_files::CertificateFiles;
 use avocet_config::client_certificate::{ClientCertificates, Presence};
 use avocet_config::{Config, OpenAddress, Protocol};
 use avocet_io::file::read_regular;
+use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::file_watch::FileFingerprint;
 use avocet_nameserver::query::asked::Entrance;
 use avocet_nameserver::query::designation::ShownCertificate;
@@ -28,6 +29,8 @@ use avocet_session::trust::authorities;
 use aws_lc_rs::digest::{SHA256, digest};
 use rustls::ServerConfig;
 use thiserror::Error;
+
+use crate::home_ca;
 
 /// Permissions of users that neither own a file nor are in its group.
 const OTHERS: u32 = 0o007;
@@ -189,6 +192,12 @@ impl TlsListeners {
     /// # Errors
     /// A certificate cannot be used.
     pub(crate) fn load(config: &Config) -> Result<Self, CertificateFault> {
+        // Files of another account would be of no use to it. The running server tries again.
+        if let (Some(home_ca), None) = (&config.home_ca, &config.server.user)
+            && let Err(fault) = home_ca::keep(home_ca, wall_secs())
+        {
+            tracing::warn!("[home-ca]: {fault}");
+        }
         let tickets = Tickets::draw().map_err(CertificateFault::Cryptography)?;
         let quic_keys = QuicKeys::draw().map_err(|_| CertificateFault::Random)?;
         let (client_tickets, in_force) = (Mutex::default(), Mutex::default());
@@ -454,9 +463,10 @@ fn read_if_there(config: &CertificateConfig) -> Result<Option<Certificate>, Cert
     match (read_one(config), config.source) {
         (Ok(read), _) => Ok(Some(read)),
         (Err(fault), CertificateSource::Files) => Err(fault),
-        (Err(fault), CertificateSource::Acme) => {
+        (Err(fault), source) => {
             if !fault.is_of_missing_file() {
-                tracing::warn!("the certificate of [acme] is not in use: {fault}");
+                let table = if source == CertificateSource::Acme { "[acme]" } else { "[home-ca]" };
+                tracing::warn!("the certificate of {table} is not in use: {fault}");
             }
             Ok(None)
         }

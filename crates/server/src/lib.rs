@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alternative;
 pub mod backup;
 mod certificates;
 pub mod connect;
@@ -12,6 +13,7 @@ mod control;
 pub mod dry_run;
 mod error;
 mod explain;
+mod home_ca;
 mod http;
 mod keepers;
 mod lists;
@@ -28,6 +30,7 @@ mod state;
 mod tap;
 mod trace;
 mod transfer;
+mod transfer_stream;
 mod trust;
 mod turns;
 mod upstream_tls;
@@ -39,7 +42,7 @@ pub use lists::open_text;
 pub use log::{drain as drain_log, write_last_line};
 pub use operate::TakeOverError;
 pub use query_log::filter::stored_filter;
-pub use query_log::overview::{Span, overview, ranking, top_ranking};
+pub use query_log::overview::{Span, clients, overview, ranking, top_ranking};
 pub use root::fault_of_file as fault_of_root_file;
 pub use running::geo::geo_file;
 pub use running::networks::own_networks;

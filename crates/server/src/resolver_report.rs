@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 
 use avocet_resolver::{BreakerState, Counters, EndpointId, TlsFault, Transport, UpstreamCounters};
 
-/// What the query log writes before the address of an upstream with TLS, and of one with HTTPS.
-pub(crate) const LOGGED_ENCRYPTED: [&str; 2] = ["tls://", "https://"];
+/// What the query log writes before the address of an upstream with encryption: TLS, HTTPS, QUIC
+/// and HTTP/3.
+pub(crate) const LOGGED_ENCRYPTED: [&str; 4] = ["tls://", "https://", "quic://", "h3://"];
 
 /// The state of one worker's resolver at its last sweep.
 #[derive(Default)]
@@ -37,11 +38,14 @@ pub(crate) struct UpstreamReport {
 impl UpstreamReport {
     /// Returns the upstream as the query log has it.
     pub(crate) fn logged(&self) -> String {
-        match self.transport {
-            Transport::Udp | Transport::Tcp => self.addr.to_string(),
-            Transport::Tls(_) => format!("{}{}", LOGGED_ENCRYPTED[0], self.addr),
-            Transport::Https(_) => format!("{}{}", LOGGED_ENCRYPTED[1], self.addr),
-        }
+        let scheme = match self.transport {
+            Transport::Udp | Transport::Tcp => "",
+            Transport::Tls(_) => LOGGED_ENCRYPTED[0],
+            Transport::Https(_) => LOGGED_ENCRYPTED[1],
+            Transport::Quic(_) => LOGGED_ENCRYPTED[2],
+            Transport::H3(_) => LOGGED_ENCRYPTED[3],
+        };
+        format!("{scheme}{}", self.addr)
     }
 }
 
@@ -54,8 +58,10 @@ pub(crate) struct SocketCounts {
     pub(crate) fresh: u64,
     /// Kept TCP connections without TLS.
     pub(crate) streams: u64,
-    /// Kept connections with TLS.
+    /// Kept connections with TLS over TCP.
     pub(crate) tls: u64,
+    /// Kept connections of QUIC.
+    pub(crate) quic: u64,
     /// Open UDP sockets and TCP connections to authoritative servers, each for one query.
     pub(crate) authorities: u64,
 }

@@ -32,6 +32,7 @@ use crate::lists::Store;
 use crate::mailbox::Mailbox;
 use crate::operate::take_over::TakenSocket;
 use crate::operate::{self, Beginnings, ListeningSockets, Operation, RingEnds};
+use crate::running::catalogs::Catalogs;
 use crate::running::networks::own_networks;
 use crate::running::ports::own_reserved_ports;
 use crate::running::reload::without_missing_families;
@@ -191,11 +192,11 @@ pub fn run(start: Start) -> Result<(), StartError> {
     }
     let open_files =
         process::raise_open_files().map_err(system("raise the limit of open files"))?;
+    create_directory(&config)?;
+    process::keep_files_private();
     let tls = TlsListeners::load(&config).map_err(StartError::Certificate)?;
     let peers = UpstreamPeers::load(&config).map_err(StartError::Upstream)?;
     warn_of_open_keys(&config);
-    create_directory(&config)?;
-    process::keep_files_private();
     let (workers, addresses) = (config.server.workers, config.server.open_addresses());
     let (sockets, mut taken) = if start.take_over {
         let (sockets, taken) =
@@ -218,6 +219,7 @@ pub fn run(start: Start) -> Result<(), StartError> {
         ),
         None => {}
     }
+    Catalogs::complete(&mut config);
     let (zones, certificates) = (ZoneFiles::of(&config.zones), tls.shown_names(&config));
     let secrets = Unconfigured { zones: zones.current(), certificates, ..draw_secrets()? };
     let (pollers, mailboxes) = mailboxes(workers)?;

@@ -1,14 +1,15 @@
-//! The client side of a zone transfer over TCP (AXFR, RFC 5936; IXFR, RFC 1995), with signatures
-//! (RFC 8945): for hosted zones of other servers, and for the copy of the root zone.
+//! The client side of a zone transfer over TCP or TLS (AXFR, RFC 5936; IXFR, RFC 1995; RFC 9103),
+//! with signatures (RFC 8945): for hosted zones of other servers, and for the copy of the root
+//! zone.
 //!
 //! Incoming data is bounded in octets, records and time. The caller verifies or checks the zone as
 //! a whole before it is used.
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use avocet_dnssec::zonemd::ZoneRecord;
 use avocet_nameserver::clock::wall_secs;
@@ -19,8 +20,13 @@ use avocet_wire::view::{RecordSection, RecordView};
 use avocet_wire::{Class, FoldedName, MessageView, Opcode, Rcode, Rtype, WireError};
 use avocet_zone::{TsigKey, TsigSigner, TsigVerifier, UntrustedReply, is_newer};
 
-/// Longest wait for a connection, and for each message.
-const MESSAGE_TIME: Duration = Duration::from_secs(10);
+use crate::transfer_stream::{ConnectError, TransferStream};
+use crate::upstream_tls::PrimaryTls;
+
+/// Longest duration of the query for the SOA record, regardless of the bounds of the transfer.
+const TIMERS_TIME: Duration = Duration::from_secs(30);
+/// Most octets that a record takes in memory besides its owner and its data.
+const RECORD_OCTETS: u64 = 64;
 
 /// A record of an unverified zone.
 pub(crate) struct UnverifiedRecord {
@@ -33,6 +39,11 @@ pub(crate) struct UnverifiedRecord {
 }
 
 impl UnverifiedRecord {
+    /// Returns the octets that the record takes in memory.
+    fn octets(&self) -> u64 {
+        (self.owner.len() + self.rdata.len()) as u64 + RECORD_OCTETS
+    }
+
     /// Borrows the record.
     pub(crate) fn record(&self) -> ZoneRecord<'_> {
         let Self { owner, rtype, ttl_secs, rdata } = self;
@@ -45,6 +56,8 @@ impl UnverifiedRecord {
 pub(crate) enum TransferError {
     /// A network error or timeout.
     Network(io::Error),
+    /// The handshake of TLS failed: the primary has not proved its name, for instance.
+    Tls(String),
     /// The primary refuses the transfer.
     Refused(Rcode),
     /// The response is not a transfer of the zone.
@@ -53,7 +66,7 @@ pub(crate) enum TransferError {
     Untrusted(UntrustedReply),
     /// The zone is larger than permitted.
     TooLarge(TransferLimits),
-    /// The server is shutting down.
+    /// It was ended here: the server is shutting down, or the zone is gone.
     Closed,
 }
 
@@ -61,13 +74,14 @@ impl fmt::Display for TransferError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Network(error) => error.fmt(f),
+            Self::Tls(error) => write!(f, "TLS: {error}"),
             Self::Refused(rcode) => write!(f, "it responded with {rcode}"),
             Self::Malformed => f.write_str("the response is not a zone transfer"),
             Self::Untrusted(error) => error.fmt(f),
             Self::TooLarge(TransferLimits { octets, records, .. }) => {
                 write!(f, "more than {octets} octets or {records} records")
             }
-            Self::Closed => f.write_str("the server is shutting down"),
+            Self::Closed => f.write_str("the server is shutting down, or the zone is gone"),
         }
     }
 }
@@ -75,6 +89,15 @@ impl fmt::Display for TransferError {
 impl From<io::Error> for TransferError {
     fn from(error: io::Error) -> Self {
         Self::Network(error)
+    }
+}
+
+impl From<ConnectError> for TransferError {
+    fn from(error: ConnectError) -> Self {
+        match error {
+            ConnectError::Network(error) => Self::Network(error),
+            ConnectError::Tls(error) => Self::Tls(error),
+        }
     }
 }
 
@@ -99,7 +122,8 @@ impl From<UntrustedReply> for TransferError {
 /// The bounds of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TransferLimits {
-    /// Most octets of all messages.
+    /// Most octets of all messages and of the records in memory, which are longer than in messages
+    /// with compressed names.
     pub(crate) octets: u64,
     /// Most records.
     pub(crate) records: usize,
@@ -137,23 +161,28 @@ enum Awaited {
 pub(crate) struct ZoneSource<'s> {
     /// The server.
     pub(crate) primary: SocketAddr,
+    /// How it is verified; `None` for TCP without TLS.
+    pub(crate) tls: Option<PrimaryTls>,
     /// The name of the zone.
     pub(crate) apex: FoldedName<'s>,
     /// The key that signs the messages of both sides.
     pub(crate) key: Option<&'s Arc<TsigKey>>,
     /// The bounds.
     pub(crate) limits: TransferLimits,
-    /// Whether the server is shutting down.
+    /// Whether the transfer is to end: the server is shutting down, for instance.
     pub(crate) is_closed: &'s dyn Fn() -> bool,
 }
 
 impl ZoneSource<'_> {
-    /// Returns the SOA timers of the primary.
+    /// Returns the SOA timers of the primary. It has [`TIMERS_TIME`] at most.
     ///
     /// # Errors
     /// See [`TransferError`].
     pub(crate) fn timers(&self) -> Result<Timers, TransferError> {
-        let mut exchange = Exchange::begin(self, Rtype::SOA)?;
+        let time = self.limits.time.min(TIMERS_TIME);
+        let limits = TransferLimits { time, ..self.limits };
+        let source = ZoneSource { limits, tls: self.tls.clone(), ..*self };
+        let mut exchange = Exchange::begin(&source, Rtype::SOA)?;
         let message = exchange.receive()?;
         let mut lines = Vec::new();
         exchange.read(&message, &mut lines)?;
@@ -196,6 +225,7 @@ impl ZoneSource<'_> {
             octets += message.len() as u64;
             let before = lines.len();
             exchange.read(&message, &mut lines)?;
+            octets += lines[before..].iter().map(UnverifiedRecord::octets).sum::<u64>();
             if octets > self.limits.octets || lines.len() > self.limits.records {
                 return Err(TransferError::TooLarge(self.limits));
             }
@@ -246,9 +276,8 @@ impl ZoneSource<'_> {
 
 /// A connection to a primary with one question.
 struct Exchange<'a> {
-    stream: TcpStream,
+    stream: TransferStream<'a>,
     id: u16,
-    ends: Instant,
     is_closed: &'a dyn Fn() -> bool,
     verifier: Option<TsigVerifier>,
     /// The SOA record of the version that the changes are asked since.
@@ -271,9 +300,8 @@ impl<'a> Exchange<'a> {
         let mut id = [0; 2];
         getrandom::fill(&mut id).map_err(|error| io::Error::other(error.to_string()))?;
         let id = u16::from_be_bytes(id);
-        let mut stream = TcpStream::connect_timeout(&source.primary, MESSAGE_TIME)?;
-        stream.set_read_timeout(Some(MESSAGE_TIME))?;
-        stream.set_write_timeout(Some(MESSAGE_TIME))?;
+        let (tls, time) = (source.tls.as_ref(), source.limits.time);
+        let mut stream = TransferStream::connect(source.primary, tls, time, source.is_closed)?;
         let mut head = [0; HEADER_LEN];
         let counts = [1, 0, u16::from(soa.is_some()), 0];
         Header { id, flags: 0, counts }.write(&mut head);
@@ -292,10 +320,10 @@ impl<'a> Exchange<'a> {
             signer.verifier()
         });
         stream.write_all(&[&(query.len() as u16).to_be_bytes()[..], &query].concat())?;
+        stream.flush()?;
         Ok(Self {
             stream,
             id,
-            ends: Instant::now() + source.limits.time,
             is_closed: source.is_closed,
             verifier,
             asked: soa.map(Into::into),
@@ -318,15 +346,11 @@ impl<'a> Exchange<'a> {
         Ok(message)
     }
 
-    /// Reads until the buffer is full. A primary that sends single octets gets no more time than
-    /// others.
+    /// Reads until the buffer is full.
     fn fill(&mut self, mut room: &mut [u8]) -> Result<(), TransferError> {
         while !room.is_empty() {
             if (self.is_closed)() {
                 return Err(TransferError::Closed);
-            }
-            if Instant::now() > self.ends {
-                return Err(TransferError::Network(io::ErrorKind::TimedOut.into()));
             }
             match self.stream.read(room)? {
                 0 => return Err(TransferError::Network(io::ErrorKind::UnexpectedEof.into())),

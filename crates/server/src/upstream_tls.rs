@@ -6,22 +6,29 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 use std::{fmt, io};
 
 use avocet_config::Config;
 use avocet_config::certificate_files::CertificateFiles;
+use avocet_config::primary::{Primaries, Primary};
 use avocet_config::upstream_tls::{
-    Authentication, HttpsMethod, HttpsPath, PeerName, TlsPeer, UpstreamTls,
+    AnnouncedH3, Authentication, HttpsMethod, HttpsPath, PeerName, PeerProtocol, TlsPeer,
+    UpstreamTls,
 };
 use avocet_io::file::read_regular;
 use avocet_resolver::{PeerId, Transport};
-use avocet_session::certificate::{ALPN_DOT, ALPN_H2, Certificate};
-use avocet_session::http::{HttpMethod, HttpTarget};
+use avocet_session::certificate::{ALPN_DOQ, ALPN_DOT, ALPN_H2, ALPN_H3, Certificate};
+use avocet_session::http::{AltSvc, HttpMethod, HttpTarget};
+use avocet_session::quic::QuicProtocol;
+use avocet_session::quic::client::QuicSettings;
+use avocet_session::quic::upstream::QuicUpstream;
 use avocet_session::session::ClientSession;
-use avocet_session::trust::{Trust, authorities, client_showing};
+use avocet_session::trust::{Trust, authorities, client_of_transfers, client_showing};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 
+use crate::alternative::Alternative;
 use crate::certificates::{CertificateFault, MAX_PEM};
 
 /// The port that an authority in HTTPS does not name.
@@ -47,12 +54,31 @@ struct InForce {
 
 /// An upstream with TLS, apart from its address.
 pub(crate) struct UpstreamPeer {
-    config: Arc<ClientConfig>,
+    carrier: PeerCarrier,
     name: ServerName<'static>,
-    /// Where queries go in HTTPS; `None` for TLS.
+    /// Where queries go in HTTP; `None` without.
     target: Option<HttpTarget>,
+    /// HTTP/3 of an upstream in HTTP/2.
+    alternative: Option<Alternative>,
     /// When a worker last warned of it, in milliseconds; `u64::MAX` for never.
     warned_ms: AtomicU64,
+}
+
+/// What carries the queries to an upstream.
+enum PeerCarrier {
+    /// A stream with TLS.
+    Stream(Arc<ClientConfig>),
+    /// QUIC.
+    Quic(QuicSettings),
+}
+
+/// How a primary of a zone with TLS is verified.
+#[derive(Clone)]
+pub(crate) struct PrimaryTls {
+    /// What it must prove.
+    pub(crate) config: Arc<ClientConfig>,
+    /// The name in its certificate.
+    pub(crate) name: ServerName<'static>,
 }
 
 /// An error: the plan has an upstream whose settings were not read.
@@ -104,13 +130,66 @@ impl UpstreamPeer {
     /// # Errors
     /// Those of rustls.
     pub(crate) fn session(&self) -> io::Result<ClientSession> {
+        let PeerCarrier::Stream(config) = &self.carrier else {
+            return Err(io::Error::other(UnknownPeer));
+        };
         let session = match &self.target {
-            None => ClientSession::connect(&self.config, self.name.clone()),
-            Some(target) => {
-                ClientSession::connect_https(&self.config, self.name.clone(), target.clone())
-            }
+            None => ClientSession::connect(config, self.name.clone()),
+            Some(target) => ClientSession::connect_https(config, self.name.clone(), target.clone()),
         };
         session.map_err(io::Error::other)
+    }
+
+    /// Begins a connection of QUIC to one of its addresses.
+    ///
+    /// # Errors
+    /// The address or name cannot be used.
+    pub(crate) fn quic(&self, addr: SocketAddr, now: Instant) -> io::Result<QuicUpstream> {
+        let PeerCarrier::Quic(settings) = &self.carrier else {
+            return Err(io::Error::other(UnknownPeer));
+        };
+        let (name, target) = (self.name.to_str(), self.target.clone());
+        QuicUpstream::connect(settings, addr, (&name, target), now).map_err(io::Error::other)
+    }
+
+    /// Notes what an upstream in HTTP/2 has said about HTTP/3.
+    pub(crate) fn note_alternative(&self, addr: SocketAddr, said: AltSvc, now_ms: u64) {
+        if let Some(alternative) = &self.alternative {
+            alternative.note(addr, said, now_ms);
+        }
+    }
+
+    /// Returns where an upstream in HTTP/2 is to be tried in HTTP/3 now.
+    pub(crate) fn alternative(&self, addr: SocketAddr, now_ms: u64) -> Option<SocketAddr> {
+        self.alternative.as_ref()?.target(addr, now_ms)
+    }
+
+    /// Notes that HTTP/3 of an upstream in HTTP/2 does not work.
+    pub(crate) fn note_failed_alternative(&self, addr: SocketAddr, now_ms: u64) {
+        if let Some(alternative) = &self.alternative {
+            alternative.failed(addr, now_ms);
+        }
+    }
+
+    /// Notes that HTTP/3 of an upstream in HTTP/2 has worked.
+    pub(crate) fn note_worked_alternative(&self, addr: SocketAddr) {
+        if let Some(alternative) = &self.alternative {
+            alternative.worked(addr);
+        }
+    }
+
+    /// Begins a connection in HTTP/3 of an upstream in HTTP/2.
+    ///
+    /// # Errors
+    /// The upstream is another one, or the address or name cannot be used.
+    pub(crate) fn alternative_at(&self, at: SocketAddr, now: Instant) -> io::Result<QuicUpstream> {
+        let Some(alternative) = &self.alternative else {
+            return Err(io::Error::other(UnknownPeer));
+        };
+        let (name, target) = (self.name.to_str(), self.target.clone());
+        QuicUpstream::connect(alternative.settings(), at, (&name, target), now)
+            .map(QuicUpstream::as_alternative)
+            .map_err(io::Error::other)
     }
 
     /// Returns the host name, unless the upstream has only its address.
@@ -121,7 +200,7 @@ impl UpstreamPeer {
         }
     }
 
-    /// Logs that TLS or HTTPS failed, unless a worker has done so lately.
+    /// Logs that TLS, HTTPS or QUIC failed, unless a worker has done so lately.
     pub(crate) fn warn(&self, addr: SocketAddr, error: &io::Error, now_ms: u64) {
         let warned_ms = self.warned_ms.load(Ordering::Relaxed);
         let is_recent = warned_ms != u64::MAX && now_ms < warned_ms.saturating_add(WARN_MS);
@@ -132,7 +211,12 @@ impl UpstreamPeer {
         };
         if !is_recent && swapped() {
             let name = self.host_name().map_or_else(String::new, |name| format!("{name}@"));
-            let scheme = if self.target.is_some() { "https" } else { "tls" };
+            let scheme = match (&self.carrier, &self.target) {
+                (PeerCarrier::Stream(_), None) => "tls",
+                (PeerCarrier::Stream(_), Some(_)) => "https",
+                (PeerCarrier::Quic(_), None) => "quic",
+                (PeerCarrier::Quic(_), Some(_)) => "h3",
+            };
             tracing::warn!("no answers from the upstream {scheme}://{name}{addr}: {error}");
         }
     }
@@ -146,25 +230,85 @@ pub(crate) fn read(config: &Config) -> Result<PeerMap, CertificateFault> {
     let mut peers = PeerMap::new();
     let mut configs: HashMap<(UpstreamTls, &[u8]), Arc<ClientConfig>> = HashMap::new();
     for peer in config.forwards.iter().flat_map(|forward| forward.peers()) {
-        let alpn = if peer.https.is_some() { ALPN_H2 } else { ALPN_DOT };
-        let key = (peer.tls.clone(), alpn);
-        let config = match configs.get(&key) {
-            Some(config) => config.clone(),
-            None => client_config(&peer.tls, alpn)?,
+        let (alpn, path) = match &peer.protocol {
+            PeerProtocol::Tls => (ALPN_DOT, None),
+            PeerProtocol::Quic => (ALPN_DOQ, None),
+            PeerProtocol::Https(path) => (ALPN_H2, Some(path)),
+            PeerProtocol::H3(path) => (ALPN_H3, Some(path)),
         };
-        configs.insert(key, config.clone());
-        if let Some(name) = server_name(&peer) {
+        let mut config_of = |alpn: &'static [u8]| {
+            let key = (peer.tls.clone(), alpn);
+            let config = match configs.get(&key) {
+                Some(config) => config.clone(),
+                None => client_config(&peer.tls, alpn)?,
+            };
+            configs.insert(key, config.clone());
+            Ok::<_, CertificateFault>(config)
+        };
+        let config = config_of(alpn)?;
+        let alternative = match &peer.protocol {
+            PeerProtocol::Https(path) if path.h3 == AnnouncedH3::Auto => {
+                let settings = QuicSettings::new(config_of(ALPN_H3)?, QuicProtocol::H3);
+                Some(settings.map_err(|error| CertificateFault::Quic(error.into()))?)
+            }
+            _ => None,
+        };
+        let alternative = alternative.map(Alternative::new);
+        if let Some(name) = server_name(&peer.name) {
             let warned_ms = AtomicU64::new(u64::MAX);
-            let target = peer.https.as_ref().map(|https| target(&peer, https));
-            peers.insert(peer.id(), Arc::new(UpstreamPeer { config, name, target, warned_ms }));
+            let target = path.map(|path| target(&peer, path));
+            let carrier = carrier(config, &peer.protocol)?;
+            peers.insert(
+                peer.id(),
+                Arc::new(UpstreamPeer { carrier, name, target, alternative, warned_ms }),
+            );
+        }
+    }
+    // Members of a catalog have its primaries: thousands of them would read the same authorities.
+    let zones = config.zones.iter().filter(|zone| !zone.catalog.is_member());
+    let lists = config.policy.lists.iter().filter_map(|list| list.source.zone());
+    let of_lists = lists.map(|list| &list.primaries);
+    for primaries in zones.map(|zone| &zone.primaries).chain(of_lists) {
+        if let Some(primary) = primaries.servers.iter().find(|one| one.tls.is_some()) {
+            of_primary(primaries, primary)?;
         }
     }
     Ok(peers)
 }
 
-/// Returns why the upstreams with TLS of a configuration cannot be used.
+/// Returns why the upstreams and primaries with TLS of a configuration cannot be used.
 pub fn fault_of_upstreams(config: &Config) -> Option<CertificateFault> {
     read(config).err()
+}
+
+fn carrier(
+    config: Arc<ClientConfig>,
+    protocol: &PeerProtocol,
+) -> Result<PeerCarrier, CertificateFault> {
+    let protocol = match protocol {
+        PeerProtocol::Tls | PeerProtocol::Https(_) => return Ok(PeerCarrier::Stream(config)),
+        PeerProtocol::Quic => QuicProtocol::Doq,
+        PeerProtocol::H3(_) => QuicProtocol::H3,
+    };
+    let settings = QuicSettings::new(config, protocol)
+        .map_err(|error| CertificateFault::Quic(error.into()))?;
+    Ok(PeerCarrier::Quic(settings))
+}
+
+/// Reads what a primary of a zone must prove; `None` for one without TLS. The files are read for
+/// each check of the zone, so that a renewed authority needs no reload.
+///
+/// # Errors
+/// A file cannot be used.
+pub(crate) fn of_primary(
+    primaries: &Primaries,
+    primary: &Primary,
+) -> Result<Option<PrimaryTls>, CertificateFault> {
+    let Some(name) = primary.tls.as_ref().and_then(server_name) else { return Ok(None) };
+    let (trust, shown) = proof(&primaries.tls)?;
+    let config = client_of_transfers(trust, shown.as_ref(), &[ALPN_DOT])
+        .map_err(CertificateFault::Cryptography)?;
+    Ok(Some(PrimaryTls { config, name }))
 }
 
 fn target(peer: &TlsPeer, https: &HttpsPath) -> HttpTarget {
@@ -184,14 +328,20 @@ fn target(peer: &TlsPeer, https: &HttpsPath) -> HttpTarget {
     HttpTarget { authority: (host + &port).into(), path: https.path.clone(), method }
 }
 
-fn server_name(peer: &TlsPeer) -> Option<ServerName<'static>> {
-    match &peer.name {
+fn server_name(name: &PeerName) -> Option<ServerName<'static>> {
+    match name {
         PeerName::Host(name) => ServerName::try_from(name.to_string()).ok(),
         PeerName::Address(ip) => Some(ServerName::from(*ip)),
     }
 }
 
 fn client_config(tls: &UpstreamTls, alpn: &[u8]) -> Result<Arc<ClientConfig>, CertificateFault> {
+    let (trust, shown) = proof(tls)?;
+    client_showing(trust, shown.as_ref(), &[alpn]).map_err(CertificateFault::Cryptography)
+}
+
+/// Reads what servers must prove, and the certificate that they are shown.
+fn proof(tls: &UpstreamTls) -> Result<(Trust, Option<Certificate>), CertificateFault> {
     let shown = tls.client.as_ref().map(certificate).transpose()?;
     let pins = || tls.pins.iter().map(|pin| pin.0).collect();
     let trust = match (tls.authentication, &tls.ca) {
@@ -201,7 +351,7 @@ fn client_config(tls: &UpstreamTls, alpn: &[u8]) -> Result<Arc<ClientConfig>, Ce
         (_, None) if tls.pins.is_empty() => Trust::Authorities(system_authorities()?),
         (_, None) => Trust::Pins(pins()),
     };
-    client_showing(trust, shown.as_ref(), &[alpn]).map_err(CertificateFault::Cryptography)
+    Ok((trust, shown))
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, CertificateFault> {

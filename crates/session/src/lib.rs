@@ -18,6 +18,8 @@ pub mod certificate;
 pub mod challenge;
 pub mod frame;
 pub mod http;
+#[cfg(any(test, fuzzing))]
+pub mod layers;
 pub mod proof;
 pub mod quic;
 pub mod session;

@@ -12,7 +12,7 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::{ClientConfig, Error, HandshakeKind, ServerConfig};
 
 use crate::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteState};
-use crate::http::{Http, Http2Client, HttpEnd, HttpFault, HttpTarget, Replies};
+use crate::http::{AltSvc, Http, Http2Client, HttpEnd, HttpFault, HttpTarget, Replies};
 use crate::proof::HandshakeFacts;
 use crate::tls::{PlaintextReader, Side, Tls};
 
@@ -149,12 +149,13 @@ impl ServerSession {
 }
 
 impl ServerSession {
-    /// Creates the session of a connection that a client has opened for HTTPS.
+    /// Creates the session of a connection that a client has opened for HTTPS. The client learns
+    /// the port of HTTP/3; 0 for none.
     ///
     /// # Errors
     /// The configuration cannot be used.
-    pub fn accept_https(config: &Arc<ServerConfig>) -> Result<Self, Error> {
-        Ok(Self { http: Some(Box::new(Http::new())), ..Self::accept(config)? })
+    pub fn accept_https(config: &Arc<ServerConfig>, h3_port: u16) -> Result<Self, Error> {
+        Ok(Self { http: Some(Box::new(Http::announcing(h3_port))), ..Self::accept(config)? })
     }
 }
 
@@ -184,6 +185,16 @@ impl ClientSession {
     /// broken the rules of HTTP.
     pub fn take_http_failure(&mut self) -> Option<HttpFault> {
         self.asking.as_mut()?.take_failure()
+    }
+
+    /// Reports whether a query to a server of DNS over HTTPS has no response.
+    pub fn is_owed(&self) -> bool {
+        self.asking.as_ref().is_some_and(|asking| asking.is_owed())
+    }
+
+    /// Takes what a server of DNS over HTTPS has said about HTTP/3.
+    pub fn take_alternative(&mut self) -> Option<AltSvc> {
+        self.asking.as_mut()?.take_alternative()
     }
 }
 

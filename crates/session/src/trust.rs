@@ -1,5 +1,6 @@
 //! Which certificates a client accepts: those of authorities, those with a known key, or all.
 
+use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 
@@ -8,8 +9,10 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::version::TLS13;
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    CertificateError, ClientConfig, DEFAULT_VERSIONS, DigitallySignedStruct, Error, RootCertStore,
+    SignatureScheme, SupportedProtocolVersion,
 };
 
 use crate::certificate::Certificate;
@@ -71,6 +74,26 @@ pub fn client_showing(
     shown: Option<&Certificate>,
     alpn: &[&[u8]],
 ) -> Result<Arc<ClientConfig>, Error> {
+    client_speaking(DEFAULT_VERSIONS, (trust, shown), alpn)
+}
+
+/// Returns the same configuration for TLS 1.3 alone, as transfers of zones need it (RFC 9103 §7.1).
+///
+/// # Errors
+/// There is no authority.
+pub fn client_of_transfers(
+    trust: Trust,
+    shown: Option<&Certificate>,
+    alpn: &[&[u8]],
+) -> Result<Arc<ClientConfig>, Error> {
+    client_speaking(&[&TLS13], (trust, shown), alpn)
+}
+
+fn client_speaking(
+    versions: &[&'static SupportedProtocolVersion],
+    (trust, shown): (Trust, Option<&Certificate>),
+    alpn: &[&[u8]],
+) -> Result<Arc<ClientConfig>, Error> {
     let provider = provider();
     let algorithms = provider.signature_verification_algorithms;
     let authorities = |roots: RootCertStore| {
@@ -86,8 +109,9 @@ pub fn client_showing(
         }
         Trust::Nobody => Arc::new(Anyone(algorithms)),
     };
+    let verifier = Arc::new(Noting(verifier));
     let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
+        .with_protocol_versions(versions)?
         .dangerous()
         .with_custom_certificate_verifier(verifier);
     let mut config = match shown {
@@ -118,6 +142,57 @@ struct Pinned {
     pins: Vec<[u8; PIN_LEN]>,
     algorithms: WebPkiSupportedAlgorithms,
     authorities: Option<Arc<WebPkiServerVerifier>>,
+}
+
+thread_local! {
+    /// The last certificate that was refused on this thread.
+    static REFUSAL: RefCell<Option<Error>> = const { RefCell::new(None) };
+}
+
+/// Takes the reason why a certificate was last refused on this thread. The state machine of QUIC
+/// verifies within a call, and reports only a text.
+pub(crate) fn take_refusal() -> Option<Error> {
+    REFUSAL.take()
+}
+
+/// Notes the reason of each refusal for [`take_refusal`].
+#[derive(Debug)]
+struct Noting(Arc<dyn ServerCertVerifier>);
+
+impl ServerCertVerifier for Noting {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let result = self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp, now);
+        result.inspect_err(|error| REFUSAL.set(Some(error.clone())))
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
 }
 
 /// Accepts each certificate: the connection is encrypted, but its other end is unknown.

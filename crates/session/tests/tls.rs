@@ -373,7 +373,7 @@ fn a_client_that_reads_nothing_is_not_read_from() {
     const GET: &[u8] = b"GET /dns-query?dns=AAAA HTTP/1.1\r\nHost: x\r\n\r\n";
     const IN_PATH: &[u8] = b"\x82\x87\x44\x13/dns-query?dns=AAAA";
     let config = server_config();
-    let https = || ServerSession::accept_https(&config).unwrap();
+    let https = || ServerSession::accept_https(&config, 0).unwrap();
     // Three queries arrive at a time, and the second time, the second of them is one too many.
     let frames = b"\0\x03abc".repeat(3);
     let in_tls = unread(ServerSession::accept(&config).unwrap(), b"", |_| frames.clone());

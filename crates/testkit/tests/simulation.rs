@@ -64,7 +64,7 @@ fn for_every_seed_what_must_hold_of_an_answer_holds_with_a_forwarder() {
 }
 
 /// Further seeds in which a fault was once found. Changes of the simulation change their effect.
-const FOUND: [(Mode, u64); 13] = [
+const FOUND: [(Mode, u64); 16] = [
     (Mode::Recursion, 13_731),
     (Mode::Recursion, 31_543),
     (Mode::Recursion, 56_089),
@@ -78,6 +78,9 @@ const FOUND: [(Mode, u64); 13] = [
     (Mode::Forwarder, 251_675),
     (Mode::Forwarder, 260_261),
     (Mode::Forwarder, 408_545),
+    (Mode::Forwarder, 1_027_974),
+    (Mode::Forwarder, 1_164_165),
+    (Mode::Forwarder, 1_216_207),
 ];
 
 #[test]

@@ -13,9 +13,7 @@ use avocet_control::access::{AccessScope, Secret};
 use avocet_control::revisions::{ChangeReach, Submitter};
 use avocet_control::{Control, ControlError, Disconnected, Effect, Request as ControlRequest};
 use axum::body::Body;
-use axum::http::header::{
-    AUTHORIZATION, CONTENT_TYPE, ETAG, HOST, IF_MATCH, IF_NONE_MATCH, LOCATION, ORIGIN, SET_COOKIE,
-};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, IF_MATCH, IF_NONE_MATCH, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
@@ -26,20 +24,20 @@ use zeroize::Zeroizing;
 use crate::WebStores;
 use crate::access::{Access, Principal, Proof};
 use crate::audit::{AuditEntry, AuditLog, counted, recorded, recorded_plain};
-use crate::caller::{Caller, LinkSecurity, Surroundings};
-use crate::conditional::{IdempotencyKeys, KeptReply, KeyUse, MAX_KEY, fingerprint, matches, tag};
-use crate::cookies::{COOKIES, FLOW_COOKIES, cookie, set_cookies};
+use crate::caller::{Caller, Surroundings};
+use crate::conditional::{IdempotencyKeys, KeyUse, MAX_KEY, fingerprint, matches, tag};
+use crate::cookies::{COOKIES, FLOW_COOKIES, cookie};
 use crate::counts::WebCounts;
 use crate::input;
 use crate::oidc::Flow;
 use crate::openapi::Interface;
-use crate::own::{self, CookieChange, OwnContent, OwnContext, OwnReply};
-use crate::pages;
+use crate::own::{self, OwnContext, OwnReply};
 use crate::problem::{
     BUSY, CHANGED, FORBIDDEN, FORGED, INTERNAL, INVALID_VALUE, KEY_REUSED, LIMIT_REACHED,
     MALFORMED, Problem, REPEATED, UNAUTHENTICATED,
 };
 use crate::refusals::Refusals;
+use crate::reply::{JSON, WebReply, kept, repeated, response, typed_response};
 use crate::route::{Does, Needs, OwnCall, ROUTES, ReplyForm, Route, Verb};
 use crate::standing::{Standing, end_foreign_sessions};
 use crate::stream::{self, Framing};
@@ -144,19 +142,6 @@ struct Exchange {
     flow: Option<Secret>,
 }
 
-/// The result of the work on the blocking thread.
-struct WebReply {
-    status: StatusCode,
-    body: Zeroizing<Vec<u8>>,
-    kind: &'static str,
-    tag: Option<String>,
-    cookie: CookieChange,
-    /// Where the browser goes.
-    location: Option<String>,
-    /// The user of a provider who logged in.
-    user: Option<String>,
-}
-
 impl Exchange {
     /// Checks who sends the request, whether it may, and whether its browser sends it for another
     /// site.
@@ -235,25 +220,67 @@ impl Exchange {
                 input::of_query(&self.head.uri, known)?
             }
         };
-        if let (Some(command), Some(author)) = (self.route.command(), &self.author)
-            && !author.limits.permit(command, &fields)
-        {
-            let problem = FORBIDDEN.of(format!("{:?} is limited to groups or zones", author.name));
-            if self.route.verb != Verb::Get {
-                self.record(&self.recorded(&fields), problem.code().to_owned());
-            }
-            return Err(problem.then(WITHIN_LIMITS));
-        }
+        self.check_limits(&fields)?;
         match self.route.does {
             Does::Call(command, ReplyForm::Lines) => {
-                return self.stream(request(command, fields)?, Framing::Lines).await;
+                let request = self.admitted(command, fields)?;
+                return self.stream(request, Framing::Lines).await;
             }
             Does::Call(command, ReplyForm::Events) => {
-                return self.stream(request(command, fields)?, Framing::Events).await;
+                let request = self.admitted(command, fields)?;
+                return self.stream(request, Framing::Events).await;
             }
             Does::Call(..) | Does::Entries(_) | Does::Own(_) | Does::Upload(_) => {}
         }
         self.begin_work(fields).await
+    }
+
+    /// Refuses what is beyond the limits of the author, before any work.
+    fn check_limits(&self, fields: &Map<String, Value>) -> Result<(), Problem> {
+        let Some(author) = self.limited() else { return Ok(()) };
+        let is_beyond = match self.route.does {
+            Does::Call(command, _) | Does::Upload(command) => {
+                let admitted = self.admitted(command, fields.clone());
+                // Malformed requests have their own problem, and their own entry.
+                admitted.is_err_and(|problem| problem.code() == FORBIDDEN.code())
+            }
+            // The configuration and the audit log are those of all.
+            Does::Entries(_) | Does::Own(OwnCall::Audit) => true,
+            Does::Own(_) => false,
+        };
+        if is_beyond && self.route.verb != Verb::Get {
+            self.record(&self.recorded(fields), FORBIDDEN.code().to_owned());
+        }
+        if is_beyond { Err(beyond(author)) } else { Ok(()) }
+    }
+
+    /// Returns the author if it has limits.
+    fn limited(&self) -> Option<&Principal> {
+        self.author.as_ref().filter(|author| !author.limits.is_empty())
+    }
+
+    /// Returns a request of the control socket, as far as the limits of the author permit it.
+    fn admitted(
+        &self,
+        command: &str,
+        fields: Map<String, Value>,
+    ) -> Result<ControlRequest, Problem> {
+        let request = request(command, fields)?;
+        let Some(author) = self.limited() else { return Ok(request) };
+        author.limits.admit(request).ok_or_else(|| beyond(author))
+    }
+
+    /// Calls the server within the limits of the author.
+    fn call_within(
+        &self,
+        command: &str,
+        fields: Map<String, Value>,
+        form: ReplyForm,
+    ) -> Result<Value, Problem> {
+        let (control, request) = (&*self.shared.control, self.admitted(command, fields)?);
+        let Some(author) = self.limited() else { return call(control, request, form) };
+        let reply = call(control, request.clone(), form)?;
+        author.limits.trim(&request, reply).ok_or_else(|| beyond(author))
     }
 
     /// Stores the body as a file, one at a time, and then calls the server.
@@ -277,7 +304,9 @@ impl Exchange {
     }
 
     async fn turn(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        let turns = if self.route.is_search() { &self.shared.searches } else { &self.shared.turns };
+        let is_search =
+            self.route.is_search() || self.limited().is_some() && self.route.is_overview();
+        let turns = if is_search { &self.shared.searches } else { &self.shared.turns };
         let turn = timeout(TURN_PATIENCE, turns.clone().acquire_owned()).await;
         let busy = || BUSY.of("too many requests at once").after(1);
         turn.map_err(|_| busy())?.map_err(|_| busy())
@@ -400,8 +429,7 @@ impl Exchange {
                 Ok(WebReply { cookie, ..WebReply::own(content) })
             }
             Does::Upload(command) => {
-                let request = request(command, fields)?;
-                Ok(WebReply::of(call(&*self.shared.control, request, ReplyForm::End)?))
+                Ok(WebReply::of(self.call_within(command, fields, ReplyForm::End)?))
             }
             Does::Call(..) | Does::Entries(_) => {
                 let _write = self.route.guards.map(|path| {
@@ -415,7 +443,11 @@ impl Exchange {
                 let is_known = tag
                     .as_ref()
                     .is_some_and(|tag| header.is_some_and(|header| matches(header, tag)));
-                let mut reply = WebReply { tag, ..WebReply::of(value) };
+                let reply = match self.route.does {
+                    Does::Call(_, ReplyForm::File(media)) => WebReply::file(&value, media),
+                    _ => WebReply::of(value),
+                };
+                let mut reply = WebReply { tag, ..reply };
                 if is_known {
                     (reply.status, reply.body) = (StatusCode::NOT_MODIFIED, Zeroizing::default());
                 }
@@ -428,7 +460,7 @@ impl Exchange {
         let control = &*self.shared.control;
         match self.route.does {
             Does::Call(command, form) => {
-                call(control, request(command, self.signed(command, fields))?, form)
+                self.call_within(command, self.signed(command, fields), form)
             }
             Does::Entries(call) => {
                 self.shared.interface.tables.perform(call, fields, (control, self.submitter()))
@@ -499,7 +531,7 @@ impl Exchange {
         let mut routes = ROUTES.iter().filter(|one| one.path == path && one.verb == Verb::Get);
         let control = &*self.shared.control;
         let present = match routes.next().map(|route| route.does) {
-            Some(Does::Call(command, form)) => call(control, request(command, Map::new())?, form)?,
+            Some(Does::Call(command, form)) => self.call_within(command, Map::new(), form)?,
             Some(Does::Entries(read)) => {
                 let by = Submitter::default();
                 self.shared.interface.tables.perform(read, Map::new(), (control, by))?
@@ -560,7 +592,11 @@ impl Exchange {
     }
 }
 
-const WITHIN_LIMITS: &str = "name a group or a zone of the user; see GET /api/v1/users";
+/// Returns the problem of a request beyond the limits of its author.
+fn beyond(author: &Principal) -> Problem {
+    let problem = FORBIDDEN.of(format!("{:?} is limited to groups or zones", author.name));
+    problem.then("name a group or a zone that GET /api/v1/session shows, or ask an admin")
+}
 
 fn lacks(author: &Principal, scope: AccessScope) -> Problem {
     FORBIDDEN.of(format!("{:?} does not have the scope {scope}", author.name))
@@ -583,7 +619,10 @@ fn author(
     Ok(session.and_then(|id| access.of_session(id.reveal())))
 }
 
-fn request(command: &str, mut fields: Map<String, Value>) -> Result<ControlRequest, Problem> {
+pub(crate) fn request(
+    command: &str,
+    mut fields: Map<String, Value>,
+) -> Result<ControlRequest, Problem> {
     fields.insert("command".to_owned(), command.into());
     serde_json::from_value(Value::Object(fields)).map_err(|error| MALFORMED.of(error.to_string()))
 }
@@ -613,77 +652,10 @@ fn call(
     let mut end = end.map_err(|error: ControlError| Problem::from(error))?;
     if let Value::Object(fields) = &mut end {
         match form {
-            ReplyForm::End | ReplyForm::Lines | ReplyForm::Events => {}
+            ReplyForm::End | ReplyForm::Lines | ReplyForm::Events | ReplyForm::File(_) => {}
             ReplyForm::Fields(names) => fields.retain(|name, _| names.contains(&name.as_str())),
             ReplyForm::WithParts(name) => drop(fields.insert(name.to_owned(), parts.into())),
         }
     }
     Ok(end)
-}
-
-impl WebReply {
-    fn of(value: Value) -> Self {
-        let body = Zeroizing::new(serde_json::to_vec(&value).unwrap_or_default());
-        Self {
-            status: StatusCode::OK,
-            body,
-            kind: JSON,
-            tag: None,
-            cookie: CookieChange::None,
-            location: None,
-            user: None,
-        }
-    }
-
-    fn own(content: OwnContent) -> Self {
-        match content {
-            OwnContent::Json(value) => Self::of(value),
-            OwnContent::Redirect(location) => Self {
-                status: StatusCode::SEE_OTHER,
-                body: Zeroizing::default(),
-                location: Some(location),
-                ..Self::of(Value::Null)
-            },
-            OwnContent::LoggedIn(user) => Self {
-                body: Zeroizing::new(pages::LOGGED_IN.into()),
-                kind: pages::HTML,
-                user: Some(user),
-                ..Self::of(Value::Null)
-            },
-        }
-    }
-}
-
-const JSON: &str = "application/json";
-
-fn kept(reply: &WebReply) -> KeptReply {
-    KeptReply { status: reply.status.as_u16(), body: reply.body.clone() }
-}
-
-fn repeated(kept: KeptReply) -> WebReply {
-    let status = StatusCode::from_u16(kept.status).unwrap_or(StatusCode::OK);
-    WebReply { status, body: kept.body, ..WebReply::of(Value::Null) }
-}
-
-fn typed_response(body: Vec<u8>, kind: &'static str) -> Response<Body> {
-    let mut response = Response::new(Body::from(body));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    response
-}
-
-fn response(mut reply: WebReply, security: LinkSecurity) -> Response<Body> {
-    let mut response = typed_response(std::mem::take(&mut *reply.body), reply.kind);
-    *response.status_mut() = reply.status;
-    let headers = response.headers_mut();
-    for (name, text) in [(ETAG, reply.tag), (LOCATION, reply.location)] {
-        if let Some(value) = text.and_then(|text| HeaderValue::from_str(&text).ok()) {
-            headers.insert(name, value);
-        }
-    }
-    for cookie in set_cookies(&reply.cookie, security) {
-        if let Ok(cookie) = HeaderValue::from_str(&cookie) {
-            headers.append(SET_COOKIE, cookie);
-        }
-    }
-    response
 }

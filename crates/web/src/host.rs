@@ -49,7 +49,10 @@ pub fn host_owner(host: &[u8], is_known: impl Fn(&str) -> bool) -> HostOwner {
     let is_below = |domain: &&str| {
         name.strip_suffix(*domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     };
-    let is_private = !name.contains('.') || PRIVATE_DOMAINS.iter().any(is_below);
+    // Other characters are those of URLs, which programs read in different ways.
+    let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-_.".contains(&octet);
+    let is_private =
+        name.bytes().all(is_plain) && (!name.contains('.') || PRIVATE_DOMAINS.iter().any(is_below));
     if is_address || is_private || is_known(&name) { HostOwner::Ours } else { HostOwner::Foreign }
 }
 
@@ -82,6 +85,8 @@ mod tests {
             "lan.example",
             "evillan.example",
             "notlan.xlan.example",
+            "evil@nas.lan",
+            "evil.example#.lan",
         ] {
             assert_eq!(of(host), HostOwner::Foreign, "{host:?}");
         }

@@ -110,9 +110,31 @@ pub(crate) async fn of_body(
         return Err(NOT_JSON.of(format!("the body has the type {kind:?}")));
     }
     match serde_json::from_slice(&octets) {
-        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(Value::Object(mut fields)) => {
+            fields.values_mut().for_each(integral);
+            Ok(fields)
+        }
         Ok(_) => Err(MALFORMED.of("expected an object in JSON")),
         Err(error) => Err(MALFORMED.of(error.to_string())),
+    }
+}
+
+/// Makes integers of numbers such as `7.0`: in JSON Schema, and in some languages, these are equal.
+/// The depth is bounded by that of the parser.
+fn integral(value: &mut Value) {
+    /// The range in which each integer is a number of its own.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match value {
+        Value::Number(number) => {
+            let float = number.as_f64().filter(|_| number.is_f64());
+            let whole = float.filter(|one| one.fract() == 0.0 && one.abs() <= EXACT);
+            if let Some(whole) = whole {
+                *number = (whole as i64).into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(integral),
+        Value::Object(fields) => fields.values_mut().for_each(integral),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
     }
 }
 

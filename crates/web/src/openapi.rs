@@ -9,6 +9,7 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
+use crate::conditional::MAX_KEY;
 use crate::input::{FieldKind, QueryField};
 use crate::own::{self, OwnSchemas};
 use crate::problem::{PROBLEM_JSON, ProblemBody};
@@ -56,7 +57,9 @@ impl Interface {
             let of_query = fields.into_iter().map(|field| (field.name, field.place));
             all_fields.insert((route.verb, route.path), of_query.collect());
         }
-        Self { document: document(paths, definitions, problem), tables, fields: all_fields }
+        let mut document = document(paths, definitions, problem);
+        bound(&mut document);
+        Self { document, tables, fields: all_fields }
     }
 
     /// Returns the fields of a route, as a query has them.
@@ -99,6 +102,7 @@ fn schemas_of(
     let part = schemas.part.clone().map(schemars::Schema::to_value).unwrap_or_default();
     let reply = match form {
         ReplyForm::End => end,
+        ReplyForm::File(_) => json!({ "type": "string" }),
         ReplyForm::Fields(names) => only(resolve(&end, definitions), names),
         ReplyForm::WithParts(name) => json!({
             "type": "object",
@@ -182,12 +186,6 @@ fn field_kind(schema: &Value) -> FieldKind {
 fn operation(route: &Route, schemas: &RouteSchemas, fields: &[Field]) -> Value {
     let words = route.path.trim_matches('/').replace(['/', '.'], "-");
     let verb = route.verb.method().as_str().to_ascii_lowercase();
-    let media = match route.does {
-        Does::Call(_, ReplyForm::Lines) => "application/jsonl",
-        Does::Call(_, ReplyForm::Events) => "text/event-stream",
-        Does::Own(OwnCall::ProviderFinish) => "text/html",
-        _ => "application/json",
-    };
     let (status, description) = match route.does {
         Does::Own(OwnCall::ProviderBegin) => ("303", "The browser goes to the provider"),
         _ => ("200", "Done"),
@@ -199,7 +197,7 @@ fn operation(route: &Route, schemas: &RouteSchemas, fields: &[Field]) -> Value {
         "responses": {
             status: {
                 "description": description,
-                "content": { media: { "schema": schemas.reply } },
+                "content": content(route, &schemas.reply),
             },
             "4XX": { "$ref": "#/components/responses/Problem" },
             "5XX": { "$ref": "#/components/responses/Problem" },
@@ -220,16 +218,30 @@ fn operation(route: &Route, schemas: &RouteSchemas, fields: &[Field]) -> Value {
         parameters.extend(fields.iter().map(query_parameter));
     }
     if route.guards.is_some() {
-        parameters.push(header_parameter("If-Match", "The ETag of the resource that it changes"));
+        let text = "The ETag of the resource that it changes";
+        parameters.push(header_parameter("If-Match", text, json!({ "type": "string" })));
     }
     if route.verb == Verb::Post && matches!(route.does, Does::Call(..) | Does::Entries(_)) {
         let text = "A repetition with the same key gets the first reply, for ten minutes";
-        parameters.push(header_parameter("Idempotency-Key", text));
+        let key = json!({ "type": "string", "minLength": 1, "maxLength": MAX_KEY });
+        parameters.push(header_parameter("Idempotency-Key", text, key));
     }
     if !parameters.is_empty() {
         operation["parameters"] = parameters.into();
     }
     operation
+}
+
+/// Returns the media types of a reply, with its schema.
+fn content(route: &Route, reply: &Value) -> Value {
+    let media: &[&str] = match route.does {
+        Does::Call(_, ReplyForm::Lines) => &["application/jsonl"],
+        Does::Call(_, ReplyForm::Events) => &["text/event-stream"],
+        Does::Call(_, ReplyForm::File(media)) => media,
+        Does::Own(OwnCall::ProviderFinish) => &["text/html"],
+        _ => &["application/json"],
+    };
+    media.iter().map(|one| ((*one).to_owned(), json!({ "schema": reply }))).collect()
 }
 
 fn query_parameter(field: &Field) -> Value {
@@ -244,14 +256,35 @@ fn query_parameter(field: &Field) -> Value {
     })
 }
 
-fn header_parameter(name: &str, description: &str) -> Value {
+fn header_parameter(name: &str, description: &str, schema: Value) -> Value {
     json!({
         "name": name,
         "in": "header",
         "required": false,
         "description": description,
-        "schema": { "type": "string" },
+        "schema": schema,
     })
+}
+
+/// Adds the greatest value to the schemas of integers, which have only a format otherwise.
+fn bound(value: &mut Value) {
+    let most = match value["format"].as_str() {
+        Some("uint8") => Some(u64::from(u8::MAX)),
+        Some("uint16") => Some(u64::from(u16::MAX)),
+        Some("uint32") => Some(u64::from(u32::MAX)),
+        Some("uint64" | "uint") => Some(u64::MAX),
+        _ => None,
+    };
+    match value {
+        Value::Object(fields) => {
+            if let Some(most) = most.filter(|_| fields.contains_key("type")) {
+                fields.entry("maximum").or_insert(most.into());
+            }
+            fields.values_mut().for_each(bound);
+        }
+        Value::Array(items) => items.iter_mut().for_each(bound),
+        _ => {}
+    }
 }
 
 fn security(route: &Route) -> Value {
@@ -332,6 +365,22 @@ mod tests {
         let at = &document["paths"]["/api/v1/explain"]["get"]["parameters"];
         let names: Vec<_> = at.as_array().unwrap().iter().map(|one| &one["name"]).collect();
         assert_eq!(names.len(), 8, "{names:?}");
+    }
+
+    #[test]
+    fn values_that_the_schemas_permit_have_bounds() {
+        let document = Interface::generate().document;
+        let parameters = |path: &str, verb: &str| {
+            document["paths"][format!("/api/v1{path}")][verb]["parameters"].clone()
+        };
+        let find = |parameters: Value, name: &str| {
+            let all = parameters.as_array().unwrap().clone();
+            all.into_iter().find(|one| one["name"] == name).unwrap()["schema"].clone()
+        };
+        let from = find(parameters("/config/revisions/difference", "get"), "from");
+        assert_eq!(from["maximum"], u32::MAX);
+        let key = find(parameters("/cache/flush", "post"), "Idempotency-Key");
+        assert_eq!((&key["minLength"], &key["maxLength"]), (&json!(1), &json!(MAX_KEY)));
     }
 
     #[test]

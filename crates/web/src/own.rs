@@ -112,6 +112,14 @@ struct AuditReport {
     entries: Vec<AuditEntry>,
 }
 
+/// A session ended.
+#[derive(Debug, Serialize, JsonSchema)]
+struct LoggedOut {
+    /// Where the browser ends the session at the provider, which it has as well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provider: Option<String>,
+}
+
 /// The end of a request without a result.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct Done {}
@@ -197,8 +205,7 @@ pub(crate) fn perform(
         }
         OwnCall::SessionEnd => {
             let NoFields {} = read(fields)?;
-            access.log_out(session()?.reveal());
-            Ok(cleared())
+            log_out(session()?, context)
         }
         OwnCall::SessionList => list_sessions(&read(fields)?, context),
         OwnCall::SessionRemove => remove_session(&read(fields)?, context),
@@ -285,6 +292,20 @@ fn remove_session(request: &SessionEnd, context: &OwnContext<'_>) -> Result<OwnR
 fn newest(query: &AuditQuery, audit: &AuditLog) -> Result<Vec<AuditEntry>, Problem> {
     let limit = query.limit.map_or(100, |limit| limit.min(MAX_ENTRIES as u64) as usize);
     audit.newest(limit).map_err(|error| INTERNAL.of(error.to_string()))
+}
+
+/// Ends the session, also if the provider of its user does not answer.
+fn log_out(session: &Secret, context: &OwnContext<'_>) -> Result<OwnReply, Problem> {
+    let id = public_id_of(session.reveal());
+    let all = context.access.session_list().sessions;
+    let is_of_provider = all.iter().any(|one| one.id == id && one.by_provider);
+    context.access.log_out(session.reveal());
+    let ask = |request: &ProviderRequest| context.surroundings.ask_provider(request);
+    let settings = context.surroundings.oidc().filter(|_| is_of_provider);
+    let provider = settings
+        .and_then(|settings| context.flow.log_out(&settings, context.access.now(), &ask).ok()?);
+    let content = OwnContent::Json(json(&LoggedOut { provider }));
+    Ok(OwnReply { content, cookie: CookieChange::Clear })
 }
 
 /// Ends the session that the browser had before a log-in: it is of no use any more.
@@ -385,7 +406,7 @@ pub(crate) fn schemas(call: OwnCall, generator: &mut SchemaGenerator) -> OwnSche
         OwnCall::SessionWays => of::<NoFields, LoginWays>(generator),
         OwnCall::SessionShow => of::<NoFields, SessionReport>(generator),
         OwnCall::SessionBegin => of::<Login, SessionReport>(generator),
-        OwnCall::SessionEnd => of::<NoFields, Done>(generator),
+        OwnCall::SessionEnd => of::<NoFields, LoggedOut>(generator),
         OwnCall::SessionList => of::<SessionList, SessionsReport>(generator),
         OwnCall::SessionRemove => of::<SessionEnd, SessionEnded>(generator),
         OwnCall::ProviderBegin => of::<NoFields, ()>(generator),

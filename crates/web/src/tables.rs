@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 use avocet_config::edit::EditError;
 use avocet_config::entry::{EntryTable, FileEntry, inline, schemas, toml_text};
 use avocet_control::Control;
-use avocet_control::revisions::{ConfigChange, ConfigCheck, ConfigEdit, ConfigText, Submitter};
+use avocet_control::revisions::{
+    ConfigChange, ConfigCheck, ConfigEdit, ConfigText, RevisionText, Submitter,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -96,6 +98,16 @@ struct TestFields {
     settings: Map<String, Value>,
 }
 
+/// What a request leads to.
+pub(crate) enum EntryPlan {
+    /// The reply.
+    Show(Value),
+    /// A check, with the reply.
+    Check(ConfigCheck),
+    /// A change, with the reply.
+    Change(ConfigChange),
+}
+
 /// The tables as data: schemas and defaults of their settings.
 pub(crate) struct Tables {
     schemas: BTreeMap<EntryTable, Value>,
@@ -122,9 +134,30 @@ impl Tables {
         fields: Map<String, Value>,
         (control, by): (&(dyn Control + Send + Sync), Submitter),
     ) -> Result<Value, Problem> {
-        let present = Present::of(call.table, control)?;
+        let in_force = control.config_text(ConfigText { number: None })?;
+        match self.plan(call, fields, (in_force, by))? {
+            EntryPlan::Show(reply) => Ok(reply),
+            EntryPlan::Check(check) => value(control.config_check(check)?),
+            EntryPlan::Change(change) => value(control.config_change(change)?),
+        }
+    }
+
+    /// Returns what a request leads to with the revision in force.
+    ///
+    /// # Errors
+    /// A field is invalid, or there is no such entry.
+    pub(crate) fn plan(
+        &self,
+        call: EntryCall,
+        fields: Map<String, Value>,
+        (in_force, by): (RevisionText, Submitter),
+    ) -> Result<EntryPlan, Problem> {
+        let present = Present::of(call.table, in_force)?;
         let (edits, comment) = match call.action {
-            EntryAction::Read => return self.shown(&present, &read::<ReadFields>(fields)?),
+            EntryAction::Read => {
+                let shown = self.shown(&present, &read::<ReadFields>(fields)?);
+                return shown.map(EntryPlan::Show);
+            }
             EntryAction::Create => {
                 let CreateFields { settings, comment } = read(fields)?;
                 (self.created(&present, settings)?, comment)
@@ -144,11 +177,12 @@ impl Tables {
                     Some(id) => self.changed(&present, &id, settings)?,
                     None => self.created(&present, settings)?,
                 };
-                return value(control.config_check(ConfigCheck { edits })?);
+                return Ok(EntryPlan::Check(ConfigCheck { edits }));
             }
         };
         let by = Submitter { comment, ..by };
-        value(control.config_change(ConfigChange { edits, base: Some(present.revision), by })?)
+        let base = Some(present.revision);
+        Ok(EntryPlan::Change(ConfigChange { edits, base, by }))
     }
 
     fn shown(&self, present: &Present, fields: &ReadFields) -> Result<Value, Problem> {
@@ -296,8 +330,7 @@ struct Present {
 }
 
 impl Present {
-    fn of(table: EntryTable, control: &(dyn Control + Send + Sync)) -> Result<Self, Problem> {
-        let in_force = control.config_text(ConfigText { number: None })?;
+    fn of(table: EntryTable, in_force: RevisionText) -> Result<Self, Problem> {
         let unusable = |error: EditError| UNAVAILABLE.of(error.to_string());
         let entries = table.entries(&in_force.text).map_err(unusable)?;
         Ok(Self { table, revision: in_force.number, entries })

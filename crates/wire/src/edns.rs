@@ -224,7 +224,8 @@ impl<'a> EdnsOption<'a> {
                 [labels, kind, ref version @ ..] => {
                     Self::ZoneVersion(Some((labels, kind, version)))
                 }
-                _ => return Err(form),
+                // Data in a query is ignored (RFC 9660 §3.2).
+                _ => Self::Unknown(code, data),
             },
             other => Self::Unknown(other, data),
         })

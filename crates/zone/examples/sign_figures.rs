@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use avocet_dnssec::signing::{ENTRY_KEY, PrivateKey, SigningAlgorithm, SigningKey};
+use avocet_dnssec::zonemd::DigestHash;
 use avocet_wire::{FoldedName, text};
 use avocet_zone::sign::{SignatureTimes, SignedDenial, Signing, ZoneSigners, review};
 
@@ -45,6 +46,7 @@ fn main() {
     let signing = Signing {
         signers: &signers,
         denial: SignedDenial::Nsec,
+        digest: Some(DigestHash::Sha384),
         times,
         last: None,
         last_serial: None,

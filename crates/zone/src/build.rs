@@ -10,7 +10,9 @@ use avocet_wire::{FoldedName, FoldedNameBuf, NameBuf, Rtype};
 
 use crate::check::{self, PendingTarget};
 use crate::fault::{EntryPlace, Faults, ZoneProblem};
-use crate::tree::{Denial, Flags, HostedZone, Nsec3Chain, RECORD_HEAD, SET_HEAD, slots_of};
+use crate::tree::{
+    Denial, Flags, HostedZone, MAX_SET_OCTETS, Nsec3Chain, RECORD_HEAD, SET_HEAD, slots_of,
+};
 
 /// Most records of a zone. Their numbers have 32 bits, and some remain.
 pub const MAX_HOSTED_RECORDS: u32 = 1 << 30;
@@ -374,7 +376,7 @@ impl<'b> Planting<'b> {
             let octets = u16::try_from(number).unwrap_or(0).to_be_bytes();
             self.block[start + 2 * at..start + 2 * at + 2].copy_from_slice(&octets);
         }
-        if len.max(signatures_len) > usize::from(u16::MAX) {
+        if len + signatures_len > MAX_SET_OCTETS {
             let place = self.staged.records
                 [records.first().or(signatures.first()).map_or(0, |index| *index as usize)]
             .place;
@@ -469,6 +471,7 @@ impl<'b> Planting<'b> {
             names: self.nodes.len() as u32,
             digest: OnceLock::new(),
             changes: Vec::new(),
+            withheld_from: OnceLock::new(),
         };
         self.nsec3.sort_unstable();
         zone.denial = denial_of(&zone, self.nsec, self.nsec3);

@@ -249,12 +249,15 @@ impl HostedZone {
         &self.changes
     }
 
-    /// Returns the changes since the version with this serial; `None` if they are not kept, or if
-    /// they are longer than the zone. There are none if the serial is that of this version.
+    /// Returns the changes since the version with this serial; `None` if they are not kept, are
+    /// withheld, or are longer than the zone. There are none if the serial is that of this version.
     #[must_use]
     pub fn changes_since(&self, serial: u32) -> Option<&[Arc<ZoneChange>]> {
         if serial == self.serial() {
             return Some(&[]);
+        }
+        if self.is_withheld(serial) {
+            return None;
         }
         // A serial may occur twice after the version numbers went once around.
         let at = self.changes.iter().rposition(|change| change.from.serial == serial)?;
@@ -287,11 +290,38 @@ impl HostedZone {
         self
     }
 
-    /// Keeps these changes, which must lead to this version.
+    /// Keeps these changes, which must lead to this version, without the first ones if they are too
+    /// many. The last `needed` of them are kept in any case.
     #[must_use]
-    pub fn with_changes(mut self, changes: Vec<Arc<ZoneChange>>) -> Self {
+    pub fn with_changes(mut self, changes: Vec<Arc<ZoneChange>>, needed: usize) -> Self {
         self.changes = changes;
+        self.trim(needed);
         self
+    }
+
+    /// Withholds the changes from versions up to this serial: other servers have other versions
+    /// with these serials. Returns whether there are any such changes. They remain among
+    /// [`Self::changes`].
+    pub fn withhold_changes_from(&self, serial: u32) -> bool {
+        self.withheld_from.get_or_init(|| serial);
+        self.changes.iter().any(|change| self.is_withheld(change.from.serial))
+    }
+
+    /// Returns the serial that [`Self::withhold_changes_from`] got first.
+    #[must_use]
+    pub fn withheld_from(&self) -> Option<u32> {
+        self.withheld_from.get().copied()
+    }
+
+    /// Returns the oldest serial that changes are sent from.
+    #[must_use]
+    pub fn first_sent_serial(&self) -> Option<u32> {
+        let mut serials = self.changes.iter().map(|change| change.from.serial);
+        serials.find(|serial| !self.is_withheld(*serial))
+    }
+
+    fn is_withheld(&self, serial: u32) -> bool {
+        self.withheld_from.get().is_some_and(|from| !crate::is_newer(serial, *from))
     }
 
     /// Drops the first changes beyond the bounds.
@@ -363,6 +393,29 @@ mod tests {
         assert_eq!(same.changes().len(), kept);
         let backwards = of(5).following(&last, 0);
         assert_eq!(backwards.changes().len(), 0);
+    }
+
+    #[test]
+    fn withheld_changes_are_kept_and_not_sent() {
+        let of = |serial: u32| {
+            let head = format!("$TTL 60\n@ SOA ns h {serial} 2 3 4 5\n@ NS ns\nns A 10.0.0.1\n");
+            // Changes that are longer than the zone are not sent.
+            let hosts: String = (0..40).map(|host| format!("h{host} A 10.0.1.{host}\n")).collect();
+            let text = format!("{head}{hosts}");
+            Arc::try_unwrap(zone(&text)).unwrap()
+        };
+        let three = of(3).following(&of(2).following(&of(1), 0), 0);
+        assert_eq!(three.changes_since(1).map(<[_]>::len), Some(2));
+        assert!(three.withhold_changes_from(1));
+        assert_eq!((three.changes_since(1), three.first_sent_serial()), (None, Some(2)));
+        assert_eq!(three.changes_since(2).map(<[_]>::len), Some(1));
+        assert_eq!(three.changes_since(3), Some(&[][..]));
+        // A version that follows says itself what it withholds.
+        let four = || of(4).following(&three, 0);
+        assert_eq!((four().changes().len(), four().first_sent_serial()), (3, Some(1)));
+        assert_eq!((three.withheld_from(), four().withheld_from()), (Some(1), None));
+        assert!(!four().withhold_changes_from(0), "all changes are from later versions");
+        assert!(four().withhold_changes_from(3), "that from the last one, too");
     }
 
     #[test]

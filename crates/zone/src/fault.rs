@@ -3,11 +3,13 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use avocet_dnssec::zonemd;
 use avocet_wire::master::MasterError;
 use avocet_wire::{NameBuf, Rtype};
 use thiserror::Error;
 
 use crate::provided::SourceProblem;
+use crate::tree::{MAX_SET_OCTETS, MAX_SIGNABLE_OCTETS};
 
 /// Most faults that are kept. A file with more is most likely no zone.
 pub const MAX_FAULTS: usize = 100;
@@ -82,8 +84,17 @@ pub enum ZoneProblem {
     #[error("the TTL differs from that of other {0} records of {1}; the lowest is used")]
     OtherTtl(Rtype, NameBuf),
     /// An RRset exceeds a message.
-    #[error("the {0} records of {1} have more than 65535 octets")]
+    #[error(
+        "the {0} records of {1} and their signatures have more than {max} octets",
+        max = MAX_SET_OCTETS
+    )]
     RrsetTooLarge(Rtype, NameBuf),
+    /// An RRset of a zone to be signed exceeds a message with its signatures.
+    #[error(
+        "the {0} records of {1} have more than {max} octets, so that they cannot be signed",
+        max = MAX_SIGNABLE_OCTETS
+    )]
+    NoRoomToSign(Rtype, NameBuf),
     /// A name has too many types.
     #[error("{0} has records of more than 255 types")]
     TooManyTypes(NameBuf),
@@ -105,6 +116,12 @@ pub enum ZoneProblem {
     /// The NSEC3 parameters have more iterations than validators permit.
     #[error("NSEC3 with {0} iterations: validators permit {1} (RFC 9276 §3.2)")]
     Iterations(u16, u16),
+    /// The ZONEMD record is not that of the zone.
+    #[error("{0}")]
+    Digest(zonemd::Fault),
+    /// The zone is to get a ZONEMD record, but another server has signed it.
+    #[error("the zone has signatures, so that no ZONEMD record can be added: zonemd-hash")]
+    DigestOfSigned,
 }
 
 /// Returns the text of an error without its column, which is part of the place.
@@ -238,6 +255,15 @@ impl Faults {
 
     pub(crate) fn warn(&mut self, place: EntryPlace, reason: ZoneProblem) {
         self.note(Severity::Warning, place, reason);
+    }
+
+    /// Adds a fault of a zone as a whole, which was read from this file.
+    pub fn add(&mut self, severity: Severity, file: &Path, reason: ZoneProblem) {
+        let place = EntryPlace { file: self.open(file), ..EntryPlace::default() };
+        match severity {
+            Severity::Error => self.error(place, reason),
+            Severity::Warning => self.warn(place, reason),
+        }
     }
 
     fn note(&mut self, severity: Severity, place: EntryPlace, reason: ZoneProblem) {

@@ -41,9 +41,11 @@
 
 mod answer;
 mod build;
+mod catalog;
 mod change;
 mod check;
 mod denial;
+mod digest;
 mod edits;
 mod fault;
 mod find;
@@ -68,6 +70,7 @@ use avocet_wire::{FoldedName, NameBuf};
 
 pub use answer::{HostedAnswer, HostedEnd, HostedQuestion, Proofs, answer};
 pub use build::{MAX_HOSTED_RECORDS, ZoneBuilder};
+pub use catalog::{CatalogFault, CatalogMember, MAX_CATALOG_MEMBERS, catalog_members};
 pub use change::{ChangeSize, MAX_KEPT_CHANGES, OwnedRecord, RecordList, ZoneChange, ZoneVersion};
 pub use check::MAX_SERVED_ITERATIONS;
 pub use edits::{NotExact, PresentRecord, UnsoundZone, ZoneEdits};

@@ -102,6 +102,11 @@ impl ZoneUpdate {
         Ok(update)
     }
 
+    /// Returns what the records of the update change.
+    pub fn edited(&self) -> impl Iterator<Item = EditScope<'_>> {
+        self.edits.iter().map(|one| EditScope { owner: one.owner.view(), rtype: one.rtype })
+    }
+
     /// Checks that the update takes no more than `MAX_UPDATE_STEPS`.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ use std::fs;
 use std::process::Command;
 
 use avocet_dnssec::signing::SigningAlgorithm::{EcdsaP256Sha256, Ed25519};
+use avocet_dnssec::zonemd::DigestHash;
 use avocet_zone::sign::{SignedDenial, review};
 
 use fixture::{HAND_MADE, Keys, NOW, load, now, sign, signing, text, times};
@@ -34,7 +35,9 @@ fn verify(program: &str, arguments: &[&str], text: &str) -> bool {
 
 #[test]
 fn signed_zones_pass_the_review_and_the_verifiers_of_others() {
-    let source = load(HAND_MADE);
+    // Below the apex, ZONEMD is a type like any other.
+    let below = format!("digest ZONEMD 1 1 1 {}", "ab".repeat(48));
+    let source = load(&format!("{HAND_MADE}\n{below}\n"));
     for denial in DENIALS {
         for keys in [Keys::csk(EcdsaP256Sha256), Keys::split(Ed25519), Keys::split(EcdsaP256Sha256)]
         {
@@ -45,7 +48,8 @@ fn signed_zones_pass_the_review_and_the_verifiers_of_others() {
             assert_eq!(signed.kept, 0);
             review(&signed.zone, &keys.signers, &how.times).unwrap();
             let text = text(&signed.zone);
-            verify("ldns-verify-zone", &[], &text);
+            assert!(text.contains("digest.example. ") && text.contains(&"AB".repeat(48)), "{text}");
+            verify("ldns-verify-zone", &["-ZZ"], &text);
             // With one key for everything, its flags say nothing.
             let flags = if keys.signers.published.len() == 1 { "-qzo" } else { "-qo" };
             verify("dnssec-verify", &[flags, "example"], &text);
@@ -68,6 +72,35 @@ fn a_signed_zone_that_is_signed_again_is_the_same() {
         // Its own records for DNSSEC are no part of the source.
         let of_signed = sign(&load(&text(&first.zone)), &keys, denial, Some(&first.zone));
         assert!(!of_signed.is_changed, "{}\n{}", text(&first.zone), text(&of_signed.zone));
+    }
+}
+
+#[test]
+fn another_hash_or_a_wrong_digest_is_a_change() {
+    let keys = Keys::split(EcdsaP256Sha256);
+    let source = load(HAND_MADE);
+    for denial in DENIALS {
+        let first = sign(&source, &keys, denial, None).zone;
+        for digest in [None, Some(DigestHash::Sha512)] {
+            let mut how = signing(&keys, denial, Some(&first));
+            how.digest = digest;
+            let other = how.sign(&source).unwrap();
+            assert_eq!((other.zone.serial(), other.is_changed), (2, true));
+            review(&other.zone, &keys.signers, &how.times).unwrap();
+            let octets = other.zone.zonemd().map(|data| data.len() - 6);
+            assert_eq!(octets, digest.map(DigestHash::octets));
+        }
+        // The copy of the last version on disk may be damaged.
+        let good = text(&first);
+        let line = good.lines().find(|line| line.contains(" ZONEMD ")).unwrap();
+        let at = line.len() - 1;
+        let other = if line.ends_with('0') { "1" } else { "0" };
+        let damaged = load(&good.replace(line, &format!("{}{other}", &line[..at])));
+        let fault = review(&damaged, &keys.signers, &times(NOW)).unwrap_err().to_string();
+        assert!(fault.contains("ZONEMD"), "{fault}");
+        let next = sign(&source, &keys, denial, Some(&damaged)).zone;
+        assert_eq!(next.serial(), 2);
+        review(&next, &keys.signers, &times(NOW)).unwrap();
     }
 }
 

@@ -14,6 +14,21 @@ class Session {
     return this.report?.scopes.includes(scope) ?? false;
   }
 
+  /** The groups that the user is limited to. */
+  get groups(): string[] {
+    return this.report?.limits?.groups ?? [];
+  }
+
+  /** The zones that the user is limited to. */
+  get zones(): string[] {
+    return this.report?.limits?.zones ?? [];
+  }
+
+  /** Whether the user sees and does only what its groups and zones include. */
+  get isLimited(): boolean {
+    return this.groups.length + this.zones.length > 0;
+  }
+
   /** Reads the session that the browser has, if it has one. */
   async resume(): Promise<void> {
     try {
@@ -32,9 +47,11 @@ class Session {
   }
 
   async logOut(): Promise<void> {
-    await remove('/session');
+    const { provider } = await remove('/session');
     this.report = null;
     this.state = 'none';
+    // The provider still has a session, which would log in the next person at this browser.
+    if (provider) location.assign(provider);
   }
 
   /** The server does not know the session any more. */

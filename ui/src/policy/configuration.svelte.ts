@@ -11,9 +11,12 @@ export interface ListEntry {
   name: string;
   url?: string;
   file?: string;
+  /** The zone that is transferred from primaries. */
+  zone?: string;
   format: string;
   kind: 'block' | 'allow';
-  refresh: string;
+  /** None for a zone: its SOA record has the times. */
+  refresh?: string;
   rewrites: boolean;
   tags: string[];
 }
@@ -77,7 +80,12 @@ export interface ConfigTables {
   record: RecordEntry[];
   forward: ForwardEntry[];
   stub: StubEntry[];
-  policy: { 'time-zone': string; 'block-answer': string };
+  policy: {
+    'time-zone': string;
+    'block-answer': string;
+    'block-firefox-dns': boolean;
+    'block-private-relay': boolean;
+  };
   server: { 'local-zones'?: string[] };
 }
 

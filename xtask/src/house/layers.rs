@@ -7,8 +7,10 @@ use super::source::{Crate, File};
 const LAYERS: &[(&str, &[&str])] = &[(
     "server",
     &[
+        "home_ca",
         "certificates",
         "connect",
+        "alternative",
         "upstream_tls",
         "error",
         "connections",
@@ -21,8 +23,9 @@ const LAYERS: &[(&str, &[&str])] = &[(
         "worker",
         "trust",
         "backup",
-        "lists",
+        "transfer_stream",
         "transfer",
+        "lists",
         "root",
         "trace",
         "query_log",

@@ -200,6 +200,39 @@ fn a_client_asks_for_access_and_the_operator_answers() {
 }
 
 #[test]
+fn a_grant_is_for_the_device_that_asked_whatever_address_it_has_now() {
+    let pages = Pages::new("");
+    let text = std::fs::read_to_string(pages.site.file()).unwrap();
+    let with_clients = |tablet: &str, console: &str| {
+        let client =
+            |name: &str, id: &str| format!("[[client]]\nname = \"{name}\"\nids = [\"{id}\"]\n");
+        pages.site.write(&format!(
+            "{text}\n{}{}",
+            client("tablet", tablet),
+            client("console", console)
+        ));
+    };
+    with_clients("127.0.0.1", "127.0.0.2");
+    let _server = pages.start();
+    let asked = pages.send(&form("ads.example", "", "text=")).unwrap().1;
+    assert!(asked.contains("was sent"), "{asked}");
+
+    // The addresses change hands between request and answer.
+    with_clients("127.0.0.2", "127.0.0.1");
+    pages.site.avocet_text(&["reload"]);
+    let list = pages.site.avocet_text(&["requests", "list"]);
+    assert!(list.contains("for tablet (127.0.0.1)"), "{list}");
+    let asked = pages.send(&form("ads.example", "", "text=")).unwrap().1;
+    assert!(asked.contains("was sent"), "the console has not asked before: {asked}");
+    let granted = pages.site.avocet_text(&["requests", "grant", "1", "--for", "15"]);
+    assert!(granted.contains("ads.example is allowed for client tablet"), "{granted}");
+    assert_eq!(pages.get("ads.example").0, 403, "of the console");
+    with_clients("127.0.0.1", "127.0.0.2");
+    pages.site.avocet_text(&["reload"]);
+    assert_eq!(pages.get("ads.example").0, 404, "of the tablet");
+}
+
+#[test]
 fn what_strangers_send_is_read_as_a_name_or_not_at_all() {
     let pages = Pages::new("");
     let _server = pages.start();

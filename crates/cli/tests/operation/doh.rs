@@ -58,6 +58,8 @@ fn clients_ask_over_both_versions_of_http() {
             let text = curl(&[&[version], words].concat());
             assert!(text.contains(" 200"), "{version} {words:?}: {text}");
             assert!(text.contains("content-type: application/dns-message"), "{text}");
+            let alternative = format!("alt-svc: h3=\":{}\"; ma=86400\r\n", https.port());
+            assert!(text.contains(&alternative), "{text}");
             assert!(text.contains("cache-control: max-age="), "{text}");
         }
         for (words, status) in [
@@ -295,5 +297,9 @@ fn http3_can_be_turned_off() {
     assert_eq!(site.avocet_text(&words), "192.0.2.77\n", "the port is free for QUIC");
     let output = site.avocet(&["query", &h3, "www.example", "+insecure", "+time=2"]);
     assert!(!output.status.success());
+    if is_here("curl") {
+        let text = curl(&["--http2", &format!("https://{https}/dns-query?dns={IN_PATH}")]);
+        assert!(text.contains(" 200") && !text.contains("alt-svc"), "{text}");
+    }
     server.stop();
 }

@@ -106,3 +106,34 @@ fn tokens_are_revoked_on_a_full_disk() {
     assert_eq!(status(), 401);
     server.wait_for_line("changes are lost when the server ends");
 }
+
+#[test]
+fn a_signed_zone_is_served_as_it_was_signed_last_after_a_start_on_a_full_disk() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let file = site.directory.join("signed.zone");
+    let write = |serial: u32, address: &str| {
+        let text = format!("$TTL 60\n@ SOA ns h {serial} 2 3 4 5\n@ NS ns\nns A {address}\n");
+        fs::write(&file, text).unwrap();
+    };
+    write(1, "192.0.2.1");
+    let zone = format!(
+        "[[zone]]\nname = \"signed.example\"\nfile = \"{}\"\nsign = true\n",
+        file.display()
+    );
+    site.configure(upstream.addr, "", &zone);
+    let server = site.start();
+    assert_eq!(site.ask("ns.signed.example").0, [192, 0, 2, 1]);
+    server.stop();
+    let server = start_on_full_disk(&site);
+    assert_eq!(site.ask("ns.signed.example").0, [192, 0, 2, 1]);
+    server.stop();
+    // A version that cannot be signed now is held back, as if the server had gone on.
+    write(2, "192.0.2.2");
+    let server = start_on_full_disk(&site);
+    assert_eq!(site.ask("ns.signed.example").0, [192, 0, 2, 1]);
+    let listed = site.avocet_text(&["zone", "list"]);
+    assert!(listed.contains("state.json"), "{listed}");
+    server.stop();
+    let _server = site.start();
+    assert_eq!(site.ask("ns.signed.example").0, [192, 0, 2, 2]);
+}

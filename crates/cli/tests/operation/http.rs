@@ -142,8 +142,8 @@ fn a_request_beyond_all_bounds_is_cut_off() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "", "");
     let _server = site.start();
-    let (status, _) =
-        site.http(&format!("GET /metrics HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(7 << 10)));
+    let (status, _) = site
+        .http(&format!("GET /metrics HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(7 << 10)));
     assert_eq!(status, 200);
     let (status, _) = site.http(&format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(8 << 10)));
     assert_eq!(status, 431);
@@ -232,4 +232,21 @@ fn metrics_are_not_given_by_a_name_of_a_stranger() {
     for host in ["dns.example.net", "127.0.0.1:8053", "localhost", "nas.lan"] {
         assert_eq!(status("/metrics", host), 200, "{host}");
     }
+}
+
+#[test]
+fn a_request_without_host_or_with_two_is_malformed() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let _server = site.start();
+    let (own, foreign) = ("Host: 127.0.0.1\r\n", "Host: evil.example\r\n");
+    for path in ["/metrics", "/api/v1/session/ways", "/"] {
+        for hosts in [String::new(), format!("{own}{foreign}"), format!("{own}{own}")] {
+            let status = site.http(&format!("GET {path} HTTP/1.1\r\n{hosts}\r\n")).0;
+            assert_eq!(status, 400, "{path} {hosts}");
+        }
+        assert_eq!(site.http(&format!("GET {path} HTTP/1.1\r\n{own}\r\n")).0, 200, "{path}");
+    }
+    // Simple programs that watch the server.
+    assert_eq!(site.http("GET /metrics HTTP/1.0\r\n\r\n").0, 200);
 }

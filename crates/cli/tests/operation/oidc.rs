@@ -43,6 +43,8 @@ fn users_of_a_certified_provider_log_in_with_the_roles_of_their_groups() {
     let ada = log_in("ada");
     assert_eq!((&ada["status"], &ada["name"]), (&json!(200), &json!("oidc:ada")), "{ada}");
     assert!(ada["scopes"].to_string().contains("config:write"), "{ada}");
+    let left = (&ada["left"], &ada["local"], &ada["asksAgain"]);
+    assert_eq!(left, (&json!(format!("{public}/")), &json!(401), &json!(true)), "{ada}");
     let bob = log_in("bob");
     assert_eq!((&bob["status"], &bob["name"]), (&json!(200), &json!("oidc:bob")), "{bob}");
     assert!(!bob["scopes"].to_string().contains(":write"), "{bob}");

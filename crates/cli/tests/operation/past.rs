@@ -16,7 +16,7 @@ fn now_secs() -> u64 {
 }
 
 /// Waits until something is the case.
-fn wait_until(what: &str, is: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, is: impl Fn() -> bool) {
     for _ in 0..PATIENCE.as_secs() * 100 {
         if is() {
             return;

@@ -11,24 +11,24 @@ use std::time::{Duration, Instant};
 use crate::server::{Server, Site, free_address, query};
 use crate::upstream::Upstream;
 
-const SECRET: &str = "c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0ISE=";
+pub(crate) const SECRET: &str = "c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0ISE=";
 /// Hosts of the zone: their records need several messages.
 const HOSTS: usize = 2_000;
 /// Longest wait for another server.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Program {
+pub(crate) enum Program {
     Knot,
     Nsd,
     Bind,
 }
 
-const ALL: [Program; 3] = [Program::Knot, Program::Nsd, Program::Bind];
+pub(crate) const ALL: [Program; 3] = [Program::Knot, Program::Nsd, Program::Bind];
 
 /// What the other server is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Role {
+pub(crate) enum Role {
     Primary,
     /// Of this primary.
     Secondary(SocketAddr),
@@ -47,7 +47,7 @@ impl Program {
                         .into(),
                     Role::Secondary(addr) => format!(
                         "  zonefile: copy\n  allow-notify: 127.0.0.1 transfer\n  request-xfr: \
-                         {}@{} transfer\n",
+                         {}@{} transfer\n  provide-xfr: 127.0.0.1 NOKEY\n",
                         addr.ip(),
                         addr.port()
                     ),
@@ -95,7 +95,7 @@ fn knot(at: &Path, port: u16, role: Role) -> String {
                           difference\n    zonefile-sync: -1\n    journal-content: \
                           all\n"
             .to_owned(),
-        Role::Secondary(_) => "    master: avocet\n    acl: in\n".to_owned(),
+        Role::Secondary(_) => "    master: avocet\n    acl: [in, any]\n".to_owned(),
     };
     let remote = match role {
         Role::Primary => String::new(),
@@ -111,14 +111,14 @@ fn knot(at: &Path, port: u16, role: Role) -> String {
          \"{dir}/knot.sock\"\nlog:\n  - target: stderr\n    any: info\ndatabase:\n  \
          storage: \"{dir}/knot\"\nkey:\n  - id: transfer\n    algorithm: \
          hmac-sha256\n    secret: {SECRET}\nacl:\n  - id: out\n    key: transfer\n    \
-         action: transfer\n  - id: in\n    key: transfer\n    action: notify\n\
-         {remote}template:\n  - id: default\n    storage: \
+         action: transfer\n  - id: in\n    key: transfer\n    action: notify\n  \
+         - id: any\n    address: 127.0.0.1\n    action: transfer\n{remote}template:\n  - id: default\n    storage: \
          \"{dir}\"\nzone:\n  - domain: corp.example.\n{zone}"
     )
 }
 
 /// A running server of another kind.
-struct Peer {
+pub(crate) struct Peer {
     child: Child,
     addr: SocketAddr,
     site: Site,
@@ -126,13 +126,29 @@ struct Peer {
 
 impl Peer {
     /// Starts a server; `None` if the program is missing.
-    fn start(program: Program, role: Role, zone: &str, addr: SocketAddr) -> Option<Self> {
+    pub(crate) fn start(
+        program: Program,
+        role: Role,
+        zone: &str,
+        addr: SocketAddr,
+    ) -> Option<Self> {
         let site = Site::new();
         let at = site.directory.clone();
         fs::write(at.join("zone"), zone).unwrap();
         // Knot does not make the directory of its journal.
         fs::create_dir(at.join("knot")).unwrap();
         let (name, arguments, text) = program.setup(&at, addr, role);
+        Self::run(site, (name, &arguments), &text, addr)
+    }
+
+    /// Starts a program with this configuration; `None` if it is missing.
+    pub(crate) fn run(
+        site: Site,
+        (name, arguments): (&str, &[&str]),
+        text: &str,
+        addr: SocketAddr,
+    ) -> Option<Self> {
+        let at = site.directory.clone();
         let conf = at.join("conf");
         fs::write(&conf, text).unwrap();
         let path = Path::new("/usr/sbin").join(name);
@@ -144,13 +160,34 @@ impl Peer {
         Some(Self { child: child?, addr, site })
     }
 
+    pub(crate) const fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Replaces the file of the zone of a primary, and has it read.
+    pub(crate) fn publish(&self, zone: &str) {
+        let path = self.site.directory.join("zone");
+        let before = fs::metadata(&path).unwrap().modified().unwrap();
+        fs::write(&path, zone).unwrap();
+        // Some compare the seconds of the file alone.
+        let file = fs::File::options().append(true).open(path).unwrap();
+        file.set_modified(before + Duration::from_secs(2)).unwrap();
+        let sent = Command::new("kill").arg("-HUP").arg(self.child.id().to_string()).status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Returns what the server has written.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.site.directory.join("log")).unwrap_or_default()
+    }
+
     /// Waits until the server has the last host of the zone.
     fn wait_for_zone(&self) {
         self.wait_for(&format!("h{}.corp.example", HOSTS - 1));
     }
 
     /// Waits until the server has addresses of a name.
-    fn wait_for(&self, name: &str) {
+    pub(crate) fn wait_for(&self, name: &str) {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(self.addr).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
@@ -164,8 +201,7 @@ impl Peer {
             {
                 return;
             }
-            let log = fs::read_to_string(self.site.directory.join("log")).unwrap_or_default();
-            assert!(Instant::now() < until, "no {name} at {}: {log}", self.addr);
+            assert!(Instant::now() < until, "no {name} at {}: {}", self.addr, self.log());
         }
     }
 }

@@ -177,9 +177,22 @@ fn overviews_count_what_was_logged_and_survive_the_end_of_the_server() {
         let of_client = ["log", "top", "blocked-names", "--client", "127.0.0.1"];
         let blocked = json_of(site, &[&of_client[..], &["--limit", "1"]].concat());
         assert_eq!(blocked["texts"], json!([{"text": "ads.example.", "queries": 1, "error": 0}]));
+        let seen = json_of(site, &["log", "clients"]);
+        let client = &seen["clients"][0];
+        let secs = |of: &str| client[of].as_u64().unwrap();
+        assert_eq!((&client["client"], &seen["left-out"]), (&json!("127.0.0.1"), &json!(0)));
+        assert!(secs("first") > 1_000_000_000 && secs("first") <= secs("last"), "{seen}");
+        let text = site.avocet_text(&["log", "clients", "127.0.0.1"]);
+        assert!(text.contains(" to ") && text.ends_with("  127.0.0.1\n"), "{text}");
+        assert_eq!(site.avocet_text(&["log", "clients", "192.0.2.99"]), "");
+        secs("first")
     };
-    check(&site);
+    let first = check(&site);
     let token = token(&site, &["queries:read", "status:read"]);
+    let (status, clients) = send(&site, "GET", "queries/clients?limit=1", &token);
+    assert_eq!((status, &clients["clients"][0]["first"]), (200, &json!(first)));
+    assert_eq!(send(&site, "GET", "queries/clients?limit=0", &token).0, 422);
+    assert_eq!(send(&site, "GET", "queries/clients?limit=4097", &token).0, 422);
     let (status, statistics) = send(&site, "GET", "statistics?limit=1", &token);
     assert_eq!((status, &statistics["queries"]), (200, &json!(5)));
     let (status, series) = send(&site, "GET", "series?step=60", &token);
@@ -194,9 +207,9 @@ fn overviews_count_what_was_logged_and_survive_the_end_of_the_server() {
     // The files have what the server did not store.
     check(&site);
     let server = site.start();
-    check(&site);
+    assert_eq!(check(&site), first);
     server.stop();
-    check(&site);
+    assert_eq!(check(&site), first);
     let empty = json_of(&site, &["log", "stats", "--from", "1000", "--to", "2000"]);
     assert_eq!(empty["queries"], 0);
     let wrong = site.avocet(&["log", "stats", "--from", "2000", "--to", "1000"]);
@@ -224,6 +237,7 @@ fn the_running_server_deletes_queries_and_goes_on_logging() {
     let reply = json_of(&site, &["log", "prune", "--all", "--yes"]);
     assert_eq!(reply, json!({"queries": 4, "damaged": []}));
     assert_eq!(json_of(&site, &["log", "stats"])["queries"], 0);
+    assert_eq!(json_of(&site, &["log", "clients"])["clients"], json!([]));
     site.ask_any("last.example");
     wait_for_written(&site, 7.0);
     assert_eq!(count(), "1\n");
@@ -260,6 +274,7 @@ fn without_a_log_the_reason_is_shown() {
         ("GET", "queries/count"),
         ("GET", "statistics"),
         ("GET", "series"),
+        ("GET", "queries/clients"),
         ("DELETE", "queries?all=true"),
     ] {
         let (status, problem) = send(&site, method, path, &reads);

@@ -47,7 +47,10 @@ fn what_is_kept_on_disk_is_for_the_account_of_the_server_alone() {
     site.configure(
         upstream.addr,
         "",
-        &format!("[[list]]\nname = \"ads\"\nfile = \"{}\"\n", list.display()),
+        &format!(
+            "[[list]]\nname = \"ads\"\nfile = \"{}\"\n[home-ca]\nnames = [\"dns.home.arpa\"]\n",
+            list.display()
+        ),
     );
     let mut command = Command::new("sh");
     command.args([

@@ -276,9 +276,13 @@ fn what_is_no_tls_is_told_and_never_replaced_by_plain_dns() {
         (Manner::Alert, "refused the handshake"),
         (Manner::Silent, "handshake took too long"),
     ] {
-        let upstream = TlsUpstream::start(manner, ONE);
-        // Plain DNS at the same address would answer.
-        let datagrams = std::net::UdpSocket::bind(upstream.addr).unwrap();
+        // Plain DNS at the same address would answer. The port may be in use over UDP only.
+        let with_datagrams = |upstream: TlsUpstream| {
+            let datagrams = std::net::UdpSocket::bind(upstream.addr).ok()?;
+            Some((upstream, datagrams))
+        };
+        let mut upstreams = (0..100).map(|_| TlsUpstream::start(manner, ONE));
+        let (upstream, datagrams) = upstreams.find_map(with_datagrams).unwrap();
         datagrams.set_nonblocking(true).unwrap();
         let site = Site::new();
         let server = start(&site, &upstream, "ca = \"one.pem\"");

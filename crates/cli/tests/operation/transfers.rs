@@ -254,18 +254,8 @@ impl Secondary {
         Self { site, _upstream: upstream }
     }
 
-    /// Sends NOTIFY from an address; returns the RCODE.
     fn notify(&self, from: &str) -> u8 {
-        let socket = UdpSocket::bind((from, 0)).unwrap();
-        let mut message = query(5, "corp.example");
-        let at = message.len() - 4;
-        message[at..at + 2].copy_from_slice(&6_u16.to_be_bytes());
-        (message[2], message[3]) = (4 << 3 | 4, 0);
-        socket.send_to(&message, self.site.dns).unwrap();
-        let mut reply = [0; 512];
-        socket.recv(&mut reply).unwrap();
-        assert_eq!((reply[1], reply[2] & 0xf8), (5, 0x80 | 4 << 3));
-        reply[3] & 15
+        send_notify(self.site.dns, "corp.example", from)
     }
 
     fn zone(&self) -> serde_json::Value {
@@ -273,6 +263,20 @@ impl Secondary {
         let reply: serde_json::Value = serde_json::from_str(&text).unwrap();
         reply["zones"][0].clone()
     }
+}
+
+/// Sends NOTIFY of a zone from an address; returns the RCODE.
+pub(crate) fn send_notify(dns: SocketAddr, zone: &str, from: &str) -> u8 {
+    let socket = UdpSocket::bind((from, 0)).unwrap();
+    let mut message = query(5, zone);
+    let at = message.len() - 4;
+    message[at..at + 2].copy_from_slice(&6_u16.to_be_bytes());
+    (message[2], message[3]) = (4 << 3 | 4, 0);
+    socket.send_to(&message, dns).unwrap();
+    let mut reply = [0; 512];
+    socket.recv(&mut reply).unwrap();
+    assert_eq!((reply[1], reply[2] & 0xf8), (5, 0x80 | 4 << 3));
+    reply[3] & 15
 }
 
 /// Waits until a version is in force.

@@ -308,7 +308,8 @@ fn an_updated_zone_is_signed_after_each_update_and_keeps_serial_and_key_when_kil
         return;
     }
     let mut zone = Updated::start(
-        "sign = true\nallow-update = [\"key all\"]\nallow-transfer = [\"127.0.0.0/8\"]",
+        "sign = true\nallow-update = [\"key all\", \"key all types ZONEMD,NSEC3PARAM,NSEC\"]\n\
+         allow-transfer = [\"127.0.0.0/8\"]",
     );
     let transferred = |zone: &Updated, kind: &str| {
         let dns = zone.site.dns;
@@ -334,9 +335,9 @@ fn an_updated_zone_is_signed_after_each_update_and_keeps_serial_and_key_when_kil
     };
     let first = verified(&zone);
     for (commands, serial) in [
-        ("update add m.corp.example. 60 TXT first", 2),
-        ("update delete old.corp.example. A", 3),
-        ("update add m.corp.example. 60 TXT second", 4),
+        ("update add m.corp.example. 60 TXT first", 3),
+        ("update delete old.corp.example. A", 4),
+        ("update add m.corp.example. 60 TXT second", 5),
     ] {
         let (is_done, text) = zone.run("nsupdate", "all", &[], commands);
         assert!(is_done, "{commands}: {text}");
@@ -350,13 +351,23 @@ fn an_updated_zone_is_signed_after_each_update_and_keeps_serial_and_key_when_kil
     assert!(signature(&last, "\tTXT 13 ").starts_with("m.corp.example."), "{last}");
     assert!(last.lines().any(|line| line.starts_with("corp.example.") && line.contains("NSEC")));
     // The differences of signed versions, from the first one.
-    let changes = transferred(&zone, "IXFR=1");
+    let changes = transferred(&zone, "IXFR=2");
     assert!(changes.contains("\"second\"") && !changes.contains("DNSKEY 257"), "{changes}");
     zone.restart_killed();
     assert_eq!(verified(&zone), last, "the same signatures, key and serial");
     let (is_done, text) =
         zone.run("nsupdate", "all", &[], "update add n.corp.example. 60 TXT third");
     assert!(is_done, "{text}");
-    assert_eq!(zone.serial(), 5);
+    assert_eq!(zone.serial(), 6);
+    let digest = format!("update add corp.example. 60 ZONEMD 6 1 1 {}", "00".repeat(48));
+    for commands in [
+        &*digest,
+        "update add corp.example. 0 NSEC3PARAM 1 0 0 -",
+        "update delete corp.example. NSEC3PARAM",
+        "update add corp.example. 60 NSEC m.corp.example. A",
+    ] {
+        let (is_done, text) = zone.run("nsupdate", "all", &[], commands);
+        assert!(!is_done && text.contains("REFUSED"), "the server makes it: {text}");
+    }
     assert!(verified(&zone).contains("\"third\""));
 }

@@ -15,6 +15,10 @@ const EXAMPLE: &str = include_str!("../../../../deploy/avocet.example.toml");
 const RULE_SETTINGS: [&str; 10] =
     ["time-zone", "answer", "to", "min-secs", "max-secs", "rps", "burst", "per", "over", "tag"];
 
+/// Keys of `[[list]]` that only those with primaries have.
+const ZONE_SETTINGS: [&str; 7] =
+    ["primaries", "zone", "key", "ca", "pins", "client-cert", "client-key"];
+
 /// Keys of `[[pool]]` that only some modes and probes have.
 const POOL_SETTINGS: [&str; 13] = [
     "answers",
@@ -60,13 +64,16 @@ fn schema_and_defaults_agree_and_each_key_is_in_both() {
         for (key, property) in keys {
             assert!(property["description"].is_string(), "{section}.{key} is described");
             // One of two, or for some actions of a rule only, or by default that of another table.
+            let is_of_zone = section == "list" && ZONE_SETTINGS.contains(&key.as_str());
             let is_alternative = matches!(key.as_str(), "resolv-conf" | "file")
+                || is_of_zone
                 || matches!(section.as_str(), "client" | "group") && key == "privacy"
                 || section == "pool" && POOL_SETTINGS.contains(&key.as_str())
                 || section == "rule" && RULE_SETTINGS.contains(&key.as_str());
             assert!(is_alternative || !shown[key].is_null(), "{section}.{key} is shown");
             // A record shows its derived PTR beside it, and the limit was turned on above.
             let is_shown_otherwise = matches!(key.as_str(), "ptr" | "responses-per-second")
+                || is_of_zone
                 || section == "pool" && shown[key].is_null();
             if let (Some(default), false) = (property.get("default"), is_shown_otherwise) {
                 assert_eq!(plain_bytes(default), shown[key], "{section}.{key}");

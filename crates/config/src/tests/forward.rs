@@ -1,5 +1,7 @@
 //! Forwarding rules and their servers.
 
+use std::collections::HashSet;
+
 use super::*;
 
 fn rule(keys: &str) -> ForwardConfig {
@@ -82,7 +84,8 @@ fn stubs_and_rules_take_the_forms_of_forwards() {
 fn what_is_no_server_is_refused() {
     let expected = "expected a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \
                     \"[2001:db8::1]:5353\", with the prefix \"tcp://\" for TCP only, or as \
-                    \"tls://dns.example@192.0.2.1\" or \"https://dns.example@192.0.2.1/dns-query\", \
+                    \"tls://dns.example@192.0.2.1\", \"quic://dns.example@192.0.2.1\", or \
+                    \"https://dns.example@192.0.2.1/dns-query\" or the same with \"h3://\", \
                     found";
     let cases = [
         ("dns.example", format!("{expected} \"dns.example\"")),
@@ -92,9 +95,9 @@ fn what_is_no_server_is_refused() {
         ("fe80::1%nosuchinterface", format!("{expected} \"fe80::1%nosuchinterface\"")),
         ("", format!("{expected} \"\"")),
         (
-            "quic://1.1.1.1",
-            "\"quic://\" is not a supported transport; use \"udp://\", \"tcp://\", \"tls://\" or \
-             \"https://\""
+            "sctp://1.1.1.1",
+            "\"sctp://\" is not a supported transport; use \"udp://\", \"tcp://\", \"tls://\", \
+             \"quic://\", \"https://\" or \"h3://\""
                 .to_owned(),
         ),
         (
@@ -348,7 +351,9 @@ fn servers_with_https_have_a_path_as_well() {
         assert_eq!(one.addr, Some(addr.parse().unwrap()), "{written}");
         assert_eq!((one.name.as_deref(), &*one.path), (name, path), "{written}");
         assert_eq!(one.transport, UpstreamTransport::Https);
-        let https = rule.peer(one).https.unwrap();
+        let upstream_tls::PeerProtocol::Https(https) = rule.peer(one).protocol else {
+            panic!("{written}")
+        };
         assert_eq!((https.port, https.method), (one.port, HttpsMethod::Get));
         let effective = toml::to_string(&config.effective()).unwrap();
         assert!(effective.contains(&format!("\"{shown}\"")), "{effective}");
@@ -357,7 +362,43 @@ fn servers_with_https_have_a_path_as_well() {
     let idle =
         "[[forward]]\nzone = \".\"\nupstreams = [\"tls://192.0.2.1\"]\nhttps-method = \"get\"";
     let doubts = read_with(idle, &[]).unwrap().doubts;
-    assert!(doubts[0].ends_with("`https-method` has no effect: no server has https://"));
+    assert!(doubts[0].ends_with("`https-method` has no effect: no server has https:// or h3://"));
+}
+
+#[test]
+fn servers_with_quic_are_written_like_those_with_tls_and_https() {
+    for (written, addr, transport, shown) in [
+        ("quic://192.0.2.1", "192.0.2.1:853", UpstreamTransport::Quic, "quic://192.0.2.1:853"),
+        (
+            "quic://dns.example@[2001:db8::1]:8853",
+            "[2001:db8::1]:8853",
+            UpstreamTransport::Quic,
+            "quic://dns.example@[2001:db8::1]:8853",
+        ),
+        (
+            "h3://dns.example@192.0.2.1/q{?dns}",
+            "192.0.2.1:443",
+            UpstreamTransport::H3,
+            "h3://dns.example@192.0.2.1:443/q",
+        ),
+    ] {
+        let config = read_with(
+            &format!("[[forward]]\nzone = \".\"\nupstreams = [\"{written}\"]\nauthentication = \"opportunistic\""),
+            &[],
+        )
+        .unwrap();
+        assert!(config.doubts.is_empty(), "{:?}", config.doubts);
+        let one = &config.forwards[0].upstreams[0];
+        assert_eq!((one.addr, one.transport), (Some(addr.parse().unwrap()), transport));
+        let effective = toml::to_string(&config.effective()).unwrap();
+        assert!(effective.contains(&format!("\"{shown}\"")), "{effective}");
+        assert_eq!(read_with(&effective, &[]).unwrap().forwards, config.forwards);
+    }
+    // The same server by two protocols is two servers, with other numbers.
+    let both = "upstreams = [\"quic://192.0.2.1\", \"tls://192.0.2.1\", \"h3://192.0.2.1\", \
+                \"https://192.0.2.1\"]";
+    let numbers: HashSet<_> = rule(both).peers().map(|peer| peer.id()).collect();
+    assert_eq!(numbers.len(), 4);
 }
 
 #[test]
@@ -404,7 +445,36 @@ fn wrong_servers_with_https_are_refused() {
             format!("{}\nhttps-method = \"put\"", server("https://192.0.2.1")),
             "4:16: expected \"post\" or \"get\", found \"put\"".to_owned(),
         ),
+        (
+            format!("{}\nh3 = \"on\"", server("https://192.0.2.1")),
+            "4:6: expected \"auto\" or \"off\", found \"on\"".to_owned(),
+        ),
     ]);
+}
+
+#[test]
+fn http3_that_a_server_announces_can_be_turned_off() {
+    let https = |keys: &str| {
+        let text = format!(
+            "[[forward]]\nzone = \".\"\nupstreams = [\"https://192.0.2.1\", \"h3://192.0.2.2\"]\n\
+             {keys}\n[resolver]\nmode = \"forward\"\n"
+        );
+        read_with(&text, &[]).unwrap()
+    };
+    let [auto, off] = ["h3 = \"auto\"", "h3 = \"off\""].map(https);
+    assert_eq!(https("").forwards, auto.forwards);
+    let ids =
+        |config: &Config| config.forwards[0].peers().map(|peer| peer.id()).collect::<Vec<_>>();
+    assert_ne!(ids(&auto)[0], ids(&off)[0], "another driver for the same server");
+    assert_eq!(ids(&auto)[1], ids(&off)[1], "h3:// has nothing to announce");
+    for config in [auto, off] {
+        assert!(config.doubts.is_empty(), "{:?}", config.doubts);
+        let effective = toml::to_string(&config.effective()).unwrap();
+        assert_eq!(read_with(&effective, &[]).unwrap().forwards, config.forwards);
+    }
+    let idle = "[[forward]]\nzone = \".\"\nupstreams = [\"h3://192.0.2.1\"]\nh3 = \"off\"";
+    let doubts = read_with(idle, &[]).unwrap().doubts;
+    assert!(doubts[0].ends_with("`h3` has no effect: no server has https://"), "{doubts:?}");
 }
 
 #[test]
@@ -470,7 +540,7 @@ fn settings_of_tls_are_shown_and_read_again() {
     let idle = "[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.1\"]\nca = \"/ca.pem\"\n";
     let doubts = read_with(idle, &[]).unwrap().doubts;
     assert!(
-        doubts[0].ends_with("`ca` has no effect: no server has tls:// or https://"),
+        doubts[0].ends_with("`ca` has no effect: no server of the rule is encrypted"),
         "{doubts:?}"
     );
 }

@@ -15,6 +15,7 @@ mod documents;
 mod doubts;
 mod forward;
 mod key;
+mod list_source;
 mod oidc;
 mod pool;
 mod provided;

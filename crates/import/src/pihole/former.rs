@@ -33,8 +33,15 @@ const READ: [&str; 12] = [
     "PIHOLE_DNS_",
 ];
 /// Keys that [`resolver`] reads.
-const READ_OF_RESOLVER: [&str; 5] =
-    ["BLOCKINGMODE", "BLOCK_IPV4", "BLOCK_IPV6", "BLOCK_TTL", "RATE_LIMIT"];
+const READ_OF_RESOLVER: [&str; 7] = [
+    "BLOCKINGMODE",
+    "BLOCK_ICLOUD_PR",
+    "BLOCK_IPV4",
+    "BLOCK_IPV6",
+    "BLOCK_TTL",
+    "MOZILLA_CANARY",
+    "RATE_LIMIT",
+];
 
 /// Notes the keys that are not read.
 fn note_others(values: &Values<'_>, read: &[&str], draft: &mut Draft) {
@@ -120,6 +127,13 @@ pub(super) fn resolver(text: &str, draft: &mut Draft) {
     }
     if let Some(secs) = text("BLOCK_TTL").and_then(|text| text.parse().ok()) {
         draft.set_within(("policy", "block-ttl-secs"), secs, settings::TTL_RANGE, "BLOCK_TTL");
+    }
+    for (_, name, key) in settings::SIGNALS {
+        match text(name).map(|text| text.to_ascii_lowercase().parse::<bool>()) {
+            Some(Ok(is_on)) => draft.set("policy", key, is_on, name),
+            Some(Err(_)) => draft.quiet(name),
+            None => {}
+        }
     }
     let limit = text("RATE_LIMIT").and_then(|text| text.split_once('/'));
     if let Some((Ok(count), Ok(interval))) =

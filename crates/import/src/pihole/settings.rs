@@ -275,17 +275,21 @@ pub(super) fn limit_clients(count: u64, interval: u64, origin: &str, draft: &mut
     draft.rule(rule);
 }
 
-/// Reads the names by which programs ask whether they may bypass the server.
+/// The switches that tell programs whether they may bypass the server, in version 6, in version 5
+/// and here.
+pub(super) const SIGNALS: [(&str, &str, &str); 2] = [
+    ("mozillaCanary", "MOZILLA_CANARY", "block-firefox-dns"),
+    ("iCloudPrivateRelay", "BLOCK_ICLOUD_PR", "block-private-relay"),
+];
+
+/// Reads these switches. One that is off is kept, too: the default here is another one.
 fn special_domains(dns: &mut Section, draft: &mut Draft) {
     let mut special = dns.section("specialDomains");
-    let mut deny = |key: &str, names: &str| {
-        if special.flag(key) {
-            let origin = format!("dns.specialDomains.{key}");
-            draft.rule(Rule::block(key, format!("qname in [{names}]"), "nxdomain", &origin));
+    for (name, _, key) in SIGNALS {
+        if special.has_any(&[name]) {
+            draft.set("policy", key, special.flag(name), &format!("dns.specialDomains.{name}"));
         }
-    };
-    deny("mozillaCanary", "\"use-application-dns.net\"");
-    deny("iCloudPrivateRelay", "\"mask.icloud.com\", \"mask-h2.icloud.com\"");
+    }
     // `resolver.arpa` is built into the server (RFC 9462).
     special.quiet(&["designatedResolver"], draft);
     special.leave(&[], draft);

@@ -175,6 +175,30 @@ fn records_of_dnsmasq_may_be_naptr() {
 }
 
 #[test]
+fn switches_of_programs_that_bypass_the_server_are_kept() {
+    let policy = |file: &str, text: &str| {
+        let archive = zip(&[(file, text.as_bytes())]);
+        let imported =
+            run(Origin::Pihole, "t.zip", &Memory::default().with("t.zip", archive)).unwrap();
+        let document: toml::Table = imported.config.parse().unwrap();
+        let flag = |key: &str| document.get("policy")?.get(key)?.as_bool();
+        ["block-firefox-dns", "block-private-relay"].map(flag)
+    };
+    let six = |switches: &str| {
+        let text = format!("[dns]\nupstreams = ['192.0.2.1']\n[dns.specialDomains]\n{switches}");
+        policy("etc/pihole/pihole.toml", &text)
+    };
+    assert_eq!(
+        six("mozillaCanary = false\niCloudPrivateRelay = false\n"),
+        [Some(false), Some(false)]
+    );
+    assert_eq!(six("mozillaCanary = true\niCloudPrivateRelay = true\n"), [Some(true), Some(true)]);
+    assert_eq!(six(""), [None, None]);
+    let five = "A=\nMOZILLA_CANARY=false\nBLOCK_ICLOUD_PR=True\n";
+    assert_eq!(policy("etc/pihole/pihole-FTL.conf", five), [Some(false), Some(true)]);
+}
+
+#[test]
 fn each_way_to_answer_blocked_names_is_carried_over_or_reported() {
     let answer = |imported: Imported| {
         let document: toml::Table = imported.config.parse().unwrap();

@@ -202,7 +202,7 @@ pub fn compile<R: Read>(
 fn origin(list: &ListConfig) -> Origin {
     match list.source {
         ListSource::File(_) => Origin::Own,
-        ListSource::Url(_) => Origin::Fetched,
+        ListSource::Url(_) | ListSource::Zone(_) => Origin::Fetched,
     }
 }
 
@@ -258,7 +258,7 @@ fn read(
 pub fn open_file(list: &ListConfig) -> io::Result<Option<File>> {
     match &list.source {
         ListSource::File(path) => open_regular(path).map(Some),
-        ListSource::Url(_) => Ok(None),
+        ListSource::Url(_) | ListSource::Zone(_) => Ok(None),
     }
 }
 

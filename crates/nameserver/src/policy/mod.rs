@@ -43,7 +43,7 @@ pub use counts::Counts;
 pub use explanation::{Outcome, Treatment};
 pub use geo::GeoDatabase;
 pub use load::Lists;
-pub use names::has_service_target;
+pub use names::{has_private_address, has_service_target};
 pub use names_wanted::{are_wanted, macs_are_wanted};
 pub use noted::Noted;
 pub use ruling::{
@@ -107,7 +107,8 @@ pub struct Answered<'a, F: Fn(FoldedName<'_>) -> NameServers> {
     pub message: &'a [u8],
     /// Whether the configuration names servers for the name.
     pub has_own_servers: bool,
-    /// Whether a SVCB or HTTPS record leads to a name with local records.
+    /// Whether a SVCB or HTTPS record leads to a name [of this
+    /// network](crate::snapshot::Snapshot::is_of_this_network).
     pub has_local_target: bool,
     /// The DNS64 that may have translated addresses.
     pub translation: Option<&'a Dns64>,

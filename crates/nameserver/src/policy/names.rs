@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use avocet_policy::rule::Country;
 use avocet_resolver::Dns64;
-use avocet_wire::special_purpose::embedded;
+use avocet_wire::special_purpose::{Scope, embedded};
 use avocet_wire::view::RecordSection;
 use avocet_wire::{FoldedName, FoldedNameBuf, MessageView, NameBuf, Rtype};
 
@@ -176,6 +176,13 @@ pub fn has_service_target(
     let mut found = AnswerTargets::default();
     found.read_records(message);
     found.services().any(|name| is_meant(name.view()))
+}
+
+/// Reports whether the answer section of a message has a private address.
+pub fn has_private_address(message: &[u8]) -> bool {
+    let mut found = AnswerTargets::default();
+    found.read(message, None);
+    found.addresses.iter().any(|address| Scope::Unroutable.contains(*address))
 }
 
 /// Returns the folded aliases from the QNAME to the end of an answer; empty if the QTYPE is CNAME.

@@ -4,7 +4,7 @@ use avocet_wire::edns::OPT_LEN;
 use avocet_wire::query::edns_without_question;
 use avocet_wire::{Ede, Header, QueryError, QueryView, Rcode, Rtype};
 
-use super::asked::{Asked, AskedEdns, Reader};
+use super::asked::{Asked, AskedEdns, Reader, ZoneVersion};
 use super::context::{Client, QueryContext};
 use super::decision::Stage;
 use super::respond::{Draft, draft_empty};
@@ -121,6 +121,7 @@ pub(super) fn bad_option<'q>(
         padding: false,
         cookie_valid: false,
         cookie: None,
+        zone_version: ZoneVersion::NotAsked,
     });
     // The format of options in other EDNS versions is unknown.
     let is_other_version = view.edns.is_some_and(|edns| edns.version != 0);

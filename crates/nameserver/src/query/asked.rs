@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use avocet_config::ServerConfig;
-use avocet_wire::edns::{Edns, EdnsOption};
+use avocet_wire::edns::{Edns, EdnsOption, option};
 use avocet_wire::header::{AD, CD, RD};
 use avocet_wire::{Header, QueryView};
 
@@ -115,6 +115,24 @@ pub struct AskedEdns {
     pub cookie_valid: bool,
     /// The cookie to send back.
     pub cookie: Option<[u8; COOKIE_LEN]>,
+    /// Whether the version of the zone is wanted, and which one it is.
+    pub zone_version: ZoneVersion,
+}
+
+/// The version of the zone of an answer (RFC 9660).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ZoneVersion {
+    /// The query has no ZONEVERSION option.
+    NotAsked,
+    /// The query has one.
+    Asked,
+    /// The answer is one of a hosted zone.
+    Known {
+        /// Labels of the name of the zone, without the root.
+        labels: u8,
+        /// The serial of its SOA record.
+        serial: [u8; 4],
+    },
 }
 
 /// The client, and the settings for reading its query.
@@ -168,6 +186,7 @@ impl Asked {
                 padding: false,
                 cookie_valid: false,
                 cookie: None,
+                zone_version: ZoneVersion::NotAsked,
             };
             if edns.has_options() {
                 read_options(edns.options(), reader, &mut facts)?;
@@ -205,6 +224,10 @@ fn read_options<'q, E>(
             EdnsOption::TcpKeepalive(None) => facts.keepalive = reader.transport.is_stream(),
             // RFC 7828 §3.2.1: a timeout in a query is an error.
             EdnsOption::TcpKeepalive(Some(_)) => return Err(BadOption),
+            // Data in a query is ignored (RFC 9660 §3.2).
+            EdnsOption::ZoneVersion(_) | EdnsOption::Unknown(option::ZONEVERSION, _) => {
+                facts.zone_version = ZoneVersion::Asked;
+            }
             // The first cookie counts (RFC 7873 §5.2).
             EdnsOption::Cookie { client, server } if facts.cookie.is_none() => {
                 if let Some(secrets) = reader.cookies {

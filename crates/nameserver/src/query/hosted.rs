@@ -1,14 +1,14 @@
 //! Hosted zones: authoritative answers, written by the crate `zone`.
 
 use avocet_wire::edns::OPT_LEN;
-use avocet_wire::header::RD;
+use avocet_wire::header::{AA, RD};
 use avocet_wire::name::MAX_NAME;
 use avocet_wire::view::{MessageView, RecordSection, RecordView};
-use avocet_wire::{Ede, FoldedName, NameBuf, Rtype};
+use avocet_wire::{Ede, FoldedName, Header, NameBuf, Rtype};
 use avocet_zone::{HostedAnswer, HostedEnd, HostedQuestion, HostedZones, Proofs};
 
 use super::alias::Alias;
-use super::asked::Asked;
+use super::asked::{Asked, AskedEdns, ZoneVersion};
 use super::context::{Query, QueryContext};
 use super::decision::Stage;
 use super::finding::{Finding, Offer};
@@ -49,6 +49,28 @@ pub(super) fn on_terms(
         _ => {}
     }
     finding
+}
+
+/// Returns what the client asked for with the version of the zone that has answered, if it wants
+/// that (RFC 9660 §3.2). With a referral, that is the zone above.
+#[inline]
+pub(super) fn with_version(
+    cx: &QueryContext<'_>,
+    query: &Query<'_>,
+    offer: &Offer,
+    out: &[u8],
+) -> Option<Asked> {
+    let wanting = query.asked.edns.filter(|edns| edns.zone_version == ZoneVersion::Asked);
+    let edns = wanting.filter(|_| offer.stage == Stage::Hosted)?;
+    let header = Header::read(out)?;
+    // A referral has no answer records; what is behind an alias of the configuration has.
+    if header.flags & AA == 0 && header.counts[1] != 0 {
+        return None;
+    }
+    let zone = cx.state.names.zones.zone_of(query.key.qname(), query.qtype())??;
+    let labels = zone.apex().ancestors().count().saturating_sub(1) as u8;
+    let zone_version = ZoneVersion::Known { labels, serial: zone.serial().to_be_bytes() };
+    Some(Asked { edns: Some(AskedEdns { zone_version, ..edns }), ..*query.asked })
 }
 
 /// Answers a question from the hosted zones for a client that wants recursion, without the policy.

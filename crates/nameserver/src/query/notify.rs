@@ -36,7 +36,9 @@ pub(super) fn answer(
     let zone = zones.find(|zone| *zone.name == *name.view().wire());
     let key = cx.scratch.signer();
     let key = key.as_ref().map(|key| key.name().wire());
-    let is_heard = zone.is_some_and(|zone| zone.hears(client.ip, key));
+    let mut lists = cx.state.config.policy.lists.iter();
+    let is_heard = zone.is_some_and(|zone| zone.hears(client.ip, key))
+        || lists.any(|list| list.hears(name.view().wire(), client.ip, key));
     if !is_heard && !cx.state.allow.admits(client.entrance, client.ip) {
         cx.shared.transfers.count(ServerEvent::NoticeRefused);
         return None;

@@ -539,6 +539,9 @@ pub(super) fn reply(
     offer: &Offer,
     out: &mut [u8],
 ) -> QueryStep {
+    if let Some(asked) = hosted::with_version(cx, query, offer, out) {
+        return reply_at_once(cx, &Query { asked: &asked, ..*query }, offer, out);
+    }
     reply_at_once(cx, query, offer, out)
 }
 

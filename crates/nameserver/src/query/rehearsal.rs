@@ -13,7 +13,7 @@ use avocet_policy::client::{DeviceClaims, DeviceId};
 use avocet_wire::header::{HEADER_LEN, Header, RD};
 use avocet_wire::{QueryView, Question};
 
-use super::asked::{Asked, AskedEdns, Entrance, Transport};
+use super::asked::{Asked, AskedEdns, Entrance, Transport, ZoneVersion};
 use super::context::{Arrival, Client, Output, Query, QueryContext, key_flags, packet_hash};
 use super::decision::{CacheState, Decision, QueryStep, Stage};
 use super::finding::{Finding, Obtained, Offer};
@@ -260,6 +260,7 @@ fn asked(transport: Transport) -> Asked {
         padding: false,
         cookie_valid: false,
         cookie: None,
+        zone_version: ZoneVersion::NotAsked,
     };
     Asked { id: 0, flags: RD, wants_ad: true, limit: u16::MAX, transport, edns: Some(edns) }
 }

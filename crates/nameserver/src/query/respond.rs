@@ -12,7 +12,7 @@ use avocet_wire::header::{AD, HEADER_LEN, Header, QR, RA, TC};
 use avocet_wire::view::{MessageView, RecordSection};
 use avocet_wire::{Ede, Rcode, Rtype, short};
 
-use super::asked::{Asked, AskedEdns};
+use super::asked::{Asked, AskedEdns, ZoneVersion};
 
 /// Most octets of our OPT: cookie, EDE with its text, NSID, keepalive.
 const MAX_OPT: usize = 512;
@@ -23,6 +23,8 @@ const MAX_NSID: usize = 128;
 const PADDED: usize = 468;
 /// The number of the padding option (RFC 7830 §3).
 const PADDING: u16 = 12;
+/// The kind of a zone's version that is the serial of its SOA record (RFC 9660 §2).
+const SOA_SERIAL: u8 = 0;
 /// Octets of an option without its data.
 const OPTION_HEAD: usize = 4;
 
@@ -141,7 +143,8 @@ fn pad(room: &mut [u8], before: usize, opt_len: usize) -> usize {
 /// each.
 ///
 /// The text of the extended error is omitted first, then the error, which sets TC, then records
-/// (RFC 8914 §3). NSID is omitted if otherwise there is no room for the question.
+/// (RFC 8914 §3). NSID and the version of the zone are omitted if otherwise there is no room for
+/// the question.
 #[cold]
 fn finish_short(
     out: &mut [u8],
@@ -152,7 +155,7 @@ fn finish_short(
     let error = draft.ede.or_else(|| note(draft, identity));
     let without_text = Draft { ede: error.map(|(code, _)| (code, "")), note: 0, ..draft };
     let without_error = Draft { ede: None, note: 0, ..draft };
-    let without_nsid = AskedEdns { nsid: false, ..*edns };
+    let without_nsid = AskedEdns { nsid: false, zone_version: ZoneVersion::NotAsked, ..*edns };
     let forms = [
         (draft, edns),
         (without_text, edns),
@@ -210,6 +213,7 @@ fn write_opt(room: &mut [u8], draft: Draft, edns: &AskedEdns, identity: &Identit
         || draft.note != 0
         || edns.nsid
         || edns.keepalive
+        || edns.zone_version != ZoneVersion::NotAsked
     {
         options_len = write_options(options, draft, edns, identity);
     }
@@ -234,6 +238,9 @@ fn write_options(out: &mut [u8], draft: Draft, edns: &AskedEdns, identity: &Iden
         && let Some(nsid) = &identity.nsid
     {
         put(EdnsOption::Nsid(&nsid[..nsid.len().min(MAX_NSID)]));
+    }
+    if let ZoneVersion::Known { labels, serial } = edns.zone_version {
+        put(EdnsOption::ZoneVersion(Some((labels, SOA_SERIAL, &serial))));
     }
     if let Some((code, text)) = draft.ede.or_else(|| note(draft, identity)) {
         put(EdnsOption::Ede(code, text.as_bytes()));
@@ -341,6 +348,7 @@ mod tests {
         padding: false,
         cookie_valid: false,
         cookie: Some([9; 24]),
+        zone_version: ZoneVersion::NotAsked,
     };
 
     fn asked(limit: u16, edns: Option<AskedEdns>) -> Asked {

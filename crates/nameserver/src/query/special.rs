@@ -39,7 +39,7 @@ const LOCAL_TTL_SECS: u32 = 60;
 /// Addresses and name of this host.
 const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 const LOOPBACK_V6: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
-const LOCALHOST: &[u8] = b"\x09localhost\x00";
+pub(crate) const LOCALHOST: &[u8] = b"\x09localhost\x00";
 /// The names of the empty zones, separated by spaces.
 const EMPTY_ZONES: &str = "invalid test onion alt local home.arpa resolver.arpa 10.in-addr.arpa 168.192.in-addr.arpa \
      254.169.in-addr.arpa 0.in-addr.arpa 127.in-addr.arpa 2.0.192.in-addr.arpa \

@@ -5,6 +5,7 @@
 //! reads them. IXFR gets the changes since the client's version, or the whole zone if they are not
 //! kept or are longer (RFC 1995 §4).
 
+use avocet_config::transfer::TransferClient;
 use avocet_wire::header::{HEADER_LEN, Header};
 use avocet_wire::view::{MessageView, RecordSection};
 use avocet_wire::{Ede, QueryView, Rcode, Rtype};
@@ -49,9 +50,11 @@ fn begin(
     let apex = query.key.qname().wire();
     let key = cx.scratch.signer();
     let key = key.as_ref().map(|key| key.name().wire());
+    let is_encrypted = client.transport == Transport::Tls;
+    let asking = TransferClient { ip: client.ip, key, is_encrypted };
     let mut configured = cx.state.config.zones.iter();
     let config = configured.find(|zone| *zone.name == *apex);
-    if config.is_none_or(|zone| !zone.may_transfer(client.ip, key)) {
+    if config.is_none_or(|zone| !zone.may_transfer(&asking)) {
         ledger.count(ServerEvent::Refused);
         let text = "this client may not transfer this zone";
         return Err((Stage::Refused, Rcode::REFUSED, Some(Ede::PROHIBITED), text));

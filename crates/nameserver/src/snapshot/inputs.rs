@@ -123,6 +123,7 @@ impl<'c> Inputs<'c> {
             // What connections begin with.
             certificates: _,
             acme: _,
+            home_ca: _,
             dnstap: _,
             log: _,
             web: _,

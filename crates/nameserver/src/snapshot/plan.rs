@@ -144,15 +144,14 @@ fn endpoints(
     upstream: &config::Upstream,
     addresses: &UpstreamAddresses,
 ) -> Vec<Endpoint> {
+    let peer = || forward.peer(upstream).id();
     let transport = match upstream.transport {
         config::UpstreamTransport::Udp => avocet_resolver::Transport::Udp,
         config::UpstreamTransport::Tcp => avocet_resolver::Transport::Tcp,
-        config::UpstreamTransport::Tls => {
-            avocet_resolver::Transport::Tls(forward.peer(upstream).id())
-        }
-        config::UpstreamTransport::Https => {
-            avocet_resolver::Transport::Https(forward.peer(upstream).id())
-        }
+        config::UpstreamTransport::Tls => avocet_resolver::Transport::Tls(peer()),
+        config::UpstreamTransport::Https => avocet_resolver::Transport::Https(peer()),
+        config::UpstreamTransport::Quic => avocet_resolver::Transport::Quic(peer()),
+        config::UpstreamTransport::H3 => avocet_resolver::Transport::H3(peer()),
     };
     let all = match (upstream.addr, &upstream.name) {
         (Some(addr), _) => vec![addr],

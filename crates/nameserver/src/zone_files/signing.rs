@@ -7,22 +7,30 @@ use std::sync::{Arc, Mutex};
 use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
 use avocet_wire::FoldedName;
-use avocet_zone::HostedZone;
 use avocet_zone::sign::timeline::KeyRole;
+use avocet_zone::{HostedZone, ZoneProblem};
 
-use super::{KeptZone, ZoneFiles, lock};
+use super::kept::KeptZone;
+use super::{ZoneFiles, lock};
 use crate::clock::wall_secs;
 use crate::zone_signing::{SigningError, SigningReport, ZoneSigner};
+
+/// Returns why a version of a zone can never be signed as it is to be. A transfer is not refused
+/// for that: its source is kept, and held back.
+pub(super) fn fault_of_signing(config: &ZoneConfig, zone: &HostedZone) -> Option<ZoneProblem> {
+    let is_refused = config.signing.is_some() && !config.is_secondary();
+    is_refused.then(|| zone.unsignable_set()).flatten()
+}
 
 /// The signing of zones by name.
 #[derive(Default)]
 pub(super) struct KnownSigners(Mutex<BTreeMap<Box<[u8]>, SharedSigner>>);
 
-type SharedSigner = Arc<Mutex<ZoneSigner>>;
+pub(super) type SharedSigner = Arc<Mutex<ZoneSigner>>;
 
 impl KnownSigners {
     /// Returns the signing of a zone, if it is to be signed.
-    fn of(&self, config: &ZoneConfig) -> Option<SharedSigner> {
+    pub(super) fn of(&self, config: &ZoneConfig) -> Option<SharedSigner> {
         let signing = config.signing.as_ref()?;
         let apex = FoldedName::new(&config.name)?;
         let new = || Arc::new(Mutex::new(ZoneSigner::new(apex, signing)));
@@ -117,38 +125,5 @@ impl ZoneFiles {
         };
         let faults: Vec<_> = signers.filter_map(overdue).collect();
         (!faults.is_empty()).then(|| faults.join("; "))
-    }
-}
-
-impl KeptZone {
-    /// Puts the source in force, signed if it is to be. Returns whether it is.
-    pub(super) fn sign(&mut self, signers: &KnownSigners) -> bool {
-        let Some(source) = &self.source else { return false };
-        match self.signed(source, signers) {
-            Ok(zone) => {
-                (self.zone, self.signing_fault) = (Some(zone), None);
-                true
-            }
-            Err(error) => {
-                tracing::error!("zone {}: {error}", shown(&self.config.name));
-                self.signing_fault = Some(error.to_string());
-                self.failures += 1;
-                false
-            }
-        }
-    }
-
-    /// Returns the version of the source to serve.
-    fn signed(
-        &self,
-        source: &Arc<HostedZone>,
-        signers: &KnownSigners,
-    ) -> Result<Arc<HostedZone>, SigningError> {
-        let (Some(signer), Some(signing)) = (signers.of(&self.config), &self.config.signing) else {
-            return Ok(source.clone());
-        };
-        let mut signer = lock(&signer);
-        signer.follow(signing);
-        signer.publish(source, wall_secs())
     }
 }

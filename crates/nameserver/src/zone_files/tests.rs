@@ -2,6 +2,11 @@
 
 use std::fs;
 
+use avocet_config::Config;
+use avocet_config::catalog::CatalogRole;
+use avocet_config::primary::Primaries;
+use avocet_config::zonemd::ZonemdPolicy;
+use avocet_dnssec::zonemd::DigestHash;
 use avocet_zone::SerialPolicy;
 
 use super::*;
@@ -28,13 +33,15 @@ fn a_changed_file_is_read_when_it_has_settled_and_a_bad_one_changes_nothing() {
         journal: file.with_extension("journal"),
         provided: None,
         settle_secs: 10,
-        primaries: Vec::new(),
-        key: None,
+        primaries: Primaries::default(),
         allow_transfer: Vec::new(),
         notify: Vec::new(),
         allow_update: Vec::new(),
         serial: SerialPolicy::default(),
         signing: None,
+        catalog: CatalogRole::Plain,
+        zonemd: ZonemdPolicy::Ignore,
+        digest: None,
     }];
     let files = ZoneFiles::default();
     assert_eq!(serial(&read_in_force(&files, &config)), None);
@@ -71,13 +78,15 @@ fn including(name: &str) -> (ZoneConfig, PathBuf) {
             file,
             provided: None,
             settle_secs: 10,
-            primaries: Vec::new(),
-            key: None,
+            primaries: Primaries::default(),
             allow_transfer: Vec::new(),
             notify: Vec::new(),
             allow_update: Vec::new(),
             serial: SerialPolicy::default(),
             signing: None,
+            catalog: CatalogRole::Plain,
+            zonemd: ZonemdPolicy::Ignore,
+            digest: None,
         },
         included,
     )
@@ -113,4 +122,183 @@ fn a_change_of_an_included_file_while_it_is_read_is_noticed() {
     assert!(zone.load(2, &mut journal, &KnownSigners::default()) && !zone.has_settled(120));
     fs::remove_file(&config.file).unwrap();
     fs::remove_file(&included).unwrap();
+}
+
+#[test]
+fn no_serial_is_published_with_two_contents_when_a_digest_comes_and_goes() {
+    let (mut config, included) = including("forms");
+    fs::write(&included, "@ 60 NS ns.other.\n").unwrap();
+    let name = config.name.clone();
+    let published = |files: &ZoneFiles, config: &ZoneConfig| {
+        let zones = read_in_force(files, std::slice::from_ref(config));
+        zones.get(&name).and_then(Option::clone).unwrap()
+    };
+    let kept = config.published_file();
+    let files = ZoneFiles::default();
+    assert_eq!(published(&files, &config).serial(), 1);
+    assert!(!kept.exists());
+    config.digest = Some(DigestHash::Sha384);
+    let digested = published(&files, &config);
+    assert!((digested.serial(), digested.zonemd().is_some()) == (1, true) && kept.exists());
+    // The next server of the same files continues.
+    let again = published(&ZoneFiles::default(), &config);
+    assert_eq!(again.version(), digested.version());
+
+    config.digest = None;
+    let plain = published(&files, &config);
+    assert!((plain.serial(), plain.zonemd()) == (2, None));
+    // The step removes the record, or the whole zone is sent.
+    let [change] = plain.changes() else { panic!("one change") };
+    assert_eq!((change.size().removed, change.size().added), (1, 0));
+    let again = published(&ZoneFiles::default(), &config);
+    assert_eq!((again.version(), again.changes_since(1)), (plain.version(), None));
+    // A newer file is published as it is, and nothing is left to know.
+    let text = fs::read_to_string(&config.file).unwrap().replace(" 1 2 3 4 5", " 9 2 3 4 5");
+    fs::write(&config.file, text).unwrap();
+    let of_file = published(&files, &config);
+    assert_eq!((of_file.serial(), of_file.changes_since(2)), (9, None));
+    assert!(!kept.exists());
+    fs::remove_file(&config.file).unwrap();
+    fs::remove_file(&included).unwrap();
+}
+
+/// A server of one zone that its test changes.
+struct OneZone {
+    files: ZoneFiles,
+    config: ZoneConfig,
+    included: PathBuf,
+}
+
+impl OneZone {
+    /// A zone that others may have, with enough records for changes to be shorter.
+    fn of(name: &str, settings: &str) -> Self {
+        let (ZoneConfig { file, journal, .. }, included) = including(name);
+        let hosts: String = (0..40).map(|host| format!("h{host} 60 A 10.0.0.{host}\n")).collect();
+        fs::write(&included, format!("@ 60 NS ns.other.\n{hosts}")).unwrap();
+        let zone = "[[zone]]\nname = \"example\"\nallow-transfer = [\"192.0.2.0/24\"]";
+        let text = format!("{zone}\nfile = {file:?}\n{settings}\n");
+        let read = Config::from_text(None, &text, &BTreeMap::new()).unwrap().zones;
+        let config = ZoneConfig { journal, ..read[0].clone() };
+        Self { files: ZoneFiles::default(), config, included }
+    }
+
+    /// Returns the version that is published with a digest, or without one.
+    fn published(&self, digest: Option<DigestHash>) -> Arc<HostedZone> {
+        let config = ZoneConfig { digest, ..self.config.clone() };
+        let zones = read_in_force(&self.files, &[config]);
+        zones.get(&self.config.name).and_then(Option::clone).unwrap()
+    }
+
+    fn set_serial_of_file(&self, serial: u32) {
+        let text =
+            format!("@ 60 SOA ns h {serial} 2 3 4 5\n$INCLUDE {}\n", self.included.display());
+        fs::write(&self.config.file, text).unwrap();
+    }
+}
+
+impl Drop for OneZone {
+    fn drop(&mut self) {
+        let Self { config, included, .. } = self;
+        for file in [&config.file, included, &config.journal] {
+            let _ = fs::remove_file(file);
+        }
+        let _ = fs::remove_file(config.published_file());
+    }
+}
+
+#[test]
+fn a_version_withholds_the_changes_that_the_one_before_withheld() {
+    let zone = OneZone::of("inherited", "");
+    let digest = Some(DigestHash::Sha384);
+    assert_eq!(zone.published(None).serial(), 1);
+    assert_eq!(zone.published(digest).serial(), 2);
+    // Others get 5 with a digest.
+    zone.set_serial_of_file(5);
+    assert_eq!(zone.published(digest).serial(), 5);
+    assert_eq!(zone.published(None).serial(), 6);
+    zone.set_serial_of_file(9);
+    let plain = zone.published(None);
+    assert_eq!((plain.serial(), plain.changes().len()), (9, 2));
+    assert_eq!((plain.changes_since(5), plain.first_sent_serial()), (None, None));
+    // The digest is all that changes from 9 to 10. What leads from 5 to 9 is of the file.
+    let digested = zone.published(digest);
+    assert_eq!((digested.serial(), digested.changes().len()), (10, 3));
+    assert_eq!((digested.changes_since(5), digested.first_sent_serial()), (None, Some(9)));
+    assert_eq!(digested.changes_since(9).map(<[_]>::len), Some(1));
+    zone.set_serial_of_file(12);
+    let digested = zone.published(digest);
+    assert_eq!((digested.serial(), digested.changes_since(5)), (12, None));
+    assert_eq!(digested.changes_since(9).map(<[_]>::len), Some(2));
+}
+
+#[test]
+fn a_file_with_a_lower_serial_gets_one_behind_all_that_were_published() {
+    let zone = OneZone::of("lowered", "");
+    assert_eq!(zone.published(Some(DigestHash::Sha384)).serial(), 2);
+    assert_eq!(zone.published(None).serial(), 3);
+    zone.set_serial_of_file(9);
+    assert_eq!(zone.published(None).serial(), 9);
+    assert!(zone.config.published_file().exists(), "its changes from 1 to 9 are withheld");
+    let before = fs::read(zone.config.published_file()).unwrap();
+    assert!(zone.files.reload(None));
+    assert_eq!(fs::read(zone.config.published_file()).unwrap(), before);
+    zone.set_serial_of_file(6);
+    assert_eq!(zone.published(None).serial(), 10);
+    zone.set_serial_of_file(8);
+    assert_eq!(zone.published(None).serial(), 11);
+    zone.set_serial_of_file(12);
+    assert_eq!(zone.published(None).serial(), 12);
+}
+
+#[test]
+fn a_last_serial_that_cannot_be_written_is_reported_and_written_later() {
+    let zone = OneZone::of("unkept", "");
+    let kept = zone.config.published_file();
+    fs::create_dir(&kept).unwrap();
+    assert_eq!(zone.published(None).serial(), 1);
+    assert_eq!(zone.files.fault(), None);
+    assert_eq!(zone.published(Some(DigestHash::Sha384)).serial(), 2);
+    let has_fault = || zone.files.fault().is_some_and(|fault| fault.contains("its last serial"));
+    assert!(has_fault() && !zone.files.watch(100) && has_fault());
+    fs::remove_dir(&kept).unwrap();
+    assert!(!zone.files.watch(101));
+    assert_eq!((zone.files.fault(), kept.is_file()), (None, true));
+}
+
+#[test]
+fn a_set_without_room_for_signatures_is_refused_where_it_comes_from() {
+    // 3,700 addresses have 59,200 octets, and 4,000 have 64,000: neither exceeds a message.
+    let text = |count: u16| {
+        let one = |host: u16| format!("h 60 A 10.1.{}.{}\n", host >> 8, host & 255);
+        let hosts: String = (0..count).map(one).collect();
+        format!("@ 60 SOA ns h 7 2 3 4 5\n@ 60 NS ns.other.\n{hosts}")
+    };
+    let keys = std::env::temp_dir().join(format!("avocet-room-keys-{}", std::process::id()));
+    for (settings, is_refused) in [("sign = true", true), ("", false)] {
+        let mut zone = OneZone::of("room", settings);
+        if let Some(signing) = &mut zone.config.signing {
+            signing.directory.clone_from(&keys);
+        }
+        let (config, name) = (&zone.config, &zone.config.name);
+        let load = |count: u16| {
+            fs::write(&config.file, text(count)).unwrap();
+            load(FoldedName::new(name).unwrap(), &config.file).0.unwrap()
+        };
+        let made = load(4_000);
+        assert_eq!(faults_of(config).errors() > 0, is_refused);
+        let last = load(3_700);
+        assert_eq!(faults_of(config).errors(), 0);
+        read_in_force(&zone.files, std::slice::from_ref(config));
+        assert_eq!(zone.files.fault(), None);
+        let changed = zone.files.change(name, |_| Ok::<_, io::Error>(Some(made)));
+        assert_eq!(matches!(changed, Err(ZoneChangeError::Unsignable(_))), is_refused);
+        if is_refused {
+            assert_eq!(zone.files.source(name).unwrap().version(), last.version());
+            load(4_000);
+            assert!(zone.files.reload(None));
+            let fault = zone.files.fault().unwrap();
+            assert!(fault.contains("h.example. have more than"), "{fault}");
+        }
+    }
+    fs::remove_dir_all(keys).unwrap();
 }

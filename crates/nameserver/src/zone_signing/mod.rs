@@ -15,13 +15,14 @@ use std::sync::Arc;
 
 use avocet_config::signing::{SigningPolicy, ZoneSigning};
 use avocet_dnssec::signing::{SigningKey, is_ds_of};
+use avocet_dnssec::zonemd::DigestHash;
 use avocet_io::process::{Eagerness, Thread};
 use avocet_wire::{FoldedName, FoldedNameBuf};
-use avocet_zone::HostedZone;
 use avocet_zone::sign::timeline::{
     KeyFacts, KeyPhase, KeyRole, KeyStep, KeyUse, ParentDs, TimedKey,
 };
 use avocet_zone::sign::{ReviewFault, SignFault, SignatureTimes, Signing, ZoneSigners, review};
+use avocet_zone::{HostedZone, UnsoundZone, is_newer};
 use thiserror::Error;
 
 pub use key_files::KeyFileError;
@@ -43,6 +44,12 @@ const MAX_THREADS: usize = 16;
 /// Why a zone is held back, or a request about its keys refused.
 #[derive(Debug, Error)]
 pub enum SigningError {
+    /// The zone cannot have a ZONEMD record of this server.
+    #[error("no ZONEMD record can be added to it: {0}")]
+    Digest(UndigestedZone),
+    /// The zone cannot get a serial behind the one that was published last.
+    #[error("it cannot get another serial: {0}")]
+    Renumbered(UnsoundZone),
     /// The files of the keys cannot be used.
     #[error("{0}")]
     Files(#[from] KeyFileError),
@@ -63,11 +70,24 @@ pub enum SigningError {
     NoSuchKey,
 }
 
+/// Why a zone without signatures of this server cannot get a ZONEMD record.
+#[derive(Debug, Error)]
+pub enum UndigestedZone {
+    /// Another server has signed the zone, and its proofs deny the record.
+    #[error("it has signatures of another server; set zonemd-hash = \"none\"")]
+    SignedElsewhere,
+    /// The zone would have errors.
+    #[error("{0}")]
+    Unsound(#[from] UnsoundZone),
+}
+
 /// The signing of one zone.
 #[derive(Debug)]
 pub(crate) struct ZoneSigner {
     apex: FoldedNameBuf,
     policy: SigningPolicy,
+    /// The hash of the ZONEMD record.
+    digest: Option<DigestHash>,
     files: KeyFiles,
     /// `None` until the files were read.
     state: Option<SignerState>,
@@ -102,6 +122,7 @@ impl ZoneSigner {
         Self {
             apex: apex.to_buf(),
             policy: config.policy.clone(),
+            digest: None,
             files: KeyFiles::new(config.directory.clone()),
             state: None,
             keys: BTreeMap::new(),
@@ -118,9 +139,9 @@ impl ZoneSigner {
     }
 
     /// Takes the configuration in force.
-    pub(crate) fn follow(&mut self, config: &ZoneSigning) {
-        if self.policy != config.policy {
-            self.policy = config.policy.clone();
+    pub(crate) fn follow(&mut self, config: &ZoneSigning, digest: Option<DigestHash>) {
+        if self.policy != config.policy || self.digest != digest {
+            (self.policy, self.digest) = (config.policy.clone(), digest);
             self.due_secs = 0;
         }
     }
@@ -148,18 +169,24 @@ impl ZoneSigner {
     }
 
     /// Signs a zone as it was read, and lets its keys take the steps that are due. The result has
-    /// passed the review.
+    /// passed the review. Its serial is newer than `published`, unless it has this serial already.
     ///
     /// # Errors
     /// The reason why the zone is held back. The state of the keys is unchanged then.
     pub(crate) fn publish(
         &mut self,
         source: &HostedZone,
+        published: Option<u32>,
         now_secs: u64,
     ) -> Result<Arc<HostedZone>, SigningError> {
         self.due_secs = now_secs + RETRY_SECS;
         self.read_files()?;
         let mut next = self.state.clone().unwrap_or_default();
+        if let Some(serial) = published
+            && next.last_serial.is_none_or(|last| is_newer(serial, last))
+        {
+            next.last_serial = Some(serial);
+        }
         next.leave_out_gap(now_secs, GAP_SECS);
         let max_ttl_secs = source.max_ttl_secs();
         let is_rolling = next.timeline.is_rolling();
@@ -188,6 +215,31 @@ impl ZoneSigner {
         (self.looked_at_secs, self.forced, self.parent) = (now_secs, None, None);
         self.state = Some(next);
         Ok(zone)
+    }
+
+    /// Returns the version that was published last, from its file: what is served after a start
+    /// while none can be signed, for example because the disk is full. It passes the review now.
+    pub(crate) fn kept_version(&mut self, now_secs: u64) -> Option<Arc<HostedZone>> {
+        self.read_files().ok()?;
+        let (last, state) = (self.last.clone()?, self.state.as_ref()?);
+        // The copy is written before the state: it may be of a version that was never published.
+        if state.last_serial != Some(last.serial()) {
+            return None;
+        }
+        let signers = self.signers(&state.timeline.key_use());
+        // A server that had gone on would serve signatures up to their end, too.
+        let times = SignatureTimes { refresh_secs: 0, ..self.times(now_secs) };
+        review(&last, &signers, &times).ok()?;
+        Some(last)
+    }
+
+    fn times(&self, now_secs: u64) -> SignatureTimes {
+        SignatureTimes {
+            now_secs,
+            validity_secs: self.policy.validity_secs,
+            refresh_secs: self.policy.refresh_secs,
+            dnskey_ttl_secs: self.policy.keys.dnskey_ttl_secs,
+        }
     }
 
     /// Reads the state, the keys and the version that was signed last, once.
@@ -255,17 +307,13 @@ impl ZoneSigner {
         let facts = KeyFacts { now_secs, max_ttl_secs: next.max_ttl_secs, parent };
         let steps = next.timeline.advance(&self.policy.keys, &facts);
         let signers = self.signers(&next.timeline.key_use());
-        let times = SignatureTimes {
-            now_secs,
-            validity_secs: self.policy.validity_secs,
-            refresh_secs: self.policy.refresh_secs,
-            dnskey_ttl_secs: self.policy.keys.dnskey_ttl_secs,
-        };
-        let is_small = source.records() < SMALL_ZONE || self.last.is_none();
+        let times = self.times(now_secs);
+        let is_small = is_small(source) || self.last.is_none();
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         let signing = Signing {
             signers: &signers,
             denial: self.policy.denial,
+            digest: self.digest,
             times,
             last: self.last.as_deref(),
             last_serial: next.last_serial,
@@ -399,8 +447,13 @@ impl ZoneSigner {
     }
 }
 
+/// Returns whether work on a whole zone is so short that no query is delayed noticeably.
+pub(crate) fn is_small(zone: &HostedZone) -> bool {
+    zone.records() < SMALL_ZONE
+}
+
 /// Lets a thread that signs work only while no other wants the core.
-fn yield_to_workers() {
+pub(crate) fn yield_to_workers() {
     // If the system refuses, the workers are delayed a little.
     let _ = Thread::current().set_eagerness(Eagerness::Idle);
 }

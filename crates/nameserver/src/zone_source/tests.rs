@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
+use avocet_config::catalog::CatalogRole;
+use avocet_config::primary::Primaries;
+use avocet_config::zonemd::ZonemdPolicy;
 use avocet_zone::{SerialPolicy, is_newer};
 
 use super::*;
@@ -32,13 +35,15 @@ impl Scratch {
             provided: Some(provided),
             journal: self.0.join("journal"),
             settle_secs: 1,
-            primaries: Vec::new(),
-            key: None,
+            primaries: Primaries::default(),
             allow_transfer: Vec::new(),
             notify: Vec::new(),
             allow_update: Vec::new(),
             serial: SerialPolicy::default(),
             signing: None,
+            catalog: CatalogRole::Plain,
+            zonemd: ZonemdPolicy::Ignore,
+            digest: None,
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::{
 };
 
 const HOUR_US: u64 = 3_600_000_000;
-const START_US: u64 = 480_000 * HOUR_US;
+const START_US: u64 = 490_000 * HOUR_US;
 
 /// A log with a writer that goes on.
 struct Log {
@@ -110,8 +110,13 @@ fn all_are_deleted_with_the_roll_ups_and_ids_are_not_used_again() {
             fs::write(file, "damaged").unwrap();
         }
     }
+    let damaged = log.scratch.0.join("rollups.damaged");
+    fs::write(&damaged, "damaged").unwrap();
     assert_eq!(log.prune(&Filter::default()).broken, []);
     assert_eq!(log.found(), [0; 0]);
+    assert!(!damaged.exists());
+    let clients = log.writer.rollups().lock().unwrap().clients();
+    assert_eq!(clients, []);
     let rollups = log.writer.rollups().lock().unwrap().clone();
     assert_eq!(rollups.sum(Period::Day, 0..u64::MAX).entries, 0);
     log.write(1);

@@ -9,8 +9,9 @@ use crate::search::Filter;
 impl Rollups {
     /// Forgets deleted entries, as far as the counts permit: a filter without conditions removes
     /// the periods inside its time range, and a condition on names or clients removes these texts
-    /// from the tops. Other counts stay.
+    /// from the tops. Other counts stay. Clients forget the deleted times.
     pub(crate) fn forget(&mut self, deleted: &Filter) {
+        Arc::make_mut(&mut self.seen).forget(deleted);
         for period in Period::ALL {
             let is_inside = |start_us: u64| {
                 deleted.time_us.start <= start_us

@@ -1,4 +1,4 @@
-//! Roll-ups: totals and tops for each minute, hour and day.
+//! Roll-ups: totals and tops for each minute, hour and day, and when each client was seen.
 //!
 //! The writer adds each block before it writes it. Overviews read only these numbers, so they cost
 //! the same at any size of the log. The number of periods of each length is bounded, and so are the
@@ -12,9 +12,11 @@
 //! lock of the writer and computes without it.
 
 mod forget;
+mod seen;
 mod store;
 mod top;
 
+pub use seen::SeenClient;
 pub use top::{Top, TopText};
 
 use std::collections::VecDeque;
@@ -24,6 +26,7 @@ use crate::batch::{Batch, EntryRow};
 use crate::column::{Int, Set, Text};
 use crate::entry::{OUTCOMES, Outcome};
 use crate::search::LogEntry;
+use seen::Sightings;
 
 /// Kinds of texts with a top.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -217,6 +220,7 @@ impl Totals {
 pub struct Rollups {
     /// The periods of each length in the order of their starts.
     periods: [VecDeque<Arc<Totals>>; 3],
+    seen: Arc<Sightings>,
     end_id: u64,
 }
 
@@ -262,6 +266,21 @@ impl Rollups {
             || periods.front().is_some_and(|first| first.start_us <= time_us)
     }
 
+    /// Returns the clients with the times of their first and latest queries, the latest first.
+    #[must_use]
+    pub fn clients(&self) -> Vec<SeenClient> {
+        self.seen.list()
+    }
+
+    /// Forgets the clients without a query for 366 days, and repairs times of clients that a wrong
+    /// clock has left. The caller trusts its clock.
+    pub fn tidy_clients(&mut self, now_us: u64) {
+        // A copy that a reader has is not copied for nothing.
+        if !self.seen.is_tidy(now_us) {
+            Arc::make_mut(&mut self.seen).tidy(now_us);
+        }
+    }
+
     /// Counts the entries of a batch, which is sorted by time. The ids end before `end_id`.
     pub(crate) fn add(&mut self, batch: &Batch, end_id: u64) {
         let minute =
@@ -275,6 +294,7 @@ impl Rollups {
                 tallies.add_to(totals, period, batch);
             }
         }
+        Arc::make_mut(&mut self.seen).add(batch);
         self.end_id = self.end_id.max(end_id);
     }
 
@@ -300,6 +320,7 @@ impl Rollups {
                 }
             }
         }
+        Arc::make_mut(&mut self.seen).add_entry(entry, time_us);
         self.end_id = self.end_id.max(entry.id + 1);
     }
 
@@ -309,23 +330,25 @@ impl Rollups {
         let periods = &mut self.periods[period as usize];
         // A clock that was set back leads to an earlier period.
         let at = periods.partition_point(|totals| totals.start_us < start_us);
-        if periods.get(at).is_none_or(|totals| totals.start_us != start_us) {
-            if at == periods.len()
-                && let Some(last) = periods.back_mut()
-            {
-                Arc::make_mut(last)
-                    .tops
-                    .iter_mut()
-                    .for_each(|top| top.shrink(period.closed_texts()));
-            }
-            periods.insert(at, Arc::new(Totals::new(start_us)));
+        if periods.get(at).is_some_and(|totals| totals.start_us == start_us) {
+            return Arc::make_mut(&mut periods[at]);
         }
-        let is_full = periods.len() > period.kept();
+        let is_full = periods.len() == period.kept();
+        if is_full && at == 0 {
+            // An entry that is older than all periods counts in the oldest one.
+            return Arc::make_mut(&mut periods[0]);
+        }
+        // The period that was current until now is the one before, or the one after if the entries
+        // are counted newest first.
+        if let Some(last) = periods.get_mut(at.min(periods.len().saturating_sub(1))) {
+            let tops = Arc::make_mut(last).tops.iter_mut();
+            tops.for_each(|top| top.shrink(period.closed_texts()));
+        }
+        periods.insert(at, Arc::new(Totals::new(start_us)));
         if is_full {
             periods.pop_front();
         }
-        // An entry that is older than all periods counts in the oldest one.
-        Arc::make_mut(&mut periods[at.saturating_sub(usize::from(is_full))])
+        Arc::make_mut(&mut periods[at - usize::from(is_full)])
     }
 }
 

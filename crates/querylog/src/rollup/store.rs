@@ -9,13 +9,16 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::seen::{MAX_SIGHTINGS, Sighting, Sightings};
 use super::top::{Tally, Top};
 use super::{Period, RANKINGS, Rollups, Totals};
 use crate::error::LogError;
 use crate::varint;
 
-const MAGIC: [u8; 4] = *b"AVQU";
-/// The same of files without the last ranking, which a server before this one wrote.
+const MAGIC: [u8; 4] = *b"AVQV";
+/// The same of files without the clients, which earlier servers wrote.
+const CLIENTLESS_MAGIC: [u8; 4] = *b"AVQU";
+/// The same of files without the last ranking, too.
 const EARLIER_MAGIC: [u8; 4] = *b"AVQT";
 /// Octets of the file before compression: far more than the bounds of the roll-ups allow.
 const MAX_OCTETS: usize = 1 << 26;
@@ -36,6 +39,7 @@ impl Rollups {
             varint::put(&mut raw, periods.len() as u64);
             periods.iter().for_each(|totals| put_totals(&mut raw, totals));
         }
+        put_seen(&mut raw, &self.seen);
         let content = zstd::bulk::compress(&raw, LEVEL).map_err(LogError::Compressor)?;
         let part = directory.join(PART);
         let write = || {
@@ -60,8 +64,27 @@ impl Rollups {
         let path = Self::path(directory);
         let error = Self::damage(directory)?;
         // If that fails, the file is replaced.
-        let _ = fs::rename(&path, directory.join(DAMAGED));
+        let _ = fs::rename(&path, Self::damaged_path(directory));
         Some(error)
+    }
+
+    /// Deletes a damaged file that was kept: nobody can tell whether it has what is to be deleted.
+    ///
+    /// # Errors
+    /// The file cannot be deleted.
+    pub(crate) fn discard_damaged(directory: &Path) -> Result<(), LogError> {
+        let path = Self::damaged_path(directory);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(LogError::file("delete", &path)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the path of a damaged file that is kept.
+    pub(crate) fn damaged_path(directory: &Path) -> PathBuf {
+        directory.join(DAMAGED)
     }
 
     /// Returns the path of the file in a directory.
@@ -79,9 +102,11 @@ impl Rollups {
 }
 
 fn read(file: &[u8]) -> Option<Rollups> {
-    let (content, rankings) = match file.strip_prefix(&MAGIC) {
-        Some(content) => (content, RANKINGS),
-        None => (file.strip_prefix(&EARLIER_MAGIC)?, RANKINGS - 1),
+    let (magic, content) = file.split_first_chunk()?;
+    let rankings = match *magic {
+        MAGIC | CLIENTLESS_MAGIC => RANKINGS,
+        EARLIER_MAGIC => RANKINGS - 1,
+        _ => return None,
     };
     let (crc, content) = content.split_first_chunk()?;
     let (len, content) = content.split_first_chunk()?;
@@ -97,7 +122,44 @@ fn read(file: &[u8]) -> Option<Rollups> {
             rollups.periods[period as usize].push_back(Arc::new(take_totals(&mut rest, rankings)?));
         }
     }
+    if *magic == MAGIC {
+        rollups.seen = Arc::new(take_seen(&mut rest)?);
+    }
     Some(rollups)
+}
+
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    varint::put(out, text.len() as u64);
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn take_text(rest: &mut &[u8]) -> Option<Box<str>> {
+    Some(str::from_utf8(varint::take_octets(rest)?).ok()?.into())
+}
+
+fn put_seen(out: &mut Vec<u8>, seen: &Sightings) {
+    varint::put(out, seen.clients.len() as u64);
+    for (client, one) in &seen.clients {
+        put_text(out, client);
+        put_text(out, &one.name);
+        varint::put(out, one.first_us);
+        varint::put(out, one.last_us);
+    }
+}
+
+fn take_seen(rest: &mut &[u8]) -> Option<Sightings> {
+    let mut seen = Sightings::default();
+    let clients = varint::take(rest)?;
+    if clients > MAX_SIGHTINGS as u64 {
+        return None;
+    }
+    for _ in 0..clients {
+        let client = take_text(rest)?;
+        let name = take_text(rest)?;
+        let (first_us, last_us) = (varint::take(rest)?, varint::take(rest)?);
+        seen.clients.insert(client, Sighting { name, first_us, last_us });
+    }
+    Some(seen)
 }
 
 fn put_totals(out: &mut Vec<u8>, totals: &Totals) {
@@ -108,8 +170,7 @@ fn put_totals(out: &mut Vec<u8>, totals: &Totals) {
         varint::put(out, top.floor);
         varint::put(out, top.tallies.len() as u64);
         for (text, tally) in &top.tallies {
-            varint::put(out, text.len() as u64);
-            out.extend_from_slice(text.as_bytes());
+            put_text(out, text);
             varint::put(out, tally.count);
             varint::put(out, tally.error);
         }
@@ -125,7 +186,7 @@ fn take_totals(rest: &mut &[u8], rankings: usize) -> Option<Totals> {
     for index in 0..rankings {
         let mut top = Top { floor: varint::take(rest)?, ..Top::default() };
         for _ in 0..varint::take(rest)? {
-            let text = str::from_utf8(varint::take_octets(rest)?).ok()?.into();
+            let text = take_text(rest)?;
             let tally = Tally { count: varint::take(rest)?, error: varint::take(rest)? };
             top.tallies.insert(text, tally);
         }
@@ -139,22 +200,43 @@ mod tests {
     use super::*;
     use crate::scratch::Scratch;
 
+    /// Returns the file of some roll-ups as an earlier server wrote it, whose content has fewer
+    /// octets at the end.
+    fn earlier(path: &Path, magic: [u8; 4], fewer: usize) -> Vec<u8> {
+        let file = fs::read(path).unwrap();
+        let mut raw = zstd::bulk::decompress(&file[12..], MAX_OCTETS).unwrap();
+        raw.truncate(raw.len() - fewer);
+        let content = zstd::bulk::compress(&raw, LEVEL).unwrap();
+        let (crc, len) = (crc32fast::hash(&content), raw.len() as u32);
+        [&magic[..], &crc.to_le_bytes(), &len.to_le_bytes(), &content].concat()
+    }
+
     #[test]
-    fn a_file_of_a_server_without_the_last_ranking_is_read() {
+    fn files_of_servers_without_clients_or_the_last_ranking_are_read() {
         let scratch = Scratch::create();
         let mut rollups = Rollups { end_id: 3, ..Rollups::default() };
         rollups.totals(Period::Minute, 0).entries = 7;
+        // An octet for no clients, then two for an empty top; before are no hours and days.
+        for (magic, fewer) in [(CLIENTLESS_MAGIC, 1), (EARLIER_MAGIC, 3)] {
+            rollups.store(&scratch.0).unwrap();
+            let path = Rollups::path(&scratch.0);
+            fs::write(&path, earlier(&path, magic, fewer)).unwrap();
+            assert_eq!(Rollups::load(&scratch.0), rollups);
+        }
+    }
+
+    #[test]
+    fn clients_are_kept_on_the_disk_and_a_file_with_a_part_of_them_is_refused() {
+        let scratch = Scratch::create();
+        let mut rollups = Rollups::default();
+        let sighting = Sighting { name: "tv".into(), first_us: 1, last_us: 1 << 40 };
+        Arc::make_mut(&mut rollups.seen).clients.insert("192.0.2.1".into(), sighting);
         rollups.store(&scratch.0).unwrap();
-        let path = Rollups::path(&scratch.0);
-        let file = fs::read(&path).unwrap();
-        let mut raw = zstd::bulk::decompress(&file[12..], MAX_OCTETS).unwrap();
-        // An empty top has two octets of zero, and so do the counts of hours and days.
-        assert!(raw.ends_with(&[0; 4]));
-        raw.truncate(raw.len() - 2);
-        let content = zstd::bulk::compress(&raw, LEVEL).unwrap();
-        let (crc, len) = (crc32fast::hash(&content), raw.len() as u32);
-        let earlier = [&EARLIER_MAGIC[..], &crc.to_le_bytes(), &len.to_le_bytes(), &content];
-        fs::write(&path, earlier.concat()).unwrap();
         assert_eq!(Rollups::load(&scratch.0), rollups);
+        let path = Rollups::path(&scratch.0);
+        for fewer in 1..20 {
+            let file = earlier(&path, MAGIC, fewer);
+            assert!(read(&file).is_none(), "{fewer}");
+        }
     }
 }

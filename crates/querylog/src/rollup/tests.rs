@@ -1,15 +1,21 @@
 //! Roll-ups against a plain count, and through a restart.
 
 use std::fs;
+use std::ops::ControlFlow;
 
 use avocet_testkit::Chance;
 
 use super::*;
+use crate::column::Text;
+use crate::recount::RECOUNT_PAGE;
 use crate::scratch::{Numbered, Scratch};
-use crate::{Entry, Facts, Filter, Label, Labels, LogReader, Privacy, Writer, WriterOptions};
+use crate::{
+    Condition, Entry, Facts, Filter, Label, Labels, LogReader, PartCounts, Privacy, SearchExtent,
+    Writer, WriterOptions,
+};
 
 const HOUR_US: u64 = 3_600_000_000;
-const START_US: u64 = 480_000 * HOUR_US;
+const START_US: u64 = 490_000 * HOUR_US;
 
 fn options(scratch: &Scratch, head_entries: u64) -> WriterOptions {
     let directory = scratch.0.clone();
@@ -55,6 +61,11 @@ fn check(rollups: &Rollups, count: u64) {
     assert_eq!(lists.len(), 2);
     assert_eq!(lists[0].count, count);
     assert_eq!(rollups.end_id(), count);
+    let clients = rollups.clients();
+    assert_eq!(clients.len(), 4);
+    assert_eq!(clients[0].last_us, START_US + (count - 1) * 30_000_000);
+    assert_eq!(clients.iter().map(|one| one.first_us).min(), Some(START_US));
+    assert!(clients.iter().all(|one| one.first_us <= one.last_us));
 }
 
 #[test]
@@ -163,4 +174,100 @@ impl Labels for OneText {
             found(&format!("{label:?} {number}"));
         }
     }
+}
+
+#[test]
+fn a_part_of_the_entries_is_counted_alone_and_says_how_far_back() {
+    let scratch = Scratch::create();
+    let writer = write(&scratch, 90, 0..300);
+    let all = writer.rollups().lock().unwrap().clone();
+    writer.close(START_US).unwrap();
+    let reader = LogReader::open(scratch.0.clone()).unwrap();
+    let of_client = |last: u8| Condition::Is(Text::Client, vec![format!("192.0.2.{last}")]);
+    let filter = |conditions: Vec<Condition>| Filter {
+        conditions: vec![Condition::Any(conditions)],
+        ..Filter::default()
+    };
+    let count = |filter: &Filter| PartCounts::of(&reader, filter, || ControlFlow::Continue(()));
+    let sum = |part: &PartCounts| part.rollups.sum(Period::Hour, 0..u64::MAX);
+    let all_sum = all.sum(Period::Hour, 0..u64::MAX);
+    let clients = all_sum.top(Ranking::Clients).texts(10);
+    for client in 0..4 {
+        let part = count(&filter(vec![of_client(client)]));
+        let expected = clients.iter().find(|one| one.text == format!("192.0.2.{client}")).unwrap();
+        assert_eq!((sum(&part).entries, part.cut_us), (expected.count, 0));
+        assert_eq!(part.rollups.clients().len(), 1);
+    }
+    // Entries that meet several conditions count once.
+    let three = count(&filter(vec![of_client(0), of_client(1), Condition::Under("a.".to_owned())]));
+    let more = clients.iter().filter(|one| ["192.0.2.2", "192.0.2.3"].contains(&&*one.text));
+    assert!(
+        sum(&three).entries < 300
+            && sum(&three).entries >= 300 - more.map(|one| one.count).sum::<u64>()
+    );
+    assert_eq!(count(&filter(Vec::new())).rollups, Rollups::default());
+    assert_eq!(sum(&count(&Filter::default())), all_sum);
+}
+
+#[test]
+fn work_that_is_ended_says_since_when_it_has_counted() {
+    let scratch = Scratch::create();
+    let count = RECOUNT_PAGE as u64 + 100;
+    write(&scratch, 1 << 14, 0..count).close(START_US).unwrap();
+    let reader = LogReader::open(scratch.0.clone()).unwrap();
+    let part = PartCounts::of(&reader, &Filter::default(), || ControlFlow::Break(()));
+    let sum = part.rollups.sum(Period::Hour, 0..u64::MAX);
+    assert_eq!(sum.entries, RECOUNT_PAGE as u64);
+    assert_eq!(part.cut_us, START_US + 100 * 30_000_000);
+}
+
+#[test]
+fn work_that_is_ended_says_how_far_it_came_also_without_a_match() {
+    let scratch = Scratch::create();
+    let mut writer = write(&scratch, 50, 0..300);
+    writer.tick(START_US + 300 * 30_000_000).unwrap();
+    writer.close(START_US + 300 * 30_000_000).unwrap();
+    let reader = LogReader::open(scratch.0.clone()).unwrap();
+    let nobody = Condition::Is(Text::Client, vec!["192.0.2.99".to_owned()]);
+    let filter = Filter { conditions: vec![nobody], ..Filter::default() };
+    let mut slices = 0;
+    let part = PartCounts::in_slices(&reader, &filter, 1, || {
+        slices += 1;
+        if slices < 2 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    let extent = |before_id| SearchExtent { before_id, entries: 9, max_rows: 1 };
+    let first = reader.search(&filter, extent(u64::MAX)).next_before_id.unwrap();
+    let reached = reader.search(&filter, extent(first)).next_before_id.unwrap();
+    assert_eq!(part.rollups, Rollups::default());
+    assert!((1..first).contains(&reached));
+    assert_eq!(part.cut_us, START_US + reached * 30_000_000);
+    // Nothing after the wanted time is counted, however far the work came.
+    let early = Filter { time_us: 0..START_US + 1, ..filter };
+    let part = PartCounts::in_slices(&reader, &early, 1, || ControlFlow::Break(()));
+    assert!(part.cut_us <= START_US + 1);
+}
+
+#[test]
+fn tops_of_past_periods_are_small_in_each_order_of_counting() {
+    let check = |hours: &mut dyn Iterator<Item = u64>| {
+        let mut rollups = Rollups::default();
+        let mut last = 0;
+        for hour in hours {
+            last = hour * HOUR_US;
+            for number in 0..500 {
+                let totals = rollups.totals(Period::Hour, last);
+                let top = &mut totals.tops[Ranking::Qnames as usize];
+                top.add(&format!("{number}"), number + 1, Period::Hour.open_texts());
+            }
+        }
+        for totals in rollups.series(Period::Hour, 0..u64::MAX) {
+            let top = totals.top(Ranking::Qnames);
+            let most = if totals.start_us == last { 500 } else { Period::Hour.closed_texts() };
+            assert_eq!(top.texts(usize::MAX).len(), most, "{}", totals.start_us / HOUR_US);
+        }
+    };
+    check(&mut (0..9));
+    check(&mut (0..9).rev());
+    // The newest first, after periods that were stored.
+    check(&mut (0..4).chain((4..9).rev()));
 }

@@ -16,6 +16,8 @@ pub enum Condition {
     Under(String),
     /// The set of a column has this text.
     Has(Set, String),
+    /// One of these conditions holds.
+    Any(Vec<Condition>),
 }
 
 /// The entries that a search wants.
@@ -64,15 +66,7 @@ impl Filter {
 
     /// Reports whether a row group may have a wanted entry, by its bloom filters.
     pub(crate) fn may_match(&self, group: &RowGroup) -> bool {
-        self.conditions.iter().all(|condition| match condition {
-            Condition::Is(text @ (Text::Qname | Text::Client), wanted) => {
-                wanted.iter().any(|text_| group.may_have(FileColumn::Text(*text), text_))
-            }
-            Condition::Has(set @ Set::Lists, wanted) => {
-                group.may_have(FileColumn::Set(*set), wanted)
-            }
-            _ => true,
-        })
+        self.conditions.iter().all(|condition| condition.may_match(group))
     }
 
     /// Returns which of some rows of a chunk are wanted.
@@ -94,21 +88,43 @@ impl Filter {
             if !wanted.contains(&true) {
                 break;
             }
-            let matches = |text: &[u8]| condition.matches(text);
-            chunk.restrict(condition.column(), &matches, rows.start, &mut wanted)?;
+            condition.restrict(chunk, rows.start, &mut wanted)?;
         }
         Ok(wanted)
     }
 }
 
 impl Condition {
-    /// Returns the column that the condition is about.
-    fn column(&self) -> Words {
+    /// Reports whether a row group may have an entry that meets the condition.
+    fn may_match(&self, group: &RowGroup) -> bool {
         match self {
+            Self::Is(text @ (Text::Qname | Text::Client), wanted) => {
+                wanted.iter().any(|text_| group.may_have(FileColumn::Text(*text), text_))
+            }
+            Self::Has(set @ Set::Lists, wanted) => group.may_have(FileColumn::Set(*set), wanted),
+            Self::Any(conditions) => conditions.iter().any(|one| one.may_match(group)),
+            Self::Is(..) | Self::Under(_) | Self::Has(..) => true,
+        }
+    }
+
+    /// Takes the rows from `start` on that do not meet the condition out of those that are wanted.
+    fn restrict(&self, chunk: &Chunk, start: usize, wanted: &mut [bool]) -> Result<(), LogError> {
+        let column = match self {
             Self::Is(text, _) => Words::Text(*text),
             Self::Under(_) => Words::Text(Text::Qname),
             Self::Has(set, _) => Words::Set(*set),
-        }
+            Self::Any(conditions) => {
+                let mut found = vec![false; wanted.len()];
+                for condition in conditions {
+                    let mut left = wanted.to_vec();
+                    condition.restrict(chunk, start, &mut left)?;
+                    found.iter_mut().zip(left).for_each(|(found, left)| *found |= left);
+                }
+                wanted.copy_from_slice(&found);
+                return Ok(());
+            }
+        };
+        chunk.restrict(column, &|text: &[u8]| self.matches(text), start, wanted)
     }
 
     /// Reports whether a text meets the condition.
@@ -117,6 +133,7 @@ impl Condition {
             Self::Is(_, texts) => texts.iter().any(|text| text.as_bytes() == candidate),
             Self::Under(zone) => is_under(candidate, zone.as_bytes()),
             Self::Has(_, text) => text.as_bytes() == candidate,
+            Self::Any(conditions) => conditions.iter().any(|one| one.matches(candidate)),
         }
     }
 }

@@ -131,6 +131,10 @@ fn random_filter(chance: &mut Chance, log: &Log) -> Filter {
         let list = format!("List-1-{}-0", 1 + chance.below(4));
         conditions.push(Condition::Has(Set::Lists, list));
     }
+    // Some filters want one of their conditions instead of all.
+    if chance.below(4) == 0 {
+        conditions = vec![Condition::Any(conditions)];
+    }
     let mut filter = Filter { conditions, ..Filter::default() };
     if chance.below(2) == 0 {
         let span = log.now_us - START_US;
@@ -142,17 +146,22 @@ fn random_filter(chance: &mut Chance, log: &Log) -> Filter {
 
 fn matches(filter: &Filter, entry: &Pushed) -> bool {
     filter.time_us.contains(&entry.time_us)
-        && filter.conditions.iter().all(|condition| match condition {
-            Condition::Is(Text::Qname, names) => names.iter().any(|name| name == entry.qname),
-            Condition::Is(Text::Client, clients) => clients.contains(&entry.client),
-            Condition::Is(Text::Qtype, types) => types.iter().any(|qtype| qtype == entry.qtype),
-            Condition::Is(Text::Outcome, _) => entry.outcome == Outcome::Blocked,
-            Condition::Is(..) => unreachable!("no such condition is made"),
-            Condition::Under(zone) => {
-                zone == "." || entry.qname == zone || entry.qname.ends_with(&format!(".{zone}"))
-            }
-            Condition::Has(_, list) => entry.lists.contains(list),
-        })
+        && filter.conditions.iter().all(|condition| meets(condition, entry))
+}
+
+fn meets(condition: &Condition, entry: &Pushed) -> bool {
+    match condition {
+        Condition::Is(Text::Qname, names) => names.iter().any(|name| name == entry.qname),
+        Condition::Is(Text::Client, clients) => clients.contains(&entry.client),
+        Condition::Is(Text::Qtype, types) => types.iter().any(|qtype| qtype == entry.qtype),
+        Condition::Is(Text::Outcome, _) => entry.outcome == Outcome::Blocked,
+        Condition::Is(..) => unreachable!("no such condition is made"),
+        Condition::Under(zone) => {
+            zone == "." || entry.qname == zone || entry.qname.ends_with(&format!(".{zone}"))
+        }
+        Condition::Has(_, list) => entry.lists.contains(list),
+        Condition::Any(conditions) => conditions.iter().any(|one| meets(one, entry)),
+    }
 }
 
 /// Compares the groups of equal entries with those of `pushed`.

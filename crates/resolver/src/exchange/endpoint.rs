@@ -18,6 +18,10 @@ pub enum Transport {
     Tls(PeerId),
     /// HTTPS only (RFC 8484), to a server that proves to be this peer.
     Https(PeerId),
+    /// QUIC only (RFC 9250), to a server that proves to be this peer.
+    Quic(PeerId),
+    /// HTTPS in HTTP/3 only, to a server that proves to be this peer.
+    H3(PeerId),
 }
 
 impl Transport {
@@ -26,7 +30,7 @@ impl Transport {
     pub fn peer(self) -> Option<PeerId> {
         match self {
             Self::Udp | Self::Tcp => None,
-            Self::Tls(peer) | Self::Https(peer) => Some(peer),
+            Self::Tls(peer) | Self::Https(peer) | Self::Quic(peer) | Self::H3(peer) => Some(peer),
         }
     }
 }
@@ -47,6 +51,10 @@ pub enum Carrier {
     Tls,
     /// A connection with HTTPS.
     Https,
+    /// A stream of QUIC.
+    Quic,
+    /// A stream of QUIC, with HTTP/3.
+    H3,
 }
 
 impl Carrier {
@@ -59,7 +67,7 @@ impl Carrier {
     /// Returns whether it is encrypted.
     #[must_use]
     pub fn is_encrypted(self) -> bool {
-        matches!(self, Self::Tls | Self::Https)
+        !matches!(self, Self::Udp | Self::Tcp)
     }
 }
 
@@ -80,15 +88,14 @@ impl Hash for Endpoint {
         let kind = match self.transport {
             Transport::Udp => 0,
             Transport::Tcp => 1,
-            Transport::Tls(peer) => {
-                state.write_u64(peer.0);
-                2
-            }
-            Transport::Https(peer) => {
-                state.write_u64(peer.0);
-                3
-            }
+            Transport::Tls(_) => 2,
+            Transport::Https(_) => 3,
+            Transport::Quic(_) => 4,
+            Transport::H3(_) => 5,
         };
+        if let Some(peer) = self.transport.peer() {
+            state.write_u64(peer.0);
+        }
         let tail = u64::from(self.addr.port()) << 8 | kind;
         match self.addr.ip() {
             IpAddr::V4(ip) => state.write_u64(u64::from(ip.to_bits()) << 32 | tail),
@@ -136,7 +143,7 @@ pub enum SocketSlot {
 }
 
 impl SocketSlot {
-    /// Returns whether it is a connection, with or without TLS.
+    /// Returns whether it is a connection: TCP, with or without TLS, or QUIC.
     #[must_use]
     pub fn is_stream(self) -> bool {
         matches!(self, Self::Stream | Self::SingleStream(_))

@@ -176,6 +176,8 @@ impl Exchanges {
         let carrier = match server.endpoint.transport {
             Transport::Tls(_) => Carrier::Tls,
             Transport::Https(_) => Carrier::Https,
+            Transport::Quic(_) => Carrier::Quic,
+            Transport::H3(_) => Carrier::H3,
             Transport::Tcp => Carrier::Tcp,
             Transport::Udp if exchange.by_tcp & bit != 0 => Carrier::Tcp,
             Transport::Udp => Carrier::Udp,
@@ -235,7 +237,8 @@ impl Exchanges {
     ) -> DrawnSocket {
         let single = SINGLE_PORT_BITS + ID_BITS + letters;
         let (slot, bits) = match (sockets, form.carrier) {
-            (Sockets::Shared, Carrier::Tcp) | (_, Carrier::Tls | Carrier::Https) => {
+            (Sockets::Shared, Carrier::Tcp)
+            | (_, Carrier::Tls | Carrier::Https | Carrier::Quic | Carrier::H3) => {
                 let is_single = self.servers[order.server].streams.wants_single(order.now_ms);
                 let slot =
                     if is_single { SocketSlot::SingleStream(at) } else { SocketSlot::Stream };
@@ -284,8 +287,11 @@ impl Exchanges {
         let cookie =
             if form.with_cookie { self.servers[query.server()].cookie.octets() } else { &[] };
         let Terms { udp_size, dnssec_ok, ecs, .. } = *terms;
-        let is_encrypted = form.carrier.is_encrypted();
-        let privacy = if is_encrypted { Privacy::Padded } else { Privacy::None };
+        let privacy = match form.carrier {
+            Carrier::Udp | Carrier::Tcp => Privacy::None,
+            Carrier::Tls | Carrier::Https => Privacy::PaddedWithKeepalive,
+            Carrier::Quic | Carrier::H3 => Privacy::Padded,
+        };
         let opt = OptOf { udp_size, dnssec_ok, cookie, ecs, privacy };
         let start = actions.octets.len();
         let opt = form.with_edns.then_some(&opt);

@@ -50,6 +50,8 @@ pub(crate) struct Server {
     /// Whether it has found a name in mixed case, or denied one in lower case as well.
     pub(crate) finds_any_case: bool,
     fails_any_case_until_ms: u64,
+    /// Zones for which it returned an error in lower case as in mixed case.
+    failing_any_case: Zones,
     /// How often it answered only in lower case, without a word in mixed case.
     case_guesses: u32,
     fails_edns_until_ms: u64,
@@ -89,6 +91,7 @@ impl Server {
             folds_case_until_ms: 0,
             finds_any_case: false,
             fails_any_case_until_ms: 0,
+            failing_any_case: Zones::default(),
             case_guesses: 0,
             fails_edns_until_ms: 0,
             speaks_edns: false,
@@ -206,9 +209,24 @@ impl Server {
         self.fails_any_case_until_ms = now_ms + INABILITY_MS;
     }
 
+    /// Returns whether its error for a zone may be due to mixed case. What it has found for other
+    /// zones says nothing: one address may be that of several programs.
+    pub(crate) fn may_mind_case_of(&self, zone: FoldedName<'_>, now_ms: u64) -> bool {
+        !self.failing_any_case.has(zone, now_ms)
+    }
+
+    /// Records that it returned an error for a zone in lower case as in mixed case.
+    pub(crate) fn note_failed_any_case_of(&mut self, zone: SharedName, now_ms: u64) {
+        self.note_failed_any_case(now_ms);
+        self.failing_any_case.add(zone, now_ms);
+    }
+
     /// Records that it answers for a zone in lower case after an error in mixed case.
     pub(crate) fn note_minded_case(&mut self, zone: FoldedName<'_>, now_ms: u64) {
-        self.note_folded_case(now_ms);
+        // Names of its other zones keep their random case, which makes forgeries harder.
+        if !self.finds_any_case {
+            self.note_folded_case(now_ms);
+        }
         self.lame.remove(zone);
     }
 

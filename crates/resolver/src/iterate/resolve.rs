@@ -388,11 +388,12 @@ impl Walker {
         }
     }
 
-    /// Caches the data of a part. Data that a zone's servers give for an alias's target is cached
-    /// only if it is secure.
+    /// Caches the data of a part. Data that servers give for an alias's target is cached only if it
+    /// is secure, or if forwarders give it and nothing is validated.
     pub(crate) fn keep(&self, part: &Part, qtype: Rtype) {
         let Some(zone) = part.zone.as_ref().filter(|_| qtype != Rtype::ANY) else { return };
-        let is_kept = |security: Security| security == Security::Secure || self.is_forwarded(zone);
+        let is_believed = self.validation().is_none() && self.is_forwarded(zone);
+        let is_kept = |security: Security| security == Security::Secure || is_believed;
         let mut is_behind_alias = false;
         let rank = if part.is_authoritative {
             Rank::AuthoritativeAnswer
@@ -408,8 +409,11 @@ impl Walker {
                 let brief = Rrset { ttl_secs: TRANSACTION_SECS, ..set.clone() };
                 self.io.note(Note::Store(brief, Stored { side: Side::Delegation, ..how }));
             }
-            // A CNAME that a DNAME implies is synthesized again when needed.
-            if !set.synthesised && !set.rtype.is_meta() && !set.rtype.is_dnssec_proof() {
+            // A CNAME that a DNAME implies is synthesized again when needed. An alias in place of
+            // DS records is the parent's; the zone there may have a rule or an anchor of its own.
+            let is_parents_alias = qtype == Rtype::DS && set.rtype == Rtype::CNAME;
+            let is_of_zone = !set.synthesised && !is_parents_alias;
+            if is_of_zone && !set.rtype.is_meta() && !set.rtype.is_dnssec_proof() {
                 self.io.note(Note::Store(set.clone(), how));
             }
             if set.rtype == Rtype::CNAME {

@@ -29,8 +29,9 @@ pub(crate) struct Said<'a> {
 
 impl Walker {
     /// Determines the security status of all data in a part. Data after an alias is used only if it
-    /// is secure, or if it is insecure and comes from the servers of its own zone. Otherwise the
-    /// part ends at the alias, and its target is resolved separately (S5).
+    /// is secure, or if it is insecure and comes from the servers of its own zone or the forwarders
+    /// of its own rule. Otherwise the part ends at the alias, and its target is resolved
+    /// separately. Insecure data after an alias answers this question only and is not cached (S5).
     ///
     /// # Errors
     ///
@@ -44,9 +45,11 @@ impl Walker {
         self.budget.begin_message();
         let zone = part.zone.clone();
         self.note_proof(&part.proof);
-        let is_of_zone = zone.as_ref().is_some_and(|zone| !self.is_forwarded(zone));
+        // The cache gives single links of a chain, so other data comes from the servers of its own
+        // zone or rule: the scrubber removes the rest.
+        let is_of_servers = zone.is_some();
         let is_used = |security: Security| {
-            security == Security::Secure || is_of_zone && security == Security::Insecure
+            security == Security::Secure || is_of_servers && security == Security::Insecure
         };
         let mut before = Security::Unchecked;
         for at in 0..part.sets.len() {

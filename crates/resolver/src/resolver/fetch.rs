@@ -276,10 +276,10 @@ impl<W> Resolver<W> {
                 Rcode::NOERROR | Rcode::NXDOMAIN => {
                     server.note_minded_case(inquiry.zone.view(), now_ms)
                 }
-                _ => server.note_failed_any_case(now_ms),
+                _ => server.note_failed_any_case_of(inquiry.zone.clone(), now_ms),
             }
         }
-        is_error && query.is_mixed && server.may_mind_case(now_ms)
+        is_error && query.is_mixed && server.may_mind_case_of(inquiry.zone.view(), now_ms)
     }
 }
 

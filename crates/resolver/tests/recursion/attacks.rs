@@ -351,6 +351,29 @@ fn a_forwarder_is_not_believed_about_a_stub_zone() {
     assert_eq!(world.take_sent(), ["8: www.example. A", "9: a.corp.test. A"]);
 }
 
+/// The parent answers for DS records, which are queried at its forwarder: an alias there says
+/// nothing about the name in the zone below.
+#[test]
+fn an_alias_in_place_of_ds_records_does_not_reach_into_a_stub_zone() {
+    let stub = StubZone {
+        zone: name("corp.test.").into(),
+        servers: vec!["192.0.2.9:53".parse().unwrap()],
+    };
+    let plan = Plan::new(vec![rule(".", 8)], settings()).unwrap();
+    let plan = plan.with_recursion(Recursion { stubs: vec![stub], ..recursion() });
+    let mut world = World::with_plan(7, plan);
+    let alias: &[&str] = &["an corp.test. 300 CNAME www.evil."];
+    let forged: &[&str] = &["an www.evil. 300 A 203.0.113.66"];
+    world.serve(8, authority(".", &[("corp.test. DS", alias), ("www.evil. A", forged)]));
+    let own: &[&str] = &["an corp.test. 300 A 198.51.100.9"];
+    world.serve(9, authority("corp.test.", &[("corp.test. A", own)]));
+    world.resolve("corp.test. DS");
+    world.take_sent();
+    let expected = ["answer corp.test. 300 A 198.51.100.9"];
+    world.resolve("corp.test. A").check(Rcode::NOERROR, &expected);
+    assert_eq!(world.take_sent(), ["9: corp.test. A"]);
+}
+
 /// Names that are taken out of a rule are resolved from the root: the rule's servers say nothing of
 /// them.
 #[test]

@@ -91,6 +91,38 @@ fn an_unsigned_alias_before_a_proof_that_there_are_no_ds_records_is_not_kept_as_
     ]);
 }
 
+/// A reply of a forwarder with an alias out of one unsigned zone into another answers its question,
+/// without a query for the target, and tells nothing to other questions: who forges a reply for one
+/// name would have the other, too (S5).
+#[test]
+fn insecure_data_behind_a_forwarders_alias_answers_this_question_only() {
+    let root = Zone::new(".");
+    let keys = lines(&[root.sign("an", &root.dnskey())]);
+    let soa = root.sign("au", &soa("."));
+    let unsigned = |zone: &str, next: &str| {
+        lines(&[soa.clone(), root.sign("au", &format!("{zone} 300 NSEC {next} NS RRSIG NSEC"))])
+    };
+    let (of_com, of_org) = (unsigned("com.", "net."), unsigned("org.", "."));
+    let answer =
+        ["an www.com. 300 CNAME cdn.org.", "an cdn.org. 300 A 203.0.113.66"].map(str::to_owned);
+    let own = ["an cdn.org. 300 A 198.51.100.1".to_owned()];
+    let answers: &[(&str, &[String])] = &[
+        (". DNSKEY", &keys),
+        ("com. DS", &of_com),
+        ("org. DS", &of_org),
+        ("www.com. A", &answer),
+        ("cdn.org. A", &own),
+    ];
+    let mut world = forwarded_world(&root, answers);
+    let both = ["answer www.com. 300 CNAME cdn.org.", "answer cdn.org. 300 A 203.0.113.66"];
+    world.resolve("www.com. A").check(Rcode::NOERROR, &both);
+    let sent = world.take_sent();
+    assert!(!sent.iter().any(|sent| sent == "8: cdn.org. A"), "{sent:?}");
+    let own = ["answer cdn.org. 300 A 198.51.100.1"];
+    world.resolve("cdn.org. A").check(Rcode::NOERROR, &own);
+    assert_eq!(world.take_sent(), ["8: cdn.org. A"]);
+}
+
 /// A server of com. that also serves co.com. and refers to shop.co.com.: no referral to co.com. is
 /// ever seen.
 struct SharedServer {

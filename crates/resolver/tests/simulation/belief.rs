@@ -60,6 +60,22 @@ fn the_server_of_all_names_is_not_believed_about_another_rules_names() {
     assert_eq!((world.sent_to(1), world.sent_to(2)), (1, 1));
 }
 
+/// RFC 2181 §10.1: a name has one alias, also if the alias itself is queried.
+#[test]
+fn two_aliases_of_one_name_are_no_answer() {
+    for (question, of) in [("a.example. CNAME", "CNAME"), ("a.example. DNAME", "DNAME")] {
+        let mut world = World::new(1, Faults::NONE, plan(vec![rule(".", &[1])]));
+        world.serve(1, move |query| {
+            let response = Response::to(query)
+                .answer(&format!("a.example. 300 {of} b.example."))
+                .answer(&format!("a.example. 300 {of} c.example."));
+            vec![(0, response.octets())]
+        });
+        world.resolve(question).check(Rcode::SERVFAIL, &[]);
+        assert!(!is_cached(&world, "a.example.", 5) && !is_cached(&world, "a.example.", 39));
+    }
+}
+
 #[test]
 fn a_soa_from_above_the_rules_zone_denies_nothing() {
     let mut world = split_world();

@@ -36,6 +36,23 @@ const CONFIGURATION: &str = "configuration";
 /// The files of the data directory that a backup has, other than audit log and revisions.
 const STATE: [&str; 4] =
     ["access.json", "negative-anchors.state", "switches.json", "trust-anchors.state"];
+/// The directories of the data directory with certificates that the server obtains or issues, and
+/// their files.
+const CERTIFICATES: [CertificateDirectory; 2] = [
+    CertificateDirectory {
+        name: "acme",
+        files: ["account.json", "certificate.pem", "state.json"],
+        essential: None,
+    },
+    CertificateDirectory {
+        name: "home-ca",
+        files: ["authority.key", "authority.pem", "certificate.pem"],
+        // The server makes the other files from it.
+        essential: Some("authority.key"),
+    },
+];
+/// Most octets of a file that is not of the query log.
+const MAX_FILE: usize = 64 << 20;
 /// The prefix of the names of revisions.
 const REVISIONS: &str = "revisions/";
 /// The prefix of the names of files of the query log.
@@ -111,6 +128,48 @@ impl BackupError {
     }
 }
 
+/// A directory with certificates and keys. A restore replaces all its files, because they belong
+/// together.
+struct CertificateDirectory {
+    name: &'static str,
+    files: [&'static str; 3],
+    /// The file without which a backup does not replace the others.
+    essential: Option<&'static str>,
+}
+
+impl CertificateDirectory {
+    /// Returns whether a name in a backup is that of one of the files.
+    fn has(&self, name: &str) -> bool {
+        let file = name.strip_prefix(self.name).and_then(|rest| rest.strip_prefix('/'));
+        file.is_some_and(|file| self.files.contains(&file))
+    }
+
+    /// Returns whether a backup with files of these names replaces the directory.
+    fn is_replaced_by(&self, names: &[String]) -> bool {
+        match self.essential {
+            Some(file) => names.contains(&format!("{}/{file}", self.name)),
+            None => names.iter().any(|name| self.has(name)),
+        }
+    }
+}
+
+/// Checks the form of a file of [`CERTIFICATES`].
+fn check_certificate(name: &str, octets: &[u8]) -> Result<(), BackupError> {
+    let unusable = |reason: String| BackupError::Content(name.to_owned(), reason);
+    if octets.len() > MAX_FILE {
+        return Err(BackupError::TooLarge(name.to_owned(), MAX_FILE));
+    }
+    let text = str::from_utf8(octets).map_err(|error| unusable(error.to_string()))?;
+    if name.ends_with(".json") {
+        let read = serde_json::from_str::<serde_json::Value>(text);
+        return read.map(drop).map_err(|error| unusable(error.to_string()));
+    }
+    match text.contains("-----BEGIN ") {
+        true => Ok(()),
+        false => Err(unusable("it is not in PEM form".to_owned())),
+    }
+}
+
 /// The file of a name in a backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FileKind {
@@ -122,6 +181,8 @@ enum FileKind {
     Audit,
     /// A revision, with its number.
     Revision(u32),
+    /// A file of [`CERTIFICATES`].
+    Certificate,
     /// A file of the query log.
     QueryLog,
 }
@@ -142,6 +203,9 @@ impl FileKind {
             let digits = rest.strip_suffix(".revision")?;
             let number: u32 = digits.parse().ok()?;
             return (number.to_string() == digits).then_some(Self::Revision(number));
+        }
+        if CERTIFICATES.iter().any(|one| one.has(name)) {
+            return Some(Self::Certificate);
         }
         name.strip_prefix(QUERY_LOG).filter(|rest| is_of_query_log(rest)).map(|_| Self::QueryLog)
     }

@@ -19,18 +19,20 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, chown};
 use std::path::Path;
 
 use avocet_config::{Config, environment};
-use avocet_control::backup::{BackupHead, RestoreStaged};
+use avocet_control::backup::{BackupHead, RestoreStaged, UnusableFile};
 use avocet_policy::rule::Switches;
 use avocet_revisions::{replace, store};
 use avocet_web::audit::{AuditEntry, AuditLog};
 use serde_json::json;
+use tracing::warn;
 
 use super::read::read;
-use super::{BackupError, CONFIGURATION, FileKind, Place, QUERY_LOG, REVISIONS, STATE, is_audit};
+use super::{
+    BackupError, CERTIFICATES, CONFIGURATION, CertificateDirectory, FileKind, MAX_FILE, Place,
+    QUERY_LOG, REVISIONS, STATE, check_certificate, is_audit,
+};
 use crate::trust;
 
-/// Most octets of a file that is not of the query log.
-const MAX_FILE: usize = 64 << 20;
 /// The file that a program uploads.
 const UPLOAD: &str = "restore.upload";
 /// The directory of a backup that waits for a start.
@@ -48,15 +50,19 @@ pub struct BackupFacts {
     pub at: u64,
     /// The number of its files.
     pub files: u64,
+    /// Certificate files that cannot be used, and are not put in place: everything else must not
+    /// be lost because of them, for the server obtains or makes others.
+    pub left_out: Vec<UnusableFile>,
 }
 
 impl From<BackupFacts> for RestoreStaged {
-    fn from(BackupFacts { version, at, files }: BackupFacts) -> Self {
-        Self { version, at, files }
+    fn from(BackupFacts { version, at, files, left_out }: BackupFacts) -> Self {
+        Self { version, at, files, left_out }
     }
 }
 
-/// Checks a backup for a server: its lines and digest, and the content of each file.
+/// Checks a backup for a server: its lines and digest, and the content of each file. Certificate
+/// files that cannot be used are no error.
 ///
 /// # Errors
 /// See [`BackupError`].
@@ -74,11 +80,19 @@ pub fn check(backup: &Path, place: Place<'_>) -> Result<BackupFacts, BackupError
         kept.extend_from_slice(octets);
         Ok(())
     })?;
+    let mut left_out = Vec::new();
     for (name, octets) in &state {
-        check_file(name, octets, place)?;
+        match check_file(name, octets, place) {
+            Err(BackupError::Content(file, reason))
+                if FileKind::of(name) == Some(FileKind::Certificate) =>
+            {
+                left_out.push(UnusableFile { file, reason });
+            }
+            checked => checked?,
+        }
     }
     let BackupHead { version, at, .. } = head;
-    Ok(BackupFacts { version, at, files: found.files })
+    Ok(BackupFacts { version, at, files: found.files, left_out })
 }
 
 fn check_file(name: &str, octets: &[u8], place: Place<'_>) -> Result<(), BackupError> {
@@ -105,6 +119,7 @@ fn check_file(name: &str, octets: &[u8], place: Place<'_>) -> Result<(), BackupE
             false => Err(unusable("it does not match its checksum".to_owned())),
         },
         Some(FileKind::Audit) => text().map(drop),
+        Some(FileKind::Certificate) => check_certificate(name, octets),
         Some(FileKind::QueryLog) | None => Ok(()),
     }
 }
@@ -189,7 +204,11 @@ pub fn finish(place: Place<'_>, now: u64) -> Result<Option<BackupFacts>, BackupE
     }
     let pending = place.directory.join(PENDING);
     let facts = check(&pending.join(BACKUP), place)?;
-    let names = unpack(&pending, place.directory)?;
+    let mut names = unpack(&pending, place.directory)?;
+    for UnusableFile { file, reason } in &facts.left_out {
+        warn!("{file} in the backup cannot be used, and is not restored: {reason}");
+        names.retain(|name| name != file);
+    }
     if names.iter().any(|name| name == CONFIGURATION) {
         replace_configuration(&pending, place)?;
     }
@@ -243,7 +262,9 @@ pub(super) fn unpack(pending: &Path, owner: &Path) -> Result<Vec<String>, Backup
         if new.exists() {
             fs::remove_dir_all(&new)?;
         }
-        for directory in [new.clone(), new.join(REVISIONS), new.join(QUERY_LOG)] {
+        let certificates = CERTIFICATES.iter().map(|one| new.join(one.name));
+        let all = [new.clone(), new.join(REVISIONS), new.join(QUERY_LOG)];
+        for directory in all.into_iter().chain(certificates) {
             create_directory(&directory)?;
             give_to_owner_of(owner, &directory)?;
         }
@@ -269,6 +290,7 @@ pub(super) fn unpack(pending: &Path, owner: &Path) -> Result<Vec<String>, Backup
         write().map_err(BackupError::at(&path))
     })?;
     let synced = open.map_or(Ok(()), |file| file.sync_all()).and_then(|()| {
+        CERTIFICATES.iter().try_for_each(|one| sync(&new.join(one.name)))?;
         [new.as_path(), &new.join(REVISIONS), &new.join(QUERY_LOG)].into_iter().try_for_each(sync)
     });
     synced.map_err(BackupError::at(&new))?;
@@ -325,8 +347,68 @@ fn put_in_place(pending: &Path, directory: &Path, names: &[String]) -> io::Resul
             fs::rename(new.join(name), target)?;
         }
     }
+    // Those that the backup does not have stay.
+    for one in CERTIFICATES.iter().filter(|one| one.is_replaced_by(names)) {
+        put_certificates(one, pending, directory, names)?;
+    }
     put_query_log(&new, directory, names)?;
     [pending, &before, &new, directory].into_iter().try_for_each(sync)
+}
+
+/// Replaces the files of a directory with certificates, after a copy of them. The directory stays,
+/// for it may be a mount point, which has no other name. May be repeated.
+fn put_certificates(
+    one: &CertificateDirectory,
+    pending: &Path,
+    directory: &Path,
+    names: &[String],
+) -> io::Result<()> {
+    let (target, kept) = (directory.join(one.name), pending.join(BEFORE).join(one.name));
+    if !target.is_dir() {
+        if target.symlink_metadata().is_ok() {
+            fs::rename(&target, &kept)?;
+        }
+        create_directory(&target)?;
+        give_to_owner_of(directory, &target)?;
+    }
+    // The kept one may be a link that leads nowhere.
+    if kept.symlink_metadata().is_err() {
+        keep_certificates(one, &target, &kept, directory)?;
+    }
+    for file in one.files {
+        let name = format!("{}/{file}", one.name);
+        if names.contains(&name) {
+            let part = target.join(format!("{file}.restored"));
+            write_new(&part, File::open(pending.join(NEW).join(name))?, directory)?;
+            fs::rename(part, target.join(file))?;
+        } else if target.join(file).exists() {
+            fs::remove_file(target.join(file))?;
+        }
+    }
+    sync(&target)
+}
+
+/// Copies the files of a directory with certificates. The copy gets its name once it is complete.
+fn keep_certificates(
+    one: &CertificateDirectory,
+    target: &Path,
+    kept: &Path,
+    owner: &Path,
+) -> io::Result<()> {
+    let part = kept.with_extension("part");
+    if part.exists() {
+        fs::remove_dir_all(&part)?;
+    }
+    create_directory(&part)?;
+    give_to_owner_of(owner, &part)?;
+    for file in one.files {
+        match File::open(target.join(file)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            content => write_new(&part.join(file), content?, owner)?,
+        }
+    }
+    sync(&part)?;
+    fs::rename(part, kept)
 }
 
 /// Adds the files of the query log that the directory does not have.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use avocet_revisions::{ChangeOrigin, Store, Submission};
 use serde_json::{Value, json};
@@ -202,6 +202,87 @@ fn a_restore_brings_back_all_files_and_keeps_those_that_it_replaces() {
 }
 
 #[test]
+fn certificates_come_back_as_a_whole_and_stay_if_the_backup_has_none() {
+    const KEY: &str = "-----BEGIN PRIVATE KEY-----\n";
+    let server = Server::new("certificates", "one");
+    let without = server.backup();
+    let put = |name: &str, text: &str| {
+        fs::create_dir_all(server.data().join(name).parent().unwrap()).unwrap();
+        server.put(name, text);
+    };
+    let read = |name: &str| fs::read_to_string(server.data().join(name)).unwrap();
+    put("home-ca/authority.key", KEY);
+    put("home-ca/authority.key.new", "half of it");
+    put("acme/account.json", "{\"url\":\"one\"}\n");
+    put("keys/zone.key", "another kind of key");
+    let backup = server.backup();
+    assert!(!backup.contains("half of it") && !backup.contains("another kind"), "{backup}");
+    put("home-ca/authority.key", &KEY.replace("PRIVATE", "OTHER"));
+    put("home-ca/certificate.pem", "issued by the other");
+    fs::remove_dir_all(server.data().join("acme")).unwrap();
+    let inode = || fs::metadata(server.data().join("home-ca")).unwrap().ino();
+    let before = inode();
+    server.restore(&backup).unwrap();
+    assert_eq!(inode(), before, "the directory may be a mount point");
+    assert_eq!((read("home-ca/authority.key").as_str(), read("keys/zone.key").len()), (KEY, 19));
+    assert!(read("acme/account.json").contains("one"));
+    assert!(!server.data().join("home-ca/certificate.pem").exists(), "it belongs to the other");
+    let kept = "restored-2000/before/home-ca";
+    assert!(read(&format!("{kept}/authority.key")).contains("OTHER"));
+    assert_eq!(read(&format!("{kept}/certificate.pem")), "issued by the other");
+    let mode =
+        |name: &str| fs::metadata(server.data().join(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("home-ca/authority.key"), mode("acme/account.json")), (0o600, 0o600));
+    assert_eq!((mode("acme"), mode(kept)), (0o700, 0o700));
+    server.restore(&without).unwrap();
+    assert_eq!(read("home-ca/authority.key"), KEY);
+}
+
+#[test]
+fn a_damaged_certificate_file_is_left_out_and_the_rest_is_restored() {
+    const KEY: &str = "-----BEGIN PRIVATE KEY-----\n";
+    let server = Server::new("unusable-certificates", "one");
+    let put = |name: &str, text: &str| {
+        fs::create_dir_all(server.data().join(name).parent().unwrap()).unwrap();
+        server.put(name, text);
+    };
+    let read = |name: &str| fs::read_to_string(server.data().join(name)).unwrap();
+    put("acme/account.json", "{\"url\":\"one\"}\n");
+    put("acme/state.json", "");
+    put("home-ca/authority.key", "");
+    put("home-ca/authority.pem", "-----BEGIN CERTIFICATE-----\n");
+    let backup = server.backup();
+    assert!(!backup.contains("state.json") && !backup.contains("authority.key"), "{backup}");
+    assert!(server.check(&backup).unwrap().left_out.is_empty());
+    // Half an authority does not replace a whole one.
+    put("home-ca/authority.key", KEY);
+    put("home-ca/authority.pem", "of this key");
+    server.restore(&backup).unwrap();
+    assert_eq!(
+        (read("home-ca/authority.key").as_str(), read("home-ca/authority.pem").as_str()),
+        (KEY, "of this key")
+    );
+
+    // A backup that has damaged files all the same.
+    let lines: Vec<Value> =
+        backup.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let bad = [("acme/state.json", "{"), ("home-ca/authority.key", "no key")];
+    let bad = bad.map(|(file, text)| json!({"file": file, "text": text}));
+    let lines = [&lines[..lines.len() - 1], &bad].concat();
+    put("acme/state.json", "{\"later\":1}");
+    put("acme/account.json", "{\"url\":\"two\"}\n");
+    server.put("switches.json", "{\"pauses\": [], \"grants\": []}");
+    let facts = server.restore(&sealed(&lines)).unwrap();
+    let left_out: Vec<&str> = facts.left_out.iter().map(|one| one.file.as_str()).collect();
+    assert_eq!(left_out, ["acme/state.json", "home-ca/authority.key"]);
+    assert!(facts.left_out[1].reason.contains("PEM"));
+    assert!(read("switches.json").contains("one") && read("acme/account.json").contains("one"));
+    assert!(!server.data().join("acme/state.json").exists(), "it belongs to the other account");
+    assert_eq!(read("home-ca/authority.key"), KEY);
+    assert!(!server.data().join("acme/state.json.restored").exists());
+}
+
+#[test]
 fn a_backup_that_is_cut_or_changed_anywhere_changes_nothing() {
     let server = Server::new("damaged", "one");
     let (backup, before) = (server.backup(), server.state());
@@ -236,6 +317,11 @@ fn a_file_that_no_backup_has_is_refused() {
         "audit.0.jsonl",
         "audit.10.jsonl",
         "control.sock",
+        "acme/other",
+        "acme/../access.json",
+        "acme",
+        "home-ca/authority.key.new",
+        "home-ca/state.json",
         "restore.pending",
         "",
     ] {

@@ -8,10 +8,12 @@ use avocet_control::backup::{BackedUp, BackupHead, BackupLine, BackupPiece};
 use avocet_control::{ControlError, Parts};
 use avocet_revisions::store;
 use data_encoding::BASE64;
+use tracing::warn;
 
 use super::read::BackupDigest;
 use super::{
-    CONFIGURATION, FileKind, QUERY_LOG, REVISIONS, STATE, VERSION, is_audit, is_of_query_log,
+    CERTIFICATES, CONFIGURATION, FileKind, QUERY_LOG, REVISIONS, STATE, VERSION, check_certificate,
+    is_audit, is_of_query_log,
 };
 
 /// Octets of one piece.
@@ -57,6 +59,11 @@ pub(crate) fn write(
     writing.files_in(&source.directory.join(REVISIONS), REVISIONS, |name| {
         is_intact(&source.directory, &format!("{REVISIONS}{name}"))
     })?;
+    for one in &CERTIFICATES {
+        for file in one.files {
+            writing.certificate(&source.directory, &format!("{}/{file}", one.name))?;
+        }
+    }
     if let Some(directory) = &source.query_log {
         writing.files_in(directory, QUERY_LOG, is_of_query_log)?;
     }
@@ -99,6 +106,20 @@ impl Writing<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Writes a file of [`CERTIFICATES`], unless there is none or a restore could not use it.
+    fn certificate(&mut self, directory: &Path, name: &str) -> Result<(), ControlError> {
+        let path = directory.join(name);
+        let octets = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            octets => octets.map_err(|error| failed(&path, &error))?,
+        };
+        if let Err(error) = check_certificate(name, &octets) {
+            warn!("{} is left out of the backup: {error}", path.display());
+            return Ok(());
+        }
+        self.file(name, &mut octets.as_slice())
     }
 
     fn file(&mut self, name: &str, content: &mut impl Read) -> Result<(), ControlError> {

@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 
 use avocet_config::Protocol;
+use avocet_control::connect::ConnectFault;
 use avocet_nameserver::query::designation::{Parameters, host_wire};
 use data_encoding::HEXUPPER;
 
-use super::{ConnectError, DeviceConnection, Endpoint};
+use super::{DeviceConnection, Endpoint};
 
 /// The numbers of the options (RFC 9463 §9).
 const V4: u8 = 162;
@@ -26,9 +27,9 @@ impl Options {
     ///
     /// # Errors
     /// The connection is that of one device, or the addresses are not known.
-    pub fn of(connection: &DeviceConnection) -> Result<Self, ConnectError> {
+    pub fn of(connection: &DeviceConnection) -> Result<Self, ConnectFault> {
         if connection.word.is_some() {
-            return Err(ConnectError::Form("options of DHCP are for all devices, without a word"));
+            return Err(ConnectFault::Form("options of DHCP are for all devices, without a word"));
         }
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         for (priority, endpoint) in (1_u16..).zip(&connection.endpoints) {
@@ -59,7 +60,7 @@ impl Options {
             }
         }
         if v4.is_empty() && v6.is_empty() {
-            return Err(ConnectError::Form(
+            return Err(ConnectFault::Form(
                 "the addresses are not known: add a [[record]] for the name, or listen at addresses \
                  other than 0.0.0.0 and ::",
             ));

@@ -6,6 +6,7 @@
 //! in a [`DeviceConnection`]: letters, digits, `-`, `_` and dots.
 
 pub mod dnr;
+pub mod document;
 pub mod profile;
 pub mod stamp;
 
@@ -13,29 +14,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use avocet_config::certificate::CertificateConfig;
-use avocet_config::{Config, OpenAddress, Protocol};
+use avocet_config::{Config, ListenerConfig, OpenAddress, Protocol};
+use avocet_control::connect::{Connect, ConnectFault, MAX_DEVICE_WORD};
 use avocet_io::file::read_regular;
-use avocet_nameserver::query::designation::{addresses_of, is_host};
+use avocet_nameserver::query::designation::{addresses_of, is_host, requires_certificate};
 use avocet_session::certificate::own_names;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use thiserror::Error;
 
 use crate::certificates::MAX_PEM;
-
-/// Octets of the longest word of a device, which is a label (RFC 1035 §2.3.4).
-const MAX_WORD: usize = 63;
-
-/// What a device is connected to.
-#[derive(Debug, Clone, Default)]
-pub struct Wish {
-    /// A name of a certificate; the first one if absent.
-    pub name: Option<String>,
-    /// The word of the device, as in `ids = ["id:WORD"]`.
-    pub word: Option<String>,
-    /// The `[[listener]]`; `[server]` if absent.
-    pub listener: Option<String>,
-}
+use crate::home_ca::authority_of;
 
 /// The encrypted listeners as one device uses them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,10 +34,21 @@ pub struct DeviceConnection {
     pub word: Option<String>,
     /// DoT, DoH and DoQ, in this order; DoT and DoQ only if the device can send its word.
     pub endpoints: Vec<Endpoint>,
-    /// The addresses without encryption, for routers.
-    pub plain: Vec<IpAddr>,
+    /// DNS without encryption, for routers; `None` if it is not served.
+    pub plain: Option<PlainService>,
     /// What the server promises in stamps.
     pub promises: Promises,
+    /// The authority of this server in DER, if the device must install it.
+    pub authority: Option<Vec<u8>>,
+}
+
+/// DNS without encryption.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlainService {
+    /// The port: 53 if it is served there.
+    pub port: u16,
+    /// The addresses, if they are known.
+    pub addresses: Vec<IpAddr>,
 }
 
 /// One protocol.
@@ -67,6 +66,9 @@ pub struct Endpoint {
     pub addresses: Vec<IpAddr>,
 }
 
+/// The port of DNS without encryption.
+const PORT: u16 = 53;
+
 /// What the server promises in stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Promises {
@@ -78,52 +80,15 @@ pub struct Promises {
     pub filters_nothing: bool,
 }
 
-/// An error: the device cannot be connected.
-#[derive(Debug, Error, PartialEq, Eq)]
-pub enum ConnectError {
-    /// No listener has this name.
-    #[error("no [[listener]] has the name {0:?}")]
-    Listener(String),
-    /// There is nothing to connect to.
-    #[error(
-        "{0} has no address with tls://, https:// or quic:// in `listen` that clients without a \
-         certificate may use"
-    )]
-    NoListener(String),
-    /// No certificate has a host name.
-    #[error("no certificate has a host name: set `names` in [[certificate]]")]
-    NoName,
-    /// No certificate has this name.
-    #[error("no certificate has the name {0:?}")]
-    Name(String),
-    /// The word is none.
-    #[error("{0:?} is not a word: letters, digits, - and _, at most {MAX_WORD}")]
-    Word(String),
-    /// The word can be sent over no protocol.
-    #[error("the device cannot send its word: this takes an https:// address or the name *.{0}")]
-    Unsendable(String),
-    /// The form needs a protocol that is not served.
-    #[error("{0}")]
-    Form(&'static str),
-}
-
 impl DeviceConnection {
     /// Finds the listeners of a wish.
     ///
     /// # Errors
     /// There are none, or the wish is wrong.
-    pub fn of(config: &Config, wish: &Wish) -> Result<Self, ConnectError> {
-        let word = wish.word.as_deref().map(word).transpose()?;
-        let listener = match &wish.listener {
-            None => None,
-            Some(name) => {
-                let found = config.server.listeners.iter().find(|one| one.name == *name);
-                Some(found.ok_or_else(|| ConnectError::Listener(name.clone()))?)
-            }
-        };
-        let of_wish = |one: &OpenAddress| one.listener == wish.listener && one.closing.is_none();
-        let open = config.server.open_addresses();
-        let open: Vec<_> = open.into_iter().filter(of_wish).collect();
+    pub fn of(config: &Config, wish: &Connect) -> Result<Self, ConnectFault> {
+        let word = wish.id.as_deref().map(word).transpose()?;
+        let listener = wish.listener.as_deref().map(|name| listener(config, name)).transpose()?;
+        let open = open_addresses(config, wish.listener.as_deref());
         let chosen = listener.and_then(|one| one.certificate.as_deref());
         let names = names(config, chosen);
         let name = match &wish.name {
@@ -134,31 +99,32 @@ impl DeviceConnection {
                 Some(
                     is_known
                         .then_some(wanted)
-                        .ok_or_else(|| ConnectError::Name(wish.name.clone().unwrap_or_default()))?,
+                        .ok_or_else(|| ConnectFault::Name(wish.name.clone().unwrap_or_default()))?,
                 )
             }
         };
-        let name = name.ok_or(ConnectError::NoName)?;
+        let name = name.ok_or(ConnectFault::NoName)?;
         let endpoints = endpoints(config, &open, &name);
         if endpoints.is_empty() {
             let listener = wish.listener.as_deref().unwrap_or("[server]");
-            return Err(ConnectError::NoListener(listener.to_owned()));
+            return Err(ConnectFault::NoListener(listener.to_owned()));
         }
         let endpoints = match &word {
             None => endpoints,
             Some(word) => with_word(endpoints, word, &names),
         };
         if endpoints.is_empty() {
-            return Err(ConnectError::Unsendable(name));
+            return Err(ConnectFault::Unsendable(name));
         }
-        let plain = open.iter().filter(|one| one.protocol == Protocol::Plain);
-        let plain = addresses_of(&name, config, plain.map(|one| one.address.ip()));
+        let plain = PlainService::among(&open, config, &name);
         let promises = Promises {
             validates: config.dnssec.validate,
             keeps_no_log: !config.query_log.enabled,
             filters_nothing: config.policy.is_empty(),
         };
-        Ok(Self { name, word, endpoints, plain, promises })
+        let authority = config.home_ca.as_ref().filter(|home_ca| is_shown(&home_ca.names, &name));
+        let authority = authority.and_then(authority_of);
+        Ok(Self { name, word, endpoints, plain, promises, authority })
     }
 
     /// Returns the endpoint of a protocol.
@@ -181,6 +147,26 @@ impl DeviceConnection {
     }
 }
 
+impl PlainService {
+    /// Finds that of a listener; that of `[server]` without a name.
+    ///
+    /// # Errors
+    /// No listener has the name.
+    pub fn of(config: &Config, listener: Option<&str>) -> Result<Option<Self>, ConnectFault> {
+        listener.map(|name| self::listener(config, name)).transpose()?;
+        Ok(Self::among(&open_addresses(config, listener), config, ""))
+    }
+
+    fn among(open: &[OpenAddress], config: &Config, name: &str) -> Option<Self> {
+        let plain = || open.iter().filter(|one| one.protocol == Protocol::Plain);
+        let usual = plain().find(|one| one.address.port() == PORT).or_else(|| plain().next());
+        let port = usual?.address.port();
+        let addresses = plain().filter(|one| one.address.port() == port);
+        let addresses = addresses_of(name, config, addresses.map(|one| one.address.ip()));
+        Some(Self { port, addresses })
+    }
+}
+
 impl Endpoint {
     /// Returns the host with its port, if that is not the usual one.
     pub fn authority(&self, usual: u16) -> String {
@@ -191,11 +177,45 @@ impl Endpoint {
     }
 }
 
+/// Returns the names of hosts that a wish may choose, in the order of the certificates.
+pub fn host_names(config: &Config) -> Vec<String> {
+    let mut names = names(config, None);
+    names.retain(|name| is_host(name));
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    names
+}
+
+/// Returns the names of the `[[listener]]` tables with encryption.
+pub fn encrypted_listeners(config: &Config) -> Vec<String> {
+    let names = config.server.listeners.iter().map(|one| &one.name);
+    let is_encrypted = |name: &&String| {
+        open_addresses(config, Some(name)).iter().any(|one| is_usable(config, one))
+    };
+    names.filter(is_encrypted).cloned().collect()
+}
+
+/// Returns whether a client without a certificate can use an address with encryption.
+fn is_usable(config: &Config, one: &OpenAddress) -> bool {
+    one.protocol != Protocol::Plain && !requires_certificate(&config.server, one)
+}
+
+fn listener<'c>(config: &'c Config, name: &str) -> Result<&'c ListenerConfig, ConnectFault> {
+    let found = config.server.listeners.iter().find(|one| one.name == name);
+    found.ok_or_else(|| ConnectFault::Listener(name.to_owned()))
+}
+
+/// Returns the addresses of a listener, or those of `[server]`, that stay open.
+fn open_addresses(config: &Config, listener: Option<&str>) -> Vec<OpenAddress> {
+    let is_own = |one: &OpenAddress| one.listener.as_deref() == listener && one.closing.is_none();
+    config.server.open_addresses().into_iter().filter(is_own).collect()
+}
+
 /// Reads a word, in lower case: letter case does not count.
-fn word(text: &str) -> Result<String, ConnectError> {
+fn word(text: &str) -> Result<String, ConnectFault> {
     let is_octet = |octet: u8| octet.is_ascii_alphanumeric() || b"-_".contains(&octet);
-    let is_word = (1..=MAX_WORD).contains(&text.len()) && text.bytes().all(is_octet);
-    is_word.then(|| text.to_ascii_lowercase()).ok_or_else(|| ConnectError::Word(text.to_owned()))
+    let is_word = (1..=MAX_DEVICE_WORD).contains(&text.len()) && text.bytes().all(is_octet);
+    is_word.then(|| text.to_ascii_lowercase()).ok_or_else(|| ConnectFault::Word(text.to_owned()))
 }
 
 /// Returns whether a certificate with these names is shown for a host.
@@ -223,11 +243,7 @@ fn names(config: &Config, chosen: Option<&str>) -> Vec<String> {
 /// Returns the protocols that are served, each at its first port.
 fn endpoints(config: &Config, open: &[OpenAddress], name: &str) -> Vec<Endpoint> {
     let mut found: BTreeMap<Protocol, (u16, BTreeSet<IpAddr>)> = BTreeMap::new();
-    let is_usable = |one: &&OpenAddress| {
-        one.protocol != Protocol::Plain
-            && !avocet_nameserver::query::designation::requires_certificate(&config.server, one)
-    };
-    for one in open.iter().filter(is_usable) {
+    for one in open.iter().filter(|one| is_usable(config, one)) {
         let (port, addresses) =
             found.entry(one.protocol).or_insert((one.address.port(), BTreeSet::new()));
         if *port == one.address.port() {

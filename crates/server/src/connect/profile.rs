@@ -4,9 +4,10 @@
 use std::fmt::Write;
 
 use avocet_config::Protocol;
+use avocet_control::connect::ConnectFault;
 use aws_lc_rs::digest::{SHA256, digest};
 
-use super::{ConnectError, DeviceConnection, Endpoint};
+use super::{DeviceConnection, Endpoint};
 
 /// The port of DoT, which profiles cannot change.
 const TLS_PORT: u16 = 853;
@@ -16,13 +17,13 @@ const TLS_PORT: u16 = 853;
 ///
 /// # Errors
 /// Neither is served, or DoT at another port than 853.
-pub fn profile(connection: &DeviceConnection) -> Result<String, ConnectError> {
+pub fn profile(connection: &DeviceConnection) -> Result<String, ConnectFault> {
     let tls = connection.endpoint(Protocol::Tls).filter(|one| one.port == TLS_PORT);
     let (endpoint, settings) = match (connection.endpoint(Protocol::Https), tls) {
         (Some(https), _) => (https, of_https(connection)),
         (None, Some(tls)) => (tls, pair("DNSProtocol", "TLS") + &pair("ServerName", &tls.host)),
         (None, None) => {
-            return Err(ConnectError::Form(
+            return Err(ConnectFault::Form(
                 "a profile needs an https:// address, or a tls:// address with port 853",
             ));
         }
@@ -47,7 +48,12 @@ pub fn profile(connection: &DeviceConnection) -> Result<String, ConnectError> {
          \"http://www.apple.com/DTDs/PropertyList-1.0.dtd\">\n<plist version=\"1.0\">\n<dict>\n\
          <key>PayloadContent</key>\n<array>\n<dict>\n",
     ) + &payload
-        + "</dict>\n</array>\n"
+        + "</dict>\n"
+        + &connection
+            .authority
+            .as_deref()
+            .map_or_else(String::new, |authority| of_authority(authority, &identifier))
+        + "</array>\n"
         + &pair("PayloadType", "Configuration")
         + &pair("PayloadIdentifier", &identifier)
         + &pair("PayloadUUID", &outer)
@@ -58,6 +64,20 @@ pub fn profile(connection: &DeviceConnection) -> Result<String, ConnectError> {
 fn of_https(connection: &DeviceConnection) -> String {
     let url = format!("{}{{?dns}}", connection.url().unwrap_or_default());
     pair("DNSProtocol", "HTTPS") + &pair("ServerURL", &url)
+}
+
+/// Returns the payload with an authority. Devices trust it as soon as the profile is installed by
+/// its user and, on iOS, enabled in the settings of certificates.
+fn of_authority(authority: &[u8], identifier: &str) -> String {
+    let id = uuid(&["authority", &data_encoding::HEXLOWER.encode(authority)]);
+    String::from("<dict>\n")
+        + &pair("PayloadType", "com.apple.security.root")
+        + &pair("PayloadIdentifier", &format!("{identifier}.authority"))
+        + &pair("PayloadUUID", &id)
+        + &pair("PayloadDisplayName", "Authority of this DNS server")
+        + "<key>PayloadVersion</key>\n<integer>1</integer>\n<key>PayloadContent</key>\n<data>"
+        + &data_encoding::BASE64.encode(authority)
+        + "</data>\n</dict>\n"
 }
 
 fn addresses(endpoint: &Endpoint) -> String {

@@ -34,12 +34,12 @@ pub fn stamp(connection: &DeviceConnection, endpoint: &Endpoint) -> String {
     written(&out)
 }
 
-/// Returns the stamp of an address without encryption, at port 53.
+/// Returns the stamp of an address without encryption, to which a device sends no word.
 pub fn plain(connection: &DeviceConnection) -> Option<String> {
-    let address = connection.plain.first().filter(|_| connection.word.is_none())?;
+    let plain = connection.plain.as_ref().filter(|_| connection.word.is_none())?;
     let mut out = vec![PLAIN];
     out.extend(properties(connection.promises));
-    counted(&mut out, with_port(*address, 53).as_bytes());
+    counted(&mut out, with_port(*plain.addresses.first()?, plain.port).as_bytes());
     Some(written(&out))
 }
 

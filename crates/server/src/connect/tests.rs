@@ -16,10 +16,10 @@ fn config(listen: &str, names: &str) -> Config {
     Config::from_text(None, &text, &BTreeMap::new()).unwrap_or_else(|faults| panic!("{faults}"))
 }
 
-fn connection(listen: &str, word: Option<&str>) -> Result<DeviceConnection, ConnectError> {
+fn connection(listen: &str, word: Option<&str>) -> Result<DeviceConnection, ConnectFault> {
     let config = config(listen, "\"dns.example\", \"*.dns.example\", \"other.example\"");
     let word = word.map(str::to_owned);
-    DeviceConnection::of(&config, &Wish { word, ..Wish::default() })
+    DeviceConnection::of(&config, &Connect { id: word, ..Connect::default() })
 }
 
 /// Returns the parts of a stamp, decoded: protocol, properties and the counted texts.
@@ -65,12 +65,12 @@ fn a_word_is_in_the_path_and_in_the_name() {
 fn words_that_are_none_and_words_that_cannot_be_sent_are_errors() {
     let long = "a".repeat(64);
     for word in ["", "a b", "a.b", "a/../b", "<x>", "a\"b", "$(id)", "ä", "a\n", "%41", &long] {
-        assert_eq!(connection(ALL, Some(word)), Err(ConnectError::Word(word.to_owned())), "{word}");
+        assert_eq!(connection(ALL, Some(word)), Err(ConnectFault::Word(word.to_owned())), "{word}");
     }
     let tls = "\"192.168.1.2:53\", \"tls://192.168.1.2:853\"";
     for word in ["a_b", "-a", "a-"] {
         let found = connection(tls, Some(word));
-        assert_eq!(found, Err(ConnectError::Unsendable("dns.example".to_owned())), "{word}");
+        assert_eq!(found, Err(ConnectFault::Unsendable("dns.example".to_owned())), "{word}");
         let found = connection(ALL, Some(word)).unwrap().endpoints;
         assert!(found.iter().all(|one| one.protocol == Protocol::Https), "{word}");
     }
@@ -81,23 +81,23 @@ fn wishes_that_cannot_be_met_are_errors() {
     let all = config(ALL, "\"dns.example\", \"*.wild.example\"");
     let of = |name: Option<&str>, listener: Option<&str>| {
         let (name, listener) = (name.map(str::to_owned), listener.map(str::to_owned));
-        DeviceConnection::of(&all, &Wish { name, word: None, listener }).map(|found| found.name)
+        DeviceConnection::of(&all, &Connect { name, id: None, listener }).map(|found| found.name)
     };
     assert_eq!(of(Some("DNS.example."), None).unwrap(), "dns.example");
     assert_eq!(of(Some("a.wild.example"), None).unwrap(), "a.wild.example");
     for name in ["wild.example", "a.b.wild.example", "*.wild.example", "", ".", "<a>.dns.example"] {
-        assert_eq!(of(Some(name), None), Err(ConnectError::Name(name.to_owned())));
+        assert_eq!(of(Some(name), None), Err(ConnectFault::Name(name.to_owned())));
     }
-    assert_eq!(of(None, Some("x")), Err(ConnectError::Listener("x".to_owned())));
+    assert_eq!(of(None, Some("x")), Err(ConnectFault::Listener("x".to_owned())));
     let plain = config("\"192.168.1.2:53\"", "\"dns.example\"");
-    let found = DeviceConnection::of(&plain, &Wish::default());
-    assert_eq!(found, Err(ConnectError::NoListener("[server]".to_owned())));
+    let found = DeviceConnection::of(&plain, &Connect::default());
+    assert_eq!(found, Err(ConnectFault::NoListener("[server]".to_owned())));
     let wild = config(ALL, "\"*.dns.example\"");
-    assert_eq!(DeviceConnection::of(&wild, &Wish::default()), Err(ConnectError::NoName));
+    assert_eq!(DeviceConnection::of(&wild, &Connect::default()), Err(ConnectFault::NoName));
     let unknown = connection("\"0.0.0.0:53\", \"tls://0.0.0.0:853\"", None).unwrap();
-    assert!(matches!(Options::of(&unknown), Err(ConnectError::Form(_))));
+    assert!(matches!(Options::of(&unknown), Err(ConnectFault::Form(_))));
     let other_port = connection("\"192.168.1.2:53\", \"tls://192.168.1.2:854\"", None).unwrap();
-    assert!(matches!(profile(&other_port), Err(ConnectError::Form(_))));
+    assert!(matches!(profile(&other_port), Err(ConnectFault::Form(_))));
 }
 
 /// Takes a number of octets from the front.

@@ -24,9 +24,13 @@ pub(super) fn grant(
     request: &RequestGrant,
 ) -> Result<SwitchesChanged, ControlError> {
     let found = find(running, request.id, request.group.as_deref())?;
+    let scope = match found.configured {
+        Some(name) => Scope::Client(name),
+        None => Scope::Address(found.client),
+    };
     let changed = running.grant(request::Grant {
         name: found.name,
-        scope: Scope::Client(found.client.to_string()),
+        scope,
         secs: u64::from(request.minutes) * 60,
     })?;
     running.requests.remove(found.id, wall_secs());
@@ -49,18 +53,25 @@ fn find(running: &Running, id: u32, group: Option<&str>) -> Result<WaitingReques
     found.ok_or(ControlError::UnknownRequest(id))
 }
 
-/// Reports whether a request comes from a client of a group, if one is given.
+/// Reports whether a request comes from a client of a group, if one is given. The client must have
+/// been in the group when it asked, and must be in it now, unless its address is another one's.
 fn is_of(running: &Running, one: &WaitingRequest, group: Option<&str>) -> bool {
     let Some(group) = group else { return true };
+    let is_among = |groups: &[String]| groups.iter().any(|name| *name == *group);
     let state = running.shared.snapshot();
-    let identity = state.policy.as_ref().map(|policy| policy.identify(one.client));
-    identity.is_some_and(|identity| identity.groups.iter().any(|name| *name == *group))
+    let Some(policy) = &state.policy else { return false };
+    let now = policy.identify(one.client);
+    let has_moved = one.configured.is_some() && now.client != one.configured;
+    is_among(&one.groups) && (has_moved || is_among(&now.groups))
 }
 
 fn shown(running: &Running, one: WaitingRequest) -> AccessRequest {
-    let WaitingRequest { id, name, client, text, at } = one;
-    let state = running.shared.snapshot();
-    let client_name = state.policy.as_ref().map(|policy| policy.client_name(client));
-    let client_name = client_name.filter(|name| *name != client.to_string());
+    let WaitingRequest { id, name, client, configured, groups: _, text, at } = one;
+    let learned = || {
+        let state = running.shared.snapshot();
+        let name = state.policy.as_ref()?.client_name(client);
+        Some(name).filter(|name| *name != client.to_string())
+    };
+    let client_name = configured.or_else(learned);
     AccessRequest { id, name, client, client_name, text, at }
 }

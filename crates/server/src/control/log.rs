@@ -1,11 +1,14 @@
 //! Answers the requests about the query log.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use avocet_control::clients::{LogClients, LoggedClients};
+use avocet_control::limits::UserLimits;
 use avocet_control::lists::AtWork;
 use avocet_control::log::{
     LogCount, LogCounted, LogEntry, LogFilter, LogFound, LogLine, LogPage, LogPrune, LogPruned,
@@ -15,10 +18,10 @@ use avocet_control::log_fault::LogFault;
 use avocet_control::statistics::{LogOverview, LogSeries, LogStatistics, LogSteps};
 use avocet_control::{ControlError, Parts};
 use avocet_nameserver::clock::wall_secs;
-use avocet_querylog::{Filter, LogError, Rollups};
+use avocet_querylog::{Filter, LogError, PartCounts, Rollups};
 
 use super::PATIENCE;
-use crate::query_log::filter::{EntryFilter, stored_filter};
+use crate::query_log::filter::{EntryFilter, is_within, stored_filter, within};
 use crate::query_log::overview::{self, Span};
 use crate::query_log::stored::{damaged, stored};
 use crate::query_log::{PruneOrder, WriterOrder, WrittenLog};
@@ -81,10 +84,16 @@ pub(super) fn search(running: &Running, request: &LogSearch) -> Result<LogPage, 
     };
     let before_id = position(request.cursor.as_deref())?;
     let page = running.query_log.searches.page(directory(running)?, filter, before_id, entries)?;
+    // How far a search went tells whether other users' queries have a name or an address, because
+    // row groups without it are passed over.
+    let examined = match request.filter.within {
+        Some(_) => page.entries.len() as u64,
+        None => page.examined,
+    };
     Ok(LogPage {
         queries: page.entries.iter().map(stored).collect(),
         next: page.next_before_id.map(cursor),
-        examined: page.examined,
+        examined,
         damaged: damaged(page.broken),
     })
 }
@@ -102,13 +111,15 @@ pub(super) fn count(running: &Running, request: &LogCount) -> Result<LogCounted,
 }
 
 /// Returns one query.
-pub(super) fn show(running: &Running, LogShow { id }: LogShow) -> Result<LogEntry, ControlError> {
+pub(super) fn show(running: &Running, request: LogShow) -> Result<LogEntry, ControlError> {
+    let LogShow { id, within } = request;
     let unknown = || ControlError::Log(LogFault::UnknownEntry(id));
     let before_id = id.checked_add(1).ok_or_else(unknown)?;
     let all = Filter::default();
     let page = running.query_log.searches.page(directory(running)?, all, before_id, 1)?;
     let found = page.entries.iter().find(|entry| entry.id == id);
-    found.map(stored).ok_or_else(unknown)
+    let is_shown = |entry: &LogEntry| within.is_none_or(|limits| is_within(&limits, entry));
+    found.map(stored).filter(is_shown).ok_or_else(unknown)
 }
 
 /// Returns the counts and rankings of a time.
@@ -121,6 +132,10 @@ pub(super) fn statistics(
         limit @ 1..=MAX_TEXTS => limit as usize,
         _ => return Err(LogFault::OutOfBounds("a limit from 1 to 100").into()),
     };
+    if let Some(limits) = &request.within {
+        let part = part(running, limits, span.minutes_us())?;
+        return Ok(overview::overview_of_part(&part, &span, texts));
+    }
     let rates = running.query_log.rates.report();
     Ok(overview::overview(&rollups(running)?, &span, texts, rates))
 }
@@ -131,7 +146,22 @@ pub(super) fn series(running: &Running, request: &LogSeries) -> Result<LogSteps,
     if request.step == Some(0) {
         return Err(LogFault::OutOfBounds("a step from 1 second").into());
     }
+    if let Some(limits) = &request.within {
+        let part = part(running, limits, span.minutes_us())?;
+        return Ok(overview::series_of_part(&part, &span, request.step));
+    }
     Ok(overview::series(&rollups(running)?, &span, request.step))
+}
+
+/// Returns the clients of the log, with the times of their first and latest queries.
+pub(super) fn clients(
+    running: &Running,
+    request: &LogClients,
+) -> Result<LoggedClients, ControlError> {
+    let Some(limits) = &request.within else {
+        return overview::clients(&rollups(running)?, request);
+    };
+    overview::clients(&part(running, limits, 0..u64::MAX)?.rollups, request)
 }
 
 /// Deletes queries: the thread of the log completes its file, the upkeep replaces the files, and
@@ -190,6 +220,17 @@ fn wait<T>(
             Err(RecvTimeoutError::Timeout) => waiting(AtWork { waiting: true })?,
         }
     }
+}
+
+/// Returns the counts of the queries in a time that the limits of a user include. Roll-ups count
+/// all clients together, so these are counted in the files.
+fn part(
+    running: &Running,
+    limits: &UserLimits,
+    time_us: Range<u64>,
+) -> Result<PartCounts, ControlError> {
+    let filter = Filter { time_us, conditions: vec![within(limits)?] };
+    running.query_log.searches.part(directory(running)?, filter)
 }
 
 /// Returns a copy of the roll-ups, which shares their memory.

@@ -13,6 +13,7 @@
 //! [`Control`]: avocet_control::Control
 
 mod access_requests;
+mod connection;
 mod dry_run;
 mod load;
 mod log;

@@ -20,6 +20,8 @@ use avocet_control::cache::{
     CacheEntry, CacheStats, Dumped, Flushed, PacketCacheStats, RrsetCacheStats, StoreCounts,
 };
 use avocet_control::certificates::{CertificateList, CertificateRenew, CertificatesReport};
+use avocet_control::clients::{LogClients, LoggedClients};
+use avocet_control::connect::{Connect, ConnectDocument, ConnectFile, ConnectReport};
 use avocet_control::dry_run::{DryRunFound, PolicyDryRun};
 use avocet_control::lists::{AtWork, ListReport, ListsReport, Refreshed};
 use avocet_control::load::ServerLoad;
@@ -61,10 +63,10 @@ use avocet_wire::{FoldedName, FoldedNameBuf};
 
 use super::past::{self, Past, PastQuery};
 use super::{
-    PATIENCE, access_requests, dry_run, load, log, pools, revisions, status, zone_edit, zone_keys,
-    zones,
+    PATIENCE, access_requests, connection, dry_run, load, log, pools, revisions, status, zone_edit,
+    zone_keys, zones,
 };
-use crate::backup::{self, Place};
+use crate::backup::{self, BackupError, Place};
 use crate::explain::{self, InquiringClient};
 use crate::keepers::lists;
 use crate::lists::Taking;
@@ -321,6 +323,10 @@ impl Control for Running {
         log::series(self, &request)
     }
 
+    fn log_clients(&self, request: LogClients) -> Result<LoggedClients, ControlError> {
+        log::clients(self, &request)
+    }
+
     fn log_prune(
         &self,
         request: LogPrune,
@@ -413,6 +419,14 @@ impl Control for Running {
         Ok(CertificatesReport { certificates: shown_certificates::of(self) })
     }
 
+    fn connect(&self, request: Connect) -> Result<ConnectReport, ControlError> {
+        connection::report(self, &request)
+    }
+
+    fn connect_document(&self, request: ConnectDocument) -> Result<ConnectFile, ControlError> {
+        connection::file(self, &request)
+    }
+
     fn pools_status(&self, request: PoolsStatus) -> Result<PoolsReport, ControlError> {
         pools::report(self, request.name.as_deref())
     }
@@ -464,7 +478,10 @@ impl Control for Running {
     ) -> Result<WaitingRestore, ControlError> {
         let cancelled = backup::cancel(&self.shared.snapshot().config.data.directory);
         self.note_waiting_restore();
-        cancelled.map_err(|error| ControlError::BackupRefused(error.to_string()))
+        cancelled.map_err(|error| match error {
+            BackupError::NoneWaits => ControlError::NoRestoreWaits,
+            error => ControlError::BackupRefused(error.to_string()),
+        })
     }
 
     fn user_list(&self, UserList {}: UserList) -> Result<UsersReport, ControlError> {

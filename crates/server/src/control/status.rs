@@ -154,6 +154,8 @@ fn upstreams(running: &Running) -> Vec<UpstreamStatus> {
                 UpstreamLink::Tcp => UpstreamTransport::Tcp,
                 UpstreamLink::Tls(_) => UpstreamTransport::Tls,
                 UpstreamLink::Https(_) => UpstreamTransport::Https,
+                UpstreamLink::Quic(_) => UpstreamTransport::Quic,
+                UpstreamLink::H3(_) => UpstreamTransport::H3,
             };
             let name = running.shared.upstream_peers.host_name(one.transport);
             all.entry(((one.addr, transport), name)).or_default().add(one);

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use avocet_config::catalog::CatalogRole;
 use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
 use avocet_control::ControlError;
@@ -23,7 +24,7 @@ use avocet_zone::{
 
 use super::zones::{find, record_type, shown_record, within};
 use crate::running::Running;
-use crate::running::updates::changed;
+use crate::running::updates::{changed, is_made_here};
 
 /// Changes of a page of the history by default.
 const HISTORY_PAGE: u32 = 20;
@@ -84,6 +85,9 @@ impl Attempt<'_> {
         if self.config.is_secondary() {
             return Err(ZoneFault::Secondary(name).into());
         }
+        if self.config.catalog == CatalogRole::Producer {
+            return Err(ZoneFault::Catalog(name).into());
+        }
         if self.config.provided.is_some() {
             return Err(ZoneFault::Provided(name).into());
         }
@@ -116,6 +120,9 @@ impl Attempt<'_> {
             Err(ZoneChangeError::Refused(fault)) => Err(fault.into()),
             Err(ZoneChangeError::NotLoaded) => Err(ZoneFault::NotLoaded(name).into()),
             Err(ZoneChangeError::Edited) => Err(ZoneFault::FileEdited(name).into()),
+            Err(fault @ (ZoneChangeError::Digest(_) | ZoneChangeError::Unsignable(_))) => {
+                Err(ZoneFault::Edit(fault.to_string()).into())
+            }
             Err(ZoneChangeError::Disk(error)) => {
                 tracing::error!("zone {name}: a change cannot be kept on disk: {error}");
                 Err(ZoneFault::Disk(error.to_string()).into())
@@ -138,12 +145,11 @@ impl Attempt<'_> {
         if zone.is_signed() {
             return Err(ZoneFault::SignedElsewhere(name()));
         }
-        let of_signing = |edit: &&RrsetEdit| {
-            // CDS and CDNSKEY (RFC 7344).
-            self.config.signing.is_some() && matches!(edit.rtype, Some(Rtype(59 | 60)))
+        let is_made_here = |edit: &&RrsetEdit| {
+            edit.rtype.is_some_and(|rtype| is_made_here(self.config, edit.owner.view(), rtype))
         };
-        if let Some(edit) = edits.iter().find(of_signing) {
-            let reason = "this server makes these records from the keys of the zone";
+        if let Some(edit) = edits.iter().find(is_made_here) {
+            let reason = "this server makes these records itself";
             return Err(ZoneFault::Edit(format!("{}: {reason}", edit.owner)));
         }
         let mut changes = ZoneEdits::of(zone);

@@ -1,12 +1,15 @@
 //! Hosted zones for `avocet zone`: their state, pages of their records, their text.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use avocet_config::catalog::CatalogRole;
 use avocet_config::name::{shown, typed_name};
 use avocet_config::provided::ProviderKind;
+use avocet_config::zone::ZoneConfig;
 use avocet_control::zones::{
-    MAX_ZONE_PAGE, ZoneExported, ZoneFault, ZoneNotify, ZonePage, ZoneRecord, ZoneRecords,
-    ZoneState, ZoneStatus, ZoneText, ZoneTransfers, ZonesReport,
+    CatalogPart, MAX_ZONE_PAGE, ZoneCatalog, ZoneExported, ZoneFault, ZoneNotify, ZonePage,
+    ZoneRecord, ZoneRecords, ZoneState, ZoneStatus, ZoneText, ZoneTransfers, ZonesReport,
 };
 use avocet_control::{ControlError, Parts};
 use avocet_nameserver::zone_files::ZoneFileState;
@@ -20,6 +23,8 @@ use crate::running::{self, Running};
 const PAGE: u32 = 100;
 /// Octets of text that are sent together.
 const TEXT: usize = 16 << 10;
+/// Most time that a reload waits for another one. It has a turn of the control socket meanwhile.
+const RELOAD_PATIENCE: Duration = Duration::from_secs(2);
 /// Most RRsets that are looked at for a page: some hundredths of a second.
 const MAX_LOOKED: usize = 200_000;
 
@@ -33,7 +38,7 @@ fn state(running: &Running, of: &ZoneFileState) -> ZoneStatus {
     let config = snapshot.config.zones.iter().find(|zone| zone.name == of.name);
     let provided = config.and_then(|zone| zone.provided.as_ref());
     let kind = provided.map_or(ProviderKind::File, |provided| provided.kind);
-    let primaries = config.map_or(&[][..], |zone| &zone.primaries);
+    let primaries = config.map_or(&[][..], |zone| &zone.primaries.servers);
     let transfers = running.zone_watch.secondaries.state(&of.name).map(|state| ZoneTransfers {
         checked_at: state.checked_at_secs,
         next_check: Some(state.next_at_secs).filter(|at| *at != u64::MAX),
@@ -60,10 +65,49 @@ fn state(running: &Running, of: &ZoneFileState) -> ZoneStatus {
         failures: of.failures,
         error: of.fault.clone(),
         provider: kind.name().to_owned(),
+        catalog: config.and_then(|zone| shown_catalog(running, zone)),
         primaries: primaries.iter().map(ToString::to_string).collect(),
         transfers,
-        changes_since: zone.and_then(|zone| Some(zone.changes().first()?.from.serial)),
+        changes_since: zone.and_then(|zone| zone.first_sent_serial()),
         notify: running.notifier.reports(&of.name).into_iter().map(shown_notify).collect(),
+    }
+}
+
+/// Returns the relation of a zone to catalogs, if it has one.
+fn shown_catalog(running: &Running, zone: &ZoneConfig) -> Option<ZoneCatalog> {
+    let catalogs = &running.reloader.catalogs;
+    let role = |role| ZoneCatalog {
+        role,
+        name: None,
+        groups: Vec::new(),
+        members: None,
+        error: None,
+        refused: Vec::new(),
+    };
+    match &zone.catalog {
+        CatalogRole::Plain => None,
+        CatalogRole::Producer => {
+            let snapshot = running.shared.snapshot();
+            let is_own = |other: &&ZoneConfig| matches!(&other.catalog, CatalogRole::Listed { catalog, .. } if *catalog == zone.name);
+            let members = snapshot.config.zones.iter().filter(is_own).count() as u64;
+            Some(ZoneCatalog { members: Some(members), ..role(CatalogPart::Producer) })
+        }
+        CatalogRole::Consumer => {
+            let (state, members) = catalogs.state(&zone.name);
+            let (error, refused) = (state.fault, state.refused);
+            let of = role(CatalogPart::Consumer);
+            Some(ZoneCatalog { members: Some(members), error, refused, ..of })
+        }
+        CatalogRole::Listed { catalog, group } => Some(ZoneCatalog {
+            name: Some(shown(catalog)),
+            groups: Some(group.clone()).filter(|group| !group.is_empty()).into_iter().collect(),
+            ..role(CatalogPart::Listed)
+        }),
+        CatalogRole::Member { catalog } => Some(ZoneCatalog {
+            name: Some(shown(catalog)),
+            groups: catalogs.membership(&zone.name).map_or_else(Vec::new, |member| member.groups),
+            ..role(CatalogPart::Member)
+        }),
     }
 }
 
@@ -83,6 +127,8 @@ pub(super) fn report(running: &Running, name: Option<&str>) -> Result<ZonesRepor
 pub(super) fn reload(running: &Running, name: Option<&str>) -> Result<ZonesReport, ControlError> {
     let wire = name.map(folded).transpose()?;
     let wire = wire.as_ref().map(|name| name.view().wire());
+    // Each reload of a large zone holds another version of it in memory.
+    let _turn = running.zone_watch.reloads.take(RELOAD_PATIENCE).ok_or(ZoneFault::Reading)?;
     match (running::zones::reload(running, wire), name) {
         (false, Some(name)) => Err(ZoneFault::UnknownZone(name.to_owned()).into()),
         (_, name) => report(running, name),

@@ -28,7 +28,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -210,6 +210,10 @@ impl Site {
     }
 
     async fn respond(&self, request: Request<Incoming>, peer: Peer) -> Response<Body> {
+        if !has_one_host(&request) {
+            let text = "expected one Host (RFC 9112 section 3.2)\n";
+            return response(StatusCode::BAD_REQUEST, PLAIN, text.to_owned()).map(Body::new);
+        }
         let path = request.uri().path();
         if let Some(text) = self.running.acme.proofs.at(path) {
             return response(StatusCode::OK, PLAIN, text).map(Body::new);
@@ -220,6 +224,15 @@ impl Site {
         let host = request.headers().get(HOST).map_or(&b""[..], HeaderValue::as_bytes);
         let asks = Asks { path, owner: owner_of_host(host, &self.running) };
         respond(request.method(), &asks, &self.running).map(Body::new)
+    }
+}
+
+/// Returns whether a request has one `Host`, as it must (RFC 9112 §3.2): of two, a proxy may take
+/// another one than this server. HTTP/1.0 has none.
+fn has_one_host<B>(request: &Request<B>) -> bool {
+    match request.headers().get_all(HOST).iter().count() {
+        0 => request.version() < Version::HTTP_11,
+        count => count == 1,
     }
 }
 

@@ -15,7 +15,7 @@ use avocet_nameserver::policy::{Outcome, Treatment};
 use avocet_nameserver::query::asked::{Entrance, Transport};
 use avocet_nameserver::query::rehearsal::At;
 use avocet_nameserver::snapshot::Snapshot;
-use avocet_policy::client::DeviceId;
+use avocet_policy::client::{DeviceId, Identity};
 use avocet_policy::rule::NamedTimeZone;
 use avocet_web::audit::{AuditEntry, recorded};
 use avocet_wire::name::MAX_NAME;
@@ -33,7 +33,7 @@ use super::{PLAIN, ask, response};
 use crate::connections::ConnectionLimits;
 use crate::explain::{InquiringClient, Inquiry, outcome};
 use crate::running::Running;
-use crate::running::access_requests::{AskOutcome, WaitingRequest};
+use crate::running::access_requests::{Applicant, AskOutcome, WaitingRequest};
 
 /// Connections served at once, on all addresses of the page.
 const MAX_VISITS: usize = 64;
@@ -113,10 +113,12 @@ impl Visit {
         };
         let (state, now) = (self.running.shared.snapshot(), wall_secs());
         let (status, body) = match (self.verdict(&state, &name, now), asked) {
-            (Some(_), Some(text)) => self.ask(&name, &text, now),
+            (Some(_), Some(text)) => self.ask(&state, &name, &text, now),
             (Some(outcome), None) => {
                 count(&visits.blocked);
-                let is_waiting = self.running.requests.is_waiting(&name.to_string(), self.ip, now);
+                let applicant = self.applicant(&state);
+                let is_waiting =
+                    self.running.requests.is_waiting(&name.to_string(), &applicant, now);
                 let form = if is_waiting { WAITING.to_owned() } else { ask::form() };
                 (StatusCode::FORBIDDEN, blocked(&name, &outcome, &time(&state, now), &form))
             }
@@ -129,9 +131,15 @@ impl Visit {
     }
 
     /// Takes a request for access to a blocked name. The audit log records it.
-    fn ask(&self, name: &FoldedNameBuf, text: &str, now: u64) -> (StatusCode, String) {
-        let running = self.running.clone();
-        let (status, text) = match running.requests.ask(&name.to_string(), self.ip, text, now) {
+    fn ask(
+        &self,
+        state: &Snapshot,
+        name: &FoldedNameBuf,
+        text: &str,
+        now: u64,
+    ) -> (StatusCode, String) {
+        let (running, applicant) = (self.running.clone(), self.applicant(state));
+        let (status, text) = match running.requests.ask(&name.to_string(), applicant, text, now) {
             AskOutcome::Taken(request) => {
                 tracing::info!(name = request.name, client = %request.client, "access requested");
                 // The file may be slow, and this thread serves all connections.
@@ -148,6 +156,15 @@ impl Visit {
         };
         let name = shown(name);
         (status, page(&format!("Access to {name}"), &format!("<p>{text}</p>")))
+    }
+
+    /// The client, as the configuration knows it.
+    fn applicant(&self, state: &Snapshot) -> Applicant {
+        let identity = state.policy.as_ref().map(|policy| policy.identify(self.ip));
+        let Identity { client, groups, .. } = identity.unwrap_or_default();
+        let is_table =
+            |name: &String| state.config.policy.clients.iter().any(|table| table.name == *name);
+        Applicant { client: self.ip, configured: client.filter(is_table), groups }
     }
 
     /// The decision on the name for this client; `None` if it is not blocked or rewritten.
@@ -202,7 +219,7 @@ fn time(state: &Snapshot, now: u64) -> String {
 
 /// Returns the entry of the audit log about a request for access.
 fn entry(request: &WaitingRequest) -> AuditEntry {
-    let WaitingRequest { id, name, client, text, at } = request;
+    let WaitingRequest { id, name, client, text, at, .. } = request;
     let fields = json!({ "id": id, "name": name, "message": text });
     AuditEntry {
         at: *at,

@@ -8,14 +8,15 @@ use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use avocet_config::outcome::KindDays;
 use avocet_config::query_log::QueryLogConfig;
 use avocet_querylog::{
-    Consumer, Entry, LogError, Outcome, OutcomeDays, Record, Retention, Upkeep, UpkeepCounters,
+    Ages, Consumer, Entry, LogError, Outcome, OutcomeDays, Record, Retention, Rollups, Upkeep,
+    UpkeepCounters,
 };
 use avocet_wire::Rtype;
 use tracing::warn;
@@ -40,6 +41,9 @@ const UPSTREAMS_AFTER: Duration = Duration::from_secs(1);
 
 /// Time between looks of the upkeep for files that are complete.
 const UPKEEP_AFTER: Duration = Duration::from_secs(5);
+
+/// Time between two looks for clients of the log that are to be forgotten.
+const TIDY_AFTER: Duration = Duration::from_secs(3600);
 
 /// The condition after a panic of a round.
 const FAULT: &str = "a panic interrupted the query log, see the log; the server retries";
@@ -270,12 +274,17 @@ struct LogUpkeep {
     upkeep: Upkeep,
     /// What is part of the counts of the log.
     counted: UpkeepCounters,
+    /// The time that was judged last, in microseconds since the epoch.
+    judged_us: u64,
+    /// When the clients of the log were tidied, while the clock has been trusted since.
+    tidied: Option<Instant>,
 }
 
 impl LogUpkeep {
     fn open(directory: PathBuf, retention: Retention) -> Result<Self, LogError> {
         let upkeep = Upkeep::open(directory.clone(), retention)?;
-        Ok(Self { directory, upkeep, counted: UpkeepCounters::default() })
+        let counted = UpkeepCounters::default();
+        Ok(Self { directory, upkeep, counted, judged_us: 0, tidied: None })
     }
 
     /// Does what clients order, and all that is due.
@@ -289,11 +298,23 @@ impl LogUpkeep {
         }
         loop {
             // The time by which a step deletes is the one that was judged.
-            let now_us = now_us();
-            self.upkeep.set_ages(clock.note(now_us, Instant::now()));
-            if !self.upkeep.step(now_us)? || !goes_on() {
+            self.judged_us = now_us();
+            self.upkeep.set_ages(clock.note(self.judged_us, Instant::now()));
+            if !self.upkeep.step(self.judged_us)? || !goes_on() {
                 return Ok(());
             }
+        }
+    }
+
+    /// Forgets clients by age and repairs their times, at once when the clock becomes trusted, and
+    /// then every hour. The time is the one that was judged.
+    fn tidy_clients(&mut self, rollups: &Mutex<Rollups>, now: Instant) {
+        if self.upkeep.ages() == Ages::Doubtful {
+            self.tidied = None;
+        } else if self.tidied.is_none_or(|tidied| now.duration_since(tidied) >= TIDY_AFTER) {
+            let mut rollups = rollups.lock().unwrap_or_else(PoisonError::into_inner);
+            rollups.tidy_clients(self.judged_us);
+            self.tidied = Some(now);
         }
     }
 
@@ -322,7 +343,7 @@ fn keep_up(
     clock: &mut SteadyClock,
 ) -> Result<(), LogError> {
     let log = &running.query_log;
-    let Some(WrittenLog { directory, .. }) = log.written() else {
+    let Some(WrittenLog { directory, rollups }) = log.written() else {
         // The clients learn from the end of their channels that nothing was done.
         log.upkeep_orders();
         *upkeep = None;
@@ -335,6 +356,7 @@ fn keep_up(
     };
     known.upkeep.set_retention(retention);
     let done = known.work(log, clock);
+    known.tidy_clients(&rollups, Instant::now());
     known.count(log);
     log.counts.stored_octets.store(stored_octets(&directory), Ordering::Relaxed);
     *upkeep = Some(known);

@@ -3,6 +3,7 @@
 //! ```text
 //! [[list]] url  --fetch--> text --judge--> copy on disk --+
 //! [[list]] file ---------> text ---------> copy on disk --+--compile--> image on disk
+//! [[list]] primaries -----> IXFR, AXFR ---> copy on disk --+
 //!                                                                          |      ^
 //!                                                       workers <-Reloader-'      |
 //!                                             a start reads it, not the lists ----'
@@ -17,8 +18,9 @@ mod image_file;
 pub(crate) mod leisure;
 pub(crate) mod source;
 pub(crate) mod store;
+pub(crate) mod zone;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -46,6 +48,8 @@ pub(crate) struct Keeping {
 #[derive(Default)]
 struct Desk {
     orders: Vec<Order>,
+    /// The lists whose primaries sent NOTIFY.
+    noted: BTreeSet<String>,
     is_closed: bool,
 }
 
@@ -77,6 +81,16 @@ impl Keeping {
         }
         drop(desk);
         self.changed.notify_all();
+    }
+
+    /// Notes that a primary of a list's zone sent NOTIFY.
+    pub(crate) fn note(&self, list: &str) {
+        self.desk().noted.insert(list.to_owned());
+    }
+
+    /// Returns whether a primary of this list's zone sent NOTIFY, once.
+    pub(crate) fn take_note(&self, list: &str) -> bool {
+        self.desk().noted.remove(list)
     }
 
     /// Ends the thread, during a fetch when that is over.

@@ -4,6 +4,7 @@ use avocet_policy::list::Report;
 use serde::{Deserialize, Serialize};
 
 use super::fetch::FetchError;
+use super::zone::UnusablePrimaries;
 
 /// A text whose entries have shrunk below one part in this many is held back...
 const SHRINK_PART: u64 = 2;
@@ -26,6 +27,9 @@ pub(crate) struct SourceState {
     pub(crate) source: String,
     /// Wall time in seconds of the last success, with or without a new text; 0: never.
     pub(crate) succeeded_at_secs: u64,
+    /// Wall time in seconds of the last attempt; 0: none since the start.
+    #[serde(skip)]
+    pub(crate) tried_at_secs: u64,
     /// Wall time in seconds of the next attempt.
     pub(crate) due_at_secs: u64,
     /// Consecutive failures.
@@ -46,6 +50,8 @@ pub(crate) struct SourceState {
 pub(crate) enum Failure {
     /// The fetch failed.
     Fetch(FetchError),
+    /// No primary gave the zone.
+    Transfer(UnusablePrimaries),
     /// The file cannot be read.
     File(String),
     /// The text is suspicious.
@@ -57,6 +63,7 @@ impl std::fmt::Display for Failure {
         match self {
             Self::Fetch(error) => error.fmt(f),
             Self::File(error) => f.write_str(error),
+            Self::Transfer(error) => error.fmt(f),
             Self::HeldBack(why) => f.write_str(why),
         }
     }
@@ -65,7 +72,7 @@ impl std::fmt::Display for Failure {
 impl SourceState {
     /// Records a success. `random` is for the jitter.
     pub(crate) fn succeed(&mut self, now_secs: u64, refresh_secs: u64, random: u64) {
-        self.succeeded_at_secs = now_secs;
+        (self.succeeded_at_secs, self.tried_at_secs) = (now_secs, now_secs);
         self.due_at_secs = now_secs + refresh_secs + random % (refresh_secs / JITTER_PART + 1);
         self.failures_in_row = 0;
         self.error = None;
@@ -80,8 +87,16 @@ impl SourceState {
         let wait = first.saturating_mul(1 << self.failures_in_row.min(32)).min(MAX_RETRY_SECS);
         self.due_at_secs = now_secs + wait + random % (wait / JITTER_PART + 1);
         self.failures_in_row = self.failures_in_row.saturating_add(1);
+        self.tried_at_secs = now_secs;
         self.failures += 1;
         self.error = Some(failure.to_string());
+    }
+
+    /// Whether NOTIFY may cause an attempt: this many seconds after the last one, and twice as many
+    /// after each further failure.
+    pub(crate) fn may_follow_notify(&self, now_secs: u64, least_secs: u64) -> bool {
+        let wait = least_secs.saturating_mul(1 << self.failures_in_row.min(32)).min(MAX_RETRY_SECS);
+        now_secs.abs_diff(self.tried_at_secs) >= wait
     }
 
     /// Whether an attempt is due. A clock that was set back delays it for at most one refresh
@@ -151,6 +166,20 @@ mod tests {
         let wait = state.due_at_secs - 2_000_000;
         assert!((86_400..=95_040).contains(&wait), "{wait}");
         assert_eq!((state.failures_in_row, state.error), (0, None));
+    }
+
+    #[test]
+    fn notify_causes_no_look_soon_after_another_and_less_often_after_failures() {
+        let mut state = SourceState::default();
+        let failure = Failure::HeldBack("empty".to_owned());
+        assert!(state.may_follow_notify(1_000, 5));
+        state.succeed(1_000, 600, 0);
+        assert!(!state.may_follow_notify(1_004, 5) && state.may_follow_notify(1_005, 5));
+        for wait in [10, 20, 40] {
+            state.fail(2_000, &failure, 0);
+            assert!(!state.may_follow_notify(2_000 + wait - 1, 5));
+            assert!(state.may_follow_notify(2_000 + wait, 5));
+        }
     }
 
     #[test]

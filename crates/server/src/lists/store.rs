@@ -9,18 +9,22 @@ use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use avocet_config::name::shown;
 use avocet_config::policy::{ListConfig, ListSource, PolicyConfig};
+use avocet_config::primary::Primary;
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::disk;
 use avocet_nameserver::file_watch::FileFingerprint;
 use avocet_nameserver::policy::Lists;
 use avocet_nameserver::policy::load::{self, Compilation, Compiled, Making};
 use avocet_policy::list::{ImageError, Report};
+use avocet_resolver::Timers;
 
 use super::copies::{Copies, Copy, CopyError, Head, Kept};
 use super::fetch::{Fetched, Fetcher, MAX_LIST_BYTES};
 use super::image_file::{ImageFile, Unusable};
 use super::source::{Failure, SourceState, judge};
+use super::zone::{FetchedZone, HeldCopy, ZonePrimaries};
 
 const DIRECTORY: &str = "lists";
 const STATES: &str = "state.json";
@@ -45,6 +49,12 @@ pub(crate) enum TextChange {
     Same,
 }
 
+/// The result of a transfer.
+pub(crate) struct TakenZone {
+    pub(crate) change: TextChange,
+    pub(crate) timers: Timers,
+}
+
 /// The directory `lists` in the data directory.
 pub(crate) struct Store {
     directory: PathBuf,
@@ -59,6 +69,11 @@ pub(crate) fn source_text(list: &ListConfig) -> String {
     match &list.source {
         ListSource::Url(url) => url.clone(),
         ListSource::File(path) => path.display().to_string(),
+        ListSource::Zone(transferred) => {
+            let servers: Vec<_> =
+                transferred.primaries.servers.iter().map(Primary::shown).collect();
+            format!("{} from {}", shown(&transferred.zone), servers.join(", "))
+        }
     }
 }
 
@@ -127,7 +142,7 @@ impl Store {
     fn is_of_copies(&self, config: &PolicyConfig, making: &Making) -> bool {
         config.lists.iter().zip(&making.lists).all(|(list, made)| {
             let stamp = self.copies.head(list).map(|head| head.stamp());
-            let may_lack = matches!(list.source, ListSource::Url(_)) && stamp.is_none();
+            let may_lack = list.source.is_fetched() && stamp.is_none();
             may_lack || stamp == made.stamp
         })
     }
@@ -242,6 +257,37 @@ impl Store {
         self.keep(list, head, text, known.as_ref())
     }
 
+    /// Transfers a zone. Returns the times of its SOA record, too.
+    ///
+    /// # Errors
+    ///
+    /// No primary has the zone, or it is not accepted: the last good copy remains.
+    pub(crate) fn take_zone(
+        &mut self,
+        list: &ListConfig,
+        primaries: &ZonePrimaries<'_>,
+        taking: Taking,
+    ) -> Result<TakenZone, Failure> {
+        let source = source_text(list);
+        let known = self.copies.open(list).ok().flatten();
+        let known = known.filter(|copy| copy.head.source == source);
+        // A forced look takes the whole zone, also of an older serial.
+        let judged = known.as_ref().filter(|_| taking == Taking::Judged);
+        let held = judged.and_then(|copy| HeldCopy::of(copy.text(), primaries.apex()));
+        let (text, timers) = match primaries.fetch(held.as_ref()).map_err(Failure::Transfer)? {
+            FetchedZone::Same(timers) => return Ok(TakenZone { change: TextChange::Same, timers }),
+            FetchedZone::Text(text, timers) => (text, timers),
+        };
+        let report = examine(list, &text)?;
+        let known = known.map(|copy| copy.head);
+        if taking == Taking::Judged {
+            judge(&report, known.as_ref().map(|head| head.entries))?;
+        }
+        let head = Head { source, entries: report.entries, ..Head::default() };
+        let change = self.keep(list, head, text, known.as_ref())?;
+        Ok(TakenZone { change, timers })
+    }
+
     /// Reads a file. An empty one is accepted if it never had entries.
     ///
     /// # Errors
@@ -342,7 +388,7 @@ impl Store {
 fn files(config: &PolicyConfig) -> impl Iterator<Item = (&ListConfig, &Path)> {
     config.lists.iter().filter_map(|list| match &list.source {
         ListSource::File(path) => Some((list, path.as_path())),
-        ListSource::Url(_) => None,
+        ListSource::Url(_) | ListSource::Zone(_) => None,
     })
 }
 
@@ -396,7 +442,7 @@ fn tell(list: &ListConfig, report: &io::Result<Option<Report>>) {
             "has broken lines; see `avocet lists check`"
         ),
         Ok(Some(report)) => tracing::info!(list = name, entries = report.entries, "read"),
-        Ok(None) if matches!(list.source, ListSource::Url(_)) => {
+        Ok(None) if list.source.is_fetched() => {
             tracing::warn!(list = name, "not fetched yet: it has no effect");
         }
         // The thread that reads the file reports errors.

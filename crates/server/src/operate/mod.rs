@@ -47,6 +47,7 @@ use avocet_web::WebStores;
 use avocet_web::access::Access;
 
 use crate::control::{Backlog, ControlSocket, Orders, refuse};
+use crate::home_ca::HomeCa;
 use crate::http::{self, HttpServer};
 use crate::keepers;
 use crate::lists::leisure::free_at_leisure;
@@ -193,6 +194,7 @@ impl Operation {
             pools: PoolWatch::begin(&config.data.directory, &shared.snapshot().names),
             web_certificate: Mutex::default(),
             acme: AcmeKeeping::default(),
+            home_ca: HomeCa::begin(config.home_ca.as_ref(), wall_secs()),
             conditions: Conditions::default(),
             unsaved_switches: Unsaved::default(),
             trust: KeptTrust::load(&config.data.directory, &shared),
@@ -416,7 +418,10 @@ impl Operation {
         self.running.tick_trust();
         self.running.tick_revisions();
         self.running.save_again();
-        if shared.tls.look(&shared.snapshot().config) {
+        let snapshot = shared.snapshot();
+        let fault = self.running.home_ca.look(snapshot.config.home_ca.as_ref(), wall_secs());
+        self.running.conditions.set(Condition::HomeCa, fault);
+        if shared.tls.look(&snapshot.config) {
             self.running.reloader.announce_certificates();
         }
         shown_certificates::look(&self.running);

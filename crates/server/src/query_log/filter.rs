@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use avocet_config::name::typed_name;
 use avocet_control::ControlError;
+use avocet_control::limits::UserLimits;
 use avocet_control::log::{LogEntry, LogFilter};
 use avocet_control::log_fault::LogFault;
 use avocet_querylog::column::{Set, Text};
@@ -20,6 +21,7 @@ pub(crate) struct EntryFilter {
     name: Option<String>,
     under: Option<String>,
     client: Option<String>,
+    within: Option<UserLimits>,
 }
 
 impl EntryFilter {
@@ -35,12 +37,13 @@ impl EntryFilter {
             _ => text.to_owned(),
         });
         let (name, under) = (name(&filter.name)?, name(&filter.under)?);
-        Ok(Self { name, under, client, filter })
+        let within = filter.within.clone();
+        Ok(Self { name, under, client, within, filter })
     }
 
     /// Reports whether an entry is meant.
     pub(crate) fn takes(&self, entry: &LogEntry) -> bool {
-        let Self { filter, name, under, client } = self;
+        let Self { filter, name, under, client, within } = self;
         let LogFilter { device, group, rtype, rcode, outcome, kind, .. } = filter;
         let LogFilter { rule, list, upstream, from, to, .. } = filter;
         let is = |wanted: &Option<String>, found: Option<&str>| {
@@ -48,7 +51,8 @@ impl EntryFilter {
             found.is_some_and(|found| found.eq_ignore_ascii_case(wanted))
         };
         let time = entry.time_us / 1_000_000;
-        is(name, entry.name.as_deref())
+        within.as_ref().is_none_or(|limits| is_within(limits, entry))
+            && is(name, entry.name.as_deref())
             && under
                 .as_ref()
                 .is_none_or(|zone| entry.name.as_ref().is_some_and(|name| is_under(name, zone)))
@@ -69,9 +73,26 @@ impl EntryFilter {
     }
 }
 
+/// Reports whether the limits of a user include an entry.
+pub(crate) fn is_within(limits: &UserLimits, entry: &LogEntry) -> bool {
+    let groups = entry.groups.iter().map(String::as_str);
+    limits.takes(groups, entry.name.as_deref().unwrap_or_default())
+}
+
+/// Returns the condition that is met by the entries that the limits of a user include.
+///
+/// # Errors
+/// A zone of the limits is malformed.
+pub(crate) fn within(limits: &UserLimits) -> Result<Condition, ControlError> {
+    let groups = limits.groups.iter().cloned().map(|group| Ok(Condition::Has(Set::Groups, group)));
+    let zones = limits.zones.iter().map(|zone| shown_name(zone).map(Condition::Under));
+    groups.chain(zones).collect::<Result<_, _>>().map(Condition::Any)
+}
+
 /// Returns the texts that an upstream has in the log.
-fn logged(upstream: SocketAddr) -> [String; 3] {
-    ["", LOGGED_ENCRYPTED[0], LOGGED_ENCRYPTED[1]].map(|scheme| format!("{scheme}{upstream}"))
+fn logged(upstream: SocketAddr) -> Vec<String> {
+    let schemes = [""].into_iter().chain(LOGGED_ENCRYPTED);
+    schemes.map(|scheme| format!("{scheme}{upstream}")).collect()
 }
 
 /// Returns the filter of a search in the files. An address finds the client with this address, or
@@ -89,7 +110,9 @@ pub fn stored_filter(filter: &LogFilter) -> Result<Filter, ControlError> {
         let known = rdata::from_mnemonic(word).map(Rtype);
         known.ok_or_else(|| ControlError::UnknownType(word.to_owned()))
     });
+    let limits = filter.within.as_ref().map(within).transpose()?;
     let conditions = [
+        limits,
         is(Text::Qname, name_of(name)?),
         name_of(under)?.map(Condition::Under),
         client.as_deref().map(client_condition),

@@ -1,17 +1,23 @@
 //! Overviews of the query log from its roll-ups: the counts of a time, whole and in steps.
 
+use std::net::IpAddr;
 use std::ops::Range;
 
 use avocet_control::ControlError;
+use avocet_control::clients::{LogClients, LoggedClient, LoggedClients};
 use avocet_control::log_fault::LogFault;
 use avocet_control::statistics::{
     DelayClass, Delays, LogOverview, LogStep, LogSteps, OutcomeCounts, PeriodLength, QueryRates,
     RankedText, RankingKind, TopRanking,
 };
-use avocet_querylog::{Outcome, Period, Ranking, Rollups, Top, Totals};
+use avocet_querylog::{Outcome, PartCounts, Period, Ranking, Rollups, SeenClient, Top, Totals};
 
 /// Most steps of a series.
 const MAX_STEPS: u64 = 1_500;
+/// Most clients of a reply: all that the log can have.
+const MOST_CLIENTS: u64 = 4096;
+/// Clients of a reply whose request has no limit.
+const USUAL_CLIENTS: u64 = 100;
 /// Steps of a series that does not say how long they are.
 const USUAL_STEPS: u64 = 100;
 /// The time of an overview that does not say from when it is.
@@ -44,6 +50,12 @@ impl Span {
         let to = to.unwrap_or(now.saturating_add(1));
         let from = from.unwrap_or(to.saturating_sub(USUAL_SECS));
         if from < to { Ok(Self(from..to)) } else { Err(LogFault::EmptyTime.into()) }
+    }
+
+    /// Returns the time in microseconds, in whole minutes, as periods are counted.
+    pub(crate) fn minutes_us(&self) -> Range<u64> {
+        let Range { start, end } = self.aligned(secs(Period::Minute));
+        micros(start)..micros(end)
     }
 
     /// Widens the time to whole steps.
@@ -79,6 +91,27 @@ pub fn overview(rollups: &Rollups, span: &Span, texts: usize, rates: QueryRates)
         tops: KINDS.into_iter().map(top).collect(),
         rates,
     }
+}
+
+/// Returns the counts of a part of the entries in a time, with up to `texts` of each ranking.
+pub(crate) fn overview_of_part(part: &PartCounts, span: &Span, texts: usize) -> LogOverview {
+    let overview = overview(&part.rollups, span, texts, QueryRates::default());
+    // Only entries of the time were counted, so no hour counts as a whole.
+    let Range { start, end } = span.minutes_us();
+    let (start, end) = (start / 1_000_000, end / 1_000_000);
+    LogOverview { from: reached_secs(part).clamp(start, end), to: end, ..overview }
+}
+
+/// Returns the counts of a part of the entries in a time, in steps.
+pub(crate) fn series_of_part(part: &PartCounts, span: &Span, step: Option<u64>) -> LogSteps {
+    let mut series = series(&part.rollups, span, step);
+    series.steps.retain(|step| step.at >= reached_secs(part));
+    series
+}
+
+/// Returns the Unix second from which entries are counted.
+fn reached_secs(part: &PartCounts) -> u64 {
+    part.cut_us.div_ceil(1_000_000)
 }
 
 /// Returns a ranking with up to `texts` texts.
@@ -128,6 +161,38 @@ pub(crate) fn series(rollups: &Rollups, span: &Span, step: Option<u64>) -> LogSt
         });
     }
     LogSteps { step, period: length(period), steps }
+}
+
+/// Returns the clients with the times of their first and latest queries.
+///
+/// # Errors
+/// The limit is out of bounds.
+pub fn clients(rollups: &Rollups, request: &LogClients) -> Result<LoggedClients, ControlError> {
+    let limit = match request.limit.unwrap_or(USUAL_CLIENTS) {
+        limit @ 1..=MOST_CLIENTS => limit as usize,
+        _ => return Err(LogFault::OutOfBounds("a limit from 1 to 4096").into()),
+    };
+    let wanted = match request.client.as_deref() {
+        Some(text) if text.trim().is_empty() => {
+            return Err(LogFault::EmptyFilter("client").into());
+        }
+        // An address may be written in several ways.
+        Some(text) => Some(text.parse().map_or(text.to_owned(), |ip: IpAddr| ip.to_string())),
+        None => None,
+    };
+    let is_wanted = |one: &SeenClient| {
+        wanted.as_ref().is_none_or(|wanted| one.client == *wanted || one.name == *wanted)
+    };
+    let mut all = rollups.clients();
+    all.retain(is_wanted);
+    let left_out = all.len().saturating_sub(limit) as u64;
+    let client = |one: SeenClient| LoggedClient {
+        client: one.client,
+        client_name: Some(one.name).filter(|name| !name.is_empty()),
+        first: one.first_us / 1_000_000,
+        last: one.last_us / 1_000_000,
+    };
+    Ok(LoggedClients { clients: all.into_iter().take(limit).map(client).collect(), left_out })
 }
 
 const HOUR_US: u64 = 3_600_000_000;

@@ -4,6 +4,7 @@
 //! neither a worker nor the threads of the log ever wait for one. Few run at once, and each ends
 //! after some seconds with what it has found.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 use avocet_control::ControlError;
 use avocet_control::log_fault::LogFault;
 use avocet_io::process::Thread;
-use avocet_querylog::{Broken, Count, Filter, LogError, LogReader, Page, SearchExtent};
+use avocet_querylog::{Broken, Count, Filter, LogError, LogReader, Page, PartCounts, SearchExtent};
 
 use crate::turns::Turns;
 
@@ -101,6 +102,23 @@ impl Searches {
     ) -> Result<Count, ControlError> {
         let extent = SearchExtent { before_id, entries: 0, max_rows: SLICE_ROWS };
         self.run(directory, move |reader, end| count(reader, &filter, extent, end))
+    }
+
+    /// Returns the counts of the entries that a filter wants, as far as the time of a search goes.
+    ///
+    /// # Errors
+    /// Those of [`page`](Self::page).
+    pub(crate) fn part(
+        &self,
+        directory: PathBuf,
+        filter: Filter,
+    ) -> Result<PartCounts, ControlError> {
+        self.run(directory, move |reader, end| {
+            PartCounts::of(reader, &filter, || match Instant::now() >= end {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            })
+        })
     }
 
     fn run<T: Send + 'static>(

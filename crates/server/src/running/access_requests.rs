@@ -32,10 +32,35 @@ pub(crate) struct WaitingRequest {
     pub(crate) name: String,
     /// The client that asks.
     pub(crate) client: IpAddr,
+    /// The `[[client]]` that had this address then: it may get another one before the answer.
+    pub(crate) configured: Option<String>,
+    /// The groups of the client then.
+    pub(crate) groups: Vec<String>,
     /// What it says; it may be empty.
     pub(crate) text: String,
     /// The Unix second.
     pub(crate) at: u64,
+}
+
+/// Who asks for access.
+#[derive(Debug, Clone)]
+pub(crate) struct Applicant {
+    /// Its address.
+    pub(crate) client: IpAddr,
+    /// The name of its `[[client]]`, if it has one.
+    pub(crate) configured: Option<String>,
+    /// Its groups.
+    pub(crate) groups: Vec<String>,
+}
+
+impl Applicant {
+    /// Reports whether a request is of this client: a configured one may have several addresses.
+    fn made(&self, request: &WaitingRequest) -> bool {
+        match &self.configured {
+            Some(name) => request.configured.as_ref() == Some(name),
+            None => request.configured.is_none() && request.client == self.client,
+        }
+    }
 }
 
 /// What became of a request.
@@ -86,8 +111,8 @@ struct RequestState {
 
 impl AccessRequests {
     /// Takes a request.
-    pub(crate) fn ask(&self, name: &str, client: IpAddr, text: &str, now: u64) -> AskOutcome {
-        let asked = self.lock(now).ask(name, client, text, now);
+    pub(crate) fn ask(&self, name: &str, by: Applicant, text: &str, now: u64) -> AskOutcome {
+        let asked = self.lock(now).ask(name, by, text, now);
         let count = match asked {
             AskOutcome::Taken(_) => &self.counts.taken,
             AskOutcome::Known => &self.counts.known,
@@ -99,8 +124,8 @@ impl AccessRequests {
     }
 
     /// Reports whether a client waits for an answer about a name.
-    pub(crate) fn is_waiting(&self, name: &str, client: IpAddr, now: u64) -> bool {
-        self.lock(now).has(name, client)
+    pub(crate) fn is_waiting(&self, name: &str, by: &Applicant, now: u64) -> bool {
+        self.lock(now).has(name, by)
     }
 
     /// Returns the requests that wait, the oldest first.
@@ -122,14 +147,15 @@ impl AccessRequests {
 }
 
 impl RequestState {
-    fn has(&self, name: &str, client: IpAddr) -> bool {
-        self.waiting.iter().any(|one| one.client == client && one.name == name)
+    fn has(&self, name: &str, by: &Applicant) -> bool {
+        self.waiting.iter().any(|one| one.name == name && by.made(one))
     }
 
-    fn ask(&mut self, name: &str, client: IpAddr, text: &str, now: u64) -> AskOutcome {
-        if self.has(name, client) {
+    fn ask(&mut self, name: &str, by: Applicant, text: &str, now: u64) -> AskOutcome {
+        if self.has(name, &by) {
             return AskOutcome::Known;
         }
+        let Applicant { client, configured, groups } = by;
         let network = network_of(client);
         let is_near = |one: &&WaitingRequest| network_of(one.client) == network;
         let of_client = self.waiting.iter().filter(is_near).count();
@@ -151,6 +177,8 @@ impl RequestState {
             id: self.last_id,
             name: name.to_owned(),
             client,
+            configured,
+            groups,
             text: readable(text),
             at: now,
         };
@@ -180,23 +208,29 @@ mod tests {
 
     const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 
-    fn client(number: usize) -> IpAddr {
-        IpAddr::from([10, 0, (number >> 8) as u8, number as u8])
+    fn from(client: IpAddr) -> Applicant {
+        Applicant { client, configured: None, groups: Vec::new() }
+    }
+
+    fn client(number: usize) -> Applicant {
+        from([10, 0, (number >> 8) as u8, number as u8].into())
     }
 
     #[test]
     fn a_client_asks_once_for_a_name_until_it_is_answered_or_a_day_has_passed() {
         let requests = AccessRequests::default();
-        let AskOutcome::Taken(first) = requests.ask("a.", CLIENT, "please", 1000) else { panic!() };
-        assert_eq!(requests.ask("a.", CLIENT, "again", 1001), AskOutcome::Known);
+        let AskOutcome::Taken(first) = requests.ask("a.", from(CLIENT), "please", 1000) else {
+            panic!()
+        };
+        assert_eq!(requests.ask("a.", from(CLIENT), "again", 1001), AskOutcome::Known);
         assert!(matches!(requests.ask("a.", client(1), "", 1001), AskOutcome::Taken(_)));
         assert_eq!(requests.waiting(1002)[0], first);
         assert_eq!((first.text.as_str(), first.at), ("please", 1000));
         requests.remove(first.id, 1002);
-        assert!(!requests.is_waiting("a.", CLIENT, 1002));
-        assert!(requests.is_waiting("a.", client(1), 1000 + LIFETIME_SECS));
+        assert!(!requests.is_waiting("a.", &from(CLIENT), 1002));
+        assert!(requests.is_waiting("a.", &client(1), 1000 + LIFETIME_SECS));
         assert_eq!(requests.waiting(1001 + LIFETIME_SECS), []);
-        let AskOutcome::Taken(next) = requests.ask("a.", CLIENT, "", 1002) else { panic!() };
+        let AskOutcome::Taken(next) = requests.ask("a.", from(CLIENT), "", 1002) else { panic!() };
         assert!(next.id > first.id);
         assert_eq!(requests.counts.known.load(Ordering::Relaxed), 1);
     }
@@ -207,7 +241,7 @@ mod tests {
         let mut taken = [0; 2];
         for number in 0..1_000 {
             // One client, in many minutes.
-            let asked = requests.ask(&format!("n{number}."), CLIENT, "", 60 * number);
+            let asked = requests.ask(&format!("n{number}."), from(CLIENT), "", 60 * number);
             taken[0] += u32::from(matches!(asked, AskOutcome::Taken(_)));
         }
         assert_eq!(taken[0] as usize, MAX_WAITING_PER_CLIENT);
@@ -225,7 +259,7 @@ mod tests {
         let requests = AccessRequests::default();
         let ask = |number: u64| {
             let client = Ipv6Addr::from_bits((0x2001_0db8 << 96) + u128::from(number));
-            requests.ask("a.", client.into(), "", 60 * number)
+            requests.ask("a.", from(client.into()), "", 60 * number)
         };
         let taken = (0..100).filter(|number| matches!(ask(*number), AskOutcome::Taken(_)));
         assert_eq!(taken.count(), MAX_WAITING_PER_CLIENT);
@@ -235,10 +269,10 @@ mod tests {
     fn requests_of_one_minute_are_limited() {
         let requests = AccessRequests::default();
         let asked: Vec<_> =
-            (0..6).map(|n| requests.ask(&format!("{n}."), CLIENT, "", 60)).collect();
+            (0..6).map(|n| requests.ask(&format!("{n}."), from(CLIENT), "", 60)).collect();
         assert_eq!(asked[5], AskOutcome::TooFast);
         assert!(matches!(asked[4], AskOutcome::Taken(_)));
-        assert!(matches!(requests.ask("5.", CLIENT, "", 120), AskOutcome::Taken(_)));
+        assert!(matches!(requests.ask("5.", from(CLIENT), "", 120), AskOutcome::Taken(_)));
         let all =
             (0..100).filter(|n| requests.ask("x.", client(*n), "", 180) == AskOutcome::TooFast);
         assert_eq!(all.count(), 100 - MAX_A_MINUTE as usize);

@@ -31,6 +31,8 @@ pub(crate) enum Condition {
     Expiry,
     /// The certificate of `[acme]` cannot be obtained or renewed.
     Acme,
+    /// The authority of `[home-ca]` cannot be used, or it expires within a year.
+    HomeCa,
     /// The disk cannot be written, so that changes by commands or the state of trust anchors are
     /// not saved.
     State,
@@ -54,6 +56,8 @@ pub(crate) enum Condition {
     Zones,
     /// No primary of a zone is usable.
     Primaries,
+    /// A catalog is broken, or a member of one is refused.
+    Catalogs,
     /// A pool has no healthy address, or cannot be probed.
     Pools,
     /// The parent of a zone does not publish the DS record of a new key.
@@ -63,7 +67,7 @@ pub(crate) enum Condition {
 }
 
 /// All kinds, in display order.
-const ALL: [Condition; 24] = [
+const ALL: [Condition; 26] = [
     Condition::Resolution,
     Condition::Upstreams,
     Condition::Neighbours,
@@ -74,6 +78,7 @@ const ALL: [Condition; 24] = [
     Condition::Certificate,
     Condition::Expiry,
     Condition::Acme,
+    Condition::HomeCa,
     Condition::State,
     Condition::Restore,
     Condition::Access,
@@ -85,6 +90,7 @@ const ALL: [Condition; 24] = [
     Condition::DnstapReceiver,
     Condition::Zones,
     Condition::Primaries,
+    Condition::Catalogs,
     Condition::Pools,
     Condition::Signing,
     Condition::Threads,
@@ -104,6 +110,7 @@ impl Condition {
             Self::Certificate => "certificate",
             Self::Expiry => "certificate-expiry",
             Self::Acme => "certificate-renewal",
+            Self::HomeCa => "home-ca",
             Self::State => "state",
             Self::Restore => "restore",
             Self::Access => "access",
@@ -115,6 +122,7 @@ impl Condition {
             Self::DnstapReceiver => "dnstap-receiver",
             Self::Zones => "zones",
             Self::Primaries => "primaries",
+            Self::Catalogs => "catalogs",
             Self::Pools => "pools",
             Self::Signing => "signing",
             Self::Threads => "threads",

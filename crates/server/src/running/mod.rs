@@ -5,6 +5,7 @@
 //! counters.
 
 pub(crate) mod access_requests;
+pub(crate) mod catalogs;
 pub(crate) mod certificate;
 pub(crate) mod conditions;
 pub(crate) mod devices;
@@ -44,6 +45,7 @@ use avocet_policy::rule::Switches;
 use avocet_web::WebStores;
 
 use crate::backup;
+use crate::home_ca::HomeCa;
 use crate::lists::Keeping;
 use crate::query_log::QueryLog;
 use crate::root::RootKeeping;
@@ -169,6 +171,8 @@ pub(crate) struct Running {
     pub(crate) web_certificate: Mutex<Option<Arc<WebCertificate>>>,
     /// The renewal of the certificate that the server obtains by itself.
     pub(crate) acme: AcmeKeeping,
+    /// The certification authority of this server's own.
+    pub(crate) home_ca: HomeCa,
     /// The present defects of its environment.
     pub(crate) conditions: Conditions,
     /// Whether the server is about to end.

@@ -104,9 +104,10 @@ impl Notifier {
     /// Takes the servers of the configuration and the serials in force.
     fn follow(&self, config: &Config, zones: &HostedZones) {
         let mut targets = self.targets();
+        let configured = config.zones.iter().filter(|zone| !zone.notify.is_empty());
+        let configured: BTreeMap<_, _> = configured.map(|zone| (&*zone.name, zone)).collect();
         let is_configured = |zone: &[u8], target: &NotifyTarget| {
-            let zone = config.zones.iter().find(|other| *other.name == *zone);
-            zone.is_some_and(|zone| zone.notify.contains(target))
+            configured.get(zone).is_some_and(|zone| zone.notify.contains(target))
         };
         targets.retain(|(zone, target), _| is_configured(zone, target));
         for config in &config.zones {

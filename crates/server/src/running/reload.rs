@@ -36,6 +36,7 @@ use ipnet::IpNet;
 
 use crate::error::BackgroundError;
 use crate::log;
+use crate::running::catalogs::{Catalogs, write_catalogs};
 use crate::running::certificate::fault_of_certificate;
 use crate::running::geo::GeoReads;
 use crate::running::ports::{self, RESERVED_PORTS};
@@ -45,6 +46,8 @@ use crate::running::revisions::{Change, FileWrite, Revisions};
 use crate::running::strangers;
 use crate::state::Shared;
 use crate::upstream_tls;
+
+mod members;
 
 /// Most readings of a file that changes while it is read.
 const MAX_READS: usize = 8;
@@ -61,6 +64,8 @@ pub(crate) struct Reloader {
     unconfigured: Mutex<Unconfigured>,
     /// The files of the hosted zones.
     pub(crate) zones: ZoneFiles,
+    /// The members of catalogs.
+    pub(crate) catalogs: Catalogs,
     /// The history of the configuration file.
     pub(crate) revisions: Revisions,
     /// What the configuration in force lacks until a restart.
@@ -113,10 +118,12 @@ impl Reloader {
         (unconfigured, zones): (Unconfigured, ZoneFiles),
         revisions: Revisions,
     ) -> Self {
+        let catalogs = Catalogs::load(&shared.snapshot().config.data.directory);
         Self {
             path,
             revisions,
             shared,
+            catalogs,
             unconfigured: Mutex::new(unconfigured),
             zones,
             pending: Mutex::default(),
@@ -287,19 +294,27 @@ impl Reloader {
             return Err(BackgroundError::NoSettings(self.file()));
         }
         let restart = keep_what_needs_a_restart(&mut config, &old.config);
+        self.catalogs.extend(&mut config);
         let mut parts = old.parts.clone();
         self.geo.take(&config.policy, &mut parts)?;
         parts.links = strangers::links_for(&config.policy);
         let tls = self.shared.tls.read(&config)?;
         let peers = upstream_tls::read(&config).map_err(BackgroundError::Upstream)?;
         unconfigured.certificates = tls.shown_names(&config);
+        write_catalogs(&config.zones);
+        // What fails from here on leaves the zones in force that the catalogs listed before.
+        let list_again = || write_catalogs(&old.config.zones);
         let read = self.zones.read(&config.zones);
         let zones = read.zones();
         if !zones.changed_to(&unconfigured.zones).is_empty() {
             unconfigured.zones = zones;
         }
-        let snapshot = old.replaced(Arc::new(config), unconfigured, parts)?;
-        let kept = self.revisions.keep(&text, &change, &snapshot.config.revisions)?;
+        let snapshot =
+            old.replaced(Arc::new(config), unconfigured, parts).inspect_err(|_| list_again())?;
+        let kept = self
+            .revisions
+            .keep(&text, &change, &snapshot.config.revisions)
+            .inspect_err(|_| list_again())?;
         let new_epoch = snapshot.epoch != old.epoch;
         log::set_level(snapshot.config.log.level);
         let doubts = &snapshot.config.doubts;

@@ -8,23 +8,27 @@
 //!                                        +-> AXFR --> checked as a whole --> file --> in force
 //! ```
 //! The copy is a master file that is replaced as a whole, so that a restart serves it at once, with
-//! the changes of the journal that it does not have yet. A
-//! zone that no primary has confirmed for the time in its SOA record is no longer served. Each
-//! check runs on a thread of its own, at most [`MAX_CHECKS`] at the same time: a primary that hangs
-//! delays no other zone for long.
+//! the changes of the journal that it does not have yet. A zone that no primary has confirmed for
+//! the time in its SOA record is no longer served. Each check runs on a thread of its own, at most
+//! [`MAX_CHECKS`] at the same time, and half of that for members of catalogs: a catalog with
+//! members that hang delays no zone of the configuration. The zone that has waited longest is
+//! first. The check of a zone that is gone ends with the next octets from its primary, and counts
+//! until then.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{io, thread};
 
 use avocet_config::name::shown;
+use avocet_config::primary::Primary;
 use avocet_config::zone::ZoneConfig;
+use avocet_dnssec::zonemd;
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::disk;
 use avocet_nameserver::transfers::ServerEvent;
-use avocet_nameserver::zone_files::ZoneChangeError;
+use avocet_nameserver::zone_digest::fault_of_digest;
+use avocet_nameserver::zone_files::{ZoneChangeError, check_copy, make_way};
 use avocet_resolver::Timers;
 use avocet_wire::master::MasterRecord;
 use avocet_wire::{Class, FoldedName, NameBuf, Rtype, rdata};
@@ -35,9 +39,11 @@ use avocet_zone::{
 
 use super::Running;
 use super::conditions::Condition;
+use crate::certificates::CertificateFault;
 use crate::transfer::{
     ReceivedChanges, TransferError, TransferLimits, UnverifiedRecord, ZoneSource,
 };
+use crate::upstream_tls;
 
 /// Most checks at the same time.
 const MAX_CHECKS: usize = 8;
@@ -49,9 +55,12 @@ const LOOK_SECS: (u32, u32) = (5, 86_400);
 const FIRST_RETRY_SECS: u32 = 30;
 /// Seconds from one check to the next one, however often primaries send NOTIFY.
 const NOTIFIED_SECS: u64 = 1;
-/// The bounds of a transfer: 16 million records need 2 GB while they are checked.
+/// Most checks of members of catalogs at the same time.
+const MAX_MEMBER_CHECKS: usize = MAX_CHECKS / 2;
+/// The bounds of a transfer: its records take up to 2 GiB until they are checked, and about as much
+/// again in the zone that is made of them.
 const LIMITS: TransferLimits =
-    TransferLimits { octets: 1 << 30, records: 16 << 20, time: Duration::from_secs(3_600) };
+    TransferLimits { octets: 2 << 30, records: 16 << 20, time: Duration::from_secs(3_600) };
 /// What a panic of the thread means.
 const FAULT: &str =
     "a panic ended the thread that checks the primaries of zones; restart the server";
@@ -65,8 +74,11 @@ pub(crate) struct Secondaries {
 /// The state of a zone of another server.
 #[derive(Clone, Default)]
 pub(crate) struct SecondaryState {
+    /// `None` if the zone is gone, but its check has not ended yet.
     config: Option<ZoneConfig>,
     is_checking: bool,
+    /// Whether the last check that began is that of a member of a catalog.
+    is_member: bool,
     /// The Unix second of the last check that began.
     began_at_secs: u64,
     /// The Unix second of the last check in which a primary answered.
@@ -94,7 +106,12 @@ enum Checked {
 impl Secondaries {
     /// Returns the state of a zone; `None` if it is not one of another server.
     pub(crate) fn state(&self, name: &[u8]) -> Option<SecondaryState> {
-        self.zones().get(name).cloned()
+        self.zones().get(name).filter(|state| state.config.is_some()).cloned()
+    }
+
+    /// Returns whether a zone is still configured so.
+    fn has(&self, config: &ZoneConfig) -> bool {
+        self.zones().get(&config.name).and_then(|state| state.config.as_ref()) == Some(config)
     }
 
     fn zones(&self) -> MutexGuard<'_, BTreeMap<Box<[u8]>, SecondaryState>> {
@@ -106,6 +123,7 @@ impl Secondaries {
         let zones = self.zones();
         let faults: Vec<_> = zones
             .iter()
+            .filter(|(_, state)| state.config.is_some())
             .filter_map(|(name, state)| {
                 let fault = state.fault.as_ref()?;
                 Some(format!("zone {}: no primary is usable: {fault}", shown(name)))
@@ -115,22 +133,25 @@ impl Secondaries {
     }
 
     /// Takes the zones of the configuration in force. A changed one is checked at once.
-    fn follow(&self, configured: &[ZoneConfig]) {
+    fn follow(&self, configured: &[ZoneConfig], now_secs: u64) {
         let mut zones = self.zones();
-        zones.retain(|name, _| {
-            configured.iter().any(|zone| zone.is_secondary() && zone.name == *name)
-        });
+        let secondaries = configured.iter().filter(|zone| zone.is_secondary());
+        let names: BTreeSet<_> = secondaries.map(|zone| &*zone.name).collect();
+        zones.retain(|name, state| names.contains(&**name) || state.is_checking);
+        for (_, state) in zones.iter_mut().filter(|(name, _)| !names.contains(&***name)) {
+            state.config = None;
+        }
         for config in configured.iter().filter(|zone| zone.is_secondary()) {
             let state = zones.entry(config.name.clone()).or_default();
             if state.config.as_ref() != Some(config) {
                 state.config = Some(config.clone());
-                state.next_at_secs = 0;
+                state.next_at_secs = now_secs;
             }
         }
     }
 
     /// Marks zones whose primaries sent NOTIFY as due.
-    fn note(&self, names: impl IntoIterator<Item = Box<[u8]>>) {
+    pub(crate) fn note(&self, names: impl IntoIterator<Item = Box<[u8]>>) {
         let mut zones = self.zones();
         for name in names {
             if let Some(state) = zones.get_mut(&name) {
@@ -140,21 +161,32 @@ impl Secondaries {
         }
     }
 
-    /// Takes the zones that are due, as far as checks may begin.
+    /// Takes the zones that are due, as far as checks may begin, the longest overdue first.
     fn take_due(&self, now_secs: u64) -> Vec<ZoneConfig> {
         let mut zones = self.zones();
-        let running = zones.values().filter(|state| state.is_checking).count();
+        let running = zones.values().filter(|state| state.is_checking);
+        let mut members = running.clone().filter(|state| state.is_member).count();
+        let mut checks = running.count();
+        let mut waiting: Vec<_> = zones
+            .values_mut()
+            .filter(|state| !state.is_checking && state.next_at_secs <= now_secs)
+            .collect();
+        waiting.sort_by_key(|state| state.next_at_secs);
         let mut due = Vec::new();
-        for state in zones.values_mut() {
-            if running + due.len() >= MAX_CHECKS {
+        for state in waiting {
+            if checks >= MAX_CHECKS {
                 break;
             }
-            if !state.is_checking && state.next_at_secs <= now_secs {
-                (state.is_checking, state.began_at_secs) = (true, now_secs);
-                // A NOTIFY during the check makes it due again.
-                state.next_at_secs = u64::MAX;
-                due.extend(state.config.clone());
+            let Some(config) = &state.config else { continue };
+            let is_member = config.catalog.is_member();
+            if is_member && members >= MAX_MEMBER_CHECKS {
+                continue;
             }
+            (checks, members) = (checks + 1, members + usize::from(is_member));
+            due.push(config.clone());
+            (state.is_checking, state.is_member, state.began_at_secs) = (true, is_member, now_secs);
+            // A NOTIFY during the check makes it due again.
+            state.next_at_secs = u64::MAX;
         }
         due
     }
@@ -170,6 +202,10 @@ impl Secondaries {
         let mut zones = self.zones();
         let Some(state) = zones.get_mut(&config.name) else { return };
         state.is_checking = false;
+        if state.config.as_ref() != Some(config) {
+            // The zone is gone, or due with its new configuration.
+            return;
+        }
         let now_secs = wall_secs();
         let wait = match checked {
             Some(one @ (Checked::Confirmed(timers) | Checked::Transferred(timers))) => {
@@ -217,7 +253,12 @@ fn work(running: &Arc<Running>) {
         }
         let snapshot = running.shared.snapshot();
         let secondaries = &running.zone_watch.secondaries;
-        secondaries.follow(&snapshot.config.zones);
+        secondaries.follow(&snapshot.config.zones, wall_secs());
+        for list in &snapshot.config.policy.lists {
+            if list.source.zone().is_some_and(|own| names.contains(&own.zone)) {
+                running.lists.note(&list.name);
+            }
+        }
         secondaries.note(names);
         running.reloader.expire_zones(wall_secs());
         running.conditions.set(Condition::Primaries, secondaries.fault());
@@ -250,24 +291,30 @@ fn check(running: &Running, config: &ZoneConfig) {
     let secondaries = &running.zone_watch.secondaries;
     let first = secondaries.state(&config.name).map_or(0, |state| state.first);
     let (mut faults, mut result) = (Vec::new(), None);
-    for place in 0..config.primaries.len() {
-        let primary = config.primaries[(first + place) % config.primaries.len()];
+    let servers = &config.primaries.servers;
+    for place in 0..servers.len() {
+        let primary = &servers[(first + place) % servers.len()];
         match ask(running, config, primary, held) {
             Ok(checked) => {
                 result = Some((primary, checked));
                 break;
             }
-            Err(fault) => faults.push(format!("{primary}: {fault}")),
+            Err(fault) => faults.push(format!("{}: {fault}", primary.shown())),
         }
     }
     let name = shown(&config.name);
+    if !secondaries.has(config) {
+        // The reason is that the check was ended here.
+        faults.clear();
+    }
     secondaries.end(config, result.as_ref().map(|(_, checked)| checked), &faults, held);
     running.conditions.set(Condition::Primaries, secondaries.fault());
     for fault in faults {
         tracing::warn!("zone {name}: {fault}");
     }
     if let Some((primary, Checked::Transferred(timers))) = result {
-        tracing::info!(%primary, serial = timers.serial, "zone {name} transferred");
+        let primary = primary.shown();
+        tracing::info!(primary, serial = timers.serial, "zone {name} transferred");
     }
 }
 
@@ -275,14 +322,23 @@ fn check(running: &Running, config: &ZoneConfig) {
 fn ask(
     running: &Running,
     config: &ZoneConfig,
-    primary: SocketAddr,
+    primary: &Primary,
     held: Option<Timers>,
 ) -> Result<Checked, CheckError> {
-    let is_closed = || running.shared.name_server.notices.is_closed();
+    let secondaries = &running.zone_watch.secondaries;
+    let is_closed = || running.shared.name_server.notices.is_closed() || !secondaries.has(config);
     let apex = FoldedName::new(&config.name).ok_or(TransferError::Malformed)?;
     let snapshot = running.shared.snapshot();
-    let key = config.key.as_ref().and_then(|name| snapshot.config.key(name));
-    let source = ZoneSource { primary, apex, key, limits: LIMITS, is_closed: &is_closed };
+    let key = config.primaries.key_for(primary).and_then(|name| snapshot.config.key(name));
+    let tls = upstream_tls::of_primary(&config.primaries, primary)?;
+    let source = ZoneSource {
+        primary: primary.server,
+        tls,
+        apex,
+        key,
+        limits: LIMITS,
+        is_closed: &is_closed,
+    };
     let theirs = source.timers()?;
     if let Some(ours) = held {
         if theirs.serial == ours.serial {
@@ -297,17 +353,32 @@ fn ask(
     let records = match held.map(|held| changes(running, config, &source, held)).transpose()? {
         Some(Transferred::Changes(timers)) => return Ok(Checked::Transferred(timers)),
         Some(Transferred::Whole(records)) => records,
-        Some(Transferred::Nothing) | None => source.zone()?,
+        Some(Transferred::Nothing) | None => {
+            check_copy(config).map_err(CheckError::Disk)?;
+            source.zone()?
+        }
     };
-    let timers = checked(apex, &records)?;
+    let timers = checked(config, apex, &records)?;
     if held.is_some_and(|ours| !is_newer(timers.serial, ours.serial)) {
         let ours = held.map_or(0, |ours| ours.serial);
         return Err(CheckError::Older { theirs: timers.serial, ours });
     }
+    if is_closed() {
+        return Err(TransferError::Closed.into());
+    }
     write(config, &records).map_err(CheckError::Disk)?;
     running.reloader.reload_zones(Some(&config.name));
-    running.shared.name_server.transfers.count(ServerEvent::Received);
+    count(running, &source);
     Ok(Checked::Transferred(timers))
+}
+
+/// Counts a transfer that was put in force.
+fn count(running: &Running, source: &ZoneSource<'_>) {
+    let events = &running.shared.name_server.transfers;
+    events.count(ServerEvent::Received);
+    if source.tls.is_some() {
+        events.count(ServerEvent::ReceivedOverTls);
+    }
 }
 
 /// The result of IXFR.
@@ -341,24 +412,28 @@ fn changes(
         }
         Err(error) => return Err(error.into()),
     };
-    let make = |zone: &HostedZone| changed(zone, &lines, held).map(Some);
+    let make = |zone: &HostedZone| {
+        let after = changed(zone, &lines, held)?;
+        match fault_of_digest(config.zonemd, &after) {
+            None => Ok(Some(after)),
+            Some(fault) => Err(UnusableChanges::Digest(fault)),
+        }
+    };
     match running.reloader.change_zone(&config.name, make) {
         Ok(Some(zone)) => {
             zones.confirm(&config.name).map_err(CheckError::Disk)?;
-            let events = &running.shared.name_server.transfers;
-            events.count(ServerEvent::Received);
-            events.count(ServerEvent::ReceivedChanges);
+            count(running, source);
+            running.shared.name_server.transfers.count(ServerEvent::ReceivedChanges);
             let soa = zone.soa().and_then(|soa| Timers::of(soa.rdata));
             Ok(Transferred::Changes(soa.unwrap_or(held)))
-        }
-        Ok(None) | Err(ZoneChangeError::NotLoaded | ZoneChangeError::Edited) => {
-            Ok(Transferred::Nothing)
         }
         Err(ZoneChangeError::Refused(fault)) => {
             tracing::warn!("zone {name}: IXFR from {}: {fault}", source.primary);
             Ok(Transferred::Nothing)
         }
         Err(ZoneChangeError::Disk(error)) => Err(CheckError::Disk(error)),
+        // There is nothing to change, or a transfer of the whole zone says what is wrong.
+        Ok(None) | Err(_) => Ok(Transferred::Nothing),
     }
 }
 
@@ -408,6 +483,8 @@ enum UnusableChanges {
     Malformed { rtype: Rtype },
     #[error("the zone would have errors: {0}")]
     Unsound(#[from] UnsoundZone),
+    #[error("the zone would have errors: {0}")]
+    Digest(zonemd::Fault),
     #[error("the changes lead to another serial than announced")]
     OtherSerial,
 }
@@ -417,6 +494,8 @@ enum UnusableChanges {
 enum CheckError {
     #[error("{0}")]
     Transfer(TransferError),
+    #[error("{0}")]
+    Tls(#[from] CertificateFault),
     #[error("its serial {theirs} is older than {ours}, which is in force: not followed")]
     Older { theirs: u32, ours: u32 },
     #[error("the zone has errors: {0}")]
@@ -432,7 +511,11 @@ impl From<TransferError> for CheckError {
 }
 
 /// Checks a transferred zone as a whole. Returns its timers.
-fn checked(apex: FoldedName<'_>, records: &[UnverifiedRecord]) -> Result<Timers, CheckError> {
+fn checked(
+    config: &ZoneConfig,
+    apex: FoldedName<'_>,
+    records: &[UnverifiedRecord],
+) -> Result<Timers, CheckError> {
     let (mut builder, mut faults) = (ZoneBuilder::new(apex), Faults::default());
     let mut record = MasterRecord::empty();
     for one in records {
@@ -444,8 +527,9 @@ fn checked(apex: FoldedName<'_>, records: &[UnverifiedRecord]) -> Result<Timers,
     }
     let zone = builder.finish(wall_secs(), EntryPlace::default(), &mut faults);
     let soa = records.first().and_then(|soa| Timers::of(&soa.rdata));
-    if let (Some(_), Some(timers)) = (zone, soa) {
-        return Ok(timers);
+    if let (Some(zone), Some(timers)) = (zone, soa) {
+        let fault = fault_of_digest(config.zonemd, &zone);
+        return fault.map_or(Ok(timers), |fault| Err(CheckError::Zone(fault.to_string())));
     }
     let mut list = faults.list().into_iter();
     let error = list.find(|fault| fault.severity == Severity::Error);
@@ -462,5 +546,9 @@ fn write(config: &ZoneConfig, records: &[UnverifiedRecord]) -> io::Result<()> {
     if let Some(directory) = config.file.parent() {
         std::fs::create_dir_all(directory)?;
     }
-    disk::replace(&config.file, &[text.as_bytes()])
+    make_way(config)?;
+    disk::replace_shared(&config.file, &[text.as_bytes()]).map(drop)
 }
+
+#[cfg(test)]
+mod tests;

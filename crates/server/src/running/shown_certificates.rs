@@ -5,11 +5,14 @@ use std::sync::PoisonError;
 use avocet_config::certificate::{CertificateConfig, CertificateSource};
 use avocet_config::certificate_files::CertificateFiles;
 use avocet_config::{Config, OpenAddress, Protocol};
-use avocet_control::certificates::{CertificatePurpose, CertificateStatus, RenewalStatus};
+use avocet_control::certificates::{
+    AuthorityStatus, CertificatePurpose, CertificateStatus, RenewalStatus,
+};
 use avocet_nameserver::clock::wall_secs;
 use avocet_session::certificate::Certificate;
 use avocet_session::validity::Validity;
 
+use crate::home_ca::ShownAuthority;
 use crate::running::Running;
 use crate::running::conditions::Condition;
 use crate::running::renewals::ShownRenewal;
@@ -35,11 +38,24 @@ pub(crate) fn of(running: &Running) -> Vec<CertificateStatus> {
         if one.source == CertificateSource::Acme {
             status.renewal = running.acme.shown().map(renewal);
         }
+        if one.source == CertificateSource::HomeCa {
+            status.authority = running.home_ca.shown().map(authority);
+        }
         status.addresses = addresses(config, one);
         status.error.clone_from(&shown.fault);
         status
     });
     of_dns.chain(of_web(running, config)).collect()
+}
+
+/// Returns the authority of a certificate for the status.
+fn authority(shown: ShownAuthority) -> AuthorityStatus {
+    AuthorityStatus {
+        file: shown.file.display().to_string(),
+        pem: shown.pem,
+        sha256: shown.sha256,
+        not_after: shown.not_after,
+    }
 }
 
 /// Returns the renewals of a certificate for the status.
@@ -79,6 +95,7 @@ fn status(
         not_after: validity.map(|of| of.not_after),
         addresses: Vec::new(),
         renewal: None,
+        authority: None,
         error: None,
     }
 }

@@ -15,11 +15,13 @@ use std::time::Duration;
 
 use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
+use avocet_dnssec::zonemd::ZONEMD;
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::transfers::ServerEvent;
 use avocet_nameserver::updates::WaitingUpdate;
 use avocet_nameserver::zone_files::ZoneChangeError;
-use avocet_wire::{Rcode, Rtype};
+use avocet_wire::{FoldedName, Rcode, Rtype};
+use avocet_zone::sign::{CDNSKEY, CDS};
 use avocet_zone::{EditScope, HostedZone, UnsoundZone, ZoneEdits, ZoneUpdate, with_serial};
 
 use super::Running;
@@ -141,6 +143,18 @@ fn attempt(
             }
             Err(UpdateOutcome { rcode: Rcode::REFUSED, event: ServerEvent::UpdateFailed })
         }
+        Err(ZoneChangeError::Unsignable(fault)) => {
+            if group.len() == 1 {
+                let client = group[0].waiter.ip;
+                tracing::warn!(%client, "zone {name}: an update is refused: {fault}");
+            }
+            Err(UpdateOutcome { rcode: Rcode::REFUSED, event: ServerEvent::UpdateFailed })
+        }
+        Err(fault @ ZoneChangeError::Digest(_)) => {
+            tracing::warn!("zone {name}: updates are refused: {fault}");
+            let refused = UpdateOutcome { rcode: Rcode::REFUSED, event: ServerEvent::UpdateFailed };
+            Ok(vec![refused; group.len()])
+        }
         Err(ZoneChangeError::NotLoaded | ZoneChangeError::Edited) => {
             Ok(vec![UpdateOutcome::FAILED; group.len()])
         }
@@ -172,12 +186,29 @@ fn edit(config: &ZoneConfig, update: &WaitingUpdate, edits: &mut ZoneEdits<'_>) 
     if let Err(rcode) = message.check_prerequisites(edits) {
         return UpdateOutcome::unmet(rcode);
     }
+    let is_made_here = |scope: EditScope<'_>| is_made_here(config, scope.owner, scope.rtype);
+    if message.edited().any(is_made_here) {
+        return UpdateOutcome::rejected(Rcode::REFUSED);
+    }
     let is_permitted = |scope: EditScope<'_>| rules.iter().any(|rule| rule.permits(scope));
     if let Err(rcode) = message.check_edits(edits, &is_permitted) {
         return UpdateOutcome::rejected(rcode);
     }
     message.apply(edits);
     UpdateOutcome::APPLIED
+}
+
+/// Returns whether the server makes records of this type itself: an edit of them would have no
+/// effect.
+pub(crate) fn is_made_here(config: &ZoneConfig, owner: FoldedName<'_>, rtype: Rtype) -> bool {
+    let is_signed = config.signing.is_some();
+    let is_apex = *owner.wire() == *config.name;
+    match rtype {
+        CDS | CDNSKEY => is_signed,
+        Rtype::RRSIG | Rtype::NSEC | Rtype::NSEC3 | Rtype::NSEC3PARAM => is_signed,
+        ZONEMD => is_apex && (is_signed || config.digest.is_some()),
+        _ => false,
+    }
 }
 
 /// Returns the edited version with a higher serial, if anything has changed.

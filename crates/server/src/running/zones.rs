@@ -15,15 +15,17 @@ use avocet_wire::{NameBuf, Rtype};
 use super::Running;
 use super::conditions::Condition;
 use super::secondaries::Secondaries;
+use crate::turns::Turns;
 
 /// Time between checks of the files.
 const LOOK: Duration = Duration::from_secs(1);
+/// Most requests that read zones at the same time.
+const MAX_RELOADS: usize = 1;
 /// What a panic of the thread means.
 const FAULT: &str = "a panic ended the thread that watches the files of zones; they are read again \
                      after `avocet reload`, or after a restart of the server";
 
 /// The end of the thread, and the zones that another one keeps.
-#[derive(Default)]
 pub(crate) struct ZoneWatch {
     is_closed: Mutex<bool>,
     closing: Condvar,
@@ -31,6 +33,20 @@ pub(crate) struct ZoneWatch {
     pub(crate) secondaries: Secondaries,
     /// Whether a thread asks parents for DS records.
     is_asking: AtomicBool,
+    /// The turns of requests that read zones.
+    pub(crate) reloads: Arc<Turns>,
+}
+
+impl Default for ZoneWatch {
+    fn default() -> Self {
+        Self {
+            is_closed: Mutex::default(),
+            closing: Condvar::new(),
+            secondaries: Secondaries::default(),
+            is_asking: AtomicBool::new(false),
+            reloads: Arc::new(Turns::new(MAX_RELOADS)),
+        }
+    }
 }
 
 impl ZoneWatch {
@@ -72,9 +88,12 @@ fn work(running: &Arc<Running>) {
     while running.zone_watch.wait() {
         let now_secs = running.shared.name_server.clock.now().secs();
         running.reloader.watch_zones(now_secs.into());
+        let begun = running.reloader.follow_catalogs();
+        running.zone_watch.secondaries.note(begun);
         running.reloader.sign_zones(wall_secs());
         ask_parents(running);
         running.conditions.set(Condition::Zones, zones.fault());
+        running.conditions.set(Condition::Catalogs, running.reloader.catalogs.fault());
         running.conditions.set(Condition::Signing, zones.signing_fault());
     }
 }

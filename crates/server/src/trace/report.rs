@@ -147,6 +147,8 @@ fn transport_of(carrier: Carrier) -> UpstreamTransport {
         Carrier::Tcp => UpstreamTransport::Tcp,
         Carrier::Tls => UpstreamTransport::Tls,
         Carrier::Https => UpstreamTransport::Https,
+        Carrier::Quic => UpstreamTransport::Quic,
+        Carrier::H3 => UpstreamTransport::H3,
     }
 }
 

@@ -14,6 +14,7 @@ use avocet_wire::{Ede, MAX_MESSAGE, QueryView, Rcode, Rtype};
 use data_encoding::BASE64URL_NOPAD;
 use thiserror::Error;
 
+use super::AltSvc;
 use super::frames::{
     ACK, CONTINUATION, Code, DATA, END_HEADERS, END_STREAM, FrameHead, GOAWAY, HEADERS, MAX_BLOCK,
     MAX_PAYLOAD, PING, PREFACE, PUSH_PROMISE, RST_STREAM, SETTINGS, WINDOW_UPDATE, WITH_PRIORITY,
@@ -51,6 +52,11 @@ const TIME_REFILL: u32 = 50;
 /// Octets of the header of a message, and of its ID.
 const HEADER_LEN: usize = 12;
 const ID_LEN: usize = 2;
+/// Octets of the payload of PING, and of frames with one number (RFC 9113 §6).
+const PING_LEN: usize = 8;
+const NUMBER_LEN: usize = 4;
+/// Least octets of the payload of GOAWAY.
+const GOAWAY_LEN: usize = 8;
 
 /// How a query is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -97,6 +103,17 @@ pub struct HttpTarget {
     pub path: Box<str>,
     /// GET or POST.
     pub method: HttpMethod,
+}
+
+impl HttpTarget {
+    /// Returns the host without its port.
+    fn host(&self) -> &str {
+        let port = |text: &str| !text.is_empty() && text.bytes().all(|one| one.is_ascii_digit());
+        match self.authority.rsplit_once(':') {
+            Some((host, text)) if port(text) => host,
+            _ => &self.authority,
+        }
+    }
 }
 
 /// A query whose response is outstanding, or that waits for its turn.
@@ -146,6 +163,19 @@ pub struct Http2Client {
     end: Option<HttpFault>,
     /// Why the last query without a response has none.
     failure: Option<HttpFault>,
+    alternative: HeardAlternative,
+}
+
+/// What the server says about HTTP/3, read in one response of each period of
+/// [`Http2Client::refill`].
+#[derive(Debug)]
+enum HeardAlternative {
+    /// The next response is read.
+    Wanted,
+    /// The server has said this.
+    Said(AltSvc),
+    /// This period has one.
+    Read,
 }
 
 impl Http2Client {
@@ -182,7 +212,20 @@ impl Http2Client {
             is_draining: false,
             end: None,
             failure: None,
+            alternative: HeardAlternative::Wanted,
         }
+    }
+
+    /// Reports whether a query has no response.
+    pub(crate) fn is_owed(&self) -> bool {
+        !self.open.is_empty() || !self.waiting.is_empty()
+    }
+
+    /// Takes what the server has said about HTTP/3.
+    pub(crate) fn take_alternative(&mut self) -> Option<AltSvc> {
+        let HeardAlternative::Said(said) = self.alternative else { return None };
+        self.alternative = HeardAlternative::Read;
+        Some(said)
     }
 
     /// Queues a query. One without a header is left out.
@@ -247,6 +290,7 @@ impl Http2Client {
     /// queries that nobody waits for any more make room.
     pub(crate) fn refill(&mut self) {
         self.budget = (self.budget + TIME_REFILL).min(MAX_BUDGET);
+        self.alternative = HeardAlternative::Wanted;
         let Self { open, waiting, waiting_octets, out, .. } = self;
         let is_old = |query: &mut OpenQuery| {
             query.age = query.age.saturating_add(1);
@@ -355,30 +399,45 @@ impl Http2Client {
         match head.kind {
             HEADERS | CONTINUATION => self.header_block(head, payload, deliver),
             DATA => self.data(head, payload, deliver),
-            SETTINGS if !head.has(ACK) => self.settings(head, payload),
+            SETTINGS | PING | GOAWAY if head.id != 0 => Err(HttpFault::Malformed),
+            SETTINGS if !head.has(ACK) => self.settings(payload),
+            SETTINGS if !payload.is_empty() => Err(HttpFault::Malformed),
+            PING if payload.len() != PING_LEN => Err(HttpFault::Malformed),
             PING if !head.has(ACK) => {
                 write_frame(self.out.end(), [PING, ACK], 0, payload);
                 Ok(())
             }
-            WINDOW_UPDATE if head.id == 0 => {
-                self.window += i64::from(number(payload) & LAST_STREAM);
-                if self.window > MAX_WINDOW { Err(HttpFault::Malformed) } else { Ok(()) }
-            }
+            RST_STREAM | WINDOW_UPDATE if payload.len() != NUMBER_LEN => Err(HttpFault::Malformed),
+            WINDOW_UPDATE => self.window_update(head.id, number(payload) & LAST_STREAM),
             RST_STREAM => {
+                self.is_ours(head.id)?;
                 self.reset(head.id, number(payload), deliver);
                 Ok(())
             }
+            GOAWAY if payload.len() < GOAWAY_LEN => Err(HttpFault::Malformed),
             GOAWAY => self.goaway(payload),
             PUSH_PROMISE => Err(HttpFault::Malformed),
             _ => Ok(()),
         }
     }
 
-    fn settings(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), HttpFault> {
+    /// Takes a greater window of the connection. Bodies fit the window of their stream.
+    fn window_update(&mut self, id: u32, more: u32) -> Result<(), HttpFault> {
+        if more == 0 {
+            return Err(HttpFault::Malformed);
+        }
+        if id != 0 {
+            return self.is_ours(id);
+        }
+        self.window += i64::from(more);
+        if self.window > MAX_WINDOW { Err(HttpFault::Malformed) } else { Ok(()) }
+    }
+
+    fn settings(&mut self, payload: &[u8]) -> Result<(), HttpFault> {
         const MAX_CONCURRENT_STREAMS: u16 = 3;
         const INITIAL_WINDOW_SIZE: u16 = 4;
         let (entries, rest) = payload.as_chunks::<6>();
-        if head.id != 0 || !rest.is_empty() {
+        if !rest.is_empty() {
             return Err(HttpFault::Malformed);
         }
         for [high, low, value @ ..] in entries {
@@ -437,11 +496,16 @@ impl Http2Client {
         }
         self.is_ours(head.id)?;
         let (mut status, mut is_dns_message) = (0, false);
+        let (alternative, target) = (&mut self.alternative, &self.target);
         let mut visit = |name, value: &[u8]| match name {
             FieldName::Status => {
                 status = str::from_utf8(value).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
             }
             FieldName::ContentType => is_dns_message = value.starts_with(MEDIA_TYPE),
+            FieldName::AltSvc if matches!(alternative, HeardAlternative::Wanted) => {
+                let said = AltSvc::read(value, target.host());
+                *alternative = said.map_or(HeardAlternative::Read, HeardAlternative::Said);
+            }
             _ => {}
         };
         // A block of a query that was given up changes the table too.
@@ -576,7 +640,7 @@ fn write_body(out: &mut Vec<u8>, id: u32, body: &[u8]) {
 }
 
 /// Returns the response to a query that got none, with the reason.
-fn servfail(query: &[u8], reason: &str) -> Option<Vec<u8>> {
+pub(crate) fn servfail(query: &[u8], reason: &str) -> Option<Vec<u8>> {
     /// QR, and RA.
     const RESPONSE: u8 = 0x80;
     const AVAILABLE: u8 = 0x80;

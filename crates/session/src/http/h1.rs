@@ -10,6 +10,7 @@ use httparse::{EMPTY_HEADER, Error, Header, Request};
 
 use super::hpack::FieldName;
 use super::request::{Media, RequestHead, RequestVerdict, ResponseExtent, Status, max_age};
+use super::response::alternative;
 use super::{Replies, ReplyPlace};
 use crate::frame::{Outgoing, trim};
 
@@ -57,6 +58,8 @@ pub(crate) struct Http1 {
     rejected: u32,
     /// Responses sent; wraps.
     pub(super) replied: u32,
+    /// The port of HTTP/3 that the client does not know yet; 0 for none.
+    pub(super) h3_port: u16,
     has_ended: bool,
 }
 
@@ -70,6 +73,11 @@ enum Progress {
 }
 
 impl Http1 {
+    /// Creates one whose client learns the port of HTTP/3.
+    pub(super) fn announcing(h3_port: u16) -> Self {
+        Self { h3_port, ..Self::default() }
+    }
+
     pub(crate) fn is_stopped(&self) -> bool {
         self.is_stopped && self.pending.is_none()
     }
@@ -219,6 +227,7 @@ impl Http1 {
             status => Some(status.reason().as_bytes().into()),
         };
         let status = if body.is_some() { status } else { Status::Refused };
+        let announced = if status == Status::Ok { std::mem::take(&mut self.h3_port) } else { 0 };
         let body = body.unwrap_or_default();
         let out = self.out.end();
         let mut text = |part: &str| out.extend_from_slice(part.as_bytes());
@@ -233,6 +242,11 @@ impl Http1 {
             text(str::from_utf8(request.media.name()).unwrap_or_default());
             text("\r\nCache-Control: max-age=");
             text(&max_age(message).to_string());
+            text("\r\n");
+        }
+        if announced != 0 {
+            text("Alt-Svc: ");
+            text(&alternative(announced));
             text("\r\n");
         }
         if status == Status::BadMethod {

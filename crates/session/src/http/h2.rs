@@ -9,20 +9,21 @@
 //! takes from a budget, which responses and time refill (Rapid Reset, floods of settings, pings,
 //! windows of one octet).
 
+mod responses;
+
 use std::mem;
 use std::ops::ControlFlow;
 
 use avocet_wire::MAX_MESSAGE;
 
 use super::frames::{
-    ACK, CONTINUATION, Code, DATA, END_HEADERS, END_STREAM, FrameHead, GOAWAY, HEAD, HEADERS,
-    MAX_BLOCK, MAX_PAYLOAD, PING, PREFACE, PRIORITY, PUSH_PROMISE, RST_STREAM, SETTINGS, StreamEnd,
-    WINDOW_UPDATE, WITH_PRIORITY, unpadded, write_frame, write_head,
+    ACK, CONTINUATION, Code, DATA, END_HEADERS, END_STREAM, FrameHead, GOAWAY, HEADERS, MAX_BLOCK,
+    MAX_PAYLOAD, PING, PREFACE, PRIORITY, PUSH_PROMISE, RST_STREAM, SETTINGS, StreamEnd,
+    WINDOW_UPDATE, WITH_PRIORITY, unpadded, write_frame,
 };
-use super::h2_stream::{Block, OpenStream, StreamState};
+use super::h2_stream::{Block, HttpEnd, OpenStream, QueryPlace, RequestBody, StreamState};
 use super::hpack::{FieldDecoder, MAX_FIELDS};
 use super::request::{RequestHead, RequestVerdict, ResponseExtent, Status};
-use super::response::{self, Content};
 use super::{Replies, ReplyPlace};
 use crate::frame::{Outgoing, trim};
 
@@ -34,8 +35,6 @@ const MAX_CONTINUATIONS: u32 = 8;
 const MAX_KEPT: usize = 256 << 10;
 /// What frames without a query may cost before the connection ends.
 pub(super) const MAX_BUDGET: u32 = 400;
-/// What a response adds to the budget.
-const RESPONSE_REFILL: u32 = 4;
 /// What a period of time adds to the budget; see [`Http2::refill`].
 const TIME_REFILL: u32 = 10;
 /// What a reset costs: the query behind it may be work.
@@ -56,15 +55,6 @@ enum Phase {
     Ended,
 }
 
-/// Why the server ends a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HttpEnd {
-    /// The client violates the protocol.
-    Protocol,
-    /// It reaches a limit on what is no query.
-    Excess,
-}
-
 /// A connection.
 #[derive(Debug)]
 pub(crate) struct Http2 {
@@ -78,6 +68,9 @@ pub(crate) struct Http2 {
     block: Option<Block>,
     /// The highest stream of the client.
     last: u32,
+    /// The highest stream that the server has reset. Frames of the streams up to it may be on the
+    /// way, from before the client knew.
+    last_reset: u32,
     streams: Vec<OpenStream>,
     /// Octets in bodies that are incomplete and in responses that wait for a window.
     kept: usize,
@@ -89,6 +82,8 @@ pub(crate) struct Http2 {
     first_window: i64,
     /// Parts of responses sent; wraps.
     pub(super) replied: u32,
+    /// The port of HTTP/3 that the client does not know yet; 0 for none.
+    pub(super) h3_port: u16,
     pub(crate) out: Outgoing,
 }
 
@@ -102,6 +97,7 @@ impl Default for Http2 {
             fields: FieldDecoder::new(),
             block: None,
             last: 0,
+            last_reset: 0,
             streams: Vec::new(),
             kept: 0,
             received: 0,
@@ -109,12 +105,18 @@ impl Default for Http2 {
             window: WINDOW,
             first_window: WINDOW,
             replied: 0,
+            h3_port: 0,
             out: Outgoing::default(),
         }
     }
 }
 
 impl Http2 {
+    /// Creates one whose client learns the port of HTTP/3.
+    pub(super) fn announcing(h3_port: u16) -> Self {
+        Self { h3_port, ..Self::default() }
+    }
+
     pub(crate) fn is_stopped(&self) -> bool {
         self.is_stopped
     }
@@ -292,29 +294,52 @@ impl Http2 {
             self.spend(1)?;
         }
         let Some(at) = self.position(head.id) else {
-            // Of a stream that has ended here.
-            self.spend(1)?;
+            self.ignore(head.id)?;
             return Ok(ControlFlow::Continue(()));
         };
-        let StreamState::Receiving(body, word) = &mut self.streams[at].state else {
+        let StreamState::Receiving(body) = &mut self.streams[at].state else {
             return Err(Code::StreamClosed);
         };
-        if body.len() + content.len() > MAX_MESSAGE || self.kept + content.len() > MAX_KEPT {
+        let has_room = body.octets.len() + content.len() <= MAX_MESSAGE;
+        if !has_room || self.kept + content.len() > MAX_KEPT {
             self.reject(head.id, Status::LargeBody, head.end())?;
             return Ok(ControlFlow::Continue(()));
         }
-        if body.is_empty() && head.has(END_STREAM) {
-            let word = word.take();
+        if body.is_contradicted(content.len(), head.end()) {
+            return self.refuse_malformed(head.id);
+        }
+        if body.place == QueryPlace::Path && !content.is_empty() {
+            self.reject(head.id, Status::BadRequest, head.end())?;
+            return Ok(ControlFlow::Continue(()));
+        }
+        if body.octets.is_empty() && head.has(END_STREAM) {
+            let word = body.word.take();
             self.streams[at].state = StreamState::Waiting;
             let place = ReplyPlace::Two(self, head.id);
             return Ok(deliver(content, &mut Replies::at(place).named(word.as_deref())));
         }
-        body.extend_from_slice(content);
+        body.octets.extend_from_slice(content);
         self.kept += content.len();
         if !head.has(END_STREAM) {
             return Ok(ControlFlow::Continue(()));
         }
         Ok(self.complete(at, deliver))
+    }
+
+    /// Ignores a frame of a stream that is over, if the client may not know that.
+    fn ignore(&mut self, id: u32) -> Result<(), Code> {
+        if id > self.last_reset {
+            return Err(Code::StreamClosed);
+        }
+        self.spend(1)
+    }
+
+    /// Ends the stream of a request that is malformed (RFC 9113 §8.1.1).
+    fn refuse_malformed(&mut self, id: u32) -> Result<ControlFlow<()>, Code> {
+        self.spend(1)?;
+        self.forget(id);
+        self.reset(id, Code::Protocol);
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Delivers the body of a stream.
@@ -326,11 +351,11 @@ impl Http2 {
         let stream = &mut self.streams[at];
         let id = stream.id;
         let state = mem::replace(&mut stream.state, StreamState::Waiting);
-        let StreamState::Receiving(body, word) = state else {
+        let StreamState::Receiving(RequestBody { octets, word, .. }) = state else {
             return ControlFlow::Continue(());
         };
-        self.kept -= body.len();
-        deliver(&body, &mut Replies::at(ReplyPlace::Two(self, id)).named(word.as_deref()))
+        self.kept -= octets.len();
+        deliver(&octets, &mut Replies::at(ReplyPlace::Two(self, id)).named(word.as_deref()))
     }
 
     fn headers(
@@ -348,12 +373,7 @@ impl Http2 {
             block = block.get(PRIORITY_LEN..).ok_or(Code::FrameSize)?;
         }
         if head.id <= self.last {
-            let stream = self.streams.iter().find(|one| one.id == head.id);
-            let is_open = stream.is_some_and(|one| matches!(one.state, StreamState::Receiving(..)));
-            // Trailers end their stream (RFC 9113 §8.1).
-            if !is_open || !head.has(END_STREAM) {
-                return Err(if is_open { Code::Protocol } else { Code::StreamClosed });
-            }
+            self.check_trailers(head)?;
         }
         if head.has(END_HEADERS) {
             return self.request(head.id, head.end(), block, deliver);
@@ -361,6 +381,20 @@ impl Http2 {
         let (id, end) = (head.id, head.end());
         self.block = Some(Block { id, end, octets: block.to_vec(), continuations: 0 });
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Checks HEADERS of a stream that is not the next one: trailers, which end their stream (RFC
+    /// 9113 §8.1).
+    fn check_trailers(&self, head: FrameHead) -> Result<(), Code> {
+        match self.position(head.id).map(|at| &self.streams[at].state) {
+            Some(StreamState::Receiving(_)) if head.has(END_STREAM) => Ok(()),
+            Some(StreamState::Receiving(_)) => Err(Code::Protocol),
+            Some(_) => Err(Code::StreamClosed),
+            None if head.id <= self.last_reset => Ok(()),
+            None if head.id == self.last => Err(Code::StreamClosed),
+            // Below the last stream, none is opened (RFC 9113 §5.1.1).
+            None => Err(Code::Protocol),
+        }
     }
 
     fn continuation(
@@ -396,22 +430,45 @@ impl Http2 {
         let mut head = RequestHead::default();
         let octets = self.fields.read(block, &mut |name, value| head.field(name, value))?;
         if id <= self.last {
-            let at = self.position(id).ok_or(Code::StreamClosed)?;
-            return Ok(self.complete(at, deliver));
+            return self.trailers(id, &head, deliver);
         }
         self.last = id;
+        // Without DATA, the body has no octets.
+        let lacks_body = end == StreamEnd::Here && head.content_length.is_some_and(|len| len > 0);
         if self.streams.len() >= MAX_HTTP_STREAMS || self.kept >= MAX_KEPT {
             self.spend(1)?;
             self.reset(id, Code::RefusedStream);
         } else if octets > MAX_FIELDS {
             self.reject(id, Status::LargeFields, end)?;
-        } else if head.is_malformed || head.is_incomplete() {
-            self.spend(1)?;
-            self.reset(id, Code::Protocol);
+        } else if head.is_malformed || head.is_incomplete() || lacks_body {
+            return self.refuse_malformed(id);
         } else {
             return self.decide(id, end, head, deliver);
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Takes the fields after a body: they complete it.
+    fn trailers(
+        &mut self,
+        id: u32,
+        fields: &RequestHead,
+        deliver: &mut impl FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, Code> {
+        let Some(at) = self.position(id) else {
+            // Trailers may be on the way, but no request.
+            return if fields.may_be_trailers() {
+                self.ignore(id).map(ControlFlow::Continue)
+            } else {
+                Err(Code::Protocol)
+            };
+        };
+        let is_contradicted = matches!(&self.streams[at].state,
+            StreamState::Receiving(body) if body.is_contradicted(0, StreamEnd::Here));
+        if is_contradicted || !fields.may_be_trailers() {
+            return self.refuse_malformed(id);
+        }
+        Ok(self.complete(at, deliver))
     }
 
     fn decide(
@@ -421,20 +478,31 @@ impl Http2 {
         mut head: RequestHead,
         deliver: &mut impl FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Code> {
-        let (word, media) = (head.take_word(), head.media());
+        let (word, media, length) = (head.take_word(), head.media(), head.content_length);
         let mut open = |extent, state| {
             self.streams.push(OpenStream { id, window: self.first_window, extent, media, state });
         };
         match head.verdict() {
             RequestVerdict::Reject(status) => self.reject(id, status, end)?,
-            RequestVerdict::Query(..) if end == StreamEnd::Later => {
-                self.reject(id, Status::BadRequest, end)?
+            // An empty body follows, or trailers.
+            RequestVerdict::Query(message, extent) if end == StreamEnd::Later => {
+                if self.kept + message.len() > MAX_KEPT {
+                    self.spend(1)?;
+                    self.reset(id, Code::RefusedStream);
+                    return Ok(ControlFlow::Continue(()));
+                }
+                self.kept += message.len();
+                let place = QueryPlace::Path;
+                let body = RequestBody { place, octets: message, length, word };
+                open(extent, StreamState::Receiving(body));
             }
             RequestVerdict::Body if end == StreamEnd::Here => {
                 self.reject(id, Status::BadRequest, end)?
             }
             RequestVerdict::Body => {
-                open(ResponseExtent::Whole, StreamState::Receiving(Vec::new(), word))
+                let place = QueryPlace::Body;
+                let body = RequestBody { place, octets: Vec::new(), length, word };
+                open(ResponseExtent::Whole, StreamState::Receiving(body))
             }
             RequestVerdict::Query(message, extent) => {
                 open(extent, StreamState::Waiting);
@@ -488,20 +556,6 @@ impl Http2 {
         Ok(())
     }
 
-    /// Changes the window of all streams (RFC 9113 §6.9.2). It may become negative.
-    fn set_first_window(&mut self, value: i64) -> Result<(), Code> {
-        let change = value - self.first_window;
-        self.first_window = value;
-        for stream in &mut self.streams {
-            stream.window += change;
-            if stream.window > MAX_WINDOW {
-                return Err(Code::FlowControl);
-            }
-        }
-        // A list of settings in one frame must not be more work than its octets.
-        self.spend(1)
-    }
-
     fn ping(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Code> {
         if payload.len() != 8 {
             return Err(Code::FrameSize);
@@ -516,136 +570,6 @@ impl Http2 {
         Ok(())
     }
 
-    fn window_update(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Code> {
-        let octets: [u8; 4] = payload.try_into().map_err(|_| Code::FrameSize)?;
-        let more = i64::from(u32::from_be_bytes(octets) & !(1 << 31));
-        if head.id > self.last {
-            return Err(Code::Protocol);
-        }
-        self.spend(1)?;
-        if head.id == 0 {
-            self.window += more;
-            if more == 0 || self.window > MAX_WINDOW {
-                return Err(if more == 0 { Code::Protocol } else { Code::FlowControl });
-            }
-        } else if let Some(at) = self.position(head.id) {
-            self.streams[at].window += more;
-            if more == 0 || self.streams[at].window > MAX_WINDOW {
-                let code = if more == 0 { Code::Protocol } else { Code::FlowControl };
-                self.forget(head.id);
-                self.reset(head.id, code);
-            }
-        }
-        self.send_waiting();
-        Ok(())
-    }
-
-    /// Answers the query of a stream, if the client has not reset it.
-    pub(crate) fn answer(&mut self, id: u32, message: &[u8]) {
-        let Some(at) = self.position(id) else { return };
-        let mut stream = self.streams.swap_remove(at);
-        self.budget = (self.budget + RESPONSE_REFILL).min(MAX_BUDGET);
-        let media = stream.media;
-        self.replied = self.replied.wrapping_add(1);
-        let Some(whole) = media.body(message) else {
-            return self.head(id, Status::Refused, Content::NONE, StreamEnd::Here);
-        };
-        let body = if stream.extent == ResponseExtent::Whole { &*whole } else { &[] };
-        let end = if body.is_empty() { StreamEnd::Here } else { StreamEnd::Later };
-        self.head(id, Status::Ok, Content { media, message, len: whole.len() }, end);
-        let sent = self.send(id, body, &mut stream.window);
-        let rest = &body[sent..];
-        if rest.is_empty() {
-            return;
-        }
-        if self.kept + rest.len() > MAX_KEPT {
-            return self.reset(id, Code::EnhanceYourCalm);
-        }
-        self.kept += rest.len();
-        stream.state = StreamState::Sending(rest.to_vec());
-        self.streams.push(stream);
-    }
-
-    /// Ends the stream of a query that gets no DNS message.
-    pub(crate) fn refuse(&mut self, id: u32) {
-        if self.forget(id) {
-            self.reset(id, Code::Cancel);
-        }
-    }
-
-    /// Answers a request without query.
-    fn reject(&mut self, id: u32, status: Status, end: StreamEnd) -> Result<(), Code> {
-        self.forget(id);
-        // Requests without a query cost as much as other frames.
-        self.spend(1)?;
-        let (reason, room) = (status.reason().as_bytes(), self.window.min(self.first_window));
-        if reason.is_empty() || end == StreamEnd::Later || room < reason.len() as i64 {
-            self.head(id, status, Content::NONE, StreamEnd::Here);
-        } else {
-            self.head(id, status, Content { len: reason.len(), ..Content::NONE }, StreamEnd::Later);
-            self.send(id, reason, &mut { self.first_window });
-        }
-        if end == StreamEnd::Later {
-            // The client need not send the rest (RFC 9113 §8.1).
-            self.reset(id, Code::NoError);
-        }
-        Ok(())
-    }
-
-    /// Writes the fields of a response.
-    fn head(&mut self, id: u32, status: Status, content: Content<'_>, end: StreamEnd) {
-        let out = self.out.end();
-        let start = out.len();
-        out.extend_from_slice(&[0; HEAD]);
-        response::write_fields(status, content, out);
-        let len = (out.len() - start - HEAD) as u32;
-        let flags = END_HEADERS | if end == StreamEnd::Here { END_STREAM } else { 0 };
-        write_head(&mut out[start..start + HEAD], len, [HEADERS, flags], id);
-    }
-
-    /// Sends as much of a body as the windows permit. Returns its octets.
-    fn send(&mut self, id: u32, body: &[u8], window: &mut i64) -> usize {
-        let mut sent = 0;
-        while sent < body.len() {
-            let room = self.window.min(*window).min(MAX_PAYLOAD as i64);
-            let Ok(room) = usize::try_from(room) else { break };
-            let part = &body[sent..body.len().min(sent + room)];
-            if part.is_empty() {
-                break;
-            }
-            sent += part.len();
-            self.window -= part.len() as i64;
-            *window -= part.len() as i64;
-            let flags = if sent == body.len() { END_STREAM } else { 0 };
-            self.put(DATA, flags, id, part);
-        }
-        sent
-    }
-
-    /// Sends what has waited for a window.
-    fn send_waiting(&mut self) {
-        let mut at = 0;
-        while self.window > 0 && at < self.streams.len() {
-            let OpenStream { id, mut window, .. } = self.streams[at];
-            let StreamState::Sending(rest) = &mut self.streams[at].state else {
-                at += 1;
-                continue;
-            };
-            let mut rest = mem::take(rest);
-            let sent = self.send(id, &rest, &mut window);
-            self.kept -= sent;
-            self.replied = self.replied.wrapping_add(u32::from(sent > 0));
-            if sent == rest.len() {
-                self.streams.swap_remove(at);
-                continue;
-            }
-            rest.drain(..sent);
-            let stream = &mut self.streams[at];
-            (stream.window, stream.state) = (window, StreamState::Sending(rest));
-            at += 1;
-        }
-    }
-
     /// Returns the place of a stream. The latest is the most probable.
     fn position(&self, id: u32) -> Option<usize> {
         self.streams.iter().rposition(|one| one.id == id)
@@ -655,15 +579,15 @@ impl Http2 {
     fn forget(&mut self, id: u32) -> bool {
         let Some(at) = self.position(id) else { return false };
         match self.streams.swap_remove(at).state {
-            StreamState::Receiving(octets, _) | StreamState::Sending(octets) => {
-                self.kept -= octets.len();
-            }
+            StreamState::Receiving(body) => self.kept -= body.octets.len(),
+            StreamState::Sending(octets) => self.kept -= octets.len(),
             StreamState::Waiting => {}
         }
         true
     }
 
     fn reset(&mut self, id: u32, code: Code) {
+        self.last_reset = self.last_reset.max(id);
         self.put(RST_STREAM, 0, id, &(code as u32).to_be_bytes());
     }
 

@@ -1,4 +1,4 @@
-//! A stream of HTTP/2, as the server's end keeps it.
+//! A stream of HTTP/2, as the server's end keeps it, and the end of a connection.
 
 use super::frames::StreamEnd;
 use super::request::{Media, ResponseExtent};
@@ -6,12 +6,44 @@ use super::request::{Media, ResponseExtent};
 /// What a stream waits for.
 #[derive(Debug)]
 pub(super) enum StreamState {
-    /// The body is incomplete. The word names the device of the client.
-    Receiving(Vec<u8>, Option<Box<[u8]>>),
+    /// The body is incomplete.
+    Receiving(RequestBody),
     /// The query has no response yet.
     Waiting,
     /// The rest of a response waits for a window.
     Sending(Vec<u8>),
+}
+
+/// Where the query of a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum QueryPlace {
+    Body,
+    /// The body must be empty.
+    Path,
+}
+
+/// The query of a request whose body is incomplete.
+#[derive(Debug)]
+pub(super) struct RequestBody {
+    pub(super) place: QueryPlace,
+    /// The query, as far as it has arrived.
+    pub(super) octets: Vec<u8>,
+    /// The octets of the whole body, if the request says so.
+    pub(super) length: Option<usize>,
+    /// The word by which the request names the device of the client.
+    pub(super) word: Option<Box<[u8]>>,
+}
+
+impl RequestBody {
+    /// Reports whether a body with these octets more contradicts its length (RFC 9113 §8.1.1).
+    pub(super) fn is_contradicted(&self, more: usize, end: StreamEnd) -> bool {
+        let before = if self.place == QueryPlace::Body { self.octets.len() } else { 0 };
+        let total = before + more;
+        self.length.is_some_and(|length| match end {
+            StreamEnd::Here => total != length,
+            StreamEnd::Later => total > length,
+        })
+    }
 }
 
 /// A stream between its request and the end of its response.
@@ -23,6 +55,15 @@ pub(super) struct OpenStream {
     pub(super) extent: ResponseExtent,
     pub(super) media: Media,
     pub(super) state: StreamState,
+}
+
+/// Why the server ends a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpEnd {
+    /// The client violates the protocol.
+    Protocol,
+    /// It reaches a limit on what is no query.
+    Excess,
 }
 
 /// A header block whose continuations are missing.

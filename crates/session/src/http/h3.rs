@@ -60,6 +60,8 @@ pub(crate) enum H3Error {
     Settings = 0x109,
     /// The first frame of the control stream is another one.
     MissingSettings = 0x10a,
+    /// The server has not processed the request.
+    RequestRejected = 0x10b,
     /// The request is not wanted any more, or gets no response.
     Cancelled = 0x10c,
     /// The request has ended too early.
@@ -182,8 +184,13 @@ impl Frames {
         found
     }
 
-    fn is_between_frames(&self) -> bool {
+    pub(super) fn is_between_frames(&self) -> bool {
         self.current.is_none() && self.held.is_empty()
+    }
+
+    /// Returns the octets held.
+    pub(super) fn held(&self) -> usize {
+        self.held.len()
     }
 }
 
@@ -299,13 +306,13 @@ impl FrameSink for RequestMessage {
         let size = qpack::read(octets, &mut |name, value| head.field(name, value))?;
         if self.verdict.is_some() {
             self.has_trailers = true;
-            return Ok(());
+            return if head.may_be_trailers() { Ok(()) } else { Err(H3Error::Message) };
         }
         if size > MAX_FIELDS {
             self.verdict = Some(RequestVerdict::Reject(Status::LargeFields));
             return Ok(());
         }
-        if head.is_malformed || head.is_incomplete() {
+        if head.is_malformed || head.is_incomplete() || head.lacks_host() {
             return Err(H3Error::Message);
         }
         self.content_length = head.content_length;
@@ -326,7 +333,7 @@ pub(crate) fn response(status: Status, message: &[u8], form: ResponseForm) -> Ve
     let status = if body.is_some() { status } else { Status::Refused };
     let body = body.unwrap_or_default();
     let mut block = Vec::with_capacity(OVERHEAD);
-    let content = Content { media: form.media, message, len: body.len() };
+    let content = Content { media: form.media, message, len: body.len(), ..Content::NONE };
     write_fields(status, content, &mut block);
     let mut out = Vec::with_capacity(OVERHEAD + block.len() + body.len());
     write_varint(HEADERS, &mut out);
@@ -347,7 +354,7 @@ fn write_fields(status: Status, content: Content<'_>, out: &mut Vec<u8>) {
     const OK: u8 = 25;
     const CACHE_CONTROL: u8 = 36;
     const DNS_MESSAGE: u8 = 44;
-    let Content { media, message, len } = content;
+    let Content { media, message, len, .. } = content;
     out.extend_from_slice(&qpack::PREFIX);
     if status != Status::Ok {
         qpack::write_value(STATUS, status.digits().as_bytes(), out);
@@ -415,6 +422,8 @@ pub(crate) enum StreamKind {
 #[derive(Debug, Default)]
 struct ControlFrames {
     has_settings: bool,
+    /// From which request on the peer answers none.
+    last: Option<u64>,
 }
 
 impl H3Stream {
@@ -452,6 +461,11 @@ impl H3Stream {
         }
     }
 
+    /// Returns the stream from which on the peer answers no request, once it says so.
+    pub(crate) fn last(&self) -> Option<u64> {
+        self.control.last
+    }
+
     /// Returns the kind of the stream, once it is known.
     pub(crate) fn kind(&self) -> Option<StreamKind> {
         self.kind
@@ -469,15 +483,20 @@ impl FrameSink for ControlFrames {
             kind if OF_HTTP2.contains(&kind) => Err(H3Error::FrameUnexpected),
             // Their payload is one integer.
             CANCEL_PUSH | GOAWAY | MAX_PUSH_ID if !(1..=8).contains(&len) => Err(H3Error::Frame),
+            GOAWAY => Ok(Handling::Collect),
             _ => Ok(Handling::Skip),
         }
     }
 
-    fn payload(&mut self, _: u64, octets: &[u8]) -> Result<(), H3Error> {
+    fn payload(&mut self, kind: u64, octets: &[u8]) -> Result<(), H3Error> {
         /// Settings of HTTP/2 that must not occur (RFC 9114 §7.2.4.1).
         const OF_HTTP2: std::ops::RangeInclusive<u64> = 2..=5;
-        self.has_settings = true;
         let mut rest = octets;
+        if kind == GOAWAY {
+            self.last = Some(varint(&mut rest).ok_or(H3Error::Frame)?);
+            return Ok(());
+        }
+        self.has_settings = true;
         while !rest.is_empty() {
             let name = varint(&mut rest).ok_or(H3Error::Frame)?;
             varint(&mut rest).ok_or(H3Error::Frame)?;
@@ -490,185 +509,4 @@ impl FrameSink for ControlFrames {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn frame(kind: u64, payload: &[u8]) -> Vec<u8> {
-        let mut out = Vec::new();
-        write_varint(kind, &mut out);
-        write_varint(payload.len() as u64, &mut out);
-        out.extend_from_slice(payload);
-        out
-    }
-
-    fn post(fields: &[(&[u8], &[u8])]) -> Vec<u8> {
-        let mut block = qpack::PREFIX.to_vec();
-        qpack::write_entry(20, &mut block);
-        qpack::write_value(1, b"/dns-query", &mut block);
-        qpack::write_entry(44, &mut block);
-        fields.iter().for_each(|(name, value)| qpack::write_field(name, value, &mut block));
-        frame(HEADERS, &block)
-    }
-
-    fn get(path: &[u8]) -> Vec<u8> {
-        let mut block = qpack::PREFIX.to_vec();
-        qpack::write_entry(17, &mut block);
-        qpack::write_value(1, path, &mut block);
-        frame(HEADERS, &block)
-    }
-
-    fn asked(octets: &[u8], size: usize) -> Result<H3Asked, H3Error> {
-        let mut request = H3Request::default();
-        for piece in octets.chunks(size) {
-            if let Some(status) = request.take(piece)? {
-                return Ok(H3Asked::Reject(status));
-            }
-        }
-        request.end()
-    }
-
-    fn check(parts: &[&[u8]], expected: &Result<H3Asked, H3Error>) {
-        let octets = parts.concat();
-        for size in [1, 2, 3, 7, 1_000, 100_000] {
-            assert_eq!(&asked(&octets, size), expected, "{octets:.200x?} by {size}");
-        }
-    }
-
-    #[test]
-    fn integers_have_four_lengths() {
-        for value in [0, 1, 63, 64, 16_383, 16_384, (1 << 30) - 1, 1 << 30, (1 << 62) - 1] {
-            let mut out = Vec::new();
-            write_varint(value, &mut out);
-            for len in 0..out.len() {
-                assert_eq!(varint(&mut &out[..len]), None);
-            }
-            let mut rest = out.as_slice();
-            assert_eq!((varint(&mut rest), rest.len()), (Some(value), 0));
-        }
-    }
-
-    #[test]
-    fn requests_are_the_same_in_any_pieces() {
-        let query = |octets: &[u8], extent| Ok(H3Asked::Query(octets.to_vec(), extent));
-        let whole = query(b"query", ResponseExtent::Whole);
-        check(&[&post(&[]), &frame(DATA, b"query")], &whole);
-        check(&[&post(&[]), &frame(DATA, b"qu"), &frame(DATA, b"ery")], &whole);
-        let reserved = frame(0x21, &[7; 300]);
-        let parts = [&reserved[..], &post(&[]), &reserved, &frame(DATA, b"query"), &reserved];
-        check(&parts, &whole);
-        let trailers = frame(HEADERS, &[0, 0, 0x21, b'x', 1, b'y']);
-        check(&[&post(&[]), &frame(DATA, b"query"), &trailers], &whole);
-        check(&[&get(b"/dns-query?dns=AAEB")], &query(&[0, 1, 1], ResponseExtent::Whole));
-        let long = vec![3; MAX_MESSAGE];
-        check(&[&post(&[]), &frame(DATA, &long)], &query(&long, ResponseExtent::Whole));
-    }
-
-    #[test]
-    fn requests_without_a_query_are_rejected() {
-        let reject = |status| Ok(H3Asked::Reject(status));
-        check(&[&get(b"/")], &reject(Status::NotFound));
-        check(&[&post(&[])], &reject(Status::BadRequest));
-        let parts = [&get(b"/dns-query?dns=AAEB")[..], &frame(DATA, b"x")];
-        check(&parts, &reject(Status::BadRequest));
-        let long = vec![3; MAX_MESSAGE + 1];
-        check(&[&post(&[]), &frame(DATA, &long)], &reject(Status::LargeBody));
-        let large = vec![b'v'; 17_000];
-        check(&[&post(&[(b"x", &large)])], &reject(Status::LargeFields));
-    }
-
-    #[test]
-    fn violations_have_their_error() {
-        let data = frame(DATA, b"query");
-        for (parts, error) in [
-            (vec![data.clone()], H3Error::FrameUnexpected),
-            (vec![frame(SETTINGS, &[])], H3Error::FrameUnexpected),
-            (vec![frame(2, &[])], H3Error::FrameUnexpected),
-            (vec![frame(PUSH_PROMISE, &[0])], H3Error::FrameUnexpected),
-            (vec![frame(HEADERS, &[0, 0, 0x80])], H3Error::Decompression),
-            (vec![frame(HEADERS, &[0, 0])], H3Error::Message),
-            (vec![], H3Error::RequestIncomplete),
-            (vec![frame(0x21, &[])], H3Error::RequestIncomplete),
-            (vec![post(&[]), data[..data.len() - 1].to_vec()], H3Error::RequestIncomplete),
-            (vec![post(&[(b"content-length", b"4")]), data.clone()], H3Error::Message),
-            (vec![post(&[(b"connection", b"close")])], H3Error::Message),
-        ] {
-            let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-            check(&parts, &Err(error));
-        }
-        // The length alone decides about a block that is too long.
-        let mut announced = vec![HEADERS as u8];
-        write_varint(MAX_BLOCK + 1, &mut announced);
-        check(&[&announced], &Err(H3Error::ExcessiveLoad));
-    }
-
-    #[test]
-    fn data_without_end_is_not_kept() {
-        let mut request = H3Request::default();
-        request.take(&post(&[])).unwrap();
-        let mut announced = vec![DATA as u8];
-        write_varint(1 << 40, &mut announced);
-        request.take(&announced).unwrap();
-        let rejected = (0..20).find_map(|_| request.take(&[0; 10_000]).unwrap());
-        assert_eq!(rejected, Some(Status::LargeBody));
-        assert_eq!(request.held(), 0);
-        // Neither is a frame without a meaning.
-        let mut request = H3Request::default();
-        let mut announced = vec![0x40, 0x21];
-        write_varint(1 << 40, &mut announced);
-        request.take(&announced).unwrap();
-        request.take(&[0; 100_000]).unwrap();
-        assert_eq!(request.held(), 0);
-    }
-
-    fn stream(octets: &[u8], size: usize) -> Result<Option<StreamKind>, H3Error> {
-        let mut stream = H3Stream::default();
-        for piece in octets.chunks(size) {
-            stream.take(piece)?;
-        }
-        assert!(stream.held.len() + stream.frames.held.len() < 16);
-        Ok(stream.kind())
-    }
-
-    #[test]
-    fn streams_of_the_connection_follow_their_rules() {
-        let settings_frame = frame(SETTINGS, &[1, 0, 6, 0x40, 0xff, 0x21, 3]);
-        let control = |frames: &[&[u8]]| [&[0][..], &frames.concat()].concat();
-        for (octets, expected) in [
-            (control(&[&settings_frame]), Ok(Some(StreamKind::Control))),
-            (settings(), Ok(Some(StreamKind::Control))),
-            (control(&[&settings_frame, &frame(13, &[5])]), Ok(Some(StreamKind::Control))),
-            (control(&[&settings_frame, &goaway(0)]), Ok(Some(StreamKind::Control))),
-            (control(&[&settings_frame, &frame(0x21, &[9; 99])]), Ok(Some(StreamKind::Control))),
-            (control(&[&frame(0x21, &[])]), Err(H3Error::MissingSettings)),
-            (control(&[&settings_frame, &settings_frame]), Err(H3Error::FrameUnexpected)),
-            (control(&[&settings_frame, &frame(DATA, &[])]), Err(H3Error::FrameUnexpected)),
-            (control(&[&settings_frame, &frame(8, &[])]), Err(H3Error::FrameUnexpected)),
-            (control(&[&settings_frame, &frame(7, &[])]), Err(H3Error::Frame)),
-            (control(&[&frame(SETTINGS, &[4, 0])]), Err(H3Error::Settings)),
-            (control(&[&frame(SETTINGS, &[6])]), Err(H3Error::Frame)),
-            (control(&[&frame(SETTINGS, &[0x21; 2_000])]), Err(H3Error::ExcessiveLoad)),
-            (vec![1, 0], Err(H3Error::StreamCreation)),
-            (vec![2], Ok(Some(StreamKind::Encoder))),
-            (vec![2, 0x20], Ok(Some(StreamKind::Encoder))),
-            (vec![2, 0x3f, 0xe1, 0x1f], Err(H3Error::EncoderStream)),
-            (vec![3, 0x44], Ok(Some(StreamKind::Decoder))),
-            (vec![0x21, 1, 2, 3], Ok(Some(StreamKind::Unknown))),
-            (vec![0x40], Ok(None)),
-        ] {
-            for size in [1, 2, 5, 10_000] {
-                assert_eq!(stream(&octets, size), expected, "{octets:x?} by {size}");
-            }
-        }
-    }
-
-    #[test]
-    fn responses_have_fields_and_body() {
-        let octets = response(Status::NotFound, b"", ResponseForm::MESSAGE);
-        assert_eq!(octets[..2], [1, octets.len() as u8 - 2]);
-        let whole = response(Status::Ok, b"message", ResponseForm::MESSAGE);
-        assert!(whole.ends_with(b"\x00\x07message"));
-        let form = ResponseForm { extent: ResponseExtent::Fields, ..ResponseForm::MESSAGE };
-        let fields = response(Status::Ok, b"message", form);
-        assert_eq!(whole[..fields.len()], fields);
-    }
-}
+mod tests;

@@ -10,6 +10,10 @@ use super::h3::{
 };
 use super::hpack::FieldName;
 use super::qpack;
+use super::request::MEDIA_TYPE;
+
+/// The status of a response with a message.
+const OK: u16 = 200;
 
 /// Returns the octets of a request for a query.
 pub(crate) fn request(authority: &str, path: &str, query: &[u8], method: HttpMethod) -> Vec<u8> {
@@ -45,9 +49,16 @@ pub(crate) fn request(authority: &str, path: &str, query: &[u8], method: HttpMet
     out
 }
 
-/// The status of a response without a message.
+/// Why a response has no message.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct BadStatus(pub(crate) String);
+pub(crate) enum NoMessage {
+    /// The server refuses the request.
+    Status(u16),
+    /// The body is something else.
+    MediaType,
+    /// The stream ended within a frame, or before the response.
+    Incomplete,
+}
 
 /// The response of a server, as far as it has arrived.
 #[derive(Debug, Default)]
@@ -58,7 +69,8 @@ pub(crate) struct H3Response {
 
 #[derive(Debug, Default)]
 struct ResponseMessage {
-    status: String,
+    status: u16,
+    is_dns_message: bool,
     body: Vec<u8>,
 }
 
@@ -74,12 +86,22 @@ impl H3Response {
     /// Returns the message of the response at the end of the stream.
     ///
     /// # Errors
-    /// Another status than 200.
-    pub(crate) fn end(&mut self) -> Result<Vec<u8>, BadStatus> {
-        match self.message.status.as_str() {
-            "200" => Ok(std::mem::take(&mut self.message.body)),
-            status => Err(BadStatus(status.chars().take(3).collect())),
+    /// It has none.
+    pub(crate) fn end(&mut self) -> Result<Vec<u8>, NoMessage> {
+        if !self.frames.is_between_frames() {
+            return Err(NoMessage::Incomplete);
         }
+        match self.message.status {
+            OK if !self.message.is_dns_message => Err(NoMessage::MediaType),
+            OK => Ok(std::mem::take(&mut self.message.body)),
+            0 => Err(NoMessage::Incomplete),
+            status => Err(NoMessage::Status(status)),
+        }
+    }
+
+    /// Returns the octets held.
+    pub(crate) fn held(&self) -> usize {
+        self.frames.held() + self.message.body.len()
     }
 }
 
@@ -96,19 +118,28 @@ impl FrameSink for ResponseMessage {
 
     fn payload(&mut self, kind: u64, octets: &[u8]) -> Result<(), H3Error> {
         if kind == DATA {
-            self.body.extend_from_slice(octets);
+            // What a page of HTML says is of no interest.
+            if self.status == OK && self.is_dns_message {
+                self.body.extend_from_slice(octets);
+            }
             return if self.body.len() > MAX_MESSAGE {
                 Err(H3Error::ExcessiveLoad)
             } else {
                 Ok(())
             };
         }
-        qpack::read(octets, &mut |name, value| {
-            // Trailers have none, and the last status is the final one.
-            if name == FieldName::Status {
-                self.status = String::from_utf8_lossy(value).into_owned();
+        let (mut status, mut is_dns_message) = (0, false);
+        qpack::read(octets, &mut |name, value| match name {
+            FieldName::Status => {
+                status = str::from_utf8(value).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
             }
+            FieldName::ContentType => is_dns_message = value.starts_with(MEDIA_TYPE),
+            _ => {}
         })?;
+        // Trailers have none, and the last status is the final one.
+        if status != 0 {
+            (self.status, self.is_dns_message) = (status, is_dns_message);
+        }
         Ok(())
     }
 }
@@ -116,7 +147,7 @@ impl FrameSink for ResponseMessage {
 #[cfg(test)]
 mod tests {
     use super::super::h3::{H3Asked, H3Request, response};
-    use super::super::request::{ResponseExtent, ResponseForm, Status};
+    use super::super::request::{Media, ResponseExtent, ResponseForm, Status};
     use super::*;
 
     #[test]
@@ -137,7 +168,13 @@ mod tests {
             let octets = response(Status::Ok, b"message", ResponseForm::MESSAGE);
             assert_eq!(read(&octets, size), Ok(b"message".to_vec()));
             let octets = response(Status::BadMethod, b"", ResponseForm::MESSAGE);
-            assert_eq!(read(&octets, size), Err(BadStatus("405".to_owned())));
+            assert_eq!(read(&octets, size), Err(NoMessage::Status(405)));
+            let octets = response(Status::Ok, b"message", ResponseForm::MESSAGE);
+            assert_eq!(read(&octets[..octets.len() - 1], size), Err(NoMessage::Incomplete));
+            assert_eq!(read(&[], size), Err(NoMessage::Incomplete));
+            let json = ResponseForm { media: Media::Json, ..ResponseForm::MESSAGE };
+            let octets = response(Status::Ok, &[0; 12], json);
+            assert_eq!(read(&octets, size), Err(NoMessage::MediaType));
         }
     }
 }

@@ -11,7 +11,7 @@ use super::huffman;
 /// this size has at most 128 entries.
 pub(crate) const TABLE_SIZE: usize = 4096;
 /// Octets that an entry counts besides its name and value (RFC 7541 §4.1).
-pub(super) const ENTRY_OVERHEAD: usize = 32;
+pub(crate) const ENTRY_OVERHEAD: usize = 32;
 /// Most octets of all fields of a request, with the overhead of entries: what an index of one octet
 /// refers to counts too (RFC 9113 §6.5.2).
 pub(crate) const MAX_FIELDS: usize = 16 << 10;
@@ -27,22 +27,30 @@ pub(crate) enum FieldName {
     Scheme,
     /// `:authority`
     Authority,
+    /// `host`
+    Host,
+    /// `te`
+    Te,
     /// `content-type`
     ContentType,
     /// `content-length`
     ContentLength,
     /// `:status`, in responses.
     Status,
+    /// `alt-svc`, in responses.
+    AltSvc,
     /// A field that begins with a colon and must not be in a request.
     UnknownPseudo,
     /// A field of a connection, which HTTP/2 does not have (RFC 9113 §8.2.2).
     OfConnection,
+    /// A field whose name has octets that no name has (RFC 9113 §8.2.1).
+    BadName,
     /// Any other.
     Other,
 }
 
 impl FieldName {
-    pub(super) fn read(name: &[u8]) -> Self {
+    pub(crate) fn read(name: &[u8]) -> Self {
         match name {
             b":method" => Self::Method,
             b":path" => Self::Path,
@@ -51,20 +59,50 @@ impl FieldName {
             b":status" => Self::Status,
             b"content-type" => Self::ContentType,
             b"content-length" => Self::ContentLength,
+            b"alt-svc" => Self::AltSvc,
             b"connection" | b"transfer-encoding" | b"upgrade" | b"keep-alive"
             | b"proxy-connection" => Self::OfConnection,
+            b"host" => Self::Host,
+            b"te" => Self::Te,
             [b':', ..] => Self::UnknownPseudo,
+            [] => Self::BadName,
+            _ if !name.iter().copied().all(is_of_name) => Self::BadName,
             _ => Self::Other,
         }
+    }
+
+    /// Reports whether it is no field but a part of the request line or of the status line.
+    pub(super) const fn is_pseudo(self) -> bool {
+        matches!(
+            self,
+            Self::Method
+                | Self::Path
+                | Self::Scheme
+                | Self::Authority
+                | Self::Status
+                | Self::UnknownPseudo
+        )
     }
 
     /// Reports whether the value is needed.
     const fn has_use(self) -> bool {
         matches!(
             self,
-            Self::Method | Self::Path | Self::ContentType | Self::ContentLength | Self::Status
+            Self::Method
+                | Self::Path
+                | Self::Te
+                | Self::ContentType
+                | Self::ContentLength
+                | Self::Status
+                | Self::AltSvc
         )
     }
+}
+
+/// Reports whether an octet may be in the name of a field: visible, no upper-case letter, and no
+/// colon.
+const fn is_of_name(octet: u8) -> bool {
+    matches!(octet, b'!'..=b'9' | b';'..=b'@' | b'['..=b'~')
 }
 
 /// A field, or an entry of a table.
@@ -287,6 +325,12 @@ impl FieldDecoder {
         Ok(size)
     }
 
+    /// Returns the octets of the values that the table keeps.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn kept(&self) -> usize {
+        self.entries.iter().map(|entry| entry.value.len()).sum()
+    }
+
     /// Makes room for an entry.
     fn evict(&mut self, size: usize) {
         while self.size + size > self.max_size
@@ -359,6 +403,15 @@ pub(crate) fn write(index: u8, value: &[u8], out: &mut Vec<u8>) {
     write_integer(index.into(), 4, out);
     write_integer(value.len(), 7, out);
     out.extend_from_slice(value);
+}
+
+/// Appends a field whose name is in no table, without a change of any table.
+pub(crate) fn write_named(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    out.push(0);
+    for text in [name, value] {
+        write_integer(text.len(), 7, out);
+        out.extend_from_slice(text);
+    }
 }
 
 /// Appends an integer behind a prefix of some bits, which is otherwise empty.
@@ -444,6 +497,18 @@ mod tests {
         // As large as before, but not larger.
         read(&mut decoder, &[0x3f, 0xe1, 0x1f]).unwrap();
         assert_eq!(read(&mut decoder, &[0x3f, 0xe2, 0x1f]), Err(BadBlock));
+    }
+
+    #[test]
+    fn names_have_lower_case_and_no_octets_of_control() {
+        let read = |name: &str| FieldName::read(name.as_bytes());
+        for name in ["X-Id", "x id", "x:id", "x\u{7f}", "x\u{e9}", "", "x\0", "Content-Type"] {
+            assert_eq!(read(name), FieldName::BadName, "{name:?}");
+        }
+        for name in ["x-id", "x_id", "!#$%&'*+-.^_`|~0123456789", "accept"] {
+            assert_eq!(read(name), FieldName::Other, "{name:?}");
+        }
+        assert_eq!(read(":Path"), FieldName::UnknownPseudo);
     }
 
     #[test]

@@ -4,17 +4,18 @@
 //! A connection begins with the preface of HTTP/2 or with a request of HTTP/1.1, so that its first
 //! octets decide, whatever the two ends have agreed on in TLS.
 
-mod client;
+mod alt_svc;
+pub(crate) mod client;
 mod frames;
 mod h1;
 mod h2;
 mod h2_stream;
 pub(crate) mod h3;
 pub(crate) mod h3_ask;
-mod hpack;
+pub(crate) mod hpack;
 mod huffman;
 mod json;
-mod qpack;
+pub(crate) mod qpack;
 pub(crate) mod request;
 mod response;
 #[cfg(test)]
@@ -26,10 +27,11 @@ use std::sync::Arc;
 
 use crate::frame::{FrameWriter, Outgoing, WriteState};
 use crate::proof::HandshakeFacts;
+pub use alt_svc::AltSvc;
 pub use client::{Http2Client, HttpFault, HttpMethod, HttpTarget};
 use h1::Http1;
 use h2::Http2;
-pub use h2::HttpEnd;
+pub use h2_stream::HttpEnd;
 
 /// Octets that only HTTP/2 begins with.
 const SIGN: &[u8] = b"PRI";
@@ -141,7 +143,10 @@ impl<'s> Replies<'s> {
 }
 
 /// A connection with DNS over HTTPS.
-pub struct Http(Version);
+pub struct Http(Version, H3Port);
+
+/// The port of HTTP/3 at the same host, which the first answer announces; 0 for none.
+type H3Port = u16;
 
 enum Version {
     /// The octets received do not decide between the versions.
@@ -153,7 +158,13 @@ enum Version {
 impl Http {
     /// Creates it at the start of a connection.
     pub const fn new() -> Self {
-        Self(Version::Unknown(Vec::new(), Outgoing::new()))
+        Self::announcing(0)
+    }
+
+    /// Creates it at the start of a connection whose client learns the port of HTTP/3 with its
+    /// first answer (RFC 9114 §3.1); 0 for none.
+    pub const fn announcing(h3_port: u16) -> Self {
+        Self(Version::Unknown(Vec::new(), Outgoing::new()), h3_port)
     }
 
     /// Reports whether octets wait that were not processed because delivery was stopped.
@@ -224,10 +235,11 @@ impl Http {
                 }
                 let held = std::mem::take(held);
                 let is_two = held.starts_with(SIGN);
+                let h3_port = self.1;
                 self.0 = if is_two {
-                    Version::Two(Http2::default())
+                    Version::Two(Http2::announcing(h3_port))
                 } else {
-                    Version::One(Http1::default())
+                    Version::One(Http1::announcing(h3_port))
                 };
                 self.take(&held, deliver)
             }

@@ -160,10 +160,39 @@ pub(crate) struct RequestHead {
     /// The word after the path of queries, by which the client names its device.
     word: Option<Box<[u8]>>,
     is_message: bool,
+    /// Which fields have occurred.
+    seen: SeenFields,
     /// The octets of the body, if the request says so.
     pub(crate) content_length: Option<usize>,
-    /// Whether a field occurs twice, has no meaning in a request, or is no number where it must be.
+    /// Whether a field occurs twice, at the wrong place, has no meaning in a request, or is no
+    /// number where it must be.
     pub(crate) is_malformed: bool,
+}
+
+/// Which fields of a request have occurred, as a sum of the constants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct SeenFields(u8);
+
+impl SeenFields {
+    const SCHEME: u8 = 1;
+    const AUTHORITY: u8 = 2;
+    /// The name of the host, which is not empty.
+    const HOST: u8 = 4;
+    /// A pseudo-field.
+    const PSEUDO: u8 = 8;
+    /// A field that is none.
+    const REGULAR: u8 = 16;
+
+    const fn has(self, field: u8) -> bool {
+        self.0 & field != 0
+    }
+
+    /// Adds a field. Returns whether it has occurred before.
+    const fn add(&mut self, field: u8) -> bool {
+        let had = self.has(field);
+        self.0 |= field;
+        had
+    }
 }
 
 /// What to do with a request.
@@ -180,6 +209,13 @@ pub(crate) enum RequestVerdict {
 impl RequestHead {
     /// Takes a field.
     pub(crate) fn field(&mut self, name: FieldName, value: &[u8]) {
+        // Pseudo-fields come first (RFC 9113 §8.3, RFC 9114 §4.3).
+        if name.is_pseudo() {
+            self.seen.add(SeenFields::PSEUDO);
+            self.is_malformed |= self.seen.has(SeenFields::REGULAR);
+        } else {
+            self.seen.add(SeenFields::REGULAR);
+        }
         match name {
             FieldName::Method => {
                 self.is_malformed |= self.method != Method::None;
@@ -191,7 +227,7 @@ impl RequestHead {
                 };
             }
             FieldName::Path => {
-                self.is_malformed |= self.target != RequestTarget::None;
+                self.is_malformed |= value.is_empty() || self.target != RequestTarget::None;
                 (self.target, self.word) = RequestTarget::read(value);
             }
             FieldName::ContentType => self.is_message = is_message(value),
@@ -200,16 +236,40 @@ impl RequestHead {
                 self.is_malformed |= length.is_none() || self.content_length.is_some();
                 self.content_length = length;
             }
-            FieldName::Status | FieldName::UnknownPseudo | FieldName::OfConnection => {
-                self.is_malformed = true
+            FieldName::Scheme => self.is_malformed |= self.seen.add(SeenFields::SCHEME),
+            FieldName::Authority | FieldName::Host => {
+                let is_second =
+                    name == FieldName::Authority && self.seen.add(SeenFields::AUTHORITY);
+                self.is_malformed |= is_second;
+                if !value.is_empty() {
+                    self.seen.add(SeenFields::HOST);
+                }
             }
-            FieldName::Scheme | FieldName::Authority | FieldName::Other => {}
+            // RFC 9113 §8.2.2, RFC 9114 §4.2.
+            FieldName::Te => self.is_malformed |= !value.eq_ignore_ascii_case(b"trailers"),
+            FieldName::Status
+            | FieldName::UnknownPseudo
+            | FieldName::OfConnection
+            | FieldName::BadName => self.is_malformed = true,
+            FieldName::AltSvc | FieldName::Other => {}
         }
     }
 
-    /// Reports whether method or path are missing.
+    /// Reports whether method, scheme or path are missing.
     pub(crate) fn is_incomplete(&self) -> bool {
-        self.method == Method::None || self.target == RequestTarget::None
+        self.method == Method::None
+            || self.target == RequestTarget::None
+            || !self.seen.has(SeenFields::SCHEME)
+    }
+
+    /// Reports whether the name of the host is missing, which HTTP/3 asks for (RFC 9114 §4.3.1).
+    pub(crate) fn lacks_host(&self) -> bool {
+        !self.seen.has(SeenFields::HOST)
+    }
+
+    /// Reports whether the fields may follow a body: they have no pseudo-field (RFC 9113 §8.1).
+    pub(crate) fn may_be_trailers(&self) -> bool {
+        !self.is_malformed && !self.seen.has(SeenFields::PSEUDO)
     }
 
     /// Takes the word by which the client names its device.
@@ -336,6 +396,7 @@ mod tests {
     fn check(method: &str, path: &str, fields: &[(FieldName, &str)], expected: RequestVerdict) {
         let mut head = RequestHead::default();
         head.field(FieldName::Method, method.as_bytes());
+        head.field(FieldName::Scheme, b"https");
         head.field(FieldName::Path, path.as_bytes());
         fields.iter().for_each(|(name, value)| head.field(*name, value.as_bytes()));
         assert!(!head.is_malformed && !head.is_incomplete());
@@ -423,10 +484,48 @@ mod tests {
             &[(FieldName::ContentLength, "")],
             &[(FieldName::UnknownPseudo, "")],
             &[(FieldName::OfConnection, "")],
+            &[(FieldName::BadName, "")],
+            &[(FieldName::Status, "200")],
+            &[(FieldName::Path, "")],
+            &[(FieldName::Path, "/"), (FieldName::Path, "/")],
+            &[(FieldName::Scheme, "https"), (FieldName::Scheme, "https")],
+            &[(FieldName::Authority, "x"), (FieldName::Authority, "x")],
+            &[(FieldName::Te, "gzip")],
+            &[(FieldName::Te, "trailers, gzip")],
+            &[(FieldName::Other, ""), (FieldName::Scheme, "https")],
+            &[(FieldName::ContentType, ""), (FieldName::Method, "GET")],
         ] {
             let mut head = RequestHead::default();
             fields.iter().for_each(|(name, value)| head.field(*name, value.as_bytes()));
             assert!(head.is_malformed, "{fields:?}");
         }
+    }
+
+    #[test]
+    fn requests_have_method_scheme_and_path() {
+        let all = [(FieldName::Method, "GET"), (FieldName::Scheme, "x"), (FieldName::Path, "/")];
+        let read = |fields: &[(FieldName, &str)]| {
+            let mut head = RequestHead::default();
+            fields.iter().for_each(|(name, value)| head.field(*name, value.as_bytes()));
+            assert!(!head.is_malformed, "{fields:?}");
+            head
+        };
+        for left_out in 0..all.len() {
+            let mut fields = all.to_vec();
+            fields.remove(left_out);
+            assert!(read(&fields).is_incomplete(), "{fields:?}");
+        }
+        assert!(!read(&all).is_incomplete());
+        for (field, value, lacks_host) in [
+            (FieldName::Host, "", true),
+            (FieldName::Host, "dns.example", false),
+            (FieldName::Authority, "", true),
+            (FieldName::Authority, "dns.example", false),
+            (FieldName::Te, "Trailers", true),
+        ] {
+            assert_eq!(read(&[(field, value)]).lacks_host(), lacks_host, "{field:?}");
+        }
+        assert!(read(&[(FieldName::Other, "x")]).may_be_trailers());
+        assert!(!read(&all).may_be_trailers());
     }
 }

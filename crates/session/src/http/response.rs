@@ -12,6 +12,9 @@ const CONTENT_TYPE: u8 = 31;
 /// `:status: 200` in the static table.
 const OK: u8 = 0x88;
 
+/// Seconds for which clients may use HTTP/3 without another announcement: the default of RFC 7838.
+const ALTERNATIVE_SECS: u32 = 86_400;
+
 /// A response to send.
 #[derive(Clone, Copy)]
 pub(super) struct Content<'c> {
@@ -20,17 +23,19 @@ pub(super) struct Content<'c> {
     pub(super) message: &'c [u8],
     /// The octets of the body.
     pub(super) len: usize,
+    /// The port of HTTP/3 to announce (RFC 9114 §3.1); 0 for none.
+    pub(super) h3_port: u16,
 }
 
 impl Content<'_> {
     /// No content.
-    pub(super) const NONE: Self = Self { media: Media::Message, message: &[], len: 0 };
+    pub(super) const NONE: Self = Self { media: Media::Message, message: &[], len: 0, h3_port: 0 };
 }
 
 /// Appends the fields of the response to a request. The content of a status other than 200 is the
 /// reason.
 pub(super) fn write_fields(status: Status, content: Content<'_>, out: &mut Vec<u8>) {
-    let Content { media, message, len } = content;
+    let Content { media, message, len, h3_port } = content;
     if status != Status::Ok {
         hpack::write(STATUS, status.digits().as_bytes(), out);
         if status == Status::BadMethod {
@@ -52,6 +57,15 @@ pub(super) fn write_fields(status: Status, content: Content<'_>, out: &mut Vec<u
     value[..MAX_AGE.len()].copy_from_slice(MAX_AGE);
     value[MAX_AGE.len()..end].copy_from_slice(age);
     hpack::write(CACHE_CONTROL, &value[..end], out);
+    if h3_port != 0 {
+        hpack::write_named(b"alt-svc", alternative(h3_port).as_bytes(), out);
+    }
+}
+
+/// Returns the value of `alt-svc` for HTTP/3 at the same host (RFC 7838 §3). It is written once for
+/// each connection.
+pub(super) fn alternative(h3_port: u16) -> String {
+    format!("h3=\":{h3_port}\"; ma={ALTERNATIVE_SECS}")
 }
 
 /// Writes a number in decimal digits.

@@ -1,5 +1,7 @@
 //! Connections with HTTP/1.1 and HTTP/2 in memory: requests, limits and attacks.
 
+mod malformed;
+
 use std::ops::ControlFlow;
 
 use super::frames::PREFACE;
@@ -10,6 +12,9 @@ use super::{Http, Replies};
 const QUERY: &[u8] = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01";
 /// The header block of POST /dns-query with a DNS message.
 const POST: &[u8] = b"\x83\x87\x04\x0a/dns-query\x5f\x17application/dns-message";
+
+/// A header block without path.
+const NO_PATH: &[u8] = b"\x82\x87";
 
 /// What the server does with queries.
 #[derive(Clone, Copy, PartialEq)]
@@ -183,7 +188,9 @@ fn requests_without_a_query_get_a_status() {
         assert_eq!(&payload[..5], [&[8, 3], status.as_bytes()].concat(), "{status}");
         assert_eq!(frames(&out).len(), if flags == 5 { 1 } else { 2 }, "{status}");
         assert!(!client.http.is_partial());
-        client.send(&[frame(0, 0, 1, b"x"), post(3, QUERY)].concat());
+        // What the client sent before it knew of the reset.
+        let late = if flags == 5 { Vec::new() } else { frame(0, 0, 1, b"x") };
+        client.send(&[late, post(3, QUERY)].concat());
         assert_eq!(client.messages, [QUERY], "{status}");
     }
 }
@@ -425,7 +432,14 @@ fn faults_of_the_protocol_end_the_connection_with_their_code() {
         (frame(2, 0, 1, b""), 6),
         (vec![0, 0x40, 1, 0, 0, 0, 0, 0, 0], 6),
         ([frame(1, 1, 1, POST), post(3, QUERY)].concat(), 1),
-        ([post(3, QUERY), post(1, QUERY)].concat(), 5),
+        ([post(3, QUERY), post(1, QUERY)].concat(), 1),
+        ([post(1, QUERY), post(1, QUERY)].concat(), 5),
+        ([post(1, QUERY), frame(0, 1, 1, b"")].concat(), 5),
+        ([post(1, QUERY), post(3, QUERY), frame(0, 1, 1, b"")].concat(), 5),
+        ([frame(1, 4, 1, POST), frame(3, 0, 1, &[0; 4]), frame(0, 1, 1, b"")].concat(), 5),
+        ([frame(1, 4, 1, POST), frame(1, 4, 1, b"")].concat(), 1),
+        // No request has the number of a stream that was reset.
+        ([frame(1, 5, 1, NO_PATH), frame(1, 5, 1, POST)].concat(), 1),
     ] {
         let mut client = Client::two(Then::Answer);
         client.send(&octets);
@@ -561,4 +575,33 @@ fn the_end_of_a_connection_names_the_last_request() {
     assert_eq!(kinds(&out), [(7, 0, 0)]);
     assert_eq!(frames(&out)[0].3, [0, 0, 0, 5, 0, 0, 0, 0]);
     assert_eq!(client.http.fault(), None);
+}
+
+#[test]
+fn the_first_answer_of_a_connection_announces_http_3() {
+    let announcing = || Client { http: Http::announcing(8443), ..Client::new(Then::Answer) };
+    let has = |octets: &[u8]| {
+        let value = b"h3=\":8443\"; ma=86400";
+        octets.windows(value.len()).any(|window| window == value)
+    };
+    let mut one = announcing();
+    one.send(b"GET /other HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert!(!has(&one.out()), "no answer");
+    for is_first in [true, false] {
+        one.send(b"GET /dns-query?dns=AAABAAABAAAAAAAAAWEAAAEAAQ HTTP/1.1\r\nhost: x\r\n\r\n");
+        assert_eq!(has(&one.out()), is_first);
+    }
+    let mut two = announcing();
+    two.send(&[PREFACE, &frame(4, 0, 0, b"")].concat());
+    two.send(&frame(1, 5, 1, b"\x82\x87\x44\x06/other"));
+    assert!(!has(&two.out()), "no answer");
+    let path = b"/dns-query?dns=AAABAAABAAAAAAAAAWEAAAEAAQ";
+    let get = [&[0x82, 0x87, 0x44, path.len() as u8][..], path].concat();
+    for (id, is_first) in [(3, true), (5, false)] {
+        two.send(&frame(1, 5, id, &get));
+        assert_eq!(has(&two.out()), is_first, "{}", two.messages.len());
+    }
+    let mut silent = Client::new(Then::Answer);
+    silent.send(&[PREFACE, &frame(4, 0, 0, b""), &frame(1, 5, 1, &get)].concat());
+    assert!(!silent.out().windows(7).any(|window| window == b"alt-svc"));
 }

@@ -2,40 +2,58 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use quinn_proto::crypto::rustls::{NoInitialCipherSuite, QuicClientConfig};
 use quinn_proto::{
     ClientConfig, ConnectError, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir,
-    Endpoint, EndpointConfig, Event, ReadError, StreamEvent, StreamId, TransportConfig, VarInt,
+    Endpoint, EndpointConfig, Event, ReadError, Side, StreamEvent, StreamId, TransportConfig,
+    VarInt, WriteError,
 };
 use thiserror::Error;
 
+use super::connection::{Arrived, Cancelled};
 use super::doq::{DoqError, DoqReply, framed};
+use super::h3::{H3State, StreamFault};
 use super::listener::QuicProtocol;
 use crate::http::HttpMethod;
-use crate::http::h3::settings;
-use crate::http::h3_ask::{BadStatus, H3Response, request};
+use crate::http::h3::H3Error;
+use crate::http::h3_ask::{H3Response, NoMessage, request};
+use crate::trust::take_refusal;
 
-/// Octets of a response that may arrive ahead of what was read.
+/// Octets of a response that may arrive ahead of what was read: a message with its frame.
 const STREAM_WINDOW: u32 = 128 << 10;
 /// Octets of all of them.
 const CONNECTION_WINDOW: u32 = 4 << 20;
+/// Octets of queries that the server has not acknowledged.
+const SEND_WINDOW: u64 = 1 << 20;
+/// Most octets of responses that have begun to arrive.
+const MAX_PARTIAL: usize = 4 << 20;
 
-/// An error: there is no connection, or there is none any more.
-#[derive(Debug, Error)]
+/// An error: there is no connection, or there is none any more, or a query has no response.
+#[derive(Clone, Debug, Error)]
 pub enum QuicError {
-    /// The cryptography has no cipher for the first packets.
-    #[error("no cipher for the first packets of QUIC")]
-    Cipher(#[from] NoInitialCipherSuite),
     /// The server cannot be addressed like that.
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    /// The client does not accept the certificate.
+    #[error(transparent)]
+    Certificate(rustls::Error),
     /// The connection has ended.
     #[error(transparent)]
     Ended(#[from] ConnectionError),
+    /// The server violates the protocol: the connection ends.
+    #[error("the server violates the protocol of the streams of QUIC")]
+    Violation,
+    /// The server sends too much: the connection ends.
+    #[error("the server sends too much that is no response")]
+    Excess,
+    /// The server has not processed a query, or answers no further ones: the connection ends.
+    #[error("the server takes no further queries on this connection")]
+    Refused,
     /// The server has ended the stream of the query without a response.
     #[error("the server ended the query with error code {0}")]
     NoReply(u64),
@@ -44,7 +62,66 @@ pub enum QuicError {
     Malformed,
     /// The server refuses the request.
     #[error("the server answers with HTTP status {0}")]
-    Status(String),
+    Status(u16),
+    /// The body is no DNS message.
+    #[error("the server answers with something other than a DNS message")]
+    MediaType,
+}
+
+/// The kind of an error.
+#[derive(Debug)]
+pub enum QuicFault<'e> {
+    /// The certificate was refused.
+    Certificate(&'e rustls::Error),
+    /// The server has refused the handshake.
+    Alert,
+    /// The server cannot be reached, or refuses connections.
+    Unreachable,
+    /// The server does not speak the protocol.
+    Protocol,
+    /// The server is silent.
+    TimedOut,
+    /// The server has closed the connection.
+    Closed,
+    /// One query has no response.
+    Query,
+}
+
+impl QuicError {
+    /// Returns the kind of the error.
+    pub fn fault(&self) -> QuicFault<'_> {
+        /// Error codes with an alert of TLS (RFC 9000 §20.1).
+        const ALERTS: RangeInclusive<u64> = 0x100..=0x1ff;
+        use ConnectionError::*;
+        match self {
+            Self::Certificate(error) => QuicFault::Certificate(error),
+            Self::Connect(_) => QuicFault::Unreachable,
+            Self::Violation | Self::Excess => QuicFault::Protocol,
+            Self::Refused => QuicFault::Closed,
+            Self::NoReply(_) | Self::Malformed | Self::Status(_) | Self::MediaType => {
+                QuicFault::Query
+            }
+            Self::Ended(ConnectionClosed(close))
+                if ALERTS.contains(&u64::from(close.error_code)) =>
+            {
+                QuicFault::Alert
+            }
+            Self::Ended(ConnectionClosed(_) | CidsExhausted) => QuicFault::Unreachable,
+            Self::Ended(VersionMismatch | TransportError(_)) => QuicFault::Protocol,
+            Self::Ended(TimedOut) => QuicFault::TimedOut,
+            Self::Ended(ApplicationClosed(_) | Reset | LocallyClosed) => QuicFault::Closed,
+        }
+    }
+}
+
+impl From<NoMessage> for QuicError {
+    fn from(reason: NoMessage) -> Self {
+        match reason {
+            NoMessage::Status(status) => Self::Status(status),
+            NoMessage::MediaType => Self::MediaType,
+            NoMessage::Incomplete => Self::Malformed,
+        }
+    }
 }
 
 /// What the connections of a client have in common: trust, and sessions to resume.
@@ -59,13 +136,17 @@ impl QuicSettings {
     ///
     /// # Errors
     /// The cryptography lacks a cipher.
-    pub fn new(tls: Arc<rustls::ClientConfig>, protocol: QuicProtocol) -> Result<Self, QuicError> {
+    pub fn new(
+        tls: Arc<rustls::ClientConfig>,
+        protocol: QuicProtocol,
+    ) -> Result<Self, NoInitialCipherSuite> {
         let mut transport = TransportConfig::default();
         transport
             .max_concurrent_bidi_streams(VarInt::from_u32(0))
             .max_concurrent_uni_streams(protocol.uni_streams().into())
             .stream_receive_window(STREAM_WINDOW.into())
             .receive_window(CONNECTION_WINDOW.into())
+            .send_window(SEND_WINDOW)
             .datagram_receive_buffer_size(None)
             .enable_segmentation_offload(false)
             .mtu_discovery_config(None);
@@ -82,9 +163,14 @@ pub struct QuicClient {
     connection: Connection,
     /// Replies that have begun to arrive, by stream.
     partial: HashMap<u64, PartialReply>,
-    protocol: QuicProtocol,
+    /// Octets of them.
+    held: usize,
+    /// Rests of queries that wait for the window of the server, by stream.
+    unsent: HashMap<u64, Bytes>,
+    /// The streams of HTTP/3 besides the requests; `None` in DNS over QUIC.
+    http: Option<H3State>,
     replies: VecDeque<QuicReply>,
-    ended: Option<ConnectionError>,
+    ended: Option<QuicError>,
     is_connected: bool,
     /// A stream for the next query.
     spare: Option<StreamId>,
@@ -119,7 +205,9 @@ impl QuicClient {
             handle,
             connection,
             partial: HashMap::new(),
-            protocol: settings.protocol,
+            held: 0,
+            unsent: HashMap::new(),
+            http: (settings.protocol == QuicProtocol::H3).then(H3State::default),
             replies: VecDeque::new(),
             ended: None,
             is_connected: false,
@@ -130,7 +218,7 @@ impl QuicClient {
 
     /// Reports whether the server permits another query now.
     pub fn may_ask(&mut self) -> bool {
-        if self.is_connected && self.spare.is_none() {
+        if self.is_connected && self.ended.is_none() && self.spare.is_none() {
             self.spare = self.connection.streams().open(Dir::Bi);
         }
         self.spare.is_some()
@@ -153,34 +241,88 @@ impl QuicClient {
 
     fn send(&mut self, octets: Vec<u8>) -> Option<u64> {
         let id = self.spare.take().or_else(|| self.connection.streams().open(Dir::Bi))?;
-        let mut stream = self.connection.send_stream(id);
-        // The window of each stream is longer than a query.
-        let written = stream.write_chunks(&mut [Bytes::from(octets)]);
-        if written.is_ok_and(|written| written.chunks == 1) {
-            let _ = stream.finish();
-        } else {
-            let _ = stream.reset(VarInt::from_u32(DoqError::Cancelled as u32));
-        }
+        self.write(id, Bytes::from(octets));
         Some(id.index())
     }
 
-    /// Takes a datagram of the server.
-    pub fn receive(&mut self, now: Instant, server: SocketAddr, octets: &[u8]) {
+    /// Writes a query or the rest of one, and keeps what the window of the server does not take.
+    fn write(&mut self, id: StreamId, octets: Bytes) {
+        let (mut parts, mut stream) = ([octets], self.connection.send_stream(id));
+        while !parts[0].is_empty() {
+            match stream.write_chunks(&mut parts) {
+                Ok(written) if written.chunks == 1 => break,
+                Ok(_) => {}
+                Err(WriteError::Blocked) => {
+                    let [rest] = parts;
+                    self.unsent.insert(id.index(), rest);
+                    return;
+                }
+                // The server does not read the query. It may answer nevertheless.
+                Err(_) => return,
+            }
+        }
+        let _ = stream.finish();
+    }
+
+    /// Ends a query whose response is not wanted any more.
+    pub fn cancel(&mut self, request: u64) {
+        let id = StreamId::new(Side::Client, Dir::Bi, request);
+        let code = match &self.http {
+            None => DoqError::Cancelled as u32,
+            Some(_) => H3Error::Cancelled as u32,
+        };
+        self.forget(request);
+        let _ = self.connection.recv_stream(id).stop(VarInt::from_u32(code));
+        let _ = self.connection.send_stream(id).reset(VarInt::from_u32(code));
+    }
+
+    /// Forgets what is held of a query.
+    fn forget(&mut self, request: u64) {
+        let held = self.partial.remove(&request).map_or(0, |reply| reply.held());
+        self.held -= held;
+        self.unsent.remove(&request);
+    }
+
+    /// Takes a datagram of the server. Returns whether it belongs to the connection.
+    pub fn receive(&mut self, now: Instant, server: SocketAddr, octets: &[u8]) -> bool {
         self.buffer.clear();
+        // One of another connection.
+        take_refusal();
         let Self { endpoint, connection, buffer, .. } = self;
         let event = endpoint.handle(now, server, None, None, BytesMut::from(octets), buffer);
         // A client sends no stateless reset.
-        if let Some(DatagramEvent::ConnectionEvent(_, event)) = event {
-            connection.handle_event(event);
-        }
-        self.process();
+        let Some(DatagramEvent::ConnectionEvent(_, event)) = event else { return false };
+        connection.handle_event(event);
+        self.process(now);
+        true
+    }
+
+    /// Reports whether the server answers no further queries: in HTTP/3, it may say so.
+    pub fn is_draining(&self) -> bool {
+        self.http.as_ref().is_some_and(|http| http.last().is_some())
+    }
+
+    /// Reports whether the server has said that it does not process this query (RFC 9114 §5.2).
+    pub(super) fn is_refused(&self, request: u64) -> bool {
+        let id = VarInt::from(StreamId::new(Side::Client, Dir::Bi, request)).into_inner();
+        self.http.as_ref().and_then(H3State::last).is_some_and(|last| id >= last)
+    }
+
+    /// Reports whether a part of a query waits for the window of the server.
+    pub(super) fn is_blocked(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    /// Returns the smoothed round-trip time.
+    pub fn rtt(&self) -> Duration {
+        self.connection.rtt()
     }
 
     /// Handles the timers that are due.
     pub fn fire(&mut self, now: Instant) {
         if self.next_deadline().is_some_and(|at| at <= now) {
             self.connection.handle_timeout(now);
-            self.process();
+            self.process(now);
         }
     }
 
@@ -208,13 +350,40 @@ impl QuicClient {
     }
 
     /// Returns why the connection has ended; `None` while it is open.
-    pub fn ended(&self) -> Option<&ConnectionError> {
+    pub fn ended(&self) -> Option<&QuicError> {
         self.ended.as_ref()
     }
 
     /// Ends the connection.
     pub fn close(&mut self, now: Instant) {
-        self.connection.close(now, VarInt::from_u32(DoqError::None as u32), Bytes::new());
+        self.end(now, DoqError::None, H3Error::None);
+    }
+
+    /// Ends the connection because the server sends too much.
+    pub(super) fn give_up(&mut self, now: Instant) {
+        self.fail(now, (DoqError::ExcessiveLoad, H3Error::ExcessiveLoad), QuicError::Excess);
+    }
+
+    /// Ends the connection because the server violates its protocol.
+    pub(super) fn violate(&mut self, now: Instant) {
+        self.fail(now, (DoqError::Protocol, H3Error::Protocol), QuicError::Violation);
+    }
+
+    /// Ends the connection because the server takes no further queries.
+    pub(super) fn leave(&mut self, now: Instant) {
+        self.fail(now, (DoqError::None, H3Error::None), QuicError::Refused);
+    }
+
+    fn fail(&mut self, now: Instant, (doq, h3): (DoqError, H3Error), error: QuicError) {
+        if self.ended.is_none() {
+            self.end(now, doq, h3);
+            self.ended = Some(error);
+        }
+    }
+
+    fn end(&mut self, now: Instant, doq: DoqError, h3: H3Error) {
+        let code = if self.http.is_some() { h3 as u32 } else { doq as u32 };
+        self.connection.close(now, VarInt::from_u32(code), Bytes::new());
     }
 
     fn pass_events(&mut self) {
@@ -227,41 +396,86 @@ impl QuicClient {
 
     fn begin(&mut self) {
         self.is_connected = true;
-        if self.protocol == QuicProtocol::H3
-            && let Some(id) = self.connection.streams().open(Dir::Uni)
-        {
-            let octets = Bytes::from(settings());
-            let _ = self.connection.send_stream(id).write_chunks(&mut [octets]);
+        if let Some(http) = &mut self.http {
+            http.begin(&mut self.connection);
         }
     }
 
-    fn process(&mut self) {
+    fn process(&mut self, now: Instant) {
         self.pass_events();
         while let Some(event) = self.connection.poll() {
             match event {
                 Event::Connected => self.begin(),
-                Event::ConnectionLost { reason } => self.ended = Some(reason),
-                // What the server says about the connection changes nothing for single queries.
-                Event::Stream(StreamEvent::Readable { id }) if id.dir() == Dir::Bi => self.read(id),
-                Event::Stream(StreamEvent::Stopped { id, error_code }) => {
-                    let _ = self.connection.send_stream(id).reset(error_code);
+                Event::ConnectionLost { reason } => {
+                    let refusal = take_refusal().map(QuicError::Certificate);
+                    self.ended.get_or_insert(refusal.unwrap_or(reason.into()));
                 }
+                Event::Stream(event) if self.ended.is_none() => self.stream_event(event, now),
                 _ => {}
             }
         }
     }
 
-    fn read(&mut self, id: StreamId) {
+    fn stream_event(&mut self, event: StreamEvent, now: Instant) {
+        match event {
+            StreamEvent::Readable { id } if id.dir() == Dir::Bi => self.read(id, now),
+            StreamEvent::Readable { id } => self.read_uni(id, now),
+            StreamEvent::Opened { dir: Dir::Uni } => {
+                while let Some(id) = self.connection.streams().accept(Dir::Uni) {
+                    self.read_uni(id, now);
+                }
+            }
+            StreamEvent::Writable { id } => {
+                if let Some(rest) = self.unsent.remove(&id.index()) {
+                    self.write(id, rest);
+                }
+            }
+            // RFC 9250 §4.3.3 calls this fatal. Servers do it with queries that they have read, and
+            // the response may follow.
+            StreamEvent::Stopped { id, error_code } => {
+                self.unsent.remove(&id.index());
+                let _ = self.connection.send_stream(id).reset(error_code);
+            }
+            _ => {}
+        }
+    }
+
+    /// Reads a stream of HTTP/3 that has no direction back.
+    fn read_uni(&mut self, id: StreamId, now: Instant) {
+        let arrived = Arrived::read(&mut self.connection, id);
+        let Some(http) = &mut self.http else { return self.violate(now) };
+        let fault = match arrived {
+            Ok(None) => return,
+            Ok(Some(arrived)) => http.take(id, &arrived),
+            Err(Cancelled) => http.take(id, &Arrived { pieces: Vec::new(), has_ended: true }),
+        };
+        match fault {
+            Ok(()) => {}
+            Err(StreamFault::Unknown) => {
+                let code = VarInt::from_u32(H3Error::StreamCreation as u32);
+                let _ = self.connection.recv_stream(id).stop(code);
+            }
+            Err(StreamFault::Connection(error)) => {
+                self.fail(now, (DoqError::Protocol, error), QuicError::Violation);
+            }
+        }
+    }
+
+    fn read(&mut self, id: StreamId, now: Instant) {
         let mut stream = self.connection.recv_stream(id);
         let Ok(mut chunks) = stream.read(true) else { return };
-        let protocol = self.protocol;
-        let begin = || PartialReply::new(protocol);
-        let reply = self.partial.entry(id.index()).or_insert_with(begin);
+        let (request, is_http) = (id.index(), self.http.is_some());
+        let begin = || match is_http {
+            true => PartialReply::H3(Box::default()),
+            false => PartialReply::Doq(DoqReply::default()),
+        };
+        let reply = self.partial.entry(request).or_insert_with(begin);
+        let before = reply.held();
         let result = loop {
             match chunks.next(usize::MAX) {
                 Ok(Some(chunk)) => {
-                    if reply.take(&chunk.bytes).is_err() {
-                        break Some(Err(QuicError::Malformed));
+                    if let Err(error) = reply.take(&chunk.bytes) {
+                        break Some(Err(error));
                     }
                 }
                 Ok(None) => break Some(reply.end()),
@@ -270,9 +484,19 @@ impl QuicClient {
             }
         };
         let _ = chunks.finalize();
-        if let Some(result) = result {
-            self.partial.remove(&id.index());
-            self.replies.push_back(QuicReply { request: id.index(), result });
+        self.held = self.held - before + reply.held();
+        match result {
+            None if self.held > MAX_PARTIAL => self.give_up(now),
+            None => {}
+            Some(result) => {
+                self.forget(request);
+                let is_violation = matches!(result, Err(QuicError::Violation));
+                self.replies.push_back(QuicReply { request, result });
+                // Nothing more is sent to a server that does so (RFC 9250 §4.3.3).
+                if is_violation {
+                    self.violate(now);
+                }
+            }
         }
     }
 }
@@ -284,26 +508,26 @@ enum PartialReply {
 }
 
 impl PartialReply {
-    fn new(protocol: QuicProtocol) -> Self {
-        match protocol {
-            QuicProtocol::Doq => Self::Doq(DoqReply::default()),
-            QuicProtocol::H3 => Self::H3(Box::default()),
+    /// Returns the octets held.
+    fn held(&self) -> usize {
+        match self {
+            Self::Doq(reply) => reply.held(),
+            Self::H3(response) => response.held(),
         }
     }
 
     fn take(&mut self, octets: &[u8]) -> Result<(), QuicError> {
         match self {
-            Self::Doq(reply) => reply.take(octets).map_err(|_| QuicError::Malformed),
-            Self::H3(response) => response.take(octets).map_err(|_| QuicError::Malformed),
+            Self::Doq(reply) => reply.take(octets).map_err(|_| QuicError::Violation),
+            Self::H3(response) => response.take(octets).map_err(|_| QuicError::Violation),
         }
     }
 
     fn end(&mut self) -> Result<Vec<u8>, QuicError> {
         match self {
-            Self::Doq(reply) => reply.end().map_err(|_| QuicError::Malformed),
-            Self::H3(response) => {
-                response.end().map_err(|BadStatus(status)| QuicError::Status(status))
-            }
+            Self::Doq(reply) if reply.held() == 0 => Err(QuicError::Malformed),
+            Self::Doq(reply) => reply.end().map_err(|_| QuicError::Violation),
+            Self::H3(response) => response.end().map_err(QuicError::from),
         }
     }
 }

@@ -655,12 +655,12 @@ pub(super) struct Arrived {
     pub(super) has_ended: bool,
 }
 
-/// The client does not want the response any more.
-struct Cancelled;
+/// The peer has ended the stream early.
+pub(super) struct Cancelled;
 
 impl Arrived {
     /// Reads a stream; `None` if it was read to its end or stopped earlier.
-    fn read(connection: &mut Inner, id: StreamId) -> Result<Option<Self>, Cancelled> {
+    pub(super) fn read(connection: &mut Inner, id: StreamId) -> Result<Option<Self>, Cancelled> {
         let mut stream = connection.recv_stream(id);
         let Ok(mut chunks) = stream.read(true) else { return Ok(None) };
         let mut arrived = Self { pieces: Vec::new(), has_ended: false };

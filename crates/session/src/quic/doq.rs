@@ -116,6 +116,11 @@ impl DoqReply {
         self.0.take(octets)
     }
 
+    /// Returns the octets held.
+    pub fn held(&self) -> usize {
+        self.0.held()
+    }
+
     /// Returns the response at the end of the stream.
     ///
     /// # Errors

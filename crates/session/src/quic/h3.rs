@@ -7,11 +7,11 @@ use quinn_proto::{Connection as Inner, Dir, StreamId};
 use super::connection::Arrived;
 use crate::http::h3::{H3Error, H3Stream, StreamKind, goaway, settings};
 
-/// The streams of a client that are read: control, and two of QPACK.
+/// The streams of the other end that are read: control, and two of QPACK.
 #[derive(Default)]
 pub(super) struct H3State {
     streams: Vec<OpenStream>,
-    /// The control stream of the server.
+    /// Our control stream.
     control: Option<StreamId>,
     /// The number of the next request that has not begun.
     next_request: u64,
@@ -31,7 +31,7 @@ pub(super) enum StreamFault {
 }
 
 impl H3State {
-    /// Opens the control stream of the server.
+    /// Opens our control stream.
     pub(super) fn begin(&mut self, connection: &mut Inner) {
         self.control = connection.streams().open(Dir::Uni);
         self.write(connection, settings());
@@ -55,6 +55,11 @@ impl H3State {
         const STEP: u64 = 4;
         let stream = self.next_request * STEP;
         self.write(connection, goaway(stream));
+    }
+
+    /// Returns the stream from which on the other end answers no request, once it says so.
+    pub(super) fn last(&self) -> Option<u64> {
+        self.streams.iter().find_map(|one| one.stream.last())
     }
 
     /// Takes what has arrived on a stream.

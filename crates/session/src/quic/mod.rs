@@ -12,7 +12,8 @@
 //! connection and their bounds (`connection`); the octets of a query ([`doq`]), or
 //! of a request of HTTP/3 (`http::h3`) with the streams besides (`h3`); secrets and
 //! connection IDs that all workers understand ([`keys`]); the settings of a listener
-//! ([`listener`]). [`client`] is the other end.
+//! ([`listener`]). [`client`] is the other end, and [`upstream`] is that end with the queries of
+//! many clients.
 
 pub mod client;
 mod connection;
@@ -21,6 +22,7 @@ mod h3;
 pub mod keys;
 pub mod listener;
 pub mod server;
+pub mod upstream;
 
 pub use doq::DoqError;
 pub use keys::QuicKeys;

@@ -106,9 +106,27 @@ impl Flow {
             .append_pair("code_challenge", &BASE64URL_NOPAD.encode(challenge.as_ref()))
             .append_pair("code_challenge_method", "S256")
             .finish();
-        let endpoint = endpoints.authorization_endpoint;
-        let sign = if endpoint.contains('?') { '&' } else { '?' };
-        Ok(BegunFlow { location: format!("{endpoint}{sign}{query}"), cookie: self.seal(&sealed)? })
+        let location = with_query(&endpoints.authorization_endpoint, &query);
+        Ok(BegunFlow { location, cookie: self.seal(&sealed)? })
+    }
+
+    /// Returns where a browser ends the session at the provider, if that offers it (OpenID Connect
+    /// RP-Initiated Logout 1.0). Tokens are not kept, so the provider may ask whether to do so.
+    ///
+    /// # Errors
+    /// The provider cannot be used.
+    pub(crate) fn log_out(
+        &self,
+        settings: &OidcSettings,
+        now: u64,
+        ask: Ask<'_>,
+    ) -> Result<Option<String>, OidcFault> {
+        let endpoint = self.providers.endpoints(settings, now, ask)?.end_session_endpoint;
+        let query = form_urlencoded::Serializer::new(String::new())
+            .append_pair("client_id", &settings.client_id)
+            .append_pair("post_logout_redirect_uri", &format!("{}/", settings.public_url))
+            .finish();
+        Ok(endpoint.map(|endpoint| with_query(&endpoint, &query)))
     }
 
     /// Ends a log-in: returns the user.
@@ -171,6 +189,11 @@ impl Flow {
         let text = self.key.as_ref()?.open_in_place(nonce, Aad::from(PURPOSE), &mut text).ok()?;
         serde_json::from_slice(text).ok()
     }
+}
+
+fn with_query(endpoint: &str, query: &str) -> String {
+    let sign = if endpoint.contains('?') { '&' } else { '?' };
+    format!("{endpoint}{sign}{query}")
 }
 
 fn unsealed(fault: &AccessFault) -> OidcFault {

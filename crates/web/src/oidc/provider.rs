@@ -26,6 +26,8 @@ pub(super) struct Endpoints {
     token_endpoint: String,
     jwks_uri: String,
     userinfo_endpoint: Option<String>,
+    /// OpenID Connect RP-Initiated Logout 1.0 §2.1.
+    pub(super) end_session_endpoint: Option<String>,
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
 }
 
@@ -172,7 +174,7 @@ impl Known {
 
 fn discover(issuer: &str, ask: Ask<'_>) -> Result<Endpoints, OidcFault> {
     let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
-    let found: Endpoints = get(&url, None, ask)?;
+    let mut found: Endpoints = get(&url, None, ask)?;
     if found.issuer != issuer {
         return Err(OidcFault::Provider(format!("it calls itself {:?}", found.issuer)));
     }
@@ -184,6 +186,8 @@ fn discover(issuer: &str, ask: Ask<'_>) -> Result<Endpoints, OidcFault> {
     if urls.into_iter().chain(&found.userinfo_endpoint).any(is_downgrade) {
         return Err(OidcFault::Provider("an endpoint is not https".to_owned()));
     }
+    // Log-in does not need it: the session then ends here only.
+    found.end_session_endpoint = found.end_session_endpoint.filter(|url| !is_downgrade(url));
     Ok(found)
 }
 

@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 use avocet_control::schema;
 use schemars::generate::SchemaSettings;
 
+use AccessScope::Explain;
+use Verb::Get;
+
 use super::*;
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod issuer;
+mod limits;
 mod oidc;
 mod replies;
 mod routes;

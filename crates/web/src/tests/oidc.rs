@@ -75,6 +75,51 @@ fn a_user_of_the_provider_gets_a_session_with_a_role() {
 }
 
 #[test]
+fn a_log_out_ends_the_session_here_and_leads_to_the_end_of_that_at_the_provider() {
+    let (site, issuer) = Site::with_issuer();
+    let leave = |site: &Site, reply: &Received| {
+        let csrf = session(site, reply)["csrf"].as_str().unwrap().to_owned();
+        let cookies = reply.headers.get_all("set-cookie").iter();
+        let cookie = cookies.map(|one| one.to_str().unwrap()).find(|one| one.contains("session="));
+        let cookie = cookie.unwrap().split(';').next().unwrap();
+        let end = || Sent::new("DELETE", "/api/v1/session").header("cookie", cookie);
+        end_is_refused(site, end());
+        let left = site.send(end().header("x-csrf-token", &csrf));
+        assert_eq!(left.status, 200, "{left:?}");
+        assert!(left.header("set-cookie").contains("Max-Age=0"), "{left:?}");
+        site.send(Sent::new("GET", "/api/v1/session").header("cookie", cookie))
+            .check(401, "unauthenticated");
+        left.json()
+    };
+    assert_eq!(leave(&site, &log_in(&site, &issuer)), json!({}), "it offers no log-out");
+    for (endpoint, sign) in
+        [("https://login.example/out", '?'), ("https://login.example/?o=1", '&')]
+    {
+        let (site, issuer) = Site::with_issuer();
+        issuer.behaviour.lock().unwrap().announce =
+            Box::new(move |all| all["end_session_endpoint"] = endpoint.into());
+        let expected = format!(
+            "{endpoint}{sign}client_id=avocet&\
+             post_logout_redirect_uri=http%3A%2F%2F127.0.0.1%3A8053%2F"
+        );
+        assert_eq!(leave(&site, &log_in(&site, &issuer))["provider"], expected);
+    }
+    let (other, issuer) = Site::with_issuer();
+    issuer.behaviour.lock().unwrap().announce =
+        Box::new(|all| all["end_session_endpoint"] = "/out".into());
+    assert_eq!(leave(&other, &log_in(&other, &issuer)), json!({}), "a URL that is none");
+    site.add("grace", Role::Viewer);
+    let browser = site.log_in("grace");
+    let left = site.send(Sent::new("DELETE", "/api/v1/session").by(&browser));
+    assert_eq!(left.json(), json!({}), "a user of this server has no provider");
+}
+
+/// Another site cannot log anybody out.
+fn end_is_refused(site: &Site, end: Sent) {
+    site.send(end).check(403, "forged");
+}
+
+#[test]
 fn without_a_provider_there_is_no_such_log_in() {
     let site = Site::new();
     site.send(Sent::new("GET", BEGIN)).check(404, "not-found");

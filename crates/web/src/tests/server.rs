@@ -16,6 +16,8 @@ use avocet_control::backup::{
 };
 use avocet_control::cache::{CacheEntry, CacheStats, Dumped, Flushed};
 use avocet_control::certificates::{CertificateList, CertificateRenew, CertificatesReport};
+use avocet_control::clients::{LogClients, LoggedClients};
+use avocet_control::connect::{Connect, ConnectDocument, ConnectFile, ConnectReport};
 use avocet_control::dry_run::{DryRunFound, PolicyDryRun};
 use avocet_control::lists::{AtWork, ListReport, ListsReport, Refreshed};
 use avocet_control::load::ServerLoad;
@@ -81,15 +83,7 @@ impl Remembering {
     fn saw(&self, request: impl Into<ControlRequest>) {
         let request = request.into();
         self.seen.lock().unwrap().push(request.command());
-        let signed = matches!(
-            request,
-            ControlRequest::Why(_)
-                | ControlRequest::ConfigChange(_)
-                | ControlRequest::ConfigRollback(_)
-        );
-        if signed {
-            self.signed.lock().unwrap().push(request);
-        }
+        self.signed.lock().unwrap().push(request);
     }
 
     /// Returns the text of the configuration with edits.
@@ -188,7 +182,9 @@ impl Control for Remembering {
 
     fn switches(&self, request: Switches) -> Result<PolicyStatus, ControlError> {
         self.saw(request);
-        Ok(of(json!({"pauses": [], "grants": []})))
+        let scopes = [json!("all"), json!({"group": "kids"}), json!({"client": "tv"})];
+        let pauses = scopes.map(|scope| json!({"scope": scope, "until": 60, "left-secs": 60}));
+        Ok(of(json!({"pauses": pauses, "grants": []})))
     }
 
     fn request_list(&self, request: RequestList) -> Result<RequestsReport, ControlError> {
@@ -278,6 +274,11 @@ impl Control for Remembering {
     fn log_series(&self, request: LogSeries) -> Result<LogSteps, ControlError> {
         self.saw(request);
         Ok(of(json!({"step": 60, "period": "minute", "steps": []})))
+    }
+
+    fn log_clients(&self, request: LogClients) -> Result<LoggedClients, ControlError> {
+        self.saw(request);
+        Ok(of(json!({"clients": [], "left-out": 0})))
     }
 
     fn log_prune(
@@ -410,6 +411,19 @@ impl Control for Remembering {
         Ok(of(json!({"certificates": []})))
     }
 
+    fn connect(&self, request: Connect) -> Result<ConnectReport, ControlError> {
+        self.saw(request);
+        Ok(of(json!({"name": null, "names": [], "listeners": [], "endpoints": [], "plain": null,
+                     "documents": []})))
+    }
+
+    fn connect_document(&self, request: ConnectDocument) -> Result<ConnectFile, ControlError> {
+        let form = request.form;
+        let text = format!("<x>{}", request.device.id.clone().unwrap_or_default());
+        self.saw(request);
+        Ok(ConnectFile { media: form.media().to_owned(), file: form.file().to_owned(), text })
+    }
+
     fn certificate_renew(
         &self,
         request: CertificateRenew,
@@ -470,7 +484,7 @@ impl Control for Remembering {
         let text = std::fs::read_to_string(path).unwrap();
         match text.as_str() {
             "no backup" => Err(ControlError::BackupRefused(text)),
-            _ => Ok(RestoreStaged { version: text, at: 7, files: 0 }),
+            _ => Ok(RestoreStaged { version: text, at: 7, files: 0, left_out: Vec::new() }),
         }
     }
 

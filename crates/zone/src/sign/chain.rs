@@ -1,5 +1,6 @@
 //! The chain of NSEC or NSEC3 records of a zone (RFC 4035 §2.3, RFC 5155 §7.1).
 
+use avocet_dnssec::zonemd::ZONEMD;
 use avocet_wire::{FoldedName, Rtype};
 use data_encoding::BASE32_DNSSEC;
 
@@ -115,12 +116,16 @@ pub(super) fn append_types(
         sets.filter(|rtype| !is_cut || matches!(*rtype, Rtype::NS | Rtype::DS)).collect();
     let is_nsec = signing.denial == SignedDenial::Nsec;
     if node.name().len() == apex.len() {
+        types.retain(|rtype| *rtype != ZONEMD);
         types.push(Rtype::DNSKEY);
         if !is_nsec {
             types.push(Rtype::NSEC3PARAM);
         }
         if !signing.signers.parent.is_empty() {
             types.extend([CDS, CDNSKEY]);
+        }
+        if signing.digest.is_some() {
+            types.push(ZONEMD);
         }
     }
     if is_nsec {

@@ -18,14 +18,17 @@ pub mod timeline;
 mod writer;
 
 use std::sync::Arc;
+use std::thread;
 
 use avocet_dnssec::nsec3::Parameters;
 use avocet_dnssec::signing::{KeyFault, SigningKey};
-use avocet_wire::{FoldedName, Rtype};
+use avocet_dnssec::zonemd::DigestHash;
+use avocet_wire::{FoldedName, NameBuf, Rtype};
 use thiserror::Error;
 
+use crate::fault::ZoneProblem;
 use crate::serial::is_newer;
-use crate::tree::{HostedSet, HostedZone};
+use crate::tree::{HostedSet, HostedZone, MAX_SET_OCTETS, MAX_SIGNABLE_OCTETS};
 
 pub use review::{MAX_VERIFIED, ReviewFault, review};
 
@@ -80,6 +83,8 @@ pub struct Signing<'s> {
     pub signers: &'s ZoneSigners,
     /// The kind of proofs.
     pub denial: SignedDenial,
+    /// The hash of the digest in the ZONEMD record; `None` for a zone without one.
+    pub digest: Option<DigestHash>,
     /// The times.
     pub times: SignatureTimes,
     /// The version that was signed last.
@@ -125,11 +130,27 @@ pub enum SignFault {
     #[error("the signed zone takes more than 4 GiB of memory")]
     TooLarge,
     /// A name has too many types, or an RRset is too large.
-    #[error("a name has more than 255 types, or an RRset with signatures more than 65535 octets")]
+    #[error(
+        "a name has more than 255 types, or an RRset with signatures more than {max} octets",
+        max = MAX_SET_OCTETS
+    )]
     TooManyTypes,
     /// Two names have the same hash.
     #[error("two names have the same NSEC3 hash")]
     Collision,
+}
+
+impl HostedZone {
+    /// Returns the fault of an RRset that leaves no room for signatures. One such RRset would hold
+    /// back the whole zone.
+    #[must_use]
+    pub fn unsignable_set(&self) -> Option<ZoneProblem> {
+        let sets = self.iter().flat_map(|node| node.sets().map(move |set| (node.name(), set)));
+        let mut long = sets.filter(|(_, set)| set.records.len() > MAX_SIGNABLE_OCTETS);
+        let (owner, set) = long.next()?;
+        let owner = NameBuf::from_wire(owner.wire()).unwrap_or(NameBuf::ROOT);
+        Some(ZoneProblem::NoRoomToSign(set.rtype, owner))
+    }
 }
 
 impl SignatureTimes {
@@ -170,26 +191,73 @@ impl Signing<'_> {
             Some(last) if !is_newer(soa.serial, last) => last,
             _ => soa.serial,
         };
-        let written = writer::write(source, &chain, self, serial)?;
+        let known = self.last.filter(|last| last.serial() == serial).and_then(HostedZone::zonemd);
+        let mut written = writer::write(source, &chain, self, &self.head(serial, known))?;
         let is_same = self.last.is_some_and(|last| {
             written.made == 0
                 && last.serial() == serial
                 && last.records == written.zone.records
                 && last.names == written.zone.names
                 && last.block == written.zone.block
+                && self.digest_of(last).as_deref().is_none_or(|it| last.zonemd() == Some(it))
         });
-        if is_same || last.is_none_or(|last| serial != last) {
-            return Ok(SignedZone { is_changed: !is_same, ..written.into_signed(self) });
+        if is_same {
+            return Ok(SignedZone { is_changed: false, ..written.into_signed(self) });
         }
-        // The content differs and the source has no newer serial. Only the SOA record has to be
-        // signed again: the rest is kept from what was just written.
-        let with_serial = Signing { last: Some(&written.zone), ..self.clone() };
-        let again = writer::write(source, &chain, &with_serial, serial.wrapping_add(1))?;
-        let mut signed = again.into_signed(self);
-        signed.made += written.made;
-        signed.kept = signed.kept.saturating_sub(written.made);
-        Ok(signed)
+        if last.is_some_and(|last| serial == last) {
+            // The content differs and the source has no newer serial.
+            let head = self.head(serial.wrapping_add(1), None);
+            let made = writer::rewrite_apex(&mut written, source, &chain, self, &head)?;
+            written.add_made(made);
+        }
+        if let Some(zonemd) = self.digest_of(&written.zone) {
+            let head = Head { serial: written.zone.serial(), zonemd: Some(zonemd) };
+            writer::rewrite_apex(&mut written, source, &chain, self, &head)?;
+        }
+        Ok(written.into_signed(self))
     }
+
+    /// Returns what the apex is written with before the digest is known: the data of another
+    /// version, or zeros, which have the same length (RFC 8976 §3.1).
+    fn head(&self, serial: u32, known: Option<&[u8]>) -> Head {
+        let zeros = |hash: DigestHash| hash.rdata(serial, &vec![0; hash.octets()]);
+        let like =
+            |zeros: &[u8], known: &[u8]| known.len() == zeros.len() && known[..6] == zeros[..6];
+        let zonemd = self.digest.map(zeros).map(|zeros| match known {
+            Some(known) if like(&zeros, known) => known.to_vec(),
+            _ => zeros,
+        });
+        Head { serial, zonemd }
+    }
+
+    /// Returns the data of the ZONEMD record of a zone, if it is to have one.
+    fn digest_of(&self, zone: &HostedZone) -> Option<Vec<u8>> {
+        let hash = self.digest?;
+        let digest = in_thread(self.begin, || zone.zone_digest(hash));
+        Some(hash.rdata(zone.serial(), &digest))
+    }
+}
+
+/// Does work in a thread that calls `begin` first, and waits for it.
+pub fn in_thread<T: Send>(begin: fn(), work: impl Fn() -> T + Sync) -> T {
+    thread::scope(|scope| {
+        let started = thread::Builder::new().name("sign".to_owned()).spawn_scoped(scope, || {
+            begin();
+            work()
+        });
+        match started {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            // Without a thread, this one does the work.
+            Err(_) => work(),
+        }
+    })
+}
+
+/// What changes in the apex with each version.
+struct Head {
+    serial: u32,
+    /// The data of the ZONEMD record.
+    zonemd: Option<Vec<u8>>,
 }
 
 /// The SOA record of a zone.
@@ -214,7 +282,8 @@ pub(crate) fn hashes(name: FoldedName<'_>) -> [u8; 20] {
     Parameters { iterations: 0, salt: &[] }.of_own(name.wire())
 }
 
-/// Reports whether signing replaces records of this type that the source has.
+/// Reports whether signing replaces records of this type that the source has. Those of the digest
+/// are replaced at the apex alone: elsewhere they mean nothing (RFC 8976 §2).
 pub(crate) fn is_replaced(rtype: Rtype) -> bool {
     matches!(rtype, Rtype::RRSIG | Rtype::NSEC | Rtype::NSEC3 | Rtype::NSEC3PARAM | CDS | CDNSKEY)
 }

@@ -7,6 +7,7 @@
 
 use avocet_dnssec::rrsig::Rrsig;
 use avocet_dnssec::signing::SigningKey;
+use avocet_dnssec::zonemd::DigestHash;
 use avocet_dnssec::{Budget, Context, Policy, Rrset, Trust, ZoneKeys, chain, signature};
 use avocet_wire::canonical::compare_names;
 use avocet_wire::{Class, FoldedName, NameBuf, Rtype};
@@ -38,6 +39,9 @@ pub enum ReviewFault {
     /// The proof of a name is missing or wrong.
     #[error("the {0} record for {1} is missing or wrong")]
     Proof(Rtype, Box<NameBuf>),
+    /// The digest in the ZONEMD record is not that of the zone.
+    #[error("the ZONEMD record has another digest than the zone")]
+    Digest,
     /// The zone has no proofs, or not those that were asked for.
     #[error("the zone has no complete chain of proofs")]
     NoChain,
@@ -70,7 +74,19 @@ pub fn review(
             reviewing.verify_all(node)?;
         }
     }
-    reviewing.chain()
+    reviewing.chain()?;
+    digest(zone)
+}
+
+/// Examines the ZONEMD record that this server has made.
+fn digest(zone: &HostedZone) -> Result<(), ReviewFault> {
+    let is_of = |hash: &DigestHash, data: &[u8]| {
+        data == hash.rdata(zone.serial(), &zone.zone_digest(*hash))
+    };
+    let Some(data) = zone.zonemd() else { return Ok(()) };
+    let mut known = [DigestHash::Sha384, DigestHash::Sha512].into_iter();
+    let hash = known.find(|hash| data.len() == hash.octets() + 6);
+    hash.filter(|hash| is_of(hash, data)).map(|_| ()).ok_or(ReviewFault::Digest)
 }
 
 /// Returns the keys of the zone if they are secure by one of them.

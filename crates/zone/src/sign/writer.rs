@@ -6,14 +6,15 @@ use std::thread;
 
 use avocet_dnssec::rrsig::Rrsig;
 use avocet_dnssec::signing::{SignatureFields, SigningKey};
+use avocet_dnssec::zonemd::ZONEMD;
 use avocet_wire::canonical::compare_names;
 use avocet_wire::{FoldedName, Rtype, hash};
 
 use super::chain::{Chain, HashedName, Links, NodeKind, append_types, hash_owner, kind_of};
-use super::{CDNSKEY, CDS, INCEPTION_SECS, SignFault, SignedZone, Signing, own_sets};
+use super::{CDNSKEY, CDS, Head, INCEPTION_SECS, SignFault, SignedZone, Signing, own_sets};
 use crate::tree::{
-    Denial, Flags, HostedRecords, HostedSet, HostedZone, Node, Nsec3Chain, RECORD_HEAD, SET_HEAD,
-    slots_of,
+    Denial, Flags, HostedRecords, HostedSet, HostedZone, MAX_SET_OCTETS, Node, Nsec3Chain,
+    RECORD_HEAD, SET_HEAD, slots_of,
 };
 
 /// Nodes below which another thread is not worth its start.
@@ -31,6 +32,12 @@ pub(super) struct Written {
 }
 
 impl Written {
+    /// Counts signatures that were made in place of others.
+    pub(super) fn add_made(&mut self, made: u32) {
+        self.made += made;
+        self.kept = self.kept.saturating_sub(made);
+    }
+
     pub(super) fn into_signed(self, signing: &Signing<'_>) -> SignedZone {
         let Self { zone, made, kept, earliest_secs } = self;
         let expires_at_secs = signing.times.now_secs + u64::from(earliest_secs);
@@ -38,21 +45,43 @@ impl Written {
     }
 }
 
-/// Writes a zone with this serial.
+/// Writes a zone with this head.
 pub(super) fn write(
     source: &HostedZone,
     chain: &Chain,
     signing: &Signing<'_>,
-    serial: u32,
+    head: &Head,
 ) -> Result<Written, SignFault> {
     let nodes = kept_nodes(source);
-    let writer = Writer { source, chain, signing, serial };
+    let writer = Writer { source, chain, signing, head };
     let pages = in_threads(&nodes, signing, |nodes| writer.page(nodes))?;
     let hashed = match &chain.links {
         Links::Nsec(_) => Vec::new(),
         Links::Nsec3(names) => in_threads(names, signing, |names| writer.hashed_page(names))?,
     };
     Assembly::of(pages, hashed)?.finish(source)
+}
+
+/// Writes the apex of a zone again, with another head and the signatures that this needs. Returns
+/// the number of these.
+pub(super) fn rewrite_apex(
+    written: &mut Written,
+    source: &HostedZone,
+    chain: &Chain,
+    signing: &Signing<'_>,
+    head: &Head,
+) -> Result<u32, SignFault> {
+    let signing = Signing { last: Some(&written.zone), ..signing.clone() };
+    let writer = Writer { source, chain, signing: &signing, head };
+    // The apex is the first name in canonical order.
+    let page = writer.page(kept_nodes(source).get(..1).unwrap_or_default())?;
+    let (made, apex) = (page.made, page.block);
+    // Serials, digests and signatures of a key have the same length in each version, so that no
+    // offset changes.
+    let len = written.zone.node_at(0).end();
+    let place = written.zone.block.get_mut(..len).filter(|_| len == apex.len());
+    place.ok_or(SignFault::TooLarge)?.copy_from_slice(&apex);
+    Ok(made)
 }
 
 /// Returns the offsets of the nodes of a source that remain: not those of NSEC3 records, nor of
@@ -106,7 +135,7 @@ struct Writer<'w> {
     source: &'w HostedZone,
     chain: &'w Chain,
     signing: &'w Signing<'w>,
-    serial: u32,
+    head: &'w Head,
 }
 
 /// Consecutive nodes.
@@ -206,7 +235,7 @@ impl Writer<'_> {
             let serial =
                 records.len().checked_sub(20).and_then(|at| records[at..].first_chunk_mut());
             if let Some(serial) = serial {
-                *serial = self.serial.to_be_bytes();
+                *serial = self.head.serial.to_be_bytes();
             }
             soa.records = records.into();
         }
@@ -214,7 +243,7 @@ impl Writer<'_> {
         let others = node.set(Rtype::DNSKEY).map_or_else(HostedRecords::default, |set| set.iter());
         let mut dnskeys: Vec<Vec<u8>> = others.map(|record| record.rdata.to_vec()).collect();
         dnskeys.extend(signers.published.iter().map(|key| key.dnskey().to_vec()));
-        sets.retain(|set| set.rtype != Rtype::DNSKEY);
+        sets.retain(|set| !matches!(set.rtype, Rtype::DNSKEY | ZONEMD));
         let apex = self.source.apex();
         let parent = &signers.parent;
         let cds = parent.iter().map(|key| key.ds(apex)).collect();
@@ -240,6 +269,13 @@ impl Writer<'_> {
             }
             let count = data.len() as u16;
             sets.push(OutSet { rtype, count, records: records.into(), is_signed: true });
+        }
+        if let Some(zonemd) = &self.head.zonemd {
+            // The record has the TTL of the SOA record (RFC 8976 §2).
+            let soa = node.set(Rtype::SOA).and_then(|set| set.iter().next());
+            let mut records = Vec::new();
+            append_record(ZONEMD, soa.map_or(0, |soa| soa.ttl_secs), zonemd, &mut records);
+            sets.push(OutSet { rtype: ZONEMD, count: 1, records: records.into(), is_signed: true });
         }
     }
 
@@ -299,6 +335,9 @@ impl Writer<'_> {
                 self.put_signature(page, owner, set, (key, last))?;
                 signatures += 1;
             }
+        }
+        if set.records.len() + page.block.len() - signatures_at > MAX_SET_OCTETS {
+            return Err(SignFault::TooManyTypes);
         }
         page.records += u32::from(set.count) + u32::from(signatures);
         let numbers = [
@@ -470,6 +509,7 @@ impl Assembly {
             names: nodes.len() as u32,
             digest: OnceLock::new(),
             changes: Vec::new(),
+            withheld_from: OnceLock::new(),
         };
         Ok(Written { zone, made, kept, earliest_secs: earliest_secs.ok_or(SignFault::NoKey)? })
     }

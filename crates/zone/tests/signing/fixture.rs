@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use avocet_dnssec::signing::{ENTRY_KEY, PrivateKey, SigningAlgorithm, SigningKey, ZONE_KEY};
+use avocet_dnssec::zonemd::DigestHash;
 use avocet_wire::{FoldedName, rdata};
 use avocet_zone::HostedZone;
 use avocet_zone::sign::{SignatureTimes, SignedDenial, SignedZone, Signing, ZoneSigners};
@@ -116,6 +117,7 @@ pub(crate) fn signing<'s>(
     Signing {
         signers: &keys.signers,
         denial,
+        digest: Some(DigestHash::Sha384),
         times: times(NOW),
         last,
         last_serial: None,

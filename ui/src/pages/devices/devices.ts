@@ -1,6 +1,6 @@
 // Devices: the clients of the configuration, and the addresses that sent queries.
 
-import type { LogEntry, PauseInForce, Scope } from '../../api/schema';
+import type { LogEntry, LoggedClient, PauseInForce, Scope } from '../../api/schema';
 import type { ClientEntry, ConfigTables, Edit, GroupEntry } from '../../policy/configuration.svelte';
 import { unnamed } from '../../policy/configuration.svelte';
 
@@ -15,6 +15,8 @@ export interface Device {
   groups: string[];
   queries: number;
   blocked: number;
+  /** The Unix second of its first query that is known. */
+  firstSeen: number | null;
   /** The Unix second of its latest query that is known. */
   lastSeen: number | null;
 }
@@ -35,12 +37,14 @@ export interface Sources {
   counts: ReadonlyMap<string, number>;
   blocked: ReadonlyMap<string, number>;
   recent: readonly LogEntry[];
+  /** When each client was seen. */
+  clients: readonly LoggedClient[];
 }
 
 const isAddress = (text: string): boolean => /^[\d.]+$|:/.test(text) && !text.includes('/');
 
 /** Returns all devices, those with the most queries first. */
-export function devicesOf({ tables, counts, blocked, recent }: Sources): Device[] {
+export function devicesOf({ tables, counts, blocked, recent, clients }: Sources): Device[] {
   const seen = new Map<string, Seen>();
   for (const { client, 'client-name': name, groups, 'time-us': at } of recent) {
     if (client && !seen.has(client)) seen.set(client, { name: name ?? null, groups, at: at / 1e6 });
@@ -53,7 +57,7 @@ export function devicesOf({ tables, counts, blocked, recent }: Sources): Device[
     if (!one) {
       const entry = tables?.client.find((client) => client.name === name) ?? null;
       const groups = entry ? groupsOf(entry, tables?.group ?? []) : [];
-      one = { key, entry, name, addresses: [], groups, queries: 0, blocked: 0, lastSeen: null };
+      one = { key, entry, name, addresses: [], groups, queries: 0, blocked: 0, firstSeen: null, lastSeen: null };
       found.set(key, one);
     }
     return one;
@@ -71,6 +75,12 @@ export function devicesOf({ tables, counts, blocked, recent }: Sources): Device[
     if (facts) one.lastSeen = Math.max(one.lastSeen ?? 0, facts.at);
     const groups = tables ? groupsOfAddress(address, facts?.groups ?? [], tables.group) : facts?.groups;
     one.groups = [...new Set([...one.groups, ...(groups ?? [])])].filter((group) => group !== 'default');
+  }
+  for (const { client, 'client-name': name, first, last } of clients) {
+    const one = found.get(owners.get(client) ?? name ?? client);
+    if (!one) continue;
+    one.firstSeen = Math.min(one.firstSeen ?? first, first);
+    one.lastSeen = Math.max(one.lastSeen ?? last, last);
   }
   return [...found.values()].sort(
     (a, b) => b.queries - a.queries || (b.lastSeen ?? 0) - (a.lastSeen ?? 0) || a.key.localeCompare(b.key),

@@ -20,6 +20,7 @@ pub(super) struct Resolvers {
     fresh: u64,
     streams: u64,
     tls: u64,
+    quic: u64,
     authorities: u64,
     /// Counters, and the number of workers with an open circuit breaker.
     upstreams: BTreeMap<String, (UpstreamCounters, u64)>,
@@ -35,6 +36,7 @@ impl Resolvers {
             sum.fresh += report.sockets.fresh;
             sum.streams += report.sockets.streams;
             sum.tls += report.sockets.tls;
+            sum.quic += report.sockets.quic;
             sum.authorities += report.sockets.authorities;
             for upstream in &report.upstreams {
                 let host = shared.upstream_peers.host_name(upstream.transport);
@@ -44,6 +46,8 @@ impl Resolvers {
                     Transport::Tcp => "tcp",
                     Transport::Tls(_) => "tls",
                     Transport::Https(_) => "https",
+                    Transport::Quic(_) => "quic",
+                    Transport::H3(_) => "h3",
                 };
                 let shown = format!("{scheme}://{host}{}", upstream.addr);
                 let (counters, open) = sum.upstreams.entry(shown).or_default();
@@ -130,6 +134,7 @@ impl Resolvers {
         family.sample(&[("kind", "single")], self.fresh);
         family.sample(&[("kind", "stream")], self.streams);
         family.sample(&[("kind", "tls")], self.tls);
+        family.sample(&[("kind", "quic")], self.quic);
         family.sample(&[("kind", "authority")], self.authorities);
         self.write_recursion(metrics);
         let mut family = metrics.family(
@@ -232,7 +237,7 @@ impl Resolvers {
             ),
             (
                 "avocet_upstream_tls_queries_total",
-                "Queries sent to an upstream over TLS or HTTPS.",
+                "Queries sent to an upstream over TLS, HTTPS or QUIC.",
                 |counters| counters.tls,
             ),
             (

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use avocet_config::catalog::CatalogRole;
 use avocet_config::name::shown;
+use avocet_config::zone::ZoneConfig;
 use avocet_nameserver::transfers::{
     NOTICE_RESULTS, SENT_NOTICE_RESULTS, SIGNATURE_ERRORS, ServerCounts, TRANSFER_RESULTS,
     TransferLedger, UPDATE_RESULTS,
@@ -87,6 +89,7 @@ pub(super) fn write(metrics: &mut Exposition, running: &Running) {
     }
     write_transfers(metrics, &running.shared.name_server.transfers);
     write_signing(metrics, running, &zones);
+    write_catalogs(metrics, running);
     for (name, kind, help, number) in FAMILIES {
         let mut family = metrics.family(name, kind, help);
         for zone in &zones {
@@ -94,6 +97,29 @@ pub(super) fn write(metrics: &mut Exposition, running: &Running) {
                 family.sample(&[("zone", &shown(&zone.name))], value);
             }
         }
+    }
+}
+
+/// Writes the metrics of catalogs of other servers.
+fn write_catalogs(metrics: &mut Exposition, running: &Running) {
+    let snapshot = running.shared.snapshot();
+    let is_consumer = |zone: &&ZoneConfig| zone.catalog == CatalogRole::Consumer;
+    let catalogs = snapshot.config.zones.iter().filter(is_consumer);
+    let states: Vec<_> = catalogs
+        .map(|zone| (shown(&zone.name), running.reloader.catalogs.state(&zone.name)))
+        .collect();
+    if states.is_empty() {
+        return;
+    }
+    let help = "Zones that are served because a catalog of another server lists them.";
+    let mut family = metrics.family("avocet_zone_catalog_members", MetricType::Gauge, help);
+    for (name, (_, members)) in &states {
+        family.sample(&[("zone", name)], *members);
+    }
+    let help = "Whether the version of a catalog in force is broken, so that its members stay.";
+    let mut family = metrics.family("avocet_zone_catalog_broken", MetricType::Gauge, help);
+    for (name, (state, _)) in &states {
+        family.sample(&[("zone", name)], u64::from(state.fault.is_some()));
     }
 }
 
@@ -142,6 +168,8 @@ fn write_transfers(metrics: &mut Exposition, ledger: &TransferLedger) {
     metrics.counter("avocet_zone_transfers_in_total", help, received);
     let help = "Transfers of zones from their primaries that had only the changes (IXFR).";
     metrics.counter("avocet_zone_changes_in_total", help, counts.received_changes);
+    let help = "Transfers of zones from their primaries that came over TLS (RFC 9103).";
+    metrics.counter("avocet_zone_tls_transfers_in_total", help, counts.received_over_tls);
     let help = "NOTIFY messages to other servers: sent, acknowledged, and given up.";
     let mut family = metrics.family("avocet_zone_notifies_out_total", MetricType::Counter, help);
     for (result, count) in SENT_NOTICE_RESULTS.iter().zip(counts.sent_notices) {

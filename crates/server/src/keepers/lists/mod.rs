@@ -19,6 +19,7 @@ use crate::error::BackgroundError;
 use crate::lists::fetch::{BOUNDS, Fetcher, Lookup};
 use crate::lists::source::Failure;
 use crate::lists::store::{Store, Taking, TextChange, source_text};
+use crate::lists::zone::ZonePrimaries;
 use crate::lists::{Order, RefreshResult};
 use crate::running::conditions::Condition;
 use crate::running::{GeoWatch, Running};
@@ -30,6 +31,12 @@ const TICK: Duration = Duration::from_secs(1);
 const COMPILE_AFTER: Duration = Duration::from_secs(30);
 /// Time after which a failed compilation is tried again.
 const RECOMPILE_AFTER: Duration = Duration::from_secs(60);
+
+/// Bounds of the seconds between two checks of a zone, regardless of its SOA record.
+const ZONE_SECS: (u64, u64) = (60, 86_400);
+/// Seconds from a check of a zone to the next one, however often primaries send NOTIFY: each new
+/// version compiles all lists.
+const NOTIFIED_SECS: u64 = 5;
 
 /// Pause after a round that panicked.
 const REST_AFTER_FAULT: Duration = Duration::from_secs(60);
@@ -192,6 +199,12 @@ impl Work {
         }
         match &list.source {
             ListSource::Url(_) => source.is_due(wall_secs(), list.refresh.as_secs()),
+            ListSource::Zone(_) => {
+                let now_secs = wall_secs();
+                let is_noted = source.may_follow_notify(now_secs, NOTIFIED_SECS)
+                    && self.running.lists.take_note(&list.name);
+                is_noted || source.is_due(now_secs, ZONE_SECS.1)
+            }
             ListSource::File(path) => {
                 let now = FileFingerprint::of(path);
                 let Some(watch) = self.watches.get_mut(&list.name) else {
@@ -211,9 +224,22 @@ impl Work {
         fetcher: &Fetcher,
         taking: Taking,
     ) -> Result<TextChange, Failure> {
-        let taken = self.running.lists.leisure.work(self.octets(list), || match &list.source {
-            ListSource::Url(url) => self.store.take_url(list, url, (fetcher, taking)),
-            ListSource::File(path) => self.store.take_file(list, path, taking),
+        let mut refresh_secs = list.refresh.as_secs();
+        let (running, store) = (&self.running, &mut self.store);
+        let octets = octets(store, list);
+        let taken = running.lists.leisure.work(octets, || match &list.source {
+            ListSource::Url(url) => store.take_url(list, url, (fetcher, taking)),
+            ListSource::File(path) => store.take_file(list, path, taking),
+            ListSource::Zone(zone) => {
+                let state = running.shared.snapshot();
+                let is_closed = || running.lists.is_closed();
+                let primaries =
+                    ZonePrimaries { list: zone, config: &state.config, is_closed: &is_closed };
+                let taken = store.take_zone(list, &primaries, taking)?;
+                let secs = u64::from(taken.timers.refresh_secs);
+                refresh_secs = secs.clamp(ZONE_SECS.0, ZONE_SECS.1);
+                Ok(taken.change)
+            }
         });
         let head = self.store.head(list);
         let (has_copy, head) = (head.is_some(), head.unwrap_or_default());
@@ -223,12 +249,13 @@ impl Work {
         source.source = source_text(list);
         (source.octets, source.fetched_at_secs) = (head.octets, head.fetched_at_secs);
         match &taken {
-            Ok(_) => source.succeed(wall_secs(), list.refresh.as_secs(), random),
+            Ok(_) => source.succeed(wall_secs(), refresh_secs, random),
             Err(failure) => {
                 source.fail(wall_secs(), failure, random);
                 let how = match (&failure, &list.source) {
                     (Failure::HeldBack(_), _) => "not taken",
                     (_, ListSource::Url(_)) => "not fetched",
+                    (_, ListSource::Zone(_)) => "not transferred",
                     (_, ListSource::File(_)) => "not read",
                 };
                 let what = if has_copy {
@@ -243,14 +270,6 @@ impl Work {
             self.pending = Pending::Changed;
         }
         taken
-    }
-
-    /// The expected octets, if known.
-    fn octets(&self, list: &ListConfig) -> u64 {
-        match &list.source {
-            ListSource::File(path) => std::fs::metadata(path).map_or(0, |facts| facts.len()),
-            ListSource::Url(_) => self.store.head(list).map_or(u64::MAX, |head| head.octets),
-        }
     }
 
     /// Whether a text or the configuration of the lists has changed.
@@ -337,6 +356,16 @@ impl Work {
         match &order.name {
             Some(name) if lists.is_empty() => Err(ControlError::UnknownList(name.clone())),
             _ => Ok(Refreshed { lists, image: status::image(&now) }),
+        }
+    }
+}
+
+/// The expected octets, if known.
+fn octets(store: &Store, list: &ListConfig) -> u64 {
+    match &list.source {
+        ListSource::File(path) => std::fs::metadata(path).map_or(0, |facts| facts.len()),
+        ListSource::Url(_) | ListSource::Zone(_) => {
+            store.head(list).map_or(u64::MAX, |head| head.octets)
         }
     }
 }

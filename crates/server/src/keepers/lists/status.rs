@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::PoisonError;
 
-use avocet_config::policy::{ListConfig, ListKind, ListSource};
+use avocet_config::policy::{ListConfig, ListKind};
 use avocet_config::recurse::Mode;
 use avocet_control::ControlError;
 use avocet_control::lists::{
@@ -55,7 +55,7 @@ pub(crate) fn of_all(running: &Running) -> ListsReport {
 fn of_one(running: &Running, state: &Snapshot, list: &ListConfig) -> ListStatus {
     let source = running.lists.sources().get(&list.name).cloned().unwrap_or_default();
     let compiled = compiled(state, &list.name).filter(|compiled| compiled.stamp.is_some());
-    let is_fetched = matches!(list.source, ListSource::Url(_));
+    let is_fetched = list.source.is_fetched();
     let triggers = compiled.and_then(|compiled| compiled.triggers);
     ListStatus {
         name: list.name.clone(),
@@ -111,7 +111,7 @@ pub(crate) fn check(running: &Running, name: &str) -> Result<ListReport, Control
         .first_faults
         .iter()
         .map(|fault| BrokenLine { line: fault.line, reason: fault.reason.to_string() });
-    let is_fetched = matches!(list.source, ListSource::Url(_));
+    let is_fetched = list.source.is_fetched();
     let passed_over = report.first_passed_over.iter().map(|line| PassedOverLine {
         line: line.line,
         text: is_fetched.then(|| line.text.to_string()),

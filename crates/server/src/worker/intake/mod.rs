@@ -27,7 +27,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::{io, mem};
 
-use avocet_config::Protocol;
+use avocet_config::{OpenAddress, Protocol};
 use avocet_io::poll::{Interest, Poller, Trigger};
 use avocet_io::udp::{Batch, Service, UdpListener};
 use avocet_nameserver::metrics::WorkerMetrics;
@@ -55,6 +55,8 @@ pub(crate) struct Intake {
     plain_addresses: usize,
     /// What is served at each address.
     protocols: Box<[Protocol]>,
+    /// The ports of HTTP/3 at these addresses, for those over HTTPS; 0 for none.
+    h3_ports: Box<[u16]>,
     streams: Streams,
     quic: Quic,
     /// Most connections, by the descriptors of the process.
@@ -101,6 +103,7 @@ impl Intake {
             quic: Quic::new(seat, &shared, sockets, with_quic, poller)?,
             stream_entrances: numbers(Protocol::uses_streams),
             protocols,
+            h3_ports: open.iter().map(|one| h3_port(one, &open)).collect(),
             plain_addresses: shared.snapshot().config.server.datagram_addresses(),
             shared,
             listeners,
@@ -134,8 +137,17 @@ impl Intake {
         }
         let tls = self.shared.tls.at(entrance)?;
         match self.protocols.get(usize::from(entrance.0)) {
-            Some(Protocol::Https) => ServerSession::accept_https(&tls).ok(),
+            Some(Protocol::Https) => ServerSession::accept_https(&tls, self.h3_port(entrance)).ok(),
             _ => ServerSession::accept(&tls).ok(),
+        }
+    }
+
+    /// Returns the port of HTTP/3 that clients at an address of HTTPS learn; 0 for none.
+    fn h3_port(&self, entrance: Entrance) -> u16 {
+        match self.h3_ports.get(usize::from(entrance.0)) {
+            // The socket stays open when a reload turns HTTP/3 off.
+            Some(port) if self.shared.snapshot().config.server.h3 => *port,
+            _ => 0,
         }
     }
 
@@ -301,4 +313,11 @@ impl Intake {
     fn metrics(&self) -> &WorkerMetrics {
         &self.shared.metrics[usize::from(self.index)]
     }
+}
+
+/// Returns the port of HTTP/3 at the same address; 0 for none.
+fn h3_port(one: &OpenAddress, all: &[OpenAddress]) -> u16 {
+    let is_h3 =
+        |other: &OpenAddress| (other.address, other.protocol) == (one.address, Protocol::H3);
+    if all.iter().any(is_h3) { one.address.port() } else { 0 }
 }

@@ -5,6 +5,8 @@
 //! which queries are forwarded have a pool of UDP sockets and a kept connection; any other socket
 //! or connection is for one query, and is closed with it.
 
+mod quic;
+
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -19,7 +21,8 @@ use avocet_resolver::{Endpoint, EndpointId, SocketFault, SocketId, SocketSlot};
 use avocet_session::frame::ReadBuffer;
 use chacha20::rand_core::Rng;
 
-use super::connection::{Connection, fault_of};
+use super::connection::{Connection, ConnectionKind, Opener, fault_of};
+use super::quic_timers::QuicTimers;
 use super::source::open_socket;
 use crate::resolver_report::SocketCounts;
 use crate::upstream_tls::UpstreamPeers;
@@ -34,12 +37,27 @@ struct KeptSockets {
     warmed: u32,
     pool: Vec<Option<UpstreamSocket>>,
     stream: Option<Connection>,
+    /// A connection in HTTP/3 that may take its place.
+    candidate: Option<Connection>,
+    /// A connection in HTTP/2 that another one has taken the place of, until its last answer.
+    retiring: Option<Connection>,
 }
 
 /// A socket or connection for one query.
 enum SingleSocket {
     Datagram(UpstreamSocket),
-    Stream(Box<Connection>),
+    Stream(Connection),
+}
+
+/// A query for a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StreamQuery<'a> {
+    /// Its connection.
+    pub(super) socket: SocketId,
+    /// The server.
+    pub(super) to: Endpoint,
+    /// The message.
+    pub(super) octets: &'a [u8],
 }
 
 /// A datagram to send.
@@ -69,6 +87,8 @@ pub(super) struct Endpoints {
     batch: Option<SyscallBatch>,
     /// The settings of TLS.
     peers: Arc<UpstreamPeers>,
+    /// The connections of QUIC that must be driven.
+    quic: QuicTimers,
 }
 
 impl Endpoints {
@@ -91,6 +111,7 @@ impl Endpoints {
             buffer: ReadBuffer::new(),
             batch: SyscallBatch::new(),
             peers,
+            quic: QuicTimers::default(),
         }
     }
 
@@ -217,9 +238,19 @@ impl Endpoints {
         let is_left = |socket: &UpstreamSocket| {
             socket.local_addr().is_ok_and(|local| !ports.contains(local.port()))
         };
-        let mut closed = Vec::new();
+        let (mut closed, mut streams) = (Vec::new(), Vec::new());
         for (number, entry) in self.kept.iter_mut().enumerate() {
             let Some(entry) = entry else { continue };
+            if let Some(mut stream) = entry.stream.take_if(|stream| stream.is_off(&ports)) {
+                let endpoint = EndpointId(number as u32);
+                let id = SocketId { endpoint, slot: SocketSlot::Stream };
+                self.quic.forget(id, &mut stream);
+                streams.push(id);
+            }
+            if let Some(mut candidate) = entry.candidate.take_if(|one| one.is_off(&ports)) {
+                let endpoint = EndpointId(number as u32);
+                self.quic.forget(SocketId { endpoint, slot: SocketSlot::Stream }, &mut candidate);
+            }
             for (slot, place) in entry.pool.iter_mut().enumerate() {
                 if place.take_if(|socket| is_left(socket)).is_some() {
                     let slot = SocketSlot::Pooled(slot as u16);
@@ -232,12 +263,20 @@ impl Endpoints {
         self.pooled -= closed.len();
         let singles = self.singles.extract_if(|_, (_, single)| match single {
             SingleSocket::Datagram(socket) => is_left(socket),
-            SingleSocket::Stream(_) => false,
+            SingleSocket::Stream(stream) => stream.is_off(&ports),
         });
-        closed.extend(singles.map(|(number, (endpoint, _))| SocketId {
-            endpoint,
-            slot: SocketSlot::Single(number),
-        }));
+        for (number, (endpoint, single)) in singles {
+            let slot = match &single {
+                SingleSocket::Datagram(_) => SocketSlot::Single(number),
+                SingleSocket::Stream(_) => SocketSlot::SingleStream(number),
+            };
+            let id = SocketId { endpoint, slot };
+            if let SingleSocket::Stream(mut stream) = single {
+                self.quic.forget(id, &mut stream);
+            }
+            closed.push(id);
+        }
+        closed.append(&mut streams);
         self.ports = ports;
         closed
     }
@@ -290,7 +329,10 @@ impl Endpoints {
                 }
             }
             SocketSlot::Single(number) | SocketSlot::SingleStream(number) => {
-                self.singles.remove(&number);
+                let closed = self.singles.remove(&number);
+                if let Some((_, SingleSocket::Stream(mut stream))) = closed {
+                    self.quic.forget(id, &mut stream);
+                }
             }
             SocketSlot::Stream => {}
         }
@@ -298,6 +340,9 @@ impl Endpoints {
 
     /// Closes everything that is kept open to a server.
     pub(super) fn forget(&mut self, endpoint: EndpointId) {
+        let id = SocketId { endpoint, slot: SocketSlot::Stream };
+        self.drop_kept(id);
+        quic::drop_candidate(&mut self.kept, &mut self.quic, id);
         if let Some(entry) = self.kept.get_mut(endpoint.0 as usize).and_then(Option::take) {
             self.pooled -= entry.pool.iter().flatten().count();
         }
@@ -306,35 +351,59 @@ impl Endpoints {
     /// Queues a message on a connection, which is opened if there is none.
     ///
     /// # Errors
-    /// Too many are open, or the system refuses it.
+    /// Too many are open, the system refuses it, or the server takes no query on this connection
+    /// any more.
     pub(super) fn send_stream(
         &mut self,
         poller: &Poller,
-        (id, to): (SocketId, Endpoint),
-        octets: &[u8],
+        query: StreamQuery<'_>,
         now_ms: u64,
+        rng: &mut impl Rng,
     ) -> io::Result<()> {
+        let StreamQuery { socket: id, to, octets } = query;
         if let Some(number) = id.slot.single() {
             self.make_room()?;
-            let mut stream = Connection::open(poller, (id, to), &self.peers, now_ms)?;
+            let Self { peers, ports, .. } = self;
+            let mut stream = Opener { poller, peers, ports, rng, now_ms }.open(id, to)?;
             stream.push(poller, id, (octets, now_ms))?;
-            let single = SingleSocket::Stream(Box::new(stream));
-            self.singles.insert(number, (id.endpoint, single));
+            self.quic.note(id, &mut stream);
+            self.singles.insert(number, (id.endpoint, SingleSocket::Stream(stream)));
             return Ok(());
         }
         let is_new = self.kept.get(id.endpoint.0 as usize).is_none_or(Option::is_none);
         let pool_size = u32::from(self.pool_size);
-        let peers = self.peers.clone();
         let entry = self.entry(id.endpoint, to.addr);
         if is_new {
             // A server whose first query uses TCP needs no pool.
             entry.warmed = pool_size;
         }
-        let stream = match &mut entry.stream {
+        if entry.candidate.is_some() {
+            self.promote(id);
+        }
+        let stream = self.entry(id.endpoint, to.addr).stream.take();
+        let Self { peers, ports, .. } = self;
+        let mut stream = match stream {
             Some(stream) => stream,
-            None => entry.stream.insert(Connection::open(poller, (id, to), &peers, now_ms)?),
+            None => Opener { poller, peers, ports, rng, now_ms }.open(id, to)?,
         };
-        stream.push(poller, id, (octets, now_ms))
+        // A connection that takes no query any more is closed.
+        if let Err(error) = stream.push(poller, id, (octets, now_ms)) {
+            self.quic.forget(id, &mut stream);
+            return Err(error);
+        }
+        self.quic.note(id, &mut stream);
+        self.entry(id.endpoint, to.addr).stream = Some(stream);
+        Ok(())
+    }
+
+    /// Forgets a kept connection that has ended. The resolver closes one for a single query.
+    fn drop_kept(&mut self, id: SocketId) {
+        if let Some(Some(entry)) = self.kept.get_mut(id.endpoint.0 as usize)
+            && id.slot == SocketSlot::Stream
+            && let Some(mut stream) = entry.stream.take()
+        {
+            self.quic.forget(id, &mut stream);
+        }
     }
 
     /// Writes to and reads from a connection, and passes each message to `deliver`. Returns the
@@ -346,23 +415,16 @@ impl Endpoints {
         now_ms: u64,
         deliver: &mut impl FnMut(&[u8]),
     ) -> Option<SocketFault> {
-        let Self { kept, singles, buffer, .. } = self;
-        let stream = match id.slot.single() {
-            Some(number) => match singles.get_mut(&number) {
-                Some((endpoint, SingleSocket::Stream(stream))) if *endpoint == id.endpoint => {
-                    &mut **stream
-                }
-                _ => return None,
-            },
-            None => kept.get_mut(id.endpoint.0 as usize)?.as_mut()?.stream.as_mut()?,
-        };
-        let fault = stream.drive(poller, (id, event), buffer, (now_ms, deliver))?;
-        if let Some(Some(entry)) = kept.get_mut(id.endpoint.0 as usize)
-            && id.slot == SocketSlot::Stream
-        {
-            entry.stream = None;
+        self.drive_candidate(id, now_ms);
+        let retired = self.drive_retiring(poller, (id, event), (now_ms, &mut *deliver));
+        let Self { kept, singles, buffer, quic, .. } = self;
+        let Some(stream) = find_stream(kept, singles, id) else { return retired };
+        let fault = stream.drive(poller, (id, event), buffer, (now_ms, deliver));
+        match fault {
+            None => quic.note(id, stream),
+            Some(_) => self.drop_kept(id),
         }
-        Some(fault)
+        fault.or(retired)
     }
 
     /// Keeps the connection to a server open while it is idle for this long.
@@ -387,10 +449,12 @@ impl Endpoints {
             };
             let id = SocketId { endpoint: EndpointId(number as u32), slot: SocketSlot::Stream };
             let refilled = stream.refill(poller, id);
+            self.quic.note(id, stream);
             let fault = stream.end_at(now_ms).or(refilled.err().map(|_| SocketFault::Closed));
             let Some(fault) = fault else { continue };
-            if let Some(entry) = entry {
-                entry.stream.take().into_iter().for_each(|mut stream| stream.close());
+            if let Some(mut stream) = entry.as_mut().and_then(|entry| entry.stream.take()) {
+                stream.close();
+                self.quic.forget(id, &mut stream);
             }
             closed.push((id, fault));
         }
@@ -409,9 +473,10 @@ impl Endpoints {
     pub(super) fn counts(&self, is_upstream: impl Fn(EndpointId) -> bool) -> SocketCounts {
         let mut counts = SocketCounts { pooled: self.pooled as u64, ..SocketCounts::default() };
         for entry in self.kept.iter().flatten() {
-            let stream = entry.stream.as_ref().map(Connection::is_encrypted);
-            counts.streams += u64::from(stream == Some(false));
-            counts.tls += u64::from(stream == Some(true));
+            let kind = entry.stream.as_ref().map(Connection::kind);
+            counts.streams += u64::from(kind == Some(ConnectionKind::Tcp));
+            counts.tls += u64::from(kind == Some(ConnectionKind::Tls));
+            counts.quic += u64::from(kind == Some(ConnectionKind::Quic));
         }
         for (endpoint, _) in self.singles.values() {
             let kind =
@@ -436,6 +501,8 @@ impl Endpoints {
             warmed: 0,
             pool: std::iter::repeat_with(|| None).take(slots).collect(),
             stream: None,
+            candidate: None,
+            retiring: None,
         })
     }
 }
@@ -456,6 +523,21 @@ fn find<'s>(
             _ => None,
         },
         SocketSlot::Stream | SocketSlot::SingleStream(_) => None,
+    }
+}
+
+/// Returns a connection, if it is open.
+fn find_stream<'s>(
+    kept: &'s mut [Option<KeptSockets>],
+    singles: &'s mut HashMap<u32, (EndpointId, SingleSocket)>,
+    id: SocketId,
+) -> Option<&'s mut Connection> {
+    match id.slot.single() {
+        Some(number) => match singles.get_mut(&number)? {
+            (endpoint, SingleSocket::Stream(stream)) if *endpoint == id.endpoint => Some(stream),
+            _ => None,
+        },
+        None => kept.get_mut(id.endpoint.0 as usize)?.as_mut()?.stream.as_mut(),
     }
 }
 
@@ -561,13 +643,14 @@ mod tests {
     fn a_stream_on_which_nothing_is_answered_is_closed_and_needs_no_pool() {
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let to = Endpoint { addr: server.local_addr().unwrap(), transport: Transport::Tcp };
-        let poller = Poller::new().unwrap();
+        let (poller, mut rng) = (Poller::new().unwrap(), ChaCha12Rng::from_seed([1; 32]));
         let mut endpoints = Endpoints::new(16, 64, any_port(), Arc::default());
         let id = SocketId { endpoint: EndpointId(0), slot: SocketSlot::Stream };
         for now_ms in [0, SILENT_MS / 2, SILENT_MS] {
-            endpoints.send_stream(&poller, (id, to), b"query", now_ms).unwrap();
+            let query = StreamQuery { socket: id, to, octets: b"query" };
+            endpoints.send_stream(&poller, query, now_ms, &mut rng).unwrap();
         }
-        assert!(!endpoints.warm(&poller, &mut ChaCha12Rng::from_seed([1; 32])));
+        assert!(!endpoints.warm(&poller, &mut rng));
         let counts = endpoints.counts(|_| true);
         assert_eq!((counts.pooled, counts.streams), (0, 1));
         let mut closed = Vec::new();

@@ -26,6 +26,7 @@ mod act;
 mod connection;
 mod endpoints;
 mod held;
+mod quic_timers;
 mod recover;
 mod share;
 mod source;
@@ -226,6 +227,24 @@ impl Resolution {
         }
         self.act(turn);
         self.deliver_traces();
+        self.drive_quic(turn);
+    }
+
+    /// Handles the timers of QUIC to servers, and sends its datagrams: once in a turn, so that the
+    /// queries of a turn share them.
+    fn drive_quic<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
+        /// Most times that connections fail and queries go to others in one turn.
+        const MAX_PASSES: usize = 4;
+        let now_ms = turn.time.millis();
+        self.upstreams.fire_quic(now_ms);
+        for _ in 0..MAX_PASSES {
+            self.upstreams.flush_quic(now_ms);
+            self.report_faults(turn.time);
+            if self.actions.list.is_empty() {
+                return;
+            }
+            self.act(turn);
+        }
     }
 
     /// Reads one datagram from each readable socket; the poller reports what is left again.
@@ -254,6 +273,7 @@ impl Resolution {
         self.report();
         self.act(turn);
         self.resume_held(turn);
+        self.drive_quic(turn);
     }
 
     fn report(&self) {
@@ -277,7 +297,10 @@ impl Resolution {
 
     /// Returns when a timer of the resolver is due, in milliseconds on the monotonic clock.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
-        self.resolver.next_deadline()
+        [self.resolver.next_deadline(), self.upstreams.quic_deadline_ms()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Whether sockets are still being opened ahead of need.

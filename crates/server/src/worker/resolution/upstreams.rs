@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use avocet_config::ports::SourcePorts;
 use avocet_io::poll::{Event, Poller};
-use avocet_resolver::{Endpoint, EndpointId, SocketFault, SocketId};
+use avocet_resolver::{Endpoint, EndpointId, SocketFault, SocketId, SocketSlot};
 use chacha20::ChaCha12Rng;
 
 use super::connection::fault_of;
-use super::endpoints::{Endpoints, Query};
+use super::endpoints::{Endpoints, Query, StreamQuery};
 use crate::resolver_report::SocketCounts;
 use crate::upstream_tls::UpstreamPeers;
 
@@ -78,7 +78,8 @@ impl Upstreams {
         let Self { endpoints, prepared, rng, .. } = self;
         let Outbound { socket, to, renew, octets: range } = query;
         let sent = if socket.slot.is_stream() {
-            endpoints.send_stream(poller, (socket, to), &octets[range], now_ms)
+            let query = StreamQuery { socket, to, octets: &octets[range] };
+            endpoints.send_stream(poller, query, now_ms, rng)
         } else {
             prepared.push((socket, range));
             if renew {
@@ -126,7 +127,11 @@ impl Upstreams {
     /// one of these are repeated from another socket.
     pub(super) fn change_ports(&mut self, ports: Arc<SourcePorts>) {
         let closed = self.endpoints.change_ports(ports);
-        self.faults.extend(closed.into_iter().map(|id| (id, SocketFault::Withdrawn)));
+        let fault = |slot| match slot {
+            SocketSlot::Stream => SocketFault::Closed,
+            _ => SocketFault::Withdrawn,
+        };
+        self.faults.extend(closed.into_iter().map(|id| (id, fault(id.slot))));
     }
 
     /// Takes the sockets and connections that failed.
@@ -164,6 +169,21 @@ impl Upstreams {
         self.endpoints.drive_stream(poller, (id, event), now_ms, deliver)
     }
 
+    /// Handles the timers of QUIC that are due. Connections that end are among the faults then.
+    pub(super) fn fire_quic(&mut self, now_ms: u64) {
+        self.endpoints.fire_quic(now_ms, &mut self.faults);
+    }
+
+    /// Sends the datagrams of QUIC that wait. Connections that end are among the faults then.
+    pub(super) fn flush_quic(&mut self, now_ms: u64) {
+        self.endpoints.flush_quic(now_ms, &mut self.faults);
+    }
+
+    /// Returns when a timer of QUIC is due, in milliseconds on the monotonic clock.
+    pub(super) fn quic_deadline_ms(&self) -> Option<u64> {
+        self.endpoints.quic_deadline_ms()
+    }
+
     /// Opens some sockets of the pools ahead of need.
     pub(super) fn warm(&mut self, poller: &Poller) {
         self.is_warming = self.endpoints.warm(poller, &mut self.rng);
@@ -178,6 +198,7 @@ impl Upstreams {
     pub(super) fn expire(&mut self, poller: &Poller, now_ms: u64) -> Vec<(SocketId, SocketFault)> {
         let mut closed = Vec::new();
         self.endpoints.expire(poller, now_ms, &mut closed);
+        self.endpoints.renew_candidates(poller, now_ms, &mut self.rng);
         closed
     }
 

@@ -259,7 +259,7 @@ fn queries_that_nobody_waits_for_make_room() {
 #[test]
 fn what_no_server_may_send_ends_the_connection() {
     type Case = (&'static str, fn(&mut Pair));
-    let cases: [Case; 11] = [
+    let cases: [Case; 23] = [
         ("a stream that was not opened", |pair| pair.respond(3, "200", b"")),
         ("an even stream", |pair| pair.frame(DATA, 0, 2, b"")),
         ("a push", |pair| pair.frame(PUSH_PROMISE, END_HEADERS, 1, &[0, 0, 0, 2])),
@@ -277,9 +277,29 @@ fn what_no_server_may_send_ends_the_connection() {
         ("a flood of pings", |pair| {
             (0..=MAX_BUDGET).for_each(|_| pair.frame(PING, 0, 0, &[0; 8]));
         }),
+        ("a long ping, which would be kept to send it back", |pair| {
+            pair.frame(PING, 0, 0, &[0; MAX_PAYLOAD]);
+        }),
+        ("a reset without a code", |pair| pair.frame(RST_STREAM, 0, 1, &[])),
+        ("a reset of a stream that was not opened", |pair| {
+            pair.frame(RST_STREAM, 0, 3, &7u32.to_be_bytes());
+        }),
+        ("a window of three octets", |pair| pair.frame(WINDOW_UPDATE, 0, 0, &[0; 3])),
         ("a window that is too large", |pair| {
             (0..2).for_each(|_| pair.frame(WINDOW_UPDATE, 0, 0, &LAST_STREAM.to_be_bytes()));
         }),
+        ("no more window", |pair| pair.frame(WINDOW_UPDATE, 0, 0, &[0; 4])),
+        ("no more window of a stream", |pair| pair.frame(WINDOW_UPDATE, 0, 1, &[0; 4])),
+        ("a window of a stream that was not opened", |pair| {
+            pair.frame(WINDOW_UPDATE, 0, 3, &[0, 0, 0, 1]);
+        }),
+        ("settings of a stream", |pair| pair.frame(SETTINGS, 0, 1, &[])),
+        ("an acknowledgement with settings", |pair| {
+            pair.frame(SETTINGS, ACK, 0, &setting(3, 1));
+        }),
+        ("a ping of a stream", |pair| pair.frame(PING, 0, 1, &[0; 8])),
+        ("the end of a stream for all", |pair| pair.frame(GOAWAY, 0, 1, &[0; 8])),
+        ("an end without a code", |pair| pair.frame(GOAWAY, 0, 0, &[0; 7])),
         ("a body that is too long", |pair| {
             let mut block = vec![0x88];
             hpack::write(31, MEDIA_TYPE, &mut block);

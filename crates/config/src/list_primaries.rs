@@ -1,0 +1,31 @@
+//! Reads the keys of a `[[list]]` about its primaries, which are those of a `[[zone]]`.
+
+use super::check::Check;
+use super::key::KeyConfig;
+use super::policy_spec::ListTable;
+use super::primary::Primaries;
+use super::primary_settings::{PrimarySettings, primaries};
+use super::setting::Setting;
+
+/// Returns what reads the primaries of a list with these keys.
+pub(super) fn primaries_by(
+    keys: &[KeyConfig],
+) -> impl Fn(&mut ListTable, &mut Check) -> Primaries + '_ {
+    move |spec, check| of_list(spec, keys, check)
+}
+
+/// Validates the settings. Each key must be configured.
+fn of_list(spec: &mut ListTable, keys: &[KeyConfig], check: &mut Check) -> Primaries {
+    fn take<T>(setting: &mut Setting<T>) -> Setting<T> {
+        std::mem::take(setting)
+    }
+    let settings = PrimarySettings {
+        primaries: take(&mut spec.primaries),
+        key: take(&mut spec.key),
+        ca: take(&mut spec.ca),
+        pins: take(&mut spec.pins),
+        client_cert: take(&mut spec.client_cert),
+        client_key: take(&mut spec.client_key),
+    };
+    primaries(settings, keys, check)
+}

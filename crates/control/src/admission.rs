@@ -1,0 +1,297 @@
+//! What the limits of a user do to requests and replies: the one place that decides about both.
+
+use avocet_policy::rule::Scope;
+use serde_json::Value;
+
+use crate::access_request::{RequestGrant, RequestList, RequestRefuse};
+use crate::call::Request;
+use crate::clients::LogClients;
+use crate::dry_run::PolicyDryRun;
+use crate::limits::UserLimits;
+use crate::log::{LogCount, LogSearch, LogShow, LogTail};
+use crate::pools::PoolControl;
+use crate::request::{Flush, FlushTree, Grant, Lookup, NtaAdd, NtaRemove, Pause};
+use crate::statistics::{LogSeries, LogStatistics};
+use crate::zone_edit::{ZoneEdit, ZoneHistory};
+use crate::zone_keys::{ZoneKeys, ZoneSign};
+use crate::zones::{ZoneExport, ZoneRecords, ZoneReload};
+
+impl UserLimits {
+    /// Returns a request as far as the limits permit it: requests for logged queries are about
+    /// those of the groups and zones. Returns `None` for a request that the user may not send.
+    pub fn admit(&self, mut request: Request) -> Option<Request> {
+        let is_within = self.is_empty() || self.narrow(&mut request);
+        is_within.then_some(request)
+    }
+
+    /// Narrows a request to the limits. Returns false if it is beyond them, or is in none of these
+    /// lists.
+    fn narrow(&self, request: &mut Request) -> bool {
+        match request {
+            // They reveal no query and no client, apart from what `trim` removes from the reply.
+            Request::Anchors(_)
+            | Request::CertificateList(_)
+            | Request::ConfigHistory(_)
+            | Request::Connect(_)
+            | Request::ConnectDocument(_)
+            | Request::ListsCheck(_)
+            | Request::ListsStatus(_)
+            | Request::Load(_)
+            | Request::NtaList(_)
+            | Request::PoolsStatus(_)
+            | Request::PoolsWhatIf(_)
+            | Request::SessionEnd(_)
+            | Request::SessionList(_)
+            | Request::Stats(_)
+            | Request::Status(_)
+            | Request::Switches(_)
+            | Request::Trace(_)
+            | Request::Why(_)
+            | Request::ZonesStatus(_) => true,
+            // They are about all clients and names, about the whole configuration, or about users.
+            Request::Backup(_)
+            | Request::CertificateRenew(_)
+            | Request::ConfigChange(_)
+            | Request::ConfigCheck(_)
+            | Request::ConfigConfirm(_)
+            | Request::ConfigDiff(_)
+            | Request::ConfigRollback(_)
+            | Request::ConfigShow(_)
+            | Request::ConfigText(_)
+            | Request::Dump(_)
+            | Request::ListsRefresh(_)
+            // A device may be in several groups, and what is deleted is gone for all of them.
+            | Request::LogPrune(_)
+            | Request::Reload(_)
+            | Request::Restore(_)
+            | Request::RestoreCancel(_)
+            | Request::TokenCreate(_)
+            | Request::TokenList(_)
+            | Request::TokenRevoke(_)
+            | Request::UserAdd(_)
+            | Request::UserChange(_)
+            | Request::UserList(_)
+            | Request::UserRemove(_) => false,
+            request => self.narrow_to_groups(request) || self.is_in_zone(request),
+        }
+    }
+
+    /// Narrows a request about clients.
+    fn narrow_to_groups(&self, request: &mut Request) -> bool {
+        let asks = |group: &Option<String>| {
+            self.zones.is_empty() && group.as_ref().is_some_and(|group| self.groups.contains(group))
+        };
+        let within = match request {
+            Request::LogTail(LogTail { filter })
+            | Request::LogSearch(LogSearch { filter, .. })
+            | Request::LogCount(LogCount { filter, .. })
+            | Request::PolicyDryRun(PolicyDryRun { filter, .. }) => &mut filter.within,
+            Request::LogShow(LogShow { within, .. })
+            | Request::LogStatistics(LogStatistics { within, .. })
+            | Request::LogSeries(LogSeries { within, .. })
+            | Request::LogClients(LogClients { within, .. }) => within,
+            Request::Pause(Pause { scope, .. }) => return self.has_scope(scope),
+            Request::Grant(Grant { scope, name, .. }) => {
+                return self.has_scope(scope) && (self.zones.is_empty() || self.has_zone(name));
+            }
+            Request::RequestList(RequestList { group })
+            | Request::RequestGrant(RequestGrant { group, .. })
+            | Request::RequestRefuse(RequestRefuse { group, .. }) => return asks(group),
+            _ => return false,
+        };
+        *within = Some(self.clone());
+        true
+    }
+
+    /// Returns whether a request is about a name in one of the zones.
+    fn is_in_zone(&self, request: &Request) -> bool {
+        match request {
+            Request::Lookup(Lookup { name, .. })
+            | Request::Flush(Flush { name })
+            | Request::FlushTree(FlushTree { name })
+            | Request::NtaAdd(NtaAdd { name, .. })
+            | Request::NtaRemove(NtaRemove { name })
+            | Request::ZoneRecords(ZoneRecords { name, .. })
+            | Request::ZoneEdit(ZoneEdit { name, .. })
+            | Request::ZoneHistory(ZoneHistory { name, .. })
+            | Request::ZoneReload(ZoneReload { name: Some(name) })
+            | Request::ZoneKeys(ZoneKeys { name })
+            | Request::ZoneSign(ZoneSign { name, .. })
+            | Request::ZoneExport(ZoneExport { name })
+            | Request::PoolControl(PoolControl { name, .. }) => self.has_zone(name),
+            _ => false,
+        }
+    }
+
+    /// Returns the reply to an admitted request, without pauses and grants of other groups; `None`
+    /// if it explains what a client of other groups gets.
+    pub fn trim(&self, request: &Request, mut reply: Value) -> Option<Value> {
+        if self.is_empty() {
+            return Some(reply);
+        }
+        for switches in ["pauses", "grants"] {
+            if let Some(all) = reply.get_mut(switches).and_then(Value::as_array_mut) {
+                all.retain(|one| self.shows_scope(&one["scope"]));
+            }
+        }
+        let Request::Why(why) = request else { return Some(reply) };
+        let is_open = why.client.is_none() && why.id.is_none() || self.has_zone(&why.name);
+        let mut sections = reply["sections"].as_array().into_iter().flatten();
+        let is_own = |section: &Value| {
+            let mut groups = section["client"]["groups"].as_array().into_iter().flatten();
+            section["section"] != "policy"
+                || groups.any(|group| group.as_str().is_some_and(|group| self.has_group(group)))
+        };
+        (is_open || sections.all(is_own)).then_some(reply)
+    }
+
+    fn has_scope(&self, scope: &Scope) -> bool {
+        matches!(scope, Scope::Group(group) if self.has_group(group))
+    }
+
+    /// Returns whether a pause or grant is one for all, which concerns the groups as well, or for
+    /// one of the groups.
+    fn shows_scope(&self, scope: &Value) -> bool {
+        let of_group = scope.get("group").and_then(Value::as_str);
+        scope == "all" || of_group.is_some_and(|group| self.has_group(group))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::request::Switches;
+
+    fn limits(groups: &[&str], zones: &[&str]) -> UserLimits {
+        let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+        UserLimits { groups: texts(groups), zones: texts(zones) }
+    }
+
+    fn admitted(limits: &UserLimits, command: &str, fields: &Value) -> Option<Request> {
+        let mut fields = fields.clone();
+        fields["command"] = command.into();
+        limits.admit(serde_json::from_value(fields).unwrap())
+    }
+
+    #[track_caller]
+    fn check(limits: &UserLimits, command: &str, fields: &Value, expected: bool) {
+        assert_eq!(admitted(limits, command, fields).is_some(), expected, "{command} {fields}");
+    }
+
+    #[test]
+    fn a_request_stays_within_groups_and_zones() {
+        let kids = limits(&["kids"], &[]);
+        let pause = |scope: Value| json!({"secs": 60, "scope": scope});
+        check(&kids, "pause", &pause(json!({"group": "kids"})), true);
+        check(&kids, "pause", &pause(json!({"group": "all"})), false);
+        check(&kids, "pause", &pause(json!({"client": "kids"})), false);
+        check(&kids, "pause", &pause(json!("all")), false);
+        check(&kids, "pause", &json!({"secs": 60}), false);
+        let grant = json!({"name": "a.example", "secs": 60, "scope": {"group": "kids"}});
+        check(&kids, "grant", &grant, true);
+        check(&limits(&["kids"], &["lan"]), "grant", &grant, false);
+        check(&kids, "flush", &json!({"name": "a.example"}), false);
+        for (command, more) in [
+            ("request-list", json!({})),
+            ("request-grant", json!({"id": 1, "minutes": 15})),
+            ("request-refuse", json!({"id": 1})),
+        ] {
+            let of = |group: Value| {
+                let mut fields = more.clone();
+                fields["group"] = group;
+                fields
+            };
+            check(&kids, command, &of(json!("kids")), true);
+            check(&kids, command, &of(Value::Null), false);
+            check(&kids, command, &of(json!("parents")), false);
+            check(&limits(&["kids"], &["lan"]), command, &of(json!("kids")), false);
+        }
+        for command in ["dump", "user-list", "backup"] {
+            check(&kids, command, &json!({}), false);
+            check(&limits(&[], &[]), command, &json!({}), true);
+        }
+        check(&kids, "status", &json!({}), true);
+        let zone = limits(&[], &["Example.lan."]);
+        for name in ["example.lan", "A.b.EXAMPLE.lan.", "*.example.lan"] {
+            check(&zone, "flush-tree", &json!({"name": name}), true);
+        }
+        for name in ["lan", "", ".", "badexample.lan", "a\\.example.lan", "\u{e9}.example.lan"] {
+            check(&zone, "flush-tree", &json!({"name": name}), false);
+        }
+        check(&zone, "zone-reload", &json!({}), false);
+        check(&limits(&[], &["."]), "flush", &json!({"name": "a"}), false);
+    }
+
+    #[test]
+    fn requests_for_logged_queries_are_narrowed_whatever_they_ask_for() {
+        let kids = limits(&["kids"], &["lan"]);
+        let none = limits(&[], &[]);
+        for (command, fields) in [
+            ("log-tail", json!({"filter": {"group": "parents"}})),
+            ("log-search", json!({})),
+            ("log-count", json!({"filter": {"under": "example"}})),
+            ("policy-dry-run", json!({"filter": {"client": "192.0.2.1"}})),
+            ("log-show", json!({"id": 7})),
+            ("log-statistics", json!({})),
+            ("log-series", json!({})),
+            ("log-clients", json!({"client": "192.0.2.1"})),
+        ] {
+            let within = |limits: &UserLimits| match admitted(limits, command, &fields).unwrap() {
+                Request::LogTail(request) => request.filter.within,
+                Request::LogSearch(request) => request.filter.within,
+                Request::LogCount(request) => request.filter.within,
+                Request::PolicyDryRun(request) => request.filter.within,
+                Request::LogShow(request) => request.within,
+                Request::LogStatistics(request) => request.within,
+                Request::LogSeries(request) => request.within,
+                Request::LogClients(request) => request.within,
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(within(&kids).as_ref(), Some(&kids), "{command}");
+            assert_eq!(within(&none), None, "{command}");
+        }
+        assert!(kids.takes(["all", "kids"].into_iter(), ""));
+        assert!(kids.takes(std::iter::empty(), "a.lan."));
+        assert!(!kids.takes(["parents"].into_iter(), "a.example."));
+    }
+
+    #[test]
+    fn nobody_lifts_the_limits_by_a_field() {
+        for command in ["log-statistics", "log-series", "log-clients", "log-search"] {
+            let fields = json!({"command": command, "within": null});
+            assert!(serde_json::from_value::<Request>(fields).is_err(), "{command}");
+        }
+    }
+
+    #[test]
+    fn a_reply_shows_switches_and_clients_of_own_groups() {
+        let kids = limits(&["kids"], &["lan"]);
+        let scope = |scope: Value| json!({ "scope": scope });
+        let (all, own) = (scope(json!("all")), scope(json!({"group": "kids"})));
+        let others = [json!({"group": "staff"}), json!({"client": "tv"})].map(scope);
+        let scopes = json!([all, own, others[0], others[1]]);
+        let reply = json!({"pauses": scopes.clone(), "grants": scopes});
+        let trimmed = kids.trim(&Request::Switches(Switches {}), reply.clone()).unwrap();
+        let own = json!([all, own]);
+        assert_eq!(trimmed, json!({"pauses": own, "grants": own}));
+        assert_eq!(
+            limits(&[], &[]).trim(&Request::Switches(Switches {}), reply.clone()),
+            Some(reply)
+        );
+        let shows = |fields: Value, groups: &[&str]| {
+            let request = admitted(&kids, "why", &fields).unwrap();
+            let policy = json!({"section": "policy", "client": {"groups": groups}});
+            let answer = json!({"section": "answer", "client": "192.0.2.1"});
+            let reply = json!({"sections": [policy, answer]});
+            kids.trim(&request, reply).is_some()
+        };
+        let of_client = |name: &str| json!({"name": name, "client": "192.0.2.1"});
+        assert!(shows(of_client("a.example"), &["all", "kids"]));
+        assert!(!shows(of_client("a.example"), &["parents"]));
+        assert!(!shows(json!({"name": "a.example", "id": "id:tv"}), &[]));
+        assert!(shows(of_client("a.lan"), &["parents"]));
+        assert!(shows(json!({"name": "a.example"}), &["default"]));
+    }
+}

@@ -1,0 +1,220 @@
+//! How devices are connected to the server, and why they cannot be.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::words::words;
+
+/// Octets of the longest word of a device, which is a label (RFC 1035 §2.3.4).
+pub const MAX_DEVICE_WORD: usize = 63;
+
+/// A request for the ways to connect a device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Connect {
+    /// A name of a certificate; the first one without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The word of the device, as in `ids = ["id:WORD"]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The name of the `[[listener]]`; the addresses of `[server]` without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listener: Option<String>,
+}
+
+/// A request for a document that connects a device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConnectDocument {
+    /// Its form.
+    pub form: ConnectForm,
+    /// The device.
+    #[serde(default)]
+    pub device: Connect,
+}
+
+words! {
+    /// A form of what connects devices.
+    pub enum ConnectForm {
+        /// A configuration profile for devices of Apple.
+        Profile = "profile",
+        /// DNS stamps, one on a line.
+        Stamps = "stamps",
+        /// The stamp of DNS over HTTPS, or else the first one, as a QR code in SVG.
+        Qr = "qr",
+        /// Options of DHCP for Kea (RFC 9463).
+        Kea = "kea",
+        /// Options of DHCP for dnsmasq (RFC 9463).
+        Dnsmasq = "dnsmasq",
+        /// A file for systemd-resolved.
+        Resolved = "resolved",
+    }
+}
+
+words! {
+    /// A protocol with encryption.
+    pub enum ConnectProtocol {
+        /// DNS over TLS.
+        Tls = "tls",
+        /// DNS over HTTPS.
+        Https = "https",
+        /// DNS over QUIC.
+        Quic = "quic",
+    }
+}
+
+/// The ways to connect a device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct ConnectReport {
+    /// The name of the server; null if there is no way with encryption.
+    pub name: Option<String>,
+    /// The names that a request may choose.
+    pub names: Vec<String>,
+    /// The listeners that a request may choose.
+    pub listeners: Vec<String>,
+    /// The ways with encryption: DNS over TLS, HTTPS and QUIC, in this order.
+    pub endpoints: Vec<ConnectEndpoint>,
+    /// Why there is no way with encryption; missing if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+    /// The way without encryption, of the listener or else of `[server]`; null if there is none.
+    pub plain: Option<ConnectPlain>,
+    /// All forms; none without encryption.
+    pub documents: Vec<ConnectText>,
+}
+
+/// A way with encryption.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct ConnectEndpoint {
+    /// The protocol.
+    pub protocol: ConnectProtocol,
+    /// The name that the device connects to.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// The addresses; none if they are not known.
+    pub addresses: Vec<String>,
+    /// Whether HTTP/3 is served, too.
+    pub has_h3: bool,
+    /// The URL of DNS over HTTPS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The DNS stamp.
+    pub stamp: String,
+}
+
+/// The way without encryption.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ConnectPlain {
+    /// The port. Devices and routers use 53 only.
+    pub port: u16,
+    /// The addresses; none if they are not known.
+    pub addresses: Vec<String>,
+}
+
+/// A form of what connects a device, as a text or the reason why there is none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ConnectText {
+    /// The form.
+    pub form: ConnectForm,
+    /// The text; null if there is none.
+    pub text: Option<String>,
+    /// Why there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// A document that connects a device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ConnectFile {
+    /// Its media type.
+    pub media: String,
+    /// A name for its file.
+    pub file: String,
+    /// Its text.
+    pub text: String,
+}
+
+impl ConnectForm {
+    /// All forms.
+    pub const ALL: [Self; 6] =
+        [Self::Profile, Self::Stamps, Self::Qr, Self::Kea, Self::Dnsmasq, Self::Resolved];
+
+    /// Returns the media type of the form.
+    pub const fn media(self) -> &'static str {
+        match self {
+            Self::Profile => "application/x-apple-aspen-config",
+            Self::Qr => "image/svg+xml",
+            Self::Stamps | Self::Kea | Self::Dnsmasq | Self::Resolved => {
+                "text/plain; charset=utf-8"
+            }
+        }
+    }
+
+    /// Returns a name for a file with the form.
+    pub const fn file(self) -> &'static str {
+        match self {
+            Self::Profile => "dns.mobileconfig",
+            Self::Stamps => "stamps.txt",
+            Self::Qr => "dns.svg",
+            Self::Kea => "kea.json",
+            Self::Dnsmasq => "dnsmasq.conf",
+            Self::Resolved => "resolved.conf",
+        }
+    }
+}
+
+/// The reason why a device cannot be connected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConnectFault {
+    /// No listener has this name.
+    Listener(String),
+    /// The listener has nothing to connect to.
+    NoListener(String),
+    /// No certificate has a host name.
+    NoName,
+    /// No certificate has this name.
+    Name(String),
+    /// The text is not a word.
+    Word(String),
+    /// The word can be sent over no protocol. Holds the name of the server.
+    Unsendable(String),
+    /// The form needs something that is not there: the reason.
+    Form(&'static str),
+}
+
+impl fmt::Display for ConnectFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Listener(name) => write!(f, "no [[listener]] has the name {name:?}"),
+            Self::NoListener(listener) => write!(
+                f,
+                "{listener} has no address with tls://, https:// or quic:// in `listen` that \
+                 clients without a certificate may use"
+            ),
+            Self::NoName => {
+                f.write_str("no certificate has a host name: set `names` in [[certificate]]")
+            }
+            Self::Name(name) => write!(f, "no certificate has the name {name:?}"),
+            Self::Word(word) => {
+                write!(
+                    f,
+                    "{word:?} is not a word: letters, digits, - and _, at most {MAX_DEVICE_WORD}"
+                )
+            }
+            Self::Unsendable(name) => write!(
+                f,
+                "the device cannot send its word: this takes an https:// address or the name \
+                 *.{name}"
+            ),
+            Self::Form(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl std::error::Error for ConnectFault {}

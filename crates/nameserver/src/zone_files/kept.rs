@@ -1,0 +1,301 @@
+//! A zone and the state of its files: reads them and decides which version is served.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::UNIX_EPOCH;
+
+use avocet_config::name::shown;
+use avocet_config::zone::ZoneConfig;
+use avocet_wire::FoldedName;
+use avocet_zone::{HostedZone, JournalContent, OpenFile, Severity, ZoneVersion};
+
+use super::published::Publication;
+use super::signing::{KnownSigners, fault_of_signing};
+use super::{open, timers_of};
+use crate::clock::wall_secs;
+use crate::file_watch::FileFingerprint;
+use crate::zone_digest::fault_of_digest;
+use crate::zone_journal::ZoneJournal;
+use crate::zone_source::load_from;
+use crate::zone_versions::{RestoredZone, merged, raised, raised_over, restored};
+
+/// The state of a zone of another server that no primary has confirmed for too long.
+const EXPIRED: &str = "it has expired: no primary has confirmed it for the time in its SOA record";
+/// The state of a zone of another server without a copy.
+const NO_COPY: &str = "it has not been transferred yet";
+
+/// The fingerprints of the files that a zone was read from, the included ones too, each from before
+/// the file was opened: a change while a file is read counts as one after it.
+pub(super) type SeenFiles = BTreeMap<PathBuf, Option<FileFingerprint>>;
+
+/// A zone and the state of its files.
+#[derive(Clone)]
+pub(super) struct KeptZone {
+    pub(super) config: ZoneConfig,
+    /// The number of the last reading. Of two at the same time, the one that began later counts.
+    pub(super) reading: u64,
+    pub(super) seen: SeenFiles,
+    /// The fingerprints of a change that has not settled, and the second they were first seen.
+    pub(super) unsettled: Option<(SeenFiles, u64)>,
+    /// The version that was read, with the changes since: without the signatures of this server.
+    pub(super) source: Option<Arc<HostedZone>>,
+    /// The version in force: the same, or the last one that could be signed if it is to be.
+    pub(super) zone: Option<Arc<HostedZone>>,
+    pub(super) loaded_at_secs: Option<u64>,
+    pub(super) failures: u64,
+    /// The first error of the last reading.
+    pub(super) fault: Option<String>,
+    /// Held while the zone changes.
+    pub(super) journal: Arc<Mutex<ZoneJournal>>,
+    /// The version that the file has.
+    pub(super) on_file: Option<ZoneVersion>,
+    /// The same, while `source` is another one, so that an edited file can be merged.
+    pub(super) base: Option<Arc<HostedZone>>,
+    /// Whether this server has changed the zone of a file since the start.
+    pub(super) is_changed_here: bool,
+    /// The second, on the clock of [`ZoneFiles::watch`], at which the file may be written next.
+    pub(super) next_write_secs: u64,
+    /// Why the file could not be written.
+    pub(super) write_fault: Option<String>,
+    /// Why `source` is held back.
+    pub(super) signing_fault: Option<String>,
+    /// The last published version, if it was not always the source as it is.
+    pub(super) publication: Option<Publication>,
+    /// Why that is not in its file.
+    pub(super) publication_fault: Option<String>,
+}
+
+impl KeptZone {
+    pub(super) fn new(config: ZoneConfig) -> Self {
+        let journal = ZoneJournal::at(config.journal.clone());
+        Self {
+            publication: Publication::kept_in(&config.published_file()),
+            config,
+            journal: Arc::new(Mutex::new(journal)),
+            on_file: None,
+            base: None,
+            is_changed_here: false,
+            next_write_secs: 0,
+            write_fault: None,
+            signing_fault: None,
+            publication_fault: None,
+            reading: 0,
+            seen: SeenFiles::new(),
+            unsettled: None,
+            source: None,
+            zone: None,
+            loaded_at_secs: None,
+            failures: 0,
+            fault: None,
+        }
+    }
+
+    /// Returns the present fingerprints of the known files.
+    pub(super) fn now(&self) -> SeenFiles {
+        let files = self.seen.keys();
+        files.map(|path| (path.clone(), FileFingerprint::of(path))).collect()
+    }
+
+    pub(super) fn has_settled(&mut self, now_secs: u64) -> bool {
+        let now = self.now();
+        if now == self.seen {
+            self.unsettled = None;
+            return false;
+        }
+        let since = match &self.unsettled {
+            Some((seen, since)) if *seen == now => *since,
+            _ => {
+                self.unsettled = Some((now, now_secs));
+                return false;
+            }
+        };
+        now_secs.saturating_sub(since) >= u64::from(self.config.settle_secs)
+    }
+
+    /// Reads the file. Returns whether the zone was replaced.
+    pub(super) fn load(
+        &mut self,
+        reading: u64,
+        journal: &mut ZoneJournal,
+        signers: &KnownSigners,
+    ) -> bool {
+        self.load_by(reading, journal, &mut open) && self.publish(signers)
+    }
+
+    /// Takes the version of the file, which a function opens. Returns whether there is one.
+    pub(super) fn load_by(
+        &mut self,
+        reading: u64,
+        journal: &mut ZoneJournal,
+        open: OpenFile<'_>,
+    ) -> bool {
+        (self.reading, self.unsettled) = (reading, None);
+        if self.config.is_secondary() && !self.config.file.exists() {
+            self.fault = Some(NO_COPY.to_owned());
+            return false;
+        }
+        let seen = &mut self.seen;
+        seen.clear();
+        let mut open_seen = |path: &Path, most: u64| {
+            seen.entry(path.into()).or_insert_with(|| FileFingerprint::of(path));
+            open(path, most)
+        };
+        let Some((zone, faults)) = load_from(&self.config, &mut open_seen) else { return false };
+        let text = shown(&self.config.name);
+        for fault in faults.list() {
+            match fault.severity {
+                Severity::Error => tracing::error!("zone {text} {fault}"),
+                Severity::Warning => tracing::warn!("zone {text} {fault}"),
+            }
+        }
+        let Some(zone) = zone else {
+            let first = faults.list().into_iter().find(|fault| fault.severity == Severity::Error);
+            self.fault = first.map(|fault| fault.to_string());
+            self.failures += 1;
+            return false;
+        };
+        let of_digest = fault_of_digest(self.config.zonemd, &zone).map(|fault| fault.to_string());
+        let of_signing = || fault_of_signing(&self.config, &zone).map(|fault| fault.to_string());
+        if let Some(fault) = of_digest.or_else(of_signing) {
+            tracing::error!("zone {text}: {fault}");
+            self.fault = Some(fault);
+            self.failures += 1;
+            return false;
+        }
+        if self.expiry_of(&zone).is_some_and(|at| at <= wall_secs()) {
+            self.withdraw();
+            return false;
+        }
+        let zone = self.settled_version(zone, journal);
+        let (serial, records) = (zone.serial(), zone.records());
+        tracing::info!(serial, records, "zone {text} loaded");
+        self.source = Some(zone);
+        true
+    }
+
+    /// Returns the version to serve after the file was read, and keeps its changes.
+    fn settled_version(&mut self, file: HostedZone, journal: &mut ZoneJournal) -> Arc<HostedZone> {
+        if !self.config.keeps_changes() {
+            let served = self.source.as_deref().filter(|_| self.config.is_raised());
+            return Arc::new(served.and_then(|served| raised(served, &file)).unwrap_or(file));
+        }
+        let before = self.on_file.replace(file.version());
+        let (other, changes) = match &self.source {
+            // The file is as the server wrote it, before the changes that it does not have yet.
+            Some(served) if before == self.on_file && before != Some(served.version()) => {
+                return served.clone();
+            }
+            Some(served) => {
+                let base = self.base.as_ref().filter(|_| before != Some(served.version()));
+                let other = match base {
+                    Some(base) => merged(served, base, &file),
+                    // Who wrote the file may not know the serials of this server.
+                    None if self.config.is_raised() || self.is_changed_here => {
+                        raised(served, &file)
+                    }
+                    None => None,
+                };
+                (other, Vec::new())
+            }
+            None => {
+                let content = self.read_journal(journal);
+                let RestoredZone { other, changes } = restored(&file, &content);
+                let is_raised = self.config.is_raised() || self.is_written_over(&content);
+                let is_raised = is_raised && other.is_none();
+                let raised = is_raised.then(|| raised_over(&content, &file)).flatten();
+                (other.or(raised), changes)
+            }
+        };
+        let served = self.source.as_deref();
+        let (zone, base) = match (other, served) {
+            (Some(other), Some(served)) if other.changes().is_empty() => {
+                (other.following(served, usize::MAX - 1), Some(file))
+            }
+            (Some(other), _) => (other, Some(file)),
+            (None, Some(served)) => (file.following(served, 0), None),
+            (None, None) => (file.with_changes(changes, 0), None),
+        };
+        self.base = base.filter(|_| self.config.is_own_file()).map(Arc::new);
+        if let Err(error) = journal.follow(&zone) {
+            let name = shown(&self.config.name);
+            tracing::error!("zone {name}: cannot keep its changes on disk: {error}");
+        }
+        Arc::new(zone)
+    }
+
+    /// Returns whether the server has changed the zone of a file that others write, too: who wrote
+    /// it last may not know its serials.
+    fn is_written_over(&self, content: &JournalContent) -> bool {
+        self.config.is_own_file() && content.written.is_some()
+    }
+
+    fn read_journal(&self, journal: &mut ZoneJournal) -> JournalContent {
+        let file = self.config.journal.display();
+        let name = shown(&self.config.name);
+        let content = FoldedName::new(&self.config.name).map(|apex| journal.read(apex));
+        let content = content.unwrap_or_else(|| Ok(JournalContent::default()));
+        let content = content.unwrap_or_else(|error| {
+            tracing::error!("zone {name}: cannot read the journal {file}: {error}");
+            JournalContent::default()
+        });
+        if content.cut > 0 {
+            tracing::warn!(
+                octets = content.cut,
+                "zone {name}: the end of the journal {file} is not usable and was cut off: the \
+                 server was killed while it wrote"
+            );
+        }
+        content
+    }
+
+    /// Puts the version that was read in force, signed if it is to be. Returns whether it is.
+    fn publish(&mut self, signers: &KnownSigners) -> bool {
+        self.fault = None;
+        let is_signed = self.sign(signers);
+        if is_signed {
+            self.loaded_at_secs = Some(wall_secs());
+        }
+        is_signed
+    }
+
+    /// Withdraws a zone of another server.
+    pub(super) fn withdraw(&mut self) {
+        (self.source, self.zone) = (None, None);
+        (self.fault, self.signing_fault) = (Some(EXPIRED.to_owned()), None);
+    }
+
+    /// Returns whether the file of a primary zone has an edit that is not in force.
+    pub(super) fn has_unread_edit(&self) -> bool {
+        !self.config.is_secondary() && (self.fault.is_some() || self.now() != self.seen)
+    }
+
+    /// Returns when the zone in force expires, if it is one of another server.
+    pub(super) fn expires_at_secs(&self) -> Option<u64> {
+        self.expiry_of(self.source.as_ref()?)
+    }
+
+    /// The time of the file is that of the last confirmation.
+    fn expiry_of(&self, zone: &HostedZone) -> Option<u64> {
+        if !self.config.is_secondary() {
+            return None;
+        }
+        let confirmed = std::fs::metadata(&self.config.file).and_then(|facts| facts.modified());
+        let since = confirmed.ok()?.duration_since(UNIX_EPOCH).ok()?.as_secs();
+        Some(since + u64::from(timers_of(zone)?.expire_secs))
+    }
+
+    pub(super) fn sentence(&self) -> Option<String> {
+        let fault = self.fault.as_ref().or(self.signing_fault.as_ref());
+        let Some(fault) = fault else {
+            return self.write_fault.as_ref().or(self.publication_fault.as_ref()).cloned();
+        };
+        let name = shown(&self.config.name);
+        Some(match &self.zone {
+            Some(zone) => {
+                format!("zone {name} has errors; serial {} stays in force: {fault}", zone.serial())
+            }
+            None => format!("zone {name} has errors and is answered with SERVFAIL: {fault}"),
+        })
+    }
+}

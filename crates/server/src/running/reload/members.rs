@@ -1,0 +1,60 @@
+//! The members of catalogs among the zones in force.
+
+use std::sync::{Arc, PoisonError};
+
+use avocet_config::Config;
+use avocet_config::zone::ZoneConfig;
+
+use super::Reloader;
+use crate::running::catalogs::{CatalogChange, TakenFiles, purge};
+
+impl Reloader {
+    /// Serves the zones that catalogs list now, if these have changed. Returns those that begin:
+    /// they are to be transferred at once.
+    pub(crate) fn follow_catalogs(&self) -> Vec<Box<[u8]>> {
+        let snapshot = self.shared.snapshot();
+        let source = |name: &[u8]| self.zones.source(name);
+        let Some(change) = self.catalogs.follow(&snapshot.config, source) else {
+            return Vec::new();
+        };
+        let CatalogChange { members, staying, purged, begun } = change;
+        if !purged.is_empty() {
+            let is_purged =
+                |zone: &&ZoneConfig| zone.catalog.is_member() && purged.contains(&zone.name);
+            let leaving: Vec<_> = snapshot.config.zones.iter().filter(is_purged).collect();
+            // Without them first: nothing else writes their files then.
+            self.catalogs.put(staying);
+            self.serve_members();
+            // A configuration that came into force in between may have some of the files.
+            let taken = TakenFiles::of(&self.shared.snapshot().config);
+            leaving.into_iter().filter(|zone| !taken.has(&zone.name)).for_each(purge);
+        }
+        let count = members.len();
+        // A crash before this repeats the change.
+        self.catalogs.put(members);
+        self.catalogs.save();
+        self.serve_members();
+        tracing::info!(members = count, "catalogs were applied");
+        begun
+    }
+
+    /// Puts the members in force that are known now.
+    fn serve_members(&self) {
+        let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = self.shared.snapshot();
+        let mut config = Config::clone(&old.config);
+        self.catalogs.extend(&mut config);
+        let read = self.zones.read(&config.zones);
+        let zones = read.zones();
+        if !zones.changed_to(&unconfigured.zones).is_empty() {
+            unconfigured.zones = zones;
+        }
+        match old.replaced(Arc::new(config), &unconfigured, old.parts.clone()) {
+            Ok(snapshot) => {
+                self.zones.put(read);
+                self.shared.replace(snapshot);
+            }
+            Err(error) => tracing::error!(%error, "cannot serve the members of catalogs"),
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! One connection to a server: TCP with or without TLS, or QUIC.
+
+mod quic;
+mod stream;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use avocet_config::ports::SourcePorts;
+use avocet_io::poll::{Event, Poller};
+use avocet_io::process;
+use avocet_resolver::{Endpoint, SocketFault, SocketId, SocketSlot, TlsFault, Transport};
+use avocet_session::frame::ReadBuffer;
+use chacha20::rand_core::Rng;
+use rustls::{CertificateError, Error};
+
+use super::source::open_socket;
+use crate::upstream_tls::{UnknownPeer, UpstreamPeer, UpstreamPeers};
+use quic::{QuicConnection, QuicPeer, QuicRole};
+use stream::StreamConnection;
+
+/// Milliseconds without traffic after which a kept connection is closed, unless the server says
+/// otherwise.
+const IDLE_MS: u64 = 20_000;
+/// Milliseconds without a message after a query, after which a kept connection is dead: longer than
+/// the wait for a reply, and far shorter than the timeout of the system.
+pub(super) const SILENT_MS: u64 = 6_000;
+/// Most milliseconds of a handshake.
+const HANDSHAKE_MS: u64 = 3_000;
+
+/// A connection to a server.
+pub(super) enum Connection {
+    /// Over TCP.
+    Stream(Box<StreamConnection>),
+    /// Of QUIC.
+    Quic(Box<QuicConnection>),
+}
+
+/// What a new connection needs.
+pub(super) struct Opener<'o, R> {
+    /// Watches its socket.
+    pub(super) poller: &'o Poller,
+    /// The settings of TLS.
+    pub(super) peers: &'o UpstreamPeers,
+    /// The ports of UDP sockets.
+    pub(super) ports: &'o SourcePorts,
+    /// Draws one of them.
+    pub(super) rng: &'o mut R,
+    /// The moment, in milliseconds on the monotonic clock.
+    pub(super) now_ms: u64,
+}
+
+impl<R: Rng> Opener<'_, R> {
+    /// Opens a connection.
+    ///
+    /// # Errors
+    /// Those of the system, and that of a server without settings.
+    pub(super) fn open(&mut self, id: SocketId, to: Endpoint) -> io::Result<Connection> {
+        let Self { poller, peers, ports, rng, now_ms } = self;
+        let peer = match to.transport.peer() {
+            None => None,
+            Some(peer) => Some(peers.at(peer).ok_or_else(|| io::Error::other(UnknownPeer))?),
+        };
+        match (to.transport, peer) {
+            (Transport::Quic(_) | Transport::H3(_), Some(peer)) => {
+                let session = peer.quic(to.addr, Instant::now())?;
+                let socket = open_socket(to.addr, ports, *rng)?;
+                let server = QuicPeer { peer, addr: to.addr, role: QuicRole::Upstream };
+                let connection = QuicConnection::open(socket, session, server, *now_ms);
+                connection.watch(poller, id)?;
+                Ok(Connection::Quic(Box::new(connection)))
+            }
+            (_, peer) => StreamConnection::open(poller, (id, to.addr), peer, *now_ms)
+                .map(|connection| Connection::Stream(Box::new(connection))),
+        }
+    }
+}
+
+impl<R: Rng> Opener<'_, R> {
+    /// Opens a connection in HTTP/3 to a server that is queried in HTTP/2.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(super) fn open_alternative(
+        &mut self,
+        id: SocketId,
+        wanted: WantedAlternative,
+    ) -> io::Result<Connection> {
+        let Self { poller, ports, rng, now_ms, .. } = self;
+        let WantedAlternative { peer, addr, target } = wanted;
+        let session = peer.alternative_at(target, Instant::now())?;
+        let socket = open_socket(target, ports, *rng)?;
+        let server = QuicPeer { peer, addr, role: QuicRole::Alternative };
+        let connection = QuicConnection::open(socket, session, server, *now_ms);
+        connection.watch(poller, id)?;
+        Ok(Connection::Quic(Box::new(connection)))
+    }
+}
+
+/// HTTP/3 of a server that is queried in HTTP/2.
+pub(super) struct WantedAlternative {
+    peer: Arc<UpstreamPeer>,
+    /// The address of HTTP/2.
+    addr: SocketAddr,
+    /// That of HTTP/3.
+    target: SocketAddr,
+}
+
+impl Connection {
+    /// Returns where the server is to be tried in HTTP/3, if this connection is busy enough for it.
+    pub(super) fn alternative(&self, now_ms: u64) -> Option<WantedAlternative> {
+        match self {
+            Self::Stream(stream) => stream.alternative(now_ms),
+            Self::Quic(_) => None,
+        }
+    }
+
+    /// Reports whether a query has no answer, as far as the connection knows.
+    pub(super) fn is_owed(&self) -> bool {
+        match self {
+            Self::Stream(stream) => stream.is_owed(),
+            Self::Quic(quic) => quic.is_owed(),
+        }
+    }
+
+    /// Queues a message.
+    ///
+    /// # Errors
+    /// Those of the poller; the server takes no query on this connection any more.
+    pub(super) fn push(
+        &mut self,
+        poller: &Poller,
+        id: SocketId,
+        (octets, now_ms): (&[u8], u64),
+    ) -> io::Result<()> {
+        match self {
+            Self::Stream(stream) => stream.push(poller, id, (octets, now_ms)),
+            Self::Quic(quic) => quic.push(octets, now_ms),
+        }
+    }
+
+    /// Reads, and over TCP writes, and passes each message to `deliver`. Returns the fault if the
+    /// connection ended.
+    pub(super) fn drive(
+        &mut self,
+        poller: &Poller,
+        (id, event): (SocketId, Event),
+        buffer: &mut ReadBuffer,
+        (now_ms, deliver): (u64, &mut impl FnMut(&[u8])),
+    ) -> Option<SocketFault> {
+        match self {
+            Self::Stream(stream) => stream.drive(poller, (id, event), buffer, (now_ms, deliver)),
+            Self::Quic(quic) => quic.drive(now_ms, deliver),
+        }
+    }
+
+    /// Returns the connection if it is one of QUIC, which is driven by timers as well.
+    pub(super) fn as_quic(&mut self) -> Option<&mut QuicConnection> {
+        match self {
+            Self::Stream(_) => None,
+            Self::Quic(quic) => Some(quic),
+        }
+    }
+
+    /// Keeps the connection for as long as the server says. QUIC has its own idle time.
+    pub(super) fn keep_idle(&mut self, idle_ms: u32) {
+        if let Self::Stream(stream) = self {
+            stream.keep_idle(idle_ms);
+        }
+    }
+
+    /// Returns why the connection must end, if it must: it is idle or dead.
+    pub(super) fn end_at(&self, now_ms: u64) -> Option<SocketFault> {
+        match self {
+            Self::Stream(stream) => stream.end_at(now_ms),
+            Self::Quic(quic) => quic.end_at(now_ms),
+        }
+    }
+
+    /// Counts time, about half a second, which may let queries go that waited.
+    ///
+    /// # Errors
+    /// Those of the poller.
+    pub(super) fn refill(&mut self, poller: &Poller, id: SocketId) -> io::Result<()> {
+        match self {
+            Self::Stream(stream) => stream.refill(poller, id),
+            Self::Quic(quic) => {
+                quic.refill();
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns the transport that a metric has.
+    pub(super) fn kind(&self) -> ConnectionKind {
+        match self {
+            Self::Quic(_) => ConnectionKind::Quic,
+            Self::Stream(stream) if stream.is_encrypted() => ConnectionKind::Tls,
+            Self::Stream(_) => ConnectionKind::Tcp,
+        }
+    }
+
+    /// Reports whether the connection uses a UDP port that is not among these.
+    pub(super) fn is_off(&self, ports: &SourcePorts) -> bool {
+        matches!(self, Self::Quic(quic) if !ports.contains(quic.port()))
+    }
+
+    /// Tells the server that nothing follows. A connection of QUIC does so when it is dropped.
+    pub(super) fn close(&mut self) {
+        if let Self::Stream(stream) = self {
+            stream.close();
+        }
+    }
+}
+
+/// A transport, for metrics.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ConnectionKind {
+    /// TCP without TLS.
+    Tcp,
+    /// TLS over TCP.
+    Tls,
+    /// QUIC.
+    Quic,
+}
+
+/// The times of a connection, in milliseconds on the monotonic clock.
+struct Vitals {
+    opened_ms: u64,
+    active_ms: u64,
+    idle_ms: u64,
+    /// When the first query after the last received message was sent.
+    asked_ms: Option<u64>,
+    /// Queries without an answer, about: the resolver may have given some up.
+    owed: u32,
+    has_answered: bool,
+    /// Messages of the server.
+    answers: u64,
+}
+
+impl Vitals {
+    fn new(now_ms: u64) -> Self {
+        Self {
+            opened_ms: now_ms,
+            active_ms: now_ms,
+            idle_ms: IDLE_MS,
+            asked_ms: None,
+            owed: 0,
+            has_answered: false,
+            answers: 0,
+        }
+    }
+
+    /// Notes a query.
+    fn asked(&mut self, now_ms: u64) {
+        self.active_ms = now_ms;
+        self.asked_ms.get_or_insert(now_ms);
+    }
+
+    /// Notes a message of the server.
+    fn heard(&mut self, now_ms: u64) {
+        (self.active_ms, self.asked_ms) = (now_ms, None);
+        self.owed = self.owed.saturating_sub(1);
+        self.has_answered = true;
+        self.answers += 1;
+    }
+
+    /// Reports whether a handshake that is incomplete has taken too long.
+    fn is_slow(&self, now_ms: u64) -> bool {
+        now_ms.saturating_sub(self.opened_ms) > HANDSHAKE_MS
+    }
+
+    /// Reports whether a query has had no answer for so long that the connection is dead.
+    fn is_dead(&self, now_ms: u64) -> bool {
+        self.asked_ms.is_some_and(|asked| now_ms.saturating_sub(asked) > SILENT_MS)
+    }
+
+    /// Reports whether the connection is idle or dead.
+    fn is_over(&self, now_ms: u64) -> bool {
+        let since = |moment: u64| now_ms.saturating_sub(moment);
+        let is_idle = self.owed == 0 && since(self.active_ms) > self.idle_ms
+            || since(self.active_ms) > IDLE_MS.max(self.idle_ms);
+        self.is_dead(now_ms) || is_idle
+    }
+}
+
+/// Returns the meaning of an error on a socket or connection for its queries.
+pub(super) fn fault_of(id: SocketId, error: &io::Error) -> SocketFault {
+    let source = error.get_ref();
+    if let Some(error) = source.and_then(|source| source.downcast_ref::<Error>()) {
+        return SocketFault::Tls(tls_fault(error));
+    }
+    if source.is_some_and(|source| source.is::<UnknownPeer>()) {
+        return SocketFault::Tls(TlsFault::Unset);
+    }
+    match id.slot {
+        SocketSlot::Stream if error.kind() == io::ErrorKind::ConnectionRefused => {
+            SocketFault::Unreachable
+        }
+        // The connection may have been closed while it was idle.
+        SocketSlot::Stream => SocketFault::Closed,
+        _ if process::is_shortage(error) => SocketFault::Shortage,
+        _ => SocketFault::Unreachable,
+    }
+}
+
+/// Returns the meaning of an error of TLS.
+fn tls_fault(error: &Error) -> TlsFault {
+    use CertificateError::*;
+    match error {
+        Error::InvalidCertificate(fault) => match fault {
+            NotValidForName | NotValidForNameContext { .. } => TlsFault::Name,
+            UnknownIssuer => TlsFault::Issuer,
+            Expired | ExpiredContext { .. } => TlsFault::Expired,
+            NotValidYet | NotValidYetContext { .. } => TlsFault::Early,
+            ApplicationVerificationFailure => TlsFault::Pin,
+            _ => TlsFault::Certificate,
+        },
+        Error::NoCertificatesPresented | Error::UnsupportedNameType => TlsFault::Certificate,
+        Error::AlertReceived(_) => TlsFault::Alert,
+        _ => TlsFault::Protocol,
+    }
+}

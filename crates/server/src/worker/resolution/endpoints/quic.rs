@@ -1,0 +1,205 @@
+//! The connections of QUIC among those to servers: timers, datagrams, and the candidates, which are
+//! connections in HTTP/3 that may take the place of one in HTTP/2.
+//!
+//! ```text
+//! HTTP/2 kept, with answers -- alt-svc -- candidate: handshake -- complete: the candidate is kept,
+//!                                                            \   HTTP/2 retires after its answers
+//!                                                             failed: back-off
+//! ```
+//! No query waits for a candidate: until it takes over, all go on over HTTP/2.
+
+use std::collections::HashMap;
+
+use avocet_io::poll::{Event, Poller};
+use avocet_resolver::{EndpointId, SocketFault, SocketId, SocketSlot};
+use chacha20::rand_core::Rng;
+
+use super::super::connection::{Connection, Opener};
+use super::super::quic_timers::QuicTimers;
+use super::{Endpoints, KeptSockets, SingleSocket, find_stream};
+
+impl Endpoints {
+    /// Handles the timers of QUIC that are due, and adds the connections that ended to `closed`.
+    pub(in super::super) fn fire_quic(
+        &mut self,
+        now_ms: u64,
+        closed: &mut Vec<(SocketId, SocketFault)>,
+    ) {
+        while let Some(id) = self.quic.next_due(now_ms) {
+            let Self { kept, singles, quic, .. } = self;
+            let Some(found) = find_quic(kept, singles, id) else { continue };
+            let fault = found.connection.as_quic().and_then(|one| one.fire(now_ms));
+            match fault {
+                None => quic.note_fired(id, found.connection),
+                Some(fault) => self.drop_quic((id, fault), closed),
+            }
+        }
+    }
+
+    /// Sends the datagrams of QUIC that wait, and adds the connections that failed to `closed`.
+    pub(in super::super) fn flush_quic(
+        &mut self,
+        now_ms: u64,
+        closed: &mut Vec<(SocketId, SocketFault)>,
+    ) {
+        while let Some(id) = self.quic.next_changed() {
+            let Self { kept, singles, quic, .. } = self;
+            let Some(found) = find_quic(kept, singles, id) else { continue };
+            if let Err(fault) = quic.flush(id, found.connection, now_ms) {
+                self.drop_quic((id, fault), closed);
+            }
+        }
+    }
+
+    /// Forgets a connection of QUIC that has ended.
+    fn drop_quic(
+        &mut self,
+        (id, fault): (SocketId, SocketFault),
+        closed: &mut Vec<(SocketId, SocketFault)>,
+    ) {
+        let Self { kept, singles, quic, .. } = self;
+        match find_quic(kept, singles, id).map(|found| found.place) {
+            Some(QuicPlace::Candidate) => drop_candidate(kept, quic, id),
+            _ => {
+                closed.push((id, fault));
+                self.drop_kept(id);
+            }
+        }
+    }
+
+    /// Returns when a timer of QUIC is due, in milliseconds on the monotonic clock.
+    pub(in super::super) fn quic_deadline_ms(&self) -> Option<u64> {
+        self.quic.deadline_ms()
+    }
+
+    /// Reads what has arrived for a candidate. It has no queries.
+    pub(super) fn drive_candidate(&mut self, id: SocketId, now_ms: u64) {
+        let Self { kept, quic, .. } = self;
+        let Some(candidate) = candidate(kept, id) else { return };
+        let fault = candidate.as_quic().and_then(|one| one.drive(now_ms, &mut |_| {}));
+        match fault {
+            None => quic.note(id, candidate),
+            Some(_) => drop_candidate(kept, quic, id),
+        }
+    }
+
+    /// Lets the candidate of a server take the place of its connection, if it is ready.
+    pub(super) fn promote(&mut self, id: SocketId) {
+        let Some(Some(entry)) = self.kept.get_mut(id.endpoint.0 as usize) else { return };
+        let candidate = entry.candidate.as_mut().and_then(Connection::as_quic);
+        if entry.retiring.is_none() && candidate.is_some_and(|candidate| candidate.is_ready()) {
+            entry.retiring = entry.stream.take();
+            entry.stream = entry.candidate.take();
+        }
+    }
+
+    /// Reads the last answers on a connection that another one has taken the place of. Returns the
+    /// fault if it ended before: its queries must be sent again.
+    pub(super) fn drive_retiring(
+        &mut self,
+        poller: &Poller,
+        (id, event): (SocketId, Event),
+        (now_ms, deliver): (u64, &mut impl FnMut(&[u8])),
+    ) -> Option<SocketFault> {
+        let Self { kept, buffer, .. } = self;
+        if id.slot != SocketSlot::Stream {
+            return None;
+        }
+        let entry = kept.get_mut(id.endpoint.0 as usize)?.as_mut()?;
+        let mut retiring = entry.retiring.take()?;
+        let was_owed = retiring.is_owed();
+        let fault = retiring.drive(poller, (id, event), buffer, (now_ms, deliver));
+        if fault.is_none() && retiring.is_owed() {
+            entry.retiring = Some(retiring);
+            return None;
+        }
+        retiring.close();
+        fault.filter(|_| was_owed).map(|_| SocketFault::Closed)
+    }
+
+    /// Begins and ends candidates, and ends connections that retire. It is called about twice a
+    /// second.
+    pub(in super::super) fn renew_candidates(
+        &mut self,
+        poller: &Poller,
+        now_ms: u64,
+        rng: &mut impl Rng,
+    ) {
+        for number in 0..self.kept.len() {
+            let id = SocketId { endpoint: EndpointId(number as u32), slot: SocketSlot::Stream };
+            let Self { kept, quic, peers, ports, .. } = self;
+            if let Some(entry) = &mut kept[number]
+                && let Some(mut retiring) = entry.retiring.take_if(|one| {
+                    let is_refilled = one.refill(poller, id).is_ok();
+                    !is_refilled || !one.is_owed() || one.end_at(now_ms).is_some()
+                })
+            {
+                retiring.close();
+            }
+            if let Some(candidate) = candidate(kept, id) {
+                if candidate.end_at(now_ms).is_some() {
+                    drop_candidate(kept, quic, id);
+                }
+                continue;
+            }
+            let Some(entry) = &mut kept[number] else { continue };
+            let Some(wanted) = entry.stream.as_ref().and_then(|one| one.alternative(now_ms)) else {
+                continue;
+            };
+            let mut opener = Opener { poller, peers, ports, rng, now_ms };
+            // If it cannot be opened now, the next call tries again.
+            if let Ok(mut candidate) = opener.open_alternative(id, wanted) {
+                quic.note(id, &mut candidate);
+                entry.candidate = Some(candidate);
+            }
+        }
+    }
+}
+
+/// A connection of QUIC.
+struct FoundQuic<'s> {
+    connection: &'s mut Connection,
+    place: QuicPlace,
+}
+
+/// What a connection of QUIC is for.
+enum QuicPlace {
+    /// Queries.
+    Queries,
+    /// It is a candidate.
+    Candidate,
+}
+
+fn candidate(kept: &mut [Option<KeptSockets>], id: SocketId) -> Option<&mut Connection> {
+    if id.slot != SocketSlot::Stream {
+        return None;
+    }
+    kept.get_mut(id.endpoint.0 as usize)?.as_mut()?.candidate.as_mut()
+}
+
+/// Returns the connection of QUIC with this number: a server has one, or a candidate.
+fn find_quic<'s>(
+    kept: &'s mut [Option<KeptSockets>],
+    singles: &'s mut HashMap<u32, (EndpointId, SingleSocket)>,
+    id: SocketId,
+) -> Option<FoundQuic<'s>> {
+    if candidate(kept, id).is_some() {
+        return candidate(kept, id)
+            .map(|connection| FoundQuic { connection, place: QuicPlace::Candidate });
+    }
+    find_stream(kept, singles, id)
+        .map(|connection| FoundQuic { connection, place: QuicPlace::Queries })
+}
+
+/// Drops a candidate that has failed, or whose server is forgotten.
+pub(super) fn drop_candidate(
+    kept: &mut [Option<KeptSockets>],
+    quic: &mut QuicTimers,
+    id: SocketId,
+) {
+    if let Some(Some(entry)) = kept.get_mut(id.endpoint.0 as usize)
+        && let Some(mut candidate) = entry.candidate.take()
+    {
+        quic.forget(id, &mut candidate);
+    }
+}

@@ -1,0 +1,164 @@
+//! The responses of the server's end of HTTP/2, within the windows of the client (RFC 9113 §6.9).
+
+use std::mem;
+
+use super::{Http2, MAX_BUDGET, MAX_KEPT, MAX_WINDOW, RESET_COST};
+use crate::http::frames::{
+    Code, DATA, END_HEADERS, END_STREAM, FrameHead, HEAD, HEADERS, MAX_PAYLOAD, StreamEnd,
+    write_head,
+};
+use crate::http::h2_stream::{OpenStream, StreamState};
+use crate::http::request::{ResponseExtent, Status};
+use crate::http::response::{self, Content};
+
+/// What a response adds to the budget.
+const RESPONSE_REFILL: u32 = 4;
+
+impl Http2 {
+    /// Answers the query of a stream, if the client has not reset it.
+    pub(crate) fn answer(&mut self, id: u32, message: &[u8]) {
+        let Some(at) = self.position(id) else { return };
+        let mut stream = self.streams.swap_remove(at);
+        self.budget = (self.budget + RESPONSE_REFILL).min(MAX_BUDGET);
+        let media = stream.media;
+        self.replied = self.replied.wrapping_add(1);
+        let Some(whole) = media.body(message) else {
+            return self.head(id, Status::Refused, Content::NONE, StreamEnd::Here);
+        };
+        let body = if stream.extent == ResponseExtent::Whole { &*whole } else { &[] };
+        let end = if body.is_empty() { StreamEnd::Here } else { StreamEnd::Later };
+        let h3_port = mem::take(&mut self.h3_port);
+        self.head(id, Status::Ok, Content { media, message, len: whole.len(), h3_port }, end);
+        let sent = self.send(id, body, &mut stream.window);
+        let rest = &body[sent..];
+        if rest.is_empty() {
+            return;
+        }
+        if self.kept + rest.len() > MAX_KEPT {
+            return self.reset(id, Code::EnhanceYourCalm);
+        }
+        self.kept += rest.len();
+        stream.state = StreamState::Sending(rest.to_vec());
+        self.streams.push(stream);
+    }
+
+    /// Ends the stream of a query that gets no DNS message.
+    pub(crate) fn refuse(&mut self, id: u32) {
+        if self.forget(id) {
+            self.reset(id, Code::Cancel);
+        }
+    }
+
+    /// Answers a request without query.
+    pub(super) fn reject(&mut self, id: u32, status: Status, end: StreamEnd) -> Result<(), Code> {
+        self.forget(id);
+        // Requests without a query cost as much as other frames.
+        self.spend(1)?;
+        let (reason, room) = (status.reason().as_bytes(), self.window.min(self.first_window));
+        if reason.is_empty() || end == StreamEnd::Later || room < reason.len() as i64 {
+            self.head(id, status, Content::NONE, StreamEnd::Here);
+        } else {
+            self.head(id, status, Content { len: reason.len(), ..Content::NONE }, StreamEnd::Later);
+            self.send(id, reason, &mut { self.first_window });
+        }
+        if end == StreamEnd::Later {
+            // The client need not send the rest (RFC 9113 §8.1).
+            self.reset(id, Code::NoError);
+        }
+        Ok(())
+    }
+
+    /// Writes the fields of a response.
+    fn head(&mut self, id: u32, status: Status, content: Content<'_>, end: StreamEnd) {
+        let out = self.out.end();
+        let start = out.len();
+        out.extend_from_slice(&[0; HEAD]);
+        response::write_fields(status, content, out);
+        let len = (out.len() - start - HEAD) as u32;
+        let flags = END_HEADERS | if end == StreamEnd::Here { END_STREAM } else { 0 };
+        write_head(&mut out[start..start + HEAD], len, [HEADERS, flags], id);
+    }
+
+    /// Sends as much of a body as the windows permit. Returns its octets.
+    fn send(&mut self, id: u32, body: &[u8], window: &mut i64) -> usize {
+        let mut sent = 0;
+        while sent < body.len() {
+            let room = self.window.min(*window).min(MAX_PAYLOAD as i64);
+            let Ok(room) = usize::try_from(room) else { break };
+            let part = &body[sent..body.len().min(sent + room)];
+            if part.is_empty() {
+                break;
+            }
+            sent += part.len();
+            self.window -= part.len() as i64;
+            *window -= part.len() as i64;
+            let flags = if sent == body.len() { END_STREAM } else { 0 };
+            self.put(DATA, flags, id, part);
+        }
+        sent
+    }
+
+    /// Sends what has waited for a window.
+    pub(super) fn send_waiting(&mut self) {
+        let mut at = 0;
+        while self.window > 0 && at < self.streams.len() {
+            let OpenStream { id, mut window, .. } = self.streams[at];
+            let StreamState::Sending(rest) = &mut self.streams[at].state else {
+                at += 1;
+                continue;
+            };
+            let mut rest = mem::take(rest);
+            let sent = self.send(id, &rest, &mut window);
+            self.kept -= sent;
+            self.replied = self.replied.wrapping_add(u32::from(sent > 0));
+            if sent == rest.len() {
+                self.streams.swap_remove(at);
+                continue;
+            }
+            rest.drain(..sent);
+            let stream = &mut self.streams[at];
+            (stream.window, stream.state) = (window, StreamState::Sending(rest));
+            at += 1;
+        }
+    }
+
+    /// Changes the window of all streams (RFC 9113 §6.9.2). It may become negative.
+    pub(super) fn set_first_window(&mut self, value: i64) -> Result<(), Code> {
+        let change = value - self.first_window;
+        self.first_window = value;
+        for stream in &mut self.streams {
+            stream.window += change;
+            if stream.window > MAX_WINDOW {
+                return Err(Code::FlowControl);
+            }
+        }
+        // A list of settings in one frame must not be more work than its octets.
+        self.spend(1)
+    }
+
+    pub(super) fn window_update(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Code> {
+        let octets: [u8; 4] = payload.try_into().map_err(|_| Code::FrameSize)?;
+        let more = i64::from(u32::from_be_bytes(octets) & !(1 << 31));
+        if head.id > self.last {
+            return Err(Code::Protocol);
+        }
+        self.spend(1)?;
+        if head.id == 0 {
+            self.window += more;
+            if more == 0 || self.window > MAX_WINDOW {
+                return Err(if more == 0 { Code::Protocol } else { Code::FlowControl });
+            }
+        } else if let Some(at) = self.position(head.id) {
+            self.streams[at].window += more;
+            if more == 0 || self.streams[at].window > MAX_WINDOW {
+                let code = if more == 0 { Code::Protocol } else { Code::FlowControl };
+                // The query behind it may be work, as with a reset by the client.
+                self.spend(RESET_COST)?;
+                self.forget(head.id);
+                self.reset(head.id, code);
+            }
+        }
+        self.send_waiting();
+        Ok(())
+    }
+}
