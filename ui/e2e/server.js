@@ -60,6 +60,9 @@ const FILES = {
   'trackers.txt': 'track.example\nads.example\n',
 };
 
+/** Lines of the log to show of a server that ended by itself. */
+const LAST_LINES = 20;
+
 /** Returns a port that is free for TCP now. */
 async function freePort() {
   const server = net.createServer();
@@ -77,6 +80,7 @@ export class Server {
   #sessions = new Map();
   #token;
   #env;
+  #stops = false;
   log = [];
 
   /** Starts a server. `config` is TOML after the basic settings, or a function from as many ports as
@@ -154,7 +158,14 @@ ${own(more)}`;
         if (line.includes('serving')) done(clearTimeout(timer));
       });
       this.#process.once('error', fail);
-      this.#process.once('exit', (code) => fail(new Error(`exit ${code}\n${this.log.join('\n')}`)));
+      this.#process.once('exit', (code, signal) =>
+        fail(new Error(`exit ${code ?? signal}\n${this.log.join('\n')}`)),
+      );
+    });
+    this.#process.once('exit', (code, signal) => {
+      // The tests after this one fail without it, and none of them shows why.
+      const lines = this.log.slice(-LAST_LINES).join('\n');
+      if (!this.#stops) console.error(`the server ended by itself: ${code ?? signal}\n${lines}`);
     });
   }
 
@@ -246,7 +257,8 @@ ${own(more)}`;
   async stop() {
     for (const client of await Promise.all(this.#clients.values())) client.stop();
     this.#upstream.stop();
-    if (this.#process.exitCode === null) {
+    this.#stops = true;
+    if (this.#process.exitCode === null && this.#process.signalCode === null) {
       const ended = new Promise((done) => this.#process.once('exit', done));
       this.#process.kill('SIGTERM');
       await ended;

@@ -48,9 +48,7 @@ pub(super) fn source(
         }
         return zone.map_or_else(none, |zone| ListSource::Zone(Box::new(zone)));
     }
-    for at in [spec.zone.span(), spec.key.span()].into_iter().flatten() {
-        check.doubt(at, "it has no effect without `primaries`");
-    }
+    warn_without_primaries(spec, check);
     let (url, file) = (check.take(url), check.take(file));
     match (url, file, url_at, file_at) {
         (_, _, Some(_), Some(at)) => {
@@ -58,7 +56,7 @@ pub(super) fn source(
             none()
         }
         (_, _, None, None) => {
-            let message = "`url` or `file` is missing: where the list comes from";
+            let message = "`url`, `file` or `primaries` is missing: where the list comes from";
             check.fault(header.at.clone(), message);
             none()
         }
@@ -77,6 +75,23 @@ pub(super) fn source(
         (_, Some(file), ..) => ListSource::File(check.path(file)),
         // The value is not a source, which was reported.
         _ => none(),
+    }
+}
+
+/// Warns of the settings of a table without primaries that only primaries use.
+fn warn_without_primaries(spec: &ListTable, check: &mut Check) {
+    let set = [
+        ("zone", spec.zone.span()),
+        ("key", spec.key.span()),
+        ("ca", spec.ca.span()),
+        ("pins", spec.pins.span()),
+        ("client-cert", spec.client_cert.span()),
+        ("client-key", spec.client_key.span()),
+    ];
+    for (name, at) in set {
+        if let Some(at) = at {
+            check.doubt(at, format!("`{name}` has no effect without `primaries`"));
+        }
     }
 }
 

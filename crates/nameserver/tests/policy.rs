@@ -430,7 +430,10 @@ fn an_error_in_a_policy_is_reported_with_its_position() {
     );
     assert!(error.contains("nope"), "{error}");
     let error = wrong("[[list]]\nname = \"l\"\n[[list]]\nname = \"l\"\nurl = \"ftp://x\"\n");
-    assert!(error.contains("`url` or `file` is missing") && error.contains("http://"), "{error}");
+    assert!(
+        error.contains("`url`, `file` or `primaries` is missing") && error.contains("http://"),
+        "{error}"
+    );
 }
 
 const BY_COUNTRY: &str = r#"

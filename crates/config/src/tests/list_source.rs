@@ -35,5 +35,18 @@ fn a_zone_that_cannot_be_transferred_is_an_error_with_its_reason() {
     check(&format!("{other}{primaries}"), "only a list of format \"rpz\"");
     let nameless = ZONE.replace("zone = ", "# zone = ");
     check(&format!("{nameless}{primaries}"), "`zone` is missing");
-    check(ZONE, "`url` or `file` is missing");
+    check(ZONE, "`url`, `file` or `primaries` is missing");
+}
+
+#[test]
+fn settings_of_primaries_are_doubted_without_primaries() {
+    let of_primaries = "zone = \"z\"\nkey = \"k\"\nca = \"ca.pem\"\npins = []\n\
+        client-cert = \"c.pem\"\nclient-key = \"k.pem\"\n";
+    let config =
+        read(&format!("[[list]]\nname = \"l\"\nurl = \"https://x.example/\"\n{of_primaries}"));
+    let named = ["zone", "key", "ca", "pins", "client-cert", "client-key"];
+    assert_eq!(config.doubts.len(), named.len(), "{:?}", config.doubts);
+    for (doubt, name) in config.doubts.iter().zip(named) {
+        assert!(doubt.ends_with(&format!("`{name}` has no effect without `primaries`")), "{doubt}");
+    }
 }
