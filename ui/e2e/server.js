@@ -143,29 +143,32 @@ ${own(more)}`;
 
   async #run() {
     this.log = [];
-    this.#process = spawn(BINARY, ['serve', '--config', this.file], {
+    // Not by way of `this`: the next attempt has a process of its own.
+    const started = spawn(BINARY, ['serve', '--config', this.file], {
       stdio: ['ignore', 'ignore', 'pipe'],
       env: this.#env,
     });
-    const lines = readline.createInterface({ input: this.#process.stderr });
-    await new Promise((done, fail) => {
-      const timer = setTimeout(() => {
-        this.#process.kill('SIGKILL');
-        fail(new Error(this.log.join('\n')));
-      }, START_MILLIS);
-      lines.on('line', (line) => {
-        this.log.push(line);
-        if (line.includes('serving')) done(clearTimeout(timer));
+    this.#process = started;
+    const lines = readline.createInterface({ input: started.stderr });
+    const timer = setTimeout(() => started.kill('SIGKILL'), START_MILLIS);
+    try {
+      await new Promise((done, fail) => {
+        lines.on('line', (line) => {
+          this.log.push(line);
+          if (line.includes('serving')) done();
+        });
+        started.once('error', fail);
+        started.once('exit', (code, signal) =>
+          fail(new Error(`exit ${code ?? signal}\n${this.log.join('\n')}`)),
+        );
       });
-      this.#process.once('error', fail);
-      this.#process.once('exit', (code, signal) =>
-        fail(new Error(`exit ${code ?? signal}\n${this.log.join('\n')}`)),
-      );
-    });
-    this.#process.once('exit', (code, signal) => {
+    } finally {
+      clearTimeout(timer);
+    }
+    started.once('exit', (code, signal) => {
       // The tests after this one fail without it, and none of them shows why.
-      const lines = this.log.slice(-LAST_LINES).join('\n');
-      if (!this.#stops) console.error(`the server ended by itself: ${code ?? signal}\n${lines}`);
+      const last = this.log.slice(-LAST_LINES).join('\n');
+      if (!this.#stops) console.error(`the server ended by itself: ${code ?? signal}\n${last}`);
     });
   }
 
