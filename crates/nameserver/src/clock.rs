@@ -35,7 +35,7 @@ pub struct Clock {
     at_boot: i64,
     /// Wall time minus monotonic time in microseconds, when the wall clock last counted as set.
     apart: AtomicI64,
-    /// The same in whole seconds, from which wall time is computed.
+    /// The same in whole seconds, from which wall time is computed, as microseconds.
     wall_offset: AtomicI64,
 }
 
@@ -72,7 +72,7 @@ impl Clock {
         Self {
             at_boot: base - boot,
             apart: AtomicI64::new(apart),
-            wall_offset: AtomicI64::new(apart / SECOND),
+            wall_offset: AtomicI64::new(apart / SECOND * SECOND),
         }
     }
 
@@ -85,14 +85,14 @@ impl Clock {
     /// Wall time at a moment, in seconds since 1970.
     #[inline]
     pub fn wall_secs(&self, moment: Moment) -> u64 {
-        u64::from(moment.secs()).saturating_add_signed(self.wall_offset.load(Ordering::Relaxed))
+        let offset = self.wall_offset.load(Ordering::Relaxed) / SECOND;
+        u64::from(moment.secs()).saturating_add_signed(offset)
     }
 
     /// Wall time at a moment, in microseconds since 1970.
     #[inline]
     pub fn wall_micros(&self, moment: Moment) -> u64 {
-        let offset = self.wall_offset.load(Ordering::Relaxed) * SECOND;
-        moment.micros.wrapping_add_signed(offset)
+        moment.micros.wrapping_add_signed(self.wall_offset.load(Ordering::Relaxed))
     }
 
     /// Checks whether the wall clock was set since the last check. Only one thread may call this.
@@ -107,9 +107,9 @@ impl Clock {
             return WallClock::WentOn;
         }
         self.apart.store(apart, Ordering::Relaxed);
-        let offset = (apart + SECOND / 2).div_euclid(SECOND);
+        let offset = (apart + SECOND / 2).div_euclid(SECOND) * SECOND;
         let before = self.wall_offset.swap(offset, Ordering::Relaxed);
-        match offset - before {
+        match (offset - before) / SECOND {
             0 => WallClock::WentOn,
             by_secs => WallClock::WasSet { by_secs },
         }

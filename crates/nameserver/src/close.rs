@@ -51,13 +51,13 @@ pub struct Ended<'q> {
     pub octets: u16,
     /// When the query arrived.
     pub since: Moment,
-    /// The round-trip time of the upstream that answered, in milliseconds.
-    pub rtt_ms: Option<u32>,
+    /// The round-trip time of the upstream that answered, in milliseconds; zero if none was queried.
+    pub rtt_ms: u32,
 }
 
 impl<'q> Ended<'q> {
     /// The query of a client that has waited.
-    pub fn waiting(waiter: &'q Waiter, rtt_ms: Option<u32>) -> Self {
+    pub fn waiting(waiter: &'q Waiter, rtt_ms: u32) -> Self {
         let Waiter { ref ip, device, entrance, ref question, octets, since, .. } = *waiter;
         Self { ip, device, entrance, question, octets, since, rtt_ms }
     }

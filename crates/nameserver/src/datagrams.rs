@@ -108,7 +108,7 @@ impl Service for Datagrams<'_> {
             question: seen.question(),
             octets: datagram.bytes.len() as u16,
             since: cx.now,
-            rtt_ms: None,
+            rtt_ms: 0,
         };
         match close(cx, metrics, &step, ended, out) {
             Delivery::Message(len) => Some(len),

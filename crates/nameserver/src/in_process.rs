@@ -15,7 +15,7 @@ use avocet_io::Peer;
 use avocet_io::udp::{BATCH, Datagram, Service};
 use avocet_policy::client::{DeviceClaims, DeviceId, Neighbour};
 use avocet_policy::rule::Switches;
-use avocet_querylog::{Consumer, Record, ring};
+use avocet_querylog::{Consumer, Record};
 use avocet_resolver::{Answers, Assembled, Assembler, DELEGATIONS, Wanted};
 use avocet_wire::{Class, Ede, FoldedNameBuf, QueryView, Question, Rtype};
 
@@ -133,7 +133,7 @@ impl InProcess {
         let parts = parts_of(&config, Parts::new([4; 32]))?;
         let snapshot = Snapshot::first(config, &unconfigured, parts)?;
         let shared = NameServer::new(snapshot, 0, [7; 32])?;
-        let (producer, logged) = ring(LOG_OCTETS);
+        let (producer, logged) = crate::query_log::ring(LOG_OCTETS);
         let scratch = Scratch::of(0);
         scratch.set_log(Some(producer));
         Ok(Self {
@@ -337,7 +337,7 @@ impl InProcess {
             question: question.as_ref().map_or(&[], |view| view.question()),
             octets: query.len() as u16,
             since: cx.now,
-            rtt_ms: None,
+            rtt_ms: 0,
         };
         sent(close(&cx, metrics, &step, ended, out))
     }
@@ -391,7 +391,7 @@ impl InProcess {
         let output = Output { message: &mut *out, misses };
         let waiter = miss.waiter.as_ref()?;
         let step = query::resume(&cx, waiter, Some(&obtained), output);
-        sent(close(&cx, metrics, &step, || Ended::waiting(waiter, None), out))
+        sent(close(&cx, metrics, &step, || Ended::waiting(waiter, 0), out))
     }
 }
 

@@ -24,7 +24,7 @@ pub mod policy;
 pub mod pools;
 pub mod private_zones;
 pub mod query;
-mod query_log;
+pub mod query_log;
 pub mod snapshot;
 pub mod transfers;
 pub mod trust;

@@ -11,11 +11,11 @@
 //! worker looks nothing up. For dnstap, the whole reply goes to another ring.
 
 use avocet_dnstap::TappedReply;
-use avocet_querylog::{NO_EDE, Outcome, RawEntry, RawFacts};
+use avocet_querylog::{Consumer, NO_EDE, Outcome, Producer, RawEntry, RawFacts};
 
 use crate::close::Ended;
 use crate::query::QueryContext;
-use crate::query::decision::{Decision, Stage};
+use crate::query::decision::{Decision, STAGES, Stage};
 
 impl QueryContext<'_> {
     /// Pushes a query that ended to the ring of the worker. `sent` is its reply, or empty. Costs no
@@ -24,7 +24,8 @@ impl QueryContext<'_> {
     pub(crate) fn log(&self, decision: &Decision, ended: &Ended<'_>, sent: &[u8]) {
         let now = if ended.since == self.now { self.shared.clock.now() } else { self.now };
         let time_us = self.shared.clock.wall_micros(now);
-        let delay_us = micros(now.micros().wrapping_sub(ended.since.micros()));
+        // No query waits for the 71 minutes that 32 bits have.
+        let delay_us = now.micros().wrapping_sub(ended.since.micros()) as u32;
         if self.state.is_tapping {
             self.tap(decision, ended, sent, Times { wall_us: time_us, delay_us });
         }
@@ -36,11 +37,14 @@ impl QueryContext<'_> {
             producer.push(&entry, || RawFacts {
                 time_us,
                 response_delay_us: delay_us,
-                upstream_rtt_ms: ended.rtt_ms.unwrap_or(0),
+                upstream_rtt_ms: ended.rtt_ms,
                 revision: decision.revision,
                 profile: decision.profile,
                 listener: ended.entrance.0,
-                upstream: decision.upstream.map_or(0, |upstream| upstream_number(upstream.0)),
+                upstream: match decision.upstream {
+                    None => 0,
+                    Some(upstream) => upstream_number(upstream.0),
+                },
                 rule: decision.note,
                 rcode: decision.rcode.0,
                 ede: decision.ede.map_or(NO_EDE, |ede| ede.0),
@@ -50,7 +54,6 @@ impl QueryContext<'_> {
                 transport: decision.transport as u8,
                 cache: decision.cache as u8,
                 validation: decision.validated as u8,
-                outcome: outcome(decision.stage),
             });
         }
     }
@@ -83,20 +86,31 @@ struct Times {
     delay_us: u32,
 }
 
-#[inline]
-fn micros(count: u64) -> u32 {
-    count.min(u64::from(u32::MAX)) as u32
-}
-
 /// Returns the number of an endpoint in an entry: from 1. Endpoints beyond the numbers have none.
-#[inline]
+#[cold]
 fn upstream_number(endpoint: u32) -> u16 {
     u16::try_from(endpoint.saturating_add(1)).unwrap_or(0)
 }
 
+/// The kind of end of a query that each stage ended, by its number.
+const STAGE_OUTCOMES: [Outcome; STAGES.len()] = {
+    let mut outcomes = [Outcome::Answered; STAGES.len()];
+    let mut at = 0;
+    while at < outcomes.len() {
+        outcomes[at] = outcome(Stage::ALL[at]);
+        at += 1;
+    }
+    outcomes
+};
+
+/// Creates a ring of at least so many octets for entries of a worker.
+#[must_use]
+pub fn ring(octets: usize) -> (Producer, Consumer) {
+    avocet_querylog::ring(octets, &STAGE_OUTCOMES)
+}
+
 /// Returns the kind of end of a query that this stage ended.
-#[inline]
-fn outcome(stage: Stage) -> Outcome {
+const fn outcome(stage: Stage) -> Outcome {
     match stage {
         Stage::PacketHit | Stage::Stale | Stage::RrsetHit | Stage::Resolved => Outcome::Answered,
         Stage::Local | Stage::Hosted | Stage::Pool | Stage::Special | Stage::Chaos => {

@@ -7,14 +7,14 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use avocet_querylog::{NO_EDE, Outcome, RawEntry, RawFacts, ring};
+use avocet_querylog::{NO_EDE, RawEntry, RawFacts, ring};
 
 const RING_OCTETS: usize = 1 << 26;
 const QUESTION: &[u8] = b"\x03www\x07example\x03com\x00\x00\x01\x00\x01";
 
 fn main() {
     let count = std::env::args().nth(1).map_or(100_000, |text| text.parse().expect("a number"));
-    let (mut producer, consumer) = ring(RING_OCTETS);
+    let (mut producer, consumer) = ring(RING_OCTETS, &[]);
     let header = b"\0\x01\x81\x80\0\x01\0\x02\0\0\0\0";
     let reply = [header, QUESTION, &[7; 32]].concat();
     let client = [192, 0, 2, 1].into();
@@ -37,7 +37,6 @@ fn main() {
             transport: 0,
             cache: 1,
             validation: 0,
-            outcome: Outcome::Answered,
         };
         let entry = RawEntry { client: &client, question: QUESTION, reply: &reply };
         producer.push(black_box(&entry), || *black_box(&facts));

@@ -134,8 +134,6 @@ pub struct RawFacts {
     pub cache: u8,
     /// Number of what validation found.
     pub validation: u8,
-    /// How the query ended.
-    pub outcome: Outcome,
 }
 
 /// The value of [`Facts::ede`] without an extended error. The registry reserves it for private use.
@@ -190,10 +188,6 @@ impl Outcome {
     #[must_use]
     pub fn name(self) -> &'static str {
         OUTCOMES[self as usize]
-    }
-
-    pub(crate) fn from_number(number: u8) -> Self {
-        Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Answered)
     }
 }
 

@@ -21,7 +21,7 @@
 //!
 //! ```text
 //!  0  octets 16 | octets of the question 16 | transport, validation, cache, stage
-//!  1  time, µs 56 | outcome 7 | IPv6 1
+//!  1  time, µs 56 | unused 7 | IPv6 1
 //!  2  delay, µs 32 | round-trip time, ms 32
 //!  3  revision 32 | profile 16 | rule 16
 //!  4  upstream 16 | listener 16 | RCODE 16 | extended error 16
@@ -85,9 +85,10 @@ impl Slots {
     }
 }
 
-/// Creates a ring of at least `octets`, and at least large enough for one record.
+/// Creates a ring of at least `octets`, and at least large enough for one record. `outcomes` has the
+/// outcome of each stage, by its number: the reader finds it, so that the worker need not.
 #[must_use]
-pub fn ring(octets: usize) -> (Producer, Consumer) {
+pub fn ring(octets: usize, outcomes: &'static [Outcome]) -> (Producer, Consumer) {
     let count = octets.div_ceil(8).max(MAX_WORDS).next_power_of_two();
     let slots = Arc::new(Slots {
         words: zeroed_words(count + MAX_WORDS),
@@ -98,7 +99,7 @@ pub fn ring(octets: usize) -> (Producer, Consumer) {
     let limit = count as u64;
     let producer =
         Producer { slots: Arc::clone(&slots), mask: count - 1, end: 0, limit, dropped: 0 };
-    (producer, Consumer { slots, start: 0, end: 0 })
+    (producer, Consumer { slots, outcomes, start: 0, end: 0 })
 }
 
 /// The worker's end of a ring.
@@ -204,15 +205,14 @@ fn put(words: &[AtomicU64], entry: &RawEntry<'_>, octets: &[u8], facts: RawFacts
     set(4, quarters([facts.upstream, facts.listener, facts.rcode, facts.ede]));
     // Written for all entries: a word costs less than the decision whether it is needed.
     set(6, facts.device);
-    let time = facts.time_us | (facts.outcome as u64) << TIME_BITS;
     let sizes = quarters([facts.query_size, entry.reply.len() as u16, 0, 0]);
     match entry.client {
         IpAddr::V4(address) => {
-            set(1, time);
+            set(1, facts.time_us);
             set(5, sizes | u64::from(address.to_bits()) << 32);
         }
         IpAddr::V6(address) => {
-            set(1, time | IS_V6);
+            set(1, facts.time_us | IS_V6);
             set(5, sizes);
             let Some((two, after)) = rest.split_first_chunk::<V6_WORDS>() else { return };
             let address = address.to_bits();
@@ -249,6 +249,8 @@ fn quarters([a, b, c, d]: [u16; 4]) -> u64 {
 /// The writer's end of a ring.
 pub struct Consumer {
     slots: Arc<Slots>,
+    /// The outcome of each stage.
+    outcomes: &'static [Outcome],
     start: u64,
     /// Index up to which records are known to be complete.
     end: u64,
@@ -264,6 +266,8 @@ impl Consumer {
             }
         }
         self.start += record.read(self.slots.from(self.start)) as u64;
+        let outcome = self.outcomes.get(usize::from(record.facts.stage));
+        record.facts.outcome = outcome.copied().unwrap_or(Outcome::Answered);
         self.slots.consumed.0.store(self.start, Ordering::Release);
         true
     }
@@ -350,7 +354,7 @@ impl Record {
     }
 }
 
-/// Returns the facts of a record, without those of its messages.
+/// Returns the facts of a record, without its outcome and those of its messages.
 fn facts(fixed: &[u64; FIXED], client: IpAddr) -> Facts {
     let [_, _, _, _, transport, validation, cache, stage] = fixed[0].to_le_bytes();
     let quarter = |word: usize, place: u32| (fixed[word] >> (16 * place)) as u16;
@@ -378,7 +382,7 @@ fn facts(fixed: &[u64; FIXED], client: IpAddr) -> Facts {
         transport,
         cache,
         validation,
-        outcome: Outcome::from_number((fixed[1] >> TIME_BITS) as u8 & 0x7f),
+        outcome: Outcome::Answered,
         privacy: Privacy::Full,
     }
 }

@@ -1,6 +1,6 @@
 //! A worker logs an answer without allocating.
 
-use avocet_querylog::{NO_EDE, Outcome, RawEntry, RawFacts, Record, ring};
+use avocet_querylog::{NO_EDE, RawEntry, RawFacts, Record, ring};
 use avocet_testkit::allocations::{Allocations, Counting};
 
 #[global_allocator]
@@ -8,7 +8,7 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn an_entry_is_pushed_dropped_and_popped_without_allocation() {
-    let (mut producer, mut consumer) = ring(1 << 16);
+    let (mut producer, mut consumer) = ring(1 << 16, &[]);
     let mut record = Record::default();
     let facts = RawFacts {
         time_us: 1,
@@ -27,7 +27,6 @@ fn an_entry_is_pushed_dropped_and_popped_without_allocation() {
         transport: 0,
         cache: 1,
         validation: 0,
-        outcome: Outcome::Answered,
     };
     let question = b"\x03www\x07example\x00\x00\x01\x00\x01";
     let reply = [b"\0\x01\x81\x80\0\x01\0\x02\0\0\0\0", &question[..], &[7; 61]].concat();

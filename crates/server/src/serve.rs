@@ -21,9 +21,9 @@ use avocet_nameserver::file_watch::ConfigFile;
 use avocet_nameserver::policy::{Counts, GeoDatabase, Parts};
 use avocet_nameserver::query::asked::Transport;
 use avocet_nameserver::query::cookie::CookieSecrets;
+use avocet_nameserver::query_log;
 use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
 use avocet_nameserver::zone_files::ZoneFiles;
-use avocet_querylog::ring;
 use avocet_resolver::MAX_POOL;
 
 use crate::backup::{self, BackupError, Place};
@@ -464,7 +464,8 @@ struct Seat {
 
 /// Creates the rings of a worker.
 fn rings() -> (WorkerRings, RingEnds) {
-    let ((log, logged), (tap, tapped)) = (ring(LOG_OCTETS), avocet_dnstap::ring(TAP_OCTETS));
+    let ((log, logged), (tap, tapped)) =
+        (query_log::ring(LOG_OCTETS), avocet_dnstap::ring(TAP_OCTETS));
     (WorkerRings { log, tap }, RingEnds { logged, tapped })
 }
 

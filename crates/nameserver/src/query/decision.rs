@@ -188,6 +188,40 @@ pub enum Stage {
     Pool,
 }
 
+impl Stage {
+    /// All stages in the order of their numbers.
+    pub const ALL: [Self; STAGES.len()] = [
+        Self::Malformed,
+        Self::Refused,
+        Self::Ignored,
+        Self::PacketHit,
+        Self::Stale,
+        Self::Local,
+        Self::Special,
+        Self::Chaos,
+        Self::RrsetHit,
+        Self::Resolved,
+        Self::Failed,
+        Self::FailureHit,
+        Self::NotRecursive,
+        Self::Shed,
+        Self::Blocked,
+        Self::Rewritten,
+        Self::Limited,
+        Self::Dropped,
+        Self::Hosted,
+        Self::Pool,
+    ];
+}
+
+const _: () = {
+    let mut at = 0;
+    while at < Stage::ALL.len() {
+        assert!(Stage::ALL[at] as usize == at);
+        at += 1;
+    }
+};
+
 /// Names of the stages in metrics, in the order of [`Stage`].
 pub const STAGES: [&str; 20] = [
     "malformed",

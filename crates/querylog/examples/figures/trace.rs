@@ -185,6 +185,10 @@ impl Trace {
     }
 }
 
+/// The outcome of each stage: none, blocked, a hit and a miss.
+pub(crate) const OUTCOMES: [Outcome; 4] =
+    [Outcome::Answered, Outcome::Blocked, Outcome::Answered, Outcome::Answered];
+
 /// Messages of an entry, with reused memory.
 #[derive(Default)]
 pub(crate) struct Messages {
@@ -224,7 +228,6 @@ impl Messages {
             transport: facts.transport,
             cache: facts.cache,
             validation: facts.validation,
-            outcome: facts.outcome,
         };
         let question = &self.reply[header..question];
         producer.push(&RawEntry { client: &facts.client, question, reply: &self.reply }, || raw);

@@ -12,7 +12,7 @@ use avocet_querylog::{
 
 use crate::memory::{Phase, cpu_secs};
 use crate::print;
-use crate::trace::{DAY_ENTRIES, DAY_US, Messages, START_US, Texts, Trace};
+use crate::trace::{DAY_ENTRIES, DAY_US, Messages, OUTCOMES, START_US, Texts, Trace};
 
 /// Octets of the ring of a worker, of which there are two.
 const RING_OCTETS: usize = 1 << 22;
@@ -57,7 +57,8 @@ pub(crate) fn run(directory: &Path, entries: u64) {
     let mut writer = Writer::open(options, START_US).expect("the directory is writable");
     let mut upkeep =
         Upkeep::open(directory.to_owned(), Retention::default()).expect("it is readable");
-    let (mut rings, mut consumers): (Vec<_>, Vec<_>) = (0..2).map(|_| ring(RING_OCTETS)).unzip();
+    let (mut rings, mut consumers): (Vec<_>, Vec<_>) =
+        (0..2).map(|_| ring(RING_OCTETS, &OUTCOMES)).unzip();
     let mut steps = Steps::default();
     let mut left = entries;
     while left > 0 {

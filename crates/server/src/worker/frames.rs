@@ -37,7 +37,7 @@ impl Answer for Frames<'_> {
             question: QueryView::question_of(octets).unwrap_or_default(),
             octets: octets.len() as u16,
             since: cx.now,
-            rtt_ms: None,
+            rtt_ms: 0,
         };
         match close(cx, self.metrics, &step.unwrap_or_else(failed), ended, message) {
             Delivery::Message(len) => match cx.scratch.take_transfer() {

@@ -409,7 +409,7 @@ impl Worker {
         let decision = Decision { qtype: Rtype::SOA, rcode, ..at };
         let outgoing = Outgoing { len: message.len(), hash: 0, is_verified: true, decision };
         let (step, message) = (QueryStep::Reply(outgoing), &mut message[..]);
-        let (ended, route) = (Ended::waiting(&waiter, None), &waiter.route);
+        let (ended, route) = (Ended::waiting(&waiter, 0), &waiter.route);
         let late = LateStep { ended, route, step, message, cx: &cx };
         if let Some(reply) = outbox.send(late) {
             intake.reply(&reply, *time);

@@ -57,7 +57,7 @@ impl Resolution {
             Action::Forget { endpoint } => self.upstreams.forget(*endpoint),
             Action::Overdue { waiters } => {
                 for waiter in &actions.waiters[waiters.clone()] {
-                    self.end_wait(waiter, None, turn, |cx, output| {
+                    self.end_wait(waiter, 0, turn, |cx, output| {
                         query::resume(cx, waiter, None, output)
                     });
                 }
@@ -75,7 +75,7 @@ impl Resolution {
                 };
                 let cx = self.query_context(turn.time);
                 let obtained = query::share(&cx, asked, obtained, waiters);
-                let rtt_ms = resolved.source.map(|source| source.rtt_ms);
+                let rtt_ms = resolved.source.map_or(0, |source| source.rtt_ms);
                 for waiter in waiters {
                     self.end_wait(waiter, rtt_ms, turn, |cx, output| {
                         query::resume(cx, waiter, Some(&obtained), output)
@@ -86,11 +86,11 @@ impl Resolution {
     }
 
     /// Ends the wait of a client: takes the step of its query, and passes it on. `rtt_ms` is the
-    /// round-trip time of the upstream that answered.
+    /// round-trip time of the upstream that answered; zero if none was queried.
     pub(super) fn end_wait<D: Deliver>(
         &mut self,
         waiter: &Waiter,
-        rtt_ms: Option<u32>,
+        rtt_ms: u32,
         turn: &mut WorkerTurn<'_, D>,
         take: impl FnOnce(&QueryContext<'_>, Output<'_>) -> QueryStep,
     ) {
@@ -113,7 +113,7 @@ impl Resolution {
     pub(super) fn turn_away<D: Deliver>(&mut self, waiter: &Waiter, turn: &mut WorkerTurn<'_, D>) {
         let step = QueryStep::Silent(waiter.turned_away(self.state.revision));
         let cx = self.query_context(turn.time);
-        let (ended, route) = (Ended::waiting(waiter, None), &waiter.route);
+        let (ended, route) = (Ended::waiting(waiter, 0), &waiter.route);
         turn.late.deliver(LateStep { ended, route, step, message: &mut [], cx: &cx });
     }
 }

@@ -133,7 +133,7 @@ impl Resolution {
             question: query.question(),
             octets: query.octets.len() as u16,
             since: query.since,
-            rtt_ms: None,
+            rtt_ms: 0,
         };
         turn.late.deliver(LateStep { ended, route: &query.route, step, message, cx: &cx });
     }

@@ -44,7 +44,7 @@ impl Resolution {
         let Abandoned { question, hash, dnssec_ok, checking_disabled, ecs, waiters } = question;
         for mut waiter in waiters {
             if waiter.is_resumed {
-                self.end_wait(&waiter, None, turn, |cx, output| {
+                self.end_wait(&waiter, 0, turn, |cx, output| {
                     query::shed(cx, &waiter, Shed::Tasks, output)
                 });
                 continue;

@@ -31,7 +31,7 @@ impl Resolution {
                 self.shared.mailboxes[owner].send(Letter::Miss(Box::new(miss)))
                 && let Some(waiter) = miss.waiter
             {
-                self.end_wait(&waiter, None, turn, |cx, output| {
+                self.end_wait(&waiter, 0, turn, |cx, output| {
                     query::shed(cx, &waiter, Shed::Waiters, output)
                 });
             }
@@ -67,9 +67,7 @@ impl Resolution {
         if let Submitted::Shed { waiter: Some(waiter), reason } =
             resolver.submit(&ask, waiter, &mut cx)
         {
-            self.end_wait(&waiter, None, turn, |cx, output| {
-                query::shed(cx, &waiter, reason, output)
-            });
+            self.end_wait(&waiter, 0, turn, |cx, output| query::shed(cx, &waiter, reason, output));
         }
     }
 }
