@@ -458,13 +458,10 @@ impl PolicyConfig {
 
     /// Returns the sets of servers that rules forward to, without duplicates.
     pub fn forward_sets(&self) -> Vec<Box<[SocketAddr]>> {
-        let rules = self.checked_rules().ok();
         let mut sets: Vec<Box<[SocketAddr]>> = Vec::new();
-        for rule in rules.iter().flat_map(|rules| rules.rules()) {
-            if let Action::Forward(servers) = &rule.action
-                && !sets.iter().any(|set| **set == **servers)
-            {
-                sets.push((**servers).into());
+        for servers in self.rules.iter().filter_map(RuleSpec::forwards_to) {
+            if !sets.iter().any(|set| **set == *servers) {
+                sets.push((*servers).into());
             }
         }
         sets

@@ -73,6 +73,16 @@ pub struct RuleSpec {
     pub tag: Option<String>,
 }
 
+impl RuleSpec {
+    /// Returns the servers that the rule forwards to; `None` if it is disabled, has another action
+    /// or its servers cannot be read. It leaves out the condition, which may take long to compile.
+    #[must_use]
+    pub fn forwards_to(&self) -> Option<Arc<[SocketAddr]>> {
+        let forwards = self.enabled && self.action == ActionKind::Forward;
+        forwards.then(|| servers(&self.to).ok()).flatten()
+    }
+}
+
 const fn yes() -> bool {
     true
 }
