@@ -51,7 +51,8 @@ pub struct Ended<'q> {
     pub octets: u16,
     /// When the query arrived.
     pub since: Moment,
-    /// The round-trip time of the upstream that answered, in milliseconds; zero if none was queried.
+    /// The round-trip time of the upstream that answered, in milliseconds; zero if none was
+    /// queried.
     pub rtt_ms: u32,
 }
 

@@ -103,7 +103,7 @@ const STAGE_OUTCOMES: [Outcome; STAGES.len()] = {
     outcomes
 };
 
-/// Creates a ring of at least so many octets for entries of a worker.
+/// Creates a ring of at least `octets` for the entries of a worker.
 #[must_use]
 pub fn ring(octets: usize) -> (Producer, Consumer) {
     avocet_querylog::ring(octets, &STAGE_OUTCOMES)

@@ -85,8 +85,8 @@ impl Slots {
     }
 }
 
-/// Creates a ring of at least `octets`, and at least large enough for one record. `outcomes` has the
-/// outcome of each stage, by its number: the reader finds it, so that the worker need not.
+/// Creates a ring of at least `octets`, and at least large enough for one record. `outcomes` has
+/// the outcome of each stage, by its number: the reader finds it, so that the worker need not.
 #[must_use]
 pub fn ring(octets: usize, outcomes: &'static [Outcome]) -> (Producer, Consumer) {
     let count = octets.div_ceil(8).max(MAX_WORDS).next_power_of_two();
