@@ -76,6 +76,10 @@ mod listeners;
 mod lists;
 #[path = "operation/oidc.rs"]
 mod oidc;
+#[path = "operation/otlp.rs"]
+mod otlp;
+#[path = "operation/otlp_collector.rs"]
+mod otlp_collector;
 #[path = "operation/package.rs"]
 mod package;
 #[path = "operation/past.rs"]

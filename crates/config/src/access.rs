@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::Config;
 use super::catalog::CatalogRole;
+use super::otlp::OtlpConfig;
 use super::pool_probe::ProbeKind;
 use super::zone::ZoneConfig;
 
@@ -26,11 +27,18 @@ pub fn access_keys_between(before: &Config, after: &Config) -> Vec<&'static str>
         ("[[zone]] file", written(after).any(|file| written(before).all(|known| known != file))),
         ("[query-log] directory", before.query_log.directory != after.query_log.directory),
         ("[home-ca] storage", storage(before) != storage(after)),
+        ("[otlp] endpoint, headers-file, ca", collector(before) != collector(after)),
     ]
     .into_iter()
     .filter(|(_, differs)| *differs)
     .map(|(key, _)| key)
     .collect()
+}
+
+/// Returns who gets traces, with the file that is sent along: its fields are secrets of others.
+fn collector(config: &Config) -> impl PartialEq + '_ {
+    let OtlpConfig { endpoint, headers_file, ca, .. } = &config.otlp;
+    (endpoint, (headers_file, ca))
 }
 
 /// Returns the programs that the server starts, with their arguments and their pools.
@@ -94,6 +102,9 @@ mod tests {
         let home = |rest: &str| format!("[home-ca]\nnames = [\"a.lan\"]\n{rest}");
         check(&home("storage = \"/elsewhere\""), &["[home-ca] storage"]);
         check(&home(""), &[]);
+        let collector = "[otlp]\nendpoint = \"http://127.0.0.1:4318\"\nsample-share = 1\n";
+        check(collector, &["[otlp] endpoint, headers-file, ca"]);
+        check("[otlp]\nsample-share = 1", &[]);
         check("[cache]\nprefetch = false\n[policy]\nblock-ttl-secs = 7", &[]);
     }
 

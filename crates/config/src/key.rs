@@ -74,6 +74,11 @@ pub(super) fn keys(specs: Vec<Spanned<KeySpec>>, check: &mut Check) -> Vec<KeyCo
     keys
 }
 
+/// Returns whether others than the owner and the group may read or change a file.
+pub(super) fn is_readable_by_others(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|facts| facts.permissions().mode() & OTHERS != 0)
+}
+
 /// Reads a secret. The faults never contain what is in the file.
 fn secret(path: &Path, at: Range<usize>, check: &mut Check) -> Option<Zeroizing<Vec<u8>>> {
     let text = match named_file::read(path) {
@@ -83,7 +88,7 @@ fn secret(path: &Path, at: Range<usize>, check: &mut Check) -> Option<Zeroizing<
             return None;
         }
     };
-    if fs::metadata(path).is_ok_and(|facts| facts.permissions().mode() & OTHERS != 0) {
+    if is_readable_by_others(path) {
         let path = path.display();
         check.fault(at, format!("others may read {path}: set its permissions to 0640 or less"));
         return None;

@@ -39,7 +39,7 @@ pub(super) fn kind(schema: &Value, section: &str, key: &str) -> Result<ValueKind
     };
     Ok(match value["type"].as_str() {
         Some("boolean") => ValueKind::Boolean,
-        Some("integer") => ValueKind::Number,
+        Some("integer" | "number") => ValueKind::Number,
         Some("array") => ValueKind::List,
         _ => ValueKind::Text,
     })

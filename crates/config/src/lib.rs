@@ -50,6 +50,8 @@ mod loops;
 pub mod name;
 mod named_file;
 pub mod oidc;
+pub mod otlp;
+mod otlp_spec;
 pub mod outcome;
 pub mod policy;
 mod policy_spec;
@@ -92,6 +94,7 @@ pub use error::{HintFault, KeyAdvice, SettingError};
 pub use listen::{Listen, Protocol};
 pub use listener::{AddressAllow, ListenerConfig, OpenAddress};
 pub use location::find;
+pub use outcome::OutcomeKind;
 use ports::AvoidPorts;
 use query_log::QueryLogConfig;
 use recurse::{LocalRootSource, Mode};
@@ -172,6 +175,8 @@ pub struct Config {
     pub query_log: QueryLogConfig,
     /// `[dnstap]`.
     pub dnstap: dnstap::DnstapConfig,
+    /// `[otlp]` and `[[trace]]`.
+    pub otlp: otlp::OtlpConfig,
     /// `[log]`.
     pub log: LogConfig,
     /// `[data]`.

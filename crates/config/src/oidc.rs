@@ -114,7 +114,7 @@ fn url(setting: Setting<String>, check: &mut Check) -> String {
 }
 
 /// Returns whether a URL leads to another machine without encryption.
-fn is_readable_on_the_way(url: &str) -> bool {
+pub(super) fn is_readable_on_the_way(url: &str) -> bool {
     let Some(rest) = url.strip_prefix("http://") else { return false };
     let authority = rest.split('/').next().unwrap_or_default();
     let host = match authority.strip_prefix('[') {

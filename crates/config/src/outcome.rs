@@ -56,6 +56,18 @@ impl OutcomeKind {
     }
 }
 
+impl FromText for OutcomeKind {
+    const EXPECTED: &'static str = "\"answered\", \"local\", \"blocked\", \"rewritten\", \
+                                    \"refused\", \"dropped\", \"failed\" or \"malformed\"";
+    const CHOICES: &'static [&'static str] =
+        &["answered", "local", "blocked", "rewritten", "refused", "dropped", "failed", "malformed"];
+
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
+        let found = Self::WORDS.into_iter().find(|(_, own)| *own == text);
+        found.map(|(kind, _)| kind).ok_or(None)
+    }
+}
+
 impl FromText for KindDays {
     const EXPECTED: &'static str = "an outcome (\"answered\", \"local\", \"blocked\", \
                                     \"rewritten\", \"refused\", \"dropped\", \"failed\" or \

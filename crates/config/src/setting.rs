@@ -89,6 +89,7 @@ impl<T: JsonSchema> JsonSchema for Setting<T> {
 pub(super) enum Raw {
     Boolean(bool),
     Integer(i64),
+    Fraction(f64),
     Text(String),
     List(Vec<Spanned<Raw>>),
     /// A type that no key accepts, named for messages.
@@ -101,6 +102,7 @@ impl Raw {
         match self {
             Self::Boolean(value) => value.to_string(),
             Self::Integer(value) => value.to_string(),
+            Self::Fraction(_) => "a number with a fraction".to_owned(),
             Self::Text(text) => format!("{text:?}"),
             Self::List(_) => "a list".to_owned(),
             Self::Other(kind) => (*kind).to_owned(),
@@ -143,8 +145,8 @@ impl<'de> Visitor<'de> for RawVisitor {
         Ok(Raw::Other("a number with too many digits"))
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Raw, E> {
-        Ok(Raw::Other("a number with a fraction"))
+    fn visit_f64<E>(self, value: f64) -> Result<Raw, E> {
+        Ok(Raw::Fraction(value))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Raw, E> {

@@ -15,7 +15,7 @@ use super::{
     AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, Listen,
     ListenerConfig, LogFormat, LogLevel, RateLimitConfig, RecordConfig, RevisionsConfig,
     ServerConfig, Strategy, Upstream, acme, certificate, client_certificate, dnstap, home_ca, key,
-    oidc, pool, query_log, show_policy, signing, upstream_proof, web, zone,
+    oidc, otlp, pool, query_log, show_policy, signing, upstream_proof, web, zone,
 };
 
 impl Config {
@@ -54,6 +54,8 @@ impl Config {
         put("rate-limit", rate_limit(self.rate_limit.as_ref()).into());
         put("query-log", query_log::shown(&self.query_log).into());
         put("dnstap", dnstap::shown(&self.dnstap).into());
+        put("otlp", otlp::shown(&self.otlp).into());
+        put("trace", self.otlp.rules.iter().map(otlp::shown_rule).collect::<Vec<_>>().into());
         let level = match self.log.level {
             LogLevel::Error => "error",
             LogLevel::Warn => "warn",

@@ -256,7 +256,12 @@ fn value_of<'a>(text: &'a str, kind: known::ValueKind, place: &Range<usize>) -> 
     match kind {
         known::ValueKind::Text => DeValue::String(text.into()),
         known::ValueKind::Number | known::ValueKind::Boolean => match DeValue::parse(text) {
-            Ok(value) if value.get_ref().is_integer() || value.get_ref().is_bool() => {
+            Ok(value)
+                if matches!(
+                    value.get_ref(),
+                    DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_)
+                ) =>
+            {
                 value.into_inner()
             }
             _ => DeValue::String(text.into()),

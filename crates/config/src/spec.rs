@@ -18,6 +18,7 @@ use super::forward::RuleZone;
 use super::home_ca::HomeCaSpec;
 use super::listen::Listen;
 use super::name::Name;
+use super::otlp_spec::{OtlpSpec, TraceSpec};
 use super::outcome::KindDays;
 use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
 use super::pool_spec::PoolSpec;
@@ -104,6 +105,11 @@ pub(super) struct Spec {
     pub(super) query_log: QueryLogSpec,
     /// Replies as dnstap messages.
     pub(super) dnstap: DnstapSpec,
+    /// Export of traces to a collector of OpenTelemetry.
+    pub(super) otlp: OtlpSpec,
+    /// Selections of queries with an exported trace, in addition to the share of `[otlp]`.
+    #[schemars(with = "Vec<TraceSpec>")]
+    pub(super) trace: Vec<Spanned<TraceSpec>>,
     /// The log.
     pub(super) log: LogSpec,
     /// State on disk.

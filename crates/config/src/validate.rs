@@ -31,7 +31,7 @@ use super::spec::{
 use super::{
     AllowConfig, CacheConfig, Config, DEFAULT_DIRECTORY, DataConfig, ForwardConfig, LogConfig,
     LogFormat, LogLevel, RateLimitConfig, RevisionsConfig, ServeStaleConfig, ServerConfig,
-    TcpConfig, client_certificate, dns64, dnstap, forward, key, listener, oidc, policy, pool,
+    TcpConfig, client_certificate, dns64, dnstap, forward, key, listener, oidc, otlp, policy, pool,
     ports, record, setting::SettingFault, signing, web, zone,
 };
 
@@ -57,10 +57,9 @@ pub(super) fn validate(
     let tables = CertificateTables::take(&mut spec);
     let mut resolver = spec.resolver;
     let mode = mode(&mut resolver, &spec.forward, &mut check);
-    let mut server_spec = spec.server;
-    let local_zones = mem::take(&mut server_spec.local_zones);
-    let tls_at = listener::first_tls(&server_spec.listen);
-    let mut server = server(server_spec, &mut check);
+    let local_zones = mem::take(&mut spec.server.local_zones);
+    let tls_at = listener::first_tls(&spec.server.listen);
+    let mut server = server(spec.server, &mut check);
     responses(&mut resolver, &mut server, &mut check);
     let (data, keys) = (data(spec.data, &mut check), key::keys(spec.key, &mut check));
     let policies = signing::policies(spec.signing_policy, &mut check);
@@ -111,6 +110,7 @@ pub(super) fn validate(
         oidc: oidc::oidc(spec.oidc, &mut check),
         query_log: query_log::query_log(spec.query_log, privacy, &mut check),
         dnstap: dnstap::dnstap(spec.dnstap, &mut check),
+        otlp: otlp::otlp(spec.otlp, spec.trace, &mut check),
         log: log(spec.log, &mut check),
         data,
         revisions: revisions(spec.config, &mut check),

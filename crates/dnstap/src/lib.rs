@@ -36,8 +36,9 @@
 
 pub mod frame;
 pub mod message;
-mod protobuf;
 pub mod ring;
+
+use avocet_protobuf::ProtoError;
 
 pub use frame::{ControlKind, FrameReader, TapFile};
 pub use message::{MessageKind, TapMessage, TapTime, TapTransport};
@@ -63,5 +64,5 @@ pub enum TapError {
     Control,
     /// A message is not a protocol buffer of dnstap.
     #[error("malformed dnstap message")]
-    Message,
+    Message(#[from] ProtoError),
 }

@@ -5,8 +5,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use avocet_protobuf::{FieldValue, Fields, ProtoField, put_fixed32, put_octets, put_uint};
+
 use crate::TapError;
-use crate::protobuf::{FieldValue, Fields, ProtoField, put_fixed32, put_octets, put_uint};
 
 /// Fields of `Dnstap`.
 const IDENTITY: u32 = 1;
@@ -268,7 +269,7 @@ impl<'a> TapMessage<'a> {
                 FieldValue::Uint(value) => found.take_uint(number as u32, value),
                 FieldValue::Fixed32(value) => found.take_fixed32(number as u32, value),
                 FieldValue::Octets(value) => found.take_octets(number as u32, value),
-                FieldValue::Fixed64 => {}
+                FieldValue::Fixed64(_) => {}
             }
         }
         Ok(kind.map(|kind| Self { kind, ..found }))

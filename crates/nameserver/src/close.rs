@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 
 use avocet_policy::client::DeviceId;
+use avocet_resolver::Trace;
 
 use crate::clock::Moment;
 use crate::metrics::WorkerMetrics;
@@ -54,13 +55,15 @@ pub struct Ended<'q> {
     /// The round-trip time of the upstream that answered, in milliseconds; zero if none was
     /// queried.
     pub rtt_ms: u32,
+    /// How its question was resolved, if it was and traces are exported.
+    pub trace: Option<&'q Trace>,
 }
 
 impl<'q> Ended<'q> {
     /// The query of a client that has waited.
     pub fn waiting(waiter: &'q Waiter, rtt_ms: u32) -> Self {
         let Waiter { ref ip, device, entrance, ref question, octets, since, .. } = *waiter;
-        Self { ip, device, entrance, question, octets, since, rtt_ms }
+        Self { ip, device, entrance, question, octets, since, rtt_ms, trace: None }
     }
 }
 

@@ -109,6 +109,7 @@ impl Service for Datagrams<'_> {
             octets: datagram.bytes.len() as u16,
             since: cx.now,
             rtt_ms: 0,
+            trace: None,
         };
         match close(cx, metrics, &step, ended, out) {
             Delivery::Message(len) => Some(len),

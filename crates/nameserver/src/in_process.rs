@@ -338,6 +338,7 @@ impl InProcess {
             octets: query.len() as u16,
             since: cx.now,
             rtt_ms: 0,
+            trace: None,
         };
         sent(close(&cx, metrics, &step, ended, out))
     }

@@ -8,7 +8,8 @@
 //! An entry has numbers only, such as that of the note and of the entrance, and octets of question
 //! and reply that nobody has parsed. The thread finds the texts of the numbers in the snapshot of
 //! the entry's revision, and there it also learns what the log may know of the client, so that the
-//! worker looks nothing up. For dnstap, the whole reply goes to another ring.
+//! worker looks nothing up. For dnstap, the whole reply goes to another ring, and for the export of
+//! traces a selected query goes to a queue.
 
 use avocet_dnstap::TappedReply;
 use avocet_querylog::{Consumer, NO_EDE, Outcome, Producer, RawEntry, RawFacts};
@@ -22,6 +23,12 @@ impl QueryContext<'_> {
     /// allocation, and no lookup but of the time.
     #[inline(never)]
     pub(crate) fn log(&self, decision: &Decision, ended: &Ended<'_>, sent: &[u8]) {
+        if let Some(selection) = &self.state.traced {
+            self.trace(selection, decision, ended, sent.len());
+            if !self.state.is_logging && !self.state.is_tapping {
+                return;
+            }
+        }
         let now = if ended.since == self.now { self.shared.clock.now() } else { self.now };
         let time_us = self.shared.clock.wall_micros(now);
         // No query waits for the 71 minutes that 32 bits have.
@@ -110,7 +117,7 @@ pub fn ring(octets: usize) -> (Producer, Consumer) {
 }
 
 /// Returns the kind of end of a query that this stage ended.
-const fn outcome(stage: Stage) -> Outcome {
+pub(crate) const fn outcome(stage: Stage) -> Outcome {
     match stage {
         Stage::PacketHit | Stage::Stale | Stage::RrsetHit | Stage::Resolved => Outcome::Answered,
         Stage::Local | Stage::Hosted | Stage::Pool | Stage::Special | Stage::Chaos => {

@@ -52,6 +52,7 @@ use crate::query::own::{NameSources, Names};
 use crate::query::rate_limit::RateLimiter;
 use crate::query::respond::Identity;
 use crate::query::special::LOCALHOST;
+use crate::traces::Selection;
 use crate::trust::LearntTrust;
 use crate::upstream_addresses::UpstreamAddresses;
 
@@ -82,7 +83,9 @@ pub struct Snapshot {
     pub is_logging: bool,
     /// Whether replies are sent as dnstap messages.
     pub is_tapping: bool,
-    /// Whether either is the case.
+    /// The queries with exported traces, if any are exported.
+    pub traced: Option<Arc<Selection>>,
+    /// Whether any of these three is the case.
     pub is_recording: bool,
     /// The clients that are allowed.
     pub allow: Admitted,
@@ -337,12 +340,16 @@ impl Snapshot {
         let strangers = parts.strangers(&config.policy);
         let chaos =
             ChaosTexts { version: server.version.clone(), identity: server.id_server.clone() };
+        let traced = Selection::of(&config.otlp, server.workers).map(Arc::new);
         Self {
             epoch: generations.epoch(),
             revision: generations.revision(),
             is_logging: config.query_log.enabled,
             is_tapping: config.dnstap.output.is_some(),
-            is_recording: config.query_log.enabled || config.dnstap.output.is_some(),
+            is_recording: config.query_log.enabled
+                || config.dnstap.output.is_some()
+                || traced.is_some(),
+            traced,
             allow: Admitted::new(server, &unconfigured.own_networks),
             unconfigured: unconfigured.clone(),
             chaos,

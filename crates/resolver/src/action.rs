@@ -5,6 +5,10 @@ use std::ops::Range;
 
 use crate::answer::{Answers, Resolved};
 use crate::exchange::endpoint::{Endpoint, EndpointId, SocketId};
+use crate::trace::Trace;
+
+/// Most traces of which the memory is kept: about the questions that end in one turn.
+const MAX_SPARE: usize = 64;
 
 /// One instruction to the driver.
 #[derive(Clone, Debug)]
@@ -80,6 +84,18 @@ pub struct Actions<W> {
     pub answers: Answers,
     /// Waiters.
     pub waiters: Vec<W>,
+    /// Traces of questions that ended, in the order of their actions.
+    traces: Vec<ActionTrace>,
+    /// Memory for traces.
+    spare: Vec<Trace>,
+}
+
+/// The trace of the question that actions are about.
+#[derive(Debug)]
+struct ActionTrace {
+    /// The places of the actions in the list.
+    actions: Range<usize>,
+    trace: Trace,
 }
 
 impl<W> Default for Actions<W> {
@@ -89,6 +105,8 @@ impl<W> Default for Actions<W> {
             octets: Vec::new(),
             answers: Answers::default(),
             waiters: Vec::new(),
+            traces: Vec::new(),
+            spare: Vec::new(),
         }
     }
 }
@@ -100,5 +118,32 @@ impl<W> Actions<W> {
         self.octets.clear();
         self.answers.clear();
         self.waiters.clear();
+        let room = MAX_SPARE - self.spare.len();
+        self.spare.extend(self.traces.drain(..).map(|one| one.trace).take(room));
+    }
+
+    /// Returns the trace of the question that the action at a place of the list is about, if the
+    /// resolver [hands traces over](crate::Resolver::hand_traces_over).
+    #[must_use]
+    pub fn trace_of(&self, place: usize) -> Option<&Trace> {
+        let next = self.traces.partition_point(|one| one.actions.start <= place);
+        let found = self.traces.get(next.checked_sub(1)?)?;
+        found.actions.contains(&place).then_some(&found.trace)
+    }
+
+    /// Adds the trace of the next action.
+    pub(crate) fn put_trace(&mut self, trace: Trace) {
+        let next = self.list.len();
+        self.traces.push(ActionTrace { actions: next..next + 1, trace });
+    }
+
+    /// Adds the trace of the actions from this place on.
+    pub(crate) fn put_trace_since(&mut self, first: usize, trace: Trace) {
+        self.traces.push(ActionTrace { actions: first..self.list.len(), trace });
+    }
+
+    /// Takes memory for a trace.
+    pub(crate) fn spare_trace(&mut self) -> Trace {
+        self.spare.pop().unwrap_or_default()
     }
 }

@@ -60,6 +60,8 @@ pub use name_servers::{DELEGATIONS, NameServers};
 pub use own::{Data, Own, OwnNames, OwnSet, Sought};
 pub use plan::{EcsPolicy, FetchLimits, MAX_UPSTREAMS, Plan, PlanError, Settings, ZoneRule};
 pub use recursion::{Recursion, RootServer, StubZone};
-pub use resolver::{Abandoned, Context, MAX_POOL, Resolver, Shed, Submitted, UpstreamReport};
+pub use resolver::{
+    Abandoned, Context, Handing, MAX_POOL, Resolver, Shed, Submitted, UpstreamReport,
+};
 pub use scrub::MAX_ALIASES;
 pub use trace::{Event, Find, Reaction, Step, Taken, Trace, Traced, Why};

@@ -21,6 +21,7 @@ mod load_report;
 mod log;
 mod mailbox;
 mod operate;
+mod otlp;
 mod query_log;
 mod resolver_report;
 mod root;

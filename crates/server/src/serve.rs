@@ -23,6 +23,7 @@ use avocet_nameserver::query::asked::Transport;
 use avocet_nameserver::query::cookie::CookieSecrets;
 use avocet_nameserver::query_log;
 use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
+use avocet_nameserver::traces::trace_queue;
 use avocet_nameserver::zone_files::ZoneFiles;
 use avocet_resolver::MAX_POOL;
 
@@ -466,7 +467,8 @@ struct Seat {
 fn rings() -> (WorkerRings, RingEnds) {
     let ((log, logged), (tap, tapped)) =
         (query_log::ring(LOG_OCTETS), avocet_dnstap::ring(TAP_OCTETS));
-    (WorkerRings { log, tap }, RingEnds { logged, tapped })
+    let (trace, traced) = trace_queue();
+    (WorkerRings { log, tap, trace }, RingEnds { logged, tapped, traced })
 }
 
 fn seats(pollers: Vec<Poller>, sockets: Vec<Listeners>, ends: Vec<WorkerRings>) -> Vec<Seat> {

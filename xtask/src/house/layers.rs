@@ -30,6 +30,7 @@ const LAYERS: &[(&str, &[&str])] = &[(
         "trace",
         "query_log",
         "tap",
+        "otlp",
         "running",
         "dry_run",
         "explain",

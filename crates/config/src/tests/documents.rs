@@ -48,7 +48,7 @@ fn schema_and_defaults_agree_and_each_key_is_in_both() {
     let listener = "[[listener]]\nname = \"n\"\nlisten = [\"tls://[::1]:853\"]\nallow = []\ncertificate = \"a\"\n\
                     client-ca = \"ca\"\n\
                     [[certificate]]\nnames = [\"a\"]\ncert = \"c\"\nkey = \"k\"\n";
-    let zone = "[[zone]]\nname = \"z\"\nfile = \"z\"\n[[signing-policy]]\nname = \"s\"\n[[pool]]\nname = \"p\"\naddresses = [\"192.0.2.1\"]\nprobe = \"icmp\"\n";
+    let zone = "[[zone]]\nname = \"z\"\nfile = \"z\"\n[[signing-policy]]\nname = \"s\"\n[[pool]]\nname = \"p\"\naddresses = [\"192.0.2.1\"]\nprobe = \"icmp\"\n[[trace]]\nname = \"t\"\n";
     let (key, file) = key_with_file();
     let on = format!("{text}{zone}{key}{listener}{policy}[rate-limit]\nresponses-per-second = 1\n");
     let effective = serde_json::to_value(read_with(&on, &[]).unwrap().effective()).unwrap();

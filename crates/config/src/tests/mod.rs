@@ -17,6 +17,7 @@ mod forward;
 mod key;
 mod list_source;
 mod oidc;
+mod otlp;
 mod pool;
 mod provided;
 mod query_log;

@@ -11,6 +11,7 @@ use avocet_zone::TsigKey;
 use super::held::HeldQuery;
 use super::witness::Witness;
 use crate::policy;
+use crate::traces::TraceScratch;
 use crate::transfers::TransferRest;
 
 /// Names that a worker remembers as prefetched.
@@ -33,6 +34,8 @@ pub struct Scratch {
     log: RefCell<Option<Producer>>,
     /// The worker's end of its ring for dnstap.
     tap: RefCell<Option<TapSender>>,
+    /// The selection of queries for the export of traces.
+    traces: TraceScratch,
     /// The key of the message that is being answered, if it is signed.
     signer: RefCell<Option<Arc<TsigKey>>>,
     /// What follows the reply in the buffer, if that is the first message of a transfer.
@@ -57,6 +60,7 @@ impl Scratch {
             policy: RefCell::default(),
             log: RefCell::default(),
             tap: RefCell::default(),
+            traces: TraceScratch::default(),
             signer: RefCell::default(),
             transfer: Cell::default(),
             held: RefCell::default(),
@@ -90,7 +94,7 @@ impl Scratch {
     }
 
     /// Returns the worker's index.
-    pub(super) fn worker(&self) -> usize {
+    pub(crate) fn worker(&self) -> usize {
         self.worker
     }
 
@@ -160,6 +164,12 @@ impl Scratch {
     /// Returns the worker's end of its ring for dnstap.
     pub(crate) fn tap(&self) -> Option<RefMut<'_, TapSender>> {
         RefMut::filter_map(self.tap.borrow_mut(), Option::as_mut).ok()
+    }
+
+    /// Returns the memory of the selection for the export of traces.
+    #[inline]
+    pub fn traces(&self) -> &TraceScratch {
+        &self.traces
     }
 
     /// Returns the memory for the RRset cache.

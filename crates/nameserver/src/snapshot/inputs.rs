@@ -125,6 +125,7 @@ impl<'c> Inputs<'c> {
             acme: _,
             home_ca: _,
             dnstap: _,
+            otlp: _,
             log: _,
             web: _,
             oidc: _,

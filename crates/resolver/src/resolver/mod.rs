@@ -43,6 +43,8 @@ use crate::read::Reply;
 use crate::task::Tasks;
 use crate::trace::{Kept, Traced};
 
+pub use traced::Handing;
+
 /// Most sockets in the pool of an upstream, per worker (RFC 5452 §9.2).
 pub const MAX_POOL: usize = 4096;
 
@@ -218,6 +220,7 @@ pub struct Resolver<W> {
     kept: Kept,
     /// Requested traces that were not taken yet.
     traced: Vec<Traced>,
+    handing: Handing,
     /// The time of the last failure; successes soon after it remove the cached failure.
     last_failure_secs: Option<u32>,
 
@@ -257,6 +260,7 @@ impl<W> Resolver<W> {
             counters: Counters::default(),
             kept: Kept::default(),
             traced: Vec::new(),
+            handing: Handing::Off,
             last_failure_secs: None,
             reply: Reply::default(),
             gathered: Gathered::default(),

@@ -53,6 +53,7 @@ impl<W> Resolver<W> {
 
     /// Releases the clients for which stale data is available (RFC 8767 §5).
     fn release_overdue(&mut self, at: u32, cx: &mut Context<'_, W>) {
+        let first_action = cx.actions.list.len();
         let waiters = &mut self.tasks[at].waiters;
         let mut place = 0;
         while let Some(waiting) = waiters.get(place) {
@@ -66,6 +67,7 @@ impl<W> Resolver<W> {
             self.waiters -= 1;
             self.counters.overdue += 1;
         }
+        self.hand_copy_over(at, first_action, cx);
     }
 
     /// Sets the timer of an owner to its next event.

@@ -9,6 +9,16 @@ use crate::exchange::pending::Owner;
 use crate::plan::Ask;
 use crate::trace::{Step, Trace, Traced};
 
+/// Whether a resolver hands the trace of each question over.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Handing {
+    /// It does not.
+    #[default]
+    Off,
+    /// It does.
+    On,
+}
+
 impl<W> Resolver<W> {
     /// Resolves a question for its trace, regardless of cached answers, cached failures and equal
     /// questions in flight. [`Resolver::take_traced`] returns the trace under this number. Cached
@@ -59,17 +69,36 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Records the end, and hands the trace over or keeps it.
+    /// Begins or ends to hand the trace of each question over to the driver, with the action that
+    /// answers its clients: see [`Actions::trace_of`](crate::Actions::trace_of).
+    pub fn hand_traces_over(&mut self, handing: Handing) {
+        self.handing = handing;
+    }
+
+    /// Hands a copy of the trace of a question over that goes on, with the actions from the place
+    /// `first` on.
+    pub(super) fn hand_copy_over(&mut self, at: u32, first: usize, cx: &mut Context<'_, W>) {
+        if self.handing == Handing::On && first < cx.actions.list.len() {
+            let task = &mut self.tasks[at];
+            let mut trace = task.with_trace(|trace| trace.clone());
+            trace.turn_to(cx.now_ms);
+            trace.label(task.question.view(), cx.wall_secs);
+            cx.actions.put_trace_since(first, trace);
+        }
+    }
+
+    /// Records the end, and hands the trace over or keeps it. The action of the end is added next.
     pub(super) fn conclude_trace(
         &mut self,
         at: u32,
         rcode: Rcode,
         message: Range<usize>,
-        cx: &Context<'_, W>,
+        cx: &mut Context<'_, W>,
     ) {
         let task = &mut self.tasks[at];
         let failed = rcode == Rcode::SERVFAIL;
-        if !failed && task.traced.is_none() {
+        let is_handed_over = self.handing == Handing::On && !task.waiters.is_empty();
+        if !failed && task.traced.is_none() && !is_handed_over {
             return;
         }
         let mut trace = task.with_trace(std::mem::take);
@@ -77,11 +106,110 @@ impl<W> Resolver<W> {
         if let Some(number) = task.traced {
             let answer = cx.actions.answers.octets.get(message).unwrap_or_default().to_vec();
             self.traced.push(Traced { number, trace: trace.clone(), answer });
-            if !failed {
-                return;
-            }
         }
-        let spare = self.kept.keep(trace);
+        let spare = match (failed, is_handed_over) {
+            (true, true) => {
+                cx.actions.put_trace(trace.clone());
+                self.kept.keep(trace)
+            }
+            (true, false) => self.kept.keep(trace),
+            (false, true) => {
+                let spare = cx.actions.spare_trace();
+                cx.actions.put_trace(trace);
+                spare
+            }
+            (false, false) => trace,
+        };
         task.with_trace(|own| *own = spare);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
+    use avocet_wire::Question;
+
+    use super::*;
+    use crate::{
+        Action, Actions, EcsPolicy, Endpoint, Plan, Settings, Strategy, Transport, ZoneRule,
+    };
+
+    /// Asks a server that never answers, until the question fails. Returns for each action about
+    /// clients the number of queries in its trace, and whether it has ended; `None` without one.
+    fn handed(handing: Handing, stale_available: bool) -> Vec<Option<(usize, bool)>> {
+        let ttl = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3_600 };
+        let addr = ([192, 0, 2, 1], 53).into();
+        let rule = ZoneRule {
+            zone: [0].into(),
+            exception: false,
+            upstreams: vec![Endpoint { addr, transport: Transport::Udp }],
+            strategy: Strategy::Ordered,
+            case_randomisation: false,
+            ecs: EcsPolicy::Strip,
+            timeout_ms: (50, 2_000),
+        };
+        let settings =
+            Settings { minimal: true, stale_client_ms: 1_800, in_flight: 64, waiters: 256, ttl };
+        let plan = Plan::new(vec![rule], settings).unwrap();
+        let rrsets = RrsetCache::new(1 << 20, 0, ttl, [1; 16]).unwrap();
+        let failures = FailureCache::new(1 << 20, [2; 16]).unwrap();
+        let mut resolver = Resolver::new(plan.into(), [3; 32], 16);
+        resolver.hand_traces_over(handing);
+        let mut actions = Actions::default();
+        let ask = Ask {
+            question: Question::new(b"\x01a\x07example\x00\x00\x01\x00\x01").unwrap(),
+            hash: 4,
+            dnssec_ok: false,
+            checking_disabled: false,
+            ecs: &[],
+            client: None,
+            stale_available,
+            servers: &[],
+        };
+        let (now_ms, wall_secs) = (30_000, 1_700_000_000);
+        let (rrsets, failures) = (&rrsets, &failures);
+        let mut cx = Context { now_ms, wall_secs, rrsets, failures, actions: &mut actions };
+        resolver.submit(&ask, Some("first"), &mut cx);
+        resolver.submit(&ask, Some("second"), &mut cx);
+        let mut found = Vec::new();
+        loop {
+            let mut is_over = false;
+            for (place, action) in cx.actions.list.iter().enumerate() {
+                let trace = cx.actions.trace_of(place);
+                let queries = |trace: &Trace| {
+                    assert_eq!(trace.question(), Some(ask.question));
+                    let is_query = |event: &&crate::Event| matches!(event.step, Step::Sent { .. });
+                    let last = trace.events().last().map(|event| &event.step);
+                    let has_ended = matches!(last, Some(Step::Failed { .. }));
+                    (trace.events().iter().filter(is_query).count(), has_ended)
+                };
+                match action {
+                    Action::Overdue { .. } => found.push(trace.map(queries)),
+                    Action::Finish { .. } => {
+                        found.push(trace.map(queries));
+                        is_over = true;
+                    }
+                    _ => assert!(trace.is_none(), "{action:?}"),
+                }
+            }
+            cx.actions.clear();
+            if is_over {
+                return found;
+            }
+            cx.now_ms = resolver.next_deadline().unwrap();
+            resolver.tick(&mut cx);
+        }
+    }
+
+    #[test]
+    fn traces_are_handed_over_with_the_actions_about_their_clients() {
+        let found = handed(Handing::On, false);
+        assert!(matches!(found[..], [Some((2.., true))]), "{found:?}");
+        assert_eq!(handed(Handing::Off, false), [None]);
+        // Both clients get expired data in the same moment, and nobody waits for the end.
+        let found = handed(Handing::On, true);
+        assert!(matches!(found[..], [Some((1.., false)), Some((1.., false)), None]), "{found:?}");
+        assert_eq!(found[0], found[1]);
+        assert_eq!(handed(Handing::Off, true), [None, None, None]);
     }
 }

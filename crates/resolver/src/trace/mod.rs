@@ -4,6 +4,7 @@
 //! ```text
 //! walk ──────┐                       ┌── asked for by the operator: handed over with the answer
 //! fetches ───┼──> Trace of a task ───┼── the question failed: kept, in place of the oldest
+//!            │                       ├── the driver exports traces: handed over with the action
 //! forwarding ┘                       └── else: its memory serves the next question
 //! ```
 //! Every question is recorded, for nobody knows beforehand which one fails. A step is one push into
@@ -128,6 +129,12 @@ impl Trace {
     #[must_use]
     pub fn began_wall_secs(&self) -> u64 {
         self.began_wall_secs
+    }
+
+    /// When the question started, in ms on the clock of the caller.
+    #[must_use]
+    pub fn began_ms(&self) -> u64 {
+        self.began_ms
     }
 
     /// The duration in ms.

@@ -13,6 +13,7 @@ use avocet_web::counts::{CLASSES, LOG_INS};
 use avocet_wire::Rcode;
 
 mod certificates;
+mod otlp;
 mod pools;
 mod resolvers;
 mod zones;
@@ -107,6 +108,7 @@ fn process(metrics: &mut Exposition, running: &Running) {
     );
     query_log(metrics, running);
     dnstap(metrics, running);
+    otlp::write(metrics, running);
     let file = &running.cache_file;
     metrics.counter(
         "avocet_snapshot_saves_total",

@@ -19,11 +19,10 @@ use avocet_dnstap::{
 };
 use avocet_nameserver::query::asked::Transport;
 use avocet_policy::client::DeviceId;
-use avocet_querylog::{Concealment, Privacy as LogPrivacy};
 use avocet_wire::header::{HEADER_LEN, Header, RD};
 use avocet_wire::{MessageView, Rtype};
 
-use crate::query_log::files::pseudonym_key;
+use super::concealed::Concealed;
 use crate::query_log::states::LoggedStates;
 use crate::running::Running;
 use crate::running::conditions::Condition;
@@ -181,38 +180,6 @@ impl TapWork {
             Err(_) => counts.lost.fetch_add(connection.waiting(), Ordering::Relaxed),
         };
         counts.connected.store(0, Ordering::Relaxed);
-    }
-}
-
-/// Conceals the addresses of clients.
-struct Concealed {
-    /// Needs no key.
-    truncation: Concealment,
-    /// `None` until the first address, and without a key.
-    pseudonyms: Option<Concealment>,
-}
-
-impl Concealed {
-    fn new() -> Self {
-        Self { truncation: Concealment::new(&[0; 16]), pseudonyms: None }
-    }
-
-    /// Returns what a message may show of the address of a client.
-    fn shown(&mut self, config: &Config, client: IpAddr, privacy: Privacy) -> Option<IpAddr> {
-        match privacy {
-            Privacy::Full | Privacy::NoNames => Some(client),
-            Privacy::Truncated => self.truncation.shown(client, LogPrivacy::Truncated),
-            Privacy::Pseudonym => {
-                if self.pseudonyms.is_none() {
-                    // Without a key there are no pseudonyms, and so no address.
-                    let directory = config.query_log.directory_in(&config.data.directory);
-                    let key = pseudonym_key(&directory).ok()?;
-                    self.pseudonyms = Some(Concealment::new(&key));
-                }
-                self.pseudonyms.as_ref()?.shown(client, LogPrivacy::Pseudonym)
-            }
-            Privacy::Off => None,
-        }
     }
 }
 

@@ -214,6 +214,19 @@ pub(crate) fn agent_for_authority(
     Agent::with_parts(config, DefaultConnector::default(), resolver)
 }
 
+/// Returns a client like [`agent_for_configured`], which trusts these authorities, or without any
+/// those of the system.
+pub(crate) fn agent_for_collector(
+    lookup: Lookup,
+    bounds: Bounds,
+    authorities: Option<&[CertificateDer<'_>]>,
+) -> Agent {
+    let trusted = authorities.map_or_else(tls, tls_trusting);
+    let config = config(bounds, 0).tls_config(trusted).build();
+    let resolver = OwnResolver { lookup, permits: Permits::All };
+    Agent::with_parts(config, DefaultConnector::default(), resolver)
+}
+
 fn agent(resolver: OwnResolver, bounds: Bounds, redirects: u32) -> Agent {
     let config = config(bounds, redirects).tls_config(tls()).build();
     Agent::with_parts(config, DefaultConnector::default(), resolver)

@@ -30,7 +30,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use avocet_config::Config;
 use avocet_control::ControlError;
@@ -41,6 +42,7 @@ use avocet_io::tcp::listen;
 use avocet_nameserver::clock::{WallClock, wall_secs};
 use avocet_nameserver::file_watch::{ConfigFile, FileFingerprint, FileWatch};
 use avocet_nameserver::snapshot::Unconfigured;
+use avocet_nameserver::traces::TraceReceiver;
 use avocet_nameserver::zone_files::ZoneFiles;
 use avocet_querylog::Consumer;
 use avocet_web::WebStores;
@@ -53,6 +55,7 @@ use crate::keepers;
 use crate::lists::leisure::free_at_leisure;
 use crate::lists::{Keeping, Store};
 use crate::mailbox::Letter;
+use crate::otlp::OtlpCounts;
 use crate::query_log::QueryLog;
 use crate::root::RootKeeping;
 use crate::running::access_requests::AccessRequests;
@@ -89,6 +92,10 @@ const DRAIN_TICK_MS: u32 = 20;
 /// Seconds for which one secret makes cookies. The previous one is accepted for the same time, and
 /// cookies live for an hour.
 const COOKIE_SECRET_SECS: u32 = 24 * 3600;
+/// How long the end waits for the last traces to leave: a request in flight may take longer.
+const EXPORT_TIME: Duration = Duration::from_secs(3);
+/// Time between two looks whether they have left.
+const EXPORT_LOOK: Duration = Duration::from_millis(5);
 
 const SIGNALS: u64 = 0;
 const CONTROL: u64 = 1;
@@ -127,6 +134,8 @@ pub(crate) struct RingEnds {
     pub(crate) logged: Consumer,
     /// That of dnstap.
     pub(crate) tapped: TapReceiver,
+    /// That of the export of traces.
+    pub(crate) traced: TraceReceiver,
 }
 
 /// The main thread of the server.
@@ -135,10 +144,12 @@ pub(crate) struct Operation {
     signals: Signals,
     /// `None` after the thread for the lists has started.
     store: Option<Store>,
-    /// Empty after the threads of the query log and of dnstap have started.
+    /// Empty after the threads of the query log, of dnstap and of traces have started.
     rings: Vec<RingEnds>,
     /// The threads of the query log and of dnstap.
     query_log: Vec<JoinHandle<()>>,
+    /// The thread that exports traces.
+    otlp: Option<JoinHandle<()>>,
     /// The thread of the pools.
     pools: Option<JoinHandle<()>>,
     control: ControlSocket,
@@ -183,6 +194,7 @@ impl Operation {
             lists: Keeping::default(),
             query_log: QueryLog::default(),
             tap_counts: TapCounts::default(),
+            otlp_counts: OtlpCounts::default(),
             devices: Devices::default(),
             names: ClientNames::default(),
             visits: Visits::default(),
@@ -203,9 +215,7 @@ impl Operation {
             started,
             shared,
         });
-        let judged_anew = running.begin_trust();
-        running.cache_file.load(&running.shared);
-        running.drop_below(&judged_anew);
+        load_caches(&running);
         offer_setup(&running.web.access, &config);
         let http = listeners.map(|all| HttpServer::start(all, running.clone())).transpose();
         let poller = polling(&signals, &control).map_err(OperationError::System)?;
@@ -216,6 +226,7 @@ impl Operation {
             store: Some(store),
             rings,
             query_log: Vec::new(),
+            otlp: None,
             pools: None,
             control,
             is_control_resting: false,
@@ -258,14 +269,7 @@ impl Operation {
             updates::start(self.running.clone()).map_err(OperationError::System)?;
             let probing = keepers::pools::start(self.running.clone());
             self.pools = Some(probing.map_err(OperationError::System)?);
-            let rings = std::mem::take(&mut self.rings).into_iter();
-            let (logged, tapped) = rings.map(|ends| (ends.logged, ends.tapped)).unzip();
-            let started = keepers::dnstap::start(self.running.clone(), tapped);
-            self.query_log.push(started.map_err(OperationError::System)?);
-            let started = keepers::query_log::start(self.running.clone(), logged);
-            self.query_log.push(started.map_err(OperationError::System)?);
-            let started = keepers::query_log::start_upkeep(self.running.clone());
-            self.query_log.push(started.map_err(OperationError::System)?);
+            self.start_takers()?;
         }
         loop {
             let tick = if self.ending == Ending::None { TICK_MS } else { DRAIN_TICK_MS };
@@ -292,6 +296,28 @@ impl Operation {
             self.look_at_timers();
         }
         self.end()
+    }
+
+    /// Starts the threads that take from the rings of the workers.
+    fn start_takers(&mut self) -> Result<(), OperationError> {
+        let (mut logged, mut tapped, mut traced) = (Vec::new(), Vec::new(), Vec::new());
+        for ends in std::mem::take(&mut self.rings) {
+            logged.push(ends.logged);
+            tapped.push(ends.tapped);
+            traced.push(ends.traced);
+        }
+        let running = || self.running.clone();
+        let system = OperationError::System;
+        self.otlp = Some(keepers::otlp::start(running(), traced).map_err(system)?);
+        let started = [
+            keepers::dnstap::start(running(), tapped),
+            keepers::query_log::start(running(), logged),
+            keepers::query_log::start_upkeep(running()),
+        ];
+        for thread in started {
+            self.query_log.push(thread.map_err(OperationError::System)?);
+        }
+        Ok(())
     }
 
     /// Returns true at the second signal to end: then the server waits for nothing more.
@@ -482,9 +508,22 @@ impl Operation {
         for thread in self.query_log.into_iter().chain(self.pools) {
             let _ = thread.join();
         }
+        let since = Instant::now();
+        while self.otlp.as_ref().is_some_and(|thread| !thread.is_finished())
+            && since.elapsed() < EXPORT_TIME
+        {
+            thread::park_timeout(EXPORT_LOOK);
+        }
         tracing::info!("ended");
         if self.ending == Ending::Failed { Err(OperationError::WorkerEnded) } else { Ok(()) }
     }
+}
+
+/// Fills the caches from disk, without the records of names that are validated in another way.
+fn load_caches(running: &Running) {
+    let judged_anew = running.begin_trust();
+    running.cache_file.load(&running.shared);
+    running.drop_below(&judged_anew);
 }
 
 /// Returns the watch of neighbours after its first look: the first query of a device has the

@@ -175,6 +175,15 @@ fn number<T: PartialEq>(all: &mut Vec<T>, value: T) -> u16 {
     place.min(usize::from(u16::MAX - 1)) as u16
 }
 
+/// The name of who decided about a query.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Decider<'a> {
+    /// A rule, or a protection of the server itself.
+    Rule(&'a str),
+    /// A list or policy zone.
+    List(&'a str),
+}
+
 /// The snapshots that entries may be of.
 pub(crate) struct LoggedStates {
     known: Vec<LoggedState>,
@@ -222,6 +231,19 @@ impl LoggedStates {
         let place = self.known.iter().rposition(|known| known.state.revision == revision);
         let last = self.known.len() - 1;
         self.known[place.unwrap_or(last)].client(client).privacy
+    }
+
+    /// Returns who decided about a query, by the note of its decision.
+    pub(crate) fn decider_of(&self, revision: u32, note: u16) -> Option<Decider<'_>> {
+        let known = self.known.iter().rfind(|known| known.state.revision == revision)?;
+        match known.state.policy.as_ref()?.noted(note) {
+            Noted::Rule(text) | Noted::Protection(text) => Some(Decider::Rule(text)),
+            Noted::List(place) => {
+                let list = known.state.config.policy.lists.get(place)?;
+                Some(Decider::List(&list.name))
+            }
+            Noted::Nobody => None,
+        }
     }
 
     /// Learns the upstreams of a worker: the number in its entries, and the text.
@@ -334,9 +356,9 @@ const TRANSPORTS: [&str; Transport::COUNT] = [
     Transport::Quic.name(),
 ];
 /// The words for what the caches had, in the order of `CacheState`.
-const CACHES: [&str; 4] = ["not-asked", "hit", "stale", "miss"];
+pub(crate) const CACHES: [&str; 4] = ["not-asked", "hit", "stale", "miss"];
 /// The words for what validation found, in the order of `Validated`.
-const VALIDATIONS: [&str; 3] = ["unknown", "secure", "bogus"];
+pub(crate) const VALIDATIONS: [&str; 3] = ["unknown", "secure", "bogus"];
 
 #[cfg(test)]
 mod tests {

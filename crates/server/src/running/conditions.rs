@@ -52,6 +52,10 @@ pub(crate) enum Condition {
     Dnstap,
     /// The receiver of dnstap messages cannot be reached.
     DnstapReceiver,
+    /// A panic interrupted the export of traces.
+    Otlp,
+    /// The collector of traces cannot be reached, or refuses them.
+    OtlpCollector,
     /// The file of a hosted zone has errors.
     Zones,
     /// No primary of a zone is usable.
@@ -67,7 +71,7 @@ pub(crate) enum Condition {
 }
 
 /// All kinds, in display order.
-const ALL: [Condition; 26] = [
+const ALL: [Condition; 28] = [
     Condition::Resolution,
     Condition::Upstreams,
     Condition::Neighbours,
@@ -88,6 +92,8 @@ const ALL: [Condition; 26] = [
     Condition::QueryLogUpkeep,
     Condition::Dnstap,
     Condition::DnstapReceiver,
+    Condition::Otlp,
+    Condition::OtlpCollector,
     Condition::Zones,
     Condition::Primaries,
     Condition::Catalogs,
@@ -120,6 +126,8 @@ impl Condition {
             Self::QueryLogUpkeep => "query-log-upkeep",
             Self::Dnstap => "dnstap",
             Self::DnstapReceiver => "dnstap-receiver",
+            Self::Otlp => "otlp",
+            Self::OtlpCollector => "otlp-collector",
             Self::Zones => "zones",
             Self::Primaries => "primaries",
             Self::Catalogs => "catalogs",

@@ -47,6 +47,7 @@ use avocet_web::WebStores;
 use crate::backup;
 use crate::home_ca::HomeCa;
 use crate::lists::Keeping;
+use crate::otlp::OtlpCounts;
 use crate::query_log::QueryLog;
 use crate::root::RootKeeping;
 use crate::state::Shared;
@@ -149,6 +150,8 @@ pub(crate) struct Running {
     pub(crate) query_log: QueryLog,
     /// The counts of dnstap.
     pub(crate) tap_counts: TapCounts,
+    /// The counts of the export of traces.
+    pub(crate) otlp_counts: OtlpCounts,
     /// The devices behind addresses.
     pub(crate) devices: Devices,
     /// The names of clients by PTR records.

@@ -112,7 +112,7 @@ const fn rank(rank: Rank) -> DataRank {
     }
 }
 
-pub(super) const fn security(security: Security) -> SecurityStatus {
+pub(crate) const fn security(security: Security) -> SecurityStatus {
     match security {
         Security::Unchecked => SecurityStatus::Unchecked,
         Security::Indeterminate => SecurityStatus::Indeterminate,

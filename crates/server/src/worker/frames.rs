@@ -38,6 +38,7 @@ impl Answer for Frames<'_> {
             octets: octets.len() as u16,
             since: cx.now,
             rtt_ms: 0,
+            trace: None,
         };
         match close(cx, self.metrics, &step.unwrap_or_else(failed), ended, message) {
             Delivery::Message(len) => match cx.scratch.take_transfer() {

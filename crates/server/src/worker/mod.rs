@@ -63,6 +63,7 @@ use avocet_nameserver::close::Ended;
 use avocet_nameserver::datagrams::Datagrams;
 use avocet_nameserver::metrics::WorkerMetrics;
 use avocet_nameserver::query::{Decision, Outgoing, QueryStep, Stage};
+use avocet_nameserver::traces::TraceSender;
 use avocet_querylog::Producer;
 use avocet_resolver::SocketId;
 use avocet_wire::{Rcode, Rtype};
@@ -141,6 +142,8 @@ pub(crate) struct WorkerRings {
     pub(crate) log: Producer,
     /// That of dnstap.
     pub(crate) tap: TapSender,
+    /// That of the export of traces.
+    pub(crate) trace: TraceSender,
 }
 
 /// The arguments of a new worker.

@@ -5,12 +5,21 @@ use std::num::NonZeroU32;
 use avocet_nameserver::close::Ended;
 use avocet_nameserver::query::miss::Waiter;
 use avocet_nameserver::query::{self, Obtained, Output, QueryContext, QueryStep};
-use avocet_resolver::{Action, Actions};
+use avocet_resolver::{Action, Actions, Trace};
 
 use super::upstreams::Outbound;
 use super::{Resolution, context};
 use crate::worker::fault::contained;
 use crate::worker::values::{Deliver, LateStep, Time, WorkerTurn};
+
+/// How the wait of a client ended.
+#[derive(Clone, Copy, Default)]
+pub(super) struct WaitEnd<'t> {
+    /// The round-trip time of the upstream that answered; zero if none was queried.
+    rtt_ms: u32,
+    /// How the question was resolved, if traces are exported.
+    trace: Option<&'t Trace>,
+}
 
 impl Resolution {
     /// Executes the actions of the resolver, and those that follow from them.
@@ -18,8 +27,8 @@ impl Resolution {
         while !self.actions.list.is_empty() {
             let spare = std::mem::take(&mut self.spare_actions);
             let mut actions = std::mem::replace(&mut self.actions, spare);
-            for action in &actions.list {
-                self.perform(action, &actions, turn);
+            for (place, action) in actions.list.iter().enumerate() {
+                self.perform((place, action), &actions, turn);
             }
             self.upstreams.flush(&actions.octets);
             self.report_faults(turn.time);
@@ -42,7 +51,7 @@ impl Resolution {
 
     fn perform<D: Deliver>(
         &mut self,
-        action: &Action,
+        (place, action): (usize, &Action),
         actions: &Actions<Waiter>,
         turn: &mut WorkerTurn<'_, D>,
     ) {
@@ -56,8 +65,9 @@ impl Resolution {
             Action::KeepIdle { socket, idle_ms } => self.upstreams.keep_idle(*socket, *idle_ms),
             Action::Forget { endpoint } => self.upstreams.forget(*endpoint),
             Action::Overdue { waiters } => {
+                let end = WaitEnd { rtt_ms: 0, trace: actions.trace_of(place) };
                 for waiter in &actions.waiters[waiters.clone()] {
-                    self.end_wait(waiter, 0, turn, |cx, output| {
+                    self.end_wait(waiter, end, turn, |cx, output| {
                         query::resume(cx, waiter, None, output)
                     });
                 }
@@ -76,8 +86,9 @@ impl Resolution {
                 let cx = self.query_context(turn.time);
                 let obtained = query::share(&cx, asked, obtained, waiters);
                 let rtt_ms = resolved.source.map_or(0, |source| source.rtt_ms);
+                let end = WaitEnd { rtt_ms, trace: actions.trace_of(place) };
                 for waiter in waiters {
-                    self.end_wait(waiter, rtt_ms, turn, |cx, output| {
+                    self.end_wait(waiter, end, turn, |cx, output| {
                         query::resume(cx, waiter, Some(&obtained), output)
                     });
                 }
@@ -85,12 +96,11 @@ impl Resolution {
         }
     }
 
-    /// Ends the wait of a client: takes the step of its query, and passes it on. `rtt_ms` is the
-    /// round-trip time of the upstream that answered; zero if none was queried.
+    /// Ends the wait of a client: takes the step of its query, and passes it on.
     pub(super) fn end_wait<D: Deliver>(
         &mut self,
         waiter: &Waiter,
-        rtt_ms: u32,
+        WaitEnd { rtt_ms, trace }: WaitEnd<'_>,
         turn: &mut WorkerTurn<'_, D>,
         take: impl FnOnce(&QueryContext<'_>, Output<'_>) -> QueryStep,
     ) {
@@ -105,7 +115,8 @@ impl Resolution {
         // A client whose query caused a panic gets no reply, and its connection learns that.
         let step = contained(metrics, || take(&cx, output))
             .unwrap_or_else(|| QueryStep::Silent(waiter.failed(state.revision)));
-        let (ended, route) = (Ended::waiting(waiter, rtt_ms), &waiter.route);
+        let ended = Ended { trace, ..Ended::waiting(waiter, rtt_ms) };
+        let route = &waiter.route;
         turn.late.deliver(LateStep { ended, route, step, message, cx: &cx });
     }
 

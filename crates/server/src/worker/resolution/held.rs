@@ -134,6 +134,7 @@ impl Resolution {
             octets: query.octets.len() as u16,
             since: query.since,
             rtt_ms: 0,
+            trace: None,
         };
         turn.late.deliver(LateStep { ended, route: &query.route, step, message, cx: &cx });
     }

@@ -45,7 +45,7 @@ use avocet_nameserver::query::miss::{Miss, Waiter};
 use avocet_nameserver::query::scratch::Scratch;
 use avocet_nameserver::query::{QueryContext, Seen};
 use avocet_nameserver::snapshot::Snapshot;
-use avocet_resolver::{Actions, Context, Resolver, SocketFault, SocketId};
+use avocet_resolver::{Actions, Context, Handing, Resolver, SocketFault, SocketId};
 use avocet_wire::MAX_MESSAGE;
 use chacha20::ChaCha12Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
@@ -109,6 +109,8 @@ impl Resolution {
         let limits = SocketLimits { pool_size: setup.pool_size, open: setup.upstream_sockets };
         let mut rng = ChaCha12Rng::from_seed(setup.seed);
         let (seed, shares_key) = (secret(&mut rng), secret(&mut rng));
+        let mut resolver = Resolver::new(state.plan.clone(), seed, limits.pool_size as usize);
+        resolver.hand_traces_over(handing(&state));
         Self {
             index: setup.index,
             revision: shared.name_server.revision(),
@@ -117,7 +119,7 @@ impl Resolution {
             seen: Box::new([Seen::NOTHING; BATCH]),
             message: vec![0; MAX_MESSAGE].into_boxed_slice(),
             misses: Vec::new(),
-            resolver: Resolver::new(state.plan.clone(), seed, limits.pool_size as usize),
+            resolver,
             shares: Shares::new(shares_key),
             wanted: TraceOrders::default(),
             held: HeldQueries::default(),
@@ -140,6 +142,7 @@ impl Resolution {
     pub(crate) fn set_rings(&mut self, rings: WorkerRings) {
         self.scratch.set_log(Some(rings.log));
         self.scratch.set_tap(Some(rings.tap));
+        self.scratch.traces().set_sender(Some(rings.trace));
     }
 
     /// Uses the snapshot in force and forgets proofs, if either has changed.
@@ -153,6 +156,7 @@ impl Resolution {
         if revision != self.revision {
             self.revision = revision;
             let before = std::mem::replace(&mut self.state, self.shared.snapshot());
+            self.resolver.hand_traces_over(handing(&self.state));
             if !Arc::ptr_eq(&before.plan, &self.state.plan) {
                 // Queries in flight complete with the old plan.
                 self.resolver.replace_plan(self.state.plan.clone(), &mut self.actions);
@@ -321,6 +325,11 @@ impl Resolution {
     fn metrics(&self) -> &WorkerMetrics {
         &self.shared.metrics[usize::from(self.index)]
     }
+}
+
+/// Returns whether traces of resolution are exported.
+fn handing(state: &Snapshot) -> Handing {
+    if state.traced.is_some() { Handing::On } else { Handing::Off }
 }
 
 /// Returns the generator that draws ports.

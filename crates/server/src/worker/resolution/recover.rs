@@ -6,10 +6,11 @@ use avocet_nameserver::query::scratch::Scratch;
 use avocet_resolver::{Abandoned, Actions, Resolver, Shed};
 use avocet_wire::MAX_MESSAGE;
 
+use super::act::WaitEnd;
 use super::share::Shares;
 use super::traces::TraceOrders;
 use super::upstreams::Upstreams;
-use super::{Resolution, port_draws, secret};
+use super::{Resolution, handing, port_draws, secret};
 use crate::worker::values::{Deliver, WorkerTurn};
 
 impl Resolution {
@@ -21,6 +22,7 @@ impl Resolution {
         let draws = port_draws(&mut self.rng);
         let pool_size = self.limits.pool_size as usize;
         self.resolver = Resolver::new(self.state.plan.clone(), seed, pool_size);
+        self.resolver.hand_traces_over(handing(&self.state));
         self.upstreams = Upstreams::new(
             self.limits,
             self.state.ports.clone(),
@@ -31,10 +33,12 @@ impl Resolution {
         self.wanted = TraceOrders::default();
         (self.actions, self.spare_actions) = (Actions::default(), Actions::default());
         let (log, tap) = (self.scratch.take_log(), self.scratch.take_tap());
+        let traces = self.scratch.traces().take_sender();
         self.hold_strangers(turn);
         self.scratch = Scratch::of(usize::from(self.index));
         self.scratch.set_log(log);
         self.scratch.set_tap(tap);
+        self.scratch.traces().set_sender(traces);
         self.message = vec![0; MAX_MESSAGE].into_boxed_slice();
         abandoned.into_iter().for_each(|question| self.resume(question, turn));
     }
@@ -44,7 +48,7 @@ impl Resolution {
         let Abandoned { question, hash, dnssec_ok, checking_disabled, ecs, waiters } = question;
         for mut waiter in waiters {
             if waiter.is_resumed {
-                self.end_wait(&waiter, 0, turn, |cx, output| {
+                self.end_wait(&waiter, WaitEnd::default(), turn, |cx, output| {
                     query::shed(cx, &waiter, Shed::Tasks, output)
                 });
                 continue;

@@ -4,6 +4,7 @@ use avocet_nameserver::query;
 use avocet_nameserver::query::miss::{Miss, Waiter};
 use avocet_resolver::{Ask, Shed, Submitted};
 
+use super::act::WaitEnd;
 use super::{Resolution, context};
 use crate::mailbox::Letter;
 use crate::worker::owner_of;
@@ -31,7 +32,7 @@ impl Resolution {
                 self.shared.mailboxes[owner].send(Letter::Miss(Box::new(miss)))
                 && let Some(waiter) = miss.waiter
             {
-                self.end_wait(&waiter, 0, turn, |cx, output| {
+                self.end_wait(&waiter, WaitEnd::default(), turn, |cx, output| {
                     query::shed(cx, &waiter, Shed::Waiters, output)
                 });
             }
@@ -67,7 +68,9 @@ impl Resolution {
         if let Submitted::Shed { waiter: Some(waiter), reason } =
             resolver.submit(&ask, waiter, &mut cx)
         {
-            self.end_wait(&waiter, 0, turn, |cx, output| query::shed(cx, &waiter, reason, output));
+            self.end_wait(&waiter, WaitEnd::default(), turn, |cx, output| {
+                query::shed(cx, &waiter, reason, output)
+            });
         }
     }
 }

@@ -1,24 +1,39 @@
-//! The part of the encoding of protocol buffers that dnstap uses: varints, fixed words and octets.
+//! The encoding of protocol buffers, as far as dnstap and OpenTelemetry use it: varints, fixed
+//! words, and octets or messages.
+//!
+//! The crate has no input or output. It knows no schema: a writer gives the number of each field,
+//! and a reader decides by the numbers that it knows.
 
-use crate::TapError;
+#![forbid(unsafe_code)]
+
+/// An error: the octets are not a protocol buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("malformed protocol buffer")]
+pub struct ProtoError;
 
 /// Octets of the longest varint.
 const MAX_VARINT: usize = 10;
 
 /// Appends a field with an integer.
-pub(crate) fn put_uint(out: &mut Vec<u8>, field: u32, value: u64) {
+pub fn put_uint(out: &mut Vec<u8>, field: u32, value: u64) {
     put_varint(out, u64::from(field) << 3);
     put_varint(out, value);
 }
 
 /// Appends a field with 32 fixed bits.
-pub(crate) fn put_fixed32(out: &mut Vec<u8>, field: u32, value: u32) {
+pub fn put_fixed32(out: &mut Vec<u8>, field: u32, value: u32) {
     put_varint(out, u64::from(field) << 3 | 5);
     out.extend_from_slice(&value.to_le_bytes());
 }
 
+/// Appends a field with 64 fixed bits.
+pub fn put_fixed64(out: &mut Vec<u8>, field: u32, value: u64) {
+    put_varint(out, u64::from(field) << 3 | 1);
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
 /// Appends a field with octets or a message.
-pub(crate) fn put_octets(out: &mut Vec<u8>, field: u32, octets: &[u8]) {
+pub fn put_octets(out: &mut Vec<u8>, field: u32, octets: &[u8]) {
     put_varint(out, u64::from(field) << 3 | 2);
     put_varint(out, octets.len() as u64);
     out.extend_from_slice(octets);
@@ -34,44 +49,47 @@ fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 
 /// A value of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum FieldValue<'a> {
+pub enum FieldValue<'a> {
     /// An integer.
     Uint(u64),
     /// 32 fixed bits.
     Fixed32(u32),
-    /// 64 fixed bits, which dnstap does not use.
-    Fixed64,
+    /// 64 fixed bits.
+    Fixed64(u64),
     /// Octets or a message.
     Octets(&'a [u8]),
 }
 
 /// A field of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct ProtoField<'a> {
+pub struct ProtoField<'a> {
     /// Its number.
-    pub(crate) number: u64,
+    pub number: u64,
     /// Its value.
-    pub(crate) value: FieldValue<'a>,
+    pub value: FieldValue<'a>,
 }
 
 /// The fields of a message, one after another.
-pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+pub struct Fields<'a>(pub &'a [u8]);
 
 impl<'a> Fields<'a> {
     /// Returns the next field.
     ///
     /// # Errors
     /// The message is malformed.
-    pub(crate) fn read_field(&mut self) -> Result<Option<ProtoField<'a>>, TapError> {
+    pub fn read_field(&mut self) -> Result<Option<ProtoField<'a>>, ProtoError> {
         if self.0.is_empty() {
             return Ok(None);
         }
         let tag = self.varint()?;
         let value = match tag & 7 {
             0 => FieldValue::Uint(self.varint()?),
-            1 => self.take(8).map(|_| FieldValue::Fixed64)?,
+            1 => {
+                let octets = self.take(8)?.first_chunk().copied().unwrap_or_default();
+                FieldValue::Fixed64(u64::from_le_bytes(octets))
+            }
             2 => {
-                let len = usize::try_from(self.varint()?).map_err(|_| TapError::Message)?;
+                let len = usize::try_from(self.varint()?).map_err(|_| ProtoError)?;
                 FieldValue::Octets(self.take(len)?)
             }
             5 => {
@@ -79,18 +97,18 @@ impl<'a> Fields<'a> {
                 FieldValue::Fixed32(u32::from_le_bytes(octets))
             }
             // Groups, which are no longer used.
-            _ => return Err(TapError::Message),
+            _ => return Err(ProtoError),
         };
         Ok(Some(ProtoField { number: tag >> 3, value }))
     }
 
-    fn take(&mut self, len: usize) -> Result<&'a [u8], TapError> {
-        let (taken, rest) = self.0.split_at_checked(len).ok_or(TapError::Message)?;
+    fn take(&mut self, len: usize) -> Result<&'a [u8], ProtoError> {
+        let (taken, rest) = self.0.split_at_checked(len).ok_or(ProtoError)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    fn varint(&mut self) -> Result<u64, TapError> {
+    fn varint(&mut self) -> Result<u64, ProtoError> {
         let mut value = 0;
         for (place, octet) in self.0.iter().take(MAX_VARINT).enumerate() {
             // Bits beyond the 64th are lost, as in other readers.
@@ -100,7 +118,7 @@ impl<'a> Fields<'a> {
                 return Ok(value);
             }
         }
-        Err(TapError::Message)
+        Err(ProtoError)
     }
 }
 
@@ -114,6 +132,7 @@ mod tests {
         let values = [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX];
         values.iter().for_each(|value| put_uint(&mut out, 15, *value));
         put_fixed32(&mut out, 9, 0x0102_0304);
+        put_fixed64(&mut out, 7, 0x0102_0304_0506_0708);
         put_octets(&mut out, 14, b"abc");
         let mut fields = Fields(&out);
         for value in values {
@@ -122,6 +141,7 @@ mod tests {
         }
         let mut value = || fields.read_field().unwrap().map(|field| field.value);
         assert_eq!(value(), Some(FieldValue::Fixed32(0x0102_0304)));
+        assert_eq!(value(), Some(FieldValue::Fixed64(0x0102_0304_0506_0708)));
         assert_eq!(value(), Some(FieldValue::Octets(b"abc")));
         assert_eq!(value(), None);
     }

@@ -1,0 +1,48 @@
+//! The addresses of clients as dnstap and traces show them: as the query log does, by the `privacy`
+//! of each client.
+
+use std::net::IpAddr;
+
+use avocet_config::Config;
+use avocet_config::privacy::Privacy;
+use avocet_querylog::{Concealment, Privacy as LogPrivacy};
+
+use crate::query_log::files::pseudonym_key;
+
+/// Conceals the addresses of clients.
+pub(super) struct Concealed {
+    /// Needs no key.
+    truncation: Concealment,
+    /// `None` until the first address, and without a key.
+    pseudonyms: Option<Concealment>,
+}
+
+impl Concealed {
+    /// Begins without a key.
+    pub(super) fn new() -> Self {
+        Self { truncation: Concealment::new(&[0; 16]), pseudonyms: None }
+    }
+
+    /// Returns what a message or a trace may show of the address of a client.
+    pub(super) fn shown(
+        &mut self,
+        config: &Config,
+        client: IpAddr,
+        privacy: Privacy,
+    ) -> Option<IpAddr> {
+        match privacy {
+            Privacy::Full | Privacy::NoNames => Some(client),
+            Privacy::Truncated => self.truncation.shown(client, LogPrivacy::Truncated),
+            Privacy::Pseudonym => {
+                if self.pseudonyms.is_none() {
+                    // Without a key there are no pseudonyms, and so no address.
+                    let directory = config.query_log.directory_in(&config.data.directory);
+                    let key = pseudonym_key(&directory).ok()?;
+                    self.pseudonyms = Some(Concealment::new(&key));
+                }
+                self.pseudonyms.as_ref()?.shown(client, LogPrivacy::Pseudonym)
+            }
+            Privacy::Off => None,
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The export of traces to a collector of OpenTelemetry: from a query that a worker selected to the
+//! request that takes it.
+//!
+//! ```text
+//! TracedQuery -- spans, with what the privacy of the client permits --> Backlog -- Collector --> HTTP
+//! ```
+//!
+//! Its calls block, with a limit on each: only the thread of the export uses it
+//! (`keepers/otlp.rs`).
+
+pub(crate) mod backlog;
+pub(crate) mod collector;
+mod retry;
+mod root;
+pub(crate) mod spans;
+mod steps;
+
+use std::sync::atomic::AtomicU64;
+
+/// Counts of the export since the start.
+#[derive(Default)]
+pub(crate) struct OtlpCounts {
+    /// Traces that the collector took.
+    pub(crate) traces: AtomicU64,
+    /// Their spans.
+    pub(crate) spans: AtomicU64,
+    /// Spans that the collector rejected of requests that it took.
+    pub(crate) rejected_spans: AtomicU64,
+    /// Traces lost in the queues of the workers.
+    pub(crate) queue: AtomicU64,
+    /// Traces over the limit for a second.
+    pub(crate) limit: AtomicU64,
+    /// Traces lost because too many waited for the collector, or the server ended.
+    pub(crate) backlog: AtomicU64,
+    /// Traces of requests that the collector refused.
+    pub(crate) refused: AtomicU64,
+    /// Traces that wait for the collector.
+    pub(crate) waiting: AtomicU64,
+    /// Requests that were sent again, or will be.
+    pub(crate) retries: AtomicU64,
+}
