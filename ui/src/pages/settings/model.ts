@@ -21,7 +21,7 @@ interface Schema {
 export type Value = boolean | number | string | readonly (number | string)[] | null;
 
 /** How a value is entered. */
-export type Form = 'switch' | 'choice' | 'number' | 'size' | 'secret' | 'text' | 'lines' | 'mixed';
+export type Form = 'switch' | 'choice' | 'number' | 'decimal' | 'size' | 'secret' | 'text' | 'lines' | 'mixed';
 
 /** A key of a table. */
 export interface Key {
@@ -49,6 +49,7 @@ function formOf(name: string, schema: Schema): Form {
   if (schema.enum) return 'choice';
   if (schema.type === 'boolean') return 'switch';
   if (schema.type === 'integer') return 'number';
+  if (schema.type === 'number') return 'decimal';
   if (schema.type === 'array') return 'lines';
   const kinds = (schema.anyOf ?? []).map((one) => one.type);
   if (kinds.includes('integer')) return 'size';
@@ -147,6 +148,8 @@ export function valueOf(key: Key, text: string): Value {
       return trimmed === 'true';
     case 'number':
       return isNumber ? Number(trimmed) : trimmed;
+    case 'decimal':
+      return /^-?\d+(\.\d+)?$/.test(trimmed) ? Number(trimmed) : trimmed;
     case 'size':
       return isNumber ? Number(trimmed) : trimmed;
     case 'mixed':
