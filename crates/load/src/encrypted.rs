@@ -1,4 +1,4 @@
-//! A server over TLS or QUIC: what the generator needs for each connection to it.
+//! A server over TLS, QUIC or HTTP/3: what the generator needs for each connection to it.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::ops::ControlFlow;
@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-use avocet_session::certificate::{ALPN_DOQ, ALPN_DOT};
+use avocet_session::certificate::{ALPN_DOQ, ALPN_DOT, ALPN_H3};
 use avocet_session::frame::{ReadBuffer, ReadState};
+use avocet_session::http::HttpMethod;
 use avocet_session::quic::QuicProtocol;
 use avocet_session::quic::client::{QuicClient, QuicSettings};
 use avocet_session::session::ClientSession;
@@ -90,6 +91,17 @@ const PATIENCE: Duration = Duration::from_millis(20);
 pub(crate) struct QuicTarget {
     settings: QuicSettings,
     name: String,
+    /// Where queries go in HTTP/3; `None` for DNS over QUIC.
+    place: Option<HttpPlace>,
+}
+
+/// Where queries go on a server in HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HttpPlace {
+    /// The host, with its port if it is not the usual one.
+    pub(crate) authority: String,
+    /// The path.
+    pub(crate) path: String,
 }
 
 impl fmt::Debug for QuicTarget {
@@ -99,11 +111,30 @@ impl fmt::Debug for QuicTarget {
 }
 
 impl QuicTarget {
-    /// Reads the settings of the command line for a server with this name in its certificate.
-    pub(crate) fn new(args: &LoadArgs, name: &str) -> Result<Self, LoadError> {
-        let config = settings(args, ALPN_DOQ)?;
-        let settings = QuicSettings::new(config, QuicProtocol::Doq).map_err(io::Error::other)?;
-        Ok(Self { settings, name: name.to_owned() })
+    /// Reads the settings of the command line for a server with this name in its certificate, in
+    /// HTTP/3 if there is a place.
+    pub(crate) fn new(
+        args: &LoadArgs,
+        name: &str,
+        place: Option<HttpPlace>,
+    ) -> Result<Self, LoadError> {
+        let (alpn, protocol) = match &place {
+            None => (ALPN_DOQ, QuicProtocol::Doq),
+            Some(_) => (ALPN_H3, QuicProtocol::H3),
+        };
+        let config = settings(args, alpn)?;
+        let settings = QuicSettings::new(config, protocol).map_err(io::Error::other)?;
+        Ok(Self { settings, name: name.to_owned(), place })
+    }
+
+    /// Sends a query on a stream of its own, and returns the number of the stream.
+    pub(crate) fn ask(&self, client: &mut QuicClient, message: &[u8]) -> Option<u64> {
+        match &self.place {
+            None => client.ask(message),
+            Some(HttpPlace { authority, path }) => {
+                client.ask_http((authority, path), message, HttpMethod::Post)
+            }
+        }
     }
 
     /// Returns a connection that begins.

@@ -15,7 +15,7 @@ const LISTENS: &str = "0A";
 /// process and its children that share the socket, it is the parent.
 pub(crate) fn process_at(server: SocketAddr, carrier: Carrier) -> Option<u32> {
     let files = match carrier {
-        Carrier::Udp | Carrier::Quic => ["/proc/net/udp", "/proc/net/udp6"],
+        Carrier::Udp | Carrier::Quic | Carrier::H3 => ["/proc/net/udp", "/proc/net/udp6"],
         Carrier::Tcp | Carrier::Tls => ["/proc/net/tcp", "/proc/net/tcp6"],
     };
     let tables = files.iter().filter_map(|file| fs::read_to_string(file).ok());
@@ -52,7 +52,7 @@ fn inodes(table: &str, server: SocketAddr, carrier: Carrier) -> Vec<u64> {
     let inode = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let (ip, port) = fields.get(1)?.split_once(':')?;
-        let is_datagrams = matches!(carrier, Carrier::Udp | Carrier::Quic);
+        let is_datagrams = carrier == Carrier::Udp || carrier.is_quic();
         let is_listener = is_datagrams || *fields.get(3)? == LISTENS;
         let ip = address(ip)?;
         let is_there = u16::from_str_radix(port, 16).ok()? == server.port()

@@ -60,8 +60,8 @@ pub fn measure(args: &LoadArgs, signals: Option<Signals>) -> Result<Report, Load
     let _ = sharpen_timers();
     let (mut tls, mut quic) = (None, None);
     match named.tls_name.as_deref() {
-        Some(name) if transport == Carrier::Quic => {
-            let target = quic.insert(QuicTarget::new(args, name)?);
+        Some(name) if transport.is_quic() => {
+            let target = quic.insert(QuicTarget::new(args, name, named.place)?);
             target.verify(server, CONNECT_TIMEOUT).map_err(failed)?;
         }
         Some(name) => {

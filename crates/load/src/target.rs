@@ -8,6 +8,7 @@ use ipnet::IpNet;
 
 use crate::args::LoadArgs;
 use crate::drive::Carrier;
+use crate::encrypted::HttpPlace;
 use crate::error::LoadError;
 
 /// The addresses of the clients of a loopback server.
@@ -17,8 +18,14 @@ const LOOPBACK_CLIENTS: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 0);
 const TLS_PREFIX: &str = "tls://";
 /// How a server over QUIC begins.
 const QUIC_PREFIX: &str = "quic://";
+/// How a server in HTTP/3 begins.
+const H3_PREFIX: &str = "h3://";
 /// The port of DNS over TLS and of DNS over QUIC (RFC 7858 §3.1, RFC 9250 §4.1.1).
 const TLS_PORT: u16 = 853;
+/// The port of HTTPS.
+const HTTPS_PORT: u16 = 443;
+/// The path of DNS over HTTPS if the server has none.
+const HTTPS_PATH: &str = "/dns-query";
 
 /// A server as named on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,25 +33,44 @@ pub(crate) struct NamedServer {
     pub(crate) address: SocketAddr,
     /// The transport that the text or `--transport` names.
     pub(crate) carrier: Carrier,
-    /// The name in its certificate, with TLS and QUIC.
+    /// The name in its certificate, with TLS, QUIC and HTTP/3.
     pub(crate) tls_name: Option<String>,
+    /// Where queries go in HTTP/3.
+    pub(crate) place: Option<HttpPlace>,
 }
 
-/// Parses a server, over TLS or QUIC if its text or `carrier` says so.
+/// Parses a server, over TLS, QUIC or HTTP/3 if its text or `carrier` says so.
 ///
 /// # Errors
 /// The name has no address.
 pub(crate) fn parse_named(text: &str, carrier: Carrier) -> Result<NamedServer, LoadError> {
-    let prefixes = [(TLS_PREFIX, Carrier::Tls), (QUIC_PREFIX, Carrier::Quic)];
+    let prefixes =
+        [(TLS_PREFIX, Carrier::Tls), (QUIC_PREFIX, Carrier::Quic), (H3_PREFIX, Carrier::H3)];
     let named = prefixes.iter().find_map(|(prefix, one)| Some((text.strip_prefix(prefix)?, *one)));
     let (rest, carrier) = named.unwrap_or((text, carrier));
-    if !matches!(carrier, Carrier::Tls | Carrier::Quic) {
-        return Ok(NamedServer { address: parse_server(text)?, carrier, tls_name: None });
+    if !carrier.is_encrypted() {
+        let address = parse_server(text)?;
+        return Ok(NamedServer { address, carrier, tls_name: None, place: None });
     }
-    let (name, place) = rest.rsplit_once('@').map_or((None, rest), |(name, at)| (Some(name), at));
-    let address = parse_with_port(place, TLS_PORT)?;
-    let name = name.map_or_else(|| host(place), str::to_owned);
-    Ok(NamedServer { address, carrier, tls_name: Some(name) })
+    let is_http = carrier == Carrier::H3;
+    let (rest, path) = match rest.find('/').filter(|_| is_http) {
+        Some(at) => rest.split_at(at),
+        None => (rest, HTTPS_PATH),
+    };
+    let (name, at) = rest.rsplit_once('@').map_or((None, rest), |(name, at)| (Some(name), at));
+    let address = parse_with_port(at, if is_http { HTTPS_PORT } else { TLS_PORT })?;
+    let place = is_http.then(|| HttpPlace {
+        authority: authority(name.map_or_else(|| host(at), str::to_owned), address.port()),
+        path: path.to_owned(),
+    });
+    let name = name.map_or_else(|| host(at), str::to_owned);
+    Ok(NamedServer { address, carrier, tls_name: Some(name), place })
+}
+
+/// Returns the authority of a server in HTTP (RFC 3986 §3.2).
+fn authority(host: String, port: u16) -> String {
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    if port == HTTPS_PORT { host } else { format!("{host}:{port}") }
 }
 
 /// Returns the host of a server, without its port.
@@ -189,6 +215,28 @@ mod tests {
             assert_eq!(found.carrier == Carrier::Quic, is_quic, "{text}");
         }
         assert_eq!(parse_named("127.0.0.1", Carrier::Tcp).unwrap().tls_name, None);
+    }
+
+    #[test]
+    fn servers_in_http_have_a_path() {
+        for (text, carrier, wanted, name, url) in [
+            ("h3://127.0.0.1", Carrier::Udp, "127.0.0.1:443", "127.0.0.1", "127.0.0.1/dns-query"),
+            ("[::1]:8443", Carrier::H3, "[::1]:8443", "::1", "[::1]:8443/dns-query"),
+            (
+                "h3://dns.example@127.0.0.1:8443/q",
+                Carrier::Udp,
+                "127.0.0.1:8443",
+                "dns.example",
+                "dns.example:8443/q",
+            ),
+        ] {
+            let found = parse_named(text, carrier).unwrap();
+            assert_eq!((found.address.to_string().as_str(), found.carrier), (wanted, Carrier::H3));
+            assert_eq!(found.tls_name.as_deref(), Some(name), "{text}");
+            let place = found.place.unwrap();
+            assert_eq!(format!("{}{}", place.authority, place.path), url);
+        }
+        assert!(parse_named("quic://127.0.0.1/q", Carrier::Udp).is_err(), "it has no path");
     }
 
     #[test]

@@ -303,3 +303,45 @@ fn http3_can_be_turned_off() {
     }
     server.stop();
 }
+
+#[test]
+fn the_load_generator_drives_http3() {
+    let (site, upstream, https) = (Site::new(), Upstream::start(), free_address());
+    configure(&site, &upstream, https);
+    let server = site.start();
+    let load = |path: &str, words: &[&str]| {
+        let at = format!("h3://{https}{path}");
+        let common = ["load", &at, "--quiet", "--zone-name", "example", "--population", "10"];
+        let common = [&common[..], &["--count", "100", "--clients", "4", "--json", "-"]].concat();
+        let output = Command::new(env!("CARGO_BIN_EXE_avocet")).args(common).args(words).output();
+        let output = output.unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        (output.status.success(), text + &String::from_utf8_lossy(&output.stderr))
+    };
+    let ca = site.directory.join("one.pem").display().to_string();
+    for (words, handshakes) in [
+        (&["--ca", &ca][..], 4),
+        (&["--insecure", "--connections", "new"], 100),
+        (&["--insecure", "--connections", "resumed"], 100),
+    ] {
+        let (is_right, text) = load("", words);
+        assert!(is_right, "{words:?}: {text}");
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(report["outcome"]["answered"], 100, "{report}");
+        // A connection may begin for which no query is left.
+        let full = report["tls"]["full"].as_u64().unwrap();
+        assert!((handshakes..=handshakes + 4).contains(&full), "{report}");
+        assert_eq!(report["tls"]["failed"], 0, "{report}");
+    }
+    let https_queries = "avocet_queries_total{transport=\"https\"}";
+    let seen = std::iter::repeat_with(|| {
+        thread::yield_now();
+        site.metric(https_queries)
+    });
+    assert!(seen.take(100_000).any(|seen| seen >= 300.0));
+    let (is_right, text) = load("/other", &["--insecure", "--timeout", "200ms"]);
+    assert!(!is_right, "another path has no answers: {text}");
+    let (is_right, text) = load("", &[]);
+    assert!(!is_right && text.contains("--ca FILE, or --insecure"), "{text}");
+    server.stop();
+}

@@ -46,12 +46,24 @@ pub enum Carrier {
     Tls,
     /// Streams of QUIC, one connection a client
     Quic,
+    /// The same with HTTPS in HTTP/3
+    H3,
 }
 
 impl Carrier {
     /// Reports whether queries travel on connections.
     pub(crate) const fn is_stream(self) -> bool {
         !matches!(self, Self::Udp)
+    }
+
+    /// Reports whether connections are of QUIC.
+    pub(crate) const fn is_quic(self) -> bool {
+        matches!(self, Self::Quic | Self::H3)
+    }
+
+    /// Reports whether the server proves a name.
+    pub(crate) const fn is_encrypted(self) -> bool {
+        matches!(self, Self::Tls | Self::Quic | Self::H3)
     }
 }
 
@@ -177,7 +189,7 @@ impl Lane {
                 Ok(Self::Udp(socket))
             }
             Carrier::Tcp | Carrier::Tls => Ok(Self::Tcp(Box::new(Connection::new(way, token)))),
-            Carrier::Quic => {
+            Carrier::Quic | Carrier::H3 => {
                 let target = way.quic.clone().ok_or(io::ErrorKind::InvalidInput)?;
                 Ok(Self::Quic(Box::new(QuicLane::new(way, target, token))))
             }

@@ -1,4 +1,5 @@
-//! A lane over QUIC (RFC 9250): a connection of one client, with a stream for each query.
+//! A lane over QUIC (RFC 9250) or in HTTP/3 (RFC 9114): a connection of one client, with a stream
+//! for each query.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
@@ -33,7 +34,7 @@ pub(crate) struct QuicLane {
 struct OpenConnection {
     socket: UdpSocket,
     client: QuicClient,
-    /// The message ID of each query by its stream: in QUIC they are 0.
+    /// The message ID of each query by its stream: in QUIC and HTTP they are 0.
     ids: HashMap<u64, [u8; 2]>,
     /// Whether the handshake was counted.
     is_ready: bool,
@@ -137,7 +138,7 @@ impl LaneTransport for QuicLane {
             let message = query.get_mut(..len).unwrap_or_default();
             let id = message.first_chunk().copied().unwrap_or_default();
             message.iter_mut().take(2).for_each(|octet| *octet = 0);
-            if let Some(stream) = open.client.ask(message) {
+            if let Some(stream) = self.target.ask(&mut open.client, message) {
                 open.ids.insert(stream, id);
             }
             composed += 1;

@@ -124,7 +124,7 @@ impl TlsReport {
         flows.iter().for_each(|flow| counts.add(&flow.tally.counts));
         let [full, resumed, failed] = counts.handshakes;
         let handshakes_per_sec = if secs > 0.0 { (full + resumed) as f64 / secs } else { 0.0 };
-        matches!(args.transport, Carrier::Tls | Carrier::Quic).then_some(Self {
+        args.transport.is_encrypted().then_some(Self {
             connections: args.connections,
             full,
             resumed,
