@@ -40,6 +40,7 @@ fn rule(zone: &[u8], last: u8) -> ZoneRule {
         zone: zone.into(),
         exception: false,
         upstreams: vec![Endpoint { addr, transport: Transport::Udp }],
+        reserves: Vec::new(),
         strategy: Strategy::Fastest,
         case_randomisation: true,
         ecs: EcsPolicy::Strip,

@@ -3,7 +3,9 @@
 use avocet_control::certificates::{AuthorityStatus, CertificateStatus, RenewalStatus};
 use avocet_control::lists::ListStatus;
 use avocet_control::reload::Reloaded;
-use avocet_control::status::{QueryCounts, ServerStatus, TransportQueries, UpstreamStatus};
+use avocet_control::status::{
+    DiscoveryStatus, QueryCounts, ServerStatus, TransportQueries, UpstreamStatus,
+};
 use avocet_nameserver::clock::wall_secs;
 
 use crate::span::{ago, left, span};
@@ -22,6 +24,7 @@ pub(crate) fn text(status: &ServerStatus) -> String {
     ];
     lines.extend(status.lists.iter().map(list_text));
     lines.extend(status.upstreams.iter().map(upstream_text));
+    lines.extend(status.discoveries.iter().map(discovery_text));
     lines.extend(status.zones.iter().map(zone_text));
     lines.extend(status.certificates.iter().map(certificate_text));
     lines.extend(status.warnings.iter().map(|warning| format!("warning: {warning}")));
@@ -111,6 +114,17 @@ fn upstream_text(one: &UpstreamStatus) -> String {
         "upstream {}://{name}{}: {}, {} queries, {} failures{rtt}{fault}",
         one.transport, one.address, one.state, one.queries, one.failures
     )
+}
+
+fn discovery_text(one: &DiscoveryStatus) -> String {
+    let found = match (&one.designated, one.proof, one.strict) {
+        (Some(designated), Some(proof), _) => format!("queries go to {designated} ({proof})"),
+        (Some(designated), None, _) => format!("queries go to {designated}"),
+        (None, _, false) => "queries in plain DNS".to_owned(),
+        (None, _, true) => "no queries".to_owned(),
+    };
+    let error = one.error.as_ref().map_or_else(String::new, |error| format!(", {error}"));
+    format!("discovery by {}: {found}{error}, next attempt in {}", one.upstream, left(one.next_at))
 }
 
 /// Returns the text of `avocet reload`.

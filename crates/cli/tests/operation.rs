@@ -34,6 +34,8 @@ mod coverage;
 mod deploy;
 #[path = "operation/devices.rs"]
 mod devices;
+#[path = "operation/discovery.rs"]
+mod discovery;
 #[path = "operation/dnstap.rs"]
 mod dnstap;
 #[path = "operation/doh.rs"]

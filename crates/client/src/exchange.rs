@@ -212,6 +212,6 @@ pub(crate) fn is_reply(query: &[u8], reply: &[u8]) -> bool {
 }
 
 /// Sixty-four bits from the random keys of hash maps: sufficient for single queries.
-fn random() -> u64 {
+pub fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -26,7 +26,7 @@
 mod error;
 pub mod exchange;
 pub mod json;
-mod over_quic;
+pub mod over_quic;
 pub mod over_tls;
 pub mod request;
 pub mod stub;

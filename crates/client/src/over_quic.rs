@@ -5,11 +5,12 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use avocet_session::certificate::{ALPN_DOQ, ALPN_H3};
+use avocet_session::http::HttpTarget;
 use avocet_session::quic::QuicProtocol;
 use avocet_session::quic::client::{QuicClient, QuicSettings};
 
 use crate::exchange::{Reply, is_reply, time_left};
-use crate::over_tls::{HttpsRequest, TlsForm, TlsRequest};
+use crate::over_tls::{TlsForm, TlsRequest};
 
 /// Octets of a datagram: more than a path carries.
 const DATAGRAM_ROOM: usize = 4096;
@@ -21,26 +22,41 @@ pub(crate) fn exchange(
     server: SocketAddr,
     tls: &TlsRequest,
 ) -> io::Result<Reply> {
-    let start = Instant::now();
-    let (alpn, protocol) = match tls.form {
-        TlsForm::H3(_) => (ALPN_H3, QuicProtocol::H3),
-        _ => (ALPN_DOQ, QuicProtocol::Doq),
+    let (alpn, protocol, target) = match &tls.form {
+        TlsForm::H3(https) => (ALPN_H3, QuicProtocol::H3, Some(https.target())),
+        _ => (ALPN_DOQ, QuicProtocol::Doq, None),
     };
     let config = tls.config(alpn)?;
     let settings = QuicSettings::new(config, protocol).map_err(io::Error::other)?;
-    let mut session =
-        QuicClient::connect(&settings, server, &tls.name, start).map_err(io::Error::other)?;
+    let session = QuicClient::connect(&settings, server, &tls.name, Instant::now());
+    let session = session.map_err(io::Error::other)?;
+    let (octets, elapsed) = ask((session, target.as_ref()), query, timeout, server)?;
+    Ok(Reply { octets, server, carrier: tls.form.carrier(), elapsed })
+}
+
+/// Sends a query on a connection that begins, in HTTP/3 if there is a target, and waits for its
+/// reply. Returns it with the time that it took.
+///
+/// # Errors
+/// The server does not answer, or does not prove what the connection demands.
+pub fn ask(
+    (mut session, target): (QuicClient, Option<&HttpTarget>),
+    query: &[u8],
+    timeout: Duration,
+    server: SocketAddr,
+) -> io::Result<(Vec<u8>, Duration)> {
+    let start = Instant::now();
     let socket = connected(server)?;
     let (mut buffer, mut is_asked) = (vec![0; DATAGRAM_ROOM], false);
     loop {
         let now = Instant::now();
         session.fire(now);
         if !is_asked && session.is_connected() {
-            is_asked = match &tls.form {
-                TlsForm::H3(HttpsRequest { authority, path, method }) => {
+            is_asked = match target {
+                Some(HttpTarget { authority, path, method }) => {
                     session.ask_http((authority, path), query, *method)
                 }
-                _ => session.ask(query),
+                None => session.ask(query),
             }
             .is_some();
         }
@@ -57,8 +73,7 @@ pub(crate) fn exchange(
                 let message = "the response belongs to another query";
                 return Err(io::Error::new(ErrorKind::InvalidData, message));
             }
-            let (carrier, elapsed) = (tls.form.carrier(), start.elapsed());
-            return Ok(Reply { octets, server, carrier, elapsed });
+            return Ok((octets, start.elapsed()));
         }
         if let Some(error) = session.ended() {
             return Err(io::Error::other(error.clone()));

@@ -77,7 +77,7 @@ pub struct HttpsRequest {
 }
 
 impl HttpsRequest {
-    fn target(&self) -> HttpTarget {
+    pub(crate) fn target(&self) -> HttpTarget {
         HttpTarget {
             authority: self.authority.as_str().into(),
             path: self.path.as_str().into(),
@@ -154,7 +154,6 @@ pub(crate) fn exchange(
     server: SocketAddr,
     tls: &TlsRequest,
 ) -> io::Result<Reply> {
-    let start = Instant::now();
     let name = ServerName::try_from(tls.name.clone()).map_err(io::Error::other)?;
     let session = match &tls.form {
         TlsForm::Quic | TlsForm::H3(_) => {
@@ -165,7 +164,22 @@ pub(crate) fn exchange(
             ClientSession::connect_https(&tls.config(ALPN_H2)?, name, https.target())
         }
     };
-    let mut session = session.map_err(io::Error::other)?;
+    let (octets, elapsed) = ask(session.map_err(io::Error::other)?, query, timeout, server)?;
+    Ok(Reply { octets, server, carrier: tls.form.carrier(), elapsed })
+}
+
+/// Sends a query to a server in a session that begins, and waits for its reply. Returns it with the
+/// time that it took.
+///
+/// # Errors
+/// The server does not answer, or does not prove what the session demands.
+pub fn ask(
+    mut session: ClientSession,
+    query: &[u8],
+    timeout: Duration,
+    server: SocketAddr,
+) -> io::Result<(Vec<u8>, Duration)> {
+    let start = Instant::now();
     let mut stream = TcpStream::connect_timeout(&server, timeout)?;
     stream.set_nodelay(true)?;
     session.push(query);
@@ -187,8 +201,7 @@ pub(crate) fn exchange(
                 let message = "the response belongs to another query";
                 return Err(io::Error::new(ErrorKind::InvalidData, message));
             }
-            let (carrier, elapsed) = (tls.form.carrier(), start.elapsed());
-            return Ok(Reply { octets, server, carrier, elapsed });
+            return Ok((octets, start.elapsed()));
         }
         if state == ReadState::Closed {
             return Err(ErrorKind::UnexpectedEof.into());

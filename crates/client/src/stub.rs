@@ -42,6 +42,21 @@ pub fn name_of(server: SocketAddr, address: IpAddr) -> Result<Option<(String, u3
     Ok(answer.filter(|record| record.rtype == Rtype::PTR).find_map(name))
 }
 
+/// A server without encryption.
+#[derive(Debug, Clone, Copy)]
+pub struct StubServer {
+    /// Its address.
+    pub addr: SocketAddr,
+    /// Whether it is queried over TCP only.
+    pub by_tcp: bool,
+}
+
+impl From<SocketAddr> for StubServer {
+    fn from(addr: SocketAddr) -> Self {
+        Self { addr, by_tcp: false }
+    }
+}
+
 /// Returns the data of the records of a name and a type according to `server`, with the highest TTL
 /// in seconds.
 ///
@@ -49,12 +64,13 @@ pub fn name_of(server: SocketAddr, address: IpAddr) -> Result<Option<(String, u3
 ///
 /// The server does not answer, or answers with an error other than NXDOMAIN.
 pub fn records_of(
-    server: SocketAddr,
+    server: StubServer,
     name: &NameBuf,
     rtype: Rtype,
 ) -> Result<(Vec<Vec<u8>>, u32), ClientError> {
     let mut request = Request::from_words(&[name.to_string(), rtype.to_string()])?;
-    (request.tries, request.timeout) = (1, NAME_PATIENCE);
+    (request.tries, request.timeout, request.tcp) = (1, NAME_PATIENCE, server.by_tcp);
+    let server = server.addr;
     let reply = exchange::exchange(&request, server)?;
     let message = MessageView::new(&reply.octets)?;
     match message.header().rcode() {

@@ -18,7 +18,10 @@ use super::recurse::Mode;
 use super::setting::{FromText, List, Setting, Text, Written};
 use super::spec::ForwardSpec;
 use super::upstream::ServerAddress;
-use super::{EcsPolicy, ForwardConfig, Strategy, Upstream, named_file, upstream, upstream_proof};
+use super::upstream_proof::UsedTransports;
+use super::{
+    EcsPolicy, ForwardConfig, Strategy, Upstream, discover, named_file, upstream, upstream_proof,
+};
 
 /// The file with this machine's name servers.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
@@ -151,9 +154,11 @@ fn rule(
     mut spec: ForwardSpec,
     check: &mut Check,
 ) -> ForwardConfig {
-    let tls = upstream_proof::read(&mut spec, &upstreams, check);
-    let https_method = upstream_proof::https_method(&mut spec, &upstreams, check);
-    let h3 = upstream_proof::h3(&mut spec, &upstreams, check);
+    let discover = discover::read(mem::take(&mut spec.discover), &upstreams, check);
+    let used = UsedTransports { upstreams: &upstreams, discover };
+    let tls = upstream_proof::read(&mut spec, used, check);
+    let https_method = upstream_proof::https_method(&mut spec, used, check);
+    let h3 = upstream_proof::h3(&mut spec, used, check);
     let max_span = spec.timeout_max_ms.span();
     let min_span = spec.timeout_min_ms.span();
     let min = check.take(spec.timeout_min_ms).map_or(TIMEOUT_MIN_MS, |ms| ms.0);
@@ -173,6 +178,7 @@ fn rule(
         tls,
         https_method,
         h3,
+        discover,
         bootstrap: Vec::new(),
     }
 }

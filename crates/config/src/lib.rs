@@ -30,6 +30,7 @@ pub mod certificate;
 pub mod certificate_files;
 mod check;
 pub mod client_certificate;
+pub mod discover;
 pub mod dns64;
 pub mod dnstap;
 pub mod edit;
@@ -89,6 +90,7 @@ pub mod zonemd;
 pub use access::access_keys_between;
 use certificate::CertificateConfig;
 use client_certificate::ClientCertificates;
+use discover::Discovery;
 use dns64::Dns64Config;
 pub use error::{HintFault, KeyAdvice, SettingError};
 pub use listen::{Listen, Protocol};
@@ -357,6 +359,8 @@ pub struct ForwardConfig {
     pub https_method: HttpsMethod,
     /// What becomes of HTTP/3 that servers with HTTPS announce.
     pub h3: AnnouncedH3,
+    /// What becomes of encrypted servers that servers without encryption designate.
+    pub discover: Discovery,
     /// The servers that know the addresses of the servers that have only a name.
     pub bootstrap: Vec<SocketAddr>,
 }

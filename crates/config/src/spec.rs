@@ -14,6 +14,7 @@ use toml::Spanned;
 
 use super::acme_spec::AcmeSpec;
 use super::client_certificate::Presence;
+use super::discover::Discovery;
 use super::forward::RuleZone;
 use super::home_ca::HomeCaSpec;
 use super::listen::Listen;
@@ -424,6 +425,11 @@ pub(super) struct ForwardSpec {
     /// "off" stays with HTTP/2.
     #[schemars(extend("default" = "auto"))]
     pub(super) h3: Setting<Text<AnnouncedH3>>,
+    /// Servers without encryption are asked for encrypted ones that they designate (DDR,
+    /// RFC 9462): "auto" uses these, and the others if they fail; "strict" uses only these; "off"
+    /// asks nobody.
+    #[schemars(extend("default" = "off"))]
+    pub(super) discover: Setting<Text<Discovery>>,
     /// Servers for plain DNS that know the addresses of upstreams that have only a name, such as
     /// `https://dns.example/dns-query`.
     #[schemars(extend("default" = []))]

@@ -10,13 +10,15 @@ use super::setting::FromText;
 use super::{Upstream, UpstreamTransport};
 
 /// The port of DNS over TLS (RFC 7858 §3.1).
-const TLS_PORT: u16 = 853;
+pub const TLS_PORT: u16 = 853;
 /// The port of DNS over QUIC (RFC 9250 §4.1.1).
-const QUIC_PORT: u16 = 853;
+pub const QUIC_PORT: u16 = 853;
 /// The port of DNS over HTTPS (RFC 8484 §8.1).
-const HTTPS_PORT: u16 = 443;
+pub const HTTPS_PORT: u16 = 443;
 /// The path of DNS over HTTPS, if none is written.
 const HTTPS_PATH: &str = "/dns-query";
+/// The end of a path that is a template with the variable `dns`.
+const DNS_VARIABLE: &str = "{?dns}";
 /// Octets of the longest path.
 const MAX_PATH: usize = 255;
 
@@ -51,14 +53,24 @@ impl FromText for Upstream {
 fn over_http(text: &str, transport: UpstreamTransport) -> Result<Upstream, Option<SettingError>> {
     let at = text.find('/').unwrap_or(text.len());
     let (host, path) = text.split_at(at);
-    let path = path.strip_suffix("{?dns}").unwrap_or(path);
+    let path = path.strip_suffix(DNS_VARIABLE).unwrap_or(path);
     let path = if path.is_empty() { HTTPS_PATH } else { path };
-    let is_octet = |octet: u8| octet.is_ascii_graphic() && !b"?#{}\"<>\\^`|".contains(&octet);
-    if path.len() > MAX_PATH || !path.bytes().all(is_octet) {
+    if !is_path(path) {
         return Err(Some(SettingError::PathOfServer(path.to_owned())));
     }
     let upstream = peer(host, HTTPS_PORT, transport)?;
     Ok(Upstream { path: path.into(), ..upstream })
+}
+
+fn is_path(path: &str) -> bool {
+    let is_octet = |octet: u8| octet.is_ascii_graphic() && !b"?#{}\"<>\\^`|".contains(&octet);
+    path.len() <= MAX_PATH && path.starts_with('/') && path.bytes().all(is_octet)
+}
+
+/// Returns the path of a URI template (RFC 9461 §5) with the variable `dns` at its end; `None` for
+/// other templates.
+pub fn path_of_template(template: &str) -> Option<&str> {
+    template.strip_suffix(DNS_VARIABLE).filter(|path| is_path(path))
 }
 
 /// Reads the address of a server and the name in its certificate, such as

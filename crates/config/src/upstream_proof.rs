@@ -8,6 +8,7 @@ use toml::{Table, Value};
 
 use super::certificate_files::CertificateFiles;
 use super::check::Check;
+use super::discover::Discovery;
 use super::setting::{List, Setting, Text};
 use super::spec::ForwardSpec;
 use super::upstream_tls::{AnnouncedH3, Authentication, HttpsMethod, Pin, UpstreamTls};
@@ -16,10 +17,29 @@ use super::{ForwardConfig, Upstream, UpstreamTransport};
 /// Most pins of a rule.
 const MAX_PINS: usize = 64;
 
+/// The transports of the servers of a rule: those that are written, and all encrypted ones if
+/// servers may designate others.
+#[derive(Clone, Copy)]
+pub(super) struct UsedTransports<'u> {
+    pub(super) upstreams: &'u [Upstream],
+    pub(super) discover: Discovery,
+}
+
+impl UsedTransports<'_> {
+    /// Returns whether the test may hold for the transport of a server.
+    fn any(self, holds: impl Fn(UpstreamTransport) -> bool) -> bool {
+        let mut written = self.upstreams.iter().map(|one| one.transport);
+        let discovers = |transport: UpstreamTransport| {
+            self.discover != Discovery::Off && !transport.is_encrypted()
+        };
+        written.any(|transport| holds(transport) || discovers(transport))
+    }
+}
+
 /// Reads the keys of a rule about TLS.
 pub(super) fn read(
     spec: &mut ForwardSpec,
-    upstreams: &[Upstream],
+    used: UsedTransports<'_>,
     check: &mut Check,
 ) -> UpstreamTls {
     let [ca_at, pins_at, client_at, authentication_at] =
@@ -50,7 +70,7 @@ pub(super) fn read(
         ("client-cert", client_at, tls.client.is_some()),
         ("authentication", authentication_at, is_lax),
     ];
-    if !upstreams.iter().any(|one| one.transport.is_encrypted()) {
+    if !used.any(UpstreamTransport::is_encrypted) {
         for (key, at, _) in set.into_iter().filter(|(.., is_set)| *is_set) {
             let message = format!("`{key}` has no effect: no server of the rule is encrypted");
             check.doubt(at.unwrap_or_default(), message);
@@ -62,14 +82,14 @@ pub(super) fn read(
 /// Reads the method of requests to servers with HTTPS.
 pub(super) fn https_method(
     spec: &mut ForwardSpec,
-    upstreams: &[Upstream],
+    used: UsedTransports<'_>,
     check: &mut Check,
 ) -> HttpsMethod {
     let at = spec.https_method.span();
     let method =
         check.take(mem::take(&mut spec.https_method)).map_or_else(Default::default, |one| one.0);
     if let Some(at) = at.filter(|_| method != HttpsMethod::default())
-        && !upstreams.iter().any(|one| one.transport.is_http())
+        && !used.any(UpstreamTransport::is_http)
     {
         check.doubt(at, "`https-method` has no effect: no server has https:// or h3://".to_owned());
     }
@@ -77,11 +97,15 @@ pub(super) fn https_method(
 }
 
 /// Reads what becomes of HTTP/3 that servers with HTTPS announce.
-pub(super) fn h3(spec: &mut ForwardSpec, upstreams: &[Upstream], check: &mut Check) -> AnnouncedH3 {
+pub(super) fn h3(
+    spec: &mut ForwardSpec,
+    used: UsedTransports<'_>,
+    check: &mut Check,
+) -> AnnouncedH3 {
     let at = spec.h3.span();
     let h3 = check.take(mem::take(&mut spec.h3)).map_or_else(Default::default, |one| one.0);
     if let Some(at) = at.filter(|_| h3 != AnnouncedH3::default())
-        && !upstreams.iter().any(|one| one.transport == UpstreamTransport::Https)
+        && !used.any(|transport| transport == UpstreamTransport::Https)
     {
         check.doubt(at, "`h3` has no effect: no server has https://".to_owned());
     }
@@ -140,6 +164,7 @@ pub(super) fn show(rule: &ForwardConfig, out: &mut Table) {
         ("authentication", authentication.into()),
         ("https-method", https_method.into()),
         ("h3", h3.into()),
+        ("discover", rule.discover.word().into()),
         ("bootstrap", Value::Array(bootstrap.collect())),
     ];
     out.extend(shown.map(|(key, value)| (key.to_owned(), value)));

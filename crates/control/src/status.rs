@@ -41,6 +41,9 @@ pub struct ServerStatus {
     pub lists: Vec<ListStatus>,
     /// The upstreams of forwarding rules.
     pub upstreams: Vec<UpstreamStatus>,
+    /// The upstreams that are asked for the encrypted servers that they designate.
+    #[serde(default)]
+    pub discoveries: Vec<DiscoveryStatus>,
     /// The hosted zones.
     #[serde(default)]
     pub zones: Vec<ZoneStatus>,
@@ -117,6 +120,34 @@ pub struct UpstreamStatus {
     pub rtt_ms: Option<u64>,
     /// Whether it gets queries.
     pub state: UpstreamState,
+}
+
+/// An upstream that is asked for the encrypted servers that it designates (RFC 9462).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct DiscoveryStatus {
+    /// Its address.
+    pub upstream: SocketAddr,
+    /// The server that gets its queries, such as `tls://192.0.2.1:853`; none while there is none.
+    pub designated: Option<String>,
+    /// Why that server may have them.
+    pub proof: Option<DiscoveryProof>,
+    /// Why there is none, or why the last attempt failed.
+    pub error: Option<String>,
+    /// Whether the upstream itself gets no queries.
+    pub strict: bool,
+    /// The Unix second of the next attempt.
+    pub next_at: u64,
+}
+
+words! {
+    /// Why a designated server may have the queries for another one.
+    pub enum DiscoveryProof {
+        /// Its certificate has the address of that server.
+        Verified = "verified",
+        /// It has the same address, and nothing has proved who it is.
+        SameAddress = "same address",
+    }
 }
 
 words! {

@@ -1,25 +1,41 @@
-//! The addresses of upstreams that the configuration has only names for.
+//! What the server learns of its upstreams: the addresses of those that the configuration has only
+//! names for, and the encrypted servers that others designate.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
-/// Addresses by host name, as the servers of `bootstrap` know them.
+use avocet_config::discover::{DesignatedServer, DiscoveryTerms};
+
+/// Addresses by host name, as the servers of `bootstrap` know them, and designated servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UpstreamAddresses(BTreeMap<Box<str>, Vec<IpAddr>>);
+pub struct UpstreamAddresses {
+    by_name: BTreeMap<Box<str>, Vec<IpAddr>>,
+    designated: HashMap<DiscoveryTerms, DesignatedServer>,
+}
 
 impl UpstreamAddresses {
     /// Returns the addresses of a name; none if they are not known.
     pub fn of(&self, name: &str) -> &[IpAddr] {
-        self.0.get(name).map_or(&[], Vec::as_slice)
+        self.by_name.get(name).map_or(&[], Vec::as_slice)
     }
 
     /// Replaces the addresses of a name.
     pub fn put(&mut self, name: &str, addresses: Vec<IpAddr>) {
-        self.0.insert(name.into(), addresses);
+        self.by_name.insert(name.into(), addresses);
+    }
+
+    /// Returns the server that another one designates; `None` if it is not known.
+    pub fn designated(&self, terms: &DiscoveryTerms) -> Option<&DesignatedServer> {
+        self.designated.get(terms)
+    }
+
+    /// Replaces the designated servers.
+    pub fn designate(&mut self, designated: HashMap<DiscoveryTerms, DesignatedServer>) {
+        self.designated = designated;
     }
 
     /// Forgets all names but those for which the test holds.
     pub fn keep(&mut self, is_wanted: impl Fn(&str) -> bool) {
-        self.0.retain(|name, _| is_wanted(name));
+        self.by_name.retain(|name, _| is_wanted(name));
     }
 }

@@ -29,6 +29,7 @@ fn plan() -> Plan {
         zone: [0].into(),
         exception: false,
         upstreams: vec![upstream(1), upstream(2)],
+        reserves: Vec::new(),
         strategy: Strategy::Fastest,
         case_randomisation: true,
         ecs: EcsPolicy::Strip,

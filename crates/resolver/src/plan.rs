@@ -45,6 +45,8 @@ pub struct ZoneRule {
     pub exception: bool,
     /// The servers; none while their addresses are not known.
     pub upstreams: Vec<Endpoint>,
+    /// Servers that are queried only if the others fail.
+    pub reserves: Vec<Endpoint>,
     /// The order in which servers are queried.
     pub strategy: Strategy,
     /// Whether the letters of the question are sent in random case (0x20).
@@ -93,7 +95,7 @@ pub enum PlanError {
     Zone(usize),
     /// An earlier rule has the same zone.
     Repeated(usize),
-    /// More upstreams than [`MAX_UPSTREAMS`]; an exception must have none.
+    /// More upstreams and reserves than [`MAX_UPSTREAMS`]; an exception must have none.
     Upstreams(usize),
     /// A race of fewer than two or more than [`MAX_RACE`].
     Race(usize),
@@ -122,8 +124,10 @@ impl std::error::Error for PlanError {}
 /// A rule prepared for use.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
-    /// Indices into [`Plan::upstreams`].
+    /// Indices into [`Plan::upstreams`]: those of reserves last.
     pub(crate) upstreams: Vec<u16>,
+    /// The number of those that are no reserves.
+    pub(crate) ordinary: usize,
     pub(crate) strategy: Strategy,
     pub(crate) case_randomisation: bool,
     pub(crate) ecs: EcsPolicy,
@@ -153,6 +157,7 @@ pub(crate) struct Route {
 ///     zone: zone.into(),
 ///     exception: upstreams.is_empty(),
 ///     upstreams,
+///     reserves: Vec::new(),
 ///     strategy: Strategy::Fastest,
 ///     case_randomisation: true,
 ///     ecs: EcsPolicy::Strip,
@@ -182,6 +187,7 @@ pub struct Plan {
     root: Option<Route>,
     /// Sets of servers to which single questions of any name are sent, with their rules.
     sets: HashMap<Box<[SocketAddr]>, u16>,
+    has_reserves: bool,
     /// The first rule of a set; above all others if there is none.
     first_set: u16,
     /// How names without a route are resolved; `None` if they are not.
@@ -252,6 +258,7 @@ impl Plan {
             zones,
             root,
             sets: HashMap::new(),
+            has_reserves: false,
             first_set: u16::MAX,
             recursion,
             stubs,
@@ -262,6 +269,7 @@ impl Plan {
         let mut numbers = HashMap::new();
         for rule in rules {
             let rule = plan.number(rule, &mut numbers);
+            plan.has_reserves |= rule.ordinary < rule.upstreams.len();
             plan.rules.push(rule);
         }
         if plan.upstreams.len() > MAX_NUMBERED { Err(PlanError::Size) } else { Ok(plan) }
@@ -284,6 +292,7 @@ impl Plan {
                 zone: [0].into(),
                 exception: false,
                 upstreams,
+                reserves: Vec::new(),
                 strategy: Strategy::Ordered,
                 case_randomisation: true,
                 ecs: EcsPolicy::Strip,
@@ -367,17 +376,20 @@ impl Plan {
 
     fn number(&mut self, rule: ZoneRule, numbers: &mut HashMap<Endpoint, u16>) -> Rule {
         let mut upstreams = Vec::with_capacity(rule.upstreams.len());
-        for spec in rule.upstreams {
+        let mut ordinary = 0;
+        let of_rule = rule.upstreams.len();
+        for (place, spec) in rule.upstreams.into_iter().chain(rule.reserves).enumerate() {
             let number = *numbers.entry(spec).or_insert_with(|| {
                 self.upstreams.push(spec);
                 (self.upstreams.len() - 1) as u16
             });
             if !upstreams.contains(&number) {
                 upstreams.push(number);
+                ordinary += usize::from(place < of_rule);
             }
         }
         let ZoneRule { strategy, case_randomisation, ecs, timeout_ms, .. } = rule;
-        Rule { upstreams, strategy, case_randomisation, ecs, timeout_ms }
+        Rule { upstreams, ordinary, strategy, case_randomisation, ecs, timeout_ms }
     }
 
     /// The route of a folded name; `None` if no rule applies.
@@ -456,6 +468,18 @@ impl Plan {
         &self.rules[usize::from(route.rule)]
     }
 
+    /// Whether a rule has reserves.
+    pub(crate) fn has_reserves(&self) -> bool {
+        self.has_reserves
+    }
+
+    /// Returns the reserves of the rule that applies to a folded name.
+    pub(crate) fn reserves(&self, qname: FoldedName<'_>) -> impl Iterator<Item = Endpoint> + '_ {
+        let rule = self.route(qname).map(|route| self.rule(route));
+        let numbers = rule.map_or(&[][..], |rule| &rule.upstreams[rule.ordinary..]);
+        numbers.iter().map(|&number| self.upstreams[usize::from(number)])
+    }
+
     /// Whether a client's ECS option is forwarded for this folded name.
     #[must_use]
     pub fn passes_ecs(&self, qname: FoldedName<'_>) -> bool {
@@ -470,7 +494,7 @@ fn check(number: usize, rule: &ZoneRule) -> Result<(), PlanError> {
         return Err(PlanError::Zone(number));
     }
     let most = if rule.exception { 0 } else { MAX_UPSTREAMS };
-    if rule.upstreams.len() > most {
+    if rule.upstreams.len() + rule.reserves.len() > most {
         return Err(PlanError::Upstreams(number));
     }
     if let Strategy::Race(count) = rule.strategy
@@ -503,6 +527,7 @@ mod tests {
             zone: zone.into(),
             exception: port == 0,
             upstreams: if port == 0 { Vec::new() } else { vec![Endpoint::plain(addr)] },
+            reserves: Vec::new(),
             strategy: Strategy::Ordered,
             case_randomisation: true,
             ecs: EcsPolicy::Strip,
@@ -562,6 +587,8 @@ mod tests {
         assert_eq!(faulty(|r| r.zone = b"\x04cor".as_slice().into()), PlanError::Zone(1));
         let crowd = |r: &mut ZoneRule| r.upstreams = vec![r.upstreams[0]; MAX_UPSTREAMS + 1];
         assert_eq!(faulty(crowd), PlanError::Upstreams(1));
+        let reserves = |r: &mut ZoneRule| r.reserves = vec![r.upstreams[0]; MAX_UPSTREAMS];
+        assert_eq!(faulty(reserves), PlanError::Upstreams(1));
         assert_eq!(faulty(|r| r.exception = true), PlanError::Upstreams(1));
         assert_eq!(faulty(|r| r.strategy = Strategy::Race(9)), PlanError::Race(1));
         assert_eq!(faulty(|r| r.timeout_ms = (60, 50)), PlanError::Timeouts(1));

@@ -1,6 +1,7 @@
 //! The shared state of the server's threads: the name server, and the workers' counters, mailboxes
 //! and reports.
 
+pub(crate) mod discoveries;
 mod pool_waker;
 pub(crate) mod strangers;
 
@@ -18,6 +19,7 @@ use crate::load_report::LoadReport;
 use crate::mailbox::Mailbox;
 use crate::resolver_report::ResolverReport;
 use crate::upstream_tls::UpstreamPeers;
+use discoveries::Discoveries;
 use pool_waker::PoolWaker;
 use strangers::StrangerQueue;
 
@@ -40,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) tls: TlsListeners,
     /// The upstreams with TLS.
     pub(crate) upstream_peers: Arc<UpstreamPeers>,
+    /// The servers that others designate.
+    pub(crate) discoveries: Discoveries,
     /// The TCP connections of all workers.
     pub(crate) connections: ConnectionCounts,
     /// The clients to be looked up.
@@ -65,6 +69,7 @@ impl Shared {
             mailboxes,
             tls,
             upstream_peers: Arc::new(upstream_peers),
+            discoveries: Discoveries::default(),
             connections: ConnectionCounts::default(),
             strangers: StrangerQueue::default(),
             pool_waker: PoolWaker::default(),

@@ -6,11 +6,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use std::{fmt, io};
 
+use avocet_client::{over_quic, over_tls};
 use avocet_config::Config;
 use avocet_config::certificate_files::CertificateFiles;
+use avocet_config::discover::Discovery;
 use avocet_config::primary::{Primaries, Primary};
 use avocet_config::upstream_tls::{
     AnnouncedH3, Authentication, HttpsMethod, HttpsPath, PeerName, PeerProtocol, TlsPeer,
@@ -21,7 +23,7 @@ use avocet_resolver::{PeerId, Transport};
 use avocet_session::certificate::{ALPN_DOQ, ALPN_DOT, ALPN_H2, ALPN_H3, Certificate};
 use avocet_session::http::{AltSvc, HttpMethod, HttpTarget};
 use avocet_session::quic::QuicProtocol;
-use avocet_session::quic::client::QuicSettings;
+use avocet_session::quic::client::{QuicClient, QuicSettings};
 use avocet_session::quic::upstream::QuicUpstream;
 use avocet_session::session::ClientSession;
 use avocet_session::trust::{Trust, authorities, client_of_transfers, client_showing};
@@ -50,6 +52,31 @@ struct InForce {
     peers: PeerMap,
     /// Those of the configuration before, whose queries may still be in flight.
     before: PeerMap,
+    /// Those that other upstreams designate.
+    designated: PeerMap,
+    /// Those that they have designated before.
+    designated_before: PeerMap,
+}
+
+/// Configurations of clients by what servers must prove and by protocol, so that files are read
+/// once.
+#[derive(Default)]
+pub(crate) struct ClientConfigs(HashMap<(UpstreamTls, &'static [u8]), Arc<ClientConfig>>);
+
+impl ClientConfigs {
+    fn of(
+        &mut self,
+        tls: &UpstreamTls,
+        alpn: &'static [u8],
+    ) -> Result<Arc<ClientConfig>, CertificateFault> {
+        let key = (tls.clone(), alpn);
+        if let Some(config) = self.0.get(&key) {
+            return Ok(config.clone());
+        }
+        let config = client_config(tls, alpn)?;
+        self.0.insert(key, config.clone());
+        Ok(config)
+    }
 }
 
 /// An upstream with TLS, apart from its address.
@@ -110,10 +137,18 @@ impl UpstreamPeers {
         in_force.before = std::mem::replace(&mut in_force.peers, peers);
     }
 
+    /// Puts the settings of the upstreams in force that others designate.
+    pub(crate) fn put_designated(&self, peers: PeerMap) {
+        let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        in_force.designated_before = std::mem::replace(&mut in_force.designated, peers);
+    }
+
     /// Returns the settings of an upstream.
     pub(crate) fn at(&self, id: PeerId) -> Option<Arc<UpstreamPeer>> {
         let in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
-        in_force.peers.get(&id).or_else(|| in_force.before.get(&id)).cloned()
+        let InForce { peers, before, designated, designated_before } = &*in_force;
+        let mut maps = [peers, before, designated, designated_before].into_iter();
+        maps.find_map(|peers| peers.get(&id)).cloned()
     }
 }
 
@@ -125,6 +160,57 @@ impl UpstreamPeers {
 }
 
 impl UpstreamPeer {
+    /// Reads the settings of an upstream. Returns `None` for a name that no certificate has.
+    ///
+    /// # Errors
+    /// A file cannot be used.
+    pub(crate) fn of(
+        peer: &TlsPeer,
+        configs: &mut ClientConfigs,
+    ) -> Result<Option<Self>, CertificateFault> {
+        let Some(name) = server_name(&peer.name) else { return Ok(None) };
+        let (alpn, path) = match &peer.protocol {
+            PeerProtocol::Tls => (ALPN_DOT, None),
+            PeerProtocol::Quic => (ALPN_DOQ, None),
+            PeerProtocol::Https(path) => (ALPN_H2, Some(path)),
+            PeerProtocol::H3(path) => (ALPN_H3, Some(path)),
+        };
+        let config = configs.of(&peer.tls, alpn)?;
+        let alternative = match &peer.protocol {
+            PeerProtocol::Https(path) if path.h3 == AnnouncedH3::Auto => {
+                let settings = QuicSettings::new(configs.of(&peer.tls, ALPN_H3)?, QuicProtocol::H3);
+                Some(settings.map_err(|error| CertificateFault::Quic(error.into()))?)
+            }
+            _ => None,
+        };
+        Ok(Some(Self {
+            carrier: carrier(config, &peer.protocol)?,
+            name,
+            target: path.map(|path| target(peer, path)),
+            alternative: alternative.map(Alternative::new),
+            warned_ms: AtomicU64::new(u64::MAX),
+        }))
+    }
+
+    /// Sends a query to one of its addresses on a connection of its own, and waits for the reply.
+    ///
+    /// # Errors
+    /// It does not answer, or does not prove what it must.
+    pub(crate) fn ask(
+        &self,
+        addr: SocketAddr,
+        query: &[u8],
+        timeout: Duration,
+    ) -> io::Result<Vec<u8>> {
+        let PeerCarrier::Quic(settings) = &self.carrier else {
+            return Ok(over_tls::ask(self.session()?, query, timeout, addr)?.0);
+        };
+        let name = self.name.to_str();
+        let session = QuicClient::connect(settings, addr, &name, Instant::now());
+        let session = session.map_err(io::Error::other)?;
+        Ok(over_quic::ask((session, self.target.as_ref()), query, timeout, addr)?.0)
+    }
+
     /// Begins a session.
     ///
     /// # Errors
@@ -228,40 +314,19 @@ impl UpstreamPeer {
 /// A file cannot be used.
 pub(crate) fn read(config: &Config) -> Result<PeerMap, CertificateFault> {
     let mut peers = PeerMap::new();
-    let mut configs: HashMap<(UpstreamTls, &[u8]), Arc<ClientConfig>> = HashMap::new();
+    let mut configs = ClientConfigs::default();
     for peer in config.forwards.iter().flat_map(|forward| forward.peers()) {
-        let (alpn, path) = match &peer.protocol {
-            PeerProtocol::Tls => (ALPN_DOT, None),
-            PeerProtocol::Quic => (ALPN_DOQ, None),
-            PeerProtocol::Https(path) => (ALPN_H2, Some(path)),
-            PeerProtocol::H3(path) => (ALPN_H3, Some(path)),
-        };
-        let mut config_of = |alpn: &'static [u8]| {
-            let key = (peer.tls.clone(), alpn);
-            let config = match configs.get(&key) {
-                Some(config) => config.clone(),
-                None => client_config(&peer.tls, alpn)?,
-            };
-            configs.insert(key, config.clone());
-            Ok::<_, CertificateFault>(config)
-        };
-        let config = config_of(alpn)?;
-        let alternative = match &peer.protocol {
-            PeerProtocol::Https(path) if path.h3 == AnnouncedH3::Auto => {
-                let settings = QuicSettings::new(config_of(ALPN_H3)?, QuicProtocol::H3);
-                Some(settings.map_err(|error| CertificateFault::Quic(error.into()))?)
-            }
-            _ => None,
-        };
-        let alternative = alternative.map(Alternative::new);
-        if let Some(name) = server_name(&peer.name) {
-            let warned_ms = AtomicU64::new(u64::MAX);
-            let target = path.map(|path| target(&peer, path));
-            let carrier = carrier(config, &peer.protocol)?;
-            peers.insert(
-                peer.id(),
-                Arc::new(UpstreamPeer { carrier, name, target, alternative, warned_ms }),
-            );
+        if let Some(settings) = UpstreamPeer::of(&peer, &mut configs)? {
+            peers.insert(peer.id(), Arc::new(settings));
+        }
+    }
+    // What designated servers must prove is read when they are found; files that are written for
+    // them are read now as well. A system without authorities may use servers without encryption.
+    let discover = config.forwards.iter().filter(|forward| forward.discover != Discovery::Off);
+    for forward in discover {
+        match configs.of(&forward.tls, ALPN_DOT) {
+            Ok(_) | Err(CertificateFault::NoAuthorities) => {}
+            Err(fault) => return Err(fault),
         }
     }
     // Members of a catalog have its primaries: thousands of them would read the same authorities.

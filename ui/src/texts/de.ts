@@ -861,6 +861,12 @@ export const de: Texts = {
       refused: 'REFUSED',
       unusable: 'unbrauchbar',
     },
+    discoveries: 'Suche nach verschlüsselten Servern',
+    discoveriesHint: 'Upstreams mit bloßer Adresse werden nach den verschlüsselten Servern gefragt, die sie benennen.',
+    designated: (upstream, server, proof) =>
+      `${upstream}: Anfragen gehen an ${server} (${proof === 'verified' ? 'geprüft' : 'gleiche Adresse'}).`,
+    undesignated: (upstream, strict) =>
+      strict ? `${upstream}: bekommt keine Anfragen.` : `${upstream}: Anfragen in unverschlüsseltem DNS.`,
     rttHistory: 'Umlaufzeit, seit diese Seite offen ist',
     noHistory: 'Die Umlaufzeiten erscheinen hier, solange die Seite offen ist und Anfragen kommen.',
     noUpstreams: 'Es gibt keine Upstreams',

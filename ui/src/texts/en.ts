@@ -872,6 +872,12 @@ export const en = {
       refused: 'REFUSED',
       unusable: 'unusable',
     },
+    discoveries: 'Discovery of encrypted servers',
+    discoveriesHint: 'Upstreams with an address alone are asked for the encrypted servers that they designate.',
+    designated: (upstream: string, server: string, proof: 'verified' | 'same address') =>
+      `${upstream}: queries go to ${server} (${proof}).`,
+    undesignated: (upstream: string, strict: boolean) =>
+      strict ? `${upstream}: gets no queries.` : `${upstream}: queries in plain DNS.`,
     rttHistory: 'Round-trip time since this page was opened',
     noHistory: 'The round-trip times appear here while this page is open and queries arrive.',
     noUpstreams: 'There are no upstreams',

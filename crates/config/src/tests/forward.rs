@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 
 use super::*;
+use crate::discover::{DesignatedServer, DesignationProof, Discovery};
+use crate::upstream_tls::{Authentication, PeerName};
 
 fn rule(keys: &str) -> ForwardConfig {
     let text =
@@ -543,4 +545,78 @@ fn settings_of_tls_are_shown_and_read_again() {
         doubts[0].ends_with("`ca` has no effect: no server of the rule is encrypted"),
         "{doubts:?}"
     );
+}
+
+#[test]
+fn designated_servers_prove_the_address_of_the_server_that_designates_them() {
+    let rule = rule(
+        "upstreams = [\"192.0.2.1\", \"tcp://192.0.2.2\", \"tls://192.0.2.3\"]\n\
+                     discover = \"auto\"\nca = \"ca.pem\"\nhttps-method = \"get\"\nh3 = \"off\"",
+    );
+    let terms: Vec<_> = rule.upstreams.iter().filter_map(|one| rule.discovery_of(one)).collect();
+    assert_eq!(terms.len(), 2, "not of encrypted ones");
+    let designated = |proof| DesignatedServer {
+        addr: "198.51.100.1:8443".parse().unwrap(),
+        transport: UpstreamTransport::Https,
+        path: "/q".into(),
+        proof,
+    };
+    let verified = terms[0].peer(&designated(DesignationProof::Verified));
+    assert_eq!(verified.name, PeerName::Address("192.0.2.1".parse().unwrap()));
+    assert_eq!(verified.tls, rule.tls);
+    let same = terms[0].peer(&designated(DesignationProof::SameAddress));
+    assert_eq!(same.tls.authentication, Authentication::Opportunistic);
+    assert_ne!(verified.id(), same.id());
+    let shown = designated(DesignationProof::Verified).to_string();
+    assert_eq!(shown, "https://198.51.100.1:8443/q");
+}
+
+#[test]
+fn an_address_is_proof_only_where_no_certificate_can_be_demanded() {
+    let accepts = |server: &str, keys: &str| {
+        let rule = rule(&format!("upstreams = [\"{server}\"]\n{keys}"));
+        rule.discovery_of(&rule.upstreams[0]).unwrap().accepts_same_address()
+    };
+    let pin = format!("pins = [\"{}=\"]", "A".repeat(43));
+    for (server, keys, expected) in [
+        ("192.168.1.1", "discover = \"auto\"".to_owned(), true),
+        ("fe80::1", "discover = \"auto\"".to_owned(), true),
+        ("192.168.1.1", "discover = \"strict\"".to_owned(), false),
+        ("192.168.1.1", "discover = \"auto\"\nca = \"ca.pem\"".to_owned(), false),
+        ("192.168.1.1", format!("discover = \"auto\"\n{pin}"), false),
+        ("9.9.9.9", "discover = \"auto\"".to_owned(), false),
+        ("9.9.9.9", "discover = \"auto\"\nauthentication = \"opportunistic\"".to_owned(), true),
+        ("9.9.9.9", "discover = \"strict\"\nauthentication = \"opportunistic\"".to_owned(), true),
+    ] {
+        assert_eq!(accepts(server, &keys), expected, "{server} {keys}");
+    }
+}
+
+#[test]
+fn discovery_is_read_shown_and_doubted() {
+    let text = |upstream: &str, keys: &str| {
+        format!(
+            "[[forward]]\nzone = \".\"\nupstreams = [\"{upstream}\"]\n{keys}\n[resolver]\n\
+             mode = \"forward\"\n"
+        )
+    };
+    let config = |upstream: &str, keys: &str| read_with(&text(upstream, keys), &[]).unwrap();
+    assert_eq!(config("192.0.2.1", "").forwards[0].discover, Discovery::Off);
+    for word in ["off", "auto", "strict"] {
+        let config = config("192.0.2.1", &format!("discover = \"{word}\""));
+        let effective = toml::to_string(&config.effective()).unwrap();
+        assert!(effective.contains(&format!("discover = \"{word}\"")), "{effective}");
+        assert_eq!(read_with(&effective, &[]).unwrap().forwards, config.forwards);
+    }
+    let proofs = "discover = \"strict\"\nca = \"/ca.pem\"\nh3 = \"off\"\nhttps-method = \"get\"";
+    assert!(config("192.0.2.1", proofs).doubts.is_empty(), "they are of what is found");
+    let doubts = config("tls://192.0.2.1", "discover = \"auto\"").doubts;
+    assert!(
+        doubts[0].ends_with("`discover` has no effect: all servers of the rule are encrypted"),
+        "{doubts:?}"
+    );
+    refuses(&[(
+        "zone = \".\"\nupstreams = [\"192.0.2.1\"]\ndiscover = \"on\"".to_owned(),
+        "4:12: expected \"off\", \"auto\" or \"strict\", found \"on\"".to_owned(),
+    )]);
 }

@@ -2,12 +2,13 @@
 
 use std::net::SocketAddr;
 
+use avocet_config::discover::{DesignatedServer, Discovery, DiscoveryTerms};
 use avocet_config::recurse::{LocalRootSource, Mode};
 use avocet_config::{self as config, Config, DnssecConfig, ForwardConfig};
 use avocet_dnssec::negative::{NegativeAnchor, NegativeAnchors};
 use avocet_resolver::{
-    Endpoint, FetchLimits, MAX_UPSTREAMS, Plan, PlanError, Recursion, Settings, Validation,
-    ZoneRule,
+    Endpoint, FetchLimits, MAX_UPSTREAMS, PeerId, Plan, PlanError, Recursion, Settings, Transport,
+    Validation, ZoneRule,
 };
 use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{FoldedNameBuf, name};
@@ -115,11 +116,26 @@ fn recursion(config: &Config, unconfigured: &Unconfigured) -> Recursion {
 }
 
 fn rule(forward: &ForwardConfig, addresses: &UpstreamAddresses) -> ZoneRule {
-    let endpoints = forward.upstreams.iter().flat_map(|one| endpoints(forward, one, addresses));
+    let (mut upstreams, mut reserves) = (Vec::new(), Vec::new());
+    for one in &forward.upstreams {
+        match forward.discovery_of(one).map(|terms| (addresses.designated(&terms), terms)) {
+            None => upstreams.extend(endpoints(forward, one, addresses)),
+            Some((designated, terms)) => {
+                upstreams.extend(designated.map(|server| designated_endpoint(&terms, server)));
+                if terms.discovery == Discovery::Auto {
+                    let plain = if designated.is_some() { &mut reserves } else { &mut upstreams };
+                    plain.extend(endpoints(forward, one, addresses));
+                }
+            }
+        }
+    }
+    upstreams.truncate(MAX_UPSTREAMS);
+    reserves.truncate(MAX_UPSTREAMS - upstreams.len());
     ZoneRule {
         zone: forward.zone.clone(),
         exception: forward.exception,
-        upstreams: endpoints.take(MAX_UPSTREAMS).collect(),
+        upstreams,
+        reserves,
         strategy: match forward.strategy {
             config::Strategy::Ordered => avocet_resolver::Strategy::Ordered,
             config::Strategy::RoundRobin => avocet_resolver::Strategy::RoundRobin,
@@ -144,15 +160,7 @@ fn endpoints(
     upstream: &config::Upstream,
     addresses: &UpstreamAddresses,
 ) -> Vec<Endpoint> {
-    let peer = || forward.peer(upstream).id();
-    let transport = match upstream.transport {
-        config::UpstreamTransport::Udp => avocet_resolver::Transport::Udp,
-        config::UpstreamTransport::Tcp => avocet_resolver::Transport::Tcp,
-        config::UpstreamTransport::Tls => avocet_resolver::Transport::Tls(peer()),
-        config::UpstreamTransport::Https => avocet_resolver::Transport::Https(peer()),
-        config::UpstreamTransport::Quic => avocet_resolver::Transport::Quic(peer()),
-        config::UpstreamTransport::H3 => avocet_resolver::Transport::H3(peer()),
-    };
+    let transport = transport(upstream.transport, || forward.peer(upstream).id());
     let all = match (upstream.addr, &upstream.name) {
         (Some(addr), _) => vec![addr],
         (None, Some(name)) => {
@@ -161,6 +169,23 @@ fn endpoints(
         (None, None) => Vec::new(),
     };
     all.into_iter().map(|addr| Endpoint { addr, transport }).collect()
+}
+
+/// Returns the endpoint of a server that another one designates.
+fn designated_endpoint(terms: &DiscoveryTerms, server: &DesignatedServer) -> Endpoint {
+    let transport = transport(server.transport, || terms.peer(server).id());
+    Endpoint { addr: server.addr, transport }
+}
+
+fn transport(written: config::UpstreamTransport, peer: impl Fn() -> PeerId) -> Transport {
+    match written {
+        config::UpstreamTransport::Udp => Transport::Udp,
+        config::UpstreamTransport::Tcp => Transport::Tcp,
+        config::UpstreamTransport::Tls => Transport::Tls(peer()),
+        config::UpstreamTransport::Https => Transport::Https(peer()),
+        config::UpstreamTransport::Quic => Transport::Quic(peer()),
+        config::UpstreamTransport::H3 => Transport::H3(peer()),
+    }
 }
 
 /// Returns what answers are validated with; `None` where validation is off.

@@ -52,6 +52,8 @@ impl Round {
 pub(crate) struct Choice<'a> {
     pub(crate) servers: &'a Servers,
     pub(crate) candidates: Candidates<'a>,
+    /// The places of servers that are queried only if the others fail.
+    pub(crate) reserves: u64,
     pub(crate) order: ServerOrder,
     pub(crate) probing: Probing,
     /// A random number.
@@ -77,7 +79,10 @@ impl<'a> Choice<'a> {
         if usable & !tried == 0 {
             (tried, number) = (tried & !usable, number + 1);
         }
-        Round { number, tried, left: usable & !tried }
+        // In each round, reserves come after all others that may answer.
+        let left = usable & !tried;
+        let ordinary = left & !self.reserves;
+        Round { number, tried, left: if ordinary == 0 { left } else { ordinary } }
     }
 
     /// Returns the servers of a set for which the test holds or of which nothing is known; all if
@@ -118,6 +123,11 @@ impl<'a> Choice<'a> {
                 }
             }
         }
+    }
+
+    /// Returns whether the server at a place is queried only if the others fail.
+    pub(crate) fn is_reserve(&self, place: u8) -> bool {
+        self.reserves & 1 << place != 0
     }
 
     /// Returns a random server of a set.

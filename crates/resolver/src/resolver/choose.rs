@@ -5,7 +5,9 @@ use chacha20::rand_core::Rng;
 use super::Resolver;
 use super::send::AtOnce;
 use crate::exchange::Candidates;
-use crate::exchange::choose::{Choice, Probing, ServerOrder, order_of_rule, order_of_walk};
+use crate::exchange::choose::{
+    Choice, Probing, ServerOrder, collect, order_of_rule, order_of_walk,
+};
 use crate::exchange::endpoint::{Endpoint, Strategy};
 use crate::exchange::loss::Level;
 use crate::exchange::pending::Owner;
@@ -55,7 +57,9 @@ const LONG_WAIT_MS: u64 = 400;
 pub(super) enum Pick {
     /// The next one, in the first round with one left.
     Next,
-    /// Another one of this round.
+    /// The same, but no reserve: another query may still be answered.
+    Copy,
+    /// Another one of this round, and no reserve.
     Further,
 }
 
@@ -87,6 +91,9 @@ impl<W> Resolver<W> {
             return None;
         }
         let place = choice.best(round.left)?;
+        if pick != Pick::Next && choice.is_reserve(place) {
+            return None;
+        }
         round.enter(&mut self.tasks[at].exchange, place);
         Some(place)
     }
@@ -102,6 +109,7 @@ impl<W> Resolver<W> {
         let choice = Choice {
             servers: &self.exchanges.servers,
             candidates: Candidates::Pinned(bound.servers(task.route)),
+            reserves: u64::MAX.checked_shl(rule.ordinary as u32).unwrap_or(0),
             order: order_of_rule(rule.strategy, self.exchanges.turn),
             probing: Probing::Aside,
             luck: 0,
@@ -115,7 +123,7 @@ impl<W> Resolver<W> {
     pub(super) fn choose_aside(&mut self, at: u32, now_ms: u64) -> Option<u8> {
         let task = &self.tasks[at];
         let (choice, rule) = self.upstreams_of(task, now_ms)?;
-        let left = choice.candidates.all() & !task.exchange.tried;
+        let left = choice.candidates.all() & !task.exchange.tried & !choice.reserves;
         if choice.candidates.len() == 1 || left == 0 {
             return None;
         }
@@ -158,6 +166,9 @@ impl<W> Resolver<W> {
         let gives = |server: &Server| server.gives_signatures(zone.view(), now_ms);
         let left = if manner.is_signed { choice.prefer(round.left, gives) } else { round.left };
         let place = choice.best(left)?;
+        if pick != Pick::Next && choice.is_reserve(place) {
+            return None;
+        }
         round.enter(&mut self.fetches.get_mut(at)?.exchange, place);
         Some(place)
     }
@@ -167,11 +178,23 @@ impl<W> Resolver<W> {
         Choice {
             servers: &self.exchanges.servers,
             candidates: Candidates::Found(&fetch.inquiry.servers),
+            reserves: self.reserves_of(&fetch.inquiry),
             order: ServerOrder::Written,
             probing: Probing::InTurn,
             luck: 0,
             now_ms,
         }
+    }
+
+    /// Returns the places of the reserves among the servers of an inquiry.
+    fn reserves_of(&self, inquiry: &Inquiry) -> u64 {
+        let plan = &self.bound.plan;
+        if !inquiry.are_listed || !plan.has_reserves() {
+            return 0;
+        }
+        let is_reserve =
+            |server: &Endpoint| plan.reserves(inquiry.zone.view()).any(|other| other == *server);
+        collect((0..).zip(&inquiry.servers).filter(|(_, one)| is_reserve(one)).map(|(at, _)| at))
     }
 
     /// Returns how many queries to send at once.

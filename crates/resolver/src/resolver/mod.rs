@@ -162,6 +162,7 @@ pub struct UpstreamReport<'a> {
 ///         addr: ([192, 0, 2, 1], 53).into(),
 ///         transport: Transport::Udp,
 ///     }],
+///     reserves: Vec::new(),
 ///     strategy: Strategy::Ordered,
 ///     case_randomisation: false,
 ///     ecs: EcsPolicy::Strip,

@@ -89,7 +89,7 @@ impl<W> Resolver<W> {
         let AtOnce { race, copies } = self.at_once(owner, cx.now_ms);
         let mut sent = self.ask(owner, place, Weight::Counts, cx);
         for number in 1..race.max(copies) {
-            let pick = if number < copies { Pick::Next } else { Pick::Further };
+            let pick = if number < copies { Pick::Copy } else { Pick::Further };
             let Some(place) = self.choose(owner, pick, cx.now_ms) else { break };
             sent |= self.ask(owner, place, Weight::Counts, cx);
         }

@@ -220,6 +220,7 @@ pub(crate) fn rule(zone: &str, last: u8) -> ZoneRule {
             addr: ([192, 0, 2, last], 53).into(),
             transport: Transport::Udp,
         }],
+        reserves: Vec::new(),
         strategy: Strategy::Ordered,
         case_randomisation: true,
         ecs: EcsPolicy::Strip,

@@ -1,7 +1,7 @@
 //! Servers, networks and clocks that are out of order, by recursion: what is answered nevertheless,
 //! and at what cost.
 
-use avocet_resolver::{Endpoint, Plan, Transport, ZoneRule};
+use avocet_resolver::{Endpoint, Plan, Strategy, Transport, ZoneRule};
 use avocet_testkit::{Faults, Query, Response};
 use avocet_wire::Rcode;
 use avocet_wire::header::AA;
@@ -235,6 +235,33 @@ fn where_the_first_forwarder_is_slow_one_question_goes_on_at_the_next() {
     assert!(answer.took_ms <= 1_500, "{} ms", answer.took_ms);
     let slow = world.take_sent().iter().filter(|sent| sent.starts_with("8:")).count();
     assert!(slow <= 2, "{slow} queries to the slow one");
+}
+
+#[test]
+fn a_walk_asks_a_forwarder_in_reserve_only_where_the_other_is_silent() {
+    let upstream =
+        |last| Endpoint { addr: ([192, 0, 2, last], 53).into(), transport: Transport::Udp };
+    for strategy in [Strategy::Ordered, Strategy::Fastest, Strategy::Race(2)] {
+        let rule = ZoneRule { reserves: vec![upstream(9)], strategy, ..rule(".", 8) };
+        let plan = Plan::new(vec![rule], settings()).unwrap().with_dns64(dns64());
+        let mut world = World::with_plan(7, plan);
+        let found = |query: &Query| {
+            Some(Response::to(query).answer(&format!("{} 60 AAAA 2001:db8::1", query.qname)))
+        };
+        for last in [8, 9] {
+            world.serve(last, Box::new(found));
+        }
+        for host in 0..50 {
+            assert_eq!(world.resolve(&format!("h{host}.test. AAAA")).rcode, Rcode::NOERROR);
+        }
+        let sent = world.take_sent();
+        assert!(sent.iter().all(|sent| sent.starts_with("8:")), "{strategy:?} {sent:?}");
+        world.serve(8, Box::new(|_| None));
+        for host in 0..10 {
+            assert_eq!(world.resolve(&format!("x{host}.test. AAAA")).rcode, Rcode::NOERROR);
+        }
+        assert!(world.take_sent().iter().any(|sent| sent.starts_with("9:")), "{strategy:?}");
+    }
 }
 
 /// A want of descriptors or buffers of our own.

@@ -1,11 +1,11 @@
 //! Upstreams with TLS: their connections are the driver's, what follows from them is the
 //! resolver's.
 
-use avocet_resolver::{PeerId, SocketFault, SocketSlot, Strategy, TlsFault, Transport};
+use avocet_resolver::{Endpoint, PeerId, SocketFault, SocketSlot, Strategy, TlsFault, Transport};
 use avocet_testkit::Faults;
 use avocet_wire::{Ede, Rcode};
 
-use super::world::{START_MS, Tcp, World, address, any_address, plan, rule};
+use super::world::{START_MS, Tcp, World, addr, address, any_address, plan, rule};
 
 const ANSWER: &[&str] = &["answer www.example. 300 A 192.0.2.80"];
 
@@ -155,4 +155,57 @@ fn another_identity_at_the_same_address_is_another_server() {
     let ids: Vec<_> = world.sent.iter().map(|sent| sent.socket.endpoint).collect();
     assert_ne!(ids[0], ids[1]);
     assert_eq!(world.forgotten, [ids[0]], "its connection is closed");
+}
+
+/// A world with an upstream with TLS, and a plain one in reserve.
+fn reserved(strategy: Strategy) -> World {
+    let mut rule = rule(".", &[1]);
+    rule.strategy = strategy;
+    rule.upstreams[0].transport = Transport::Tls(PeerId(7));
+    rule.reserves.push(Endpoint { addr: addr(2), transport: Transport::Udp });
+    let mut world = World::new(1, Faults::NONE, plan(vec![rule]));
+    [1, 2].into_iter().for_each(|server| world.serve(server, any_address));
+    world
+}
+
+const STRATEGIES: [Strategy; 4] =
+    [Strategy::Ordered, Strategy::Race(2), Strategy::Fastest, Strategy::RoundRobin];
+
+#[test]
+fn a_reserve_gets_no_query_while_another_answers() {
+    for strategy in STRATEGIES {
+        let mut world = reserved(strategy);
+        for host in 0..200 {
+            let answer = world.resolve(&format!("h{host}.example. A"));
+            assert_eq!(answer.rcode(), Rcode::NOERROR);
+        }
+        assert!(world.sent.iter().all(|sent| sent.to == addr(1)), "{strategy:?}");
+    }
+}
+
+#[test]
+fn a_reserve_answers_where_the_others_fail_until_they_are_back() {
+    for strategy in STRATEGIES {
+        for tcp in [Tcp::Refused, Tcp::Silent, Tcp::Closes, Tcp::Tls(TlsFault::Issuer)] {
+            let mut world = reserved(strategy);
+            world.server(1).tcp = tcp;
+            for host in 0..20 {
+                let answer = world.resolve(&format!("h{host}.example. A"));
+                assert_eq!(answer.rcode(), Rcode::NOERROR, "{strategy:?} {tcp:?}");
+                assert!(answer.at_ms - START_MS < 30_000, "the dead one is left alone");
+            }
+            world.server(1).tcp = Tcp::Works;
+            world.run(world.net.now_ms + 120_000);
+            if tcp == Tcp::Silent {
+                // The driver closes a dead connection.
+                world.fail(world.sent[0].socket, SocketFault::Closed);
+            }
+            world.resolve("probe.example. A");
+            world.sent.clear();
+            for host in 0..20 {
+                world.resolve(&format!("later{host}.example. A"));
+            }
+            assert!(world.sent.iter().all(|sent| sent.to == addr(1)), "{strategy:?} {tcp:?}");
+        }
+    }
 }

@@ -114,6 +114,7 @@ pub(crate) fn rule(zone: &str, servers: &[u8]) -> ZoneRule {
         zone: name(zone).into(),
         exception: servers.is_empty(),
         upstreams: servers.iter().map(spec).collect(),
+        reserves: Vec::new(),
         strategy: Strategy::Ordered,
         case_randomisation: true,
         ecs: EcsPolicy::Strip,

@@ -50,6 +50,7 @@ pub(super) fn of(running: &Running) -> ServerStatus {
         warnings: warnings.collect(),
         lists,
         upstreams,
+        discoveries: running.shared.discoveries.current(),
         zones: zones::status(running),
         certificates: shown_certificates::of(running),
     }

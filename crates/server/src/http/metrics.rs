@@ -57,6 +57,7 @@ pub(super) fn text(running: &Running) -> String {
     resolvers.write_questions(&mut metrics);
     resolvers.write_replies(&mut metrics);
     resolvers.write_upstreams(&mut metrics);
+    Resolvers::write_discoveries(&mut metrics, shared);
     metrics.into_text()
 }
 

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use avocet_client::{ClientError, stub};
+use avocet_client::ClientError;
+use avocet_client::stub::{self, StubServer};
 use avocet_config::Config;
 use avocet_wire::{NameBuf, Rtype};
 use thiserror::Error;
@@ -160,7 +161,7 @@ fn addresses(name: &str, servers: &[SocketAddr]) -> Result<(Vec<IpAddr>, u32), L
     let wire = wire_name(name).ok_or(LookUpFault::Name)?;
     let mut fault = LookUpFault::Name;
     for server in servers {
-        match addresses_by(*server, &wire) {
+        match addresses_by((*server).into(), &wire) {
             Ok((addresses, ttl_secs)) if !addresses.is_empty() => return Ok((addresses, ttl_secs)),
             Ok(_) => fault = LookUpFault::NoAddress(*server),
             Err(error) => fault = LookUpFault::Client(*server, error),
@@ -180,7 +181,14 @@ fn wire_name(host: &str) -> Option<NameBuf> {
     NameBuf::from_wire(&wire).ok()
 }
 
-fn addresses_by(server: SocketAddr, name: &NameBuf) -> Result<(Vec<IpAddr>, u32), ClientError> {
+/// Returns the addresses of a name according to a server, in order, with their TTL in seconds.
+///
+/// # Errors
+/// The server does not answer, or answers with an error.
+pub(super) fn addresses_by(
+    server: StubServer,
+    name: &NameBuf,
+) -> Result<(Vec<IpAddr>, u32), ClientError> {
     let (v4, ttl_secs) = stub::records_of(server, name, Rtype::A)?;
     let v4 = v4.iter().filter_map(|data| Some(IpAddr::from(<[u8; 4]>::try_from(&**data).ok()?)));
     // A server that knows the one type answers for the other.

@@ -4,6 +4,7 @@
 pub(crate) mod acme;
 pub(crate) mod bootstrap;
 mod concealed;
+pub(crate) mod discovery;
 pub(crate) mod dnstap;
 pub(crate) mod lists;
 pub(crate) mod otlp;

@@ -259,6 +259,7 @@ impl Operation {
             keepers::lists::start(self.running.clone(), store).map_err(OperationError::System)?;
             keepers::root::start(self.running.clone()).map_err(OperationError::System)?;
             keepers::bootstrap::start(self.running.clone()).map_err(OperationError::System)?;
+            keepers::discovery::start(self.running.clone()).map_err(OperationError::System)?;
             keepers::acme::start(self.running.clone()).map_err(OperationError::System)?;
             strangers::start(self.running.clone()).map_err(OperationError::System)?;
             names::start(self.running.clone()).map_err(OperationError::System)?;

@@ -13,6 +13,8 @@ pub(crate) enum Condition {
     Resolution,
     /// The address of an upstream with a name is not known.
     Upstreams,
+    /// No encrypted server is found for an upstream with `discover`.
+    Discovery,
     /// The kernel's table of neighbours cannot be read, and the policy identifies clients by MAC
     /// address.
     Neighbours,
@@ -71,9 +73,10 @@ pub(crate) enum Condition {
 }
 
 /// All kinds, in display order.
-const ALL: [Condition; 28] = [
+const ALL: [Condition; 29] = [
     Condition::Resolution,
     Condition::Upstreams,
+    Condition::Discovery,
     Condition::Neighbours,
     Condition::Leases,
     Condition::Interfaces,
@@ -108,6 +111,7 @@ impl Condition {
         match self {
             Self::Resolution => "resolution",
             Self::Upstreams => "upstreams",
+            Self::Discovery => "upstream-discovery",
             Self::Neighbours => "neighbours",
             Self::Leases => "leases",
             Self::Interfaces => "interfaces",

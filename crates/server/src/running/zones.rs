@@ -126,7 +126,7 @@ fn ask_parents(running: &Arc<Running>) {
 fn ask_parent(running: &Running, zone: &[u8]) {
     let Ok(name) = NameBuf::from_wire(zone) else { return };
     let server = running.shared.snapshot().config.server.own_address();
-    match stub_client::records_of(stub_client::from_here(server), &name, Rtype::DS) {
+    match stub_client::records_of(stub_client::from_here(server).into(), &name, Rtype::DS) {
         Ok((records, ttl_secs)) => running.reloader.zones.note_parent(zone, &records, ttl_secs),
         Err(error) => tracing::warn!(%error, "zone {}: cannot look up its DS records", shown(zone)),
     }

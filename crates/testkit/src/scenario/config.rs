@@ -333,6 +333,7 @@ fn rule(zone: &[u8], servers: &[SocketAddr]) -> ZoneRule {
             .iter()
             .map(|&addr| Endpoint { addr, transport: Transport::Udp })
             .collect(),
+        reserves: Vec::new(),
         strategy: avocet_resolver::Strategy::Ordered,
         case_randomisation: false,
         ecs: EcsPolicy::Strip,

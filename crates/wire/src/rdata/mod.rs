@@ -33,6 +33,7 @@ mod names;
 mod output;
 mod parse;
 mod reader;
+mod service;
 mod svcb;
 mod table;
 mod time;
@@ -44,6 +45,7 @@ pub use check::check;
 pub(crate) use names::{Data, expand_within, folded_names};
 pub use names::{compressible_names, expand};
 pub use parse::{parse, parse_tokens};
+pub use service::ServiceBinding;
 pub use table::{NameLayout, from_mnemonic, mnemonic};
 pub use write::display;
 

@@ -12,14 +12,14 @@ use super::output::Stop;
 use super::reader::Reader;
 use crate::text::{self, write_quoted};
 
-const MANDATORY: u16 = 0;
-const ALPN: u16 = 1;
-const NO_DEFAULT_ALPN: u16 = 2;
-const PORT: u16 = 3;
-const IPV4HINT: u16 = 4;
+pub(super) const MANDATORY: u16 = 0;
+pub(super) const ALPN: u16 = 1;
+pub(super) const NO_DEFAULT_ALPN: u16 = 2;
+pub(super) const PORT: u16 = 3;
+pub(super) const IPV4HINT: u16 = 4;
 const ECH: u16 = 5;
-const IPV6HINT: u16 = 6;
-const DOHPATH: u16 = 7;
+pub(super) const IPV6HINT: u16 = 6;
+pub(super) const DOHPATH: u16 = 7;
 const OHTTP: u16 = 8;
 const TLS_SUPPORTED_GROUPS: u16 = 9;
 
@@ -38,9 +38,10 @@ const KEYS: [&str; 10] = [
 ];
 
 /// A key and its value in wire form.
-type Param<'a> = (u16, &'a [u8]);
+pub(super) type Param<'a> = (u16, &'a [u8]);
 
-fn read_param<'a>(reader: &mut Reader<'a>) -> Result<Param<'a>, Problem> {
+/// Reads the next parameter.
+pub(super) fn read_param<'a>(reader: &mut Reader<'a>) -> Result<Param<'a>, Problem> {
     Ok((reader.u16()?, reader.counted()?))
 }
 
@@ -114,7 +115,7 @@ fn is_doh_path(value: &[u8]) -> bool {
 }
 
 /// Returns the protocol identifiers in the value of `alpn`.
-fn ids(value: &[u8]) -> impl Iterator<Item = Result<&[u8], Problem>> {
+pub(super) fn ids(value: &[u8]) -> impl Iterator<Item = Result<&[u8], Problem>> {
     let mut reader = Reader::new(value);
     std::iter::from_fn(move || {
         if reader.is_empty() {

@@ -11,6 +11,7 @@ use avocet_resolver::{
 use crate::http::exposition::{Exposition, MetricType};
 use crate::resolver_report::LOGGED_ENCRYPTED;
 use crate::state::Shared;
+use crate::state::discoveries::DiscoveryResult;
 
 /// The sum of all workers' reports.
 #[derive(Default)]
@@ -221,6 +222,26 @@ impl Resolvers {
             for (fault, count) in TlsFault::ALL.iter().zip(counters.tls_faults) {
                 family.sample(&[("upstream", upstream), ("reason", fault.word())], count);
             }
+        }
+    }
+
+    pub(super) fn write_discoveries(metrics: &mut Exposition, shared: &Shared) {
+        let mut family = metrics.family(
+            "avocet_upstream_designated",
+            MetricType::Gauge,
+            "Whether an encrypted server that the upstream designates gets its queries.",
+        );
+        for one in shared.discoveries.current() {
+            let upstream = one.upstream.to_string();
+            family.sample(&[("upstream", &upstream)], u64::from(one.designated.is_some()));
+        }
+        let mut family = metrics.family(
+            "avocet_upstream_discoveries_total",
+            MetricType::Counter,
+            "Attempts to find encrypted servers that upstreams designate, by result.",
+        );
+        for (result, count) in DiscoveryResult::ALL.iter().zip(shared.discoveries.attempts()) {
+            family.sample(&[("result", result.word())], count);
         }
     }
 

@@ -1,0 +1,240 @@
+//! The thread that asks servers without encryption for the encrypted servers that they designate
+//! (DDR, RFC 9462), proves these, and puts them in force.
+//!
+//! ```text
+//!            found: in the plan              records expire: another attempt
+//!   Plain ─────────────────────> Designated ──────────────────────────┐
+//!     ^                             ^  <── found, or no answer ───────┤
+//!     └── `auto`: not announced ────┴─────────────────────────────────┘
+//!         any more, or not proven
+//! ```
+//! With `discover = "strict"`, a server that has been found stays: each connection proves it again,
+//! and there is nothing else to use.
+
+mod attempt;
+mod offers;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use std::{io, thread};
+
+use avocet_config::Config;
+use avocet_config::discover::{DesignatedServer, DesignationProof, Discovery, DiscoveryTerms};
+use avocet_control::status::{DiscoveryProof, DiscoveryStatus};
+use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::upstream_addresses::UpstreamAddresses;
+
+use crate::running::Running;
+use crate::running::conditions::Condition;
+use crate::state::discoveries::DiscoveryResult;
+use crate::upstream_tls::{PeerMap, UpstreamPeer};
+use attempt::{DiscoveryAttempt, DiscoveryFault, FoundServer};
+
+/// Time between two looks at the configuration and at what is due.
+const TICK: Duration = Duration::from_millis(500);
+/// Bounds of the seconds after which a server is asked again, regardless of the TTL.
+const KEEP_SECS: (u32, u32) = (60, 3_600);
+/// Seconds until a server that designates none is asked again.
+const NOT_ANNOUNCED_SECS: u32 = 900;
+/// Seconds after which a server that does not answer is asked again at first, and at most.
+const RETRY_SECS: (u64, u64) = (2, 300);
+/// The most such seconds where queries wait for a designated server.
+const STRICT_RETRY_SECS: u64 = 60;
+/// The log line after a panic of the thread.
+const FAULT: &str = "a panic ended the thread that looks for encrypted upstreams, see the log; \
+                     restart the server";
+
+/// Starts the thread.
+///
+/// # Errors
+/// The system cannot start a thread.
+pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
+    let mut discoverer = Discoverer { running, config: None, servers: HashMap::new() };
+    let watched = move || {
+        let running = discoverer.running.clone();
+        running.conditions.contain(Condition::Threads, FAULT, || {
+            loop {
+                discoverer.look();
+                thread::park_timeout(TICK);
+            }
+        });
+    };
+    thread::Builder::new().name("discovery".to_owned()).spawn(watched).map(drop)
+}
+
+/// A server that is asked for designated ones.
+#[derive(Default)]
+struct AskedServer {
+    /// When it is asked next; `None` for now.
+    due: Option<Instant>,
+    failures: u32,
+    found: Option<(DesignatedServer, Arc<UpstreamPeer>)>,
+    fault: Option<DiscoveryFault>,
+    /// Whether the configuration was read again since it was found.
+    is_outdated: bool,
+}
+
+struct Discoverer {
+    running: Arc<Running>,
+    /// The configuration of the last look.
+    config: Option<Arc<Config>>,
+    servers: HashMap<DiscoveryTerms, AskedServer>,
+}
+
+/// Returns the servers that are asked, with the zones of their rules.
+fn wanted(config: &Config) -> HashMap<DiscoveryTerms, Vec<Box<[u8]>>> {
+    let mut wanted: HashMap<_, Vec<_>> = HashMap::new();
+    for forward in &config.forwards {
+        for terms in forward.upstreams.iter().filter_map(|one| forward.discovery_of(one)) {
+            wanted.entry(terms).or_default().push(forward.zone.clone());
+        }
+    }
+    wanted
+}
+
+impl Discoverer {
+    fn look(&mut self) {
+        let state = self.running.shared.snapshot();
+        let wanted = wanted(&state.config);
+        let is_reloaded =
+            self.config.as_ref().is_none_or(|config| !Arc::ptr_eq(config, &state.config));
+        if is_reloaded {
+            self.config = Some(state.config.clone());
+            self.servers.retain(|terms, _| wanted.contains_key(terms));
+            // The files with authorities may have changed.
+            for server in self.servers.values_mut() {
+                (server.due, server.is_outdated) = (None, true);
+            }
+        }
+        let mut is_changed = is_reloaded;
+        for (terms, zones) in &wanted {
+            let server = self.servers.entry(terms.clone()).or_default();
+            if server.due.is_some_and(|due| Instant::now() < due) {
+                continue;
+            }
+            is_changed = true;
+            let attempt = attempt::attempt(terms, &state.config.server);
+            let result = attempt.result.as_ref().err().map(DiscoveryFault::result);
+            self.running.shared.discoveries.count(result.unwrap_or(DiscoveryResult::Found));
+            let before = server.found.as_ref().map(|(found, _)| found.clone());
+            server.take(terms, attempt);
+            if server.found.as_ref().map(|(found, _)| found) != before.as_ref() {
+                self.put(zones);
+            }
+        }
+        if is_changed {
+            self.put(&[]);
+            self.report();
+        }
+    }
+
+    /// Puts what was found in force. Failures that are cached at and below these zones may be due
+    /// to the want of a server, and are dropped.
+    fn put(&self, zones: &[Box<[u8]>]) {
+        let found = || {
+            let servers = self.servers.iter();
+            servers.filter_map(|(terms, server)| Some((terms, server.found.as_ref()?)))
+        };
+        let peers: PeerMap =
+            found().map(|(terms, (found, peer))| (terms.peer(found).id(), peer.clone())).collect();
+        self.running.shared.upstream_peers.put_designated(peers);
+        let designated =
+            found().map(|(terms, (found, _))| (terms.clone(), found.clone())).collect();
+        let change = |all: &mut UpstreamAddresses| all.designate(designated);
+        self.running.reloader.change_upstream_addresses(change, zones);
+    }
+
+    fn report(&self) {
+        let mut all: Vec<_> = self.servers.iter().map(|(terms, one)| one.status(terms)).collect();
+        all.sort_by_key(|status| status.upstream);
+        self.running.shared.discoveries.put(all);
+        let mut texts: Vec<_> =
+            self.servers.iter().filter_map(|(terms, server)| server.trouble(terms)).collect();
+        texts.sort();
+        let text = (!texts.is_empty()).then(|| texts.join("; "));
+        self.running.conditions.set(Condition::Discovery, text);
+    }
+}
+
+impl AskedServer {
+    /// Takes the result of an attempt.
+    fn take(&mut self, terms: &DiscoveryTerms, attempt: DiscoveryAttempt) {
+        let is_strict = terms.discovery == Discovery::Strict;
+        let now = Instant::now();
+        match attempt.result {
+            Ok(FoundServer { designated, peer }) => {
+                let secs = attempt.ttl_secs.unwrap_or(0).clamp(KEEP_SECS.0, KEEP_SECS.1);
+                self.due = Some(now + Duration::from_secs(secs.into()));
+                (self.failures, self.fault) = (0, None);
+                // The same settings keep the sessions that connections resume.
+                let is_same = self.found.as_ref().is_some_and(|(found, _)| *found == designated);
+                if !is_same {
+                    let (server, proof) = (terms.server, shown(designated.proof));
+                    tracing::info!("queries for {server} go to {designated} ({proof})");
+                }
+                if !is_same || self.is_outdated {
+                    self.found = Some((designated, Arc::new(peer)));
+                }
+                self.is_outdated = false;
+            }
+            Err(fault) => {
+                let result = fault.result();
+                let secs = match result {
+                    DiscoveryResult::NotAnnounced => u64::from(NOT_ANNOUNCED_SECS),
+                    DiscoveryResult::NoAnswer => {
+                        (RETRY_SECS.0 << self.failures.min(10)).min(RETRY_SECS.1)
+                    }
+                    // RFC 9462 §4.2: until the records expire.
+                    _ => attempt.ttl_secs.unwrap_or(0).clamp(KEEP_SECS.0, KEEP_SECS.1).into(),
+                };
+                let secs = if is_strict { secs.min(STRICT_RETRY_SECS) } else { secs };
+                self.due = Some(now + Duration::from_secs(secs));
+                self.failures = self.failures.saturating_add(1);
+                let keeps = is_strict && !self.is_outdated || result == DiscoveryResult::NoAnswer;
+                if !keeps && let Some((found, _)) = self.found.take() {
+                    let server = terms.server;
+                    tracing::info!("queries for {server} no longer go to {found}: {fault}");
+                }
+                self.fault = Some(fault);
+            }
+        }
+    }
+
+    fn status(&self, terms: &DiscoveryTerms) -> DiscoveryStatus {
+        let found = self.found.as_ref().map(|(found, _)| found);
+        let left = self.due.map(|due| due.saturating_duration_since(Instant::now()));
+        DiscoveryStatus {
+            upstream: terms.server,
+            designated: found.map(ToString::to_string),
+            proof: found.map(|found| shown(found.proof)),
+            error: self.fault.as_ref().map(ToString::to_string),
+            strict: terms.discovery == Discovery::Strict,
+            next_at: wall_secs() + left.map_or(0, |left| left.as_secs()),
+        }
+    }
+
+    /// Returns what the operator has to know: a server that designates none is no trouble, unless
+    /// queries wait for one.
+    fn trouble(&self, terms: &DiscoveryTerms) -> Option<String> {
+        let fault = self.fault.as_ref()?;
+        let server = terms.server;
+        match (terms.discovery, &self.found) {
+            (Discovery::Strict, None) => Some(format!(
+                "the upstream {server} gets no queries: {fault}; check `discover` of [[forward]]"
+            )),
+            (_, None) if fault.result() == DiscoveryResult::NotAnnounced => None,
+            (_, None) => Some(format!("the upstream {server} is queried in plain DNS: {fault}")),
+            (_, Some((found, _))) => Some(format!(
+                "the upstream {server} may no longer designate {found}, which is in use: {fault}"
+            )),
+        }
+    }
+}
+
+const fn shown(proof: DesignationProof) -> DiscoveryProof {
+    match proof {
+        DesignationProof::Verified => DiscoveryProof::Verified,
+        DesignationProof::SameAddress => DiscoveryProof::SameAddress,
+    }
+}
