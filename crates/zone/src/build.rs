@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use avocet_dnssec::nsec3::Nsec3;
 use avocet_dnssec::rrsig::Rrsig;
 use avocet_wire::canonical::compare_rdata;
-use avocet_wire::master::MasterRecord;
+use avocet_wire::master::{MasterError, MasterRecord};
 use avocet_wire::{FoldedName, FoldedNameBuf, NameBuf, Rtype};
 
 use crate::check::{self, PendingTarget};
@@ -76,6 +76,10 @@ impl ZoneBuilder {
         }
         if record.rtype == Rtype::SOA && owner.len() != self.apex.view().len() {
             return faults.error(place, ZoneProblem::SoaBelowApex(record.owner));
+        }
+        if !is_stored(record.rtype) {
+            // From a master file, its reader reports it.
+            return faults.error(place, ZoneProblem::Master(MasterError::MetaType));
         }
         let room = self.octets.len() + record.rdata.len() + 1024;
         if self.records.len() >= MAX_HOSTED_RECORDS as usize || u32::try_from(room).is_err() {
@@ -478,6 +482,12 @@ impl<'b> Planting<'b> {
         check::whole(&zone, whole, &self.pending, self.faults);
         (!self.faults.has_errors()).then_some(zone)
     }
+}
+
+/// Reports whether a zone can have records of a type: it is neither one of queries and messages,
+/// nor 0, which is reserved (RFC 6895 §3.1). A master file has no others.
+pub(crate) const fn is_stored(rtype: Rtype) -> bool {
+    rtype.0 != 0 && !rtype.is_meta()
 }
 
 fn name_of(name: FoldedName<'_>) -> NameBuf {

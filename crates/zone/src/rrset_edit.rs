@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use avocet_wire::{FoldedName, FoldedNameBuf, Rtype};
 use thiserror::Error;
 
+use crate::build::is_stored;
 use crate::edits::ZoneEdits;
 use crate::tree::HostedRecord;
 use crate::update::MAX_UPDATE_STEPS;
@@ -130,7 +131,7 @@ impl RrsetEdit {
     }
 
     fn check(&self, rtype: Rtype) -> Result<(), RrsetFault> {
-        if rtype.is_meta() {
+        if !is_stored(rtype) {
             return Err(RrsetFault::NoSuchRecords(Box::new(self.owner), rtype));
         }
         if matches!(rtype, Rtype::RRSIG | Rtype::NSEC | Rtype::NSEC3 | Rtype::NSEC3PARAM) {

@@ -11,6 +11,7 @@ use avocet_wire::canonical::compare_rdata;
 use avocet_wire::view::{RecordSection, RecordView};
 use avocet_wire::{Class, FoldedName, FoldedNameBuf, MessageView, Rcode, Rtype};
 
+use crate::build::is_stored;
 use crate::edits::{PresentRecord, ZoneEdits};
 use crate::tree::HostedRecord;
 
@@ -36,7 +37,8 @@ struct UpdateRecord {
     owner: FoldedNameBuf,
     class: Class,
     rtype: Rtype,
-    ttl_secs: u32,
+    /// The TTL as it is in the message.
+    ttl_field: u32,
     rdata: Box<[u8]>,
 }
 
@@ -52,7 +54,7 @@ pub struct EditScope<'u> {
 impl UpdateRecord {
     fn read(record: &RecordView<'_>, room: &mut [u8]) -> Result<Self, Rcode> {
         let owner = record.owner().map_err(|_| Rcode::FORMERR)?.folded();
-        let RecordView { rtype, class, ttl_field: ttl_secs, .. } = *record;
+        let RecordView { rtype, class, ttl_field, .. } = *record;
         let len = match record.rdata() {
             // No data: a set or a name is meant.
             [] => 0,
@@ -62,11 +64,14 @@ impl UpdateRecord {
         if matches!(class, Class::IN | Class::NONE) && !rdata.is_empty() {
             avocet_wire::rdata::check(rtype.0, rdata).map_err(|_| Rcode::FORMERR)?;
         }
-        Ok(Self { owner, class, rtype, ttl_secs, rdata: rdata.into() })
+        Ok(Self { owner, class, rtype, ttl_field, rdata: rdata.into() })
     }
 
+    /// Returns the record with the TTL that it has in a zone (RFC 2181 §8), so that the master file
+    /// reads back the same.
     fn record(&self) -> HostedRecord<'_> {
-        HostedRecord { rtype: self.rtype, ttl_secs: self.ttl_secs, rdata: &self.rdata }
+        let ttl_secs = if self.ttl_field > i32::MAX as u32 { 0 } else { self.ttl_field };
+        HostedRecord { rtype: self.rtype, ttl_secs, rdata: &self.rdata }
     }
 }
 
@@ -131,7 +136,7 @@ impl ZoneUpdate {
         let mut sets: BTreeMap<(&[u8], Rtype), Vec<&[u8]>> = BTreeMap::new();
         for one in &self.prerequisites {
             let owner = one.owner.view();
-            if one.ttl_secs != 0 {
+            if one.ttl_field != 0 {
                 return Err(Rcode::FORMERR);
             }
             if !owner.is_at_or_below(zone.zone().apex()) {
@@ -149,7 +154,7 @@ impl ZoneUpdate {
                     records().is_empty().then_some(()).ok_or(Rcode::YXDOMAIN)?
                 }
                 (Class::NONE, _) if is_plain => (!has_set()).then_some(()).ok_or(Rcode::YXRRSET)?,
-                (Class::IN, rtype) if !rtype.is_meta() => {
+                (Class::IN, rtype) if is_stored(rtype) => {
                     sets.entry((owner.wire(), rtype)).or_default().push(&one.rdata);
                 }
                 _ => return Err(Rcode::FORMERR),
@@ -185,14 +190,14 @@ impl ZoneUpdate {
             if !owner.is_at_or_below(zone.zone().apex()) {
                 return Err(Rcode::NOTZONE);
             }
-            let is_stored = !one.rtype.is_meta();
+            let is_stored = is_stored(one.rtype);
             let is_well_formed = match one.class {
                 Class::IN => is_stored && !one.rdata.is_empty(),
                 Class::ANY => {
                     let is_known = is_stored || one.rtype == Rtype::ANY;
-                    is_known && one.ttl_secs == 0 && one.rdata.is_empty()
+                    is_known && one.ttl_field == 0 && one.rdata.is_empty()
                 }
-                Class::NONE => is_stored && one.ttl_secs == 0,
+                Class::NONE => is_stored && one.ttl_field == 0,
                 _ => false,
             };
             is_well_formed.then_some(()).ok_or(Rcode::FORMERR)?;
@@ -404,6 +409,9 @@ mod tests {
         // Aliases and other records do not meet.
         check(&[("c", of_in, (Rtype::A, 1), &[1, 1, 1, 1])], &[ns, a, txt, cname, ns_a]);
         check(&[("a", of_in, (Rtype::CNAME, 1), &[0])], &[ns, a, txt, cname, ns_a]);
+        // A TTL above 2^31 - 1 counts as 0 (RFC 2181 §8).
+        let long = ("a", of_in, (Rtype::TXT, u32::MAX), b"\x01x".as_slice());
+        check(&[long], &[ns, a, "a.example. 0 TXT \"x\"", cname, ns_a]);
         let other = [("c", of_in, (Rtype::CNAME, 5), &[0][..])];
         check(&other, &[ns, a, txt, "c.example. 5 CNAME .", ns_a]);
     }
@@ -417,6 +425,8 @@ mod tests {
         let of_in = Class::IN;
         check(("a", of_in, (Rtype::ANY, 1), &[1]), Rcode::FORMERR);
         check(("a", of_in, (Rtype::AXFR, 1), &[1]), Rcode::FORMERR);
+        // Reserved (RFC 6895 §3.1): no master file can have it.
+        check(("a", of_in, (Rtype(0), 1), &[1]), Rcode::FORMERR);
         check(("a", of_in, (Rtype::A, 1), &[]), Rcode::FORMERR);
         check(("a", Class::ANY, (Rtype::A, 1), &[]), Rcode::FORMERR);
         check(("a", Class::NONE, (Rtype::A, 1), &[1, 1, 1, 1]), Rcode::FORMERR);
