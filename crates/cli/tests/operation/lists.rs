@@ -1,7 +1,8 @@
 //! Lists that are fetched, stored and replaced while the server runs.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,6 +10,7 @@ use std::thread;
 
 use serde_json::Value;
 
+use crate::past::wait_until;
 use crate::server::{Server, Site};
 use crate::upstream::{ADDRESS, Upstream};
 
@@ -135,6 +137,55 @@ fn a_url_is_fetched_by_a_name_that_the_server_resolves_and_acts_on_the_next_quer
     assert_eq!(site.ask("more.example").0, BLOCKED);
 }
 
+/// Starts a web server that begins a text for each client and does not end it. Returns its port, and
+/// the connections that it has.
+fn endless() -> (u16, Arc<Mutex<Vec<TcpStream>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let all = Arc::<Mutex<Vec<TcpStream>>>::default();
+    let kept = Arc::clone(&all);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nslow");
+            kept.lock().unwrap().push(stream);
+        }
+    });
+    (port, all)
+}
+
+#[test]
+fn a_server_that_sends_slowly_delays_neither_files_nor_other_lists() {
+    let (site, upstream, web) = (Site::new(), Upstream::start(), Web::start("ads.example\n"));
+    let (port, connections) = endless();
+    let own = site.directory.join("own.txt");
+    fs::write(&own, "own.example\n").unwrap();
+    let slow = list("slow", &format!("url = \"http://127.0.0.1:{port}/slow\""));
+    let others = list("own", "file = \"own.txt\"")
+        + &list("ads", &format!("url = \"http://127.0.0.1:{}/ads\"", web.port));
+    site.configure(upstream.addr, "", &format!("{slow}{others}"));
+    let server = site.start();
+    let is_blocked = |name: &str| site.ask(name).0 == BLOCKED;
+    wait_until("the slow list is fetched", || !connections.lock().unwrap().is_empty());
+    wait_until("the file is in force", || is_blocked("own.example"));
+
+    fs::write(&own, "own.example\nsecond.example\n").unwrap();
+    wait_until("the change of the file is in force", || is_blocked("second.example"));
+
+    fs::write(site.directory.join("third.txt"), "third.example\n").unwrap();
+    let third = list("third", "file = \"third.txt\"");
+    site.configure(upstream.addr, "", &format!("{slow}{others}{third}"));
+    assert!(site.avocet(&["reload"]).status.success());
+    wait_until("the new list is in force", || is_blocked("third.example"));
+    assert!(web.whole.load(Ordering::Relaxed) > 0, "the other list is fetched meanwhile");
+    assert_eq!(connections.lock().unwrap().len(), 1, "the slow list is still on its way");
+
+    // The end of its server ends the attempt.
+    connections.lock().unwrap().clear();
+    wait_until("the other list is in force", || is_blocked("ads.example"));
+    server.stop();
+}
+
 #[test]
 fn a_source_that_is_not_to_be_trusted_keeps_its_last_good_copy() {
     let (site, upstream, web) = (Site::new(), Upstream::start(), Web::start(&names(3_000)));
@@ -253,7 +304,7 @@ fn a_list_that_asks_for_endless_work_lets_names_pass_and_is_counted() {
     let every = "||*^$client=~zz\n||x.example^$popup\n".to_owned();
     let (site, upstream, web) = (Site::new(), Upstream::start(), Web::start(&hostile));
     let own = site.directory.join("own");
-    std::fs::write(&own, format!("{every}||own.example^\n/^own[0-9]+[.]/\n")).unwrap();
+    fs::write(&own, format!("{every}||own.example^\n/^own[0-9]+[.]/\n")).unwrap();
     let tables = list(
         "far",
         &format!("url = \"http://127.0.0.1:{}/x\"\nformat = \"pihole-regex\"", web.port),
@@ -340,7 +391,7 @@ fn commands_judge_by_the_copies_of_what_was_fetched() {
     let queries = site.directory.join("queries");
     std::fs::write(&queries, "ads.example\nother.example\n").unwrap();
     let without = site.directory.join("without.toml");
-    std::fs::write(&without, "").unwrap();
+    fs::write(&without, "").unwrap();
     let (queries, without) = (queries.to_str().unwrap(), without.to_str().unwrap());
     let changed = site.avocet_text(&["policy", "dry-run", without, "--queries", queries]);
     assert!(changed.contains("freed: 1 queries, 1 names"), "{changed}");
@@ -358,7 +409,7 @@ fn what_a_list_blocks_and_allow_leaves_out_stops_no_fetch() {
     let (site, web) = (Site::new(), Web::start("ads.example\n"));
     let upstream = Upstream::answering([127, 0, 0, 1]);
     let own = site.directory.join("own.txt");
-    std::fs::write(&own, "lists.example\n").unwrap();
+    fs::write(&own, "lists.example\n").unwrap();
     let lists = list("own", &format!("file = \"{}\"", own.display()))
         + &list("web", &format!("url = \"http://lists.example:{}/list\"", web.port));
     // No client on this machine is allowed.

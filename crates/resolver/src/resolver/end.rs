@@ -207,7 +207,9 @@ impl<W> Resolver<W> {
 
     /// Fails as [`Resolver::fail`], with records that show the reason.
     pub(super) fn fail_with(&mut self, at: u32, shown: &Gathered, cx: &mut Context<'_, W>) {
-        if self.is_current(at) && self.tasks[at].set.is_none() && !self.tasks[at].is_for_few() {
+        // The servers may fail for the network of this client alone.
+        let is_for_all = !self.tasks[at].is_for_few() && self.tasks[at].ecs.is_empty();
+        if self.is_current(at) && self.tasks[at].set.is_none() && is_for_all {
             let task = &self.tasks[at];
             let (ede, _) = task.failure.ede();
             cx.failures.record(&task.failure_key(), ede.0, cx.now_secs());

@@ -132,6 +132,26 @@ fn a_failure_behind_an_alias_for_one_network_is_no_failure_for_others() {
 }
 
 #[test]
+fn a_failure_for_one_network_is_no_failure_for_others() {
+    let mut world = passing_world();
+    world.serve(1, |query| {
+        let response = Response::to(query);
+        let response = match query.ecs {
+            true => response.rcode(Rcode::SERVFAIL),
+            false => response.answer("www.example. 300 A 192.0.2.80"),
+        };
+        vec![(0, response.octets())]
+    });
+    for _ in 0..3 {
+        assert_eq!(world.resolve("www.example. A").rcode(), Rcode::SERVFAIL);
+    }
+    world.ecs.clear();
+    world
+        .resolve("www.example. A")
+        .check(Rcode::NOERROR, &["answer www.example. 300 A 192.0.2.80"]);
+}
+
+#[test]
 fn a_denial_without_soa_is_not_cached() {
     for rcode in [Rcode::NOERROR, Rcode::NXDOMAIN] {
         let mut world =

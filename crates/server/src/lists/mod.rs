@@ -8,14 +8,16 @@
 //!                                                       workers <-Reloader-'      |
 //!                                             a start reads it, not the lists ----'
 //! ```
-//! Everything runs on one thread, "lists", for which no query waits. After any error the lists in
-//! force stay unchanged: if a source fails, sends something other than a list or has lost most of
-//! its entries, its last good copy is used.
+//! Everything runs on one thread, "lists", for which no query waits, except that texts of other
+//! servers come in on threads of their own. After any error the lists in force stay unchanged: if a
+//! source fails, sends something other than a list or has lost most of its entries, its last good
+//! copy is used.
 
 mod copies;
 pub(crate) mod fetch;
 mod image_file;
 pub(crate) mod leisure;
+pub(crate) mod pull;
 pub(crate) mod source;
 pub(crate) mod store;
 pub(crate) mod zone;

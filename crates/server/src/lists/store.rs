@@ -21,10 +21,11 @@ use avocet_policy::list::{ImageError, Report};
 use avocet_resolver::Timers;
 
 use super::copies::{Copies, Copy, CopyError, Head, Kept};
-use super::fetch::{Fetched, Fetcher, MAX_LIST_BYTES};
+use super::fetch::{Fetched, MAX_LIST_BYTES};
 use super::image_file::{ImageFile, Unusable};
+use super::pull::{Pulled, PulledText};
 use super::source::{Failure, SourceState, judge};
-use super::zone::{FetchedZone, HeldCopy, ZonePrimaries};
+use super::zone::FetchedZone;
 
 const DIRECTORY: &str = "lists";
 const STATES: &str = "state.json";
@@ -49,10 +50,11 @@ pub(crate) enum TextChange {
     Same,
 }
 
-/// The result of a transfer.
-pub(crate) struct TakenZone {
+/// The result of an attempt at a text of other servers.
+pub(crate) struct TakenText {
     pub(crate) change: TextChange,
-    pub(crate) timers: Timers,
+    /// Those of the SOA record of a zone.
+    pub(crate) timers: Option<Timers>,
 }
 
 /// The directory `lists` in the data directory.
@@ -225,67 +227,42 @@ impl Store {
         Ok(lists)
     }
 
-    /// Fetches a URL.
-    ///
-    /// # Errors
-    ///
-    /// There is no text, or it is not accepted: the last good copy remains.
-    pub(crate) fn take_url(
-        &mut self,
-        list: &ListConfig,
-        url: &str,
-        (fetcher, taking): (&Fetcher, Taking),
-    ) -> Result<TextChange, Failure> {
-        let known = self.copies.open(list).ok().flatten().map(|copy| copy.head);
-        // A text that was held back has no copy and so no validators: it is fetched again.
-        let fetched = fetcher.fetch(url, known.as_ref()).map_err(Failure::Fetch)?;
-        let Fetched::Text { text, etag, last_modified } = fetched else {
-            return Ok(TextChange::Same);
-        };
-        let report = examine(list, &text)?;
-        if taking == Taking::Judged {
-            let same_source = known.as_ref().filter(|head| head.source == url);
-            judge(&report, same_source.map(|head| head.entries))?;
-        }
-        let head = Head {
-            source: url.to_owned(),
-            etag,
-            last_modified,
-            entries: report.entries,
-            ..Head::default()
-        };
-        self.keep(list, head, text, known.as_ref())
+    /// Returns the copy of a list, if it can be used.
+    pub(crate) fn known(&self, list: &ListConfig) -> Option<Copy> {
+        self.copies.open(list).ok().flatten()
     }
 
-    /// Transfers a zone. Returns the times of its SOA record, too.
+    /// Takes a text that came from other servers.
     ///
     /// # Errors
     ///
-    /// No primary has the zone, or it is not accepted: the last good copy remains.
-    pub(crate) fn take_zone(
+    /// It is not accepted: the last good copy remains.
+    pub(crate) fn take_pulled(
         &mut self,
         list: &ListConfig,
-        primaries: &ZonePrimaries<'_>,
-        taking: Taking,
-    ) -> Result<TakenZone, Failure> {
+        pulled: Pulled,
+    ) -> Result<TakenText, Failure> {
+        let Pulled { known, taking, text } = pulled;
         let source = source_text(list);
-        let known = self.copies.open(list).ok().flatten();
-        let known = known.filter(|copy| copy.head.source == source);
-        // A forced look takes the whole zone, also of an older serial.
-        let judged = known.as_ref().filter(|_| taking == Taking::Judged);
-        let held = judged.and_then(|copy| HeldCopy::of(copy.text(), primaries.apex()));
-        let (text, timers) = match primaries.fetch(held.as_ref()).map_err(Failure::Transfer)? {
-            FetchedZone::Same(timers) => return Ok(TakenZone { change: TextChange::Same, timers }),
-            FetchedZone::Text(text, timers) => (text, timers),
+        let same = |timers| Ok(TakenText { change: TextChange::Same, timers });
+        let (text, head, timers) = match text {
+            PulledText::Url(Fetched::Unchanged) => return same(None),
+            PulledText::Zone(FetchedZone::Same(timers)) => return same(Some(timers)),
+            PulledText::Url(Fetched::Text { text, etag, last_modified }) => {
+                (text, Head { source, etag, last_modified, ..Head::default() }, None)
+            }
+            PulledText::Zone(FetchedZone::Text(text, timers)) => {
+                (text, Head { source, ..Head::default() }, Some(timers))
+            }
         };
         let report = examine(list, &text)?;
-        let known = known.map(|copy| copy.head);
         if taking == Taking::Judged {
-            judge(&report, known.as_ref().map(|head| head.entries))?;
+            let same_source = known.as_ref().filter(|known| known.source == head.source);
+            judge(&report, same_source.map(|known| known.entries))?;
         }
-        let head = Head { source, entries: report.entries, ..Head::default() };
+        let head = Head { entries: report.entries, ..head };
         let change = self.keep(list, head, text, known.as_ref())?;
-        Ok(TakenZone { change, timers })
+        Ok(TakenText { change, timers })
     }
 
     /// Reads a file. An empty one is accepted if it never had entries.

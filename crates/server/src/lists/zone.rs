@@ -183,7 +183,6 @@ impl<'c> ZonePrimaries<'c> {
     ) -> Result<FetchedZone, UnusablePrimaries> {
         let (mut faults, began) = (Vec::new(), Instant::now());
         for primary in &self.list.primaries.servers {
-            // Other lists wait meanwhile.
             let time = LIMITS.time.saturating_sub(began.elapsed());
             if time.is_zero() {
                 faults.push(format!("{}: not asked, for lack of time", primary.shown()));

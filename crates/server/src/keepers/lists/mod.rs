@@ -4,7 +4,8 @@
 pub(crate) mod status;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::panic::resume_unwind;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
@@ -14,19 +15,21 @@ use avocet_control::lists::{Refreshed, RefreshedList};
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::file_watch::{FileFingerprint, FileWatch};
 use avocet_nameserver::snapshot::Snapshot;
+use avocet_resolver::Timers;
 
 use crate::error::BackgroundError;
-use crate::lists::fetch::{BOUNDS, Fetcher, Lookup};
+use crate::lists::pull::{Pulled, pull};
 use crate::lists::source::Failure;
 use crate::lists::store::{Store, Taking, TextChange, source_text};
-use crate::lists::zone::ZonePrimaries;
 use crate::lists::{Order, RefreshResult};
 use crate::running::conditions::Condition;
 use crate::running::{GeoWatch, Running};
-use crate::trace::own_questions;
 
 /// Interval between checks of files and of what is due.
 const TICK: Duration = Duration::from_secs(1);
+/// Texts that are fetched at the same time. Each may have 256 MiB, so they are few: a second one
+/// goes on while a server is slow.
+const MAX_PULLS: usize = 2;
 /// Changed texts are compiled after this time, even if other sources are still being fetched.
 const COMPILE_AFTER: Duration = Duration::from_secs(30);
 /// Time after which a failed compilation is tried again.
@@ -70,6 +73,9 @@ enum Pending {
     /// The last attempt failed.
     Failed(Instant),
 }
+
+/// The results of attempts by the name of the list.
+type Outcomes = HashMap<String, Result<TextChange, Failure>>;
 
 struct Work {
     running: Arc<Running>,
@@ -116,8 +122,9 @@ impl Work {
             return;
         }
         let outcomes = self.look_at_sources(&state, orders);
-        if self.wants_image(&state) {
-            self.make_image(&state);
+        let latest = self.running.shared.snapshot();
+        if self.wants_image(&latest) {
+            self.make_image(&latest);
         }
         for order in orders {
             answer(order, self.outcome(order, &state, &outcomes));
@@ -138,41 +145,19 @@ impl Work {
     }
 
     /// Tries the sources that are due or requested; returns the results by name.
-    fn look_at_sources(
-        &mut self,
-        state: &Snapshot,
-        orders: &[Order],
-    ) -> HashMap<String, Result<TextChange, Failure>> {
-        let began = Instant::now();
-        let mut outcomes = HashMap::new();
-        let mut fetcher = None;
+    fn look_at_sources(&mut self, state: &Snapshot, orders: &[Order]) -> Outcomes {
         self.forget_others(&state.config.policy.lists);
-        for list in &state.config.policy.lists {
-            let is_named =
-                |order: &&Order| order.name.as_ref().is_none_or(|name| *name == list.name);
-            let wanted = orders
-                .iter()
-                .filter(is_named)
-                .map(|order| order.taking)
-                .max_by_key(|taking| *taking as u8);
-            let has_time = self.pending == Pending::None
-                || began.elapsed() < COMPILE_AFTER
-                || wanted.is_some();
-            if self.running.lists.is_closed() || !has_time {
-                break;
-            }
+        let mut outcomes = self.look_at_files(state, orders);
+        let remote = |list: &&ListConfig| !is_file(list);
+        let mut due = Vec::new();
+        for list in state.config.policy.lists.iter().filter(remote) {
+            let wanted = wanted(list, orders);
             if wanted.is_some() || self.is_due(list) {
-                let shared = &self.running.shared;
-                let lookup = || -> Lookup {
-                    let shared = shared.clone();
-                    Box::new(move |host| own_questions::addresses(&shared, host))
-                };
-                let fetcher = fetcher.get_or_insert_with(|| Fetcher::new(lookup(), BOUNDS));
-                outcomes.insert(
-                    list.name.clone(),
-                    self.look(list, fetcher, wanted.unwrap_or(Taking::Judged)),
-                );
+                due.push((list.clone(), wanted.unwrap_or(Taking::Judged)));
             }
+        }
+        if !due.is_empty() {
+            self.pull(due, &mut outcomes);
         }
         if !outcomes.is_empty()
             && let Err(error) = self.store.save_states(&self.running.lists.sources())
@@ -180,6 +165,97 @@ impl Work {
             tracing::warn!("cannot save the state of the lists: {error}");
         }
         outcomes
+    }
+
+    /// Tries the files that are due or requested; returns the results by name.
+    fn look_at_files(&mut self, state: &Snapshot, orders: &[Order]) -> Outcomes {
+        let mut outcomes = Outcomes::new();
+        for list in &state.config.policy.lists {
+            let ListSource::File(path) = &list.source else { continue };
+            let wanted = wanted(list, orders);
+            if self.running.lists.is_closed() || wanted.is_none() && !self.is_due(list) {
+                continue;
+            }
+            let (running, store) = (&self.running, &mut self.store);
+            let octets = std::fs::metadata(path).map_or(0, |facts| facts.len());
+            let take = || store.take_file(list, path, wanted.unwrap_or(Taking::Judged));
+            let taken = running.lists.leisure.work(octets, take);
+            outcomes.insert(list.name.clone(), self.record(list, taken, None));
+        }
+        outcomes
+    }
+
+    /// Gets the texts of other servers, some at a time, and records the results. Files are read
+    /// meanwhile, and what has changed is put in force: a server may take minutes.
+    fn pull(&mut self, due: Vec<(ListConfig, Taking)>, outcomes: &mut Outcomes) {
+        let running = self.running.clone();
+        let (ended, ends) = mpsc::channel();
+        let mut changed_since = None;
+        thread::scope(|scope| {
+            let mut due = due.into_iter().enumerate();
+            let mut pulls = HashMap::new();
+            loop {
+                while pulls.len() < MAX_PULLS && !running.lists.is_closed() {
+                    let Some((number, (list, taking))) = due.next() else { break };
+                    let known = self.store.known(&list);
+                    let (running, source) = (&running, list.clone());
+                    let end = PullEnd { number, ended: ended.clone() };
+                    let work = move || {
+                        let _end = end;
+                        pull(running, &source, known, taking)
+                    };
+                    let thread = thread::Builder::new().name("list-pull".to_owned());
+                    match thread.spawn_scoped(scope, work) {
+                        Ok(thread) => drop(pulls.insert(number, (list, thread))),
+                        // It stays due.
+                        Err(error) => tracing::warn!(list = list.name, "not fetched: {error}"),
+                    }
+                }
+                if pulls.is_empty() {
+                    break;
+                }
+                let ended = ends.recv_timeout(TICK).ok();
+                if let Some((list, thread)) = ended.and_then(|number| pulls.remove(&number)) {
+                    let pulled = thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+                    let outcome = self.take(&list, pulled);
+                    if outcome == Ok(TextChange::Changed) {
+                        changed_since.get_or_insert_with(Instant::now);
+                    }
+                    outcomes.insert(list.name, outcome);
+                } else {
+                    self.go_on(&mut changed_since);
+                }
+            }
+        });
+    }
+
+    /// Does what cannot wait until all texts of other servers are there.
+    fn go_on(&mut self, changed_since: &mut Option<Instant>) {
+        self.geo.look(&self.running);
+        let state = self.running.shared.snapshot();
+        let has_new_file =
+            self.look_at_files(&state, &[]).values().any(|one| *one == Ok(TextChange::Changed));
+        let is_overdue = changed_since.is_some_and(|since| since.elapsed() >= COMPILE_AFTER);
+        let waits = self.pending == Pending::Changed && !has_new_file && !is_overdue;
+        if !waits && self.wants_image(&state) {
+            self.make_image(&state);
+            *changed_since = None;
+        }
+    }
+
+    /// Takes a text that came from other servers.
+    fn take(
+        &mut self,
+        list: &ListConfig,
+        pulled: Result<Pulled, Failure>,
+    ) -> Result<TextChange, Failure> {
+        let (running, store) = (&self.running, &mut self.store);
+        let octets = store.head(list).map_or(u64::MAX, |head| head.octets);
+        let taken = pulled.and_then(|pulled| {
+            running.lists.leisure.work(octets, || store.take_pulled(list, pulled))
+        });
+        let timers = taken.as_ref().ok().and_then(|taken| taken.timers);
+        self.record(list, taken.map(|taken| taken.change), timers)
     }
 
     /// Drops the states of sources that are no longer configured.
@@ -217,29 +293,15 @@ impl Work {
         }
     }
 
-    /// Tries one source, and records the result.
-    fn look(
+    /// Records the result of an attempt.
+    fn record(
         &mut self,
         list: &ListConfig,
-        fetcher: &Fetcher,
-        taking: Taking,
+        taken: Result<TextChange, Failure>,
+        timers: Option<Timers>,
     ) -> Result<TextChange, Failure> {
-        let mut refresh_secs = list.refresh.as_secs();
-        let (running, store) = (&self.running, &mut self.store);
-        let octets = octets(store, list);
-        let taken = running.lists.leisure.work(octets, || match &list.source {
-            ListSource::Url(url) => store.take_url(list, url, (fetcher, taking)),
-            ListSource::File(path) => store.take_file(list, path, taking),
-            ListSource::Zone(zone) => {
-                let state = running.shared.snapshot();
-                let is_closed = || running.lists.is_closed();
-                let primaries =
-                    ZonePrimaries { list: zone, config: &state.config, is_closed: &is_closed };
-                let taken = store.take_zone(list, &primaries, taking)?;
-                let secs = u64::from(taken.timers.refresh_secs);
-                refresh_secs = secs.clamp(ZONE_SECS.0, ZONE_SECS.1);
-                Ok(taken.change)
-            }
+        let refresh_secs = timers.map_or(list.refresh.as_secs(), |timers| {
+            u64::from(timers.refresh_secs).clamp(ZONE_SECS.0, ZONE_SECS.1)
         });
         let head = self.store.head(list);
         let (has_copy, head) = (head.is_some(), head.unwrap_or_default());
@@ -326,12 +388,7 @@ impl Work {
     }
 
     /// The outcome of an order.
-    fn outcome(
-        &self,
-        order: &Order,
-        before: &Snapshot,
-        outcomes: &HashMap<String, Result<TextChange, Failure>>,
-    ) -> RefreshResult {
+    fn outcome(&self, order: &Order, before: &Snapshot, outcomes: &Outcomes) -> RefreshResult {
         let now = self.running.shared.snapshot();
         let entries =
             |state: &Snapshot, name: &str| status::compiled(state, name).map(|list| list.entries);
@@ -360,13 +417,28 @@ impl Work {
     }
 }
 
-/// The expected octets, if known.
-fn octets(store: &Store, list: &ListConfig) -> u64 {
-    match &list.source {
-        ListSource::File(path) => std::fs::metadata(path).map_or(0, |facts| facts.len()),
-        ListSource::Url(_) | ListSource::Zone(_) => {
-            store.head(list).map_or(u64::MAX, |head| head.octets)
-        }
+/// Returns whether the source of a list is a file of this machine.
+fn is_file(list: &ListConfig) -> bool {
+    matches!(list.source, ListSource::File(_))
+}
+
+/// Returns how a list is requested, if it is.
+fn wanted(list: &ListConfig, orders: &[Order]) -> Option<Taking> {
+    let is_named = |order: &&Order| order.name.as_ref().is_none_or(|name| *name == list.name);
+    let takings = orders.iter().filter(is_named).map(|order| order.taking);
+    takings.max_by_key(|taking| *taking as u8)
+}
+
+/// Says that a thread ends, also by a panic.
+struct PullEnd {
+    number: usize,
+    ended: mpsc::Sender<usize>,
+}
+
+impl Drop for PullEnd {
+    fn drop(&mut self) {
+        // The receiver is there until all threads have ended.
+        let _ = self.ended.send(self.number);
     }
 }
 

@@ -1,0 +1,64 @@
+//! The text of a list that other servers have, as it came: it is judged and kept afterwards.
+//!
+//! A server may take minutes to send it. So this runs on a thread of its own, without the store.
+
+use avocet_config::policy::{ListConfig, ListSource};
+
+use super::copies::{Copy, Head};
+use super::fetch::{BOUNDS, Fetched, Fetcher, Lookup};
+use super::source::Failure;
+use super::store::{Taking, source_text};
+use super::zone::{FetchedZone, HeldCopy, ZonePrimaries};
+use crate::running::Running;
+use crate::trace::own_questions;
+
+/// A text as it came, and the copy that was there before.
+pub(crate) struct Pulled {
+    pub(super) known: Option<Head>,
+    pub(super) taking: Taking,
+    pub(super) text: PulledText,
+}
+
+/// The text of a source.
+pub(super) enum PulledText {
+    /// That of a URL.
+    Url(Fetched),
+    /// That of a zone.
+    Zone(FetchedZone),
+}
+
+/// Gets the text of a list from its servers. `known` is the copy of the list.
+///
+/// # Errors
+/// There is no text, or it is incomplete.
+pub(crate) fn pull(
+    running: &Running,
+    list: &ListConfig,
+    known: Option<Copy>,
+    taking: Taking,
+) -> Result<Pulled, Failure> {
+    match &list.source {
+        ListSource::Url(url) => {
+            let shared = running.shared.clone();
+            let lookup: Lookup = Box::new(move |host| own_questions::addresses(&shared, host));
+            let known = known.map(|copy| copy.head);
+            // A text that was held back has no copy and so no validators: it is fetched again.
+            let fetched = Fetcher::new(lookup, BOUNDS).fetch(url, known.as_ref());
+            Ok(Pulled { known, taking, text: PulledText::Url(fetched.map_err(Failure::Fetch)?) })
+        }
+        ListSource::Zone(zone) => {
+            let state = running.shared.snapshot();
+            let is_closed = || running.lists.is_closed();
+            let primaries =
+                ZonePrimaries { list: zone, config: &state.config, is_closed: &is_closed };
+            let known = known.filter(|copy| copy.head.source == source_text(list));
+            // A forced look takes the whole zone, also of an older serial.
+            let judged = known.as_ref().filter(|_| taking == Taking::Judged);
+            let held = judged.and_then(|copy| HeldCopy::of(copy.text(), primaries.apex()));
+            let fetched = primaries.fetch(held.as_ref()).map_err(Failure::Transfer)?;
+            let known = known.map(|copy| copy.head);
+            Ok(Pulled { known, taking, text: PulledText::Zone(fetched) })
+        }
+        ListSource::File(path) => Err(Failure::File(format!("{} is a file", path.display()))),
+    }
+}
