@@ -144,7 +144,7 @@ fn snapshots() {
     let rrsets =
         RrsetCache::new(1 << 20, 3600, BOUNDS, [5; 16]).expect("a budget that is large enough");
     (0..MILLION).for_each(|number| put_packet(&packets, number));
-    let at = SnapshotMoment { wall_now: 1_800_000_000, now: 10, epoch: 1, policy: 0 };
+    let at = SnapshotMoment { wall_now: 1_800_000_000, now: 10, epoch: 1, policy: 0, sources: 0 };
     let mut bytes = Vec::with_capacity(256 << 20);
     let start = Instant::now();
     let saved =

@@ -2,7 +2,7 @@
 //! stream. The caller names, syncs and renames the file.
 //!
 //! ```text
-//! start:  "AVOCACHE" | version u32 | saved at u64 | policy u64
+//! start:  "AVOCACHE" | version u32 | saved at u64 | policy u64 | sources u64
 //! entry:  1 packet, 2 RRset: u8 | payload length u32 | stored at u64 | valid_for u32 | epoch u32 |
 //!         user u32 | payload
 //! end:    0 u8 | packets u64 | RRsets u64 | CRC-32 of everything before it u32
@@ -23,7 +23,7 @@ use crate::{
 };
 
 const MAGIC: &[u8; 8] = b"AVOCACHE";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const END: u8 = 0;
 const PACKET: u8 = 1;
 const RRSET: u8 = 2;
@@ -40,6 +40,8 @@ pub struct SnapshotMoment {
     pub epoch: u32,
     /// A hash of policy and hosted zones. Packets are loaded only if it is unchanged since saving.
     pub policy: u64,
+    /// A hash of the servers that names are resolved by. RRsets are loaded only if it is unchanged.
+    pub sources: u64,
 }
 
 /// Numbers of entries saved or loaded.
@@ -136,6 +138,7 @@ pub fn save(
     writer.put(&VERSION.to_le_bytes())?;
     writer.put(&at.wall_now.to_le_bytes())?;
     writer.put(&at.policy.to_le_bytes())?;
+    writer.put(&at.sources.to_le_bytes())?;
     packets.try_for_each(holds, |meta, payload| {
         if packets.is_outlived(meta, at.now) {
             return Ok(());
@@ -183,10 +186,10 @@ pub fn load<R: Read + Seek>(
                 let is_wanted = head.policy == at.policy && !packets.is_outlived(&meta, at.now);
                 (&mut counts.packets, is_wanted && packets.restore(meta, payload, &packet_hash))
             }
-            _ => (
-                &mut counts.rrsets,
-                !rrsets.is_outlived(&meta, at.now) && rrsets.restore(meta, payload),
-            ),
+            _ => {
+                let is_wanted = head.sources == at.sources && !rrsets.is_outlived(&meta, at.now);
+                (&mut counts.rrsets, is_wanted && rrsets.restore(meta, payload))
+            }
         };
         *count += u64::from(taken);
         counts.dropped += u64::from(!taken);
@@ -197,6 +200,7 @@ pub fn load<R: Read + Seek>(
 struct Head {
     saved_at: u64,
     policy: u64,
+    sources: u64,
 }
 
 struct SavedEntry {
@@ -219,7 +223,11 @@ fn walk(
         VERSION => {}
         other => return Err(SnapshotError::Version(other)),
     }
-    let head = Head { saved_at: reader.take_u64()?, policy: reader.take_u64()? };
+    let head = Head {
+        saved_at: reader.take_u64()?,
+        policy: reader.take_u64()?,
+        sources: reader.take_u64()?,
+    };
     let mut counted = [0u64; 2];
     let mut payload = vec![0; MAX_PAYLOAD_BYTES];
     loop {

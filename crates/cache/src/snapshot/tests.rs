@@ -11,7 +11,7 @@ use crate::{
 };
 
 const SAVED: SnapshotMoment =
-    SnapshotMoment { wall_now: 1_700_000_000, now: 5_000, epoch: 9, policy: 42 };
+    SnapshotMoment { wall_now: 1_700_000_000, now: 5_000, epoch: 9, policy: 42, sources: 6 };
 const BOUNDS: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3_600 };
 const PROVENANCE: Provenance = Provenance {
     security: Security::Secure,
@@ -143,7 +143,8 @@ fn load_at(bytes: &[u8], at: &SnapshotMoment) -> (Caches, Result<SnapshotCounts,
 #[test]
 fn entries_come_back_as_old_as_the_time_between_makes_them() {
     // The monotonic clock has restarted and is below the ages.
-    let at = SnapshotMoment { wall_now: SAVED.wall_now + 30, now: 7, epoch: 1, policy: 42 };
+    let at =
+        SnapshotMoment { wall_now: SAVED.wall_now + 30, now: 7, epoch: 1, policy: 42, sources: 6 };
     let (caches, counts) = load_at(&saved(), &at);
     assert_eq!(counts.unwrap(), SnapshotCounts { packets: 3, rrsets: 3, dropped: 0 });
     for (number, remaining) in [(1, 10), (2, 110), (3, 210)] {
@@ -151,6 +152,13 @@ fn entries_come_back_as_old_as_the_time_between_makes_them() {
         assert_eq!(caches.rrset(number, 7), Some(remaining));
     }
     assert_eq!(caches.packet(2, 17, 1), Some((100, 100)));
+}
+
+#[test]
+fn records_of_other_servers_are_left_out() {
+    let (caches, counts) = load_at(&saved(), &SnapshotMoment { sources: 7, ..SAVED });
+    assert_eq!(counts.unwrap(), SnapshotCounts { packets: 3, rrsets: 0, dropped: 3 });
+    assert_eq!(caches.rrset(1, SAVED.now), None);
 }
 
 #[test]
@@ -229,13 +237,13 @@ fn errors_name_what_is_wrong() {
         assert_eq!(load_at(&bytes, &SAVED).1.unwrap_err().to_string(), expected);
     };
     check(&|bytes| bytes[0] = b'X', "not a cache snapshot: it does not start with AVOCACHE");
-    check(&|bytes| bytes[8] = 1, "the cache snapshot has version 1, but this server reads 2");
+    check(&|bytes| bytes[8] = 1, "the cache snapshot has version 1, but this server reads 3");
     check(&|bytes| bytes.truncate(50), "the cache snapshot is truncated");
     check(&|bytes| bytes.push(0), "the cache snapshot is damaged: bytes after its end");
-    check(&|bytes| bytes[28] = 7, "the cache snapshot is damaged: an entry of kind 7");
-    check(&|bytes| bytes[60] ^= 1, "the cache snapshot is damaged: its checksum is wrong");
+    check(&|bytes| bytes[36] = 7, "the cache snapshot is damaged: an entry of kind 7");
+    check(&|bytes| bytes[68] ^= 1, "the cache snapshot is damaged: its checksum is wrong");
     let too_long = "the cache snapshot is damaged: an entry of 4294967295 bytes, at most 73728";
-    check(&|bytes| bytes[29..33].fill(0xff), too_long);
+    check(&|bytes| bytes[37..41].fill(0xff), too_long);
 }
 
 #[test]
@@ -248,7 +256,7 @@ fn payloads_of_a_wrong_shape_under_a_right_checksum_are_dropped() {
             writer.put(MAGIC).unwrap();
             writer.put(&VERSION.to_le_bytes()).unwrap();
             writer
-                .put(&[SAVED.wall_now.to_le_bytes(), SAVED.policy.to_le_bytes()].concat())
+                .put(&[SAVED.wall_now, SAVED.policy, SAVED.sources].map(u64::to_le_bytes).concat())
                 .unwrap();
             writer.put_entry(kind, &meta, payload, &SAVED).unwrap();
             let counts = [u64::from(kind == PACKET), u64::from(kind == RRSET)];

@@ -137,8 +137,8 @@ fn a_url_is_fetched_by_a_name_that_the_server_resolves_and_acts_on_the_next_quer
     assert_eq!(site.ask("more.example").0, BLOCKED);
 }
 
-/// Starts a web server that begins a text for each client and does not end it. Returns its port, and
-/// the connections that it has.
+/// Starts a web server that begins a text for each client and does not end it. Returns its port and
+/// its connections.
 fn endless() -> (u16, Arc<Mutex<Vec<TcpStream>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

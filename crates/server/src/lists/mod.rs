@@ -13,11 +13,10 @@
 //! source fails, sends something other than a list or has lost most of its entries, its last good
 //! copy is used.
 
-mod copies;
+pub(crate) mod copies;
 pub(crate) mod fetch;
 mod image_file;
 pub(crate) mod leisure;
-pub(crate) mod pull;
 pub(crate) mod source;
 pub(crate) mod store;
 pub(crate) mod zone;

@@ -23,7 +23,6 @@ use avocet_resolver::Timers;
 use super::copies::{Copies, Copy, CopyError, Head, Kept};
 use super::fetch::{Fetched, MAX_LIST_BYTES};
 use super::image_file::{ImageFile, Unusable};
-use super::pull::{Pulled, PulledText};
 use super::source::{Failure, SourceState, judge};
 use super::zone::FetchedZone;
 
@@ -55,6 +54,21 @@ pub(crate) struct TakenText {
     pub(crate) change: TextChange,
     /// Those of the SOA record of a zone.
     pub(crate) timers: Option<Timers>,
+}
+
+/// A text of other servers as it came, and the properties of the copy that was there before.
+pub(crate) struct Pulled {
+    pub(crate) known: Option<Head>,
+    pub(crate) taking: Taking,
+    pub(crate) text: PulledText,
+}
+
+/// The text of a source.
+pub(crate) enum PulledText {
+    /// That of a URL.
+    Url(Fetched),
+    /// That of a zone.
+    Zone(FetchedZone),
 }
 
 /// The directory `lists` in the data directory.

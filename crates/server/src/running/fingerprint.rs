@@ -1,5 +1,6 @@
 //! Fingerprints of what in a configuration decides about answers.
 
+use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 
 use avocet_config::Config;
@@ -24,6 +25,15 @@ pub(crate) fn policy_fingerprint(state: &Snapshot) -> u64 {
     of_text(&format!("{:?}", (lists, countries, switches, profiles)))
 }
 
+/// Returns a value that is equal for configurations that resolve each name by the same kind of
+/// servers: a reload that changes it drops cached records, too.
+pub(crate) fn sources_fingerprint(config: &Config) -> u64 {
+    let forwards = config.forwards.iter().map(|forward| (&forward.zone, forward.exception));
+    let forwards: BTreeSet<_> = forwards.collect();
+    let stubs: BTreeSet<_> = config.stubs.iter().map(|stub| format!("{stub:?}")).collect();
+    of_text(&format!("{:?}", (config.resolver.mode, forwards, stubs)))
+}
+
 fn of_text(text: &str) -> u64 {
     let mut hasher = SipHasher13::new();
     text.hash(&mut hasher);
@@ -32,7 +42,26 @@ fn of_text(text: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+
+    #[test]
+    fn rules_and_stubs_change_the_sources_and_their_order_does_not() {
+        let with = |text: &str| {
+            let config = Config::from_text(None, text, &BTreeMap::new()).unwrap();
+            sources_fingerprint(&config)
+        };
+        let forward =
+            |zone: &str| format!("[[forward]]\nzone = \"{zone}\"\nupstreams = [\"192.0.2.1\"]\n");
+        let (root, own) = (forward("."), forward("example"));
+        assert_eq!(with(&format!("{root}{own}")), with(&format!("{own}{root}")));
+        assert_ne!(with(&root), with(&format!("{root}{own}")));
+        assert_ne!(with(""), with(&root));
+        let stub = "[[stub]]\nzone = \"example\"\nservers = [\"192.0.2.1\"]\n";
+        assert_ne!(with(""), with(stub));
+        assert_eq!(with(&own), with(&own.replace("192.0.2.1", "192.0.2.2")));
+    }
 
     #[test]
     fn only_what_decides_about_answers_changes_the_fingerprint() {

@@ -15,7 +15,7 @@ use avocet_nameserver::disk::{PIECE, Paced};
 use avocet_nameserver::query::{packet_hash, still_holds};
 use avocet_nameserver::snapshot::Snapshot;
 
-use crate::running::fingerprint::{answers_fingerprint, policy_fingerprint};
+use crate::running::fingerprint::{answers_fingerprint, policy_fingerprint, sources_fingerprint};
 use crate::state::Shared;
 
 const NAME: &str = "cache.snapshot";
@@ -118,6 +118,7 @@ fn moment(shared: &Shared, state: &Snapshot) -> SnapshotMoment {
         now: shared.name_server.clock.now().secs(),
         epoch: state.epoch,
         policy: answers_fingerprint(&state.config) ^ policy_fingerprint(state),
+        sources: sources_fingerprint(&state.config),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The thread that reads sources when they are due, compiles changed texts and puts them in force.
 //! It also reads the file of the geo database, which takes as long as a list.
 
+mod pull;
 pub(crate) mod status;
 
 use std::collections::HashMap;
@@ -18,12 +19,12 @@ use avocet_nameserver::snapshot::Snapshot;
 use avocet_resolver::Timers;
 
 use crate::error::BackgroundError;
-use crate::lists::pull::{Pulled, pull};
 use crate::lists::source::Failure;
-use crate::lists::store::{Store, Taking, TextChange, source_text};
+use crate::lists::store::{Pulled, Store, Taking, TextChange, source_text};
 use crate::lists::{Order, RefreshResult};
 use crate::running::conditions::Condition;
 use crate::running::{GeoWatch, Running};
+use pull::pull;
 
 /// Interval between checks of files and of what is due.
 const TICK: Duration = Duration::from_secs(1);

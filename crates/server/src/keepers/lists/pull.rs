@@ -4,34 +4,19 @@
 
 use avocet_config::policy::{ListConfig, ListSource};
 
-use super::copies::{Copy, Head};
-use super::fetch::{BOUNDS, Fetched, Fetcher, Lookup};
-use super::source::Failure;
-use super::store::{Taking, source_text};
-use super::zone::{FetchedZone, HeldCopy, ZonePrimaries};
+use crate::lists::copies::Copy;
+use crate::lists::fetch::{BOUNDS, Fetcher, Lookup};
+use crate::lists::source::Failure;
+use crate::lists::store::{Pulled, PulledText, Taking, source_text};
+use crate::lists::zone::{HeldCopy, ZonePrimaries};
 use crate::running::Running;
 use crate::trace::own_questions;
-
-/// A text as it came, and the copy that was there before.
-pub(crate) struct Pulled {
-    pub(super) known: Option<Head>,
-    pub(super) taking: Taking,
-    pub(super) text: PulledText,
-}
-
-/// The text of a source.
-pub(super) enum PulledText {
-    /// That of a URL.
-    Url(Fetched),
-    /// That of a zone.
-    Zone(FetchedZone),
-}
 
 /// Gets the text of a list from its servers. `known` is the copy of the list.
 ///
 /// # Errors
 /// There is no text, or it is incomplete.
-pub(crate) fn pull(
+pub(super) fn pull(
     running: &Running,
     list: &ListConfig,
     known: Option<Copy>,
