@@ -82,9 +82,9 @@ pub(crate) fn check(args: &CheckArgs) -> ExitCode {
 
 /// Returns the errors and warnings of the files of all zones.
 fn zone_faults(config: &Config) -> Vec<ZoneFileFault> {
-    // The first transfer makes the file of a secondary zone.
-    // The server writes these.
-    let is_ours = |zone: &&ZoneConfig| zone.is_secondary() || zone.catalog == CatalogRole::Producer;
+    // The first transfer or request makes the file of a fetched zone, and the server writes that of
+    // a catalog.
+    let is_ours = |zone: &&ZoneConfig| zone.is_fetched() || zone.catalog == CatalogRole::Producer;
     let zones = config.zones.iter().filter(|zone| !is_ours(zone) || zone.file.exists());
     zones.flat_map(|zone| zone_files::faults_of(zone).list()).collect()
 }

@@ -34,7 +34,7 @@ pub(crate) fn zone_text(zone: &ZoneStatus) -> String {
         text += &format!("\n  {}", catalog_text(catalog));
     }
     if let Some(transfers) = &zone.transfers {
-        text += &format!("\n  {}", transfers_text(transfers, &zone.primaries));
+        text += &format!("\n  {}", transfers_text(transfers, zone));
     }
     for one in &zone.notify {
         text += &format!("\n  {}", notify_text(one));
@@ -81,11 +81,11 @@ fn notify_text(notify: &ZoneNotify) -> String {
 }
 
 /// Returns the state of the transfers of a zone in a line, and their error in another.
-fn transfers_text(transfers: &ZoneTransfers, primaries: &[String]) -> String {
+fn transfers_text(transfers: &ZoneTransfers, zone: &ZoneStatus) -> String {
+    let source = zone.url.clone().unwrap_or_else(|| zone.primaries.join(" or "));
     let ZoneTransfers { checked_at, next_check, expires, transferred, failures, error } = transfers;
     let mut text = format!(
-        "from {}: checked {}, next check {}, {transferred} transfers, {failures} failures",
-        primaries.join(" or "),
+        "from {source}: checked {}, next check {}, {transferred} transfers, {failures} failures",
         ago(*checked_at),
         next_check.map_or_else(|| "running".to_owned(), |at| format!("in {}", left(at))),
     );

@@ -96,6 +96,8 @@ mod pools;
 mod ports;
 #[path = "operation/providers.rs"]
 mod providers;
+#[path = "operation/pulled.rs"]
+mod pulled;
 #[path = "operation/query_log.rs"]
 mod query_log;
 #[path = "operation/query_log_files.rs"]

@@ -1,13 +1,16 @@
-//! The keys that decide who may use the server, which programs it starts, and which files outside
-//! its own directories it writes. A change of them needs more rights than one of other keys.
+//! The keys that decide who may use the server, which programs it starts, which files outside its
+//! own directories it writes, and where it sends requests with secrets of such files. A change of
+//! them needs more rights than one of other keys.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Config;
 use super::catalog::CatalogRole;
+use super::certificate_files::CertificateFiles;
 use super::otlp::OtlpConfig;
 use super::pool_probe::ProbeKind;
 use super::zone::ZoneConfig;
+use super::zone_url::ZoneUrl;
 
 /// Returns the keys that decide about access and differ between two configurations.
 pub fn access_keys_between(before: &Config, after: &Config) -> Vec<&'static str> {
@@ -25,6 +28,7 @@ pub fn access_keys_between(before: &Config, after: &Config) -> Vec<&'static str>
         ("[acme]", before.acme != after.acme),
         ("[[pool]] command", !programs(before).eq(programs(after))),
         ("[[zone]] file", written(after).any(|file| written(before).all(|known| known != file))),
+        ("[[zone]] url", pulled(after).any(|one| pulled(before).all(|known| known != one))),
         ("[query-log] directory", before.query_log.directory != after.query_log.directory),
         ("[home-ca] storage", storage(before) != storage(after)),
         ("[otlp] endpoint, headers-file, ca", collector(before) != collector(after)),
@@ -59,6 +63,26 @@ fn written(config: &Config) -> impl Iterator<Item = &Path> {
         zone.file != ZoneConfig::member_file(&zone.name, &config.data.directory)
     };
     config.zones.iter().filter(is_written).filter(is_chosen).map(|zone| &*zone.file)
+}
+
+/// Returns the zones whose records are fetched, and how: who chooses both the URL and what is sent
+/// there reads each file that has header fields, or asks hosts that only the server reaches.
+fn pulled(config: &Config) -> impl Iterator<Item = PulledZone<'_>> {
+    config.zones.iter().filter_map(|zone| {
+        let source = zone.source_url()?;
+        let ZoneUrl { url, refresh_secs: _, headers_file, ca, client } = source;
+        Some(PulledZone { zone: &zone.name, url, headers_file, ca, client })
+    })
+}
+
+/// What decides where the server sends requests for a zone, and with which secrets.
+#[derive(PartialEq)]
+struct PulledZone<'c> {
+    zone: &'c [u8],
+    url: &'c str,
+    headers_file: &'c Option<PathBuf>,
+    ca: &'c Option<PathBuf>,
+    client: &'c Option<CertificateFiles>,
 }
 
 /// Returns the directory of the authority of the server.
@@ -106,6 +130,21 @@ mod tests {
         check(collector, &["[otlp] endpoint, headers-file, ca"]);
         check("[otlp]\nsample-share = 1", &[]);
         check("[cache]\nprefetch = false\n[policy]\nblock-ttl-secs = 7", &[]);
+    }
+
+    #[test]
+    fn who_changes_where_a_zone_is_fetched_needs_more_rights() {
+        let zone = |rest: &str| {
+            let url = "url = \"https://a.example/zone\"\n";
+            format!("[[zone]]\nname = \"a.example\"\nprovider = \"http\"\n{url}{rest}")
+        };
+        let read = |text: &str| Config::from_text(None, text, &BTreeMap::new()).unwrap();
+        check(&zone(""), &["[[zone]] url"]);
+        let between = |one: &str, other: &str| access_keys_between(&read(one), &read(other));
+        let fields = zone("headers-file = \"/etc/fields\"\n");
+        assert_eq!(between(&zone(""), &fields), ["[[zone]] url"]);
+        assert_eq!(between(&zone(""), &zone("refresh-secs = 60\n")), [""; 0]);
+        assert_eq!(between(&fields, ""), [""; 0]);
     }
 
     #[test]

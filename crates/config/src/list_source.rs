@@ -95,8 +95,8 @@ fn warn_without_primaries(spec: &ListTable, check: &mut Check) {
     }
 }
 
-/// Reports whether a list can be fetched from the URL.
-fn is_fetched(url: &str) -> bool {
+/// Reports whether a text can be fetched from the URL.
+pub(super) fn is_fetched(url: &str) -> bool {
     let has_host = |url: http::Uri| url.host().is_some_and(|host| !host.is_empty());
     (url.starts_with("https://") || url.starts_with("http://")) && url.parse().is_ok_and(has_host)
 }

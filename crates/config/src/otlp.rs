@@ -11,6 +11,7 @@ use toml::{Spanned, Table, Value};
 use zeroize::Zeroizing;
 
 use super::check::Check;
+use super::header_field::{HeaderField, MAX_HEADER_FIELDS};
 use super::key::is_readable_by_others;
 use super::name::shown as shown_name;
 use super::named_file;
@@ -30,19 +31,6 @@ const PER_SECOND: u32 = 100;
 const MAX_SELECTIONS: usize = 32;
 /// Most names or networks of a selection.
 const MAX_ITEMS: usize = 1_000;
-/// Most header fields, and octets of one.
-const MAX_HEADERS: usize = 16;
-const MAX_HEADER: usize = 8_192;
-/// Fields that the server sets itself.
-const OWN_HEADERS: [&str; 7] = [
-    "connection",
-    "content-encoding",
-    "content-length",
-    "content-type",
-    "host",
-    "transfer-encoding",
-    "upgrade",
-];
 
 /// `[otlp]` with all `[[trace]]`.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,20 +67,11 @@ impl OtlpConfig {
 
 /// Header fields, with values that are secret.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct OtlpHeaders(Vec<OtlpHeader>);
-
-/// One header field.
-#[derive(Clone, PartialEq, Eq)]
-pub struct OtlpHeader {
-    /// Its name, in lower case.
-    pub name: String,
-    /// Its value.
-    pub value: Zeroizing<String>,
-}
+pub struct OtlpHeaders(Vec<HeaderField>);
 
 impl OtlpHeaders {
     /// Returns the fields in order.
-    pub fn iter(&self) -> impl Iterator<Item = &OtlpHeader> {
+    pub fn iter(&self) -> impl Iterator<Item = &HeaderField> {
         self.0.iter()
     }
 }
@@ -214,7 +193,7 @@ fn headers(path: &Path, at: &Range<usize>, check: &mut Check) -> Option<OtlpHead
     }
     let mut headers = Vec::new();
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
-        match header(line) {
+        match HeaderField::read(line) {
             Ok(header) => headers.push(header),
             Err(fault) => {
                 check.fault(at.clone(), format!("line {number} of {shown}: {fault}"));
@@ -222,30 +201,11 @@ fn headers(path: &Path, at: &Range<usize>, check: &mut Check) -> Option<OtlpHead
             }
         }
     }
-    if headers.len() > MAX_HEADERS {
-        check.fault(at.clone(), format!("more than {MAX_HEADERS} header fields in {shown}"));
+    if headers.len() > MAX_HEADER_FIELDS {
+        check.fault(at.clone(), format!("more than {MAX_HEADER_FIELDS} header fields in {shown}"));
         return None;
     }
     Some(OtlpHeaders(headers))
-}
-
-/// Reads a header field (RFC 9110 §5.5 and §5.6.2).
-fn header(line: &str) -> Result<OtlpHeader, &'static str> {
-    let (name, value) =
-        line.split_once(':').ok_or("expected a field such as \"Authorization: Bearer ...\"")?;
-    let (name, value) = (name.to_ascii_lowercase(), value.trim());
-    let is_token = |octet: u8| octet.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&octet);
-    if name.is_empty() || !name.bytes().all(is_token) {
-        return Err("the name of the field is not a token");
-    }
-    if OWN_HEADERS.contains(&name.as_str()) {
-        return Err("the server sets this field itself");
-    }
-    let is_plain = value.bytes().all(|octet| octet.is_ascii_graphic() || octet == b' ');
-    if value.is_empty() || !is_plain || line.len() > MAX_HEADER {
-        return Err("the value of the field is empty, too long, or not ASCII");
-    }
-    Ok(OtlpHeader { name, value: Zeroizing::new(value.to_owned()) })
 }
 
 fn rules(

@@ -1,49 +1,19 @@
 //! `provider` of `[[zone]]`: zones whose records come from a file in another format than that of
-//! master files.
+//! master files, or from a URL.
 
+use std::mem;
 use std::ops::Range;
 use std::path::PathBuf;
 
 use super::check::Check;
-use super::error::SettingError;
 use super::name::{Name, shown};
-use super::setting::{FromText, Int, Setting, Text};
+pub use super::provider_kind::ProviderKind;
+use super::setting::{FromText, Setting, Text};
+use super::zone_spec::ZoneSpec;
+use super::zone_url::{ZoneUrl, zone_url};
 
 /// TTL of records without one.
 pub(super) const TTL_SECS: u32 = 300;
-
-/// The format of the file of a zone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ProviderKind {
-    /// A master file.
-    File,
-    /// A table of functions, addresses and machines.
-    Csv,
-    /// RRsets as in the API of PowerDNS.
-    Json,
-    /// The leases of a DHCP server.
-    Leases,
-}
-
-impl ProviderKind {
-    const NAMES: [(Self, &'static str); 4] =
-        [(Self::File, "file"), (Self::Csv, "csv"), (Self::Json, "json"), (Self::Leases, "leases")];
-
-    /// Returns the name in the configuration.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        Self::NAMES.into_iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
-    }
-}
-
-impl FromText for ProviderKind {
-    const EXPECTED: &'static str = "\"file\", \"csv\", \"json\" or \"leases\"";
-
-    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
-        let found = Self::NAMES.into_iter().find(|(_, name)| *name == text);
-        found.map(|(kind, _)| kind).ok_or(None)
-    }
-}
 
 /// How the records of a zone come from its file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,30 +26,24 @@ pub struct ProvidedZone {
     pub ttl_secs: u32,
     /// The domain of the hosts, in folded wire form, if the zone is one of reverse names.
     pub domain: Option<Name>,
+    /// Where the text is fetched, with [`ProviderKind::Http`].
+    pub source: Option<ZoneUrl>,
 }
 
-/// The settings of a provider.
-pub(super) struct ProvidedSettings {
-    pub(super) provider: Setting<Text<ProviderKind>>,
-    pub(super) head_file: Setting<String>,
-    pub(super) ttl_secs: Setting<Int<0, 604_800>>,
-    pub(super) domain: Setting<String>,
-}
-
-/// Validates the settings of a provider for a zone. `others` are settings that no zone with a
-/// provider has, with the reason.
+/// Takes the settings of a provider out of a table and validates them.
 pub(super) fn provided(
-    settings: ProvidedSettings,
-    name: Option<&Name>,
-    others: &[(Option<Range<usize>>, &str)],
+    header: &Range<usize>,
+    spec: &mut ZoneSpec,
     check: &mut Check,
 ) -> Option<ProvidedZone> {
-    let at = settings.provider.span();
-    let spans = [settings.head_file.span(), settings.ttl_secs.span(), settings.domain.span()];
-    let kind = check.take(settings.provider).map_or(ProviderKind::File, |Text(kind)| kind);
-    let head = check.optional_path(settings.head_file);
-    let ttl_secs = check.take(settings.ttl_secs).map_or(TTL_SECS, |secs| secs.0);
-    let domain = domain_of(settings.domain, check);
+    let at = spec.provider.span();
+    let spans = [spec.head_file.span(), spec.ttl_secs.span(), spec.domain.span()];
+    let kind = check.take(mem::take(&mut spec.provider));
+    let kind = kind.map_or(ProviderKind::File, |Text(kind)| kind);
+    let head = check.optional_path(mem::take(&mut spec.head_file));
+    let ttl_secs = check.take(mem::take(&mut spec.ttl_secs)).map_or(TTL_SECS, |secs| secs.0);
+    let domain = domain_of(mem::take(&mut spec.domain), check);
+    let source = zone_url(header, spec, kind, check);
     if kind == ProviderKind::File {
         for at in spans.into_iter().flatten() {
             check
@@ -87,24 +51,29 @@ pub(super) fn provided(
         }
         return None;
     }
+    let others = [
+        (spec.primaries.span(), "a zone from a provider is not transferred from other servers"),
+        (spec.allow_update.span(), "a zone from a provider is changed at its source"),
+    ];
     for (at, reason) in others {
         if let Some(at) = at {
-            check.fault(at.clone(), reason);
+            check.fault(at, reason);
         }
     }
-    let is_reverse = name.is_some_and(|name| is_reverse(name));
+    let is_reverse = spec.name.valid().is_some_and(|Text(name)| is_reverse(name));
+    let takes_domain = is_reverse && !kind.has_rrsets();
     match (&domain, at) {
-        (None, Some(at)) if is_reverse && kind != ProviderKind::Json => {
+        (None, Some(at)) if takes_domain => {
             check.fault(at, "`domain` is missing: the reverse names need the domain of the hosts");
         }
-        (Some(domain), _) if !is_reverse || kind == ProviderKind::Json => {
+        (Some(domain), _) if !takes_domain => {
             let at = spans[2].clone().unwrap_or_default();
             let domain = shown(domain);
             check.fault(at, format!("only the hosts of a reverse zone are in a domain ({domain})"));
         }
         _ => {}
     }
-    Some(ProvidedZone { kind, head, ttl_secs, domain })
+    Some(ProvidedZone { kind, head, ttl_secs, domain, source })
 }
 
 /// Reads a domain; "" is none.

@@ -15,12 +15,13 @@ use super::key::{KeyConfig, has_key};
 use super::name::shown as shown_name;
 use super::primary::Primaries;
 use super::primary_settings::{self as of_primaries, PrimarySettings, primaries};
-use super::provided::{ProvidedSettings, ProvidedZone, ProviderKind, TTL_SECS, provided};
+use super::provided::{ProvidedZone, ProviderKind, TTL_SECS, provided};
 use super::setting::{List, Setting, Text};
 use super::signing::{self, SigningPolicy, ZoneSigning};
 use super::transfer::{NotifyTarget, TransferClient, TransferRule};
 use super::update::UpdateRule;
 use super::zone_spec::ZoneSpec;
+use super::zone_url::{self, ZoneUrl};
 use super::zonemd::{ZonemdHash, ZonemdPolicy};
 
 /// Seconds for which a file must stay the same before it is read.
@@ -87,6 +88,18 @@ impl ZoneConfig {
     #[must_use]
     pub fn is_updated(&self) -> bool {
         !self.allow_update.is_empty()
+    }
+
+    /// Returns where the records are fetched, if they are.
+    #[must_use]
+    pub fn source_url(&self) -> Option<&ZoneUrl> {
+        self.provided.as_ref()?.source.as_ref()
+    }
+
+    /// Returns whether the records come over the network, so that there may be no copy yet.
+    #[must_use]
+    pub fn is_fetched(&self) -> bool {
+        self.is_secondary() || self.source_url().is_some()
     }
 
     /// Returns whether the file is a master file that people and the server write.
@@ -182,23 +195,15 @@ fn zone(
     check: &mut Check,
 ) -> Option<(Range<usize>, ZoneConfig)> {
     let primaries_at = spec.primaries.span();
+    let provided = provided(header, &mut spec, check);
     let role = catalog::role(catalog_settings(&mut spec), check);
     let primaries = primaries(primary_settings(&mut spec), context.keys, check);
     let name = check.need("name", header, spec.name);
-    let refused = [
-        (primaries_at.clone(), "a zone from a provider is not transferred from other servers"),
-        (spec.allow_update.span(), "a zone from a provider is changed at its source"),
-    ];
-    let settings = ProvidedSettings {
-        provider: spec.provider,
-        head_file: spec.head_file,
-        ttl_secs: spec.ttl_secs,
-        domain: spec.domain,
+    let provider = provided.as_ref().map(|one| one.kind);
+    let settles = match provider {
+        Some(ProviderKind::Leases) => LEASES_SETTLE_SECS,
+        _ => SETTLE_SECS,
     };
-    let typed = name.as_ref().map(|(_, Text(name))| name);
-    let provided = provided(settings, typed, &refused, check);
-    let is_leases = provided.as_ref().is_some_and(|one| one.kind == ProviderKind::Leases);
-    let settles = if is_leases { LEASES_SETTLE_SECS } else { SETTLE_SECS };
     let settle_secs = check.take(spec.settle_secs).map_or(settles, |secs| secs.0);
     let allow_transfer = transfer_rules(spec.allow_transfer, context.keys, check);
     let notify = notify_targets(spec.notify, context.keys, check);
@@ -207,6 +212,7 @@ fn zone(
     let policy = signing::chosen(spec.sign, context.policies, check);
     let file = match (spec.file.span(), primaries_at.is_some()) {
         (None, true) => None,
+        (_, _) if provider == Some(ProviderKind::Http) => None,
         (None, _) if role == CatalogRole::Producer => None,
         _ => Some(check.need("file", header, spec.file)?),
     };
@@ -214,15 +220,18 @@ fn zone(
     let of_signing = policy.is_some().then_some(DigestHash::Sha384);
     let digest = check.take(spec.zonemd_hash).map_or(of_signing, |Text(ZonemdHash(hash))| hash);
     let (at, Text(name)) = name?;
+    let in_data = |directory: &str| context.data.join(directory).join(file_name(&name));
     let file = match file {
         Some((file_at, file)) if file.is_empty() => {
             check.fault(file_at, "expected a file, found \"\"");
             return None;
         }
         Some((_, file)) => check.path(file),
-        None => context.data.join("zones").join(file_name(&name)),
+        None if provider == Some(ProviderKind::Http) => {
+            in_data("zones").with_added_extension("json")
+        }
+        None => in_data("zones"),
     };
-    let in_data = |directory: &str| context.data.join(directory).join(file_name(&name));
     let journal = in_data("zones").with_added_extension("journal");
     let directory = in_data("keys");
     let signing = policy.map(|policy| ZoneSigning { policy, directory });
@@ -380,6 +389,7 @@ pub(super) fn shown(zone: &ZoneConfig) -> Value {
     of_primaries::show(&zone.primaries, &mut table);
     table.extend(catalog::shown(&zone.catalog));
     table.extend(shown_provider(zone.provided.as_ref()));
+    zone_url::show(zone.source_url(), &mut table);
     table.into()
 }
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::catalog::CatalogSetting;
 use super::name::Name;
 use super::primary::Primary;
-use super::provided::ProviderKind;
+use super::provider_kind::ProviderKind;
 use super::setting::{Int, List, Setting, Text};
 use super::signing::SignSetting;
 use super::transfer::{NotifyTarget, TransferRule};
@@ -26,7 +26,8 @@ pub(super) struct ZoneSpec {
     /// the server; by default it is in the data directory.
     pub(super) file: Setting<String>,
     /// Format of the file: "file" for a master file, "csv" for a table of functions, addresses and
-    /// machines, "json" for RRsets, "leases" for the leases of dnsmasq, ISC dhcpd or Kea.
+    /// machines, "json" for RRsets, "leases" for the leases of dnsmasq, ISC dhcpd or Kea; "http"
+    /// for RRsets in JSON from `url`.
     #[schemars(extend("default" = "file"))]
     pub(super) provider: Setting<Text<ProviderKind>>,
     /// Master file with records that a provider does not bring, such as SOA and NS; "" for none.
@@ -38,6 +39,16 @@ pub(super) struct ZoneSpec {
     /// Domain of the hosts, if the provider fills a zone of reverse names.
     #[schemars(extend("default" = ""))]
     pub(super) domain: Setting<String>,
+    /// URL of RRsets in JSON, with `provider = "http"`: http:// or https://, without credentials.
+    #[schemars(extend("default" = ""))]
+    pub(super) url: Setting<String>,
+    /// Seconds between two requests to `url`.
+    #[schemars(extend("default" = 300))]
+    pub(super) refresh_secs: Setting<Int<5, 86_400>>,
+    /// File with header fields for the requests to `url`, one a line, such as "X-API-Key: SECRET";
+    /// "" for none.
+    #[schemars(extend("default" = ""))]
+    pub(super) headers_file: Setting<String>,
     /// Servers that the zone is transferred from, in the order in which they are asked: addresses
     /// with or without port, or "tls://NAME@ADDRESS" for TLS, each with "key NAME" behind it for a
     /// key of its own.
@@ -47,16 +58,16 @@ pub(super) struct ZoneSpec {
     /// own; "" signs none.
     #[schemars(extend("default" = ""))]
     pub(super) key: Setting<String>,
-    /// The file with the authorities that issue the certificates of primaries with `tls://`, in
-    /// PEM form; "" for those of the system.
+    /// The file with the authorities that issue the certificates of primaries with `tls://`, or
+    /// that of `url`, in PEM form; "" for those of the system.
     #[schemars(extend("default" = ""))]
     pub(super) ca: Setting<String>,
     /// SHA-256 digests of public keys in base64 (RFC 7858): each primary with `tls://` must have
     /// one of these keys. Without `ca`, no authority and no name is needed then.
     #[schemars(extend("default" = []))]
     pub(super) pins: Setting<List<Text<Pin>>>,
-    /// The file with the certificate that this server shows to primaries with `tls://`, in PEM
-    /// form.
+    /// The file with the certificate that this server shows to primaries with `tls://`, or to the
+    /// server of `url`, in PEM form.
     #[schemars(extend("default" = ""))]
     pub(super) client_cert: Setting<String>,
     /// The file with the private key of `client-cert`, in PEM form.

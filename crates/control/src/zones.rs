@@ -107,7 +107,9 @@ pub struct ZoneStatus {
     pub catalog: Option<ZoneCatalog>,
     /// The servers that it is transferred from; empty if this server is the primary.
     pub primaries: Vec<String>,
-    /// Its transfers, if it has primaries.
+    /// The URL from which its records are fetched, with the provider "http".
+    pub url: Option<String>,
+    /// Its transfers, if it has primaries, or the requests to its URL.
     pub transfers: Option<ZoneTransfers>,
     /// The earliest serial from which other servers can get the changes alone (IXFR).
     pub changes_since: Option<u32>,
@@ -319,7 +321,7 @@ impl ZoneFault {
             Self::NotSigned(_) => "set `sign` in its [[zone]]",
             Self::Secondary(_) => "change it on its primary server",
             Self::Catalog(_) => "set `member-of` in the [[zone]] of its members",
-            Self::Provided(_) => "change its file, which `avocet zone list` shows",
+            Self::Provided(_) => "change its source, which `avocet zone list` shows",
             Self::SignedElsewhere(_) => "change it where it is signed, or let this server sign it",
             Self::OtherSerial { .. } => "look at the zone again",
             Self::FileEdited(_) => "see `avocet zone list`, then `avocet zone reload`",

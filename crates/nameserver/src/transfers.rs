@@ -63,6 +63,12 @@ pub enum ServerEvent {
     UpdateFailed,
     /// An update was refused because too many wait.
     UpdateLimited,
+    /// The records of a zone were fetched from its URL, and put in force.
+    Fetched,
+    /// The URL of a zone had nothing else than before.
+    FetchedSame,
+    /// The URL of a zone was not usable.
+    FetchFailed,
 }
 
 /// The names of [`ServerEvent`] in metrics, in its order: the family's label.
@@ -77,13 +83,17 @@ pub const SENT_NOTICE_RESULTS: [&str; 3] = ["sent", "acknowledged", "failed"];
 /// The results of updates in metrics, in the order of [`ServerEvent`] behind those above.
 pub const UPDATE_RESULTS: [&str; 6] =
     ["applied", "unchanged", "prerequisite", "refused", "failed", "limited"];
+/// The results of requests to URLs of zones in metrics, in the order of [`ServerEvent`] behind
+/// those above.
+pub const FETCH_RESULTS: [&str; 3] = ["new", "unchanged", "failed"];
 /// Number of counters.
 const EVENTS: usize = TRANSFER_RESULTS.len()
     + SIGNATURE_ERRORS.len()
     + NOTICE_RESULTS.len()
     + 3
     + SENT_NOTICE_RESULTS.len()
-    + UPDATE_RESULTS.len();
+    + UPDATE_RESULTS.len()
+    + FETCH_RESULTS.len();
 
 impl ServerEvent {
     /// Returns the event for the error of a signature.
@@ -115,6 +125,8 @@ pub struct ServerCounts {
     pub sent_notices: [u64; SENT_NOTICE_RESULTS.len()],
     /// By [`UPDATE_RESULTS`].
     pub updates: [u64; UPDATE_RESULTS.len()],
+    /// By [`FETCH_RESULTS`].
+    pub fetches: [u64; FETCH_RESULTS.len()],
 }
 
 /// The transfers in progress and counters, shared by all workers. They are rare, so one lock and
@@ -144,6 +156,7 @@ impl TransferLedger {
             received_over_tls: next(),
             sent_notices: std::array::from_fn(|_| next()),
             updates: std::array::from_fn(|_| next()),
+            fetches: std::array::from_fn(|_| next()),
         }
     }
 

@@ -13,7 +13,7 @@ use avocet_config::zone::ZoneConfig;
 use avocet_dnssec::zonemd::Fault as DigestFault;
 use avocet_resolver::Timers;
 use avocet_wire::FoldedName;
-use avocet_zone::{Faults, HostedZone, HostedZones, Severity, ZoneProblem};
+use avocet_zone::{Faults, HostedZone, HostedZones, OpenFile, Severity, ZoneProblem};
 
 use crate::clock::wall_secs;
 use crate::disk;
@@ -23,11 +23,13 @@ use crate::zone_journal::ZoneJournal;
 use crate::zone_source::load_from;
 use crate::zone_versions::changes_behind;
 
+mod fetched;
 mod kept;
 mod published;
 mod signing;
 mod written;
 
+pub use fetched::{FetchedFault, FetchedRecords, compare_fetched};
 use kept::KeptZone;
 use signing::KnownSigners;
 pub use written::{check_copy, make_way};
@@ -42,7 +44,12 @@ pub fn load(name: FoldedName<'_>, file: &Path) -> (Option<HostedZone>, Faults) {
 /// the server does. Returns all faults.
 #[must_use]
 pub fn faults_of(config: &ZoneConfig) -> Faults {
-    let Some((zone, mut faults)) = load_from(config, &mut open) else { return Faults::default() };
+    checked(config, &mut open).map_or_else(Faults::default, |(_, faults)| faults)
+}
+
+/// Reads a zone and compares it with its settings. The faults have an error if it cannot be served.
+fn checked(config: &ZoneConfig, open: OpenFile<'_>) -> Option<(Option<HostedZone>, Faults)> {
+    let (zone, mut faults) = load_from(config, open)?;
     if let Some(zone) = &zone {
         let mut add = |reason| faults.add(Severity::Error, &config.file, reason);
         if let Some(fault) = fault_of_digest(config.zonemd, zone) {
@@ -55,7 +62,7 @@ pub fn faults_of(config: &ZoneConfig) -> Faults {
             add(ZoneProblem::DigestOfSigned);
         }
     }
-    faults
+    Some((zone, faults))
 }
 
 /// Reads a file with at most this many octets.

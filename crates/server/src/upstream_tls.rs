@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,6 +18,7 @@ use avocet_config::upstream_tls::{
     AnnouncedH3, Authentication, HttpsMethod, HttpsPath, PeerName, PeerProtocol, TlsPeer,
     UpstreamTls,
 };
+use avocet_config::zone_url::ZoneUrl;
 use avocet_io::file::read_regular;
 use avocet_resolver::{PeerId, Transport};
 use avocet_session::certificate::{ALPN_DOQ, ALPN_DOT, ALPN_H2, ALPN_H3, Certificate};
@@ -26,9 +27,13 @@ use avocet_session::quic::QuicProtocol;
 use avocet_session::quic::client::{QuicClient, QuicSettings};
 use avocet_session::quic::upstream::QuicUpstream;
 use avocet_session::session::ClientSession;
-use avocet_session::trust::{Trust, authorities, client_of_transfers, client_showing};
-use rustls::pki_types::ServerName;
+use avocet_session::trust::{
+    Trust, authorities, authority_certificates, client_of_transfers, client_showing,
+};
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use ureq::tls::{Certificate as UrlCertificate, ClientCert, PrivateKey};
+use zeroize::Zeroizing;
 
 use crate::alternative::Alternative;
 use crate::certificates::{CertificateFault, MAX_PEM};
@@ -106,6 +111,14 @@ pub(crate) struct PrimaryTls {
     pub(crate) config: Arc<ClientConfig>,
     /// The name in its certificate.
     pub(crate) name: ServerName<'static>,
+}
+
+/// What the server of a URL must prove, and what this server shows it.
+pub(crate) struct UrlTls {
+    /// The authorities that are trusted; without any, those of the system.
+    pub(crate) authorities: Option<Vec<CertificateDer<'static>>>,
+    /// The certificate of this server, with its key.
+    pub(crate) shown: Option<ClientCert>,
 }
 
 /// An error: the plan has an upstream whose settings were not read.
@@ -338,6 +351,9 @@ pub(crate) fn read(config: &Config) -> Result<PeerMap, CertificateFault> {
             of_primary(primaries, primary)?;
         }
     }
+    for source in config.zones.iter().filter_map(|zone| zone.source_url()) {
+        of_url(source)?;
+    }
     Ok(peers)
 }
 
@@ -374,6 +390,36 @@ pub(crate) fn of_primary(
     let config = client_of_transfers(trust, shown.as_ref(), &[ALPN_DOT])
         .map_err(CertificateFault::Cryptography)?;
     Ok(Some(PrimaryTls { config, name }))
+}
+
+/// Reads what the server of a URL must prove, and what this server shows. The files are read for
+/// each request.
+///
+/// # Errors
+/// A file cannot be used.
+pub(crate) fn of_url(source: &ZoneUrl) -> Result<UrlTls, CertificateFault> {
+    let own = |path: &PathBuf| {
+        authority_certificates(&read_file(path)?)
+            .map_err(|source| CertificateFault::File { path: path.clone(), source })
+    };
+    let authorities = source.ca.as_ref().map(own).transpose()?;
+    let shown = source.client.as_ref().map(shown_by_url).transpose()?;
+    Ok(UrlTls { authorities, shown })
+}
+
+fn shown_by_url(files: &CertificateFiles) -> Result<ClientCert, CertificateFault> {
+    let (chain, key) = (read_file(&files.chain)?, Zeroizing::new(read_file(&files.key)?));
+    // What does not belong together must not come as far as a connection.
+    certificate_of(files, &chain, &key)?;
+    let unusable = |path: &Path, error: ureq::Error| {
+        let source = io::Error::new(io::ErrorKind::InvalidData, error);
+        CertificateFault::File { path: path.to_owned(), source }
+    };
+    let chain = authority_certificates(&chain)
+        .map_err(|source| CertificateFault::File { path: files.chain.clone(), source })?;
+    let chain: Vec<_> = chain.iter().map(|one| UrlCertificate::from_der(one).to_owned()).collect();
+    let key = PrivateKey::from_pem(&key).map_err(|error| unusable(&files.key, error))?;
+    Ok(ClientCert::new_with_certs(&chain, key))
 }
 
 fn target(peer: &TlsPeer, https: &HttpsPath) -> HttpTarget {
@@ -437,9 +483,17 @@ fn system_authorities() -> Result<RootCertStore, CertificateFault> {
 }
 
 fn certificate(files: &CertificateFiles) -> Result<Certificate, CertificateFault> {
-    let CertificateFiles { chain, key } = files;
-    Certificate::read(&read_file(chain)?, &read_file(key)?, &[]).map_err(|source| {
-        let path = if source.is_of_key() { key } else { chain };
+    certificate_of(files, &read_file(&files.chain)?, &read_file(&files.key)?)
+}
+
+/// Reads the certificate in the octets of two files.
+fn certificate_of(
+    files: &CertificateFiles,
+    chain: &[u8],
+    key: &[u8],
+) -> Result<Certificate, CertificateFault> {
+    Certificate::read(chain, key, &[]).map_err(|source| {
+        let path = if source.is_of_key() { &files.key } else { &files.chain };
         CertificateFault::Refused { path: path.clone(), source }
     })
 }

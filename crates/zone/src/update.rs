@@ -67,8 +67,8 @@ impl UpdateRecord {
         Ok(Self { owner, class, rtype, ttl_field, rdata: rdata.into() })
     }
 
-    /// Returns the record with the TTL that it has in a zone (RFC 2181 §8), so that the master file
-    /// reads back the same.
+    /// Returns the record with the TTL that it has in a zone (RFC 2181 §8), so that the file of the
+    /// zone reads back the same.
     fn record(&self) -> HostedRecord<'_> {
         let ttl_secs = if self.ttl_field > i32::MAX as u32 { 0 } else { self.ttl_field };
         HostedRecord { rtype: self.rtype, ttl_secs, rdata: &self.rdata }

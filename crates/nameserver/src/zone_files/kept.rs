@@ -24,6 +24,8 @@ use crate::zone_versions::{RestoredZone, merged, raised, raised_over, restored};
 const EXPIRED: &str = "it has expired: no primary has confirmed it for the time in its SOA record";
 /// The state of a zone of another server without a copy.
 const NO_COPY: &str = "it has not been transferred yet";
+/// The state of a zone from a URL without a copy.
+const NOT_FETCHED: &str = "it has not been fetched yet";
 
 /// The fingerprints of the files that a zone was read from, the included ones too, each from before
 /// the file was opened: a change while a file is read counts as one after it.
@@ -131,8 +133,9 @@ impl KeptZone {
         open: OpenFile<'_>,
     ) -> bool {
         (self.reading, self.unsettled) = (reading, None);
-        if self.config.is_secondary() && !self.config.file.exists() {
-            self.fault = Some(NO_COPY.to_owned());
+        if self.config.is_fetched() && !self.config.file.exists() {
+            let reason = if self.config.is_secondary() { NO_COPY } else { NOT_FETCHED };
+            self.fault = Some(reason.to_owned());
             return false;
         }
         let seen = &mut self.seen;

@@ -28,7 +28,7 @@ impl Scratch {
     }
 
     fn config(&self, kind: ProviderKind, text: &str) -> ZoneConfig {
-        let provided = ProvidedZone { kind, head: None, ttl_secs: 60, domain: None };
+        let provided = ProvidedZone { kind, head: None, ttl_secs: 60, domain: None, source: None };
         ZoneConfig {
             name: b"\x04corp\x07example\x00"[..].into(),
             file: self.file("source", text),

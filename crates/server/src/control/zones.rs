@@ -67,6 +67,7 @@ fn state(running: &Running, of: &ZoneFileState) -> ZoneStatus {
         provider: kind.name().to_owned(),
         catalog: config.and_then(|zone| shown_catalog(running, zone)),
         primaries: primaries.iter().map(ToString::to_string).collect(),
+        url: config.and_then(ZoneConfig::source_url).map(|source| source.url.clone()),
         transfers,
         changes_since: zone.and_then(|zone| zone.first_sent_serial()),
         notify: running.notifier.reports(&of.name).into_iter().map(shown_notify).collect(),

@@ -1,4 +1,5 @@
-//! Fetches one list over HTTP or HTTPS, with limits on size, time and redirects.
+//! Fetches a list, or the records of a zone, over HTTP or HTTPS, with limits on size, time and
+//! redirects.
 //!
 //! This server resolves the names itself, independent of the system's resolver. Redirects to
 //! private addresses are refused: the operator of a list must not make this host query its
@@ -19,13 +20,14 @@ use ureq::http::header::{
     CONTENT_LENGTH, ETAG, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED,
 };
 use ureq::http::{HeaderMap, StatusCode, Uri};
-use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
+use ureq::tls::{Certificate, ClientCert, RootCerts, TlsConfig, TlsProvider};
 use ureq::typestate::AgentScope;
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 
 use super::copies::Head;
 use crate::error::LookupError;
+use crate::upstream_tls::UrlTls;
 
 /// Most octets of a list, decompressed.
 pub(crate) const MAX_LIST_BYTES: u64 = 256 << 20;
@@ -89,8 +91,8 @@ pub(crate) enum FetchError {
     Private,
     /// The connection ended before the text was complete.
     Truncated,
-    /// The text exceeds the limit.
-    TooLarge,
+    /// The text exceeds the limit, in octets.
+    TooLarge(u64),
     /// The time limit was reached.
     TimedOut,
     /// Any other fault of the source or the network.
@@ -106,8 +108,8 @@ impl fmt::Display for FetchError {
             Self::Downgrade => f.write_str("redirect from https to http"),
             Self::NoTls => f.write_str("no TLS on this port; is it http instead of https?"),
             Self::Private => f.write_str("redirect to a private address"),
-            Self::Truncated => f.write_str("the connection closed before the end of the list"),
-            Self::TooLarge => write!(f, "larger than {MAX_LIST_BYTES} octets"),
+            Self::Truncated => f.write_str("the connection closed before the end of the text"),
+            Self::TooLarge(most) => write!(f, "larger than {most} octets"),
             Self::TimedOut => f.write_str("timeout"),
             Self::Source(why) => f.write_str(why),
         }
@@ -117,11 +119,21 @@ impl fmt::Display for FetchError {
 /// Resolves the addresses of a host, or returns the reason why there are none.
 pub(crate) type Lookup = Box<dyn Fn(&str) -> Result<Vec<IpAddr>, LookupError> + Send + Sync>;
 
-/// Fetches lists, one after the other.
+/// Fetches texts, one after the other.
 pub(crate) struct Fetcher {
     agent: Agent,
     bounds: Bounds,
     configured: Arc<Mutex<String>>,
+    /// Header fields of each request.
+    fields: HeaderMap,
+}
+
+/// What a fetcher sends and trusts for one URL.
+pub(crate) struct UrlTerms {
+    /// Header fields of each request, which may be secret.
+    pub(crate) fields: HeaderMap,
+    /// What the server must prove, and what it is shown.
+    pub(crate) tls: UrlTls,
 }
 
 impl Fetcher {
@@ -133,7 +145,22 @@ impl Fetcher {
             agent: agent(OwnResolver { lookup, permits }, bounds, MAX_REDIRECTS),
             bounds,
             configured,
+            fields: HeaderMap::new(),
         }
+    }
+
+    /// Returns a fetcher for a URL of the configuration, also at private addresses. It follows no
+    /// redirect: another host must not get the header fields.
+    pub(crate) fn on_terms(lookup: Lookup, bounds: Bounds, terms: UrlTerms) -> Self {
+        let UrlTerms { fields, tls: UrlTls { authorities, shown } } = terms;
+        let tls = match &authorities {
+            Some(all) => tls_trusting(all, shown),
+            None => tls_trusting(&rustls_native_certs::load_native_certs().certs, shown),
+        };
+        let config = config(bounds, 0).tls_config(tls).build();
+        let resolver = OwnResolver { lookup, permits: Permits::All };
+        let agent = Agent::with_parts(config, DefaultConnector::default(), resolver);
+        Self { agent, bounds, configured: Arc::default(), fields }
     }
 
     /// Fetches a text; `known` describes the existing copy.
@@ -152,6 +179,9 @@ impl Fetcher {
                 (IF_MODIFIED_SINCE, head.last_modified.as_deref()),
             ]
         });
+        for (name, value) in &self.fields {
+            request = request.header(name, value);
+        }
         for (name, value) in validators {
             if let Some(value) = value {
                 request = request.header(name, value);
@@ -169,7 +199,7 @@ impl Fetcher {
             .get(CONTENT_LENGTH)
             .and_then(|len| len.to_str().ok()?.parse::<u64>().ok());
         if claimed.is_some_and(|claimed| claimed > self.bounds.octets) {
-            return Err(FetchError::TooLarge);
+            return Err(FetchError::TooLarge(self.bounds.octets));
         }
         let text = self.read(body.into_with_config().limit(u64::MAX).reader())?;
         let [etag, last_modified] =
@@ -185,7 +215,7 @@ impl Fetcher {
                 return Ok(text);
             }
             if (text.len() + len) as u64 > self.bounds.octets {
-                return Err(FetchError::TooLarge);
+                return Err(FetchError::TooLarge(self.bounds.octets));
             }
             text.extend_from_slice(&chunk[..len]);
         }
@@ -206,7 +236,7 @@ pub(crate) fn agent_for_authority(
     authorities: Option<&[CertificateDer<'_>]>,
 ) -> Agent {
     let trusted = match authorities {
-        Some(all) => tls_trusting(all),
+        Some(all) => tls_trusting(all, None),
         None => tls(),
     };
     let config = config(bounds, 0).tls_config(trusted).https_only(true).build();
@@ -221,7 +251,7 @@ pub(crate) fn agent_for_collector(
     bounds: Bounds,
     authorities: Option<&[CertificateDer<'_>]>,
 ) -> Agent {
-    let trusted = authorities.map_or_else(tls, tls_trusting);
+    let trusted = authorities.map_or_else(tls, |all| tls_trusting(all, None));
     let config = config(bounds, 0).tls_config(trusted).build();
     let resolver = OwnResolver { lookup, permits: Permits::All };
     Agent::with_parts(config, DefaultConnector::default(), resolver)
@@ -275,14 +305,15 @@ fn is_no_tls(error: &io::Error) -> bool {
 }
 
 fn tls() -> TlsConfig {
-    tls_trusting(&rustls_native_certs::load_native_certs().certs)
+    tls_trusting(&rustls_native_certs::load_native_certs().certs, None)
 }
 
-fn tls_trusting(authorities: &[CertificateDer<'_>]) -> TlsConfig {
+fn tls_trusting(authorities: &[CertificateDer<'_>], shown: Option<ClientCert>) -> TlsConfig {
     let roots = authorities.iter().map(|one| Certificate::from_der(one).to_owned());
     TlsConfig::builder()
         .provider(TlsProvider::Rustls)
         .root_certs(RootCerts::from(roots))
+        .client_cert(shown)
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
         .build()
 }

@@ -60,7 +60,7 @@ pub(crate) enum Condition {
     OtlpCollector,
     /// The file of a hosted zone has errors.
     Zones,
-    /// No primary of a zone is usable.
+    /// No primary of a zone is usable, or its URL is not.
     Primaries,
     /// A catalog is broken, or a member of one is refused.
     Catalogs,

@@ -1,4 +1,5 @@
-//! Zones of other servers (RFC 1034 §4.3.5): when they are checked, transferred and expire.
+//! Zones of other servers (RFC 1034 §4.3.5), also those that are fetched over HTTP: when they are
+//! checked, transferred and expire.
 //!
 //! ```text
 //! due, or NOTIFY --> SOA of a primary -- same serial ---> confirmed: the file's time is now
@@ -23,6 +24,7 @@ use std::{io, thread};
 use avocet_config::name::shown;
 use avocet_config::primary::Primary;
 use avocet_config::zone::ZoneConfig;
+use avocet_config::zone_url::ZoneUrl;
 use avocet_dnssec::zonemd;
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::disk;
@@ -44,6 +46,10 @@ use crate::transfer::{
     ReceivedChanges, TransferError, TransferLimits, UnverifiedRecord, ZoneSource,
 };
 use crate::upstream_tls;
+
+mod pulled;
+
+use pulled::PullError;
 
 /// Most checks at the same time.
 const MAX_CHECKS: usize = 8;
@@ -126,7 +132,9 @@ impl Secondaries {
             .filter(|(_, state)| state.config.is_some())
             .filter_map(|(name, state)| {
                 let fault = state.fault.as_ref()?;
-                Some(format!("zone {}: no primary is usable: {fault}", shown(name)))
+                let is_pulled = state.config.as_ref()?.source_url().is_some();
+                let who = if is_pulled { "its url is not" } else { "no primary is" };
+                Some(format!("zone {}: {who} usable: {fault}", shown(name)))
             })
             .collect();
         (!faults.is_empty()).then(|| faults.join("; "))
@@ -135,13 +143,13 @@ impl Secondaries {
     /// Takes the zones of the configuration in force. A changed one is checked at once.
     fn follow(&self, configured: &[ZoneConfig], now_secs: u64) {
         let mut zones = self.zones();
-        let secondaries = configured.iter().filter(|zone| zone.is_secondary());
+        let secondaries = configured.iter().filter(|zone| zone.is_fetched());
         let names: BTreeSet<_> = secondaries.map(|zone| &*zone.name).collect();
         zones.retain(|name, state| names.contains(&**name) || state.is_checking);
         for (_, state) in zones.iter_mut().filter(|(name, _)| !names.contains(&***name)) {
             state.config = None;
         }
-        for config in configured.iter().filter(|zone| zone.is_secondary()) {
+        for config in configured.iter().filter(|zone| zone.is_fetched()) {
             let state = zones.entry(config.name.clone()).or_default();
             if state.config.as_ref() != Some(config) {
                 state.config = Some(config.clone());
@@ -289,19 +297,13 @@ fn work(running: &Arc<Running>) {
 fn check(running: &Running, config: &ZoneConfig) {
     let held = running.reloader.zones.timers(&config.name);
     let secondaries = &running.zone_watch.secondaries;
-    let first = secondaries.state(&config.name).map_or(0, |state| state.first);
-    let (mut faults, mut result) = (Vec::new(), None);
-    let servers = &config.primaries.servers;
-    for place in 0..servers.len() {
-        let primary = &servers[(first + place) % servers.len()];
-        match ask(running, config, primary, held) {
-            Ok(checked) => {
-                result = Some((primary, checked));
-                break;
-            }
-            Err(fault) => faults.push(format!("{}: {fault}", primary.shown())),
+    let (held, AskedSources { mut faults, result }) = match config.source_url() {
+        Some(source) => {
+            let held = held.map(|held| pulled::timers(source, held.serial));
+            (held, ask_url(running, config, source))
         }
-    }
+        None => (held, ask_primaries(running, config, held)),
+    };
     let name = shown(&config.name);
     if !secondaries.has(config) {
         // The reason is that the check was ended here.
@@ -313,8 +315,45 @@ fn check(running: &Running, config: &ZoneConfig) {
         tracing::warn!("zone {name}: {fault}");
     }
     if let Some((primary, Checked::Transferred(timers))) = result {
-        let primary = primary.shown();
         tracing::info!(primary, serial = timers.serial, "zone {name} transferred");
+    }
+}
+
+/// What was asked for a zone.
+struct AskedSources {
+    /// What is wrong with each source that is not usable.
+    faults: Vec<String>,
+    /// The usable source, and its result.
+    result: Option<(String, Checked)>,
+}
+
+/// Asks the primaries in order from the one that was usable last.
+fn ask_primaries(running: &Running, config: &ZoneConfig, held: Option<Timers>) -> AskedSources {
+    let first = running.zone_watch.secondaries.state(&config.name).map_or(0, |state| state.first);
+    let (mut faults, mut result) = (Vec::new(), None);
+    let servers = &config.primaries.servers;
+    for place in 0..servers.len() {
+        let primary = &servers[(first + place) % servers.len()];
+        match ask(running, config, primary, held) {
+            Ok(checked) => {
+                result = Some((primary.shown(), checked));
+                break;
+            }
+            Err(fault) => faults.push(format!("{}: {fault}", primary.shown())),
+        }
+    }
+    AskedSources { faults, result }
+}
+
+/// Asks the server of a URL.
+fn ask_url(running: &Running, config: &ZoneConfig, source: &ZoneUrl) -> AskedSources {
+    match pulled::pull(running, config, source) {
+        Ok(checked) => {
+            AskedSources { faults: Vec::new(), result: Some((source.url.clone(), checked)) }
+        }
+        Err(fault) => {
+            AskedSources { faults: vec![format!("{}: {fault}", source.url)], result: None }
+        }
     }
 }
 
@@ -496,6 +535,8 @@ enum CheckError {
     Transfer(TransferError),
     #[error("{0}")]
     Tls(#[from] CertificateFault),
+    #[error("{0}")]
+    Pull(#[from] PullError),
     #[error("its serial {theirs} is older than {ours}, which is in force: not followed")]
     Older { theirs: u32, ours: u32 },
     #[error("the zone has errors: {0}")]

@@ -75,9 +75,14 @@ pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
     thread::Builder::new().name("zones".to_owned()).spawn(watched).map(drop)
 }
 
-/// Reads a zone, or all without a name, at once. Returns whether there is such a zone.
+/// Reads a zone, or all without a name, at once. Those with a URL are fetched within a second.
+/// Returns whether there is such a zone.
 pub(crate) fn reload(running: &Running, name: Option<&[u8]>) -> bool {
     let is_known = running.reloader.reload_zones(name);
+    let snapshot = running.shared.snapshot();
+    let pulled = snapshot.config.zones.iter().filter(|zone| zone.source_url().is_some());
+    let chosen = pulled.filter(|zone| name.is_none_or(|name| *zone.name == *name));
+    running.zone_watch.secondaries.note(chosen.map(|zone| zone.name.clone()));
     running.conditions.set(Condition::Zones, running.reloader.zones.fault());
     is_known
 }

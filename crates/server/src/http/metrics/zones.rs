@@ -6,8 +6,8 @@ use avocet_config::catalog::CatalogRole;
 use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
 use avocet_nameserver::transfers::{
-    NOTICE_RESULTS, SENT_NOTICE_RESULTS, SIGNATURE_ERRORS, ServerCounts, TRANSFER_RESULTS,
-    TransferLedger, UPDATE_RESULTS,
+    FETCH_RESULTS, NOTICE_RESULTS, SENT_NOTICE_RESULTS, SIGNATURE_ERRORS, ServerCounts,
+    TRANSFER_RESULTS, TransferLedger, UPDATE_RESULTS,
 };
 use avocet_nameserver::zone_files::ZoneFileState;
 use avocet_nameserver::zone_signing::SigningReport;
@@ -170,6 +170,11 @@ fn write_transfers(metrics: &mut Exposition, ledger: &TransferLedger) {
     metrics.counter("avocet_zone_changes_in_total", help, counts.received_changes);
     let help = "Transfers of zones from their primaries that came over TLS (RFC 9103).";
     metrics.counter("avocet_zone_tls_transfers_in_total", help, counts.received_over_tls);
+    let help = "Requests to URLs of hosted zones, by their result.";
+    let mut family = metrics.family("avocet_zone_fetches_total", MetricType::Counter, help);
+    for (result, count) in FETCH_RESULTS.iter().zip(counts.fetches) {
+        family.sample(&[("result", result)], count);
+    }
     let help = "NOTIFY messages to other servers: sent, acknowledged, and given up.";
     let mut family = metrics.family("avocet_zone_notifies_out_total", MetricType::Counter, help);
     for (result, count) in SENT_NOTICE_RESULTS.iter().zip(counts.sent_notices) {

@@ -134,14 +134,14 @@ fn what_is_not_a_whole_text_is_an_error() {
         ),
         (
             |_, stream| say(stream, "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"),
-            FetchError::TooLarge,
+            FetchError::TooLarge(1 << 20),
         ),
         (
             |_, stream| {
                 say(stream, "HTTP/1.1 200 OK\r\n\r\n");
                 while stream.write_all(&[b'a'; 4096]).is_ok() {}
             },
-            FetchError::TooLarge,
+            FetchError::TooLarge(1 << 20),
         ),
         (
             |_, stream| {
@@ -170,7 +170,7 @@ fn a_text_that_unfolds_beyond_the_bound_is_not_taken() {
         );
         say(stream, octets);
     };
-    assert_eq!(fetch(bomb), Err(FetchError::TooLarge));
+    assert_eq!(fetch(bomb), Err(FetchError::TooLarge(1 << 20)));
 }
 
 /// One block with fixed codes (RFC 1951 §3.2.6): the letter `a`, then this many repetitions of 258

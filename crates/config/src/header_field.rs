@@ -1,0 +1,61 @@
+//! Header fields of requests, as files of `headers-file` have them.
+
+use std::fmt;
+
+use zeroize::Zeroizing;
+
+/// Most header fields of a file.
+pub const MAX_HEADER_FIELDS: usize = 16;
+/// Most octets of one.
+const MAX_HEADER: usize = 8_192;
+/// Fields that the server sets itself.
+const OWN_HEADERS: [&str; 7] = [
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "host",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// One header field, with a value that is secret.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HeaderField {
+    /// Its name, in lower case.
+    pub name: String,
+    /// Its value.
+    pub value: Zeroizing<String>,
+}
+
+impl HeaderField {
+    /// Reads a header field (RFC 9110 §5.5 and §5.6.2).
+    ///
+    /// # Errors
+    /// The reason why the line is not one. It contains nothing of the line.
+    pub fn read(line: &str) -> Result<Self, &'static str> {
+        let (name, value) =
+            line.split_once(':').ok_or("expected a field such as \"Authorization: Bearer ...\"")?;
+        let (name, value) = (name.to_ascii_lowercase(), value.trim());
+        let is_token =
+            |octet: u8| octet.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&octet);
+        if name.is_empty() || !name.bytes().all(is_token) {
+            return Err("the name of the field is not a token");
+        }
+        if OWN_HEADERS.contains(&name.as_str()) {
+            return Err("the server sets this field itself");
+        }
+        let is_plain = value.bytes().all(|octet| octet.is_ascii_graphic() || octet == b' ');
+        if value.is_empty() || !is_plain || line.len() > MAX_HEADER {
+            return Err("the value of the field is empty, too long, or not ASCII");
+        }
+        Ok(Self { name, value: Zeroizing::new(value.to_owned()) })
+    }
+}
+
+impl fmt::Debug for HeaderField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the value.
+        self.name.fmt(f)
+    }
+}

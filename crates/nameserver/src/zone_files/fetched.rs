@@ -1,0 +1,47 @@
+//! Texts that were fetched for a zone, before they replace its copy.
+
+use std::path::Path;
+
+use avocet_config::zone::ZoneConfig;
+use avocet_zone::{Severity, ZoneProblem};
+use thiserror::Error;
+
+use super::{checked, open};
+use crate::zone_source::load_from;
+
+/// The records of a text, compared with those of the copy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FetchedRecords {
+    /// The same, whatever else differs.
+    Same,
+    /// Others, or there is no usable copy.
+    Changed,
+}
+
+/// The first error of a text.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct FetchedFault(Box<ZoneProblem>);
+
+/// Checks a text as if it were the file of the zone.
+///
+/// # Errors
+/// The first error of the zone.
+pub fn compare_fetched(config: &ZoneConfig, text: &[u8]) -> Result<FetchedRecords, FetchedFault> {
+    let mut open_text = |path: &Path, most: u64| match path == config.file {
+        true => Ok(text.to_vec()),
+        false => open(path, most),
+    };
+    let Some((zone, faults)) = checked(config, &mut open_text) else {
+        return Ok(FetchedRecords::Same);
+    };
+    let mut all = faults.list().into_iter();
+    if let Some(fault) = all.find(|fault| fault.severity == Severity::Error) {
+        return Err(FetchedFault(Box::new(fault.reason)));
+    }
+    // Both have the serial of the same file.
+    let copy = config.file.exists().then(|| load_from(config, &mut open)).flatten();
+    let version = copy.and_then(|(zone, _)| Some(zone?.version()));
+    let is_same = version.is_some() && version == zone.map(|zone| zone.version());
+    Ok(if is_same { FetchedRecords::Same } else { FetchedRecords::Changed })
+}

@@ -1,0 +1,235 @@
+//! Zones whose records are fetched over HTTP.
+//!
+//! ```text
+//! due --> request with the validators of the copy -- 304, or the same text --> unchanged
+//!              |                                  -- other status, too large, too slow --> fault
+//!              +-- text --> checked as a whole -- errors --> fault, the copy stays
+//!                                 +--> copy, then its validators --> read like any file
+//! ```
+//! A copy and its validators are two files. The validators have the checksum of their text, so that
+//! those of another text, or of another URL, are not sent.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use avocet_config::header_field::{HeaderField, MAX_HEADER_FIELDS};
+use avocet_config::zone::ZoneConfig;
+use avocet_config::zone_url::ZoneUrl;
+use avocet_io::file::read_regular;
+use avocet_nameserver::disk;
+use avocet_nameserver::transfers::ServerEvent;
+use avocet_nameserver::zone_files::{FetchedRecords, compare_fetched};
+use avocet_resolver::Timers;
+use avocet_zone::MAX_SOURCE_OCTETS;
+use ureq::http::{HeaderMap, HeaderName, HeaderValue};
+use zeroize::Zeroizing;
+
+use super::{CheckError, Checked, Secondaries};
+use crate::lists::copies::Head;
+use crate::lists::fetch::{Bounds, FetchError, Fetched, Fetcher, UrlTerms};
+use crate::running::Running;
+use crate::trace::own_questions;
+use crate::upstream_tls::of_url;
+
+/// The limits of one request.
+const BOUNDS: Bounds = Bounds {
+    time: Duration::from_secs(60),
+    connect: Duration::from_secs(10),
+    octets: MAX_SOURCE_OCTETS,
+};
+/// Most octets of a file of header fields.
+const MAX_FIELDS_OCTETS: u64 = 16 << 10;
+/// What a line is that no header field can be.
+const NOT_A_FIELD: &str = "it is not a header field";
+/// Most octets of the file with the validators.
+const MAX_HEAD_OCTETS: u64 = 16 << 10;
+/// Bits of a mode with which others than the owner and the group may read or change a file.
+const OTHERS: u32 = 0o007;
+
+/// Why a URL is not usable.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PullError {
+    #[error("{0}")]
+    Fetch(FetchError),
+    #[error("{} cannot be read: {reason}", .path.display())]
+    Unreadable { path: PathBuf, reason: std::io::Error },
+    #[error("others may read {}: set its permissions to 0640 or less", .0.display())]
+    Readable(PathBuf),
+    #[error("{}:{line}: {reason}", .path.display())]
+    Field { path: PathBuf, line: usize, reason: &'static str },
+    #[error("more than {MAX_HEADER_FIELDS} header fields in {}", .0.display())]
+    TooManyFields(PathBuf),
+}
+
+/// Returns the times of a zone with a URL, as if they were in its SOA record.
+pub(super) fn timers(source: &ZoneUrl, serial: u32) -> Timers {
+    let secs = source.refresh_secs;
+    Timers { serial, refresh_secs: secs, retry_secs: secs, expire_secs: u32::MAX }
+}
+
+/// Fetches the records of a zone, and puts them in force if they are other ones.
+pub(super) fn pull(
+    running: &Running,
+    config: &ZoneConfig,
+    source: &ZoneUrl,
+) -> Result<Checked, CheckError> {
+    let events = &running.shared.name_server.transfers;
+    let pulled = fetch_and_keep(running, config, source);
+    events.count(match &pulled {
+        Ok(FetchedRecords::Changed) => ServerEvent::Fetched,
+        Ok(FetchedRecords::Same) => ServerEvent::FetchedSame,
+        Err(_) => ServerEvent::FetchFailed,
+    });
+    let is_new = pulled? == FetchedRecords::Changed;
+    let zone = running.reloader.zones.source(&config.name);
+    let timers = timers(source, zone.map_or(0, |zone| zone.serial()));
+    Ok(if is_new { Checked::Transferred(timers) } else { Checked::Confirmed(timers) })
+}
+
+fn fetch_and_keep(
+    running: &Running,
+    config: &ZoneConfig,
+    source: &ZoneUrl,
+) -> Result<FetchedRecords, CheckError> {
+    let shared = running.shared.clone();
+    let lookup = Box::new(move |host: &str| own_questions::addresses(&shared, host));
+    let fetcher = Fetcher::on_terms(lookup, BOUNDS, terms(source)?);
+    let known = known(config);
+    let fetched = fetcher.fetch(&source.url, known.as_ref()).map_err(PullError::Fetch)?;
+    let Fetched::Text { text, etag, last_modified } = fetched else {
+        return Ok(FetchedRecords::Same);
+    };
+    let mut head = Head { source: source.url.clone(), etag, last_modified, ..Head::default() };
+    head.seal(&text);
+    if known.as_ref() == Some(&head) {
+        return Ok(FetchedRecords::Same);
+    }
+    let compared =
+        compare_fetched(config, &text).map_err(|fault| CheckError::Zone(fault.to_string()))?;
+    ensure_wanted(&running.zone_watch.secondaries, config)?;
+    keep(config, &text, (&head, compared)).map_err(CheckError::Disk)?;
+    if compared == FetchedRecords::Changed {
+        running.reloader.reload_zones(Some(&config.name));
+    }
+    Ok(compared)
+}
+
+/// Checks that the zone is still configured so.
+fn ensure_wanted(secondaries: &Secondaries, config: &ZoneConfig) -> Result<(), CheckError> {
+    let gone = || crate::transfer::TransferError::Closed.into();
+    secondaries.has(config).then_some(()).ok_or_else(gone)
+}
+
+/// Replaces the copy, and then its validators. A text with the same records keeps the time of the
+/// copy, which is the serial.
+fn keep(
+    config: &ZoneConfig,
+    text: &[u8],
+    (head, compared): (&Head, FetchedRecords),
+) -> std::io::Result<()> {
+    let file = &config.file;
+    if let Some(directory) = file.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let modified = fs::metadata(file).and_then(|facts| facts.modified());
+    disk::replace(file, &[text])?;
+    if let (FetchedRecords::Same, Ok(modified)) = (compared, modified) {
+        File::options().append(true).open(file)?.set_modified(modified)?;
+    }
+    disk::replace(&head_file(config), &[&serde_json::to_vec(head)?])
+}
+
+/// Returns the validators of the copy, if they are those of its text.
+fn known(config: &ZoneConfig) -> Option<Head> {
+    let octets = disk::read(&head_file(config), MAX_HEAD_OCTETS).ok()??;
+    let head: Head = serde_json::from_slice(&octets).ok()?;
+    let text = disk::read(&config.file, MAX_SOURCE_OCTETS).ok()??;
+    let mut now = Head::default();
+    now.seal(&text);
+    (now.stamp() == head.stamp()).then_some(head)
+}
+
+fn head_file(config: &ZoneConfig) -> PathBuf {
+    config.file.with_added_extension("source")
+}
+
+/// Reads what is sent to the server of a URL, and what it must prove.
+fn terms(source: &ZoneUrl) -> Result<UrlTerms, CheckError> {
+    let fields = source.headers_file.as_deref().map(fields).transpose()?.unwrap_or_default();
+    Ok(UrlTerms { fields, tls: of_url(source)? })
+}
+
+/// Reads a file of header fields. The errors never contain what is in the file.
+fn fields(path: &Path) -> Result<HeaderMap, PullError> {
+    let unreadable = |reason| PullError::Unreadable { path: path.to_owned(), reason };
+    let text = Zeroizing::new(read_regular(path, MAX_FIELDS_OCTETS).map_err(unreadable)?);
+    if fs::metadata(path).map_err(unreadable)?.permissions().mode() & OTHERS != 0 {
+        return Err(PullError::Readable(path.to_owned()));
+    }
+    let mut fields = HeaderMap::new();
+    for (place, line) in text.split(|octet| *octet == b'\n').enumerate() {
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            continue;
+        }
+        let malformed =
+            |reason| PullError::Field { path: path.to_owned(), line: place + 1, reason };
+        let text = std::str::from_utf8(line).map_err(|_| malformed(NOT_A_FIELD))?;
+        let field = HeaderField::read(text).map_err(malformed)?;
+        let name = HeaderName::from_bytes(field.name.as_bytes());
+        let name = name.map_err(|_| malformed(NOT_A_FIELD))?;
+        let value = HeaderValue::from_str(&field.value);
+        let mut value = value.map_err(|_| malformed(NOT_A_FIELD))?;
+        value.set_sensitive(true);
+        if fields.len() >= MAX_HEADER_FIELDS {
+            return Err(PullError::TooManyFields(path.to_owned()));
+        }
+        fields.append(name, value);
+    }
+    Ok(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(mode: u32, text: &str, expected: Result<&[(&str, &str)], &str>) {
+        let line = std::panic::Location::caller().line();
+        let name = format!("avocet-fields-{}-{line}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let read = fields(&path).map_err(|error| error.to_string());
+        fs::remove_file(&path).unwrap();
+        match (read, expected) {
+            (Ok(read), Ok(expected)) => {
+                let read: Vec<_> = read
+                    .iter()
+                    .map(|(name, value)| (name.as_str(), value.to_str().unwrap()))
+                    .collect();
+                assert_eq!(read, expected);
+            }
+            (Err(error), Err(expected)) => {
+                assert!(error.contains(expected), "{error}");
+                assert!(!error.contains("hush"), "{error}");
+            }
+            (read, _) => panic!("{read:?}"),
+        }
+    }
+
+    #[test]
+    fn header_fields_come_from_a_file_that_others_cannot_read() {
+        check(0o600, "X-API-Key: hush\r\n\nA:b\n", Ok(&[("x-api-key", "hush"), ("a", "b")]));
+        check(0o640, "", Ok(&[]));
+        check(0o644, "X-API-Key: hush\n", Err("others may read"));
+        check(0o600, "a: b\nhush\n", Err(":2: expected a field"));
+        check(0o600, "a b: hush\n", Err(":1: the name of the field"));
+        check(0o600, "a: hush\x01\n", Err(":1: the value of the field"));
+        check(0o600, "Host: hush\n", Err(":1: the server sets this field itself"));
+        check(0o600, &"a: b\n".repeat(17), Err("more than 16"));
+        check(0o600, &" ".repeat(20_000), Err("larger than"));
+    }
+}
