@@ -212,7 +212,7 @@ fn a_source_that_is_not_to_be_trusted_keeps_its_last_good_copy() {
 fn swaps_under_load_lose_no_query_and_act() {
     let (site, upstream) = (Site::new(), Upstream::start());
     let file = site.directory.join("ads.txt");
-    std::fs::write(&file, "other.example\n").unwrap();
+    fs::write(&file, "other.example\n").unwrap();
     site.configure(
         upstream.addr,
         "workers = 2",
@@ -239,7 +239,7 @@ fn swaps_under_load_lose_no_query_and_act() {
             .collect();
         for round in 0..10 {
             let text = if round % 2 == 0 { "ads.example\n" } else { "# nothing\nother.example\n" };
-            std::fs::write(&file, text).unwrap();
+            fs::write(&file, text).unwrap();
             refresh(&site, &["ads"]);
             let expected = if round % 2 == 0 { BLOCKED } else { ADDRESS };
             // Each query comes from another port, so both workers are covered: their next queries
@@ -264,7 +264,7 @@ fn lists_follow_the_configuration() {
     let (site, upstream) = (Site::new(), Upstream::start());
     let of = |name: &str| {
         let file = site.directory.join(name);
-        std::fs::write(&file, format!("{name}.example\nnot a name at all!\n")).unwrap();
+        fs::write(&file, format!("{name}.example\nnot a name at all!\n")).unwrap();
         list(name, &format!("format = \"domains\"\nfile = \"{}\"", file.display()))
     };
     site.configure(upstream.addr, "", &format!("{}{}", of("one"), of("two")));
@@ -389,7 +389,7 @@ fn commands_judge_by_the_copies_of_what_was_fetched() {
         site.avocet_text(&["policy", "test", "list(\"ads\")", "--name", "ads.example", "--json"]);
     assert_eq!(serde_json::from_str::<Value>(&held).unwrap()["holds"], true, "{held}");
     let queries = site.directory.join("queries");
-    std::fs::write(&queries, "ads.example\nother.example\n").unwrap();
+    fs::write(&queries, "ads.example\nother.example\n").unwrap();
     let without = site.directory.join("without.toml");
     fs::write(&without, "").unwrap();
     let (queries, without) = (queries.to_str().unwrap(), without.to_str().unwrap());
