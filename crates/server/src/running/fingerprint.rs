@@ -11,7 +11,9 @@ use siphasher::sip::SipHasher13;
 /// Returns a value that is equal for configurations under which the same final answers hold.
 /// Another release of the server may build answers in another way, so the version is included.
 pub(crate) fn answers_fingerprint(config: &Config) -> u64 {
-    of_text(&format!("{:?}", (env!("CARGO_PKG_VERSION"), Inputs::of(config))))
+    // What a hosted zone has is in no cache, but an answer of before may be about one of its names.
+    let zones: BTreeSet<_> = config.zones.iter().map(|zone| &zone.name).collect();
+    of_text(&format!("{:?}", (env!("CARGO_PKG_VERSION"), Inputs::of(config), zones)))
 }
 
 /// Returns a value that is equal for snapshots of one configuration with the same policy for the
@@ -26,12 +28,12 @@ pub(crate) fn policy_fingerprint(state: &Snapshot) -> u64 {
 }
 
 /// Returns a value that is equal for configurations that resolve each name by the same kind of
-/// servers: a reload that changes it drops cached records, too.
+/// servers, and trust it for the same reasons: a reload that changes it drops cached records, too.
 pub(crate) fn sources_fingerprint(config: &Config) -> u64 {
     let forwards = config.forwards.iter().map(|forward| (&forward.zone, forward.exception));
     let forwards: BTreeSet<_> = forwards.collect();
     let stubs: BTreeSet<_> = config.stubs.iter().map(|stub| format!("{stub:?}")).collect();
-    of_text(&format!("{:?}", (config.resolver.mode, forwards, stubs)))
+    of_text(&format!("{:?}", (config.resolver.mode, &config.dnssec, forwards, stubs)))
 }
 
 fn of_text(text: &str) -> u64 {
@@ -61,6 +63,17 @@ mod tests {
         let stub = "[[stub]]\nzone = \"example\"\nservers = [\"192.0.2.1\"]\n";
         assert_ne!(with(""), with(stub));
         assert_eq!(with(&own), with(&own.replace("192.0.2.1", "192.0.2.2")));
+        assert_ne!(with(""), with("[dnssec]\nnegative-anchors = [\"example\"]\n"));
+    }
+
+    #[test]
+    fn answers_about_names_of_a_new_hosted_zone_are_not_kept() {
+        let with = |text: &str| {
+            answers_fingerprint(&Config::from_text(None, text, &BTreeMap::new()).unwrap())
+        };
+        let zone = "[[zone]]\nname = \"example\"\nfile = \"example.zone\"\n";
+        assert_ne!(with(""), with(zone));
+        assert_eq!(with(zone), with(&zone.replace("example.zone", "other.zone")));
     }
 
     #[test]
