@@ -18,6 +18,7 @@ use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE, FIRST_ZONE_NOTE};
 use super::{Counts, GeoDatabase, Lists, Policy, list_clients};
 use crate::StateError;
 use crate::identified::Strangers;
+use crate::policy::load::Compiled;
 use crate::policy::{are_wanted, macs_are_wanted};
 use crate::query::respond::Note;
 
@@ -302,11 +303,18 @@ fn add_tests_of_zones(tests: &mut Vec<ClientTest>, lists: Option<&Lists>) {
 }
 
 /// Returns the index in the configuration of each list of the image. The configuration may be newer
-/// than the image: lists are matched by name, deleted lists apply to nobody, and new ones wait for
-/// the next image.
+/// than the image: lists are matched by name, or by source if they have another name now. Deleted
+/// lists apply to nobody, and new ones wait for the next image.
 fn places(config: &PolicyConfig, lists: Option<&Lists>) -> Vec<Option<usize>> {
-    let place = |name: &str| config.lists.iter().position(|list| list.name == name);
-    lists.into_iter().flat_map(|lists| lists.list_names()).map(place).collect()
+    let made = lists.map_or(&[][..], |lists| &lists.making().lists);
+    let is_made = |name: &str| made.iter().any(|one| one.name == name);
+    let place = |one: &Compiled| {
+        let mut all = config.lists.iter();
+        let named = all.position(|list| list.name == one.name);
+        let is_renamed = |list: &ListConfig| !is_made(&list.name) && one.has_text_of(list);
+        named.or_else(|| config.lists.iter().position(is_renamed))
+    };
+    made.iter().map(place).collect()
 }
 
 fn in_force(clients: &Clients, places: &[Option<usize>]) -> Vec<ListSet> {
@@ -385,4 +393,39 @@ fn zone_note(list: &str, zone: &Zone, kind: TriggerKind) -> String {
         return format!("list {list}, {}", kind.name());
     }
     format!("list {list}, {} of zone {origin}", kind.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::io::{Cursor, Result};
+
+    use avocet_config::Config;
+
+    use super::*;
+    use crate::policy::load::from_texts;
+
+    fn lists(text: &str) -> PolicyConfig {
+        Config::from_text(None, text, &BTreeMap::new()).unwrap().policy
+    }
+
+    #[test]
+    fn a_list_that_is_renamed_or_moved_keeps_its_entries() {
+        let ads = "[[list]]\nname = \"ads\"\nurl = \"https://lists.example/ads\"\n";
+        let own = "[[list]]\nname = \"own\"\nfile = \"own.txt\"\n";
+        let text = |_: &ListConfig| Result::Ok(Some(Cursor::new("ads.example\n")));
+        let made = from_texts(&lists(&format!("{ads}{own}")), [1; 32], text).unwrap();
+        let check = |text: String, expected: [Option<usize>; 2]| {
+            assert_eq!(places(&lists(&text), made.as_ref()), expected, "{text}");
+        };
+        check(format!("{ads}{own}"), [Some(0), Some(1)]);
+        check(format!("{own}{ads}"), [Some(1), Some(0)]);
+        let renamed = ads.replace("\"ads\"", "\"advertising\"");
+        check(format!("{renamed}{own}"), [Some(0), Some(1)]);
+        check(format!("{own}{renamed}"), [Some(1), Some(0)]);
+        // Another text, or one that is read in another way.
+        check(renamed.replace("/ads", "/more") + own, [None, Some(1)]);
+        check(format!("{renamed}kind = \"allow\"\n{own}"), [None, Some(1)]);
+        check(own.to_owned(), [None, Some(0)]);
+    }
 }

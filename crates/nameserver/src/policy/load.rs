@@ -49,6 +49,9 @@ pub struct Compiled {
     pub name: String,
     /// The settings that affect how the text is read.
     pub reading: String,
+    /// Where its text comes from; empty if an earlier release made the image.
+    #[serde(default)]
+    pub source: String,
     /// The version of the text; `None` without a text.
     pub stamp: Option<String>,
     /// The format, configured or detected.
@@ -146,12 +149,23 @@ fn reading(list: &ListConfig) -> String {
     format!("{kind} {} {}", list.format.0, if list.rewrites { "rewrites" } else { "plain" })
 }
 
+/// Returns the source of a list as a text.
+fn source(list: &ListConfig) -> String {
+    format!("{:?}", list.source)
+}
+
 impl Compiled {
+    /// Returns whether a list of the configuration has this text, whatever its name is.
+    pub fn has_text_of(&self, list: &ListConfig) -> bool {
+        self.source == source(list) && self.reading == reading(list)
+    }
+
     /// Creates the result for a text with this stamp. Without a report there was no text.
     pub fn of(list: &ListConfig, report: Option<&Report>, stamp: Option<String>) -> Self {
         Self {
             name: list.name.clone(),
             reading: reading(list),
+            source: source(list),
             stamp,
             format: report.map_or(list.format.0, |report| report.format.name()).to_owned(),
             lines: report.map_or(0, |report| report.lines),
