@@ -97,14 +97,20 @@ impl Walker {
         matches!(link, Link::NoCut).then_some(above)
     }
 
-    /// Fails for data of a private zone, so that no DS records are queried above it. The DS records
-    /// of its apex belong to the parent.
-    pub(crate) fn check_private(&self, owner: FoldedName<'_>, rtype: Rtype) -> Result<(), Reason> {
+    /// Fails for data of a private zone, so that no DS records are queried above it, and for data
+    /// below a negative trust anchor, which need not be a zone. The DS records of an apex belong to
+    /// the parent.
+    pub(crate) fn check_excluded(&self, owner: FoldedName<'_>, rtype: Rtype) -> Result<(), Reason> {
         let above = if rtype == Rtype::DS { owner.parent().unwrap_or(owner) } else { owner };
-        let is_private = self
-            .validation()
-            .is_some_and(|validation| validation.private.nearest(&above).is_some());
-        if is_private { self.anchor_of(above).map(|_| ()) } else { Ok(()) }
+        let Some(validation) = self.validation() else { return Ok(()) };
+        let is_private = validation.private.nearest(&above).is_some();
+        if !is_private && validation.negative.iter().next().is_none() {
+            return Ok(());
+        }
+        match self.anchor_of(above) {
+            Err(reason) if is_private || reason == Reason::NegativeAnchor => Err(reason),
+            _ => Ok(()),
+        }
     }
 
     /// The anchor that applies to a name.

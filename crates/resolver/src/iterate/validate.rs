@@ -242,7 +242,7 @@ impl Walker {
         zone: Option<&Name>,
         frame: &Frame<'_>,
     ) -> Chain {
-        self.check_private(owner.view(), rtype)?;
+        self.check_excluded(owner.view(), rtype)?;
         let base: Name = match zone {
             Some(zone) if !self.is_forwarded(zone) => zone.clone(),
             _ => self.nearest_zone(owner, rtype).await,

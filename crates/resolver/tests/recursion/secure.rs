@@ -474,6 +474,21 @@ fn below_a_negative_anchor_nothing_is_validated() {
 }
 
 #[test]
+fn a_negative_anchor_within_a_zone_excludes_only_the_names_below_it() {
+    let mut setup = Setup::new();
+    setup.www[0] = setup.www[0].replace("198.51.100.1", "203.0.113.66");
+    let negative = NegativeAnchor {
+        name: avocet_wire::FoldedNameBuf::from_wire(&name("www.example.")).unwrap(),
+        expires_at_secs: None,
+    };
+    let mut world = setup.world(|validation| validation.negative.insert(negative).unwrap());
+    let answer = world.resolve("www.example. A");
+    assert_eq!((answer.rcode, answer.authentic), (Rcode::NOERROR, false));
+    let answer = world.resolve("nothing.example. A");
+    assert_eq!((answer.rcode, answer.authentic), (Rcode::NXDOMAIN, true));
+}
+
+#[test]
 fn names_in_a_proven_gap_are_denied_without_asking() {
     let setup = Setup::new();
     let validation = Some(validation(&setup.root));
