@@ -23,6 +23,7 @@ use toml::Spanned;
 
 use super::block::{self, BlockConfig};
 use super::check::Check;
+use super::discover::Discovery;
 use super::error::SettingError;
 use super::list_source::{self, ReadPrimaries, TransferredList};
 use super::name::Name;
@@ -331,7 +332,9 @@ fn name_servers(rule: &mut RuleSpec, forwards: &[ForwardConfig]) {
     };
     let is_meant = |forward: &&ForwardConfig| forward.zone == zone && !forward.exception;
     let is_by_udp = |forward: &&ForwardConfig| {
-        forward.upstreams.iter().all(|one| one.transport == UpstreamTransport::Udp)
+        // The servers that a strict rule discovers are not known here.
+        forward.discover != Discovery::Strict
+            && forward.upstreams.iter().all(|one| one.transport == UpstreamTransport::Udp)
     };
     if let Some(forward) = forwards.iter().find(is_meant).filter(is_by_udp) {
         rule.to =

@@ -153,7 +153,13 @@ impl UpstreamPeers {
     /// Puts the settings of the upstreams in force that others designate.
     pub(crate) fn put_designated(&self, peers: PeerMap) {
         let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
-        in_force.designated_before = std::mem::replace(&mut in_force.designated, peers);
+        // Connections of workers with the plan before need those of before.
+        let is_same = peers.keys().all(|id| in_force.designated.contains_key(id))
+            && peers.len() == in_force.designated.len();
+        let before = std::mem::replace(&mut in_force.designated, peers);
+        if !is_same {
+            in_force.designated_before = before;
+        }
     }
 
     /// Returns the settings of an upstream.

@@ -160,29 +160,38 @@ fn a_server_that_sends_slowly_delays_neither_files_nor_other_lists() {
     let (port, connections) = endless();
     let own = site.directory.join("own.txt");
     fs::write(&own, "own.example\n").unwrap();
-    let slow = list("slow", &format!("url = \"http://127.0.0.1:{port}/slow\""));
-    let others = list("own", "file = \"own.txt\"")
-        + &list("ads", &format!("url = \"http://127.0.0.1:{}/ads\"", web.port));
-    site.configure(upstream.addr, "", &format!("{slow}{others}"));
+    let lists = list("own", "file = \"own.txt\"");
+    site.configure(upstream.addr, "", &lists);
     let server = site.start();
     let is_blocked = |name: &str| site.ask(name).0 == BLOCKED;
-    wait_until("the slow list is fetched", || !connections.lock().unwrap().is_empty());
-    wait_until("the file is in force", || is_blocked("own.example"));
+    assert!(is_blocked("own.example"));
+
+    // One reload brings all three.
+    fs::write(site.directory.join("more.txt"), "more.example\n").unwrap();
+    let lists = list("slow", &format!("url = \"http://127.0.0.1:{port}/slow\""))
+        + &list("ads", &format!("url = \"http://127.0.0.1:{}/ads\"", web.port))
+        + &list("more", "file = \"more.txt\"")
+        + &lists;
+    site.configure(upstream.addr, "", &lists);
+    assert!(site.avocet(&["reload"]).status.success());
+    wait_until("the new file is in force", || is_blocked("more.example"));
+    wait_until("the other list is fetched", || web.whole.load(Ordering::Relaxed) > 0);
 
     fs::write(&own, "own.example\nsecond.example\n").unwrap();
-    wait_until("the change of the file is in force", || is_blocked("second.example"));
+    wait_until("the change of a file is in force", || is_blocked("second.example"));
+    wait_until("the fetched list is in force, too", || is_blocked("ads.example"));
 
-    fs::write(site.directory.join("third.txt"), "third.example\n").unwrap();
-    let third = list("third", "file = \"third.txt\"");
-    site.configure(upstream.addr, "", &format!("{slow}{others}{third}"));
+    fs::write(site.directory.join("last.txt"), "last.example\n").unwrap();
+    site.configure(upstream.addr, "", &(lists + &list("last", "file = \"last.txt\"")));
     assert!(site.avocet(&["reload"]).status.success());
-    wait_until("the new list is in force", || is_blocked("third.example"));
-    assert!(web.whole.load(Ordering::Relaxed) > 0, "the other list is fetched meanwhile");
+    wait_until("the last file is in force", || is_blocked("last.example"));
     assert_eq!(connections.lock().unwrap().len(), 1, "the slow list is still on its way");
 
     // The end of its server ends the attempt.
     connections.lock().unwrap().clear();
-    wait_until("the other list is in force", || is_blocked("ads.example"));
+    wait_until("the slow list has failed", || {
+        site.metric("avocet_list_failing{list=\"slow\"}") == 1.0
+    });
     server.stop();
 }
 

@@ -143,6 +143,7 @@ mod tests {
             zone: [0].into(),
             exception: false,
             upstreams: vec![Endpoint { addr, transport: Transport::Udp }],
+            reserves: Vec::new(),
             strategy: Strategy::Ordered,
             case_randomisation: false,
             ecs: EcsPolicy::Strip,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use avocet_config::Config;
 use avocet_config::otlp::OtlpConfig;
 use avocet_config::privacy::Privacy;
-use avocet_nameserver::traces::{TraceReceiver, TracedQuery};
+use avocet_nameserver::traces::{SelectedBy, TraceReceiver, TracedQuery};
 use avocet_otlp::{Attribute, Rejected, Resource};
 use chacha20::ChaCha12Rng;
 use chacha20::rand_core::SeedableRng;
@@ -169,6 +169,10 @@ impl OtlpWork {
         if privacy == Privacy::Off || config.otlp.endpoint.is_none() {
             return;
         }
+        // That it was selected would say where its name is.
+        if privacy == Privacy::NoNames && is_by_name(&config.otlp, &query.selected_by) {
+            return;
+        }
         let client = self.concealed.shown(config, query.client, privacy);
         let open = config.server.open_addresses();
         let server = open.get(usize::from(query.entrance.0)).map(|one| one.address);
@@ -254,6 +258,14 @@ impl OtlpWork {
         counts.backlog.fetch_add(lost as u64, Ordering::Relaxed);
         counts.waiting.store(0, Ordering::Relaxed);
     }
+}
+
+/// Returns whether a selection says something about the name of the query. A rule that is gone may
+/// have had names.
+fn is_by_name(config: &OtlpConfig, selected_by: &SelectedBy) -> bool {
+    let SelectedBy::Rule(name) = selected_by else { return false };
+    let mut rules = config.rules.iter();
+    rules.find(|rule| *rule.name == **name).is_none_or(|rule| !rule.names.is_empty())
 }
 
 #[cfg(test)]

@@ -133,8 +133,12 @@ impl Trial<'_> {
         let (mut fault, mut configs) = (DiscoveryFault::Unusable, ClientConfigs::default());
         for offer in offers {
             for ip in self.addresses(offer) {
+                // That of the server itself may have a scope.
+                let known = self.terms.server;
+                let mut addr = if ip == known.ip() { known } else { SocketAddr::new(ip, 0) };
+                addr.set_port(offer.port);
                 let designated = DesignatedServer {
-                    addr: SocketAddr::new(ip, offer.port),
+                    addr,
                     transport: offer.transport,
                     path: offer.path.clone(),
                     proof: DesignationProof::Verified,

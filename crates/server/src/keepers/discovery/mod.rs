@@ -191,7 +191,8 @@ impl AskedServer {
                 let secs = if is_strict { secs.min(STRICT_RETRY_SECS) } else { secs };
                 self.due = Some(now + Duration::from_secs(secs));
                 self.failures = self.failures.saturating_add(1);
-                let keeps = is_strict && !self.is_outdated || result == DiscoveryResult::NoAnswer;
+                // An attacker can remove an announcement; each connection proves the server again.
+                let keeps = is_strict || result == DiscoveryResult::NoAnswer;
                 if !keeps && let Some((found, _)) = self.found.take() {
                     let server = terms.server;
                     tracing::info!("queries for {server} no longer go to {found}: {fault}");

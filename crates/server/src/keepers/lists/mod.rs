@@ -191,7 +191,10 @@ impl Work {
     fn pull(&mut self, due: Vec<(ListConfig, Taking)>, outcomes: &mut Outcomes) {
         let running = self.running.clone();
         let (ended, ends) = mpsc::channel();
+        // A file that has changed waits for no server.
         let mut changed_since = None;
+        self.go_on(&mut changed_since);
+        let mut went_on = Instant::now();
         thread::scope(|scope| {
             let mut due = due.into_iter().enumerate();
             let mut pulls = HashMap::new();
@@ -223,8 +226,10 @@ impl Work {
                         changed_since.get_or_insert_with(Instant::now);
                     }
                     outcomes.insert(list.name, outcome);
-                } else {
+                }
+                if went_on.elapsed() >= TICK {
                     self.go_on(&mut changed_since);
+                    went_on = Instant::now();
                 }
             }
         });
@@ -236,8 +241,10 @@ impl Work {
         let state = self.running.shared.snapshot();
         let has_new_file =
             self.look_at_files(&state, &[]).values().any(|one| *one == Ok(TextChange::Changed));
-        let is_overdue = changed_since.is_some_and(|since| since.elapsed() >= COMPILE_AFTER);
-        let waits = self.pending == Pending::Changed && !has_new_file && !is_overdue;
+        // Without a time, it is a file that has changed, or a text of an earlier round.
+        let waits = self.pending == Pending::Changed
+            && !has_new_file
+            && changed_since.is_some_and(|since| since.elapsed() < COMPILE_AFTER);
         if !waits && self.wants_image(&state) {
             self.make_image(&state);
             *changed_since = None;
