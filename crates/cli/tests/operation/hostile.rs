@@ -177,8 +177,8 @@ fn of_the_web(port: u16) -> Vec<(&'static str, Act, Becomes)> {
         ("half of it", text(names(GOOD / 2 - 1)), HeldBack("1499 entries, down from 3000")),
         ("a redirect to itself", raw(redirect), HeldBack("too many redirects")),
         ("a redirect to a file", raw(to_file), HeldBack("")),
-        ("an answer cut off", raw(cut), HeldBack("closed before the end of the list")),
-        ("a drop at a time", drop_by_drop(), HeldBack("closed before the end of the list")),
+        ("an answer cut off", raw(cut), HeldBack("closed before the end of the text")),
+        ("a drop at a time", drop_by_drop(), HeldBack("closed before the end of the text")),
         ("no answer", raw(""), HeldBack("")),
         ("not HTTP", raw("SSH-2.0-OpenSSH_9.9\r\n"), HeldBack("")),
         (
