@@ -134,6 +134,8 @@ mod top;
 mod transfers;
 #[path = "operation/transfers_tls.rs"]
 mod transfers_tls;
+#[path = "operation/turns.rs"]
+mod turns;
 #[path = "operation/updates.rs"]
 mod updates;
 #[path = "operation/upstream.rs"]

@@ -144,6 +144,8 @@ pub struct WorkerMetrics {
     pub quic_refused: Counter,
     /// Connections of QUIC rejected by a limit, in total or for one client.
     pub quic_rejected: Counter,
+    /// Turns that left queries to the next one, because their time was used up.
+    pub cut_short: Counter,
     /// Panics from which the worker recovered.
     pub panics: Counter,
     /// Queries handed to the worker that owns their name.

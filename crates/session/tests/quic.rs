@@ -46,6 +46,27 @@ fn queries_are_answered_at_once_late_and_never() {
 }
 
 #[test]
+fn connections_take_turns_when_their_queries_take_long() {
+    let mut world = World::new(1);
+    let clients = [A, "198.51.100.8:40000", "198.51.100.9:40000"].map(|addr| world.connected(addr));
+    (world.host.most_of_turn, world.host.most_of_share) = (4, 2);
+    let mut ask = |client: usize, count: u8| -> Vec<_> {
+        (0..count).map(|number| world.clients[client].ask(&query(Kind::Echo, number))).collect()
+    };
+    let asked = [ask(clients[0], 60), ask(clients[1], 60), ask(clients[2], 2)];
+    world.run();
+    for (client, ids) in clients.iter().zip(&asked) {
+        let replies = &world.clients[*client].replies;
+        assert!(ids.iter().all(|id| replies[&id.index()].is_ok()));
+    }
+    assert_eq!(world.host.order.len(), 122, "each query is answered once");
+    let last_of = |slot| world.host.order.iter().rposition(|one| *one == slot).unwrap();
+    let order = &world.host.order;
+    assert!(last_of(2) < 40, "a short connection waits for few of the others: {order:?}");
+    assert!(last_of(0).abs_diff(last_of(1)) <= 10, "the others share the time: {order:?}");
+}
+
+#[test]
 fn loss_duplicates_and_reordering_change_no_answer() {
     for seed in 1..=20 {
         let mut world = World::new(seed);

@@ -324,7 +324,7 @@ fn workers(metrics: &mut Exposition, shared: &Shared) {
         let cpu_us = load.lock().unwrap_or_else(PoisonError::into_inner).cpu_us;
         family.sample(&[("worker", &index.to_string())], cpu_us as f64 / 1e6);
     }
-    let counters: [(&str, &str, Count); 11] = [
+    let counters: [(&str, &str, Count); 12] = [
         ("avocet_udp_batches_total", "Batches of datagrams received.", |worker| {
             worker.batches.value()
         }),
@@ -369,6 +369,9 @@ fn workers(metrics: &mut Exposition, shared: &Shared) {
             "Queries without data in the reply, because their client could not be identified.",
             |worker| worker.unidentified.value(),
         ),
+        ("avocet_turns_cut_short_total", "Turns that left work to the next.", |worker| {
+            worker.cut_short.value()
+        }),
         ("avocet_worker_panics_total", "Panics in a worker that continued.", |worker| {
             worker.panics.value()
         }),

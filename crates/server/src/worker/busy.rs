@@ -11,7 +11,7 @@ use avocet_nameserver::clock::Moment;
 const WINDOW_US: u64 = 50_000;
 /// Number of waiting datagrams that counts as a queue: more than clients have in flight that wait
 /// for their answers.
-const QUEUE: usize = 256;
+pub(super) const QUEUE: usize = 256;
 
 /// The load of one worker.
 #[derive(Clone, Copy, Default)]

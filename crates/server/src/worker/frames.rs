@@ -6,6 +6,7 @@ use avocet_nameserver::metrics::WorkerMetrics;
 use avocet_nameserver::query::{self, Client, Decision, Incoming, Output, QueryStep, Stage};
 use avocet_wire::QueryView;
 
+use super::allowance::Allowance;
 use super::fault::contained;
 use super::resolution::QueryPath;
 use super::values::{Answer, Answered};
@@ -16,6 +17,8 @@ pub(super) struct Frames<'w> {
     pub(super) path: QueryPath<'w>,
     /// The counters of the outbox.
     pub(super) metrics: &'w WorkerMetrics,
+    /// The time for these queries in this turn.
+    pub(super) allowance: &'w mut Allowance,
 }
 
 impl Answer for Frames<'_> {
@@ -40,7 +43,9 @@ impl Answer for Frames<'_> {
             rtt_ms: 0,
             trace: None,
         };
-        match close(cx, self.metrics, &step.unwrap_or_else(failed), ended, message) {
+        let delivery = close(cx, self.metrics, &step.unwrap_or_else(failed), ended, message);
+        self.allowance.note(|| cx.shared.clock.now().micros());
+        match delivery {
             Delivery::Message(len) => match cx.scratch.take_transfer() {
                 Some(rest) => Answered::Transfer(&message[..len], rest),
                 None => Answered::Now(&message[..len]),
@@ -48,5 +53,13 @@ impl Answer for Frames<'_> {
             Delivery::Nothing => Answered::Never,
             Delivery::Later => Answered::Later,
         }
+    }
+
+    fn begin_share(&mut self) -> bool {
+        self.allowance.begin_share()
+    }
+
+    fn has_time(&self) -> bool {
+        self.allowance.has_time()
     }
 }

@@ -29,6 +29,9 @@
 //!      -> replies of servers -> resolver -> late replies     / worker that owns the name
 //! ```
 //!
+//! Each of these steps has an [`Allowance`] of time, or ends with the batch in which its time is
+//! over ([`DATAGRAMS_US`]). What is left is the first of its kind in the next turn.
+//!
 //! Nothing blocks, and nothing is shared but the caches, which are read without locks. A name is
 //! always resolved by the worker that its hash belongs to, so that all clients that wait for it
 //! meet there. Workers send one another letters.
@@ -38,6 +41,7 @@
 //! sends them at the end of the batch. And a connection keeps both of its directions in the intake,
 //! since each bounds the other.
 
+mod allowance;
 mod busy;
 pub(crate) mod fault;
 #[cfg(test)]
@@ -58,7 +62,7 @@ use avocet_config::Protocol;
 use avocet_dnstap::TapSender;
 use avocet_io::poll::{Event, Events, Poller};
 use avocet_io::tcp::TcpListener;
-use avocet_io::udp::UdpListener;
+use avocet_io::udp::{BATCH, UdpListener};
 use avocet_nameserver::close::Ended;
 use avocet_nameserver::datagrams::Datagrams;
 use avocet_nameserver::metrics::WorkerMetrics;
@@ -70,9 +74,10 @@ use avocet_wire::{Rcode, Rtype};
 
 use crate::mailbox::{ForwardedDatagram, LateUpdate, Letter, Mailbox};
 use crate::state::Shared;
-use busy::Busy;
+use allowance::Allowance;
+use busy::{Busy, QUEUE};
 use frames::Frames;
-use intake::{Intake, Patience};
+use intake::{Intake, Pace, Patience};
 use load::{LoadSample, LoadSamples};
 use outbox::Outbox;
 use resolution::{QueryPath, Resolution};
@@ -83,6 +88,9 @@ use values::{Deliver, LateStep, StreamReply, Time, WorkerTurn};
 const EVENTS: usize = 256;
 /// Batches of datagrams served from one listener in one turn.
 const MAX_BATCHES: usize = 16;
+/// Microseconds of a turn after which no further batch of a listener is served: other listeners,
+/// connections and servers wait. A thousand cached answers take one or two thousand.
+const DATAGRAMS_US: u64 = 5_000;
 /// A batch with fewer datagrams means that the socket is drained: back to the poller.
 const SMALL_BATCH: usize = 8;
 /// Milliseconds between sweeps: timeouts of connections, and reports.
@@ -127,6 +135,9 @@ pub(crate) struct Worker {
     resolution: Resolution,
     outbox: Outbox,
     time: Time,
+    quic_allowance: Allowance,
+    /// Whether this turn has left queries to the next one.
+    is_cut_short: bool,
     busy: Busy,
     load: LoadSamples,
     /// Letters that were taken from the mailbox and not read yet.
@@ -199,6 +210,8 @@ impl Worker {
             outbox,
             time: Time::read(&shared.name_server.clock),
             poller,
+            quic_allowance: Allowance::default(),
+            is_cut_short: false,
             busy: Busy::default(),
             load: LoadSamples::default(),
             letters: Vec::new(),
@@ -227,22 +240,23 @@ impl Worker {
             self.poller.wait(&mut events, Some(self.timeout_ms()))?;
             self.begin_turn();
             let began = self.time.now;
-            while let Some(slot) = self.intake.next_resumed() {
-                self.serve_stream(slot);
-            }
             for event in events.iter() {
                 match Token::unpack(event.token()) {
                     Token::Mailbox => self.read_letters(),
-                    Token::Datagrams(number) => self.serve_datagrams(number),
+                    Token::Datagrams(number) => self.serve_datagrams(number, DATAGRAMS_US),
                     Token::Accept(number) => self.accept(number),
                     Token::Quic(number) => self.serve_quic(number),
-                    Token::Stream(slot) => self.serve_stream(slot),
+                    Token::Stream(slot) => self.intake.note_readable(slot),
                     Token::Server(id) if id.slot.is_stream() => self.drive_server(id, event),
                     Token::Server(id) => self.resolution.note_readable(id),
                 }
             }
+            self.serve_streams();
             self.drive_quic();
             self.end_turn();
+            let is_cut_short = std::mem::take(&mut self.is_cut_short);
+            let is_behind = is_cut_short || self.resolution.is_behind();
+            self.metrics().cut_short.add(u64::from(is_behind));
             if let Some(percent) = self.busy.note(began, self.shared.name_server.clock.now()) {
                 self.resolution.note_busy(percent);
             }
@@ -269,12 +283,18 @@ impl Worker {
         #[cfg(test)]
         fault::planted(&fault::IN_TURN);
         self.time = Time::read(&self.shared.name_server.clock);
-        self.resolution.refresh(self.time);
+        self.quic_allowance.renew();
+        self.resolution.begin_turn(self.time);
     }
 
-    /// Answers the datagrams at a listener.
-    fn serve_datagrams(&mut self, number: u16) {
-        let Self { shared, intake, resolution, outbox, time, .. } = self;
+    fn now_us(&self) -> u64 {
+        self.shared.name_server.clock.now().micros()
+    }
+
+    /// Answers the datagrams at a listener. After `most_us` microseconds, no further batch begins.
+    fn serve_datagrams(&mut self, number: u16, most_us: u64) {
+        let began_us = self.time.now.micros();
+        let Self { shared, intake, resolution, outbox, time, is_cut_short, .. } = self;
         let entrance = intake.entrance(number);
         let mut waiting = 0;
         for _ in 0..MAX_BATCHES {
@@ -298,6 +318,12 @@ impl Worker {
             if batch.received < SMALL_BATCH {
                 break;
             }
+            if time.now.micros() - began_us > most_us {
+                // A whole batch means that more may wait.
+                waiting = if batch.received == BATCH { waiting.max(QUEUE) } else { waiting };
+                *is_cut_short = true;
+                break;
+            }
         }
         self.busy.note_queue(waiting);
         self.submit_misses();
@@ -305,9 +331,11 @@ impl Worker {
 
     /// Answers the queries in the datagrams of QUIC at a listener.
     fn serve_quic(&mut self, number: u16) {
+        self.quic_allowance.begin(self.now_us());
         for _ in 0..MAX_BATCHES {
-            let Self { intake, resolution, outbox, time, .. } = self;
-            let mut frames = Frames { path: resolution.lend(*time), metrics: outbox.metrics() };
+            let Self { intake, resolution, outbox, time, quic_allowance: allowance, .. } = self;
+            let (path, metrics) = (resolution.lend(*time), outbox.metrics());
+            let mut frames = Frames { path, metrics, allowance };
             let received = match intake.receive_quic(number, *time, &mut frames) {
                 Ok(received) => received,
                 Err(error) => {
@@ -319,25 +347,32 @@ impl Worker {
                 break;
             }
         }
+        self.quic_allowance.take(self.now_us());
         self.submit_misses();
     }
 
-    /// Begins handshakes of QUIC, and handles its timers.
+    /// Begins handshakes of QUIC, handles its timers, and answers queries that earlier turns have
+    /// left.
     fn drive_quic(&mut self) {
         if !self.intake.is_quic_due(self.time) {
             return;
         }
+        let mut allowance = Allowance::default();
+        allowance.begin(self.now_us());
         let Self { intake, resolution, outbox, time, .. } = self;
-        let mut frames = Frames { path: resolution.lend(*time), metrics: outbox.metrics() };
+        let (path, metrics) = (resolution.lend(*time), outbox.metrics());
+        let mut frames = Frames { path, metrics, allowance: &mut allowance };
         intake.drive_quic(*time, &mut frames);
+        self.is_cut_short |= !allowance.begin_share();
         self.submit_misses();
     }
 
     /// Answers the queries in a datagram that reached another worker.
     fn take_datagram(&mut self, datagram: &ForwardedDatagram) {
-        let Self { intake, resolution, outbox, time, .. } = self;
-        let mut frames = Frames { path: resolution.lend(*time), metrics: outbox.metrics() };
-        intake.take_datagram(datagram, *time, &mut frames);
+        self.quic_allowance.begin(self.now_us());
+        let Self { intake, resolution, outbox, time, quic_allowance: allowance, .. } = self;
+        let (path, metrics) = (resolution.lend(*time), outbox.metrics());
+        intake.take_datagram(datagram, *time, &mut Frames { path, metrics, allowance });
         self.submit_misses();
     }
 
@@ -346,12 +381,22 @@ impl Worker {
         intake.accept(poller, resolution.state(), number, *time);
     }
 
-    /// Answers the queries on a client's connection.
-    fn serve_stream(&mut self, slot: u32) {
-        let Self { intake, resolution, outbox, time, .. } = self;
-        let mut frames = Frames { path: resolution.lend(*time), metrics: outbox.metrics() };
-        intake.read(slot, time.millis(), &mut frames);
-        self.submit_misses();
+    /// Answers the queries on the connections of clients. Both paces have the time of a turn, so
+    /// that neither waits for the other.
+    fn serve_streams(&mut self) {
+        for pace in Pace::ALL {
+            if !self.intake.has_unread() {
+                return;
+            }
+            let mut allowance = Allowance::default();
+            allowance.begin(self.now_us());
+            let Self { intake, resolution, outbox, time, .. } = self;
+            let (path, metrics) = (resolution.lend(*time), outbox.metrics());
+            let mut frames = Frames { path, metrics, allowance: &mut allowance };
+            intake.read_waiting(pace, time.millis(), &mut frames);
+            self.is_cut_short |= !allowance.begin_share();
+            self.submit_misses();
+        }
     }
 
     fn drive_server(&mut self, id: SocketId, event: Event) {
@@ -450,7 +495,7 @@ impl Worker {
     }
 
     fn timeout_ms(&self) -> u32 {
-        if self.intake.has_resumed() {
+        if self.intake.has_unread() || self.resolution.is_behind() {
             return 0;
         }
         let now_ms = self.time.millis();
@@ -477,7 +522,7 @@ impl Worker {
         }
         self.draining_since = Some(self.time.millis());
         for number in 0..self.intake.datagram_listeners() {
-            self.serve_datagrams(number);
+            self.serve_datagrams(number, u64::MAX);
         }
         for number in 0..self.intake.quic_listeners() {
             self.serve_quic(number);

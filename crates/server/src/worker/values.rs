@@ -88,4 +88,11 @@ pub(crate) enum Answered<'r> {
 pub(crate) trait Answer {
     /// Answers the query in `octets`.
     fn answer(&mut self, octets: &[u8], client: &Client<'_>) -> Answered<'_>;
+
+    /// Begins the share of the next connection. Returns false if no time is left in this turn: its
+    /// queries wait for the next one.
+    fn begin_share(&mut self) -> bool;
+
+    /// Whether the connection may have another query answered in this turn.
+    fn has_time(&self) -> bool;
 }

@@ -205,6 +205,10 @@ pub(super) struct QuicConnection {
     pub(super) deadline: Option<Instant>,
     /// Whether it is among those with datagrams to send.
     pub(super) is_dirty: bool,
+    /// Whether events wait for a turn with time for its queries.
+    pub(super) is_behind: bool,
+    /// Whether streams were opened that are not accepted yet.
+    has_newcomers: bool,
     /// Whether it has ended, and waits for datagrams that are still on their way.
     pub(super) has_ended: bool,
     /// Whether it ends once no query waits.
@@ -239,6 +243,8 @@ impl QuicConnection {
             active: now,
             deadline: None,
             is_dirty: false,
+            is_behind: false,
+            has_newcomers: false,
             has_ended: false,
             is_finishing: false,
             closed_for: None,
@@ -273,9 +279,9 @@ impl QuicConnection {
         self.held
     }
 
-    /// Reports whether no query is in progress.
+    /// Reports whether no query is in progress or waits for a turn.
     pub(super) fn is_quiet(&self) -> bool {
-        self.requests.is_empty()
+        self.requests.is_empty() && !self.is_behind
     }
 
     /// Reports whether the client has acknowledged all responses, besides.
@@ -309,10 +315,18 @@ impl QuicConnection {
         self.budget > 0
     }
 
-    /// Processes what has happened since the last call.
+    /// Processes what has happened since the last call, until its share of time is used up.
     pub(super) fn process(&mut self, turn: &mut Turn<'_, impl QuicService>) -> Progress {
         let mut progress = Progress::default();
-        while let Some(event) = self.inner.poll() {
+        // Its turn comes after that of the others that are behind.
+        if self.is_behind {
+            return progress;
+        }
+        self.is_behind = !turn.host.begin_share();
+        self.accept_queries(turn);
+        while !self.is_behind
+            && let Some(event) = self.inner.poll()
+        {
             match event {
                 Event::Connected => {
                     progress.has_connected = self.handshake_since.take().is_some();
@@ -333,12 +347,21 @@ impl QuicConnection {
         progress
     }
 
+    /// Reads the streams that the client has opened with queries.
+    fn accept_queries(&mut self, turn: &mut Turn<'_, impl QuicService>) {
+        while self.has_newcomers && !self.is_behind && !self.inner.is_closed() {
+            match self.inner.streams().accept(Dir::Bi) {
+                Some(id) => self.read(id, turn),
+                None => self.has_newcomers = false,
+            }
+        }
+    }
+
     fn stream_event(&mut self, event: StreamEvent, turn: &mut Turn<'_, impl QuicService>) {
         match event {
             StreamEvent::Opened { dir: Dir::Bi } => {
-                while let Some(id) = self.inner.streams().accept(Dir::Bi) {
-                    self.read(id, turn);
-                }
+                self.has_newcomers = true;
+                self.accept_queries(turn);
             }
             StreamEvent::Opened { dir: Dir::Uni } => {
                 while let Some(id) = self.inner.streams().accept(Dir::Uni) {
@@ -530,6 +553,7 @@ impl QuicConnection {
             }
             QuicAnswer::Never => self.reset(id, DoqError::Unspecified),
         }
+        self.is_behind = !turn.host.has_time();
     }
 
     /// Returns the octets of a response.

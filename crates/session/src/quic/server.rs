@@ -168,6 +168,11 @@ pub trait QuicService: QuicHost {
     fn admit(&mut self, newcomer: &Newcomer) -> Admission;
     /// Answers a query.
     fn answer(&mut self, query: &QuicQuery<'_>, message: &[u8]) -> QuicAnswer<'_>;
+    /// Begins the share of the next connection. Returns false if no time is left in this turn: its
+    /// queries wait for [`QuicServer::catch_up`].
+    fn begin_share(&mut self) -> bool;
+    /// Whether the connection may have another query answered in this turn.
+    fn has_time(&self) -> bool;
 }
 
 /// Time limits of connections.
@@ -219,6 +224,8 @@ pub struct QuicServer {
     deadlines: BTreeSet<(Instant, u32)>,
     /// Connections that may have datagrams to send.
     dirty: Vec<u32>,
+    /// Connections with queries that earlier turns have left, each once, the longest wait first.
+    behind: VecDeque<u32>,
     /// Connections whose handshake is incomplete, by client.
     handshaking: HashMap<IpAddr, usize>,
     /// Their number.
@@ -241,6 +248,7 @@ impl QuicServer {
             waiting: VecDeque::new(),
             deadlines: BTreeSet::new(),
             dirty: Vec::new(),
+            behind: VecDeque::new(),
             handshaking: HashMap::new(),
             half_open: 0,
             open: 0,
@@ -267,7 +275,7 @@ impl QuicServer {
 
     /// Reports whether there is work that no event announces.
     pub fn has_work(&self) -> bool {
-        !self.waiting.is_empty() || !self.dirty.is_empty()
+        !self.waiting.is_empty() || !self.dirty.is_empty() || !self.behind.is_empty()
     }
 
     /// Returns when [`Self::fire`] is due.
@@ -424,14 +432,33 @@ impl QuicServer {
         }
     }
 
-    /// Processes the events of a connection, and notes that it may have datagrams to send.
+    /// Continues with the connections that are behind, until no time is left. Each has one share.
+    pub fn catch_up(&mut self, now: Instant, host: &mut impl QuicService) {
+        for _ in 0..self.behind.len() {
+            if !host.begin_share() {
+                return;
+            }
+            let Some(slot) = self.behind.pop_front() else { return };
+            if let Some(connection) = connection_at(&mut self.slots, slot) {
+                connection.is_behind = false;
+                self.process(now, slot, host);
+            }
+        }
+    }
+
+    /// Processes the events of a connection, and notes that it may have datagrams to send. One that
+    /// is behind keeps its place among those that are.
     fn process(&mut self, now: Instant, slot: u32, host: &mut impl QuicService) {
         let Some(place) = self.slots.get_mut(slot as usize) else { return };
         let Some(connection) = place.connection.as_deref_mut() else { return };
         let route = QuicRoute { slot, generation: place.generation, request: 0 };
         let held = connection.held();
         pass_events(&mut self.endpoint, slot, connection);
+        let was_behind = connection.is_behind;
         let progress = connection.process(&mut Turn { now, route, host });
+        if connection.is_behind && !was_behind {
+            self.behind.push_back(slot);
+        }
         self.held = self.held + connection.held() - held;
         if self.held > MAX_HELD && connection.held() > held {
             connection.close(now, DoqError::ExcessiveLoad);
@@ -563,6 +590,9 @@ impl QuicServer {
         place.generation = place.generation.wrapping_add(1);
         if let Some(at) = connection.deadline {
             self.deadlines.remove(&(at, slot));
+        }
+        if connection.is_behind {
+            self.behind.retain(|behind| *behind != slot);
         }
     }
 

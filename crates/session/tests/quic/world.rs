@@ -72,6 +72,13 @@ pub(super) struct Host {
     pub(super) is_closed: bool,
     pub(super) later: Vec<(QuicRoute, Vec<u8>)>,
     pub(super) answered: usize,
+    /// Most queries of a turn, and of a connection in it.
+    pub(super) most_of_turn: usize,
+    pub(super) most_of_share: usize,
+    turn_left: usize,
+    share_left: usize,
+    /// The slots of the queries in the order of their answers.
+    pub(super) order: Vec<u32>,
     reply: Vec<u8>,
     sent: Vec<(SocketAddr, Vec<u8>)>,
 }
@@ -107,6 +114,9 @@ impl QuicService for Host {
 
     fn answer(&mut self, query: &QuicQuery<'_>, message: &[u8]) -> QuicAnswer<'_> {
         self.answered += 1;
+        self.turn_left = self.turn_left.checked_sub(1).expect("time in this turn");
+        self.share_left = self.share_left.checked_sub(1).expect("time in this share");
+        self.order.push(query.route.slot);
         match message.get(12) {
             Some(&kind) if kind == Kind::Large as u8 => self.reply = vec![7; 65_535],
             Some(&kind) if kind == Kind::Later as u8 => {
@@ -117,6 +127,15 @@ impl QuicService for Host {
             _ => self.reply = message.to_vec(),
         }
         QuicAnswer::Now(&self.reply)
+    }
+
+    fn begin_share(&mut self) -> bool {
+        self.share_left = self.most_of_share;
+        self.turn_left > 0
+    }
+
+    fn has_time(&self) -> bool {
+        self.turn_left > 0 && self.share_left > 0
     }
 }
 
@@ -265,6 +284,11 @@ impl World {
             is_closed: false,
             later: Vec::new(),
             answered: 0,
+            most_of_turn: usize::MAX,
+            most_of_share: usize::MAX,
+            turn_left: usize::MAX,
+            share_left: usize::MAX,
+            order: Vec::new(),
             reply: Vec::new(),
             sent: Vec::new(),
         };
@@ -345,6 +369,8 @@ impl World {
     /// Collects the datagrams that all ends have to send.
     fn collect(&mut self) {
         let Self { server, host, now, .. } = self;
+        host.turn_left = host.most_of_turn;
+        server.catch_up(*now, host);
         server.accept(*now, host);
         server.fire(*now, host);
         server.flush(*now, host);
@@ -442,6 +468,7 @@ impl World {
     /// Gives the server a datagram.
     pub(super) fn deliver_to_server(&mut self, peer: SocketAddr, octets: &[u8]) {
         let path = QuicPath { entrance: ENTRANCE, peer, local_ip: None };
+        self.host.turn_left = self.host.most_of_turn;
         self.server.receive(self.now, &QuicDatagram { path, octets }, &mut self.host);
     }
 

@@ -22,6 +22,7 @@ mod accept;
 mod device;
 mod quic;
 mod streams;
+mod unread;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -42,6 +43,7 @@ use crate::state::Shared;
 use quic::{Quic, QuicTurn};
 pub(crate) use streams::Patience;
 use streams::Streams;
+pub(crate) use unread::Pace;
 
 /// The intake of one worker.
 pub(crate) struct Intake {
@@ -61,8 +63,6 @@ pub(crate) struct Intake {
     quic: Quic,
     /// Most connections, by the descriptors of the process.
     most_streams: usize,
-    /// Connections to read again in the next turn.
-    resume: Vec<u32>,
     /// Listeners that accept no connection until the next sweep.
     resting: Vec<u16>,
 }
@@ -109,7 +109,6 @@ impl Intake {
             listeners,
             streams: Streams::new(setup.index),
             most_streams: setup.most_streams,
-            resume: Vec::new(),
             resting: Vec::new(),
         })
     }
@@ -176,22 +175,22 @@ impl Intake {
         }
     }
 
-    /// Reads what has arrived on a connection, and has it answered.
-    pub(crate) fn read(&mut self, slot: u32, now_ms: u64, answer: &mut impl Answer) {
-        if let Some(ip) = self.streams.read(slot, now_ms, answer) {
-            self.shared.connections.close(ip);
-        }
+    /// Notes that a connection can be read.
+    pub(crate) fn note_readable(&mut self, slot: u32) {
+        self.streams.note_readable(slot);
     }
 
-    /// Takes a connection that was not read to its end because of its bounds. Each is read once a
-    /// turn: a client that pipelines without end must not keep the worker from the others.
-    pub(crate) fn next_resumed(&mut self) -> Option<u32> {
-        self.resume.pop()
+    /// Whether a connection is to be read without waiting for an event.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.streams.has_unread()
     }
 
-    /// Whether a connection is to be read again without waiting for an event.
-    pub(crate) fn has_resumed(&self) -> bool {
-        !self.resume.is_empty()
+    /// Reads what has arrived on the connections of this pace, and has it answered until there is
+    /// no time left in this turn.
+    pub(crate) fn read_waiting(&mut self, pace: Pace, now_ms: u64, answer: &mut impl Answer) {
+        let mut ended = Vec::new();
+        self.streams.read_waiting(pace, now_ms, answer, &mut ended);
+        self.forget_connections(&ended);
     }
 
     /// Appends a late reply to what its connection will send, if the connection still exists.
@@ -258,7 +257,7 @@ impl Intake {
     /// Writes the replies of this turn to their connections.
     pub(crate) fn write(&mut self, poller: &Poller, time: Time) {
         let mut ended = Vec::new();
-        self.streams.flush(poller, (time.millis(), time.wall_secs), &mut self.resume, &mut ended);
+        self.streams.flush(poller, (time.millis(), time.wall_secs), &mut ended);
         self.forget_connections(&ended);
         let dropped = self.quic.flush(&self.shared, time);
         self.metrics().replies_dropped.add(dropped as u64);

@@ -149,6 +149,14 @@ impl<A: Answer> QuicService for QuicEntry<'_, '_, A> {
             Answered::Never => QuicAnswer::Never,
         }
     }
+
+    fn begin_share(&mut self) -> bool {
+        self.turn.answer.begin_share()
+    }
+
+    fn has_time(&self) -> bool {
+        self.turn.answer.has_time()
+    }
 }
 
 impl Quic {
@@ -240,11 +248,12 @@ impl Quic {
         server.has_work() || server.next_deadline().is_some_and(|at| at <= now)
     }
 
-    /// Begins handshakes and handles timers.
+    /// Begins handshakes, handles timers, and continues with connections that are behind.
     pub(super) fn drive(&mut self, time: Time, turn: &mut QuicTurn<'_, impl Answer>) {
         let now = self.instant(time);
         let Self { server: Some(server), out, .. } = self else { return };
         let mut entry = QuicEntry { turn, out };
+        server.catch_up(now, &mut entry);
         server.accept(now, &mut entry);
         server.fire(now, &mut entry);
     }

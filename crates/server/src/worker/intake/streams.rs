@@ -24,6 +24,7 @@ use avocet_session::session::ServerSession;
 use rustls::HandshakeKind;
 
 use super::device::{ConnectionDevice, claims};
+use super::unread::{Pace, Unread};
 use crate::worker::token::Token;
 use crate::worker::values::{Answer, Answered};
 
@@ -36,7 +37,8 @@ const MAX_UNREAD: usize = 256 << 10;
 const LOST_MS: u64 = 15_000;
 /// Octets of unread replies beyond which the connection is closed.
 const MAX_HELD: usize = 1 << 20;
-/// Most consecutive reads of one connection, so that the others have their turn.
+/// Most consecutive reads of one connection, so that the others have their turn, even if its
+/// queries take little time.
 const MAX_READS: usize = 4;
 
 /// Octets of a transfer that may wait to be read by the client. More is made when it has read them.
@@ -97,6 +99,8 @@ struct Connection {
     blocked: bool,
     /// Whether reading stopped at a bound. The reader may contain further frames.
     paused: bool,
+    /// How much time it took when it was last read.
+    pace: Pace,
     /// Whether the client sends nothing more. Queries in flight are still answered.
     half_closed: bool,
     /// The interest that is registered with the poller.
@@ -125,6 +129,7 @@ pub(crate) struct Streams {
     slots: Vec<StreamSlot>,
     free: Vec<u32>,
     buffer: ReadBuffer,
+    unread: Unread,
     /// Slots with replies to write at the end of the turn.
     dirty: Vec<u32>,
     open: usize,
@@ -151,6 +156,7 @@ impl Streams {
             slots: Vec::new(),
             free: Vec::new(),
             buffer: ReadBuffer::new(),
+            unread: Unread::default(),
             dirty: Vec::new(),
             open: 0,
             encrypted: 0,
@@ -227,6 +233,7 @@ impl Streams {
             piece_since_ms: None,
             blocked: false,
             paused: false,
+            pace: Pace::Prompt,
             half_closed: false,
             registered: Some(Interest::Read),
             transfer: None,
@@ -236,14 +243,35 @@ impl Streams {
         Ok(())
     }
 
-    /// Reads the queries that have arrived in a slot and passes them to `answer`. Returns the
-    /// client's address if the connection ended.
-    pub(crate) fn read(
+    /// Notes that a connection can be read.
+    pub(crate) fn note_readable(&mut self, slot: u32) {
+        self.unread.push(slot, Pace::Prompt);
+    }
+
+    /// Whether connections wait to be read.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.unread.len() > 0
+    }
+
+    /// Reads the connections of this pace that wait, until `answer` has no time left. The others
+    /// are the first of the next turn. Adds the addresses of connections that ended to `ended`.
+    pub(crate) fn read_waiting(
         &mut self,
-        slot: u32,
+        pace: Pace,
         now_ms: u64,
         answer: &mut impl Answer,
-    ) -> Option<IpAddr> {
+        ended: &mut Vec<IpAddr>,
+    ) {
+        while answer.begin_share()
+            && let Some(slot) = self.unread.pop(pace)
+        {
+            ended.extend(self.read(slot, now_ms, answer));
+        }
+    }
+
+    /// Reads the queries that have arrived in a slot and passes them to `answer`. Returns the
+    /// client's address if the connection ended.
+    fn read(&mut self, slot: u32, now_ms: u64, answer: &mut impl Answer) -> Option<IpAddr> {
         let Self { worker, slots, buffer, handshakes_left, .. } = self;
         let StreamSlot { generation, connection } = slots.get_mut(slot as usize)?;
         let connection = connection.as_mut()?;
@@ -317,13 +345,12 @@ impl Streams {
         }
     }
 
-    /// Writes the replies of this turn. Adds slots that can be read again to `resume`, and the
-    /// addresses of connections that ended to `ended`.
+    /// Writes the replies of this turn. Connections that can be read again without an event wait
+    /// for the next turn. Adds the addresses of connections that ended to `ended`.
     pub(crate) fn flush(
         &mut self,
         poller: &Poller,
         (now_ms, wall_secs): (u64, u64),
-        resume: &mut Vec<u32>,
         ended: &mut Vec<IpAddr>,
     ) {
         self.handshakes_left = MAX_HANDSHAKES;
@@ -342,12 +369,12 @@ impl Streams {
             }
             if connection.has_more_to_send() {
                 // The others have their turn first.
-                resume.push(slot);
+                self.unread.push(slot, Pace::Prompt);
                 continue;
             }
             if connection.paused && !connection.is_full() {
                 connection.paused = false;
-                resume.push(slot);
+                self.unread.push(slot, connection.pace);
             }
             if connection.register(slot, poller).is_err() {
                 ended.extend(self.close(slot));
@@ -443,6 +470,8 @@ impl Connection {
         }
         let Self { stream, session, in_flight, active_ms, blocked, transfer, device, .. } = self;
         let (mut state, mut client, mut has_query) = (ReadState::Drained, *client, false);
+        self.pace = Pace::Prompt;
+        let pace = &mut self.pace;
         for _ in 0..MAX_READS {
             state = session.read(stream, buffer, &mut |frame, replies| {
                 // Queries of a client that never reads must not keep the connection open.
@@ -465,6 +494,10 @@ impl Connection {
                     }
                     Answered::Later => *in_flight += 1,
                     Answered::Never => replies.refuse(),
+                }
+                if !answer.has_time() {
+                    *pace = Pace::Slow;
+                    return ControlFlow::Break(());
                 }
                 let full = *in_flight >= MAX_IN_FLIGHT
                     || transfer.is_some()

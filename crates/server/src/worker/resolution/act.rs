@@ -1,4 +1,7 @@
 //! Executes the actions of the resolver, and resumes the queries that it completes.
+//!
+//! The policy may look up every name of an answer, so that many answers at once take long. When the
+//! time of the turn is over, the rest of the actions waits for the next turn, in order.
 
 use std::num::NonZeroU32;
 
@@ -12,6 +15,19 @@ use super::{Resolution, context};
 use crate::worker::fault::contained;
 use crate::worker::values::{Deliver, LateStep, Time, WorkerTurn};
 
+/// Actions that are executed one after another.
+pub(super) struct ActionBatch {
+    pub(super) actions: Actions<Waiter>,
+    /// The place of the next one.
+    pub(super) next: usize,
+}
+
+impl ActionBatch {
+    fn is_complete(&self) -> bool {
+        self.next >= self.actions.list.len()
+    }
+}
+
 /// How the wait of a client ended.
 #[derive(Clone, Copy, Default)]
 pub(super) struct WaitEnd<'t> {
@@ -22,23 +38,67 @@ pub(super) struct WaitEnd<'t> {
 }
 
 impl Resolution {
-    /// Executes the actions of the resolver, and those that follow from them.
+    /// Executes the actions of the resolver, and those that follow from them, within the time of
+    /// the turn.
     pub(crate) fn act<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
-        while !self.actions.list.is_empty() {
-            let spare = std::mem::take(&mut self.spare_actions);
-            let mut actions = std::mem::replace(&mut self.actions, spare);
-            for (place, action) in actions.list.iter().enumerate() {
-                self.perform((place, action), &actions, turn);
+        while self.allowance.begin_share()
+            && let Some(mut batch) = self.next_batch()
+        {
+            self.allowance.begin(self.now_us());
+            while let Some(action) = batch.actions.list.get(batch.next)
+                && self.allowance.begin_share()
+            {
+                self.perform((batch.next, action), &batch.actions, turn);
+                batch.next += 1;
             }
-            self.upstreams.flush(&actions.octets);
+            self.upstreams.flush(&batch.actions.octets);
             self.report_faults(turn.time);
-            actions.clear();
-            self.spare_actions = actions;
+            if batch.is_complete() {
+                batch.actions.clear();
+                self.spare_actions = batch.actions;
+            } else {
+                self.backlog = Some(batch);
+            }
         }
         // Clients that now wait for another name.
         if !self.misses.is_empty() {
             self.submit_misses(turn);
         }
+    }
+
+    /// Returns the actions that a turn has left, or else those that are new.
+    fn next_batch(&mut self) -> Option<ActionBatch> {
+        if self.backlog.is_some() || self.actions.list.is_empty() {
+            return self.backlog.take();
+        }
+        let spare = std::mem::take(&mut self.spare_actions);
+        let actions = std::mem::replace(&mut self.actions, spare);
+        Some(ActionBatch { actions, next: 0 })
+    }
+
+    /// Whether actions or held queries wait for the next turn.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.backlog.is_some() || !self.actions.list.is_empty() || self.held.is_behind()
+    }
+
+    /// Ends the waits whose ends a turn has left, and drops the other actions: a fault has changed
+    /// what they refer to.
+    pub(super) fn end_backlog<D: Deliver>(
+        &mut self,
+        batches: impl Iterator<Item = ActionBatch>,
+        turn: &mut WorkerTurn<'_, D>,
+    ) {
+        for ActionBatch { actions, next } in batches {
+            for (place, action) in actions.list.iter().enumerate().skip(next) {
+                if matches!(action, Action::Overdue { .. } | Action::Finish { .. }) {
+                    self.perform((place, action), &actions, turn);
+                }
+            }
+        }
+    }
+
+    pub(super) fn now_us(&self) -> u64 {
+        self.shared.name_server.clock.now().micros()
     }
 
     /// Reports sockets and connections that failed to the resolver.
@@ -118,6 +178,7 @@ impl Resolution {
         let ended = Ended { trace, ..Ended::waiting(waiter, rtt_ms) };
         let route = &waiter.route;
         turn.late.deliver(LateStep { ended, route, step, message, cx: &cx });
+        self.allowance.note(|| shared.name_server.clock.now().micros());
     }
 
     /// Ends a query that is turned away without a reply. It was not counted among the waiting ones.

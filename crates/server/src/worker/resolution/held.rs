@@ -29,6 +29,8 @@ const PATIENCE_MS: u64 = 1_500;
 pub(super) struct HeldQueries {
     datagrams: Hall,
     streams: Hall,
+    /// Whether some are left that the last turn had no time for.
+    is_behind: bool,
 }
 
 /// The queries over one kind of transport.
@@ -42,6 +44,11 @@ impl HeldQueries {
     /// Returns their number.
     pub(super) fn len(&self) -> usize {
         self.datagrams.queries.len() + self.streams.queries.len()
+    }
+
+    /// Whether some are left that the last turn had no time for.
+    pub(super) const fn is_behind(&self) -> bool {
+        self.is_behind
     }
 
     /// Keeps a query. Returns it if there is no room.
@@ -85,7 +92,8 @@ impl Resolution {
         }
     }
 
-    /// Answers the held queries whose clients are identified, or that were held for too long.
+    /// Answers the held queries whose clients are identified, or that were held for too long, within
+    /// the time of the turn.
     pub(crate) fn resume_held<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
         if self.held.len() == 0 {
             return;
@@ -96,7 +104,15 @@ impl Resolution {
         let is_overdue =
             |query: &HeldQuery| now.millis() >= query.since.millis().saturating_add(PATIENCE_MS);
         let taken = held.take(|query| !cx.is_stranger(query.ip) || is_overdue(query));
+        held.is_behind = false;
+        self.allowance.begin(self.now_us());
         for query in taken {
+            if !self.allowance.begin_share() {
+                self.held.is_behind = true;
+                // It has its room still.
+                let _ = self.held.keep(query);
+                continue;
+            }
             if self.query_context(turn.time).is_stranger(query.ip) {
                 self.turn_off(&query, turn);
                 continue;
@@ -137,6 +153,7 @@ impl Resolution {
             trace: None,
         };
         turn.late.deliver(LateStep { ended, route: &query.route, step, message, cx: &cx });
+        self.allowance.note(|| shared.name_server.clock.now().micros());
     }
 }
 

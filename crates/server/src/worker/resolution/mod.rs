@@ -50,10 +50,12 @@ use avocet_wire::MAX_MESSAGE;
 use chacha20::ChaCha12Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 
+use super::allowance::Allowance;
 use super::values::{Deliver, Time, WorkerTurn};
 use super::{Setup, WorkerRings};
 use crate::resolver_report::{ResolverReport, UpstreamReport};
 use crate::state::Shared;
+use act::ActionBatch;
 use held::HeldQueries;
 use share::Shares;
 use traces::TraceOrders;
@@ -83,6 +85,10 @@ pub(crate) struct Resolution {
     held: HeldQueries,
     actions: Actions<Waiter>,
     spare_actions: Actions<Waiter>,
+    /// Actions that the last turn has left.
+    backlog: Option<ActionBatch>,
+    /// The time for the queries that resume in this turn.
+    allowance: Allowance,
     upstreams: Upstreams,
     limits: SocketLimits,
     rng: ChaCha12Rng,
@@ -125,6 +131,8 @@ impl Resolution {
             held: HeldQueries::default(),
             actions: Actions::default(),
             spare_actions: Actions::default(),
+            backlog: None,
+            allowance: Allowance::default(),
             upstreams: Upstreams::new(
                 limits,
                 state.ports.clone(),
@@ -143,6 +151,12 @@ impl Resolution {
         self.scratch.set_log(Some(rings.log));
         self.scratch.set_tap(Some(rings.tap));
         self.scratch.traces().set_sender(Some(rings.trace));
+    }
+
+    /// Renews the time of a turn.
+    pub(crate) fn begin_turn(&mut self, time: Time) {
+        self.allowance.renew();
+        self.refresh(time);
     }
 
     /// Uses the snapshot in force and forgets proofs, if either has changed.
@@ -223,6 +237,9 @@ impl Resolution {
 
     /// Does what is due at the end of a turn: reads the replies of servers, and serves timers.
     pub(crate) fn end_turn<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
+        if self.held.is_behind() {
+            self.resume_held(turn);
+        }
         self.receive_replies(turn.time);
         let now_ms = turn.time.millis();
         if self.resolver.next_deadline().is_some_and(|at| at <= now_ms) {
@@ -312,9 +329,10 @@ impl Resolution {
         self.upstreams.is_warming()
     }
 
-    /// Returns the number of questions in flight and of queries that are held.
+    /// Returns the number of questions in flight and of queries that are held; not zero while
+    /// actions wait.
     pub(crate) fn in_flight(&self) -> usize {
-        self.resolver.in_flight() + self.held.len()
+        self.resolver.in_flight() + self.held.len() + usize::from(self.is_behind())
     }
 
     /// Notes the percentage of time for which the worker was busy.

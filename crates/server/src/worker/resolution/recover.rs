@@ -6,7 +6,7 @@ use avocet_nameserver::query::scratch::Scratch;
 use avocet_resolver::{Abandoned, Actions, Resolver, Shed};
 use avocet_wire::MAX_MESSAGE;
 
-use super::act::WaitEnd;
+use super::act::{ActionBatch, WaitEnd};
 use super::share::Shares;
 use super::traces::TraceOrders;
 use super::upstreams::Upstreams;
@@ -31,7 +31,9 @@ impl Resolution {
         );
         self.shares = Shares::new(shares_key);
         self.wanted = TraceOrders::default();
-        (self.actions, self.spare_actions) = (Actions::default(), Actions::default());
+        let actions = std::mem::take(&mut self.actions);
+        let left = self.backlog.take().into_iter().chain([ActionBatch { actions, next: 0 }]);
+        self.spare_actions = Actions::default();
         let (log, tap) = (self.scratch.take_log(), self.scratch.take_tap());
         let traces = self.scratch.traces().take_sender();
         self.hold_strangers(turn);
@@ -40,6 +42,7 @@ impl Resolution {
         self.scratch.set_tap(tap);
         self.scratch.traces().set_sender(traces);
         self.message = vec![0; MAX_MESSAGE].into_boxed_slice();
+        self.end_backlog(left, turn);
         abandoned.into_iter().for_each(|question| self.resume(question, turn));
     }
 

@@ -1,0 +1,127 @@
+//! The time that one kind of work may take in a turn of a worker, so that everything else has its
+//! part.
+//!
+//! The number of queries alone bounds nothing: with a hostile list each may take some milliseconds,
+//! and a client can pipeline thousands of them.
+
+/// Microseconds in a turn for one kind of work. A query that has begun is completed, so a turn may
+/// take as much longer as one query does.
+const TURN_US: u64 = 2_000;
+/// Microseconds for one connection, after which the others have their share.
+const SHARE_US: u64 = 1_000;
+/// Most queries between two readings of the clock. The first of a run is always measured.
+const MAX_STRIDE: u32 = 8;
+/// Microseconds of a run of queries below which the next run may be longer.
+const SHORT_RUN_US: u64 = 50;
+
+/// The time left for one kind of work.
+#[derive(Debug)]
+pub(super) struct Allowance {
+    turn_us: u64,
+    share_us: u64,
+    /// The last reading of the clock.
+    read_us: u64,
+    /// Queries until the next one, and the length of this run.
+    until_reading: u32,
+    stride: u32,
+}
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Self { turn_us: TURN_US, share_us: SHARE_US, read_us: 0, until_reading: 1, stride: 1 }
+    }
+}
+
+impl Allowance {
+    /// Renews the time of a turn.
+    pub(super) fn renew(&mut self) {
+        self.turn_us = TURN_US;
+    }
+
+    /// Begins work at this time. What was done since the last call of [`Self::note`] does not count.
+    pub(super) fn begin(&mut self, now_us: u64) {
+        *self = Self { turn_us: self.turn_us, read_us: now_us, ..Self::default() };
+    }
+
+    /// Begins the share of the next connection. Returns false if no time is left in this turn.
+    pub(super) fn begin_share(&mut self) -> bool {
+        self.share_us = SHARE_US;
+        self.turn_us > 0
+    }
+
+    /// Notes that a query was answered. `now_us` is called from time to time.
+    pub(super) fn note(&mut self, now_us: impl FnOnce() -> u64) {
+        self.until_reading -= 1;
+        if self.until_reading > 0 {
+            return;
+        }
+        let took_us = self.take(now_us());
+        self.stride = if took_us < SHORT_RUN_US { (self.stride * 2).min(MAX_STRIDE) } else { 1 };
+        self.until_reading = self.stride;
+    }
+
+    /// Deducts the time since the last reading of the clock.
+    pub(super) fn take(&mut self, now_us: u64) -> u64 {
+        let took_us = now_us.saturating_sub(self.read_us);
+        self.read_us = now_us;
+        self.turn_us = self.turn_us.saturating_sub(took_us);
+        self.share_us = self.share_us.saturating_sub(took_us);
+        took_us
+    }
+
+    /// Whether the connection may have another query answered in this turn.
+    pub(super) fn has_time(&self) -> bool {
+        self.turn_us > 0 && self.share_us > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns how many queries, each of which takes this long, are answered in a turn for
+    /// connections that always have more.
+    fn answered(query_us: &[u64]) -> (usize, Vec<usize>) {
+        let (mut now_us, mut allowance, mut queries) = (7, Allowance::default(), query_us.iter());
+        allowance.begin(now_us);
+        let mut shares = Vec::new();
+        while allowance.begin_share() {
+            let mut share = 0;
+            while allowance.has_time() {
+                now_us += queries.next().unwrap();
+                allowance.note(|| now_us);
+                share += 1;
+            }
+            shares.push(share);
+        }
+        (shares.iter().sum(), shares)
+    }
+
+    #[test]
+    fn the_time_of_a_turn_bounds_its_queries_and_each_connection_has_a_share() {
+        assert_eq!(answered(&[100; 30]), (20, vec![10, 10]));
+        assert_eq!(answered(&[1_000; 30]), (2, vec![1, 1]));
+        assert_eq!(answered(&[5_000; 30]), (1, vec![1]));
+    }
+
+    #[test]
+    fn cheap_queries_hide_few_expensive_ones() {
+        let cheap_first = [vec![1; 15], vec![5_000; 30]].concat();
+        let (answered, _) = answered(&cheap_first);
+        assert!((16..=15 + MAX_STRIDE as usize).contains(&answered), "{answered}");
+    }
+
+    #[test]
+    fn other_work_of_a_turn_does_not_count() {
+        let mut allowance = Allowance::default();
+        allowance.begin(0);
+        allowance.note(|| 900);
+        allowance.begin(50_000);
+        allowance.note(|| 50_900);
+        assert!(allowance.begin_share());
+        allowance.note(|| 51_200);
+        assert!(!allowance.begin_share());
+        allowance.renew();
+        assert!(allowance.begin_share() && allowance.has_time());
+    }
+}
