@@ -56,6 +56,8 @@ pub(crate) enum H3Error {
     Frame = 0x106,
     /// The peer uses more than its share.
     ExcessiveLoad = 0x107,
+    /// A number that was not announced, or that goes back on an earlier one.
+    Id = 0x108,
     /// A setting that must not occur.
     Settings = 0x109,
     /// The first frame of the control stream is another one.
@@ -424,6 +426,8 @@ struct ControlFrames {
     has_settings: bool,
     /// From which request on the peer answers none.
     last: Option<u64>,
+    /// The highest push that the peer accepts.
+    max_push: Option<u64>,
 }
 
 impl H3Stream {
@@ -483,7 +487,9 @@ impl FrameSink for ControlFrames {
             kind if OF_HTTP2.contains(&kind) => Err(H3Error::FrameUnexpected),
             // Their payload is one integer.
             CANCEL_PUSH | GOAWAY | MAX_PUSH_ID if !(1..=8).contains(&len) => Err(H3Error::Frame),
-            GOAWAY => Ok(Handling::Collect),
+            // Nothing is pushed, so that there is nothing to cancel (RFC 9114 §7.2.3).
+            CANCEL_PUSH => Err(H3Error::Id),
+            GOAWAY | MAX_PUSH_ID => Ok(Handling::Collect),
             _ => Ok(Handling::Skip),
         }
     }
@@ -492,9 +498,16 @@ impl FrameSink for ControlFrames {
         /// Settings of HTTP/2 that must not occur (RFC 9114 §7.2.4.1).
         const OF_HTTP2: std::ops::RangeInclusive<u64> = 2..=5;
         let mut rest = octets;
-        if kind == GOAWAY {
-            self.last = Some(varint(&mut rest).ok_or(H3Error::Frame)?);
-            return Ok(());
+        if kind == GOAWAY || kind == MAX_PUSH_ID {
+            let number = varint(&mut rest).filter(|_| rest.is_empty()).ok_or(H3Error::Frame)?;
+            let goes_back = if kind == GOAWAY {
+                // RFC 9114 §5.2: the number must not rise.
+                self.last.replace(number).is_some_and(|before| number > before)
+            } else {
+                // RFC 9114 §7.2.7: the number must not fall.
+                self.max_push.replace(number).is_some_and(|before| number < before)
+            };
+            return if goes_back { Err(H3Error::Id) } else { Ok(()) };
         }
         self.has_settings = true;
         while !rest.is_empty() {
