@@ -342,10 +342,11 @@ fn stale_since(freshness: Freshness) -> Option<u32> {
     }
 }
 
-fn ttl_of(freshness: Freshness) -> u32 {
+/// Returns the TTL of data that had this one when it was cached. No answer raises it.
+fn ttl_of(freshness: Freshness, original_ttl: u32) -> u32 {
     match freshness {
         Freshness::Fresh { remaining_secs } => remaining_secs,
-        Freshness::Stale { .. } => STALE_TTL_SECS,
+        Freshness::Stale { .. } => original_ttl.min(STALE_TTL_SECS),
     }
 }
 
@@ -357,7 +358,7 @@ fn put_set(
     set: &RrsetView<'_>,
     signatures: Signed,
 ) -> u32 {
-    let ttl_secs = ttl_of(set.freshness);
+    let ttl_secs = ttl_of(set.freshness, set.original_ttl);
     let mut kind = RecordFields { section: Section::Answer, rtype, class, ttl_secs };
     for rdata in set.records() {
         out.push(kind, owner, rdata);
@@ -375,7 +376,7 @@ fn put_denial(out: &mut Gathered, class: Class, denial: &NegativeView<'_>, signa
         section: Section::Authority,
         rtype: Rtype(rtype),
         class,
-        ttl_secs: ttl_of(denial.freshness),
+        ttl_secs: ttl_of(denial.freshness, denial.original_ttl),
     };
     if let Some(soa) = denial.soa() {
         out.push(kind(soa.rtype), soa.owner, soa.rdata);
