@@ -1,6 +1,7 @@
 //! Errors of requests about the query log.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use crate::error::ErrorCode;
 
@@ -15,6 +16,8 @@ pub enum LogFault {
     EmptyTime,
     /// A filter is an empty text, which no entry or every entry would meet: its name.
     EmptyFilter(&'static str),
+    /// The client of a filter is an address with a shorter prefix: the network with this prefix.
+    HostBits(IpAddr, u8),
     /// A deletion has neither a filter nor `all`, or both.
     UnclearDeletion,
     /// The log has no entry with this number.
@@ -33,6 +36,7 @@ impl LogFault {
             | Self::OutOfBounds(_)
             | Self::EmptyTime
             | Self::EmptyFilter(_)
+            | Self::HostBits(..)
             | Self::UnclearDeletion => ErrorCode::InvalidValue,
             Self::UnknownEntry(_) => ErrorCode::NotFound,
             Self::Busy => ErrorCode::Busy,
@@ -60,6 +64,11 @@ impl fmt::Display for LogFault {
             Self::EmptyFilter(name) => {
                 write!(f, "the filter `{name}` is empty: leave it out, or give a value")
             }
+            Self::HostBits(network, prefix) => write!(
+                f,
+                "the client has bits after the prefix: give `{network}/{prefix}` for the network, \
+                 or the address alone"
+            ),
             Self::UnclearDeletion => {
                 f.write_str("expected a filter for the queries to delete, or `all`, but not both")
             }

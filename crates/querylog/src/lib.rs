@@ -145,8 +145,8 @@ pub use recount::PartCounts;
 pub use rollup::{DELAY_CLASSES, Period, Ranking, Rollups, SeenClient, Top, TopText, Totals};
 #[cfg(not(loom))]
 pub use search::{
-    Broken, Condition, Count, EqualEntries, Filter, LogEntry, LogReader, MAX_TALLY_COLUMNS, Page,
-    SearchExtent, Tallied, TallyBy, TallyTimes,
+    Broken, ClientNetwork, Condition, Count, EqualEntries, Filter, LogEntry, LogReader,
+    MAX_TALLY_COLUMNS, Page, SearchExtent, Tallied, TallyBy, TallyTimes,
 };
 #[cfg(not(loom))]
 pub use upkeep::{Ages, OutcomeDays, Retention, Upkeep, UpkeepCounters};

@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::chunk::{Chunk, Words};
 use crate::column::{Int, Set, Text};
 use crate::error::LogError;
+use crate::search::network::ClientNetwork;
 use crate::segment::{FileColumn, RowGroup};
 
 /// A condition on one column.
@@ -14,6 +15,8 @@ pub enum Condition {
     Is(Text, Vec<String>),
     /// QNAME is this name or below it. The name is in lower case and ends with a dot.
     Under(String),
+    /// The client is in this network.
+    Within(ClientNetwork),
     /// The set of a column has this text.
     Has(Set, String),
     /// One of these conditions holds.
@@ -49,7 +52,9 @@ impl Filter {
         let [condition] = self.conditions.as_slice() else { return false };
         match (condition, column) {
             (Condition::Is(Text::Qname, _) | Condition::Under(_), Text::Qname)
-            | (Condition::Is(Text::Client, _), Text::Client) => condition.matches(text.as_bytes()),
+            | (Condition::Is(Text::Client, _) | Condition::Within(_), Text::Client) => {
+                condition.matches(text.as_bytes())
+            }
             _ => false,
         }
     }
@@ -103,7 +108,7 @@ impl Condition {
             }
             Self::Has(set @ Set::Lists, wanted) => group.may_have(FileColumn::Set(*set), wanted),
             Self::Any(conditions) => conditions.iter().any(|one| one.may_match(group)),
-            Self::Is(..) | Self::Under(_) | Self::Has(..) => true,
+            Self::Is(..) | Self::Under(_) | Self::Within(_) | Self::Has(..) => true,
         }
     }
 
@@ -112,6 +117,7 @@ impl Condition {
         let column = match self {
             Self::Is(text, _) => Words::Text(*text),
             Self::Under(_) => Words::Text(Text::Qname),
+            Self::Within(_) => Words::Text(Text::Client),
             Self::Has(set, _) => Words::Set(*set),
             Self::Any(conditions) => {
                 let mut found = vec![false; wanted.len()];
@@ -132,6 +138,9 @@ impl Condition {
         match self {
             Self::Is(_, texts) => texts.iter().any(|text| text.as_bytes() == candidate),
             Self::Under(zone) => is_under(candidate, zone.as_bytes()),
+            Self::Within(network) => {
+                std::str::from_utf8(candidate).is_ok_and(|client| network.includes(client))
+            }
             Self::Has(_, text) => text.as_bytes() == candidate,
             Self::Any(conditions) => conditions.iter().any(|one| one.matches(candidate)),
         }

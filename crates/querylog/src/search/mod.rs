@@ -9,11 +9,13 @@
 //! continue. A damaged file is named in the result, and the others are searched.
 
 mod filter;
+mod network;
 mod tally;
 mod threads;
 
 pub(crate) use filter::Overlap;
 pub use filter::{Condition, Filter};
+pub use network::ClientNetwork;
 pub use tally::{EqualEntries, MAX_TALLY_COLUMNS, Tallied, TallyBy, TallyTimes};
 
 use std::collections::{HashMap, HashSet};

@@ -121,6 +121,11 @@ fn random_filter(chance: &mut Chance, log: &Log) -> Filter {
         let client = format!("192.0.2.{}", chance.below(9));
         conditions.push(Condition::Is(Text::Client, vec![client]));
     }
+    if chance.below(5) == 0 {
+        let ip = std::net::Ipv4Addr::new(192, 0, 2, chance.below(9) as u8);
+        let network = ClientNetwork::new(ip.into(), 29 + chance.below(3) as u8).unwrap();
+        conditions.push(Condition::Within(network));
+    }
     if chance.below(3) == 0 {
         conditions.push(Condition::Is(Text::Qtype, vec!["AAAA".to_owned()]));
     }
@@ -159,6 +164,7 @@ fn meets(condition: &Condition, entry: &Pushed) -> bool {
         Condition::Under(zone) => {
             zone == "." || entry.qname == zone || entry.qname.ends_with(&format!(".{zone}"))
         }
+        Condition::Within(network) => network.includes(&entry.client),
         Condition::Has(_, list) => entry.lists.contains(list),
         Condition::Any(conditions) => conditions.iter().any(|one| meets(one, entry)),
     }

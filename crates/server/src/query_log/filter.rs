@@ -1,7 +1,7 @@
 //! Whether an entry of the query log is among those that a client asks for: as it is logged, and in
 //! the files.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use avocet_config::name::typed_name;
 use avocet_control::ControlError;
@@ -9,7 +9,7 @@ use avocet_control::limits::UserLimits;
 use avocet_control::log::{LogEntry, LogFilter};
 use avocet_control::log_fault::LogFault;
 use avocet_querylog::column::{Set, Text};
-use avocet_querylog::{Condition, Filter};
+use avocet_querylog::{ClientNetwork, Condition, Filter};
 use avocet_wire::{FoldedNameBuf, Rtype, rdata};
 use ipnet::IpNet;
 
@@ -20,22 +20,71 @@ pub(crate) struct EntryFilter {
     filter: LogFilter,
     name: Option<String>,
     under: Option<String>,
-    client: Option<String>,
+    client: Option<WantedClient>,
     within: Option<UserLimits>,
+}
+
+/// The clients that a filter means.
+#[derive(PartialEq, Debug)]
+enum WantedClient {
+    /// With this address.
+    Address(String),
+    /// In this network.
+    Network(ClientNetwork),
+    /// With this name.
+    Name(String),
+}
+
+impl WantedClient {
+    /// Reads an address, a network or a name.
+    ///
+    /// # Errors
+    /// A network has bits after the prefix: it is not clear what is meant.
+    fn read(text: &str) -> Result<Self, ControlError> {
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Ok(Self::Address(address.to_string()));
+        }
+        let Ok(network) = text.parse::<IpNet>() else { return Ok(Self::Name(text.to_owned())) };
+        let (ip, prefix) = (network.network(), network.prefix_len());
+        match ClientNetwork::new(ip, prefix).filter(|_| ip == network.addr()) {
+            Some(network) => Ok(Self::Network(network)),
+            None => Err(LogFault::HostBits(ip, prefix).into()),
+        }
+    }
+
+    fn takes(&self, entry: &LogEntry) -> bool {
+        match self {
+            Self::Address(address) => entry.client.as_ref() == Some(address),
+            Self::Network(network) => {
+                entry.client.as_ref().is_some_and(|client| network.includes(client))
+            }
+            Self::Name(name) => {
+                let is = |found: &Option<String>| {
+                    found.as_ref().is_some_and(|found| found.eq_ignore_ascii_case(name))
+                };
+                is(&entry.client) || is(&entry.client_name)
+            }
+        }
+    }
+
+    fn condition(self) -> Condition {
+        match self {
+            Self::Address(address) => Condition::Is(Text::Client, vec![address]),
+            Self::Network(network) => Condition::Within(network),
+            Self::Name(name) => Condition::Is(Text::Device, vec![name]),
+        }
+    }
 }
 
 impl EntryFilter {
     /// Reads a filter.
     ///
     /// # Errors
-    /// A name is malformed, or a text is empty.
+    /// A name or network is malformed, or a text is empty.
     pub(crate) fn read(filter: LogFilter) -> Result<Self, ControlError> {
         refuse_empty(&filter)?;
         let name = |text: &Option<String>| text.as_deref().map(shown_name).transpose();
-        let client = filter.client.as_deref().map(|text| match client_condition(text) {
-            Condition::Is(_, texts) => texts.concat(),
-            _ => text.to_owned(),
-        });
+        let client = filter.client.as_deref().map(WantedClient::read).transpose()?;
         let (name, under) = (name(&filter.name)?, name(&filter.under)?);
         let within = filter.within.clone();
         Ok(Self { name, under, client, within, filter })
@@ -56,7 +105,7 @@ impl EntryFilter {
             && under
                 .as_ref()
                 .is_none_or(|zone| entry.name.as_ref().is_some_and(|name| is_under(name, zone)))
-            && (is(client, entry.client.as_deref()) || is(client, entry.client_name.as_deref()))
+            && client.as_ref().is_none_or(|wanted| wanted.takes(entry))
             && is(device, entry.client_name.as_deref())
             && group.as_ref().is_none_or(|wanted| entry.groups.contains(wanted))
             && is(rtype, Some(&entry.rtype))
@@ -95,11 +144,11 @@ fn logged(upstream: SocketAddr) -> Vec<String> {
     schemes.map(|scheme| format!("{scheme}{upstream}")).collect()
 }
 
-/// Returns the filter of a search in the files. An address finds the client with this address, or
-/// a network; another text the client with this name.
+/// Returns the filter of a search in the files. An address finds the client with this address, a
+/// network all clients in it; another text the client with this name.
 ///
 /// # Errors
-/// A name or type is malformed, a text is empty, or the time ends before it begins.
+/// A name, network or type is malformed, a text is empty, or the time ends before it begins.
 pub fn stored_filter(filter: &LogFilter) -> Result<Filter, ControlError> {
     refuse_empty(filter)?;
     let LogFilter { name, under, client, device, group, rtype, rcode, .. } = filter;
@@ -111,11 +160,12 @@ pub fn stored_filter(filter: &LogFilter) -> Result<Filter, ControlError> {
         known.ok_or_else(|| ControlError::UnknownType(word.to_owned()))
     });
     let limits = filter.within.as_ref().map(within).transpose()?;
+    let client = client.as_deref().map(WantedClient::read).transpose()?;
     let conditions = [
         limits,
         is(Text::Qname, name_of(name)?),
         name_of(under)?.map(Condition::Under),
-        client.as_deref().map(client_condition),
+        client.map(WantedClient::condition),
         is(Text::Device, device.clone()),
         group.clone().map(|group| Condition::Has(Set::Groups, group)),
         is(Text::Qtype, qtype.transpose()?.map(|qtype| qtype.to_string())),
@@ -155,15 +205,6 @@ fn refuse_empty(filter: &LogFilter) -> Result<(), ControlError> {
     }
 }
 
-fn client_condition(text: &str) -> Condition {
-    let address = text.parse::<std::net::IpAddr>().map(|address| address.to_string());
-    let network = || text.parse::<IpNet>().map(|network| network.trunc().to_string());
-    match address.or_else(|_| network()) {
-        Ok(shown) => Condition::Is(Text::Client, vec![shown]),
-        Err(_) => Condition::Is(Text::Device, vec![text.to_owned()]),
-    }
-}
-
 /// Returns a name as entries show it.
 fn shown_name(text: &str) -> Result<String, ControlError> {
     let invalid = |fault: String| ControlError::InvalidName(fault);
@@ -182,16 +223,36 @@ fn is_under(name: &str, zone: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn of_client(text: &str) -> LogFilter {
+        LogFilter { client: Some(text.to_owned()), ..LogFilter::default() }
+    }
+
     #[test]
-    fn a_network_or_address_in_any_form_finds_live_entries() {
+    fn a_network_or_address_in_any_form_finds_entries() {
+        let network = |ip: &str, prefix| {
+            WantedClient::Network(ClientNetwork::new(ip.parse().unwrap(), prefix).unwrap())
+        };
         for (text, expected) in [
-            ("192.0.2.77/24", "192.0.2.0/24"),
-            ("2001:DB8:0::/56", "2001:db8::/56"),
-            ("2001:db8:0:0::1", "2001:db8::1"),
-            ("tablet", "tablet"),
+            ("192.0.2.0/24", network("192.0.2.0", 24)),
+            ("2001:DB8:0::/56", network("2001:db8::", 56)),
+            ("2001:db8:0:0::1", WantedClient::Address("2001:db8::1".to_owned())),
+            ("tablet", WantedClient::Name("tablet".to_owned())),
         ] {
-            let filter = LogFilter { client: Some(text.to_owned()), ..LogFilter::default() };
-            assert_eq!(EntryFilter::read(filter).unwrap().client.as_deref(), Some(expected));
+            assert_eq!(EntryFilter::read(of_client(text)).unwrap().client, Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_network_with_bits_after_the_prefix_is_refused_with_the_right_one() {
+        for (text, network) in
+            [("127.0.0.1/8", "`127.0.0.0/8`"), ("2001:db8::1/56", "`2001:db8::/56`")]
+        {
+            for error in [
+                EntryFilter::read(of_client(text)).err().unwrap(),
+                stored_filter(&of_client(text)).unwrap_err(),
+            ] {
+                assert!(error.to_string().contains(network), "{error}");
+            }
         }
     }
 
