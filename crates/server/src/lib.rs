@@ -22,6 +22,7 @@ mod log;
 mod mailbox;
 mod operate;
 mod otlp;
+mod port_in_use;
 mod query_log;
 mod resolver_report;
 mod root;

@@ -33,6 +33,7 @@ use crate::lists::Store;
 use crate::mailbox::Mailbox;
 use crate::operate::take_over::TakenSocket;
 use crate::operate::{self, Beginnings, ListeningSockets, Operation, RingEnds};
+use crate::port_in_use::PortInUse;
 use crate::running::catalogs::Catalogs;
 use crate::running::networks::own_networks;
 use crate::running::ports::own_reserved_ports;
@@ -79,15 +80,15 @@ impl ListenFault {
 impl fmt::Display for ListenFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cannot listen on {}: ", self.address)?;
+        let addr = self.address;
         match (self.error.kind(), &self.listener) {
             (io::ErrorKind::AddrInUse, None) => {
-                f.write_str("another server is using it; stop that one, or change [server] listen")
+                PortInUse { addr, setting: &"[server] listen" }.fmt(f)
             }
-            (io::ErrorKind::AddrInUse, Some(name)) => write!(
-                f,
-                "another server is using it; stop that one, or change `listen` of the \
-                 [[listener]] {name:?}"
-            ),
+            (io::ErrorKind::AddrInUse, Some(name)) => {
+                let setting = &format_args!("`listen` of the [[listener]] {name:?}");
+                PortInUse { addr, setting }.fmt(f)
+            }
             (io::ErrorKind::PermissionDenied, _) => {
                 f.write_str("not permitted; ports below 1024 need CAP_NET_BIND_SERVICE or root")
             }

@@ -13,6 +13,7 @@ const LAYERS: &[(&str, &[&str])] = &[(
         "alternative",
         "upstream_tls",
         "error",
+        "port_in_use",
         "connections",
         "mailbox",
         "turns",

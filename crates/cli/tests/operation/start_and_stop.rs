@@ -27,18 +27,22 @@ fn refused(site: &Site) -> String {
 fn a_port_in_use_is_reported_in_one_line() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "", "");
-    let advice = "another server is using it; stop that one, or change [server]";
+    let expected = |on: String, port: u16, setting: &str| {
+        format!(
+            "avocet: cannot listen on {on}: another server is using it; stop that one, or change \
+             {setting}; `ss -lnptu 'sport = :{port}'` shows the process"
+        )
+    };
+    let of_dns = expected(site.dns.to_string(), site.dns.port(), "[server] listen");
     let udp = UdpSocket::bind(site.dns).unwrap();
-    assert_eq!(refused(&site), format!("avocet: cannot listen on {}: {advice} listen", site.dns));
+    assert_eq!(refused(&site), of_dns);
     drop(udp);
     let tcp = TcpListener::bind(site.dns).unwrap();
-    assert_eq!(refused(&site), format!("avocet: cannot listen on {}: {advice} listen", site.dns));
+    assert_eq!(refused(&site), of_dns);
     drop(tcp);
     let http = TcpListener::bind(site.http).unwrap();
-    assert_eq!(
-        refused(&site),
-        format!("avocet: cannot listen on {} for HTTP: {advice} http", site.http)
-    );
+    let of_http = format!("{} for HTTP", site.http);
+    assert_eq!(refused(&site), expected(of_http, site.http.port(), "[server] http"));
     drop(http);
     site.start().stop();
 
@@ -46,9 +50,8 @@ fn a_port_in_use_is_reported_in_one_line() {
     let listener = format!("[[listener]]\nname = \"guest\"\nlisten = [\"{guest}\"]\n");
     site.configure(upstream.addr, "", &listener);
     let _udp = UdpSocket::bind(guest).unwrap();
-    let advice = "another server is using it; stop that one, or change `listen` of the \
-                  [[listener]] \"guest\"";
-    assert_eq!(refused(&site), format!("avocet: cannot listen on {guest}: {advice}"));
+    let setting = "`listen` of the [[listener]] \"guest\"";
+    assert_eq!(refused(&site), expected(guest.to_string(), guest.port(), setting));
 }
 
 #[test]

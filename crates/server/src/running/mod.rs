@@ -48,6 +48,7 @@ use crate::backup;
 use crate::home_ca::HomeCa;
 use crate::lists::Keeping;
 use crate::otlp::OtlpCounts;
+use crate::port_in_use::PortInUse;
 use crate::query_log::QueryLog;
 use crate::root::RootKeeping;
 use crate::state::Shared;
@@ -111,16 +112,19 @@ impl fmt::Display for OperationError {
             Self::Control(path, error) => {
                 write!(f, "cannot open the control socket {}: {error}", path.display())
             }
-            Self::Http(addr, error) if error.kind() == io::ErrorKind::AddrInUse => write!(
-                f,
-                "cannot listen on {addr} for HTTP: another server is using it; stop that one, or \
-                 change [server] http"
-            ),
+            Self::Http(addr, error) if error.kind() == io::ErrorKind::AddrInUse => {
+                let advice = PortInUse { addr: *addr, setting: &"[server] http" };
+                write!(f, "cannot listen on {addr} for HTTP: {advice}")
+            }
             Self::Http(addr, error) => write!(f, "cannot listen on {addr} for HTTP: {error}"),
+            Self::Page(addr, error) if error.kind() == io::ErrorKind::AddrInUse => {
+                let advice = PortInUse { addr: *addr, setting: &"[policy] block-page" };
+                write!(f, "cannot listen on {addr} for the block page: {advice}")
+            }
             Self::Page(addr, error) => write!(
                 f,
-                "cannot listen on {addr} for the block page: {error}; change [policy] block-page, \
-                 or stop what is in the way; ports below 1024 need CAP_NET_BIND_SERVICE or root"
+                "cannot listen on {addr} for the block page: {error}; change [policy] block-page; \
+                 ports below 1024 need CAP_NET_BIND_SERVICE or root"
             ),
             Self::System(error) => write!(f, "cannot monitor the server: {error}"),
             Self::WorkerEnded => f.write_str("a worker thread ended by itself"),
