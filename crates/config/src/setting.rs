@@ -102,7 +102,7 @@ impl Raw {
         match self {
             Self::Boolean(value) => value.to_string(),
             Self::Integer(value) => value.to_string(),
-            Self::Fraction(_) => "a number with a fraction".to_owned(),
+            Self::Fraction(value) => format!("{value:?}"),
             Self::Text(text) => format!("{text:?}"),
             Self::List(_) => "a list".to_owned(),
             Self::Other(kind) => (*kind).to_owned(),

@@ -47,7 +47,7 @@ fn faults_of_the_export_have_a_place_and_an_advice() {
     }
     check("[otlp]\nendpoint = \"https://u:secret@a.example\"", "headers-file");
     check(&otlp("encoding = \"grpc\""), "\"protobuf\" or \"json\"");
-    check(&otlp("sample-share = 1.5"), "a number from 0 to 1");
+    check(&otlp("sample-share = 1.5"), "a number from 0 to 1, such as 0.001, found 1.5");
     check(&otlp("sample-share = -0.1"), "a number from 0 to 1");
     check(&otlp("sample-share = nan"), "a number from 0 to 1");
     check(&otlp("sample-share = 2"), "a number from 0 to 1");
