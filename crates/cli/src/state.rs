@@ -94,16 +94,19 @@ fn authority_line(one: &AuthorityStatus) -> String {
 
 /// Returns the renewals of a certificate that the server obtains.
 fn renewal_text(one: &RenewalStatus) -> String {
-    let next = match one.next_attempt {
-        at if at <= wall_secs() => "now".to_owned(),
-        at => format!("in {}", left(at)),
+    let next = match (one.next_attempt, one.last_attempt) {
+        (at, Some(last)) if at <= last => {
+            format!("an attempt is running since {} s", wall_secs().saturating_sub(last))
+        }
+        (at, _) if at <= wall_secs() => "next attempt now".to_owned(),
+        (at, _) => format!("next attempt in {}", left(at)),
     };
     let error = one.error.as_ref().map_or_else(String::new, |error| format!("\n  {error}"));
     let failures = match one.failures {
         0 => String::new(),
         count => format!(", {count} failures"),
     };
-    format!("\n  from {}: next attempt {next}{failures}{error}", one.directory)
+    format!("\n  from {}: {next}{failures}{error}", one.directory)
 }
 
 fn upstream_text(one: &UpstreamStatus) -> String {

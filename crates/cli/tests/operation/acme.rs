@@ -315,6 +315,25 @@ fn plain_dns_is_served_while_the_authority_refuses() {
 }
 
 #[test]
+fn the_first_attempt_is_shown_while_it_runs() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let authority = TcpListener::bind("127.0.0.1:0").unwrap();
+    let directory = format!("https://{}/directory", authority.local_addr().unwrap());
+    configure(&site, &upstream, free_address(), &format!("directory = \"{directory}\""));
+    let mut server = site.start();
+    wait_for(&mut server, "asking for a certificate");
+    // The attempt waits for the handshake of this connection.
+    let silent = authority.accept().unwrap();
+    let list = site.avocet_text(&["certificate", "list"]);
+    assert!(list.contains("certificate dns.example (dns): not obtained yet"), "{list}");
+    assert!(list.contains(&format!("from {directory}: an attempt is running since")), "{list}");
+    let ordered = site.avocet_text(&["certificate", "renew"]);
+    assert!(ordered.contains("asking for a certificate for dns.example"), "{ordered}");
+    drop((silent, authority));
+    server.stop();
+}
+
+#[test]
 fn a_damaged_certificate_is_obtained_again() {
     let (site, upstream) = (Site::new(), Upstream::start());
     let (tls, proofs) = (free_address(), free_address());

@@ -141,6 +141,8 @@ impl Current {
             "asking for a certificate"
         );
         self.state.last_attempt = Some(now);
+        // An attempt takes up to some minutes.
+        running.acme.show(Some(ShownRenewal { next_attempt: now, ..self.shown() }));
         match self.obtain(running) {
             Ok(()) => {
                 self.state.failures = 0;
@@ -275,14 +277,19 @@ impl Current {
             )
         });
         running.conditions.set(Condition::Acme, text);
-        running.acme.show(Some(ShownRenewal {
+        running.acme.show(Some(self.shown()));
+    }
+
+    fn shown(&self) -> ShownRenewal {
+        let state = &self.state;
+        ShownRenewal {
             directory: self.config.directory.clone(),
             next_attempt: state.next_attempt,
             last_attempt: state.last_attempt,
             last_success: state.last_success,
             failures: state.failures,
             error: state.last_error.clone(),
-        }));
+        }
     }
 }
 
