@@ -182,9 +182,14 @@ fn a_server_that_sends_slowly_delays_neither_files_nor_other_lists() {
     wait_until("the fetched list is in force, too", || is_blocked("ads.example"));
 
     fs::write(site.directory.join("last.txt"), "last.example\n").unwrap();
-    site.configure(upstream.addr, "", &(lists + &list("last", "file = \"last.txt\"")));
+    web.give(Some("late.example\n"));
+    let late = list("late", &format!("url = \"http://127.0.0.1:{}/late\"", web.port));
+    site.configure(upstream.addr, "", &(lists + &list("last", "file = \"last.txt\"") + &late));
     assert!(site.avocet(&["reload"]).status.success());
     wait_until("the last file is in force", || is_blocked("last.example"));
+    wait_until("a list that became due meanwhile is fetched", || {
+        web.whole.load(Ordering::Relaxed) > 1
+    });
     assert_eq!(connections.lock().unwrap().len(), 1, "the slow list is still on its way");
 
     // The end of its server ends the attempt.

@@ -54,6 +54,8 @@ pub(crate) enum Failure {
     Transfer(UnusablePrimaries),
     /// The file cannot be read.
     File(String),
+    /// The system starts no thread for the fetch.
+    Thread(String),
     /// The text is suspicious.
     HeldBack(String),
 }
@@ -64,6 +66,7 @@ impl std::fmt::Display for Failure {
             Self::Fetch(error) => error.fmt(f),
             Self::File(error) => f.write_str(error),
             Self::Transfer(error) => error.fmt(f),
+            Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
             Self::HeldBack(why) => f.write_str(why),
         }
     }

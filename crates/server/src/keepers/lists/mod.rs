@@ -4,7 +4,7 @@
 mod pull;
 pub(crate) mod status;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::panic::resume_unwind;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -73,6 +73,15 @@ enum Pending {
     Changed,
     /// The last attempt failed.
     Failed(Instant),
+}
+
+/// The lists of other servers whose texts a round gets.
+#[derive(Default)]
+struct DuePulls {
+    waiting: VecDeque<(ListConfig, Taking)>,
+    /// The names of all of them, also of those that no longer wait. A list that is due again waits
+    /// for the next round, so that each round ends.
+    names: HashSet<String>,
 }
 
 /// The results of attempts by the name of the list.
@@ -149,15 +158,9 @@ impl Work {
     fn look_at_sources(&mut self, state: &Snapshot, orders: &[Order]) -> Outcomes {
         self.forget_others(&state.config.policy.lists);
         let mut outcomes = self.look_at_files(state, orders);
-        let remote = |list: &&ListConfig| !is_file(list);
-        let mut due = Vec::new();
-        for list in state.config.policy.lists.iter().filter(remote) {
-            let wanted = wanted(list, orders);
-            if wanted.is_some() || self.is_due(list) {
-                due.push((list.clone(), wanted.unwrap_or(Taking::Judged)));
-            }
-        }
-        if !due.is_empty() {
+        let mut due = DuePulls::default();
+        self.add_due(state, orders, &mut due);
+        if !due.waiting.is_empty() {
             self.pull(due, &mut outcomes);
         }
         if !outcomes.is_empty()
@@ -166,6 +169,17 @@ impl Work {
             tracing::warn!("cannot save the state of the lists: {error}");
         }
         outcomes
+    }
+
+    /// Adds the lists of other servers that are due or requested, each once in a round.
+    fn add_due(&mut self, state: &Snapshot, orders: &[Order], due: &mut DuePulls) {
+        for list in state.config.policy.lists.iter().filter(|list| !is_file(list)) {
+            let wanted = wanted(list, orders);
+            if !due.names.contains(&list.name) && (wanted.is_some() || self.is_due(list)) {
+                due.names.insert(list.name.clone());
+                due.waiting.push_back((list.clone(), wanted.unwrap_or(Taking::Judged)));
+            }
+        }
     }
 
     /// Tries the files that are due or requested; returns the results by name.
@@ -187,8 +201,9 @@ impl Work {
     }
 
     /// Gets the texts of other servers, some at a time, and records the results. Files are read
-    /// meanwhile, and what has changed is put in force: a server may take minutes.
-    fn pull(&mut self, due: Vec<(ListConfig, Taking)>, outcomes: &mut Outcomes) {
+    /// meanwhile, what has changed is put in force, and lists that become due are added: a server
+    /// may take minutes.
+    fn pull(&mut self, mut due: DuePulls, outcomes: &mut Outcomes) {
         let running = self.running.clone();
         let (ended, ends) = mpsc::channel();
         // A file that has changed waits for no server.
@@ -196,11 +211,14 @@ impl Work {
         self.go_on(&mut changed_since);
         let mut went_on = Instant::now();
         thread::scope(|scope| {
-            let mut due = due.into_iter().enumerate();
+            let mut numbers = 0..;
             let mut pulls = HashMap::new();
             loop {
-                while pulls.len() < MAX_PULLS && !running.lists.is_closed() {
-                    let Some((number, (list, taking))) = due.next() else { break };
+                while pulls.len() < MAX_PULLS
+                    && !running.lists.is_closed()
+                    && let Some((list, taking)) = due.waiting.pop_front()
+                    && let Some(number) = numbers.next()
+                {
                     let known = self.store.known(&list);
                     let (running, source) = (&running, list.clone());
                     let end = PullEnd { number, ended: ended.clone() };
@@ -211,8 +229,11 @@ impl Work {
                     let thread = thread::Builder::new().name("list-pull".to_owned());
                     match thread.spawn_scoped(scope, work) {
                         Ok(thread) => drop(pulls.insert(number, (list, thread))),
-                        // It stays due.
-                        Err(error) => tracing::warn!(list = list.name, "not fetched: {error}"),
+                        Err(error) => {
+                            let failure = Failure::Thread(error.to_string());
+                            let outcome = self.record(&list, Err(failure), None);
+                            outcomes.insert(list.name, outcome);
+                        }
                     }
                 }
                 if pulls.is_empty() {
@@ -229,6 +250,7 @@ impl Work {
                 }
                 if went_on.elapsed() >= TICK {
                     self.go_on(&mut changed_since);
+                    self.add_due(&running.shared.snapshot(), &[], &mut due);
                     went_on = Instant::now();
                 }
             }
