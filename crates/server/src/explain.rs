@@ -5,7 +5,7 @@
 //! rate limits.
 
 use std::io::{BufRead, BufReader};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use avocet_config::Config;
 use avocet_control::ControlError;
@@ -57,6 +57,9 @@ pub(crate) struct InquiringClient {
     /// The transport.
     pub(crate) transport: Transport,
 }
+
+/// The client without another address.
+pub(crate) const THIS_MACHINE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// The query to explain.
 #[derive(Clone, Copy)]
@@ -343,11 +346,48 @@ fn line_text(config: &Config, line: &ExplainedLine<'_>) -> Option<String> {
     Some(text.trim().chars().filter(|character| !character.is_control()).take(MAX_SHOWN).collect())
 }
 
+/// A client that is given by address or by name.
+pub(crate) struct GivenClient<'a> {
+    /// Its address; one of this machine if it has none.
+    pub(crate) ip: IpAddr,
+    /// Its device; none if the address tells who it is.
+    pub(crate) device: DeviceId,
+    /// The name by which it is given.
+    pub(crate) name: Option<&'a str>,
+}
+
+/// Finds a client that is given by address or by name. `id`: the identifier of its device, if it is
+/// given too.
+///
+/// # Errors
+/// No client has this name, or the client has neither an address at the moment nor the identifier
+/// of a device; or `id` is none.
+pub(crate) fn given_client<'a>(
+    state: &Snapshot,
+    client: &'a str,
+    id: Option<&str>,
+) -> Result<GivenClient<'a>, ControlError> {
+    let given = id.map(device).transpose()?;
+    let name = client.parse::<IpAddr>().is_err().then_some(client);
+    let without_address = ControlError::ClientWithoutAddress(client.to_owned());
+    match client_address(state, client) {
+        Ok(ip) => Ok(GivenClient { ip, device: given.unwrap_or(DeviceId::NONE), name }),
+        Err(error) if error == without_address => {
+            let tables = state.config.policy.clients.iter();
+            let ids = tables.filter(|table| table.name == client).flat_map(|table| &table.ids);
+            let own = ids.filter_map(|id| device(id).ok()).next();
+            let device = given.or(own).ok_or(error)?;
+            Ok(GivenClient { ip: THIS_MACHINE, device, name })
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// Returns the address of a client that is given by address or by name.
 ///
 /// # Errors
 /// No client has this name, or the client has no address at the moment.
-pub(crate) fn client_address(state: &Snapshot, client: &str) -> Result<IpAddr, ControlError> {
+fn client_address(state: &Snapshot, client: &str) -> Result<IpAddr, ControlError> {
     if let Ok(ip) = client.parse::<IpAddr>() {
         return Ok(ip.to_canonical());
     }
@@ -371,7 +411,7 @@ pub(crate) fn client_address(state: &Snapshot, client: &str) -> Result<IpAddr, C
 ///
 /// # Errors
 /// It is no identifier of a device.
-pub(crate) fn device(id: &str) -> Result<DeviceId, ControlError> {
+fn device(id: &str) -> Result<DeviceId, ControlError> {
     match id.parse() {
         Ok(Id::Device(key)) => Ok(key.device()),
         _ => Err(ControlError::UnknownClient(id.to_owned())),

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::server::{Server, Site, ask_over_tcp, free_address, is_here};
 use crate::upstream::{ADDRESS, Upstream};
@@ -127,6 +128,10 @@ impl Devices {
     }
 }
 
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
 fn client(name: &str, id: &str, groups: &str) -> String {
     format!("[[client]]\nname = \"{name}\"\nids = [\"{id}\"]\ngroups = [{groups}]\n")
 }
@@ -155,6 +160,8 @@ fn a_word_in_the_path_or_in_the_name_of_the_server_is_a_client() {
     let text = why(&["--id", "id:ana-phone", "--transport", "https"]);
     assert!(text.contains("0.0.0.0") && text.contains("(phone, groups: kids)"), "{text}");
     assert!(why(&[]).contains("192.0.2.77"));
+    let by_name = why(&["--client", "phone", "--transport", "https"]);
+    assert!(by_name.contains("(phone, groups: kids)"), "{by_name}");
     let refused = devices.site.avocet(&["why", "a.kids.example", "--id", "ana phone"]);
     assert!(!refused.status.success());
     // An entry may still be on its way to the file.
@@ -164,6 +171,9 @@ fn a_word_in_the_path_or_in_the_name_of_the_server_is_a_client() {
     });
     let logged = logged.take(1_000).find(|text| text.contains("b.kids.example"));
     assert!(logged.is_some_and(|text| text.contains("a.kids.example")));
+    let past = why(&["--client", "phone", "--transport", "https", "--at", &now().to_string()]);
+    assert!(past.contains("Decided then: blocked by rule kids"), "{past}");
+    assert!(past.contains("query of 127.0.0.1 (phone) for a.kids.example."), "{past}");
     server.stop();
 }
 

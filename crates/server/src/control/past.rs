@@ -7,7 +7,6 @@
 //! ```
 //! The search runs on a thread for searches, for some seconds at most; the client's thread waits.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 use avocet_config::privacy::Privacy;
@@ -15,14 +14,14 @@ use avocet_control::ControlError;
 use avocet_control::past::{ChangeReason, DecisionPart, LogSearch, PastDecision, PresentDecision};
 use avocet_control::why::{PolicyDecision, PolicyVerdict, QueryStage, WhySection};
 use avocet_nameserver::snapshot::Snapshot;
-use avocet_policy::client::Identity;
+use avocet_policy::client::{DeviceId, Identity};
 use avocet_querylog::column::{Int, Text};
 use avocet_querylog::{Condition, Filter, LogEntry, Page};
 use avocet_revisions::{ChangeOrigin, Facts, Store};
 use avocet_wire::FoldedName;
 
 use super::revisions;
-use crate::explain::shown_time;
+use crate::explain::{GivenClient, shown_time};
 use crate::keepers::lists;
 use crate::query_log::searches::Searches;
 use crate::query_log::stored::stored;
@@ -37,8 +36,8 @@ const MICROS: u64 = 1_000_000;
 
 /// The query of a request.
 pub(super) struct PastQuery<'a> {
-    /// The address of the client.
-    pub(super) ip: IpAddr,
+    /// The client.
+    pub(super) client: &'a GivenClient<'a>,
     /// QNAME.
     pub(super) name: FoldedName<'a>,
     /// QTYPE in words; `None` for any.
@@ -49,7 +48,8 @@ pub(super) struct PastQuery<'a> {
 
 /// What the log has.
 pub(super) struct Past {
-    query: (IpAddr, u64),
+    identity: Identity,
+    at: u64,
     log: LogSearch,
     unreadable: Option<String>,
     entry: Option<LogEntry>,
@@ -57,8 +57,15 @@ pub(super) struct Past {
 
 /// Searches the log for the entry that is nearest to a time.
 pub(super) fn find(running: &Running, state: &Snapshot, query: &PastQuery<'_>) -> Past {
-    let past =
-        |log, unreadable, entry| Past { query: (query.ip, query.at), log, unreadable, entry };
+    let GivenClient { ip, device, .. } = *query.client;
+    let identity = || {
+        let known = state.policy.as_ref().map(|policy| policy.identify_with(ip, device));
+        known.unwrap_or_default()
+    };
+    let past = |log, unreadable, entry| {
+        let (identity, at) = (identity(), query.at);
+        Past { identity, at, log, unreadable, entry }
+    };
     let config = &state.config;
     let directory = config.query_log.directory_in(&config.data.directory);
     if !directory.is_dir() && !config.query_log.enabled {
@@ -70,7 +77,7 @@ pub(super) fn find(running: &Running, state: &Snapshot, query: &PastQuery<'_>) -
             let log = match (&entry, page.next_before_id.is_some()) {
                 (Some(_), _) => LogSearch::Found,
                 (None, true) => LogSearch::TooMany,
-                (None, false) if is_withheld(state, query.ip) => LogSearch::Withheld,
+                (None, false) if is_withheld(state, &identity()) => LogSearch::Withheld,
                 (None, false) => LogSearch::NotFound,
             };
             let broken = page.broken.first();
@@ -91,7 +98,13 @@ fn nearest(
     let is = |column, text: String| Condition::Is(column, vec![text]);
     let rtype = query.rtype.map(|rtype| is(Text::Qtype, rtype.to_ascii_uppercase()));
     let name = is(Text::Qname, query.name.to_string());
-    let client = is(Text::Client, query.ip.to_string());
+    // A device that is known by a word or a certificate may have any address.
+    let by_address = is(Text::Client, query.client.ip.to_string());
+    let client = match query.client.name.map(|name| is(Text::Device, name.to_owned())) {
+        None => by_address,
+        Some(by_name) if query.client.device != DeviceId::NONE => by_name,
+        Some(by_name) => Condition::Any(vec![by_address, by_name]),
+    };
     let conditions: Vec<_> = [name, client].into_iter().chain(rtype).collect();
     let at_us = query.at.saturating_mul(MICROS);
     let distance = |entry: &LogEntry| {
@@ -121,15 +134,11 @@ fn asked_us(entry: &LogEntry) -> u64 {
 }
 
 /// Reports whether the log may not have the address of this client, or no names.
-fn is_withheld(state: &Snapshot, ip: IpAddr) -> bool {
-    let Identity { client, groups, .. } = identity(state, ip);
+fn is_withheld(state: &Snapshot, identity: &Identity) -> bool {
+    let Identity { client, groups, .. } = identity;
     let log = &state.config.query_log;
     let groups = groups.iter().map(String::as_str);
     log.privacy_of(client.as_deref(), groups) != Privacy::Full
-}
-
-fn identity(state: &Snapshot, ip: IpAddr) -> Identity {
-    state.policy.as_ref().map(|policy| policy.identify(ip)).unwrap_or_default()
 }
 
 impl Past {
@@ -147,7 +156,7 @@ impl Past {
     /// Compares it with the sections that explain the same query now.
     pub(super) fn compared(self, running: &Running, sections: &[WhySection]) -> PastDecision {
         let state = running.shared.snapshot();
-        let (ip, at) = self.query;
+        let at = self.at;
         let now = Now::of(sections);
         let time_secs = self.entry.as_ref().map_or(at, |entry| asked_us(entry) / MICROS);
         let facts = revision_at(running, time_secs);
@@ -171,7 +180,7 @@ impl Past {
         if !past.differences.is_empty() {
             past.changed_lists = changed_lists(running, (&past, &now), time_secs);
             let configuration = configuration(running, facts.as_ref());
-            past.reasons = reasons(&past, (&now, configuration), &identity(&state, ip));
+            past.reasons = reasons(&past, (&now, configuration), &self.identity);
         }
         past
     }

@@ -57,7 +57,6 @@ use avocet_nameserver::metrics::{Stage, WorkerMetrics};
 use avocet_nameserver::query::asked::{Entrance, Transport};
 use avocet_nameserver::query::rehearsal::At;
 use avocet_nameserver::snapshot::Snapshot;
-use avocet_policy::client::DeviceId;
 use avocet_policy::rule::{Grant, Pause, Scope};
 use avocet_wire::{FoldedName, FoldedNameBuf};
 
@@ -67,16 +66,13 @@ use super::{
     zone_keys, zones,
 };
 use crate::backup::{self, BackupError, Place};
-use crate::explain::{self, InquiringClient};
+use crate::explain::{self, GivenClient, InquiringClient};
 use crate::keepers::lists;
 use crate::lists::Taking;
 use crate::running::Running;
 use crate::running::shown_certificates;
 use crate::running::switches::{self, Change};
 use crate::trace::{self, TraceQuestion, dump};
-
-/// The client for `why` without a client.
-const THIS_MACHINE: &str = "127.0.0.1";
 
 /// Returns the first address of the listener with this name that has a transport; the first of all
 /// if none has it.
@@ -265,13 +261,14 @@ impl Control for Running {
     ) -> Result<Explained, ControlError> {
         let now = wall_secs();
         let question = TraceQuestion::read(&request.name, request.rtype.as_deref())?;
-        let client = request.client.as_deref().unwrap_or(THIS_MACHINE);
+        let this_machine = explain::THIS_MACHINE.to_string();
+        let client = request.client.as_deref().unwrap_or(&this_machine);
         let state = self.shared.snapshot();
-        let client = explain::client_address(&state, client)?;
+        let client = explain::given_client(&state, client, request.id.as_deref())?;
         let at = request.at.filter(|at| *at <= now && request.logged != Some(false));
         let past = at.map(|at| {
             let ((name, _), rtype) = (question.name_and_type(), request.rtype.as_deref());
-            past::find(self, &state, &PastQuery { ip: client, name, rtype, at })
+            past::find(self, &state, &PastQuery { client: &client, name, rtype, at })
         });
         // The same question as then, and at the same address of the server.
         let rtype = past.as_ref().and_then(Past::rtype).or(request.rtype.as_deref());
@@ -287,8 +284,8 @@ impl Control for Running {
         };
         let transport = transport_at(&state, entrance, request.transport);
         let at = request.at.map_or(At::Now(now), At::Then);
-        let device = request.id.as_deref().map_or(Ok(DeviceId::NONE), explain::device)?;
-        let asker = InquiringClient { ip: client, device, entrance, transport };
+        let GivenClient { ip, device, .. } = client;
+        let asker = InquiringClient { ip, device, entrance, transport };
         let found = explain::why(self, &question, asker, at)?;
         let past = past.map(|past| WhySection::Past(past.compared(self, &found)));
         past.into_iter().chain(found).try_for_each(sections)?;
