@@ -119,11 +119,21 @@ fn given(answer: &GivenAnswer) -> String {
         None | Some("") => format!(", extended error {code}"),
         Some(text) => format!(", extended error {code} ({text})"),
     });
+    let left = match answer.from {
+        QueryStage::PacketHit | QueryStage::RrsetHit => time_left(reply),
+        _ => None,
+    };
+    let left = left.map_or_else(String::new, |secs| format!(", for {secs} s more"));
     format!(
-        "The answer to {name} {rtype} for {client}: {}{ede}; {from}{}",
+        "The answer to {name} {rtype} for {client}: {}{ede}; {from}{left}{}",
         reply.rcode,
         records(reply.answer.as_deref())
     )
+}
+
+/// Returns the seconds until a record of a response expires.
+fn time_left(reply: &GivenReply) -> Option<u32> {
+    reply.answer.iter().flatten().map(|record| record.ttl).min()
 }
 
 fn origin(stage: QueryStage, reply: Option<&GivenReply>) -> &'static str {
