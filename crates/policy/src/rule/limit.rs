@@ -192,7 +192,9 @@ mod tests {
 
     #[test]
     fn buckets_are_kept_apart_by_their_key() {
-        let other: &[u8] = b"\x05other\x00";
+        // A name below another one has its own bucket.
+        let other = [b"\x05other", NAME].concat();
+        let other = other.as_slice();
         for (per, of_other_client, of_other_name) in [
             (LimitKey::Client, 3, 0),
             (LimitKey::Rule, 0, 0),
