@@ -15,7 +15,8 @@ const HOUR_SECS: u64 = 3_600;
 pub(crate) struct ShownRenewal {
     /// The URL of the directory of the authority.
     pub(crate) directory: String,
-    /// The Unix second of the next attempt. During an attempt, this and `last_attempt` are its start.
+    /// The Unix second of the next attempt. During an attempt, this and `last_attempt` are its
+    /// start.
     pub(crate) next_attempt: u64,
     /// The Unix second of the last attempt.
     pub(crate) last_attempt: Option<u64>,

@@ -38,7 +38,8 @@ impl Allowance {
         self.turn_us = TURN_US;
     }
 
-    /// Begins work at this time. What was done since the last call of [`Self::note`] does not count.
+    /// Begins work at this time. What was done since the last call of [`Self::note`] does not
+    /// count.
     pub(super) fn begin(&mut self, now_us: u64) {
         *self = Self { turn_us: self.turn_us, read_us: now_us, ..Self::default() };
     }

@@ -15,7 +15,7 @@ use quinn_proto::{
 };
 use thiserror::Error;
 
-use super::connection::{Arrived, Cancelled};
+use super::arrived::{Arrived, Cancelled};
 use super::doq::{DoqError, DoqReply, framed};
 use super::h3::{H3State, StreamFault};
 use super::listener::QuicProtocol;

@@ -13,10 +13,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quinn_proto::{
-    Connection as Inner, Dir, Event, ReadError, Side, StreamEvent, StreamId, VarInt, WriteError,
+    Connection as Inner, Dir, Event, Side, StreamEvent, StreamId, VarInt, WriteError,
 };
 use rustls::pki_types::CertificateDer;
 
+use super::arrived::{Arrived, Cancelled};
 use super::doq::{DoqError, DoqQuery, framed, query_of};
 use super::h3::{H3State, StreamFault};
 use super::listener::QuicProtocol;
@@ -670,37 +671,5 @@ impl QuicConnection {
             self.forget(id, DoqError::ExcessiveLoad);
         }
         self.requests.len() < before
-    }
-}
-
-/// What has arrived on a stream.
-pub(super) struct Arrived {
-    pub(super) pieces: Vec<Bytes>,
-    pub(super) has_ended: bool,
-}
-
-/// The peer has ended the stream early.
-pub(super) struct Cancelled;
-
-impl Arrived {
-    /// Reads a stream; `None` if it was read to its end or stopped earlier.
-    pub(super) fn read(connection: &mut Inner, id: StreamId) -> Result<Option<Self>, Cancelled> {
-        let mut stream = connection.recv_stream(id);
-        let Ok(mut chunks) = stream.read(true) else { return Ok(None) };
-        let mut arrived = Self { pieces: Vec::new(), has_ended: false };
-        let result = loop {
-            match chunks.next(usize::MAX) {
-                Ok(Some(chunk)) => arrived.pieces.push(chunk.bytes),
-                Ok(None) => {
-                    arrived.has_ended = true;
-                    break Ok(Some(arrived));
-                }
-                Err(ReadError::Blocked) => break Ok(Some(arrived)),
-                Err(ReadError::Reset(_)) => break Err(Cancelled),
-            }
-        };
-        // The connection is asked for datagrams to send at the end of the turn in any case.
-        let _ = chunks.finalize();
-        result
     }
 }

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use quinn_proto::{Connection as Inner, Dir, StreamId};
 
-use super::connection::Arrived;
+use super::arrived::Arrived;
 use crate::http::h3::{H3Error, H3Stream, StreamKind, goaway, settings};
 
 /// The streams of the other end that are read: control, and two of QPACK.

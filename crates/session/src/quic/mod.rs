@@ -15,6 +15,7 @@
 //! ([`listener`]). [`client`] is the other end, and [`upstream`] is that end with the queries of
 //! many clients.
 
+mod arrived;
 pub mod client;
 mod connection;
 pub mod doq;

@@ -92,8 +92,8 @@ impl Resolution {
         }
     }
 
-    /// Answers the held queries whose clients are identified, or that were held for too long, within
-    /// the time of the turn.
+    /// Answers the held queries whose clients are identified, or that were held for too long,
+    /// within the time of the turn.
     pub(crate) fn resume_held<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
         if self.held.len() == 0 {
             return;
