@@ -120,6 +120,9 @@ struct WhatIfArgs {
 struct ZoneShowArgs {
     /// Name of the zone
     name: String,
+    /// Item of its view, such as a group, if only some clients see it
+    #[arg(long, value_name = "VIEW")]
+    view: Option<String>,
     /// Name in the zone, which may be relative to it; `@` is the zone itself
     owner: Option<String>,
     /// Only the records of this type
@@ -145,6 +148,9 @@ struct ZoneShowArgs {
 struct ZoneHistoryArgs {
     /// Name of the zone
     name: String,
+    /// Item of its view, such as a group, if only some clients see it
+    #[arg(long, value_name = "VIEW")]
+    view: Option<String>,
     /// Most changes, 1 to 100
     #[arg(long, value_name = "CHANGES")]
     limit: Option<u32>,
@@ -156,6 +162,9 @@ struct ZoneHistoryArgs {
 struct ZoneReloadArgs {
     /// Name of the zone [default: all zones]
     name: Option<String>,
+    /// Item of its view, such as a group, if only some clients see it
+    #[arg(long, value_name = "VIEW", requires = "name")]
+    view: Option<String>,
     #[command(flatten)]
     control: ControlArgs,
 }
@@ -164,6 +173,9 @@ struct ZoneReloadArgs {
 struct ZoneSignArgs {
     /// Name of the zone
     name: String,
+    /// Item of its view, such as a group, if only some clients see it
+    #[arg(long, value_name = "VIEW")]
+    view: Option<String>,
     /// Begin to replace a key: csk, ksk or zsk
     #[arg(long, value_name = "ROLE")]
     roll: Option<String>,
@@ -179,6 +191,9 @@ struct ZoneSignArgs {
 struct ZoneExportArgs {
     /// Name of the zone
     name: String,
+    /// Item of its view, such as a group, if only some clients see it
+    #[arg(long, value_name = "VIEW")]
+    view: Option<String>,
     #[command(flatten)]
     control: ControlArgs,
 }
@@ -213,20 +228,21 @@ pub(crate) fn run(args: &ZoneArgs) -> Result<ExitCode, CommandError> {
         ZoneCommand::Unset(args) => Ok(zone_edit::unset(args)),
         ZoneCommand::Diff(args) => zone_diff::run(args),
         ZoneCommand::History(args) => {
-            let request = ZoneHistory { name: args.name.clone(), limit: args.limit };
+            let request = ZoneHistory { name: args.name.clone(), view: args.view.clone(), limit: args.limit };
             Ok(send(&args.control, request, &View::of(history_text)))
         }
         ZoneCommand::Reload(args) => {
-            let request = ZoneReload { name: args.name.clone() };
+            let request = ZoneReload { name: args.name.clone(), view: args.view.clone() };
             Ok(send(&args.control, request, &View::of_change(zones_text, reloaded)))
         }
         ZoneCommand::Keys(args) => {
-            let request = ZoneKeys { name: args.name.clone() };
+            let request = ZoneKeys { name: args.name.clone(), view: args.view.clone() };
             Ok(send(&args.control, request, &View::of(keys_text)))
         }
         ZoneCommand::Sign(args) => {
             let request = ZoneSign {
                 name: args.name.clone(),
+                view: args.view.clone(),
                 roll: args.roll.clone(),
                 ds_published: args.ds_published,
             };
@@ -242,7 +258,8 @@ pub(crate) fn run(args: &ZoneArgs) -> Result<ExitCode, CommandError> {
                 end: |_| String::new(),
                 done: |_| Done::Whole,
             };
-            Ok(send(&args.control, ZoneExport { name: args.name.clone() }, &view))
+            let request = ZoneExport { name: args.name.clone(), view: args.view.clone() };
+            Ok(send(&args.control, request, &view))
         }
         ZoneCommand::Pool(command) => Ok(pool(command)),
         ZoneCommand::WhatIf(args) => {
@@ -273,6 +290,7 @@ fn pool(command: &PoolCommand) -> ExitCode {
 fn show(args: &ZoneShowArgs) -> ExitCode {
     let request = ZoneRecords {
         name: args.name.clone(),
+        view: args.view.clone(),
         owner: args.owner.clone(),
         rtype: args.rtype.clone(),
         contains: args.contains.clone(),

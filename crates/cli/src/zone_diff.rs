@@ -26,6 +26,9 @@ pub(crate) struct ZoneDiffArgs {
     name: String,
     /// Master file
     file: PathBuf,
+    /// Item of its view, such as a group, if only some clients see it
+    #[arg(long, value_name = "VIEW")]
+    view: Option<String>,
     #[command(flatten)]
     control: ControlArgs,
 }
@@ -66,7 +69,7 @@ pub(crate) fn run(args: &ZoneDiffArgs) -> Result<ExitCode, CommandError> {
 fn served(args: &ZoneDiffArgs, name: FoldedName<'_>) -> Result<HostedZone, CommandError> {
     let found = whereabouts(&args.control)?;
     let mut text = String::new();
-    let request = ZoneExport { name: args.name.clone() };
+    let request = ZoneExport { name: args.name.clone(), view: args.view.clone() };
     exchange::<ZoneExport>(&found.directory, request, |_, reply| {
         if let ReplyLine::Part(part) = reply {
             text += &part.text;

@@ -25,6 +25,9 @@ struct EditArgs {
     /// Change the zone only if it has this serial
     #[arg(long, value_name = "NUMBER")]
     serial: Option<u32>,
+    /// Item of its view, such as a group, if only some clients see the zone
+    #[arg(long, value_name = "VIEW")]
+    view: Option<String>,
     #[command(flatten)]
     control: ControlArgs,
 }
@@ -106,8 +109,14 @@ pub(crate) fn unset(args: &ZoneUnsetArgs) -> ExitCode {
 }
 
 fn change(zone: &str, args: &EditArgs, edit: RecordEdit) -> ExitCode {
-    let (name, EditArgs { serial, dry_run, control }) = (zone.to_owned(), args);
-    let request = ZoneEdit { name, serial: *serial, dry_run: *dry_run, edits: vec![edit] };
+    let EditArgs { serial, dry_run, view, control } = args;
+    let request = ZoneEdit {
+        name: zone.to_owned(),
+        view: view.clone(),
+        serial: *serial,
+        dry_run: *dry_run,
+        edits: vec![edit],
+    };
     let done = |edited: &ZoneEdited| match edited.error {
         Some(_) => Done::InPart,
         None => Done::Whole,

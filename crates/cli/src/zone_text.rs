@@ -18,7 +18,8 @@ pub(crate) fn zones_text(report: &ZonesReport) -> String {
 
 /// Returns the state of a zone in a line, and its error in another.
 pub(crate) fn zone_text(zone: &ZoneStatus) -> String {
-    let ZoneStatus { name, records, octets, .. } = zone;
+    let ZoneStatus { records, octets, .. } = zone;
+    let name = zone_name(zone);
     let mut text = match (zone.state, zone.serial) {
         (ZoneState::Failed, _) | (_, None) => format!("zone {name}: {}", ZoneState::Failed),
         (state, Some(serial)) => {
@@ -43,6 +44,12 @@ pub(crate) fn zone_text(zone: &ZoneStatus) -> String {
         text += &format!("\n  {error}");
     }
     text
+}
+
+/// Returns the name of a zone, with its view if it has one.
+fn zone_name(zone: &ZoneStatus) -> String {
+    let name = &zone.name;
+    if zone.view.is_empty() { name.clone() } else { format!("{name} for {}", zone.view.join(", ")) }
 }
 
 /// Returns the relation of a zone to catalogs in a line, and its errors in others.

@@ -60,7 +60,9 @@ impl AcmeConfig {
         let owner = proof_owner(name);
         let missing = || ProofZoneFault::Missing(name.to_owned());
         let wire = typed_name(&owner).map_err(|_| missing())?.to_ascii_lowercase();
-        let above = zones.iter().filter(|zone| is_below(&wire, &zone.name));
+        // The authority sees no zone of a view.
+        let common = zones.iter().filter(|zone| zone.is_common());
+        let above = common.filter(|zone| is_below(&wire, &zone.name));
         let zone = above.max_by_key(|zone| zone.name.len()).ok_or_else(missing)?;
         if zone.is_own_file() {
             Ok(zone)

@@ -41,6 +41,18 @@ impl CatalogRole {
     pub const fn is_member(&self) -> bool {
         matches!(self, Self::Member { .. })
     }
+
+    /// Returns whether the zone is a catalog itself.
+    #[must_use]
+    pub const fn is_catalog(&self) -> bool {
+        matches!(self, Self::Consumer | Self::Producer)
+    }
+
+    /// Returns whether a catalog of this server lists the zone.
+    #[must_use]
+    pub const fn is_listed(&self) -> bool {
+        matches!(self, Self::Listed { .. })
+    }
 }
 
 /// The values of `catalog`.

@@ -84,10 +84,12 @@ pub mod upstream;
 mod upstream_proof;
 pub mod upstream_tls;
 pub mod validate;
+pub mod view_item;
 pub mod web;
 pub mod zone;
 mod zone_spec;
 pub mod zone_url;
+mod zone_view;
 pub mod zonemd;
 
 pub use access::access_keys_between;

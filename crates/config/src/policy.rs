@@ -31,6 +31,7 @@ use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTab
 use super::setting::{FromText, List, Setting};
 use super::signals::Signals;
 use super::upstream::ServerAddress;
+use super::view_item::ZoneView;
 use super::{ForwardConfig, UpstreamTransport};
 
 /// Most octets of the name of a list, group, client or rule.
@@ -61,6 +62,8 @@ pub struct PolicyConfig {
     pub locates_clients: bool,
     /// The names of the listeners, for conditions.
     pub listeners: Vec<String>,
+    /// The views of zones, in the order of the zones.
+    pub views: Vec<ZoneView>,
     /// The programs that are to leave DNS to this network.
     pub signals: Signals,
     /// The lists, with distinct names.
@@ -273,6 +276,7 @@ pub(super) fn policy(
         geo_database: check.optional_path(policy.geo_database),
         locates_clients: false,
         listeners,
+        views: Vec::new(),
         signals,
         lists: few_zones(all(lists, ("lists", MAX_LISTS), check, read_list), check),
         groups: placed("group", all(groups, ("groups", MAX_GROUPS), check, group), &mut places),
@@ -431,7 +435,7 @@ impl PolicyConfig {
             ids.any(is_device) || members.any(is_device)
         };
         let is_idle = self.lists.is_empty() && self.rules.is_empty() && self.rebinding.is_none();
-        let is_idle = is_idle && self.signals.is_empty();
+        let is_idle = is_idle && self.signals.is_empty() && self.views.is_empty();
         // Without a policy, nobody would know the devices for the log.
         is_idle && !has_devices()
     }

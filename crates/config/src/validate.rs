@@ -32,7 +32,7 @@ use super::{
     AllowConfig, CacheConfig, Config, DEFAULT_DIRECTORY, DataConfig, ForwardConfig, LogConfig,
     LogFormat, LogLevel, RateLimitConfig, RevisionsConfig, ServeStaleConfig, ServerConfig,
     TcpConfig, client_certificate, dns64, dnstap, forward, key, listener, oidc, otlp, policy, pool,
-    ports, record, setting::SettingFault, signing, web, zone,
+    ports, record, setting::SettingFault, signing, web, zone, zone_view,
 };
 
 /// Most workers.
@@ -64,7 +64,7 @@ pub(super) fn validate(
     let (data, keys) = (data(spec.data, &mut check), key::keys(spec.key, &mut check));
     let policies = signing::policies(spec.signing_policy, &mut check);
     let context = zone::ZoneContext { keys: &keys, policies: &policies, data: &data.directory };
-    let zones = zone::zones(spec.zone, &context, &mut check);
+    let (zone_places, zones) = zone::zones(spec.zone, &context, &mut check);
     let context = AcmeContext { zones: &zones, data: &data.directory };
     let Certificates { all: certificates, acme, home_ca } =
         certificate::certificates(tables, &context, &mut check);
@@ -85,6 +85,7 @@ pub(super) fn validate(
     };
     let records = record::rrsets(spec.record, &mut check);
     let mut policy = policy::policy(tables, (&forwards, &primaries_by(&keys)), &mut check);
+    zone_view::apply(&zones, &zone_places, (&mut policy, &server.listeners), &mut check);
     let pools = pool::pools(spec.pool, (&records, &mut policy), &mut check);
     let config = Config {
         is_bare,

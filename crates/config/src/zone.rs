@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use avocet_dnssec::zonemd::DigestHash;
-use avocet_zone::SerialPolicy;
+use avocet_zone::{SerialPolicy, ZoneId};
 use toml::{Spanned, Table, Value};
 
 use super::catalog::{self, CatalogRole, CatalogSettings};
@@ -20,8 +20,10 @@ use super::setting::{List, Setting, Text};
 use super::signing::{self, SigningPolicy, ZoneSigning};
 use super::transfer::{NotifyTarget, TransferClient, TransferRule};
 use super::update::UpdateRule;
+use super::view_item::{ViewItem, view};
 use super::zone_spec::ZoneSpec;
 use super::zone_url::{self, ZoneUrl};
+use super::zone_view::{clash, refusal};
 use super::zonemd::{ZonemdHash, ZonemdPolicy};
 
 /// Seconds for which a file must stay the same before it is read.
@@ -34,6 +36,8 @@ const LEASES_SETTLE_SECS: u32 = 1;
 pub struct ZoneConfig {
     /// The name, folded, in wire form.
     pub name: Box<[u8]>,
+    /// The clients that see it; empty for all that do not see another zone with this name.
+    pub view: Vec<ViewItem>,
     /// The master file, or that of the provider.
     pub file: PathBuf,
     /// How the records come from the file, if it is no master file.
@@ -71,6 +75,20 @@ pub(super) struct ZoneContext<'c> {
 }
 
 impl ZoneConfig {
+    /// Returns what distinguishes the zone from all others. That of a zone with a view is the first
+    /// item of the view.
+    #[must_use]
+    pub fn id(&self) -> ZoneId {
+        let view = self.view.first().map(|item| item.to_string().into());
+        ZoneId { name: self.name.clone(), view }
+    }
+
+    /// Returns whether all clients see the zone that see no other one with its name.
+    #[must_use]
+    pub const fn is_common(&self) -> bool {
+        self.view.is_empty()
+    }
+
     /// Returns whether the zone is transferred from other servers.
     #[must_use]
     pub fn is_secondary(&self) -> bool {
@@ -133,6 +151,7 @@ impl ZoneConfig {
         let file = Self::member_file(name, data);
         Self {
             name: name.into(),
+            view: Vec::new(),
             journal: file.with_added_extension("journal"),
             file,
             provided: None,
@@ -152,7 +171,7 @@ impl ZoneConfig {
     /// Returns the file of a member of a catalog.
     #[must_use]
     pub fn member_file(name: &[u8], data: &Path) -> PathBuf {
-        data.join("zones").join(file_name(name))
+        data.join("zones").join(file_name(&ZoneId::common(name)))
     }
 
     /// Returns whether a client may transfer the zone.
@@ -162,21 +181,21 @@ impl ZoneConfig {
     }
 }
 
-/// Validates the tables. Each name occurs once. Copies of zones without a file are below the data
-/// directory.
+/// Validates the tables. Each name occurs once for the same clients. Copies of zones without a file
+/// are below the data directory. The places are those of the zones.
 pub(super) fn zones(
     specs: Vec<Spanned<ZoneSpec>>,
     context: &ZoneContext<'_>,
     check: &mut Check,
-) -> Vec<ZoneConfig> {
+) -> (Vec<Range<usize>>, Vec<ZoneConfig>) {
     let mut zones: Vec<(Range<usize>, ZoneConfig)> = Vec::new();
     for spec in specs {
         let header = spec.span();
         let Some((at, zone)) = zone(&header, spec.into_inner(), context, check) else {
             continue;
         };
-        if zones.iter().any(|(_, other)| other.name == zone.name) {
-            check.fault(at, format!("the zone {} has another table", shown_name(&zone.name)));
+        if let Some(message) = zones.iter().find_map(|(_, other)| clash(&zone, other)) {
+            check.fault(at, message);
         } else if zone.is_secondary() && zones.iter().any(|(_, other)| other.file == zone.file) {
             let file = zone.file.display();
             check.fault(at, format!("another zone has the file {file}, which this one replaces"));
@@ -185,7 +204,7 @@ pub(super) fn zones(
         }
     }
     check_listed(&zones, check);
-    zones.into_iter().map(|(_, zone)| zone).collect()
+    zones.into_iter().unzip()
 }
 
 fn zone(
@@ -195,6 +214,7 @@ fn zone(
     check: &mut Check,
 ) -> Option<(Range<usize>, ZoneConfig)> {
     let primaries_at = spec.primaries.span();
+    let view = view(mem::take(&mut spec.view), check);
     let provided = provided(header, &mut spec, check);
     let role = catalog::role(catalog_settings(&mut spec), check);
     let primaries = primaries(primary_settings(&mut spec), context.keys, check);
@@ -220,7 +240,9 @@ fn zone(
     let of_signing = policy.is_some().then_some(DigestHash::Sha384);
     let digest = check.take(spec.zonemd_hash).map_or(of_signing, |Text(ZonemdHash(hash))| hash);
     let (at, Text(name)) = name?;
-    let in_data = |directory: &str| context.data.join(directory).join(file_name(&name));
+    let first = view.first().map(|item| item.to_string().into());
+    let id = ZoneId { name: name.clone(), view: first };
+    let in_data = |directory: &str| context.data.join(directory).join(file_name(&id));
     let file = match file {
         Some((file_at, file)) if file.is_empty() => {
             check.fault(file_at, "expected a file, found \"\"");
@@ -237,6 +259,7 @@ fn zone(
     let signing = policy.map(|policy| ZoneSigning { policy, directory });
     let zone = ZoneConfig {
         name,
+        view,
         file,
         provided,
         journal,
@@ -255,8 +278,12 @@ fn zone(
     Some((at, zone))
 }
 
-/// Checks that a catalog comes from the server that writes it.
+/// Checks that a catalog comes from the server that writes it, and that a zone of a view has no
+/// setting for all clients.
 fn check_role(at: &Range<usize>, zone: &ZoneConfig, check: &mut Check) {
+    if let Some(message) = refusal(zone) {
+        check.fault(at.clone(), message);
+    }
     let is_from_elsewhere = zone.is_secondary() || zone.provided.is_some() || zone.is_updated();
     let message = match zone.catalog {
         CatalogRole::Consumer if !zone.is_secondary() => {
@@ -309,17 +336,21 @@ fn check_listed(zones: &[(Range<usize>, ZoneConfig)], check: &mut Check) {
     }
 }
 
-/// Returns the file of a zone: its name, with other characters than those of host names in
-/// hexadecimal.
-fn file_name(zone: &[u8]) -> String {
-    let mut name = String::new();
-    for octet in shown_name(zone).bytes() {
-        match octet {
-            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' => name.push(char::from(octet)),
-            _ => name += &format!("%{octet:02x}"),
+/// Returns the file of a zone: its name, and its view in front of that, with other characters than
+/// those of host names in hexadecimal.
+fn file_name(zone: &ZoneId) -> String {
+    let in_file = |text: &str| {
+        let mut name = String::new();
+        for octet in text.bytes() {
+            match octet {
+                b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' => name.push(char::from(octet)),
+                _ => name += &format!("%{octet:02x}"),
+            }
         }
-    }
-    name + "zone"
+        name
+    };
+    let view = zone.view.as_deref().map(|view| in_file(view) + "@").unwrap_or_default();
+    view + &in_file(&shown_name(&zone.name)) + "zone"
 }
 
 /// Reads `allow-transfer`. Each key that it names must be configured.
@@ -372,8 +403,10 @@ pub(super) fn shown(zone: &ZoneConfig) -> Value {
     let mut names = SerialPolicy::NAMES.into_iter();
     let serial = names.find(|(policy, _)| *policy == zone.serial).map_or("", |(_, name)| name);
     let policy = zone.signing.as_ref().map(|signing| signing.policy.name.clone());
-    let entries: [(&str, Value); 10] = [
+    let view = zone.view.iter().map(|item| Value::from(item.to_string()));
+    let entries: [(&str, Value); 11] = [
         ("name", shown_name(&zone.name).into()),
+        ("view", Value::Array(view.collect())),
         ("file", zone.file.to_string_lossy().into_owned().into()),
         ("settle-secs", i64::from(zone.settle_secs).into()),
         ("allow-transfer", Value::Array(rules.collect())),

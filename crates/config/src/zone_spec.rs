@@ -13,6 +13,7 @@ use super::signing::SignSetting;
 use super::transfer::{NotifyTarget, TransferRule};
 use super::update::UpdateRule;
 use super::upstream_tls::Pin;
+use super::view_item::ViewItem;
 use super::zonemd::{ZonemdHash, ZonemdPolicy};
 
 /// `[[zone]]`
@@ -22,6 +23,10 @@ use super::zonemd::{ZonemdHash, ZonemdPolicy};
 pub(super) struct ZoneSpec {
     /// Name of the zone.
     pub(super) name: Setting<Text<Name>>,
+    /// The clients that see the zone: groups, networks such as "10.0.0.0/8", and listeners as
+    /// "listener:NAME". Without it, those that see no other zone with the same name.
+    #[schemars(extend("default" = []))]
+    pub(super) view: Setting<List<Text<ViewItem>>>,
     /// Master file, or the file that `provider` reads. That of a zone with primaries is written by
     /// the server; by default it is in the data directory.
     pub(super) file: Setting<String>,

@@ -114,10 +114,10 @@ impl UserLimits {
             | Request::ZoneRecords(ZoneRecords { name, .. })
             | Request::ZoneEdit(ZoneEdit { name, .. })
             | Request::ZoneHistory(ZoneHistory { name, .. })
-            | Request::ZoneReload(ZoneReload { name: Some(name) })
-            | Request::ZoneKeys(ZoneKeys { name })
+            | Request::ZoneReload(ZoneReload { name: Some(name), .. })
+            | Request::ZoneKeys(ZoneKeys { name, .. })
             | Request::ZoneSign(ZoneSign { name, .. })
-            | Request::ZoneExport(ZoneExport { name })
+            | Request::ZoneExport(ZoneExport { name, .. })
             | Request::PoolControl(PoolControl { name, .. }) => self.has_zone(name),
             _ => false,
         }

@@ -17,6 +17,9 @@ pub const MAX_HISTORY: u32 = 100;
 pub struct ZoneEdit {
     /// The zone.
     pub name: String,
+    /// An item of its view, if only some clients see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<String>,
     /// The serial that must be in force; any without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial: Option<u32>,
@@ -99,6 +102,9 @@ pub struct ZoneEdited {
 pub struct ZoneHistory {
     /// The zone.
     pub name: String,
+    /// An item of its view, if only some clients see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<String>,
     /// Most changes, 1 to 100; 20 without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 pub struct ZoneKeys {
     /// The zone.
     pub name: String,
+    /// An item of its view, if only some clients see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<String>,
 }
 
 /// A request to sign a zone at once. Signatures that are still good are kept.
@@ -17,6 +20,9 @@ pub struct ZoneKeys {
 pub struct ZoneSign {
     /// The zone.
     pub name: String,
+    /// An item of its view, if only some clients see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<String>,
     /// Begin to replace a key: "csk", "ksk" or "zsk".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roll: Option<String>,

@@ -21,6 +21,9 @@ pub struct ZonesStatus {
     /// The zone; all zones without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// An item of its view, if only some clients see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<String>,
 }
 
 /// A request for a page of the records of a zone.
@@ -29,6 +32,9 @@ pub struct ZonesStatus {
 pub struct ZoneRecords {
     /// The zone.
     pub name: String,
+    /// An item of its view, if only some clients see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<String>,
     /// Only the records of this name, which may be relative to the zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
@@ -58,6 +64,9 @@ pub struct ZoneReload {
     /// The zone; all zones without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// An item of its view, if only some clients see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<String>,
 }
 
 /// A request for a zone as a master file.
@@ -66,6 +75,9 @@ pub struct ZoneReload {
 pub struct ZoneExport {
     /// The zone.
     pub name: String,
+    /// An item of its view, if only some clients see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub view: Option<String>,
 }
 
 /// The state of hosted zones.
@@ -81,6 +93,9 @@ pub struct ZonesReport {
 pub struct ZoneStatus {
     /// Its name.
     pub name: String,
+    /// The clients that see it: groups, networks and listeners. Empty for all clients that see no
+    /// other zone with this name.
+    pub view: Vec<String>,
     /// Its file.
     pub file: String,
     /// Whether it is served.
@@ -246,6 +261,13 @@ pub struct ZoneExported {
 pub enum ZoneFault {
     /// No hosted zone has the name.
     UnknownZone(String),
+    /// Other views than the one of the request have zones with the name.
+    OtherView {
+        /// The name.
+        name: String,
+        /// Their views.
+        views: Vec<String>,
+    },
     /// No version of the zone could be read.
     NotLoaded(String),
     /// The zone does not have the name.
@@ -293,9 +315,10 @@ impl ZoneFault {
     /// Returns the code of the error.
     pub const fn code(&self) -> ErrorCode {
         match self {
-            Self::UnknownZone(_) | Self::UnknownOwner(_) | Self::NotSigned(_) => {
-                ErrorCode::NotFound
-            }
+            Self::UnknownZone(_)
+            | Self::OtherView { .. }
+            | Self::UnknownOwner(_)
+            | Self::NotSigned(_) => ErrorCode::NotFound,
             Self::NotLoaded(_) | Self::Disk(_) => ErrorCode::Unavailable,
             Self::InvalidCursor(_)
             | Self::InvalidLimit
@@ -328,6 +351,7 @@ impl ZoneFault {
             Self::TooManyRecords => "send them in several requests",
             Self::Reading => "try again when it has ended",
             Self::Disk(_) => "the server must be able to write the zone's file and its directory",
+            Self::OtherView { .. } => "see `avocet zone list`, and name one with `--view` or `view`",
             Self::UnknownOwner(_)
             | Self::InvalidLimit
             | Self::Keys(_)
@@ -341,6 +365,12 @@ impl fmt::Display for ZoneFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownZone(name) => write!(f, "there is no hosted zone {name:?}"),
+            Self::OtherView { name, views } if views.is_empty() => {
+                write!(f, "the zone {name} has no view: all clients see it")
+            }
+            Self::OtherView { name, views } => {
+                write!(f, "the zone {name} has the views \"{}\"", views.join("\", \""))
+            }
             Self::NotLoaded(name) => write!(f, "no version of the zone {name} could be read"),
             Self::UnknownOwner(name) => write!(f, "the zone does not have the name {name}"),
             Self::NotSigned(name) => write!(f, "the zone {name} is not signed here"),

@@ -31,6 +31,9 @@ pub enum StateError {
     /// A group or client is invalid, or there are too many kinds of clients.
     #[error(transparent)]
     Client(#[from] ClientFault),
+    /// The clients see too many different combinations of zones.
+    #[error("clients see more than {0} different combinations of zones with a `view`")]
+    TooManyViews(usize),
     /// The text of a list cannot be read.
     #[error("cannot read the list {name:?}: {source}")]
     List {

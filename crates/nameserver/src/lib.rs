@@ -39,6 +39,7 @@ mod zone_journal;
 pub mod zone_signing;
 mod zone_source;
 mod zone_versions;
+pub mod zone_views;
 
 pub use error::StateError;
 pub use in_process::{InProcess, MeantFor, RecordKey};

@@ -55,6 +55,7 @@ use crate::query::special::LOCALHOST;
 use crate::traces::Selection;
 use crate::trust::LearntTrust;
 use crate::upstream_addresses::UpstreamAddresses;
+use crate::zone_views::ZoneViews;
 
 pub use generations::Generations;
 pub use inputs::Inputs;
@@ -73,6 +74,8 @@ pub struct Snapshot {
     pub plan: Arc<Plan>,
     /// The names that this server answers by itself.
     pub names: Arc<Names>,
+    /// The hosted zones that each client sees, if not all see the same.
+    pub views: Option<ZoneViews>,
     /// The last change of each part.
     pub generations: Generations,
     /// The last change that may alter an answer: see [`Generations::epoch`].
@@ -210,19 +213,28 @@ struct SnapshotParts {
 
 /// Data that is built with the parts and belongs to none, because no answer depends on it.
 struct Extras {
+    views: Option<ZoneViews>,
     rate_limit: Option<Arc<RateLimiter>>,
     ports: Arc<SourcePorts>,
 }
 
 impl Snapshot {
-    /// Reports whether a name is one of this network: the server itself has it, in a hosted zone
-    /// with a private address, or the configuration names servers for it.
+    /// Returns the hosted zones that clients with a profile see.
+    #[inline]
     #[must_use]
-    pub fn is_of_this_network(&self, name: FoldedName<'_>) -> bool {
-        let Names { local, pools, zones, .. } = &*self.names;
+    pub fn zones_of(&self, profile: u16) -> &HostedZones {
+        let of_view = self.views.as_ref().and_then(|views| views.of_profile(profile));
+        of_view.unwrap_or(&self.names.zones)
+    }
+
+    /// Reports whether a name is one of this network for clients with a profile: the server itself
+    /// has it, in a hosted zone with a private address, or the configuration names servers for it.
+    #[must_use]
+    pub fn is_of_this_network(&self, name: FoldedName<'_>, profile: u16) -> bool {
+        let Names { local, pools, .. } = &*self.names;
         local.has(name)
             || pools.get(name.wire()).is_some()
-            || leads_home(zones, name)
+            || leads_home(self.zones_of(profile), name)
             || is_under(name.wire(), LOCALHOST)
             || self.plan.has_own_rule(name)
     }
@@ -242,6 +254,7 @@ impl Snapshot {
         let policy =
             Policy::build(&config.policy, &config.server.entrances(), &parts, None)?.map(Arc::new);
         let extras = Extras {
+            views: ZoneViews::of(&config.policy.views, &names.zones, policy.as_deref())?,
             rate_limit: limiter(&config, unconfigured),
             ports: SourcePorts::new(&config.avoid_ports, &unconfigured.reserved_ports)?.into(),
         };
@@ -304,8 +317,9 @@ impl Snapshot {
             false => limiter(&config, unconfigured),
         };
         let ports = self.ports_for(&config, unconfigured)?;
+        let views = ZoneViews::of(&config.policy.views, &names.zones, policy.as_deref())?;
         let built = SnapshotParts { config, policy, plan, names, generations };
-        Ok(Self::of(built, Extras { rate_limit, ports }, unconfigured, parts))
+        Ok(Self::of(built, Extras { views, rate_limit, ports }, unconfigured, parts))
     }
 
     /// Returns the source ports of the snapshot that replaces this one.
@@ -355,6 +369,7 @@ impl Snapshot {
             chaos,
             identity,
             cookies,
+            views: extras.views,
             rate_limit: extras.rate_limit,
             ports: extras.ports,
             has_strangers: strangers.are_wanted(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use avocet_wire::Rcode;
 use avocet_wire::header::{HEADER_LEN, Header, QR};
-use avocet_zone::{TsigKey, TsigSigner};
+use avocet_zone::{TsigKey, TsigSigner, ZoneId};
 
 use crate::query::miss::Waiter;
 
@@ -18,8 +18,8 @@ const OPCODE: u16 = 0x7800;
 
 /// An update of a client that may update the zone.
 pub struct WaitingUpdate {
-    /// The folded name of the zone, in wire form.
-    pub zone: Box<[u8]>,
+    /// The zone, which its client sees.
+    pub zone: ZoneId,
     /// The message without its signature.
     pub message: Box<[u8]>,
     /// The key that signed it.

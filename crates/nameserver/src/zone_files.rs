@@ -1,6 +1,6 @@
 //! The files of hosted zones: read, checked and watched. An unusable file never replaces a zone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
-use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
 use avocet_dnssec::zonemd::Fault as DigestFault;
 use avocet_resolver::Timers;
 use avocet_wire::FoldedName;
-use avocet_zone::{Faults, HostedZone, HostedZones, OpenFile, Severity, ZoneProblem};
+use avocet_zone::{Faults, HostedZone, HostedZones, OpenFile, Severity, ZoneId, ZoneProblem};
 
 use crate::clock::wall_secs;
 use crate::disk;
@@ -121,13 +120,13 @@ pub struct ZoneSerials {
     pub signing_fault: Option<String>,
 }
 
-/// Zones by name.
-type KeptZones = BTreeMap<Box<[u8]>, KeptZone>;
+/// Zones by name and view.
+type KeptZones = BTreeMap<ZoneId, KeptZone>;
 
 /// The state of a zone and its file.
 pub struct ZoneFileState {
-    /// The name, folded, in wire form.
-    pub name: Box<[u8]>,
+    /// The zone.
+    pub id: ZoneId,
     /// The file.
     pub file: PathBuf,
     /// The version in force.
@@ -156,13 +155,15 @@ impl ZoneFiles {
     /// zone with errors keeps its earlier version.
     pub fn read(&self, configured: &[ZoneConfig]) -> ReadZones {
         let mut zones = self.kept().clone();
-        zones.retain(|name, _| configured.iter().any(|zone| zone.name == *name));
-        for config in configured {
+        let ids: Vec<_> = configured.iter().map(ZoneConfig::id).collect();
+        let wanted: BTreeSet<_> = ids.iter().collect();
+        zones.retain(|id, _| wanted.contains(id));
+        for (config, id) in configured.iter().zip(&ids) {
             let new = || KeptZone::new(config.clone());
-            let zone = zones.entry(config.name.clone()).or_insert_with(new);
+            let zone = zones.entry(id.clone()).or_insert_with(new);
             let journal = zone.journal.clone();
             let mut journal = lock(&journal);
-            if let Some(now) = self.kept().get(&config.name) {
+            if let Some(now) = self.kept().get(id) {
                 *zone = now.clone();
             }
             let is_read = zone.reading > 0 && zone.config.file == config.file;
@@ -182,9 +183,9 @@ impl ZoneFiles {
     /// Keeps the zones of a configuration that is in force now.
     pub fn put(&self, ReadZones(mut zones): ReadZones) {
         let mut kept = self.kept();
-        for (name, zone) in &mut zones {
+        for (id, zone) in &mut zones {
             // A version that another thread began to read later.
-            if let Some(other) = kept.remove(name)
+            if let Some(other) = kept.remove(id)
                 && other.config.file == zone.config.file
                 && other.reading > zone.reading
             {
@@ -202,9 +203,9 @@ impl ZoneFiles {
     /// Reads the zones with files that have changed and then stayed the same for the time of their
     /// configuration. Returns whether a zone was replaced. `now_secs` is on any clock.
     pub fn watch(&self, now_secs: u64) -> bool {
-        let names: Vec<_> = self.kept().keys().cloned().collect();
+        let ids: Vec<_> = self.kept().keys().cloned().collect();
         let mut is_replaced = false;
-        for name in names {
+        for id in ids {
             let look = |zone: &mut KeptZone, journal: &mut ZoneJournal| {
                 let is_edited = !zone.config.is_secondary() && zone.has_settled(now_secs);
                 let is_new = is_edited && zone.load(self.next_reading(), journal, &self.signers);
@@ -212,7 +213,7 @@ impl ZoneFiles {
                 zone.retry_publication();
                 is_new
             };
-            is_replaced |= self.alter(&name, look) == Some(true);
+            is_replaced |= self.alter(&id, look) == Some(true);
         }
         is_replaced
     }
@@ -221,12 +222,12 @@ impl ZoneFiles {
     /// state is kept.
     fn alter<T>(
         &self,
-        name: &[u8],
+        id: &ZoneId,
         alter: impl FnOnce(&mut KeptZone, &mut ZoneJournal) -> T,
     ) -> Option<T> {
-        let journal = self.kept().get(name)?.journal.clone();
+        let journal = self.kept().get(id)?.journal.clone();
         let mut journal = lock(&journal);
-        let mut zone = self.kept().get(name)?.clone();
+        let mut zone = self.kept().get(id)?.clone();
         let altered = alter(&mut zone, &mut journal);
         self.store(zone).then_some(altered)
     }
@@ -239,7 +240,7 @@ impl ZoneFiles {
     /// There is no version in force, `make` has an error, or the disk is full.
     pub fn change<E>(
         &self,
-        name: &[u8],
+        id: &ZoneId,
         make: impl FnOnce(&HostedZone) -> Result<Option<HostedZone>, E>,
     ) -> Result<Option<Arc<HostedZone>>, ZoneChangeError<E>> {
         let change = |zone: &mut KeptZone, journal: &mut ZoneJournal| {
@@ -283,18 +284,17 @@ impl ZoneFiles {
             zone.sign(&self.signers);
             Ok(Some(after))
         };
-        self.alter(name, change).unwrap_or(Err(ZoneChangeError::NotLoaded))
+        self.alter(id, change).unwrap_or(Err(ZoneChangeError::NotLoaded))
     }
 
-    /// Reads a zone, or all without a name, even if the files have not changed. Returns whether
-    /// there is such a zone.
-    pub fn reload(&self, name: Option<&[u8]>) -> bool {
-        let is_chosen = |zone: &[u8]| name.is_none_or(|name| *zone == *name);
-        let mut names: Vec<_> = self.kept().keys().cloned().collect();
-        names.retain(|zone| is_chosen(zone));
-        let is_known = name.is_none() || !names.is_empty();
-        for name in names {
-            self.alter(&name, |zone, journal| {
+    /// Reads the zone, or all without one, even if the files have not changed. Returns whether there
+    /// is such a zone.
+    pub fn reload(&self, id: Option<&ZoneId>) -> bool {
+        let mut ids: Vec<_> = self.kept().keys().cloned().collect();
+        ids.retain(|zone| id.is_none_or(|id| zone == id));
+        let is_known = id.is_none() || !ids.is_empty();
+        for id in ids {
+            self.alter(&id, |zone, journal| {
                 zone.load(self.next_reading(), journal, &self.signers)
             });
         }
@@ -303,15 +303,15 @@ impl ZoneFiles {
 
     /// Returns the version of a zone that is in force, without the signatures of this server.
     #[must_use]
-    pub fn source(&self, name: &[u8]) -> Option<Arc<HostedZone>> {
-        self.kept().get(name)?.source.clone()
+    pub fn source(&self, id: &ZoneId) -> Option<Arc<HostedZone>> {
+        self.kept().get(id)?.source.clone()
     }
 
     /// Returns the serials of a zone.
     #[must_use]
-    pub fn serials(&self, name: &[u8]) -> Option<ZoneSerials> {
+    pub fn serials(&self, id: &ZoneId) -> Option<ZoneSerials> {
         let kept = self.kept();
-        let zone = kept.get(name)?;
+        let zone = kept.get(id)?;
         let source = zone.source.as_ref()?.serial();
         let published = zone.zone.as_ref().filter(|_| zone.signing_fault.is_none());
         let current = published.map_or(source, |zone| zone.serial());
@@ -320,8 +320,8 @@ impl ZoneFiles {
 
     /// Returns the file of a zone if it loses its comments when the server writes this version.
     #[must_use]
-    pub fn losing_comments(&self, name: &[u8], after: &HostedZone) -> Option<PathBuf> {
-        let zone = self.kept().get(name)?.clone();
+    pub fn losing_comments(&self, id: &ZoneId, after: &HostedZone) -> Option<PathBuf> {
+        let zone = self.kept().get(id)?.clone();
         let is_ours = zone.is_written().ok()?;
         let file = zone.config.file;
         (!is_ours && with_comments(&file, after).is_none()).then_some(file)
@@ -329,16 +329,16 @@ impl ZoneFiles {
 
     /// Returns the timers of the SOA record of a zone in force.
     #[must_use]
-    pub fn timers(&self, name: &[u8]) -> Option<Timers> {
-        timers_of(&*self.source(name)?)
+    pub fn timers(&self, id: &ZoneId) -> Option<Timers> {
+        timers_of(&*self.source(id)?)
     }
 
     /// Records that a primary has the version in force.
     ///
     /// # Errors
     /// The time of its file cannot be set.
-    pub fn confirm(&self, name: &[u8]) -> io::Result<()> {
-        let Some(file) = self.kept().get(name).map(|zone| zone.config.file.clone()) else {
+    pub fn confirm(&self, id: &ZoneId) -> io::Result<()> {
+        let Some(file) = self.kept().get(id).map(|zone| zone.config.file.clone()) else {
             return Ok(());
         };
         File::options()
@@ -353,7 +353,7 @@ impl ZoneFiles {
         let mut is_expired = false;
         for zone in self.kept().values_mut() {
             if zone.source.is_some() && zone.expires_at_secs().is_some_and(|at| at <= now_secs) {
-                tracing::error!("zone {} has expired", shown(&zone.config.name));
+                tracing::error!("zone {} has expired", zone.config.id());
                 zone.withdraw();
                 // Who has read the state before must not put it back.
                 zone.reading = self.next_reading();
@@ -367,7 +367,7 @@ impl ZoneFiles {
     /// ended meanwhile. Returns whether it is kept.
     fn store(&self, zone: KeptZone) -> bool {
         let mut kept = self.kept();
-        let Some(place) = kept.get_mut(&zone.config.name) else { return false };
+        let Some(place) = kept.get_mut(&zone.config.id()) else { return false };
         let is_latest = place.config == zone.config && place.reading <= zone.reading;
         if is_latest {
             *place = zone;
@@ -388,11 +388,11 @@ impl ZoneFiles {
         all(&self.kept())
     }
 
-    /// Returns the state of each zone, by name.
+    /// Returns the state of each zone, by name and view.
     pub fn states(&self) -> Vec<ZoneFileState> {
         let kept = self.kept();
         let state = |zone: &KeptZone| ZoneFileState {
-            name: zone.config.name.clone(),
+            id: zone.config.id(),
             file: zone.config.file.clone(),
             zone: zone.zone.clone(),
             loaded_at_secs: zone.loaded_at_secs,
@@ -428,8 +428,11 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn all(kept: &KeptZones) -> Arc<HostedZones> {
-    let zones = kept.iter().map(|(name, kept)| (name.clone(), kept.zone.clone()));
-    Arc::new(zones.collect())
+    let zones = || kept.iter().map(|(id, kept)| (id, kept.zone.clone()));
+    let common = zones().filter(|(id, _)| id.is_common());
+    let common: HostedZones = common.map(|(id, zone)| (id.name.clone(), zone)).collect();
+    let viewed = zones().filter(|(id, _)| !id.is_common());
+    Arc::new(common.with_views(viewed.map(|(id, zone)| (id.clone(), zone))))
 }
 
 #[cfg(test)]

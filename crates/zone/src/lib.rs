@@ -63,6 +63,7 @@ mod text;
 mod tree;
 mod tsig;
 mod update;
+mod zone_id;
 
 use std::path::Path;
 
@@ -93,6 +94,7 @@ pub use tsig::{
     verify_request,
 };
 pub use update::{EditScope, MAX_UPDATE_RECORDS, ZoneUpdate};
+pub use zone_id::ZoneId;
 
 /// Reads and checks a zone. Returns it if it has no errors, and all faults.
 ///

@@ -1,46 +1,99 @@
-//! All hosted zones.
+//! All hosted zones, and those that a client sees.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{FoldedName, Rtype};
 
 use crate::tree::HostedZone;
+use crate::zone_id::ZoneId;
+
+/// A zone in force; `None` if it could not be loaded.
+type Loaded = Option<Arc<HostedZone>>;
 
 /// The zones that a server hosts, by name. Immutable: a new version of a zone makes a new set.
+///
+/// Look-ups find the zones that all clients see. Those of views are next to them; a set for a view
+/// ([`Self::for_view`]) finds some of them before the others.
 #[derive(Debug, Default)]
 pub struct HostedZones {
-    /// `None` for a zone that could not be loaded.
-    zones: SuffixMap<Option<Arc<HostedZone>>>,
+    zones: SuffixMap<Loaded>,
+    /// In a set for a view, the zones that all clients see.
+    common: Option<Arc<Self>>,
+    /// The zones of all views.
+    viewed: BTreeMap<ZoneId, Loaded>,
+    /// In a set for a view, the views of its zones, by name.
+    views: BTreeMap<Box<[u8]>, Box<str>>,
 }
 
 impl HostedZones {
-    /// Returns whether there is no zone.
+    /// Returns these zones with those of views.
+    #[must_use]
+    pub fn with_views(self, viewed: impl IntoIterator<Item = (ZoneId, Loaded)>) -> Self {
+        Self { viewed: viewed.into_iter().collect(), ..self }
+    }
+
+    /// Returns the set for clients that see these zones of views before those of all clients.
+    #[must_use]
+    pub fn for_view<'z>(self: &Arc<Self>, seen: impl IntoIterator<Item = &'z ZoneId>) -> Self {
+        let (mut zones, mut views) = (Vec::new(), BTreeMap::new());
+        for id in seen {
+            let (Some(zone), Some(view)) = (self.viewed.get(id), &id.view) else { continue };
+            zones.push((id.name.clone(), zone.clone()));
+            views.insert(id.name.clone(), view.clone());
+        }
+        let zones = zones.into_iter().collect();
+        Self { zones, common: Some(self.clone()), viewed: BTreeMap::new(), views }
+    }
+
+    /// Returns which of the zones with this name is found.
+    #[must_use]
+    pub fn id_of(&self, apex: &[u8]) -> ZoneId {
+        ZoneId { name: apex.into(), view: self.views.get(apex).cloned() }
+    }
+
+    /// Returns whether no zone can be found.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.zones.is_empty()
+        self.zones.is_empty() && self.common.as_ref().is_none_or(|common| common.is_empty())
     }
 
     /// Returns the zone with this name.
     #[must_use]
     pub fn get(&self, apex: &[u8]) -> Option<&Option<Arc<HostedZone>>> {
-        self.zones.get(apex)
+        self.zones.get(apex).or_else(|| self.common.as_ref()?.get(apex))
     }
 
-    /// Returns all zones with their names, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Option<Arc<HostedZone>>)> {
-        self.zones.iter()
+    /// Returns the zone of a view, or of all clients.
+    #[must_use]
+    pub fn by_id(&self, id: &ZoneId) -> Option<&Option<Arc<HostedZone>>> {
+        if id.is_common() { self.zones.get(&id.name) } else { self.viewed.get(id) }
     }
 
     /// Returns the names of the zones that are other in `next`: added, removed, loaded or replaced.
     #[must_use]
     pub fn changed_to(&self, next: &Self) -> Vec<Box<[u8]>> {
         let version =
-            |zones: &Self, apex: &[u8]| zones.get(apex).map(|zone| zone.as_ref().map(Arc::as_ptr));
-        let apexes = self.iter().chain(next.iter()).map(|(apex, _)| apex);
-        let changed = apexes.filter(|apex| version(self, apex) != version(next, apex));
-        changed.map(Box::from).collect()
+            |zones: &Self, id: &ZoneId| zones.by_id(id).map(|zone| zone.as_ref().map(Arc::as_ptr));
+        let ids = |zones: &Self| -> Vec<ZoneId> {
+            let common = zones.zones.iter().map(|(apex, _)| ZoneId::common(apex));
+            common.chain(zones.viewed.keys().cloned()).collect()
+        };
+        let ids = ids(self).into_iter().chain(ids(next));
+        let changed = ids.filter(|id| version(self, id) != version(next, id));
+        changed.map(|id| id.name).collect()
+    }
+
+    /// Returns the zone with the longest name that is `name` or above it.
+    #[inline]
+    fn nearest<'n>(&self, name: &'n [u8]) -> Option<(&'n [u8], &Loaded)> {
+        let own = self.zones.nearest(name);
+        match &self.common {
+            None => own,
+            Some(common) => longer(own, common.zones.nearest(name)),
+        }
     }
 
     /// Returns the zone that answers a question, or `None` if no zone does; `Some(None)` if the
@@ -49,11 +102,11 @@ impl HostedZones {
     #[inline]
     #[must_use]
     pub fn zone_of(&self, qname: FoldedName<'_>, qtype: Rtype) -> Option<Option<&HostedZone>> {
-        let (apex, zone) = self.zones.nearest(qname.wire())?;
+        let (apex, zone) = self.nearest(qname.wire())?;
         if qtype == Rtype::DS
             && apex.len() == qname.len()
             && let Some(parent) = qname.parent()
-            && let Some((_, above)) = self.zones.nearest(parent.wire())
+            && let Some((_, above)) = self.nearest(parent.wire())
         {
             return Some(above.as_deref());
         }
@@ -66,8 +119,19 @@ impl HostedZones {
     #[must_use]
     pub fn is_for_other_parent(&self, qname: FoldedName<'_>, qtype: Rtype) -> bool {
         qtype == Rtype::DS
-            && self.zones.get(qname.wire()).is_some()
-            && qname.parent().is_some_and(|parent| self.zones.nearest(parent.wire()).is_none())
+            && self.get(qname.wire()).is_some()
+            && qname.parent().is_some_and(|parent| self.nearest(parent.wire()).is_none())
+    }
+}
+
+/// Returns the one with the longer name; the first of two with the same.
+fn longer<'n, 'z>(
+    first: Option<(&'n [u8], &'z Loaded)>,
+    second: Option<(&'n [u8], &'z Loaded)>,
+) -> Option<(&'n [u8], &'z Loaded)> {
+    match (first, second) {
+        (Some(first), Some(second)) if second.0.len() > first.0.len() => Some(second),
+        (first, second) => first.or(second),
     }
 }
 
@@ -76,6 +140,89 @@ impl FromIterator<(Box<[u8]>, Option<Arc<HostedZone>>)> for HostedZones {
     where
         I: IntoIterator<Item = (Box<[u8]>, Option<Arc<HostedZone>>)>,
     {
-        Self { zones: zones.into_iter().collect() }
+        Self { zones: zones.into_iter().collect(), ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Faults;
+
+    const APEX: &[u8] = b"\x04corp\x07example\x00";
+    const BELOW: &[u8] = b"\x01a\x04corp\x07example\x00";
+
+    fn zone(apex: &[u8], serial: u32) -> Loaded {
+        let text = format!(
+            "@ 60 IN SOA ns.other.test. a.other.test. {serial} 1 1 1 1\n@ 60 IN NS ns.other.test.\n"
+        );
+        let mut open = |_: &std::path::Path, _: u64| Ok(text.clone().into_bytes());
+        let apex = FoldedName::new(apex).unwrap();
+        let (zone, faults) = crate::load(apex, std::path::Path::new("z"), 0, &mut open);
+        assert!(!Faults::has_errors(&faults));
+        zone.map(Arc::new)
+    }
+
+    fn of_view(apex: &[u8], view: &str) -> ZoneId {
+        ZoneId { name: apex.into(), view: Some(view.into()) }
+    }
+
+    fn serial_for(zones: &HostedZones, qname: &[u8], qtype: Rtype) -> Option<u32> {
+        let zone = zones.zone_of(FoldedName::new(qname).unwrap(), qtype);
+        zone.flatten().map(HostedZone::serial)
+    }
+
+    #[test]
+    fn a_view_has_its_zones_before_the_common_ones() {
+        let (office, guests) = (of_view(APEX, "office"), of_view(BELOW, "guests"));
+        let common: HostedZones = [(Box::from(APEX), zone(APEX, 1))].into_iter().collect();
+        let viewed = [(office.clone(), zone(APEX, 2)), (guests.clone(), zone(BELOW, 3))];
+        let all = Arc::new(common.with_views(viewed));
+        let check = |zones: &HostedZones, at: u32, below: u32| {
+            assert_eq!(serial_for(zones, APEX, Rtype::A), Some(at));
+            assert_eq!(serial_for(zones, BELOW, Rtype::A), Some(below));
+            // The parent has the DS records.
+            assert_eq!(serial_for(zones, BELOW, Rtype::DS), Some(at));
+            assert_eq!(zones.get(APEX).unwrap().as_ref().unwrap().serial(), at);
+        };
+        check(&all, 1, 1);
+        check(&all.for_view([&office]), 2, 2);
+        assert_eq!(all.for_view([&office]).id_of(APEX), office);
+        assert_eq!(all.for_view([&guests]).id_of(APEX), ZoneId::common(APEX));
+        check(&all.for_view([&guests]), 1, 3);
+        check(&all.for_view([&office, &guests]), 2, 3);
+        check(&all.for_view([]), 1, 1);
+    }
+
+    #[test]
+    fn a_zone_of_a_view_alone_is_in_no_other() {
+        let office = of_view(APEX, "office");
+        let all = HostedZones::default().with_views([(office.clone(), zone(APEX, 2))]);
+        let all = Arc::new(all);
+        assert!(all.is_empty() && all.for_view([]).is_empty());
+        assert_eq!(serial_for(&all, BELOW, Rtype::A), None);
+        let seen = all.for_view([&office]);
+        assert!(!seen.is_empty());
+        assert_eq!(serial_for(&seen, BELOW, Rtype::A), Some(2));
+        let ds_of = |zones: &HostedZones| {
+            zones.is_for_other_parent(FoldedName::new(APEX).unwrap(), Rtype::DS)
+        };
+        assert!(ds_of(&seen) && !ds_of(&all));
+        // A zone that cannot be loaded is one that nobody else answers for.
+        let failed = HostedZones::default().with_views([(office.clone(), None)]);
+        let failed = Arc::new(failed).for_view([&office]);
+        assert!(failed.zone_of(FoldedName::new(BELOW).unwrap(), Rtype::A).is_some_and(|zone| zone.is_none()));
+    }
+
+    #[test]
+    fn a_change_in_a_view_is_one_of_its_name() {
+        let office = of_view(APEX, "office");
+        let set = |zone: Loaded| HostedZones::default().with_views([(office.clone(), zone)]);
+        let (first, second) = (zone(APEX, 1), zone(APEX, 2));
+        assert!(set(first.clone()).changed_to(&set(first.clone())).is_empty());
+        assert_eq!(set(first.clone()).changed_to(&set(second))[0], Box::from(APEX));
+        assert_eq!(set(first.clone()).changed_to(&HostedZones::default()), [Box::from(APEX)]);
+        let common: HostedZones = [(Box::from(APEX), first.clone())].into_iter().collect();
+        assert_eq!(set(first).changed_to(&common)[0], Box::from(APEX));
     }
 }

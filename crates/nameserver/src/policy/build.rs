@@ -7,6 +7,7 @@ use std::sync::Arc;
 use avocet_config::block::BlockConfig;
 use avocet_config::policy::{ListConfig, PolicyConfig};
 use avocet_config::signals::Signals;
+use avocet_config::view_item::{ViewItem, ZoneView};
 use avocet_policy::client::{ClientTest, Clients, Neighbour, Transport};
 use avocet_policy::list::{ListId, ListSet};
 use avocet_policy::rpz::{TriggerKind, Zone, ZoneSet, Zones};
@@ -21,6 +22,7 @@ use crate::identified::Strangers;
 use crate::policy::load::Compiled;
 use crate::policy::{are_wanted, macs_are_wanted};
 use crate::query::respond::Note;
+use crate::zone_views::view_bits;
 
 /// Most octets of a zone's name in an extended error; every answer has room for these.
 const MAX_ORIGIN: usize = 80;
@@ -155,6 +157,7 @@ struct Judged<'p> {
     signals: &'p Signals,
     group_names: Vec<&'p str>,
     listeners: &'p [String],
+    views: &'p [ZoneView],
     switches: &'p Switches,
     countries: Option<u64>,
     clock_settings: u64,
@@ -175,6 +178,7 @@ impl<'p> Judged<'p> {
             signals,
             groups,
             listeners,
+            views,
             // They determine the profile of each client.
             clients: _,
             id_precedence: _,
@@ -190,6 +194,7 @@ impl<'p> Judged<'p> {
             signals,
             group_names: groups.iter().map(|group| group.name.as_str()).collect(),
             listeners,
+            views,
             switches: &parts.switches,
             countries: parts.countries.as_ref().map(|database| database.digest()),
             clock_settings: parts.clock_settings,
@@ -230,6 +235,7 @@ impl Policy {
         Ok(Some(Self {
             zones_in_force: zones_in_force(parts.lists.as_deref(), &in_force),
             in_force,
+            view_bits: view_bits(&config.views, &clients),
             known_to_lists: list_clients::known(parts.lists.as_deref(), &clients),
             notes: notes(config, (parts.lists.as_deref(), &zones), program.rules()),
             asks_for_lists: rules.rules().iter().any(Rule::reads_lists),
@@ -263,7 +269,8 @@ fn clients(
     let directory = config.directory().map_err(|mut faults| faults.swap_remove(0))?;
     let lists = parts.lists.as_deref();
     let of_lists = lists.map_or_else(Vec::new, |lists| list_clients::tests(config, lists));
-    for test in of_lists.into_iter().chain(parts.switches.client_tests()) {
+    let of_views = config.views.iter().flat_map(|view| &view.items).map(ViewItem::test);
+    for test in of_lists.into_iter().chain(parts.switches.client_tests()).chain(of_views) {
         if !tests.contains(&test) {
             tests.push(test);
         }

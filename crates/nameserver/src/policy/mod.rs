@@ -37,6 +37,7 @@ use avocet_wire::{FoldedName, Rtype};
 
 use crate::query::asked::{Entrance, Transport};
 use crate::query::respond::Note;
+use crate::zone_views::ViewBits;
 pub use build::Parts;
 pub(crate) use build::PolicySources;
 pub use counts::Counts;
@@ -65,6 +66,8 @@ pub struct Policy {
     zones_in_force: Vec<ZoneSet>,
     /// The names and tags that lists test, by profile; empty if lists test none.
     known_to_lists: Vec<list_clients::ProfileLabels>,
+    /// The items of views of zones, by profile; empty without views.
+    view_bits: Box<[ViewBits]>,
     /// The origin of queries at the first address of the server, by transport.
     first_origins: [Origin; Transport::COUNT],
     /// The same for the other addresses.
@@ -199,6 +202,11 @@ impl Policy {
     /// Returns the first device among the claims of a client that is known.
     pub fn device(&self, claims: &DeviceClaims<'_>) -> DeviceId {
         self.clients.device(claims)
+    }
+
+    /// Returns the items of views of zones that each profile is in; empty without views.
+    pub fn view_bits(&self) -> &[ViewBits] {
+        &self.view_bits
     }
 
     #[inline]

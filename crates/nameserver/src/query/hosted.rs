@@ -39,8 +39,8 @@ pub(super) fn on_terms(
 ) -> Finding {
     let beyond = if query.asked.flags & RD == 0 { Beyond::Shown } else { Beyond::Resolved };
     let question = (query.key.qname(), query.qtype());
-    let names = &cx.state.names;
-    let mut finding = answer((&names.zones, &names.pools), question, query.asked, beyond, out);
+    let zones = cx.state.zones_of(query.profile);
+    let mut finding = answer((zones, &cx.state.names.pools), question, query.asked, beyond, out);
     match &mut finding {
         Finding::Answer(offer) => ttl::cut_at_change(&mut out[..offer.draft.len], terms),
         Finding::Aliases { aliases, .. } => {
@@ -67,7 +67,7 @@ pub(super) fn with_version(
     if header.flags & AA == 0 && header.counts[1] != 0 {
         return None;
     }
-    let zone = cx.state.names.zones.zone_of(query.key.qname(), query.qtype())??;
+    let zone = cx.state.zones_of(query.profile).zone_of(query.key.qname(), query.qtype())??;
     let labels = zone.apex().ancestors().count().saturating_sub(1) as u8;
     let zone_version = ZoneVersion::Known { labels, serial: zone.serial().to_be_bytes() };
     Some(Asked { edns: Some(AskedEdns { zone_version, ..edns }), ..*query.asked })
@@ -76,15 +76,14 @@ pub(super) fn with_version(
 /// Answers a question from the hosted zones for a client that wants recursion, without the policy.
 pub(super) fn of_own(
     cx: &QueryContext<'_>,
+    query: &Query<'_>,
     question: &LocalQuestion<'_>,
-    asked: &Asked,
     out: &mut [u8],
 ) -> Finding {
-    let names = &cx.state.names;
     answer(
-        (&names.zones, &names.pools),
+        (cx.state.zones_of(query.profile), &cx.state.names.pools),
         (question.qname, question.qtype),
-        asked,
+        query.asked,
         Beyond::Resolved,
         out,
     )

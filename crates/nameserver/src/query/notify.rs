@@ -33,7 +33,7 @@ pub(super) fn answer(
         return None;
     }
     let mut zones = cx.state.config.zones.iter();
-    let zone = zones.find(|zone| *zone.name == *name.view().wire());
+    let zone = zones.find(|zone| zone.is_common() && *zone.name == *name.view().wire());
     let key = cx.scratch.signer();
     let key = key.as_ref().map(|key| key.name().wire());
     let mut lists = cx.state.config.policy.lists.iter();

@@ -228,7 +228,7 @@ pub(super) fn own_names(cx: &QueryContext<'_>, query: &Query<'_>, output: Output
         finding = cx.state.names.local.answer(&query.local(), out);
     }
     if let Finding::Nothing = finding {
-        finding = hosted::of_own(cx, &query.local(), query.asked, out);
+        finding = hosted::of_own(cx, query, &query.local(), out);
     }
     if let Finding::Nothing = finding {
         finding = special(cx, query, &query.local(), out);
@@ -456,7 +456,7 @@ fn own_end(
         found = pool::answer(cx, query, &question.view().into(), out);
     }
     if let Finding::Nothing = found {
-        found = hosted::of_own(cx, &question.view().into(), query.asked, out);
+        found = hosted::of_own(cx, query, &question.view().into(), out);
         if let Finding::Aliases { aliases: more, .. } = found {
             aliases.extend(more);
             (question, _) = question_behind(cx, asked, aliases.last()?);

@@ -68,7 +68,7 @@ pub(super) fn answer(
         Rtype::ANY => Some(AddressFamily::V6),
         _ => None,
     };
-    let zone = names.zones.zone_of(qname, Rtype::A).flatten();
+    let zone = cx.state.zones_of(query.profile).zone_of(qname, Rtype::A).flatten();
     if family.is_none() {
         let is_hosted = zone.is_some_and(|zone| zone.sets_of(qname).is_some());
         if is_hosted || names.local.is_owner(qname) {

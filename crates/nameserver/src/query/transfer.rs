@@ -52,8 +52,10 @@ fn begin(
     let key = key.as_ref().map(|key| key.name().wire());
     let is_encrypted = client.transport == Transport::Tls;
     let asking = TransferClient { ip: client.ip, key, is_encrypted };
+    let zones = cx.state.zones_of(query.profile);
+    let id = zones.id_of(apex);
     let mut configured = cx.state.config.zones.iter();
-    let config = configured.find(|zone| *zone.name == *apex);
+    let config = configured.find(|zone| *zone.name == *apex && zone.id() == id);
     if config.is_none_or(|zone| !zone.may_transfer(&asking)) {
         ledger.count(ServerEvent::Refused);
         let text = "this client may not transfer this zone";
@@ -63,7 +65,7 @@ fn begin(
         // Not defined over UDP (RFC 5936 §4.2).
         return Err((Stage::Malformed, Rcode::FORMERR, None, ""));
     }
-    let Some(Some(zone)) = cx.state.names.zones.get(apex) else {
+    let Some(Some(zone)) = zones.get(apex) else {
         let text = "no version of the zone is loaded";
         return Err((Stage::Hosted, Rcode::SERVFAIL, Some(Ede::NOT_READY), text));
     };
@@ -139,7 +141,7 @@ fn soa_alone(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Draft 
         proofs: Proofs::Omitted,
         limit: usize::from(query.asked.limit),
     };
-    let answer = avocet_zone::answer(&cx.state.names.zones, &question, out);
+    let answer = avocet_zone::answer(cx.state.zones_of(query.profile), &question, out);
     let (len, rcode) = answer.map_or((HEADER_LEN, Rcode::SERVFAIL), |one| (one.len, one.rcode));
     let qtype_at = HEADER_LEN + query.key.qname().len();
     if let Some(place) = out.get_mut(qtype_at..qtype_at + 2) {

@@ -76,8 +76,11 @@ fn waiting(
     let question = QueryView::question_behind_header(message).ok_or(Rcode::FORMERR)?;
     let (name, _) = question.split_last_chunk::<4>().ok_or(Rcode::FORMERR)?;
     let name = NameBuf::from_wire(name).map_err(|_| Rcode::FORMERR)?.folded();
+    let who = (client.ip, cx.device_of(client));
+    let profile = cx.profile_with(who, client.entrance, client.transport);
+    let id = cx.state.zones_of(profile).id_of(name.view().wire());
     let mut zones = cx.state.config.zones.iter();
-    let zone = zones.find(|zone| *zone.name == *name.view().wire()).ok_or(Rcode::NOTAUTH)?;
+    let zone = zones.find(|zone| zone.name == id.name && zone.id() == id).ok_or(Rcode::NOTAUTH)?;
     let mut rules = zone.allow_update.iter();
     if !rules.any(|rule| rule.admits(client.ip, key.name().wire())) {
         return Err(Rcode::REFUSED);
@@ -97,7 +100,7 @@ fn waiting(
         servers: None,
         aliases: Vec::new(),
     };
-    let (zone, message) = (zone.name.clone(), message.into());
+    let (zone, message) = (id, message.into());
     let worker = cx.scratch.worker() as u16;
     Ok(WaitingUpdate { zone, message, key: key.clone(), signer: signer.clone(), waiter, worker })
 }

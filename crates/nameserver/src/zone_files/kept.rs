@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::UNIX_EPOCH;
 
-use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
 use avocet_wire::FoldedName;
 use avocet_zone::{HostedZone, JournalContent, OpenFile, Severity, ZoneVersion};
@@ -145,7 +144,7 @@ impl KeptZone {
             open(path, most)
         };
         let Some((zone, faults)) = load_from(&self.config, &mut open_seen) else { return false };
-        let text = shown(&self.config.name);
+        let text = self.config.id();
         for fault in faults.list() {
             match fault.severity {
                 Severity::Error => tracing::error!("zone {text} {fault}"),
@@ -221,7 +220,7 @@ impl KeptZone {
         };
         self.base = base.filter(|_| self.config.is_own_file()).map(Arc::new);
         if let Err(error) = journal.follow(&zone) {
-            let name = shown(&self.config.name);
+            let name = self.config.id();
             tracing::error!("zone {name}: cannot keep its changes on disk: {error}");
         }
         Arc::new(zone)
@@ -235,7 +234,7 @@ impl KeptZone {
 
     fn read_journal(&self, journal: &mut ZoneJournal) -> JournalContent {
         let file = self.config.journal.display();
-        let name = shown(&self.config.name);
+        let name = self.config.id();
         let content = FoldedName::new(&self.config.name).map(|apex| journal.read(apex));
         let content = content.unwrap_or_else(|| Ok(JournalContent::default()));
         let content = content.unwrap_or_else(|error| {
@@ -293,7 +292,7 @@ impl KeptZone {
         let Some(fault) = fault else {
             return self.write_fault.as_ref().or(self.publication_fault.as_ref()).cloned();
         };
-        let name = shown(&self.config.name);
+        let name = self.config.id();
         Some(match &self.zone {
             Some(zone) => {
                 format!("zone {name} has errors; serial {} stays in force: {fault}", zone.serial())

@@ -16,7 +16,6 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
 use avocet_dnssec::zonemd::DigestHash;
 use avocet_zone::sign::in_thread;
@@ -153,7 +152,7 @@ impl KeptZone {
                 true
             }
             Err(error) => {
-                tracing::error!("zone {}: {error}", shown(&self.config.name));
+                tracing::error!("zone {}: {error}", self.config.id());
                 self.signing_fault = Some(error.to_string());
                 self.failures += 1;
                 // After a start, the version before is the one that was signed last.
@@ -233,7 +232,7 @@ impl KeptZone {
                 serial = source.serial(),
                 "zone {}: other servers may have a version with serial {}, and will not take this \
                  one: raise its serial",
-                shown(&self.config.name),
+                self.config.id(),
                 last.map_or(0, |last| last.serial)
             );
         }
@@ -273,7 +272,7 @@ impl KeptZone {
     fn keep_publication(&mut self) {
         let path = self.config.published_file();
         let fault = keep(&path, self.publication.as_ref()).err().map(|error| {
-            let (name, file) = (shown(&self.config.name), path.display());
+            let (name, file) = (self.config.id(), path.display());
             format!("zone {name}: cannot keep its last serial in {file}: {error}")
         });
         if let Some(fault) = fault.as_ref().filter(|_| fault != self.publication_fault) {

@@ -4,11 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
 use avocet_wire::FoldedName;
 use avocet_zone::sign::timeline::KeyRole;
-use avocet_zone::{HostedZone, ZoneProblem};
+use avocet_zone::{HostedZone, ZoneId, ZoneProblem};
 
 use super::kept::KeptZone;
 use super::{ZoneFiles, lock};
@@ -22,9 +21,9 @@ pub(super) fn fault_of_signing(config: &ZoneConfig, zone: &HostedZone) -> Option
     is_refused.then(|| zone.unsignable_set()).flatten()
 }
 
-/// The signing of zones by name.
+/// The signing of zones.
 #[derive(Default)]
-pub(super) struct KnownSigners(Mutex<BTreeMap<Box<[u8]>, SharedSigner>>);
+pub(super) struct KnownSigners(Mutex<BTreeMap<ZoneId, SharedSigner>>);
 
 pub(super) type SharedSigner = Arc<Mutex<ZoneSigner>>;
 
@@ -34,7 +33,7 @@ impl KnownSigners {
         let signing = config.signing.as_ref()?;
         let apex = FoldedName::new(&config.name)?;
         let new = || Arc::new(Mutex::new(ZoneSigner::new(apex, signing)));
-        Some(lock(&self.0).entry(config.name.clone()).or_insert_with(new).clone())
+        Some(lock(&self.0).entry(config.id()).or_insert_with(new).clone())
     }
 }
 
@@ -53,13 +52,13 @@ impl ZoneFiles {
             // Another thread that signs it makes this look useless.
             let Ok(mut signer) = signer.try_lock() else { continue };
             if let Err(error) = signer.note(now_secs) {
-                tracing::error!("zone {}: {error}", shown(&config.name));
+                tracing::error!("zone {}: {error}", config.id());
             }
             let is_due = signer.is_due(now_secs);
             drop(signer);
             if is_due {
                 is_replaced |=
-                    self.alter(&config.name, |zone, _| self.sign_again(zone)) == Some(true);
+                    self.alter(&config.id(), |zone, _| self.sign_again(zone)) == Some(true);
             }
         }
         is_replaced
@@ -74,17 +73,17 @@ impl ZoneFiles {
     }
 
     /// Returns the zones whose parents have to be asked for DS records now.
-    pub fn awaiting_parents(&self, now_secs: u64) -> Vec<Box<[u8]>> {
+    pub fn awaiting_parents(&self, now_secs: u64) -> Vec<ZoneId> {
         let signers = lock(&self.signers.0);
         let wants = |signer: &SharedSigner| {
             signer.try_lock().is_ok_and(|mut signer| signer.wants_parent(now_secs))
         };
-        signers.iter().filter(|(_, signer)| wants(signer)).map(|(name, _)| name.clone()).collect()
+        signers.iter().filter(|(_, signer)| wants(signer)).map(|(id, _)| id.clone()).collect()
     }
 
     /// Takes the DS records that the parent of a zone has, with their TTL in seconds.
-    pub fn note_parent(&self, name: &[u8], records: &[Vec<u8>], ttl_secs: u32) {
-        if let Some(signer) = self.signer(name) {
+    pub fn note_parent(&self, id: &ZoneId, records: &[Vec<u8>], ttl_secs: u32) {
+        if let Some(signer) = self.signer(id) {
             lock(&signer).note_parent(records, ttl_secs);
         }
     }
@@ -93,26 +92,26 @@ impl ZoneFiles {
     ///
     /// # Errors
     /// The record is not awaited.
-    pub fn confirm_parent(&self, name: &[u8], tag: u16) -> Result<(), SigningError> {
-        self.signer(name).map_or(Ok(()), |signer| lock(&signer).confirm_parent(tag))
+    pub fn confirm_parent(&self, id: &ZoneId, tag: u16) -> Result<(), SigningError> {
+        self.signer(id).map_or(Ok(()), |signer| lock(&signer).confirm_parent(tag))
     }
 
     /// Begins to replace a key of a zone.
     ///
     /// # Errors
     /// A key is being replaced, or the zone has no such key.
-    pub fn roll_key(&self, name: &[u8], role: KeyRole) -> Result<(), SigningError> {
-        self.signer(name).map_or(Ok(()), |signer| lock(&signer).roll(role))
+    pub fn roll_key(&self, id: &ZoneId, role: KeyRole) -> Result<(), SigningError> {
+        self.signer(id).map_or(Ok(()), |signer| lock(&signer).roll(role))
     }
 
     /// Returns the state of the keys of a zone that is signed here.
-    pub fn signing(&self, name: &[u8]) -> Option<SigningReport> {
-        Some(lock(&*self.signer(name)?).report(wall_secs()))
+    pub fn signing(&self, id: &ZoneId) -> Option<SigningReport> {
+        Some(lock(&*self.signer(id)?).report(wall_secs()))
     }
 
     /// Returns the signing of a zone of the configuration in force.
-    fn signer(&self, name: &[u8]) -> Option<SharedSigner> {
-        let config = self.kept().get(name)?.config.clone();
+    fn signer(&self, id: &ZoneId) -> Option<SharedSigner> {
+        let config = self.kept().get(id)?.config.clone();
         self.signers.of(&config)
     }
 

@@ -111,7 +111,7 @@ impl KeptZone {
         let written = self.write(&zone).and_then(|()| journal.note_written(&zone));
         let large = zone.memory_octets() as u64 / WRITTEN_IN_SECOND;
         self.next_write_secs = now_secs + 1 + large * WRITE_PAUSE;
-        let (name, file) = (shown(&self.config.name), self.config.file.display());
+        let (name, file) = (self.config.id(), self.config.file.display());
         self.write_fault = written.err().map(|error| {
             let fault = format!("zone {name}: its changes are kept, but not in {file}: {error}");
             tracing::error!("{fault}");

@@ -388,7 +388,7 @@ impl Control for Running {
     }
 
     fn zones_status(&self, request: ZonesStatus) -> Result<ZonesReport, ControlError> {
-        zones::report(self, request.name.as_deref())
+        zones::report(self, &request)
     }
 
     fn zone_records(&self, request: ZoneRecords) -> Result<ZonePage, ControlError> {
@@ -404,7 +404,7 @@ impl Control for Running {
     }
 
     fn zone_reload(&self, request: ZoneReload) -> Result<ZonesReport, ControlError> {
-        zones::reload(self, request.name.as_deref())
+        zones::reload(self, &request)
     }
 
     fn certificate_list(&self, _: CertificateList) -> Result<CertificatesReport, ControlError> {
@@ -437,7 +437,7 @@ impl Control for Running {
     }
 
     fn zone_keys(&self, request: ZoneKeys) -> Result<ZoneKeysReport, ControlError> {
-        zone_keys::report(self, &request.name)
+        zone_keys::report(self, &request)
     }
 
     fn zone_sign(&self, request: ZoneSign) -> Result<ZoneKeysReport, ControlError> {
@@ -449,7 +449,7 @@ impl Control for Running {
         request: ZoneExport,
         texts: Parts<'_, ZoneText>,
     ) -> Result<ZoneExported, ControlError> {
-        zones::export(self, &request.name, texts)
+        zones::export(self, &request, texts)
     }
 
     fn backup(

@@ -31,9 +31,9 @@ const HISTORY_PAGE: u32 = 20;
 
 /// Changes records of a zone, or checks the change.
 pub(super) fn edit(running: &Running, request: &ZoneEdit) -> Result<ZoneEdited, ControlError> {
-    let found = find(running, &request.name)?;
+    let found = find(running, &request.name, request.view.as_deref())?;
     let snapshot = running.shared.snapshot();
-    let config = snapshot.config.zones.iter().find(|zone| zone.name == found.name);
+    let config = snapshot.config.zones.iter().find(|zone| zone.id() == found.id);
     let config = config.ok_or_else(|| ZoneFault::UnknownZone(request.name.clone()))?;
     let edited = Attempt { running, config, request }.run();
     if !request.dry_run {
@@ -81,7 +81,7 @@ struct EditOutcome {
 
 impl Attempt<'_> {
     fn run(&self) -> Result<ZoneEdited, ControlError> {
-        let name = shown(&self.config.name);
+        let name = self.config.id().to_string();
         if self.config.is_secondary() {
             return Err(ZoneFault::Secondary(name).into());
         }
@@ -95,7 +95,7 @@ impl Attempt<'_> {
         let apex = apex.ok_or_else(|| ZoneFault::UnknownZone(name.clone()))?;
         let edits = read_all(apex, &self.request.edits)?;
         if self.request.dry_run {
-            let zone = self.running.reloader.zones.source(&self.config.name);
+            let zone = self.running.reloader.zones.source(&self.config.id());
             let zone = zone.ok_or_else(|| ZoneFault::NotLoaded(name.clone()))?;
             let edited = self.edited(&zone, &edits)?;
             let outcome = edited.map(|edited| edited.outcome).unwrap_or_default();
@@ -108,7 +108,7 @@ impl Attempt<'_> {
                 edited.zone
             }))
         };
-        match self.running.reloader.change_zone(&self.config.name, make) {
+        match self.running.reloader.change_zone(&self.config.id(), make) {
             Ok(Some(zone)) => {
                 let ZoneDifference { removed_count: removed, added_count: added, .. } =
                     outcome.difference;
@@ -136,8 +136,8 @@ impl Attempt<'_> {
         zone: &HostedZone,
         edits: &[RrsetEdit],
     ) -> Result<Option<EditedVersion>, ZoneFault> {
-        let name = || shown(&self.config.name);
-        let serials = self.running.reloader.zones.serials(&self.config.name);
+        let name = || self.config.id().to_string();
+        let serials = self.running.reloader.zones.serials(&self.config.id());
         let found = serials.map_or(zone.serial(), |serials| serials.current);
         if let Some(expected) = self.request.serial.filter(|expected| *expected != found) {
             return Err(ZoneFault::OtherSerial { name: name(), expected, found });
@@ -161,14 +161,14 @@ impl Attempt<'_> {
             let change = ZoneChange::difference(zone, &after, usize::MAX);
             let difference = change.as_ref().map(difference).unwrap_or_default();
             let zones = &self.running.reloader.zones;
-            let rewrites = zones.losing_comments(&self.config.name, &after);
+            let rewrites = zones.losing_comments(&self.config.id(), &after);
             let rewrites = rewrites.as_deref().map(Path::display).map(|file| file.to_string());
             EditedVersion { zone: after, outcome: EditOutcome { difference, rewrites } }
         }))
     }
 
     fn reply(&self, outcome: EditOutcome, kept: IsKept) -> ZoneEdited {
-        let serials = self.running.reloader.zones.serials(&self.config.name);
+        let serials = self.running.reloader.zones.serials(&self.config.id());
         let serial = serials.as_ref().map_or(0, |serials| serials.current);
         let error = serials.filter(|_| kept == IsKept::Yes).and_then(|all| all.signing_fault);
         let published = kept == IsKept::Yes && error.is_none();
@@ -212,14 +212,14 @@ pub(super) fn history(
     running: &Running,
     request: &ZoneHistory,
 ) -> Result<ZoneChanges, ControlError> {
-    let found = find(running, &request.name)?;
+    let found = find(running, &request.name, request.view.as_deref())?;
     let limit = request.limit.unwrap_or(HISTORY_PAGE);
     if !(1..=MAX_HISTORY).contains(&limit) {
         let reason = format!("expected a limit of 1 to {MAX_HISTORY} changes");
         return Err(ZoneFault::Edit(reason).into());
     }
-    let zone = running.reloader.zones.source(&found.name);
-    let zone = zone.ok_or_else(|| ZoneFault::NotLoaded(shown(&found.name)))?;
+    let zone = running.reloader.zones.source(&found.id);
+    let zone = zone.ok_or_else(|| ZoneFault::NotLoaded(found.id.to_string()))?;
     let step = |change: &ZoneChange| ZoneStep {
         from: change.from.serial,
         to: change.to.serial,
@@ -227,7 +227,7 @@ pub(super) fn history(
     };
     let changes = zone.changes();
     Ok(ZoneChanges {
-        name: shown(&found.name),
+        name: shown(&found.id.name),
         kept: changes.len() as u32,
         changes: changes.iter().rev().take(limit as usize).map(|change| step(change)).collect(),
     })

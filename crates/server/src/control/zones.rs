@@ -6,10 +6,12 @@ use std::time::Duration;
 use avocet_config::catalog::CatalogRole;
 use avocet_config::name::{shown, typed_name};
 use avocet_config::provided::ProviderKind;
+use avocet_config::view_item::ViewItem;
 use avocet_config::zone::ZoneConfig;
 use avocet_control::zones::{
-    CatalogPart, MAX_ZONE_PAGE, ZoneCatalog, ZoneExported, ZoneFault, ZoneNotify, ZonePage,
-    ZoneRecord, ZoneRecords, ZoneState, ZoneStatus, ZoneText, ZoneTransfers, ZonesReport,
+    CatalogPart, MAX_ZONE_PAGE, ZoneCatalog, ZoneExport, ZoneExported, ZoneFault, ZoneNotify,
+    ZonePage, ZoneRecord, ZoneRecords, ZoneReload, ZoneState, ZoneStatus, ZoneText, ZoneTransfers,
+    ZonesReport, ZonesStatus,
 };
 use avocet_control::{ControlError, Parts};
 use avocet_nameserver::zone_files::ZoneFileState;
@@ -35,11 +37,14 @@ pub(super) fn status(running: &Running) -> Vec<ZoneStatus> {
 
 fn state(running: &Running, of: &ZoneFileState) -> ZoneStatus {
     let snapshot = running.shared.snapshot();
-    let config = snapshot.config.zones.iter().find(|zone| zone.name == of.name);
+    let config = snapshot.config.zones.iter().find(|zone| zone.id() == of.id);
     let provided = config.and_then(|zone| zone.provided.as_ref());
     let kind = provided.map_or(ProviderKind::File, |provided| provided.kind);
     let primaries = config.map_or(&[][..], |zone| &zone.primaries.servers);
-    let transfers = running.zone_watch.secondaries.state(&of.name).map(|state| ZoneTransfers {
+    // A zone of a view is no copy.
+    let copied = Some(&of.id.name).filter(|_| of.id.is_common());
+    let copied = copied.and_then(|name| running.zone_watch.secondaries.state(name));
+    let transfers = copied.map(|state| ZoneTransfers {
         checked_at: state.checked_at_secs,
         next_check: Some(state.next_at_secs).filter(|at| *at != u64::MAX),
         expires: of.expires_at_secs,
@@ -49,7 +54,8 @@ fn state(running: &Running, of: &ZoneFileState) -> ZoneStatus {
     });
     let zone = of.zone.as_deref();
     ZoneStatus {
-        name: shown(&of.name),
+        name: shown(&of.id.name),
+        view: config.map_or_else(Vec::new, |zone| items_of(&zone.view)),
         file: of.file.display().to_string(),
         state: match (zone, &of.fault) {
             (None, _) => ZoneState::Failed,
@@ -70,8 +76,12 @@ fn state(running: &Running, of: &ZoneFileState) -> ZoneStatus {
         url: config.and_then(ZoneConfig::source_url).map(|source| source.url.clone()),
         transfers,
         changes_since: zone.and_then(|zone| zone.first_sent_serial()),
-        notify: running.notifier.reports(&of.name).into_iter().map(shown_notify).collect(),
+        notify: running.notifier.reports(&of.id).into_iter().map(shown_notify).collect(),
     }
+}
+
+fn items_of(view: &[ViewItem]) -> Vec<String> {
+    view.iter().map(ToString::to_string).collect()
 }
 
 /// Returns the relation of a zone to catalogs, if it has one.
@@ -119,28 +129,34 @@ fn shown_notify(report: NotifyReport) -> ZoneNotify {
 }
 
 /// Returns the state of one zone, or of all.
-pub(super) fn report(running: &Running, name: Option<&str>) -> Result<ZonesReport, ControlError> {
+pub(super) fn report(
+    running: &Running,
+    request: &ZonesStatus,
+) -> Result<ZonesReport, ControlError> {
+    let ZonesStatus { name, view } = request;
     let Some(name) = name else { return Ok(ZonesReport { zones: status(running) }) };
-    Ok(ZonesReport { zones: vec![state(running, &find(running, name)?)] })
+    Ok(ZonesReport { zones: vec![state(running, &find(running, name, view.as_deref())?)] })
 }
 
 /// Reads one zone, or all, and returns their state.
-pub(super) fn reload(running: &Running, name: Option<&str>) -> Result<ZonesReport, ControlError> {
-    let wire = name.map(folded).transpose()?;
-    let wire = wire.as_ref().map(|name| name.view().wire());
+pub(super) fn reload(
+    running: &Running,
+    request: &ZoneReload,
+) -> Result<ZonesReport, ControlError> {
+    let ZoneReload { name, view } = request.clone();
+    let found = name.as_deref().map(|name| find(running, name, view.as_deref())).transpose()?;
     // Each reload of a large zone holds another version of it in memory.
     let _turn = running.zone_watch.reloads.take(RELOAD_PATIENCE).ok_or(ZoneFault::Reading)?;
-    match (running::zones::reload(running, wire), name) {
-        (false, Some(name)) => Err(ZoneFault::UnknownZone(name.to_owned()).into()),
-        (_, name) => report(running, name),
-    }
+    running::zones::reload(running, found.as_ref().map(|found| &found.id));
+    report(running, &ZonesStatus { name, view })
 }
 
 /// Returns a page of the records of a zone.
 pub(super) fn page(running: &Running, request: &ZoneRecords) -> Result<ZonePage, ControlError> {
+    let found = find(running, &request.name, request.view.as_deref())?;
     let zone = match request.unsigned {
-        true => source(running, &request.name)?,
-        false => loaded(running, &request.name)?,
+        true => source(running, &found)?,
+        false => loaded(&found)?,
     };
     let limit = request.limit.unwrap_or(PAGE);
     if !(1..=MAX_ZONE_PAGE).contains(&limit) {
@@ -154,7 +170,7 @@ pub(super) fn page(running: &Running, request: &ZoneRecords) -> Result<ZonePage,
         next: None,
     };
     if request.unsigned {
-        let serials = running.reloader.zones.serials(zone.apex().wire());
+        let serials = running.reloader.zones.serials(&found.id);
         page.serial = serials.map_or(page.serial, |serials| serials.current);
     }
     let nodes = zone.iter_from(filter.first(&zone));
@@ -218,10 +234,11 @@ impl RecordFilter {
 /// Reports a zone as a master file: first the SOA record, then all others in canonical order.
 pub(super) fn export(
     running: &Running,
-    name: &str,
+    request: &ZoneExport,
     texts: Parts<'_, ZoneText>,
 ) -> Result<ZoneExported, ControlError> {
-    let zone = loaded(running, name)?;
+    let found = find(running, &request.name, request.view.as_deref())?;
+    let zone = loaded(&found)?;
     let mut text = String::new();
     for (owner, record) in zone.in_order() {
         append_line(&mut text, owner, &record);
@@ -256,25 +273,45 @@ fn folded(name: &str) -> Result<FoldedNameBuf, ControlError> {
     FoldedNameBuf::from_wire(&wire).map_err(|error| ControlError::InvalidName(error.to_string()))
 }
 
-pub(super) fn find(running: &Running, name: &str) -> Result<ZoneFileState, ControlError> {
+/// Returns the zone with a name that all clients see, or the one with this item in its view.
+pub(super) fn find(
+    running: &Running,
+    name: &str,
+    view: Option<&str>,
+) -> Result<ZoneFileState, ControlError> {
     let wire = folded(name)?;
+    let unknown = || ZoneFault::UnknownZone(name.to_owned());
+    let snapshot = running.shared.snapshot();
+    let named = || {
+        let zones = snapshot.config.zones.iter();
+        zones.filter(|zone| *zone.name == *wire.view().wire())
+    };
+    let is_meant = |zone: &&ZoneConfig| match view {
+        None => zone.is_common(),
+        Some(view) => zone.view.iter().any(|item| item.to_string() == view),
+    };
+    let Some(config) = named().find(is_meant) else {
+        let views: Vec<_> = named().flat_map(|zone| items_of(&zone.view)).collect();
+        let name = shown(wire.view().wire());
+        let is_elsewhere = named().next().is_some();
+        let fault = if is_elsewhere { ZoneFault::OtherView { name, views } } else { unknown() };
+        return Err(fault.into());
+    };
     let mut states = running.reloader.zones.states().into_iter();
-    let found = states.find(|state| *state.name == *wire.view().wire());
-    found.ok_or_else(|| ZoneFault::UnknownZone(name.to_owned()).into())
+    let found = states.find(|state| state.id == config.id());
+    found.ok_or_else(|| unknown().into())
 }
 
 /// Returns the version of a zone that is in force.
-fn loaded(running: &Running, name: &str) -> Result<Arc<HostedZone>, ControlError> {
-    let found = find(running, name)?;
-    found.zone.ok_or_else(|| ZoneFault::NotLoaded(shown(&found.name)).into())
+fn loaded(found: &ZoneFileState) -> Result<Arc<HostedZone>, ControlError> {
+    found.zone.clone().ok_or_else(|| ZoneFault::NotLoaded(found.id.to_string()).into())
 }
 
 /// Returns the version of a zone without what signing by this server adds, also if that is held
 /// back.
-fn source(running: &Running, name: &str) -> Result<Arc<HostedZone>, ControlError> {
-    let found = find(running, name)?;
-    let source = running.reloader.zones.source(&found.name);
-    source.ok_or_else(|| ZoneFault::NotLoaded(shown(&found.name)).into())
+fn source(running: &Running, found: &ZoneFileState) -> Result<Arc<HostedZone>, ControlError> {
+    let source = running.reloader.zones.source(&found.id);
+    source.ok_or_else(|| ZoneFault::NotLoaded(found.id.to_string()).into())
 }
 
 /// Returns a name of a zone, which may be relative to it.

@@ -16,13 +16,12 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use avocet_config::Config;
-use avocet_config::name::shown;
 use avocet_config::transfer::NotifyTarget;
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::transfers::ServerEvent;
 use avocet_wire::header::{AA, HEADER_LEN, Header, QR};
 use avocet_wire::{Class, MessageView, Opcode, Rcode, Rtype};
-use avocet_zone::{HostedZone, HostedZones, TsigSigner, TsigVerifier};
+use avocet_zone::{HostedZone, HostedZones, TsigSigner, TsigVerifier, ZoneId};
 
 use super::Running;
 use super::conditions::Condition;
@@ -50,7 +49,7 @@ pub(crate) struct Notifier {
 }
 
 /// The state of each server of each zone.
-type NotifyTargets = BTreeMap<(Box<[u8]>, NotifyTarget), NotifyState>;
+type NotifyTargets = BTreeMap<(ZoneId, NotifyTarget), NotifyState>;
 
 /// What one server knows of one zone.
 #[derive(Default)]
@@ -79,9 +78,9 @@ pub(crate) struct NotifyReport {
 
 impl Notifier {
     /// Returns what the servers of a zone know.
-    pub(crate) fn reports(&self, zone: &[u8]) -> Vec<NotifyReport> {
+    pub(crate) fn reports(&self, zone: &ZoneId) -> Vec<NotifyReport> {
         let targets = self.targets();
-        let of_zone = targets.iter().filter(|((name, _), _)| **name == *zone);
+        let of_zone = targets.iter().filter(|((id, _), _)| id == zone);
         let report = |((_, target), state): (&(_, NotifyTarget), &NotifyState)| NotifyReport {
             server: target.server,
             serial: state.serial,
@@ -105,16 +104,16 @@ impl Notifier {
     fn follow(&self, config: &Config, zones: &HostedZones) {
         let mut targets = self.targets();
         let configured = config.zones.iter().filter(|zone| !zone.notify.is_empty());
-        let configured: BTreeMap<_, _> = configured.map(|zone| (&*zone.name, zone)).collect();
-        let is_configured = |zone: &[u8], target: &NotifyTarget| {
+        let configured: BTreeMap<_, _> = configured.map(|zone| (zone.id(), zone)).collect();
+        let is_configured = |zone: &ZoneId, target: &NotifyTarget| {
             configured.get(zone).is_some_and(|zone| zone.notify.contains(target))
         };
         targets.retain(|(zone, target), _| is_configured(zone, target));
         for config in &config.zones {
-            let Some(Some(zone)) = zones.get(&config.name) else { continue };
+            let Some(Some(zone)) = zones.by_id(&config.id()) else { continue };
             let serial = zone.serial();
             for target in &config.notify {
-                let key = (config.name.clone(), target.clone());
+                let key = (config.id(), target.clone());
                 let state = targets.entry(key).or_insert_with(|| NotifyState::about(serial));
                 if state.serial != serial {
                     *state = NotifyState::about(serial);
@@ -127,14 +126,14 @@ impl Notifier {
     fn take_due(&self, config: &Config, zones: &HostedZones) -> Vec<(SocketAddr, Vec<u8>)> {
         let now = Instant::now();
         let mut messages = Vec::new();
-        for ((name, target), state) in self.targets().iter_mut() {
+        for ((id, target), state) in self.targets().iter_mut() {
             if messages.len() >= MAX_MESSAGES {
                 break;
             }
             let is_due = !state.is_acknowledged
                 && state.tries < MAX_TRIES
                 && state.next.is_some_and(|next| next <= now);
-            let Some(Some(zone)) = zones.get(name).filter(|_| is_due) else { continue };
+            let Some(Some(zone)) = zones.by_id(id).filter(|_| is_due) else { continue };
             state.tries += 1;
             let pause = FIRST_PAUSE * (1 << (state.tries - 1).min(MAX_TRIES));
             // The last message has the longest time for its reply.
@@ -148,14 +147,14 @@ impl Notifier {
     fn give_up(&self) -> Vec<String> {
         let now = Instant::now();
         let mut given_up = Vec::new();
-        for ((name, target), state) in self.targets().iter_mut() {
+        for ((id, target), state) in self.targets().iter_mut() {
             let is_over = state.tries >= MAX_TRIES && state.next.is_some_and(|next| next <= now);
             if !state.is_acknowledged && is_over {
                 state.next = None;
                 let fault = state.fault.get_or_insert_with(|| "it did not respond".to_owned());
-                let (name, server, serial) = (shown(name), target.server, state.serial);
+                let (server, serial) = (target.server, state.serial);
                 given_up
-                    .push(format!("zone {name}: NOTIFY of serial {serial} to {server}: {fault}"));
+                    .push(format!("zone {id}: NOTIFY of serial {serial} to {server}: {fault}"));
             }
         }
         given_up
@@ -170,7 +169,7 @@ impl Notifier {
             return false;
         }
         let from = SocketAddr::new(from.ip().to_canonical(), from.port());
-        for ((name, target), state) in self.targets().iter_mut() {
+        for ((id, target), state) in self.targets().iter_mut() {
             let is_awaited = target.server == from && state.tries > 0 && state.id == header.id;
             if !is_awaited || state.is_acknowledged {
                 continue;
@@ -184,9 +183,9 @@ impl Notifier {
             let rcode = header.rcode();
             state.is_acknowledged = rcode == Rcode::NOERROR;
             state.fault = (!state.is_acknowledged).then(|| format!("it responded with {rcode}"));
-            let (name, serial) = (shown(name), state.serial);
+            let serial = state.serial;
             if state.is_acknowledged {
-                tracing::info!(server = %from, serial, "zone {name}: NOTIFY acknowledged");
+                tracing::info!(server = %from, serial, "zone {id}: NOTIFY acknowledged");
             }
             return state.is_acknowledged;
         }

@@ -31,7 +31,7 @@ use avocet_nameserver::upstream_addresses::UpstreamAddresses;
 use avocet_nameserver::zone_files::{ZoneChangeError, ZoneFiles};
 use avocet_revisions::ChangeOrigin;
 use avocet_wire::{FoldedName, FoldedNameBuf};
-use avocet_zone::HostedZone;
+use avocet_zone::{HostedZone, ZoneId};
 use ipnet::IpNet;
 
 use crate::error::BackgroundError;
@@ -444,10 +444,10 @@ impl Reloader {
         }
     }
 
-    /// Reads a zone, or all without a name, and puts those without errors in force. Returns whether
+    /// Reads the zone, or all without one, and puts those without errors in force. Returns whether
     /// there is such a zone.
-    pub(crate) fn reload_zones(&self, name: Option<&[u8]>) -> bool {
-        let is_known = self.zones.reload(name);
+    pub(crate) fn reload_zones(&self, id: Option<&ZoneId>) -> bool {
+        let is_known = self.zones.reload(id);
         self.apply_zones();
         is_known
     }
@@ -455,10 +455,10 @@ impl Reloader {
     /// Puts the version of a zone in force that `make` makes; see [`ZoneFiles::change`].
     pub(crate) fn change_zone<E>(
         &self,
-        name: &[u8],
+        id: &ZoneId,
         make: impl FnOnce(&HostedZone) -> Result<Option<HostedZone>, E>,
     ) -> Result<Option<Arc<HostedZone>>, ZoneChangeError<E>> {
-        let changed = self.zones.change(name, make)?;
+        let changed = self.zones.change(id, make)?;
         if changed.is_some() {
             self.apply_zones();
         }

@@ -295,7 +295,7 @@ fn work(running: &Arc<Running>) {
 /// Checks a zone at its primaries, in order from the one that was usable last. The state is
 /// recorded before the log shows it.
 fn check(running: &Running, config: &ZoneConfig) {
-    let held = running.reloader.zones.timers(&config.name);
+    let held = running.reloader.zones.timers(&config.id());
     let secondaries = &running.zone_watch.secondaries;
     let (held, AskedSources { mut faults, result }) = match config.source_url() {
         Some(source) => {
@@ -381,7 +381,7 @@ fn ask(
     let theirs = source.timers()?;
     if let Some(ours) = held {
         if theirs.serial == ours.serial {
-            running.reloader.zones.confirm(&config.name).map_err(CheckError::Disk)?;
+            running.reloader.zones.confirm(&config.id()).map_err(CheckError::Disk)?;
             return Ok(Checked::Confirmed(ours));
         }
         if !is_newer(theirs.serial, ours.serial) {
@@ -406,7 +406,7 @@ fn ask(
         return Err(TransferError::Closed.into());
     }
     write(config, &records).map_err(CheckError::Disk)?;
-    running.reloader.reload_zones(Some(&config.name));
+    running.reloader.reload_zones(Some(&config.id()));
     count(running, &source);
     Ok(Checked::Transferred(timers))
 }
@@ -438,7 +438,7 @@ fn changes(
     held: Timers,
 ) -> Result<Transferred, CheckError> {
     let zones = &running.reloader.zones;
-    let Some(zone) = zones.source(&config.name) else { return Ok(Transferred::Nothing) };
+    let Some(zone) = zones.source(&config.id()) else { return Ok(Transferred::Nothing) };
     let soa = zone.soa().map(|soa| soa.rdata).unwrap_or_default();
     let name = shown(&config.name);
     let lines = match source.changes(soa) {
@@ -458,9 +458,9 @@ fn changes(
             Some(fault) => Err(UnusableChanges::Digest(fault)),
         }
     };
-    match running.reloader.change_zone(&config.name, make) {
+    match running.reloader.change_zone(&config.id(), make) {
         Ok(Some(zone)) => {
-            zones.confirm(&config.name).map_err(CheckError::Disk)?;
+            zones.confirm(&config.id()).map_err(CheckError::Disk)?;
             count(running, source);
             running.shared.name_server.transfers.count(ServerEvent::ReceivedChanges);
             let soa = zone.soa().and_then(|soa| Timers::of(soa.rdata));

@@ -64,7 +64,7 @@ fn work(running: &Running) {
 /// Applies updates of one zone, and replies.
 fn apply(running: &Running, group: Vec<WaitingUpdate>) {
     let snapshot = running.shared.snapshot();
-    let config = snapshot.config.zones.iter().find(|zone| zone.name == group[0].zone);
+    let config = snapshot.config.zones.iter().find(|zone| zone.id() == group[0].zone);
     let outcomes = match config {
         None => vec![UpdateOutcome::rejected(Rcode::NOTAUTH); group.len()],
         Some(config) => match attempt(running, config, &group) {
@@ -120,8 +120,8 @@ fn attempt(
         outcomes.extend(group.iter().map(|update| edit(config, update, &mut edits)));
         changed(config, edits)
     };
-    let name = shown(&config.name);
-    match running.reloader.change_zone(&config.name, make) {
+    let name = config.id();
+    match running.reloader.change_zone(&config.id(), make) {
         Ok(Some(zone)) => {
             let size = zone.changes().last().map(|change| change.size());
             let (removed, added) = size.map_or((0, 0), |size| (size.removed, size.added));

@@ -8,9 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use avocet_client::stub as stub_client;
-use avocet_config::name::shown;
 use avocet_nameserver::clock::wall_secs;
 use avocet_wire::{NameBuf, Rtype};
+use avocet_zone::ZoneId;
 
 use super::Running;
 use super::conditions::Condition;
@@ -75,13 +75,13 @@ pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
     thread::Builder::new().name("zones".to_owned()).spawn(watched).map(drop)
 }
 
-/// Reads a zone, or all without a name, at once. Those with a URL are fetched within a second.
+/// Reads the zone, or all without one, at once. Those with a URL are fetched within a second.
 /// Returns whether there is such a zone.
-pub(crate) fn reload(running: &Running, name: Option<&[u8]>) -> bool {
-    let is_known = running.reloader.reload_zones(name);
+pub(crate) fn reload(running: &Running, id: Option<&ZoneId>) -> bool {
+    let is_known = running.reloader.reload_zones(id);
     let snapshot = running.shared.snapshot();
     let pulled = snapshot.config.zones.iter().filter(|zone| zone.source_url().is_some());
-    let chosen = pulled.filter(|zone| name.is_none_or(|name| *zone.name == *name));
+    let chosen = pulled.filter(|zone| id.is_none_or(|id| zone.id() == *id));
     running.zone_watch.secondaries.note(chosen.map(|zone| zone.name.clone()));
     running.conditions.set(Condition::Zones, running.reloader.zones.fault());
     is_known
@@ -109,15 +109,15 @@ fn ask_parents(running: &Arc<Running>) {
     if running.zone_watch.is_asking.load(Ordering::Acquire) {
         return;
     }
-    let names = running.reloader.zones.awaiting_parents(wall_secs());
-    if names.is_empty() {
+    let zones = running.reloader.zones.awaiting_parents(wall_secs());
+    if zones.is_empty() {
         return;
     }
     running.zone_watch.is_asking.store(true, Ordering::Release);
     let asking = running.clone();
     let ask = move || {
         asking.conditions.contain(Condition::Threads, FAULT, || {
-            names.iter().for_each(|name| ask_parent(&asking, name));
+            zones.iter().for_each(|zone| ask_parent(&asking, zone));
         });
         asking.zone_watch.is_asking.store(false, Ordering::Release);
     };
@@ -128,11 +128,11 @@ fn ask_parents(running: &Arc<Running>) {
 }
 
 /// Asks this server itself for the DS records of a zone: it validates them if it can.
-fn ask_parent(running: &Running, zone: &[u8]) {
-    let Ok(name) = NameBuf::from_wire(zone) else { return };
+fn ask_parent(running: &Running, zone: &ZoneId) {
+    let Ok(name) = NameBuf::from_wire(&zone.name) else { return };
     let server = running.shared.snapshot().config.server.own_address();
     match stub_client::records_of(stub_client::from_here(server).into(), &name, Rtype::DS) {
         Ok((records, ttl_secs)) => running.reloader.zones.note_parent(zone, &records, ttl_secs),
-        Err(error) => tracing::warn!(%error, "zone {}: cannot look up its DS records", shown(zone)),
+        Err(error) => tracing::warn!(%error, "zone {zone}: cannot look up its DS records"),
     }
 }

@@ -11,9 +11,9 @@ use avocet_nameserver::transfers::{
 };
 use avocet_nameserver::zone_files::ZoneFileState;
 use avocet_nameserver::zone_signing::SigningReport;
-use avocet_zone::HostedZone;
+use avocet_zone::{HostedZone, ZoneId};
 
-use crate::http::exposition::{Exposition, MetricType};
+use crate::http::exposition::{Exposition, Family, MetricType};
 use crate::running::Running;
 
 /// Reads a number of a zone; a zone without a version in force may have none.
@@ -94,10 +94,18 @@ pub(super) fn write(metrics: &mut Exposition, running: &Running) {
         let mut family = metrics.family(name, kind, help);
         for zone in &zones {
             if let Some(value) = number(zone) {
-                family.sample(&[("zone", &shown(&zone.name))], value);
+                sample(&mut family, &zone.id, &[], value);
             }
         }
     }
+}
+
+/// Writes a sample of a zone, with its view if it has one.
+fn sample(family: &mut Family<'_>, zone: &ZoneId, more: &[(&str, &str)], value: u64) {
+    let name = shown(&zone.name);
+    let view = zone.view.as_deref().map(|view| ("view", view));
+    let labels: Vec<_> = [("zone", &*name)].into_iter().chain(view).chain(more.iter().copied()).collect();
+    family.sample(&labels, value);
 }
 
 /// Writes the metrics of catalogs of other servers.
@@ -127,7 +135,7 @@ fn write_catalogs(metrics: &mut Exposition, running: &Running) {
 fn write_signing(metrics: &mut Exposition, running: &Running, zones: &[ZoneFileState]) {
     let signed: Vec<_> = zones
         .iter()
-        .filter_map(|of| Some((shown(&of.name), running.reloader.zones.signing(&of.name)?)))
+        .filter_map(|of| Some((&of.id, running.reloader.zones.signing(&of.id)?)))
         .collect();
     if signed.is_empty() {
         return;
@@ -136,7 +144,7 @@ fn write_signing(metrics: &mut Exposition, running: &Running, zones: &[ZoneFileS
         let mut family = metrics.family(name, kind, help);
         for (zone, report) in &signed {
             if let Some(value) = number(report) {
-                family.sample(&[("zone", zone)], value);
+                sample(&mut family, zone, &[], value);
             }
         }
     }
@@ -148,7 +156,7 @@ fn write_signing(metrics: &mut Exposition, running: &Running, zones: &[ZoneFileS
             *counts.entry((key.role, key.state)).or_default() += 1;
         }
         for ((role, state), count) in counts {
-            family.sample(&[("zone", zone), ("role", role), ("state", state)], count);
+            sample(&mut family, zone, &[("role", role), ("state", state)], count);
         }
     }
 }

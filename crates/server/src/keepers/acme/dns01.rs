@@ -100,7 +100,7 @@ impl<'r> ProofRecords<'r> {
             data: vec![one.data.clone()],
         };
         let make = |zone: &HostedZone| edited(config, zone, edit);
-        match self.running.reloader.change_zone(&config.name, make) {
+        match self.running.reloader.change_zone(&config.id(), make) {
             Ok(_) if config.notify.is_empty() => Ok(Audience::ThisServer),
             Ok(_) => Ok(Audience::OtherServers),
             Err(ZoneChangeError::Refused(fault)) => Err(fault),

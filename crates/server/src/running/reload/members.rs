@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use avocet_config::Config;
 use avocet_config::zone::ZoneConfig;
+use avocet_zone::ZoneId;
 
 use super::Reloader;
 use crate::running::catalogs::{CatalogChange, TakenFiles, purge};
@@ -13,7 +14,7 @@ impl Reloader {
     /// they are to be transferred at once.
     pub(crate) fn follow_catalogs(&self) -> Vec<Box<[u8]>> {
         let snapshot = self.shared.snapshot();
-        let source = |name: &[u8]| self.zones.source(name);
+        let source = |name: &[u8]| self.zones.source(&ZoneId::common(name));
         let Some(change) = self.catalogs.follow(&snapshot.config, source) else {
             return Vec::new();
         };

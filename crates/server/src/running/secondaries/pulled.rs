@@ -83,7 +83,7 @@ pub(super) fn pull(
         Err(_) => ServerEvent::FetchFailed,
     });
     let is_new = pulled? == FetchedRecords::Changed;
-    let zone = running.reloader.zones.source(&config.name);
+    let zone = running.reloader.zones.source(&config.id());
     let timers = timers(source, zone.map_or(0, |zone| zone.serial()));
     Ok(if is_new { Checked::Transferred(timers) } else { Checked::Confirmed(timers) })
 }
@@ -111,7 +111,7 @@ fn fetch_and_keep(
     ensure_wanted(&running.zone_watch.secondaries, config)?;
     keep(config, &text, (&head, compared)).map_err(CheckError::Disk)?;
     if compared == FetchedRecords::Changed {
-        running.reloader.reload_zones(Some(&config.name));
+        running.reloader.reload_zones(Some(&config.id()));
     }
     Ok(compared)
 }

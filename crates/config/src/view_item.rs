@@ -1,0 +1,107 @@
+//! `view` of `[[zone]]`: the clients that see a zone, if not all do.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use avocet_policy::client::ClientTest;
+use avocet_zone::ZoneId;
+use ipnet::IpNet;
+
+use super::check::Check;
+use super::error::SettingError;
+use super::setting::{FromText, List, Setting, Text};
+
+/// Most different items of all views: each may double the number of client profiles.
+pub const MAX_VIEW_ITEMS: usize = 64;
+/// What the name of a listener begins with.
+const LISTENER: &str = "listener:";
+
+/// An item of `view`: clients that see the zone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ViewItem {
+    /// Those in the group with this name.
+    Group(String),
+    /// Those with an address in the network.
+    Network(IpNet),
+    /// Those that ask at the listener with this name.
+    Listener(String),
+}
+
+/// The view of a zone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ZoneView {
+    /// The name of the zone, folded, in wire form.
+    pub zone: Box<[u8]>,
+    /// The clients that see it; never empty.
+    pub items: Vec<ViewItem>,
+}
+
+impl ZoneView {
+    /// Returns the zone.
+    #[must_use]
+    pub fn id(&self) -> ZoneId {
+        let view = self.items.first().map(|item| item.to_string().into());
+        ZoneId { name: self.zone.clone(), view }
+    }
+}
+
+impl ViewItem {
+    /// Returns the condition on a client.
+    #[must_use]
+    pub fn test(&self) -> ClientTest {
+        match self {
+            Self::Group(name) => ClientTest::Group(name.clone()),
+            Self::Network(network) => ClientTest::Within(network.trunc()),
+            Self::Listener(name) => ClientTest::Listener(name.clone()),
+        }
+    }
+}
+
+impl fmt::Display for ViewItem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Group(name) => f.write_str(name),
+            Self::Network(network) => network.fmt(f),
+            Self::Listener(name) => write!(f, "{LISTENER}{name}"),
+        }
+    }
+}
+
+impl FromText for ViewItem {
+    const EXPECTED: &'static str =
+        "a group, a network, or a listener, such as \"office\", \"10.0.0.0/8\" or \"listener:vpn\"";
+
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
+        if let Some(listener) = text.strip_prefix(LISTENER) {
+            return Ok(Self::Listener(listener.to_owned()));
+        }
+        let address = || text.parse().ok().map(|ip: IpAddr| IpNet::from(ip));
+        let network = text.parse().ok().or_else(address);
+        match network {
+            Some(network) => Ok(Self::Network(network)),
+            None if text.is_empty() => Err(None),
+            None => Ok(Self::Group(text.to_owned())),
+        }
+    }
+}
+
+/// Reads `view`. An item that occurs twice is a fault, and so is a list without items: nobody would
+/// see the zone.
+pub(super) fn view(setting: Setting<List<Text<ViewItem>>>, check: &mut Check) -> Vec<ViewItem> {
+    let Some(at) = setting.span() else { return Vec::new() };
+    let Some(List(written)) = check.take(setting) else { return Vec::new() };
+    if written.is_empty() {
+        let message = "nobody would see this zone: leave `view` out for a zone of all clients";
+        check.fault(at, message);
+    }
+    let mut items = Vec::with_capacity(written.len());
+    for item in written {
+        let (at, Text(item)) = (item.span(), item.into_inner());
+        match items.contains(&item) {
+            true => check.fault(at, format!("duplicate item \"{item}\"")),
+            false => items.push(item),
+        }
+    }
+    items
+}
+

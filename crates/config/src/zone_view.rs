@@ -1,0 +1,104 @@
+//! Zones with a view next to the other zones: which ones a configuration cannot have.
+
+use std::ops::Range;
+
+use avocet_policy::client::{DEFAULT_GROUP, GroupSpec};
+
+use super::check::Check;
+use super::listener::ListenerConfig;
+use super::name::shown;
+use super::policy::PolicyConfig;
+use super::view_item::{MAX_VIEW_ITEMS, ViewItem, ZoneView};
+use super::zone::ZoneConfig;
+
+/// Most zones with a view: a set of those that a client sees is made for each kind of client.
+const MAX_VIEWED_ZONES: usize = 1_000;
+
+/// Returns what is wrong with a zone of a view next to another one with the same name.
+pub(super) fn clash(zone: &ZoneConfig, other: &ZoneConfig) -> Option<String> {
+    let name = shown(&zone.name);
+    let both = zone.view.iter().find(|item| other.view.contains(item));
+    match both {
+        _ if zone.name != other.name => None,
+        Some(item) => {
+            let files = (other.file.display(), zone.file.display());
+            Some(format!(
+                "the zone {name} has another table with \"{item}\" in its view: these clients \
+                 would see both {} and {}",
+                files.0, files.1
+            ))
+        }
+        None if zone.view.is_empty() && other.view.is_empty() => {
+            Some(format!("the zone {name} has another table"))
+        }
+        None => None,
+    }
+}
+
+/// Returns why a zone of a view cannot have its other settings.
+pub(super) fn refusal(zone: &ZoneConfig) -> Option<String> {
+    if zone.view.is_empty() {
+        return None;
+    }
+    let settings = [
+        ("primaries", zone.is_secondary(), "transfer it to another server for these clients"),
+        ("catalog", zone.catalog.is_catalog(), "a catalog is for servers, not for clients"),
+        ("member-of", zone.catalog.is_listed(), "a catalog lists a name once, for all clients"),
+        ("provider = \"http\"", zone.source_url().is_some(), "fetch its text to a file"),
+    ];
+    let refused = settings.into_iter().find(|(_, is_set, _)| *is_set);
+    refused.map(|(setting, _, advice)| {
+        let name = shown(&zone.name);
+        format!("the zone {name} has a `view`, and cannot have `{setting}`: {advice}")
+    })
+}
+
+/// Checks the views of all zones against the groups and listeners, and tells the policy of them.
+/// `places` are those of the zones.
+pub(super) fn apply(
+    zones: &[ZoneConfig],
+    places: &[Range<usize>],
+    (policy, listeners): (&mut PolicyConfig, &[ListenerConfig]),
+    check: &mut Check,
+) {
+    let mut different: Vec<&ViewItem> = Vec::new();
+    let viewed = zones.iter().zip(places).filter(|(zone, _)| !zone.view.is_empty());
+    for (count, (zone, at)) in viewed.enumerate() {
+        if count == MAX_VIEWED_ZONES {
+            check.fault(at.clone(), format!("more than {MAX_VIEWED_ZONES} zones with a view"));
+        }
+        for item in &zone.view {
+            let name = shown(&zone.name);
+            if let Some(kind) = unknown(item, &policy.groups, listeners) {
+                check.fault(at.clone(), format!("view of the zone {name}: {kind}"));
+            }
+            if !different.contains(&item) {
+                different.push(item);
+                if different.len() == MAX_VIEW_ITEMS + 1 {
+                    let message = format!("more than {MAX_VIEW_ITEMS} different items of views");
+                    check.fault(at.clone(), message);
+                }
+            }
+        }
+        policy.views.push(ZoneView { zone: zone.name.clone(), items: zone.view.clone() });
+    }
+}
+
+/// Returns what the configuration does not have.
+fn unknown(
+    item: &ViewItem,
+    groups: &[GroupSpec],
+    listeners: &[ListenerConfig],
+) -> Option<String> {
+    match item {
+        ViewItem::Group(name) => {
+            let is_known = name == DEFAULT_GROUP || groups.iter().any(|group| group.name == *name);
+            (!is_known).then(|| format!("no [[group]] has the name \"{name}\""))
+        }
+        ViewItem::Listener(name) => {
+            let is_known = listeners.iter().any(|listener| listener.name == *name);
+            (!is_known).then(|| format!("no [[listener]] has the name \"{name}\""))
+        }
+        ViewItem::Network(_) => None,
+    }
+}

@@ -1,0 +1,132 @@
+//! The hosted zones that each client sees.
+//!
+//! `view` of `[[zone]]` names groups, networks and listeners. All that decides about them is in the
+//! profile of a client, so a set of zones is made for each kind of profile, in advance. The packet
+//! cache has separate answers for each profile, and the RRset cache has none of hosted zones: no
+//! answer of a view gets to a client of another.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use avocet_config::view_item::{MAX_VIEW_ITEMS, ViewItem, ZoneView};
+use avocet_policy::client::{Clients, Profile};
+use avocet_zone::{HostedZones, ZoneId};
+
+use crate::StateError;
+use crate::policy::Policy;
+
+/// Most different sets of zones of views. Each has an entry for each of its zones.
+const MAX_SETS: usize = 1_024;
+
+/// One bit for each item of all views, in the order of [`items`].
+pub type ViewBits = u64;
+
+/// The hosted zones by profile.
+#[derive(Debug)]
+pub struct ZoneViews {
+    /// For each profile an index into `sets`.
+    by_profile: Box<[u16]>,
+    sets: Box<[HostedZones]>,
+}
+
+impl ZoneViews {
+    /// Makes the sets of zones; `None` if no zone has a view.
+    ///
+    /// # Errors
+    /// The clients see too many different sets.
+    pub fn of(
+        views: &[ZoneView],
+        zones: &Arc<HostedZones>,
+        policy: Option<&Policy>,
+    ) -> Result<Option<Self>, StateError> {
+        let Some(bits_of) = policy.map(Policy::view_bits).filter(|bits| !bits.is_empty()) else {
+            return Ok(None);
+        };
+        let viewed = viewed(views);
+        let (mut numbers, mut sets) = (HashMap::new(), Vec::new());
+        let mut number = |bits: ViewBits| {
+            if let Some(number) = numbers.get(&bits) {
+                return Ok(*number);
+            }
+            if sets.len() == MAX_SETS {
+                return Err(StateError::TooManyViews(MAX_SETS));
+            }
+            let number = sets.len() as u16;
+            sets.push(zones.for_view(seen(&viewed, bits)));
+            numbers.insert(bits, number);
+            Ok(number)
+        };
+        let by_profile = bits_of.iter().map(|bits| number(*bits)).collect::<Result<_, _>>()?;
+        Ok(Some(Self { by_profile, sets: sets.into() }))
+    }
+
+    /// Returns the zones that clients with a profile see.
+    #[inline]
+    #[must_use]
+    pub fn of_profile(&self, profile: u16) -> Option<&HostedZones> {
+        let set = self.by_profile.get(usize::from(profile))?;
+        self.sets.get(usize::from(*set))
+    }
+}
+
+/// A zone with a view.
+struct ViewedZone {
+    id: ZoneId,
+    /// The items of its view.
+    bits: ViewBits,
+}
+
+fn viewed(views: &[ZoneView]) -> Vec<ViewedZone> {
+    let all = items(views);
+    let bit = |item: &ViewItem| {
+        let place = all.iter().position(|other| *other == item);
+        place.map_or(0, |place| 1 << place)
+    };
+    let zone = |view: &ZoneView| ViewedZone {
+        id: view.id(),
+        bits: view.items.iter().map(bit).fold(0, |bits, bit| bits | bit),
+    };
+    views.iter().map(zone).collect()
+}
+
+/// Returns the zones that a client with these bits sees: of several with one name the first.
+fn seen(viewed: &[ViewedZone], bits: ViewBits) -> Vec<&ZoneId> {
+    let mut seen: HashMap<&[u8], &ZoneId> = HashMap::new();
+    for zone in viewed.iter().filter(|zone| zone.bits & bits != 0) {
+        seen.entry(&zone.id.name).or_insert(&zone.id);
+    }
+    seen.into_values().collect()
+}
+
+/// Returns the different items of all views, in their order. The configuration has no more than
+/// there are bits.
+fn items(views: &[ZoneView]) -> Vec<&ViewItem> {
+    let mut items = Vec::new();
+    for item in views.iter().flat_map(|view| &view.items) {
+        if !items.contains(&item) {
+            items.push(item);
+        }
+    }
+    items.truncate(MAX_VIEW_ITEMS);
+    items
+}
+
+/// Returns for each profile the items of views that it is in; nothing if there are no views.
+pub(crate) fn view_bits(views: &[ZoneView], clients: &Clients) -> Box<[ViewBits]> {
+    let items = items(views);
+    if items.is_empty() {
+        return Box::default();
+    }
+    let tests: Vec<_> = items
+        .into_iter()
+        .map(|item| clients.tests().iter().position(|test| *test == item.test()))
+        .collect();
+    let of = |profile: u16| {
+        let holds = |test: &Option<usize>| {
+            test.is_some_and(|test| clients.holds(Profile(profile), test))
+        };
+        let bits = tests.iter().enumerate().filter(|(_, test)| holds(test));
+        bits.fold(0, |bits, (place, _)| bits | 1 << place)
+    };
+    (0..clients.profiles()).map(|profile| of(profile as u16)).collect()
+}

@@ -1,0 +1,50 @@
+//! Which zone is meant, where several have the same name.
+
+use std::fmt;
+
+use avocet_wire::text;
+
+/// A zone of a server: its name, and its view if only some clients see it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ZoneId {
+    /// The name, folded, in wire form.
+    pub name: Box<[u8]>,
+    /// The first item of the view.
+    pub view: Option<Box<str>>,
+}
+
+impl ZoneId {
+    /// Returns the zone with this folded name that all clients see.
+    #[must_use]
+    pub fn common(name: &[u8]) -> Self {
+        Self { name: name.into(), view: None }
+    }
+
+    /// Returns whether all clients see the zone, unless their view has another one of this name.
+    #[must_use]
+    pub fn is_common(&self) -> bool {
+        self.view.is_none()
+    }
+}
+
+impl fmt::Display for ZoneId {
+    /// Writes the name with a final dot, and the view behind a slash.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        text::write_name(&self.name, f)?;
+        self.view.as_ref().map_or(Ok(()), |view| write!(f, "/{view}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zone_is_shown_with_its_view() {
+        let common = ZoneId::common(b"\x04corp\x07example\x00");
+        assert_eq!(common.to_string(), "corp.example.");
+        let office = ZoneId { view: Some("office".into()), ..common.clone() };
+        assert_eq!(office.to_string(), "corp.example./office");
+        assert!(common < office && common.is_common() && !office.is_common());
+    }
+}
