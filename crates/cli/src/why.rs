@@ -111,7 +111,10 @@ fn list_line(line: &ListLine, rule: Option<&RuleFacts>) -> String {
 /// Returns the answer that the client gets, and its source.
 fn given(answer: &GivenAnswer) -> String {
     let GivenAnswer { name, rtype, client, reply, .. } = answer;
-    let from = origin(answer.from, reply.as_ref());
+    let from = match &answer.zone {
+        Some(zone) => format!("from the hosted zone {zone}; no other server is queried"),
+        None => origin(answer.from, reply.as_ref()).to_owned(),
+    };
     let Some(reply) = reply else {
         return format!("The answer to {name} {rtype} for {client}: no answer; {from}");
     };

@@ -228,7 +228,8 @@ pub(crate) fn run(args: &ZoneArgs) -> Result<ExitCode, CommandError> {
         ZoneCommand::Unset(args) => Ok(zone_edit::unset(args)),
         ZoneCommand::Diff(args) => zone_diff::run(args),
         ZoneCommand::History(args) => {
-            let request = ZoneHistory { name: args.name.clone(), view: args.view.clone(), limit: args.limit };
+            let request =
+                ZoneHistory { name: args.name.clone(), view: args.view.clone(), limit: args.limit };
             Ok(send(&args.control, request, &View::of(history_text)))
         }
         ZoneCommand::Reload(args) => {

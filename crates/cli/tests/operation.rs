@@ -148,5 +148,7 @@ mod zone_digests;
 mod zone_edits;
 #[path = "operation/zone_forms.rs"]
 mod zone_forms;
+#[path = "operation/zone_views.rs"]
+mod zone_views;
 #[path = "operation/zones.rs"]
 mod zones;

@@ -8,7 +8,8 @@
 //! list[ads]                 such a table as a whole; its value is an inline table
 //! ```
 //! The name of a table is its `name` or `zone`; that of a `[[record]]` is followed by its type, as
-//! in `record[nas.lan A]`. A table that is added gets them from the key.
+//! in `record[nas.lan A]`, and that of a `[[zone]]` with a view by a slash and the first item of the
+//! view, as in `zone[corp.example/office]`. A table that is added gets them from the key.
 
 mod client_names;
 
@@ -163,7 +164,10 @@ fn apply(document: &mut DocumentMut, edit: &KeyEdit<'_>) -> Result<(), EditError
             let empty = || Item::ArrayOfTables(ArrayOfTables::new());
             let item = document.entry(table).or_insert_with(empty);
             let entries = item.as_array_of_tables_mut().ok_or_else(missing)?;
-            put(entries, name, identity(table, name), value.into_table());
+            let value = value.into_table();
+            let view = first_of_view(&value).map(|view| format!("/{view}"));
+            let own = view.and_then(|view| name.strip_suffix(&view)).unwrap_or(name);
+            put(entries, name, identity(table, own), value);
             Ok(())
         }
     }
@@ -185,11 +189,17 @@ fn place(entries: &ArrayOfTables, name: &str) -> Option<usize> {
     let text = |table: &Table, key: &str| table.get(key)?.as_str().map(str::to_owned);
     entries.iter().position(|table| {
         let own = text(table, "name").or_else(|| text(table, "zone"));
-        match (own, text(table, "type")) {
-            (Some(own), Some(rtype)) => name == format!("{own} {rtype}"),
-            (own, _) => own.as_deref() == Some(name),
+        match (own, text(table, "type"), first_of_view(table)) {
+            (Some(own), Some(rtype), _) => name == format!("{own} {rtype}"),
+            (Some(own), None, Some(view)) => name == format!("{own}/{view}"),
+            (own, ..) => own.as_deref() == Some(name),
         }
     })
+}
+
+/// Returns the first item of `view` of a zone.
+fn first_of_view(table: &dyn TableLike) -> Option<&str> {
+    table.get("view")?.as_array()?.get(0)?.as_str()
 }
 
 /// Sets or removes a key. A new value gets the comments of the previous one. Returns `None` if the

@@ -104,4 +104,3 @@ pub(super) fn view(setting: Setting<List<Text<ViewItem>>>, check: &mut Check) ->
     }
     items
 }
-

@@ -85,11 +85,7 @@ pub(super) fn apply(
 }
 
 /// Returns what the configuration does not have.
-fn unknown(
-    item: &ViewItem,
-    groups: &[GroupSpec],
-    listeners: &[ListenerConfig],
-) -> Option<String> {
+fn unknown(item: &ViewItem, groups: &[GroupSpec], listeners: &[ListenerConfig]) -> Option<String> {
     match item {
         ViewItem::Group(name) => {
             let is_known = name == DEFAULT_GROUP || groups.iter().any(|group| group.name == *name);

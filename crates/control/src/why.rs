@@ -262,6 +262,9 @@ pub struct GivenAnswer {
     pub client: String,
     /// The stage that ended the query.
     pub from: QueryStage,
+    /// The hosted zone with the name, and behind a slash its view, if only some clients see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
     /// What the server records for the query.
     pub decision: Option<RecordedDecision>,
     /// The response; none if the server sends none.

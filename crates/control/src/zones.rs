@@ -351,7 +351,9 @@ impl ZoneFault {
             Self::TooManyRecords => "send them in several requests",
             Self::Reading => "try again when it has ended",
             Self::Disk(_) => "the server must be able to write the zone's file and its directory",
-            Self::OtherView { .. } => "see `avocet zone list`, and name one with `--view` or `view`",
+            Self::OtherView { .. } => {
+                "see `avocet zone list`, and name one with `--view` or `view`"
+            }
             Self::UnknownOwner(_)
             | Self::InvalidLimit
             | Self::Keys(_)

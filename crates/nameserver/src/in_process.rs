@@ -158,6 +158,10 @@ impl InProcess {
     pub fn reload(&mut self, configuration: &str) -> Result<(), StateError> {
         let config = read(configuration)?;
         let parts = parts_of(&config, self.state.parts.clone())?;
+        let zones = ZoneFiles::of(&config.zones).current();
+        if !zones.changed_to(&self.unconfigured.zones).is_empty() {
+            self.unconfigured.zones = zones;
+        }
         self.put_in_force(Arc::new(config), parts)
     }
 

@@ -294,9 +294,7 @@ impl ZoneFiles {
         ids.retain(|zone| id.is_none_or(|id| zone == id));
         let is_known = id.is_none() || !ids.is_empty();
         for id in ids {
-            self.alter(&id, |zone, journal| {
-                zone.load(self.next_reading(), journal, &self.signers)
-            });
+            self.alter(&id, |zone, journal| zone.load(self.next_reading(), journal, &self.signers));
         }
         is_known
     }

@@ -122,9 +122,8 @@ pub(crate) fn view_bits(views: &[ZoneView], clients: &Clients) -> Box<[ViewBits]
         .map(|item| clients.tests().iter().position(|test| *test == item.test()))
         .collect();
     let of = |profile: u16| {
-        let holds = |test: &Option<usize>| {
-            test.is_some_and(|test| clients.holds(Profile(profile), test))
-        };
+        let holds =
+            |test: &Option<usize>| test.is_some_and(|test| clients.holds(Profile(profile), test));
         let bits = tests.iter().enumerate().filter(|(_, test)| holds(test));
         bits.fold(0, |bits, (place, _)| bits | 1 << place)
     };

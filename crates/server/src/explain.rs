@@ -221,7 +221,9 @@ fn decision(
         message,
         has_own_servers: state.plan.has_own_rule(inquiry.qname),
         has_local_target: policy.blocks_private()
-            && has_service_target(message, asked.qtype, |name| state.is_of_this_network(name, asked.profile)),
+            && has_service_target(message, asked.qtype, |name| {
+                state.is_of_this_network(name, asked.profile)
+            }),
         translation: state.plan.translation(),
         servers: &servers as &dyn Fn(FoldedName<'_>) -> NameServers,
     });

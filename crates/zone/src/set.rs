@@ -102,15 +102,26 @@ impl HostedZones {
     #[inline]
     #[must_use]
     pub fn zone_of(&self, qname: FoldedName<'_>, qtype: Rtype) -> Option<Option<&HostedZone>> {
+        self.answering(qname, qtype).map(|(_, zone)| zone.as_deref())
+    }
+
+    /// Returns the name of the zone that [`Self::zone_of`] returns.
+    #[must_use]
+    pub fn apex_of<'n>(&self, qname: FoldedName<'n>, qtype: Rtype) -> Option<&'n [u8]> {
+        self.answering(qname, qtype).map(|(apex, _)| apex)
+    }
+
+    #[inline]
+    fn answering<'n>(&self, qname: FoldedName<'n>, qtype: Rtype) -> Option<(&'n [u8], &Loaded)> {
         let (apex, zone) = self.nearest(qname.wire())?;
         if qtype == Rtype::DS
             && apex.len() == qname.len()
             && let Some(parent) = qname.parent()
-            && let Some((_, above)) = self.nearest(parent.wire())
+            && let Some(above) = self.nearest(parent.wire())
         {
-            return Some(above.as_deref());
+            return Some(above);
         }
-        Some(zone.as_deref())
+        Some((apex, zone))
     }
 
     /// Reports whether a question is for the DS records of a zone whose parent is not hosted: only
@@ -211,7 +222,11 @@ mod tests {
         // A zone that cannot be loaded is one that nobody else answers for.
         let failed = HostedZones::default().with_views([(office.clone(), None)]);
         let failed = Arc::new(failed).for_view([&office]);
-        assert!(failed.zone_of(FoldedName::new(BELOW).unwrap(), Rtype::A).is_some_and(|zone| zone.is_none()));
+        assert!(
+            failed
+                .zone_of(FoldedName::new(BELOW).unwrap(), Rtype::A)
+                .is_some_and(|zone| zone.is_none())
+        );
     }
 
     #[test]

@@ -1053,6 +1053,7 @@ export const de: Texts = {
     memory: 'Speicher',
     loaded: 'Zuletzt gelesen',
     file: 'Datei',
+    view: 'Sichtbar für',
     failures: 'Lesungen mit Fehlern',
     from: (primaries) => `von ${primaries}`,
     catalog: 'Katalog',

@@ -1064,6 +1064,7 @@ export const en = {
     memory: 'Memory',
     loaded: 'Last read',
     file: 'File',
+    view: 'Seen by',
     failures: 'Readings with errors',
     from: (primaries: string) => `from ${primaries}`,
     catalog: 'Catalog',

@@ -24,6 +24,7 @@ mod query_log;
 mod record;
 mod signing;
 mod web;
+mod zone_view;
 
 /// A rule that keeps the machine's own `resolv.conf` out of a test.
 const FORWARD: &str = "[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.1\"]\n";

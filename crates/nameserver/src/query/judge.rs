@@ -80,7 +80,9 @@ pub(super) fn answer(
         message,
         has_own_servers: cx.state.plan.has_own_rule(asked.qname),
         has_local_target: policy.blocks_private()
-            && has_service_target(message, asked.qtype, |name| cx.state.is_of_this_network(name, query.profile)),
+            && has_service_target(message, asked.qtype, |name| {
+                cx.state.is_of_this_network(name, query.profile)
+            }),
         translation: cx.state.plan.translation(),
         servers: |name: FoldedName<'_>| {
             NameServers::above((&cx.state.plan, &cx.shared.rrsets), name, cx.now.secs())

@@ -29,6 +29,7 @@ fn a_changed_file_is_read_when_it_has_settled_and_a_bad_one_changes_nothing() {
     };
     let config = [ZoneConfig {
         name,
+        view: Vec::new(),
         file: file.clone(),
         journal: file.with_extension("journal"),
         provided: None,
@@ -74,6 +75,7 @@ fn including(name: &str) -> (ZoneConfig, PathBuf) {
     (
         ZoneConfig {
             name,
+            view: Vec::new(),
             journal: file.with_extension("journal"),
             file,
             provided: None,
@@ -290,10 +292,10 @@ fn a_set_without_room_for_signatures_is_refused_where_it_comes_from() {
         assert_eq!(faults_of(config).errors(), 0);
         read_in_force(&zone.files, std::slice::from_ref(config));
         assert_eq!(zone.files.fault(), None);
-        let changed = zone.files.change(name, |_| Ok::<_, io::Error>(Some(made)));
+        let changed = zone.files.change(&config.id(), |_| Ok::<_, io::Error>(Some(made)));
         assert_eq!(matches!(changed, Err(ZoneChangeError::Unsignable(_))), is_refused);
         if is_refused {
-            assert_eq!(zone.files.source(name).unwrap().version(), last.version());
+            assert_eq!(zone.files.source(&config.id()).unwrap().version(), last.version());
             load(4_000);
             assert!(zone.files.reload(None));
             let fault = zone.files.fault().unwrap();

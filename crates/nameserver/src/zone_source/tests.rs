@@ -31,6 +31,7 @@ impl Scratch {
         let provided = ProvidedZone { kind, head: None, ttl_secs: 60, domain: None, source: None };
         ZoneConfig {
             name: b"\x04corp\x07example\x00"[..].into(),
+            view: Vec::new(),
             file: self.file("source", text),
             provided: Some(provided),
             journal: self.0.join("journal"),
@@ -220,19 +221,19 @@ fn a_changed_source_raises_the_serial_and_is_never_written() {
     let mut config = scratch.config(ProviderKind::Csv, &row("192.0.2.1"));
     config.settle_secs = 0;
     let files = ZoneFiles::of(std::slice::from_ref(&config));
-    let serial = || files.source(&config.name).unwrap().serial();
+    let serial = || files.source(&config.id()).unwrap().serial();
     let first = serial();
     // In the same second, or with a time before: the content decides.
     scratch.file("source", &row("192.0.2.200"));
     let past = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
     fs::File::options().append(true).open(&config.file).unwrap().set_modified(past).unwrap();
-    files.reload(Some(&config.name));
+    files.reload(Some(&config.id()));
     assert!(is_newer(serial(), first));
-    assert!(files.source(&config.name).unwrap().text().contains("192.0.2.200"));
+    assert!(files.source(&config.id()).unwrap().text().contains("192.0.2.200"));
     files.watch(1_000);
     assert_eq!(fs::read_to_string(&config.file).unwrap(), row("192.0.2.200"));
     scratch.file("source", "broken\n");
-    files.reload(Some(&config.name));
+    files.reload(Some(&config.id()));
     assert!(files.fault().is_some_and(|fault| fault.contains("stays in force")));
-    assert!(files.source(&config.name).unwrap().text().contains("192.0.2.200"));
+    assert!(files.source(&config.id()).unwrap().text().contains("192.0.2.200"));
 }

@@ -10,7 +10,10 @@ use super::zones::find;
 use crate::running::{self, Running};
 
 /// Returns the keys of a zone.
-pub(super) fn report(running: &Running, request: &ZoneKeys) -> Result<ZoneKeysReport, ControlError> {
+pub(super) fn report(
+    running: &Running,
+    request: &ZoneKeys,
+) -> Result<ZoneKeysReport, ControlError> {
     let found = find(running, &request.name, request.view.as_deref())?;
     let signing = running.reloader.zones.signing(&found.id);
     let signing = signing.ok_or_else(|| ZoneFault::NotSigned(found.id.to_string()))?;

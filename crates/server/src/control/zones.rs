@@ -139,10 +139,7 @@ pub(super) fn report(
 }
 
 /// Reads one zone, or all, and returns their state.
-pub(super) fn reload(
-    running: &Running,
-    request: &ZoneReload,
-) -> Result<ZonesReport, ControlError> {
+pub(super) fn reload(running: &Running, request: &ZoneReload) -> Result<ZonesReport, ControlError> {
     let ZoneReload { name, view } = request.clone();
     let found = name.as_deref().map(|name| find(running, name, view.as_deref())).transpose()?;
     // Each reload of a large zone holds another version of it in memory.

@@ -139,7 +139,8 @@ impl Catalogs {
         let member = |name: &[u8], membership: &Membership| {
             let mut catalogs = config.zones.iter();
             let catalog = catalogs.find(|zone| is_consumer(zone, &membership.catalog))?;
-            let is_configured = config.zones.iter().any(|zone| *zone.name == *name);
+            let is_configured =
+                config.zones.iter().any(|zone| zone.is_common() && *zone.name == *name);
             (!is_configured && !taken.has(name)).then(|| catalog.member(name, data))
         };
         let members: Vec<_> =
@@ -312,7 +313,9 @@ struct MemberPlan<'p> {
 impl<'p> MemberPlan<'p> {
     fn new(config: &'p Config, present: &'p Members) -> Self {
         let configured = config.zones.iter().filter(|zone| !zone.catalog.is_member());
-        let configured = configured.map(|zone| &*zone.name).collect();
+        // A view of a name leaves it to a member for all other clients.
+        let common = configured.filter(|zone| zone.is_common());
+        let configured = common.map(|zone| &*zone.name).collect();
         let taken = TakenFiles::of(config);
         Self { configured, taken, present, listed: BTreeMap::new(), states: BTreeMap::new() }
     }

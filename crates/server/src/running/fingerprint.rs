@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 
 use avocet_config::Config;
+use avocet_config::zone::ZoneConfig;
 use avocet_nameserver::policy::Parts;
 use avocet_nameserver::snapshot::{Inputs, Snapshot};
 use siphasher::sip::SipHasher13;
@@ -12,7 +13,7 @@ use siphasher::sip::SipHasher13;
 /// Another release of the server may build answers in another way, so the version is included.
 pub(crate) fn answers_fingerprint(config: &Config) -> u64 {
     // What a hosted zone has is in no cache, but an answer of before may be about one of its names.
-    let zones: BTreeSet<_> = config.zones.iter().map(|zone| &zone.name).collect();
+    let zones: BTreeSet<_> = config.zones.iter().map(ZoneConfig::id).collect();
     of_text(&format!("{:?}", (env!("CARGO_PKG_VERSION"), Inputs::of(config), zones)))
 }
 
@@ -74,6 +75,10 @@ mod tests {
         let zone = "[[zone]]\nname = \"example\"\nfile = \"example.zone\"\n";
         assert_ne!(with(""), with(zone));
         assert_eq!(with(zone), with(&zone.replace("example.zone", "other.zone")));
+        let viewed = format!("{zone}view = [\"10.0.0.0/8\", \"10.1.0.0/16\"]\n");
+        let narrower = format!("{zone}view = [\"10.0.0.0/8\"]\n");
+        assert_ne!(with(zone), with(&viewed));
+        assert_ne!(with(&narrower), with(&viewed));
     }
 
     #[test]

@@ -153,8 +153,7 @@ impl Notifier {
                 state.next = None;
                 let fault = state.fault.get_or_insert_with(|| "it did not respond".to_owned());
                 let (server, serial) = (target.server, state.serial);
-                given_up
-                    .push(format!("zone {id}: NOTIFY of serial {serial} to {server}: {fault}"));
+                given_up.push(format!("zone {id}: NOTIFY of serial {serial} to {server}: {fault}"));
             }
         }
         given_up

@@ -9,9 +9,9 @@ use avocet_nameserver::query::decision::{CacheState, Validated};
 use avocet_nameserver::query::rehearsal::Ended;
 use avocet_nameserver::query::{Decision, Stage};
 use avocet_nameserver::snapshot::Snapshot;
-use avocet_wire::MessageView;
 use avocet_wire::edns::EdnsOption;
 use avocet_wire::header::{Header, TC};
+use avocet_wire::{FoldedName, MessageView, Rtype};
 
 use super::dump::shown;
 use super::{TraceQuestion, rcode, report};
@@ -34,9 +34,21 @@ pub(crate) fn section(
         rtype: qtype.to_string(),
         client: ip.to_string(),
         from: stage(decision.map_or(Stage::Failed, |decision| decision.stage)),
+        zone: decision.and_then(|decision| zone_of(state, (qname, qtype), decision)),
         decision: decision.map(|decision| recorded(state, decision)),
         reply: (!message.is_empty()).then(|| reply(message)),
     })
+}
+
+/// Returns the hosted zone that has answered.
+fn zone_of(
+    state: &Snapshot,
+    (qname, qtype): (FoldedName<'_>, Rtype),
+    decision: &Decision,
+) -> Option<String> {
+    let zones = state.zones_of(decision.profile);
+    let apex = zones.apex_of(qname, qtype).filter(|_| decision.stage == Stage::Hosted)?;
+    Some(zones.id_of(apex).to_string())
 }
 
 fn reply(message: &[u8]) -> GivenReply {

@@ -7,7 +7,7 @@ import type { Hit } from '../../shell/search';
 import { text } from '../../texts';
 
 import { poolHref } from './pools';
-import { zoneHref } from './zones';
+import { title, zoneHref } from './zones';
 
 const MOST = 4;
 
@@ -24,7 +24,7 @@ export async function search(written: string, signal: AbortSignal): Promise<Hit[
     ...zones
       .filter(({ name }) => has(name))
       .slice(0, MOST)
-      .map(({ name }) => ({ name, hint: text.search.zone, href: zoneHref(name) })),
+      .map((zone) => ({ name: title(zone), hint: text.search.zone, href: zoneHref(zone) })),
     ...pools
       .filter(({ name, addresses }) => has(name) || addresses.some(({ address }) => has(address)))
       .slice(0, MOST)

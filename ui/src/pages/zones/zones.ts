@@ -13,16 +13,30 @@ export const TONES = { served: 'good', 'out-of-date': 'warn', failed: 'bad' } as
 /** The part of the address of pools. */
 export const POOLS = 'pools';
 
+/** What distinguishes zones: their name, and the first item of their view, if they have one. */
+type Identity = Pick<ZoneStatus, 'name' | 'view'>;
+
+/** The fields of requests that choose a zone. */
+export function asked({ name, view }: Identity): { name: string; view?: string } {
+  return view[0] === undefined ? { name } : { name, view: view[0] };
+}
+
+/** The name of a zone, with the first item of its view. */
+export function title({ name, view }: Identity): string {
+  return view[0] === undefined ? bare(name) : `${bare(name)} · ${view[0]}`;
+}
+
 /** The address of a zone. A zone named like the part of pools keeps its last dot. */
-export function zoneHref(name: string): string {
+export function zoneHref({ name, view }: Identity): string {
   const short = bare(name);
-  return `/zones/${encodeURIComponent(short.toLowerCase() === POOLS ? `${short}.` : short)}`;
+  const own = encodeURIComponent(short.toLowerCase() === POOLS ? `${short}.` : short);
+  return view[0] === undefined ? `/zones/${own}` : `/zones/${own}/${encodeURIComponent(view[0])}`;
 }
 
 /** Reads a zone as a master file. The server sends its text in parts, one a line, and at the end a
  *  line with `done`, or a problem. */
-export async function masterFile(name: string): Promise<Blob> {
-  const response = await fetch(address('/zones/export', { name }), { credentials: 'same-origin' });
+export async function masterFile(zone: Identity): Promise<Blob> {
+  const response = await fetch(address('/zones/export', asked(zone)), { credentials: 'same-origin' });
   if (!response.ok || !response.body) throw new ProblemError((await response.json()) as Problem);
   const parts: string[] = [];
   let rest = '';

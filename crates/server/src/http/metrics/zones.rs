@@ -104,7 +104,8 @@ pub(super) fn write(metrics: &mut Exposition, running: &Running) {
 fn sample(family: &mut Family<'_>, zone: &ZoneId, more: &[(&str, &str)], value: u64) {
     let name = shown(&zone.name);
     let view = zone.view.as_deref().map(|view| ("view", view));
-    let labels: Vec<_> = [("zone", &*name)].into_iter().chain(view).chain(more.iter().copied()).collect();
+    let labels: Vec<_> =
+        [("zone", &*name)].into_iter().chain(view).chain(more.iter().copied()).collect();
     family.sample(&labels, value);
 }
 

@@ -1,0 +1,108 @@
+//! `view` of `[[zone]]`.
+
+use toml::Value;
+
+use super::{read, read_with};
+use crate::view_item::{MAX_VIEW_ITEMS, ViewItem};
+
+const GROUPS: &str = "[[group]]\nname = \"office\"\nclients = [\"10.0.0.0/8\"]\n\
+                      [[group]]\nname = \"guests\"\nclients = [\"10.9.0.0/16\"]\n\
+                      [[listener]]\nname = \"vpn\"\nlisten = [\"127.0.0.1:5377\"]\n";
+
+fn zone(file: &str, rest: &str) -> String {
+    format!("[[zone]]\nname = \"corp.example\"\nfile = \"{file}\"\n{rest}\n")
+}
+
+#[track_caller]
+fn check_fault(zones: &str, expected: &str) {
+    let message = read_with(&format!("{GROUPS}{zones}"), &[]).map(drop).unwrap_err().to_string();
+    assert!(message.contains(expected), "{message}");
+}
+
+#[test]
+fn zones_of_one_name_differ_in_their_views() {
+    let text = [
+        GROUPS,
+        &zone("all", ""),
+        &zone("in", "view = [\"office\", \"192.0.2.7\", \"2001:db8::/32\"]"),
+        &zone("vpn", "view = [\"listener:vpn\", \"default\"]"),
+    ];
+    let config = read(&text.concat());
+    let ids: Vec<_> = config.zones.iter().map(|zone| zone.id().to_string()).collect();
+    assert_eq!(ids, ["corp.example.", "corp.example./office", "corp.example./listener:vpn"]);
+    let items: Vec<_> = config.zones[1].view.iter().map(ToString::to_string).collect();
+    assert_eq!(items, ["office", "192.0.2.7/32", "2001:db8::/32"]);
+    assert_eq!(config.zones[2].view[0], ViewItem::Listener("vpn".to_owned()));
+    // Each has files of its own in the data directory.
+    let journals: Vec<_> = config.zones.iter().map(|zone| zone.journal.clone()).collect();
+    assert!(journals[0].ends_with("zones/corp.example.zone.journal"), "{journals:?}");
+    assert!(journals[1].ends_with("zones/office@corp.example.zone.journal"), "{journals:?}");
+    assert!(journals[2].ends_with("zones/listener%3avpn@corp.example.zone.journal"));
+    assert_eq!(config.policy.views.len(), 2);
+    assert_eq!(config.policy.views[1].id(), config.zones[2].id());
+    assert!(!config.policy.is_empty());
+}
+
+#[test]
+fn a_view_is_shown_as_it_is_read() {
+    let text = format!("{GROUPS}{}", zone("in", "view = [\"office\", \"10.0.0.1/8\"]"));
+    let shown = read(&text).effective();
+    let view: Vec<_> = shown["zone"][0]["view"].as_array().unwrap().iter().collect();
+    assert_eq!(view, [&Value::from("office"), &Value::from("10.0.0.1/8")]);
+}
+
+#[test]
+fn zones_that_the_same_clients_would_see_are_refused() {
+    check_fault(
+        &(zone("a", "view = [\"office\", \"guests\"]") + &zone("b", "view = [\"guests\"]")),
+        "the zone corp.example. has another table with \"guests\" in its view: these clients would \
+         see both a and b",
+    );
+    check_fault(&(zone("a", "") + &zone("b", "")), "the zone corp.example. has another table");
+}
+
+#[test]
+fn unknown_or_superfluous_items_are_refused() {
+    let view = |items: &str| zone("a", &format!("view = [{items}]"));
+    check_fault(
+        &view("\"offices\""),
+        "view of the zone corp.example.: no [[group]] has the name \"offices\"",
+    );
+    check_fault(
+        &view("\"listener:lan\""),
+        "view of the zone corp.example.: no [[listener]] has the name \"lan\"",
+    );
+    check_fault(&view("\"office\", \"office\""), "duplicate item \"office\"");
+    check_fault(&view(""), "nobody would see this zone");
+    check_fault(&view("\"\""), "a group, a network, or a listener");
+    check_fault(&zone("a", "view = \"office\""), "a list, each item a group");
+    let many: Vec<_> = (0..=MAX_VIEW_ITEMS).map(|number| format!("\"10.0.{number}.1\"")).collect();
+    check_fault(&view(&many.join(", ")), "more than 64 different items of views");
+}
+
+#[test]
+fn settings_for_all_clients_are_refused() {
+    let view = |rest: &str| zone("a", &format!("view = [\"office\"]\n{rest}"));
+    check_fault(
+        &view("primaries = [\"192.0.2.1\"]"),
+        "the zone corp.example. has a `view`, and cannot have `primaries`: transfer it to another \
+         server for these clients",
+    );
+    check_fault(
+        &view("catalog = \"producer\""),
+        "the zone corp.example. has a `view`, and cannot have `catalog`",
+    );
+    check_fault(
+        &view("member-of = \"cat.example\""),
+        "the zone corp.example. has a `view`, and cannot have `member-of`",
+    );
+    let fetched = "[[zone]]\nname = \"corp.example\"\nprovider = \"http\"\nurl = \
+                   \"https://api.example/z\"\nview = [\"office\"]\n";
+    check_fault(
+        fetched,
+        "the zone corp.example. has a `view`, and cannot have `provider = \"http\"`",
+    );
+    // These are for the clients of the view.
+    let rest = "allow-transfer = [\"192.0.2.0/24\"]\nnotify = [\"192.0.2.1\"]\nsign = true\n";
+    read(&format!("{GROUPS}{}", view(rest)));
+}
