@@ -8,8 +8,8 @@
 //! list[ads]                 such a table as a whole; its value is an inline table
 //! ```
 //! The name of a table is its `name` or `zone`; that of a `[[record]]` is followed by its type, as
-//! in `record[nas.lan A]`, and that of a `[[zone]]` with a view by a slash and the first item of the
-//! view, as in `zone[corp.example/office]`. A table that is added gets them from the key.
+//! in `record[nas.lan A]`, and that of a `[[zone]]` with a view by a slash and the first item of
+//! the view, as in `zone[corp.example/office]`. A table that is added gets them from the key.
 
 mod client_names;
 
@@ -355,5 +355,33 @@ mod tests {
             assert_eq!(error, EditError::InlineTables("list".to_owned()), "{key}");
             assert!(error.to_string().contains("write its entries as [[list]]"), "{error}");
         }
+    }
+
+    #[test]
+    fn zones_of_one_name_are_named_with_their_views() {
+        let zone = |rest: &str| format!("[[zone]]\nname = \"a.example\"\n{rest}");
+        let text = [
+            zone("file = \"all\"\n"),
+            zone("view = [\"office\"]\nfile = \"in\"\n"),
+            zone("view = [\"10.0.0.0/8\"]\nfile = \"net\"\n"),
+        ]
+        .concat();
+        let check = |key: &str, value: Option<&str>, expected: &str| {
+            assert_eq!(edited(&text, &[KeyEdit { key, value }]).unwrap(), expected, "{key}");
+        };
+        let with = |from: &str| text.replace(from, "\"other\"");
+        check("zone[a.example].file", Some("\"other\""), &with("\"all\""));
+        check("zone[a.example/office].file", Some("\"other\""), &with("\"in\""));
+        check("zone[a.example/10.0.0.0/8].file", Some("\"other\""), &with("\"net\""));
+        check(
+            "zone[a.example/office]",
+            None,
+            &text.replace(&zone("view = [\"office\"]\nfile = \"in\"\n"), ""),
+        );
+        let added = "{ view = [\"vpn\"], file = \"vpn\" }";
+        let of_vpn = zone("view = [\"vpn\"]\nfile = \"vpn\"\n");
+        check("zone[a.example/vpn]", Some(added), &format!("{text}\n{of_vpn}"));
+        let unknown = KeyEdit { key: "zone[a.example/lab].file", value: Some("\"x\"") };
+        assert!(matches!(edited(&text, &[unknown]), Err(EditError::Missing(_))));
     }
 }

@@ -59,8 +59,7 @@ pub(super) fn validate(
     let mode = mode(&mut resolver, &spec.forward, &mut check);
     let local_zones = mem::take(&mut spec.server.local_zones);
     let tls_at = listener::first_tls(&spec.server.listen);
-    let mut server = server(spec.server, &mut check);
-    responses(&mut resolver, &mut server, &mut check);
+    let mut server = responses(&mut resolver, server(spec.server, &mut check), &mut check);
     let (data, keys) = (data(spec.data, &mut check), key::keys(spec.key, &mut check));
     let policies = signing::policies(spec.signing_policy, &mut check);
     let context = zone::ZoneContext { keys: &keys, policies: &policies, data: &data.directory };
@@ -85,7 +84,7 @@ pub(super) fn validate(
     };
     let records = record::rrsets(spec.record, &mut check);
     let mut policy = policy::policy(tables, (&forwards, &primaries_by(&keys)), &mut check);
-    zone_view::apply(&zones, &zone_places, (&mut policy, &server.listeners), &mut check);
+    zone_view::apply(&zones, &zone_places, &mut policy, &mut check);
     let pools = pool::pools(spec.pool, (&records, &mut policy), &mut check);
     let config = Config {
         is_bare,
@@ -121,13 +120,18 @@ pub(super) fn validate(
 }
 
 /// Takes the settings of responses, which are in the table of the resolver.
-fn responses(resolver: &mut ResolverSpec, server: &mut ServerConfig, check: &mut Check) {
+fn responses(
+    resolver: &mut ResolverSpec,
+    mut server: ServerConfig,
+    check: &mut Check,
+) -> ServerConfig {
     if let Some(size) = check.take(mem::take(&mut resolver.max_udp_size)) {
         server.max_udp_size = size.0 as u16;
     }
     if let Some(minimal) = check.take(mem::take(&mut resolver.minimal_responses)) {
         server.minimal_responses = minimal;
     }
+    server
 }
 
 fn server(mut spec: ServerSpec, check: &mut Check) -> ServerConfig {

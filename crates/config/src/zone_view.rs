@@ -5,7 +5,6 @@ use std::ops::Range;
 use avocet_policy::client::{DEFAULT_GROUP, GroupSpec};
 
 use super::check::Check;
-use super::listener::ListenerConfig;
 use super::name::shown;
 use super::policy::PolicyConfig;
 use super::view_item::{MAX_VIEW_ITEMS, ViewItem, ZoneView};
@@ -58,7 +57,7 @@ pub(super) fn refusal(zone: &ZoneConfig) -> Option<String> {
 pub(super) fn apply(
     zones: &[ZoneConfig],
     places: &[Range<usize>],
-    (policy, listeners): (&mut PolicyConfig, &[ListenerConfig]),
+    policy: &mut PolicyConfig,
     check: &mut Check,
 ) {
     let mut different: Vec<&ViewItem> = Vec::new();
@@ -69,7 +68,7 @@ pub(super) fn apply(
         }
         for item in &zone.view {
             let name = shown(&zone.name);
-            if let Some(kind) = unknown(item, &policy.groups, listeners) {
+            if let Some(kind) = unknown(item, &policy.groups, &policy.listeners) {
                 check.fault(at.clone(), format!("view of the zone {name}: {kind}"));
             }
             if !different.contains(&item) {
@@ -85,14 +84,14 @@ pub(super) fn apply(
 }
 
 /// Returns what the configuration does not have.
-fn unknown(item: &ViewItem, groups: &[GroupSpec], listeners: &[ListenerConfig]) -> Option<String> {
+fn unknown(item: &ViewItem, groups: &[GroupSpec], listeners: &[String]) -> Option<String> {
     match item {
         ViewItem::Group(name) => {
             let is_known = name == DEFAULT_GROUP || groups.iter().any(|group| group.name == *name);
             (!is_known).then(|| format!("no [[group]] has the name \"{name}\""))
         }
         ViewItem::Listener(name) => {
-            let is_known = listeners.iter().any(|listener| listener.name == *name);
+            let is_known = listeners.contains(name);
             (!is_known).then(|| format!("no [[listener]] has the name \"{name}\""))
         }
         ViewItem::Network(_) => None,

@@ -287,8 +287,8 @@ impl ZoneFiles {
         self.alter(id, change).unwrap_or(Err(ZoneChangeError::NotLoaded))
     }
 
-    /// Reads the zone, or all without one, even if the files have not changed. Returns whether there
-    /// is such a zone.
+    /// Reads the zone, or all without one, even if the files have not changed. Returns whether
+    /// there is such a zone.
     pub fn reload(&self, id: Option<&ZoneId>) -> bool {
         let mut ids: Vec<_> = self.kept().keys().cloned().collect();
         ids.retain(|zone| id.is_none_or(|id| zone == id));
