@@ -18,7 +18,7 @@ use crate::policy::Policy;
 /// Most different sets of zones of views. Each has an entry for each of its zones.
 const MAX_SETS: usize = 1_024;
 
-/// One bit for each item of all views, in the order of [`items`].
+/// One bit for each item of all views, in their order.
 pub type ViewBits = u64;
 
 /// The hosted zones by profile.
