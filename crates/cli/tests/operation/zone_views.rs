@@ -2,12 +2,14 @@
 //! TCP, caches, reloads, commands, API, metrics, transfers and updates, and bad settings.
 
 use std::fs;
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::process::Output;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::server::{Server, Site, ask_over_tcp, ask_patiently, free_address, is_here};
+use crate::server::{PATIENCE, Server, Site, ask_over_tcp, ask_patiently, free_address, is_here};
 use crate::upstream::{ADDRESS, Upstream};
 
 const COMMON: [u8; 4] = [192, 0, 2, 1];
@@ -257,7 +259,7 @@ fn a_client_transfers_the_version_that_it_sees() {
     let rules = "allow-transfer = [\"127.0.0.2\", \"127.0.0.3\"]";
     let viewing = Viewing::start(rules, "");
     let transferred = |from: &str, port: u16| {
-        let mut dig = std::process::Command::new("dig");
+        let mut dig = Command::new("dig");
         let port = port.to_string();
         dig.args(["-b", from, "-p", &port, "@127.0.0.1", "corp.example", "AXFR"]);
         String::from_utf8(dig.output().unwrap().stdout).unwrap()
@@ -272,4 +274,54 @@ fn a_client_transfers_the_version_that_it_sees() {
         let text = transferred(from, port);
         assert!(text.contains("Transfer failed"), "{from}: {text}");
     }
+}
+
+#[test]
+fn an_update_changes_signs_and_announces_the_zone_that_its_client_sees() {
+    if !is_here("nsupdate") {
+        return;
+    }
+    let notified = UdpSocket::bind("127.0.0.1:0").unwrap();
+    notified.set_read_timeout(Some(PATIENCE)).unwrap();
+    let secret = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+    let file = std::env::temp_dir().join(format!("avocet-view-key-{}", std::process::id()));
+    fs::write(&file, secret).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let server = notified.local_addr().unwrap();
+    let rest = format!("allow-update = [\"key k\"]\nsign = true\nnotify = [\"{server}\"]");
+    let key = format!("[[key]]\nname = \"k\"\nsecret-file = {file:?}\n");
+    let viewing = Viewing::start(&rest, &key);
+    let Viewing { site, .. } = &viewing;
+    let update = |from: &str| {
+        let port = site.dns.port();
+        let script = format!(
+            "server 127.0.0.1 {port}\nlocal {from}\nzone corp.example\nupdate add \
+             new.corp.example 60 A 10.9.9.9\nsend\n"
+        );
+        let mut nsupdate = Command::new("nsupdate");
+        nsupdate.args(["-y", &format!("hmac-sha256:k:{secret}")]);
+        nsupdate.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = nsupdate.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+        errors(&child.wait_with_output().unwrap())
+    };
+    // The zones of these clients may not be updated.
+    assert!(update("127.0.0.3").contains("REFUSED"));
+    assert!(update("127.0.0.1").contains("REFUSED"));
+    let serial = viewing.zone(&["office"])["serial"].as_u64().unwrap();
+    assert_eq!(update("127.0.0.2"), "");
+    assert_eq!(viewing.ask([0, 2], "new.corp.example"), [10, 9, 9, 9]);
+    let office = viewing.zone(&["office"]);
+    assert_eq!((office["serial"].as_u64(), &office["signed"]), (Some(serial + 1), &json!(true)));
+    for view in [&[][..], &["guests", "127.0.7.0/24"]] {
+        let zone = viewing.zone(view);
+        assert_eq!((&zone["serial"], &zone["signed"]), (&json!(1), &json!(false)), "{view:?}");
+    }
+    let (len, _) = notified.recv_from(&mut [0; 512]).unwrap();
+    assert!(len > 12);
+    let keys = site.avocet_text(&["zone", "keys", "corp.example", "--view", "office"]);
+    assert!(keys.contains("signed by the policy default"), "{keys}");
+    let directory = site.data().join("keys/office@corp.example.zone");
+    assert!(directory.join("state.json").is_file());
+    fs::remove_file(&file).unwrap();
 }
