@@ -92,7 +92,11 @@ pub(super) fn view(setting: Setting<List<Text<ViewItem>>>, check: &mut Check) ->
     let Some(List(written)) = check.take(setting) else { return Vec::new() };
     if written.is_empty() {
         let message = "nobody would see this zone: leave `view` out for a zone of all clients";
-        check.fault(at, message);
+        check.fault(at.clone(), message);
+    }
+    if written.len() > MAX_VIEW_ITEMS {
+        check.fault(at, format!("more than {MAX_VIEW_ITEMS} items"));
+        return Vec::new();
     }
     let mut items = Vec::with_capacity(written.len());
     for item in written {

@@ -83,6 +83,12 @@ impl ZoneConfig {
         ZoneId { name: self.name.clone(), view }
     }
 
+    /// Returns whether this is the zone with this identity.
+    #[must_use]
+    pub fn is(&self, id: &ZoneId) -> bool {
+        self.name == id.name && self.id() == *id
+    }
+
     /// Returns whether all clients see the zone that see no other one with its name.
     #[must_use]
     pub const fn is_common(&self) -> bool {

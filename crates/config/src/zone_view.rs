@@ -64,7 +64,8 @@ pub(super) fn apply(
     let viewed = zones.iter().zip(places).filter(|(zone, _)| !zone.view.is_empty());
     for (count, (zone, at)) in viewed.enumerate() {
         if count == MAX_VIEWED_ZONES {
-            check.fault(at.clone(), format!("more than {MAX_VIEWED_ZONES} zones with a view"));
+            let message = format!("more than {MAX_VIEWED_ZONES} zones with a view");
+            return check.fault(at.clone(), message);
         }
         for item in &zone.view {
             let name = shown(&zone.name);
@@ -73,9 +74,9 @@ pub(super) fn apply(
             }
             if !different.contains(&item) {
                 different.push(item);
-                if different.len() == MAX_VIEW_ITEMS + 1 {
+                if different.len() > MAX_VIEW_ITEMS {
                     let message = format!("more than {MAX_VIEW_ITEMS} different items of views");
-                    check.fault(at.clone(), message);
+                    return check.fault(at.clone(), message);
                 }
             }
         }

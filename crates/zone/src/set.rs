@@ -75,15 +75,13 @@ impl HostedZones {
     /// Returns the names of the zones that are other in `next`: added, removed, loaded or replaced.
     #[must_use]
     pub fn changed_to(&self, next: &Self) -> Vec<Box<[u8]>> {
-        let version =
-            |zones: &Self, id: &ZoneId| zones.by_id(id).map(|zone| zone.as_ref().map(Arc::as_ptr));
-        let ids = |zones: &Self| -> Vec<ZoneId> {
-            let common = zones.zones.iter().map(|(apex, _)| ZoneId::common(apex));
-            common.chain(zones.viewed.keys().cloned()).collect()
-        };
-        let ids = ids(self).into_iter().chain(ids(next));
-        let changed = ids.filter(|id| version(self, id) != version(next, id));
-        changed.map(|id| id.name).collect()
+        let version = |zone: Option<&Loaded>| zone.map(|zone| zone.as_ref().map(Arc::as_ptr));
+        let is_other =
+            |apex: &&[u8]| version(self.zones.get(apex)) != version(next.zones.get(apex));
+        let apexes = self.zones.iter().chain(next.zones.iter()).map(|(apex, _)| apex);
+        let ids = self.viewed.keys().chain(next.viewed.keys());
+        let viewed = ids.filter(|id| version(self.viewed.get(id)) != version(next.viewed.get(id)));
+        apexes.filter(is_other).map(Box::from).chain(viewed.map(|id| id.name.clone())).collect()
     }
 
     /// Returns the zone with the longest name that is `name` or above it.

@@ -76,8 +76,19 @@ fn unknown_or_superfluous_items_are_refused() {
     check_fault(&view(""), "nobody would see this zone");
     check_fault(&view("\"\""), "a group, a network, or a listener");
     check_fault(&zone("a", "view = \"office\""), "a list, each item a group");
-    let many: Vec<_> = (0..=MAX_VIEW_ITEMS).map(|number| format!("\"10.0.{number}.1\"")).collect();
-    check_fault(&view(&many.join(", ")), "more than 64 different items of views");
+    let many = |numbers: std::ops::Range<usize>| {
+        numbers.map(|number| format!("\"10.0.{number}.1\"")).collect::<Vec<_>>().join(", ")
+    };
+    check_fault(&view(&many(0..MAX_VIEW_ITEMS + 1)), "more than 64 items");
+    let both = view(&many(0..40)) + &view(&many(40..80));
+    check_fault(&both, "more than 64 different items of views");
+    let zones = |count: usize| -> String {
+        let name = |number: usize| format!("z{number}.example");
+        let zone = |number| zone("a", "view = [\"office\"]").replace("corp.example", &name(number));
+        (0..count).map(zone).collect()
+    };
+    read(&format!("{GROUPS}{}", zones(1_000)));
+    check_fault(&zones(1_001), "more than 1000 zones with a view");
 }
 
 #[test]

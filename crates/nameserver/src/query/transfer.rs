@@ -55,7 +55,7 @@ fn begin(
     let zones = cx.state.zones_of(query.profile);
     let id = zones.id_of(apex);
     let mut configured = cx.state.config.zones.iter();
-    let config = configured.find(|zone| *zone.name == *apex && zone.id() == id);
+    let config = configured.find(|zone| zone.is(&id));
     if config.is_none_or(|zone| !zone.may_transfer(&asking)) {
         ledger.count(ServerEvent::Refused);
         let text = "this client may not transfer this zone";

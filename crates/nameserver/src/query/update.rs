@@ -80,7 +80,7 @@ fn waiting(
     let profile = cx.profile_with(who, client.entrance, client.transport);
     let id = cx.state.zones_of(profile).id_of(name.view().wire());
     let mut zones = cx.state.config.zones.iter();
-    let zone = zones.find(|zone| zone.name == id.name && zone.id() == id).ok_or(Rcode::NOTAUTH)?;
+    let zone = zones.find(|zone| zone.is(&id)).ok_or(Rcode::NOTAUTH)?;
     let mut rules = zone.allow_update.iter();
     if !rules.any(|rule| rule.admits(client.ip, key.name().wire())) {
         return Err(Rcode::REFUSED);

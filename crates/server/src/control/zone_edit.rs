@@ -33,7 +33,7 @@ const HISTORY_PAGE: u32 = 20;
 pub(super) fn edit(running: &Running, request: &ZoneEdit) -> Result<ZoneEdited, ControlError> {
     let found = find(running, &request.name, request.view.as_deref())?;
     let snapshot = running.shared.snapshot();
-    let config = snapshot.config.zones.iter().find(|zone| zone.id() == found.id);
+    let config = snapshot.config.zones.iter().find(|zone| zone.is(&found.id));
     let config = config.ok_or_else(|| ZoneFault::UnknownZone(request.name.clone()))?;
     let edited = Attempt { running, config, request }.run();
     if !request.dry_run {

@@ -37,7 +37,7 @@ pub(super) fn status(running: &Running) -> Vec<ZoneStatus> {
 
 fn state(running: &Running, of: &ZoneFileState) -> ZoneStatus {
     let snapshot = running.shared.snapshot();
-    let config = snapshot.config.zones.iter().find(|zone| zone.id() == of.id);
+    let config = snapshot.config.zones.iter().find(|zone| zone.is(&of.id));
     let provided = config.and_then(|zone| zone.provided.as_ref());
     let kind = provided.map_or(ProviderKind::File, |provided| provided.kind);
     let primaries = config.map_or(&[][..], |zone| &zone.primaries.servers);

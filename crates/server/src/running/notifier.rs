@@ -109,7 +109,7 @@ impl Notifier {
             configured.get(zone).is_some_and(|zone| zone.notify.contains(target))
         };
         targets.retain(|(zone, target), _| is_configured(zone, target));
-        for config in &config.zones {
+        for config in config.zones.iter().filter(|zone| !zone.notify.is_empty()) {
             let Some(Some(zone)) = zones.by_id(&config.id()) else { continue };
             let serial = zone.serial();
             for target in &config.notify {

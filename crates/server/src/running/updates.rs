@@ -64,7 +64,7 @@ fn work(running: &Running) {
 /// Applies updates of one zone, and replies.
 fn apply(running: &Running, group: Vec<WaitingUpdate>) {
     let snapshot = running.shared.snapshot();
-    let config = snapshot.config.zones.iter().find(|zone| zone.id() == group[0].zone);
+    let config = snapshot.config.zones.iter().find(|zone| zone.is(&group[0].zone));
     let outcomes = match config {
         None => vec![UpdateOutcome::rejected(Rcode::NOTAUTH); group.len()],
         Some(config) => match attempt(running, config, &group) {

@@ -81,7 +81,7 @@ pub(crate) fn reload(running: &Running, id: Option<&ZoneId>) -> bool {
     let is_known = running.reloader.reload_zones(id);
     let snapshot = running.shared.snapshot();
     let pulled = snapshot.config.zones.iter().filter(|zone| zone.source_url().is_some());
-    let chosen = pulled.filter(|zone| id.is_none_or(|id| zone.id() == *id));
+    let chosen = pulled.filter(|zone| id.is_none_or(|id| zone.is(id)));
     running.zone_watch.secondaries.note(chosen.map(|zone| zone.name.clone()));
     running.conditions.set(Condition::Zones, running.reloader.zones.fault());
     is_known

@@ -94,7 +94,10 @@ type Values = Record<string, Value>;
 
 function idOf(table: string, values: Values): string {
   const name = String(values.name ?? values.zone ?? '');
-  return table === 'record' ? `${name} ${String(values.type)}` : name;
+  if (table === 'record') return `${name} ${String(values.type)}`;
+  // Zones of one name differ in the first item of their view.
+  const first = table === 'zone' && Array.isArray(values.view) ? (values.view[0] as unknown) : undefined;
+  return typeof first === 'string' ? `${name}/${first}` : name;
 }
 
 /** The configuration file as values: what it has, without defaults. */
