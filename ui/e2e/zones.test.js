@@ -36,8 +36,17 @@ allow-transfer = ["127.0.0.0/8"]
 [[zone]]
 name = "copy.example"
 primaries = ["127.0.0.1:9"]
+
+[[zone]]
+name = "split.example"
+file = "inside.zone"
+view = ["10.0.0.0/8", "default"]
+
+[[zone]]
+name = "split.example"
+file = "outside.zone"
 `,
-    files: { 'ads.txt': 'ads.example\n', 'trackers.txt': 'track.example\n', 'corp.zone': ZONE, 'edit.zone': `; by hand\n$ORIGIN edit.example.\n${SOA.replaceAll('corp', 'edit')}ns 300 IN A 192.0.2.53\n$GENERATE 1-2 g$ A 192.0.2.$\n`, 'broken.zone': `$ORIGIN broken.example.\n${SOA}` },
+    files: { 'ads.txt': 'ads.example\n', 'trackers.txt': 'track.example\n', 'corp.zone': ZONE, 'edit.zone': `; by hand\n$ORIGIN edit.example.\n${SOA.replaceAll('corp', 'edit')}ns 300 IN A 192.0.2.53\n$GENERATE 1-2 g$ A 192.0.2.$\n`, 'inside.zone': `${SOA.replaceAll('corp', 'split')}ns 300 IN A 10.0.0.53\n`, 'outside.zone': `${SOA.replaceAll('corp', 'split')}ns 300 IN A 192.0.2.53\n`, 'broken.zone': `$ORIGIN broken.example.\n${SOA}` },
   });
   directory = server.directory;
   await writeFile(path.join(directory, 'broken.zone'), 'no zone at all\n');
@@ -195,4 +204,26 @@ test('the search over everything finds a zone', async () => {
     await page.waitForURL('**/zones/copy.example');
     await page.getByRole('heading', { name: 'copy.example', level: 1 }).waitFor();
   }, 'viewer');
+});
+
+test('zones of one name differ by their views', async () => {
+  await visit('/zones', async (page) => {
+    await page.getByRole('link', { name: 'split.example', exact: true }).click();
+    await page.getByText('192.0.2.53').waitFor();
+    assert.equal(await page.getByText('Seen by').count(), 0);
+    await page.getByRole('link', { name: 'All zones' }).click();
+    await page.getByRole('link', { name: 'split.example · 10.0.0.0/8' }).click();
+    await page.getByRole('heading', { name: 'split.example · 10.0.0.0/8', level: 1 }).waitFor();
+    await page.getByText('10.0.0.0/8, default').waitFor();
+    await page.getByText('10.0.0.53').waitFor();
+    await page.reload();
+    await page.getByText('10.0.0.53').waitFor();
+    await page.getByRole('button', { name: 'Read again' }).click();
+    await page.getByText('split.example · 10.0.0.0/8 was read again.').waitFor();
+    const [file] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Master file' }).click(),
+    ]);
+    assert.match(await readFile(await file.path(), 'utf8'), /10\.0\.0\.53/);
+  });
 });
