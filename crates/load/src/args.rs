@@ -54,7 +54,8 @@ pub enum Scenario {
 pub struct LoadArgs {
     /// The server: an address or a host name, with a port if it is not 53; tls://SERVER or
     /// tls://NAME@SERVER for TLS, and the same with quic:// for QUIC, with port 853; or
-    /// h3://NAME@SERVER/PATH for HTTP/3, with port 443 and the path /dns-query
+    /// https://NAME@SERVER/PATH for HTTP/2, and the same with h3:// for HTTP/3, with port 443 and
+    /// the path /dns-query
     #[arg(value_name = "SERVER[:PORT]", required_unless_present = "json_schema")]
     pub server: Option<String>,
     /// Kind of queries
@@ -66,10 +67,10 @@ pub struct LoadArgs {
     /// How long clients keep a connection
     #[arg(long, value_enum, value_name = "KIND", default_value = "kept")]
     pub connections: Connections,
-    /// Accept certificates of the authorities in this file (PEM), for TLS, QUIC and HTTP/3
+    /// Accept certificates of the authorities in this file (PEM), for encrypted transports
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub ca: Option<PathBuf>,
-    /// Accept any certificate, for TLS, QUIC and HTTP/3
+    /// Accept any certificate, for encrypted transports
     #[arg(long)]
     pub insecure: bool,
     /// Open loop: queries per second, whatever the server does

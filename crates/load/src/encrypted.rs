@@ -1,4 +1,4 @@
-//! A server over TLS, QUIC or HTTP/3: what the generator needs for each connection to it.
+//! A server over TLS, HTTPS, QUIC or HTTP/3: what the generator needs for each connection to it.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::ops::ControlFlow;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-use avocet_session::certificate::{ALPN_DOQ, ALPN_DOT, ALPN_H3};
+use avocet_session::certificate::{ALPN_DOQ, ALPN_DOT, ALPN_H2, ALPN_H3};
 use avocet_session::frame::{ReadBuffer, ReadState};
-use avocet_session::http::HttpMethod;
+use avocet_session::http::{HttpMethod, HttpTarget};
 use avocet_session::quic::QuicProtocol;
 use avocet_session::quic::client::{QuicClient, QuicSettings};
 use avocet_session::session::ClientSession;
@@ -26,6 +26,8 @@ use crate::error::{LoadError, Needed};
 pub(crate) struct TlsTarget {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
+    /// Where queries go in HTTP/2; `None` for DNS over TLS.
+    place: Option<HttpTarget>,
 }
 
 /// Reads the settings of TLS from the command line.
@@ -46,16 +48,31 @@ fn settings(args: &LoadArgs, alpn: &[u8]) -> Result<Arc<ClientConfig>, LoadError
 }
 
 impl TlsTarget {
-    /// Reads the settings of the command line for a server with this name in its certificate.
-    pub(crate) fn new(args: &LoadArgs, name: &str) -> Result<Self, LoadError> {
-        let config = settings(args, ALPN_DOT)?;
+    /// Reads the settings of the command line for a server with this name in its certificate, in
+    /// HTTP/2 if there is a place.
+    pub(crate) fn new(
+        args: &LoadArgs,
+        name: &str,
+        place: Option<HttpPlace>,
+    ) -> Result<Self, LoadError> {
+        let config = settings(args, if place.is_some() { ALPN_H2 } else { ALPN_DOT })?;
         let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
-        Ok(Self { config, name })
+        let place = place.map(|HttpPlace { authority, path }| HttpTarget {
+            authority: authority.into(),
+            path: path.into(),
+            method: HttpMethod::Post,
+        });
+        Ok(Self { config, name, place })
     }
 
     /// Returns the session of a connection that begins.
     pub(crate) fn session(&self) -> io::Result<ClientSession> {
-        ClientSession::connect(&self.config, self.name.clone()).map_err(io::Error::other)
+        let (config, name) = (&self.config, self.name.clone());
+        match &self.place {
+            None => ClientSession::connect(config, name),
+            Some(place) => ClientSession::connect_https(config, name, place.clone()),
+        }
+        .map_err(io::Error::other)
     }
 
     /// Completes one handshake, so that a certificate that is not accepted is reported before the

@@ -16,7 +16,7 @@ const LISTENS: &str = "0A";
 pub(crate) fn process_at(server: SocketAddr, carrier: Carrier) -> Option<u32> {
     let files = match carrier {
         Carrier::Udp | Carrier::Quic | Carrier::H3 => ["/proc/net/udp", "/proc/net/udp6"],
-        Carrier::Tcp | Carrier::Tls => ["/proc/net/tcp", "/proc/net/tcp6"],
+        Carrier::Tcp | Carrier::Tls | Carrier::Https => ["/proc/net/tcp", "/proc/net/tcp6"],
     };
     let tables = files.iter().filter_map(|file| fs::read_to_string(file).ok());
     let sockets: Vec<String> = tables

@@ -65,7 +65,7 @@ pub fn measure(args: &LoadArgs, signals: Option<Signals>) -> Result<Report, Load
             target.verify(server, CONNECT_TIMEOUT).map_err(failed)?;
         }
         Some(name) => {
-            let target = tls.insert(TlsTarget::new(args, name)?);
+            let target = tls.insert(TlsTarget::new(args, name, named.place)?);
             target.verify(server, CONNECT_TIMEOUT).map_err(failed)?;
         }
         None if args.transport.is_stream() => {

@@ -257,7 +257,7 @@ impl Setting<'_> {
             .with_timeout(self.args.timeout.as_nanos() as u64);
         match self.args.transport {
             Carrier::Udp => flow.with_longest(self.longest_datagram()),
-            Carrier::Tcp | Carrier::Tls | Carrier::Quic | Carrier::H3 => flow,
+            Carrier::Tcp | Carrier::Tls | Carrier::Https | Carrier::Quic | Carrier::H3 => flow,
         }
     }
 

@@ -18,6 +18,8 @@ const LOOPBACK_CLIENTS: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 0);
 const TLS_PREFIX: &str = "tls://";
 /// How a server over QUIC begins.
 const QUIC_PREFIX: &str = "quic://";
+/// How a server in HTTP/2 begins.
+const HTTPS_PREFIX: &str = "https://";
 /// How a server in HTTP/3 begins.
 const H3_PREFIX: &str = "h3://";
 /// The port of DNS over TLS and of DNS over QUIC (RFC 7858 §3.1, RFC 9250 §4.1.1).
@@ -33,26 +35,30 @@ pub(crate) struct NamedServer {
     pub(crate) address: SocketAddr,
     /// The transport that the text or `--transport` names.
     pub(crate) carrier: Carrier,
-    /// The name in its certificate, with TLS, QUIC and HTTP/3.
+    /// The name in its certificate, if it is encrypted.
     pub(crate) tls_name: Option<String>,
-    /// Where queries go in HTTP/3.
+    /// Where queries go in HTTP.
     pub(crate) place: Option<HttpPlace>,
 }
 
-/// Parses a server, over TLS, QUIC or HTTP/3 if its text or `carrier` says so.
+/// Parses a server, over an encrypted transport if its text or `carrier` says so.
 ///
 /// # Errors
 /// The name has no address.
 pub(crate) fn parse_named(text: &str, carrier: Carrier) -> Result<NamedServer, LoadError> {
-    let prefixes =
-        [(TLS_PREFIX, Carrier::Tls), (QUIC_PREFIX, Carrier::Quic), (H3_PREFIX, Carrier::H3)];
+    let prefixes = [
+        (TLS_PREFIX, Carrier::Tls),
+        (HTTPS_PREFIX, Carrier::Https),
+        (QUIC_PREFIX, Carrier::Quic),
+        (H3_PREFIX, Carrier::H3),
+    ];
     let named = prefixes.iter().find_map(|(prefix, one)| Some((text.strip_prefix(prefix)?, *one)));
     let (rest, carrier) = named.unwrap_or((text, carrier));
     if !carrier.is_encrypted() {
         let address = parse_server(text)?;
         return Ok(NamedServer { address, carrier, tls_name: None, place: None });
     }
-    let is_http = carrier == Carrier::H3;
+    let is_http = matches!(carrier, Carrier::Https | Carrier::H3);
     let (rest, path) = match rest.find('/').filter(|_| is_http) {
         Some(at) => rest.split_at(at),
         None => (rest, HTTPS_PATH),
@@ -229,9 +235,19 @@ mod tests {
                 "dns.example",
                 "dns.example:8443/q",
             ),
+            ("https://[::1]", Carrier::Udp, "[::1]:443", "::1", "[::1]/dns-query"),
+            (
+                "127.0.0.1:8443",
+                Carrier::Https,
+                "127.0.0.1:8443",
+                "127.0.0.1",
+                "127.0.0.1:8443/dns-query",
+            ),
         ] {
             let found = parse_named(text, carrier).unwrap();
-            assert_eq!((found.address.to_string().as_str(), found.carrier), (wanted, Carrier::H3));
+            let is_https = text.starts_with(HTTPS_PREFIX) || carrier == Carrier::Https;
+            let http = if is_https { Carrier::Https } else { Carrier::H3 };
+            assert_eq!((found.address.to_string().as_str(), found.carrier), (wanted, http));
             assert_eq!(found.tls_name.as_deref(), Some(name), "{text}");
             let place = found.place.unwrap();
             assert_eq!(format!("{}{}", place.authority, place.path), url);

@@ -44,6 +44,8 @@ pub enum Carrier {
     Tcp,
     /// The same with TLS
     Tls,
+    /// The same with HTTPS in HTTP/2
+    Https,
     /// Streams of QUIC, one connection a client
     Quic,
     /// The same with HTTPS in HTTP/3
@@ -63,7 +65,7 @@ impl Carrier {
 
     /// Reports whether the server proves a name.
     pub(crate) const fn is_encrypted(self) -> bool {
-        matches!(self, Self::Tls | Self::Quic | Self::H3)
+        matches!(self, Self::Tls | Self::Https | Self::Quic | Self::H3)
     }
 }
 
@@ -188,7 +190,9 @@ impl Lane {
                 }
                 Ok(Self::Udp(socket))
             }
-            Carrier::Tcp | Carrier::Tls => Ok(Self::Tcp(Box::new(Connection::new(way, token)))),
+            Carrier::Tcp | Carrier::Tls | Carrier::Https => {
+                Ok(Self::Tcp(Box::new(Connection::new(way, token))))
+            }
             Carrier::Quic | Carrier::H3 => {
                 let target = way.quic.clone().ok_or(io::ErrorKind::InvalidInput)?;
                 Ok(Self::Quic(Box::new(QuicLane::new(way, target, token))))
