@@ -53,9 +53,10 @@ const USAGE: &str = "usage:
 options of bench quick, publish, peers, abreast, instr, syscalls and reload:
   --peers a,b        avocet, bare, bare-mmsg, bare-pool, nsd, knot, knot-xdp, unbound, dnsdist, \
                      pdns-recursor,
-                     bind9, knot-resolver, dnsmasq, coredns, earlier,
+                     bind9, knot-resolver, dnsmasq, coredns, dnsproxy, earlier,
                      avocet-logged
-  --workloads a,b    hot, hot-edns, latency, tcp, miss, zipf, unlisted, blocked, memory-200k, memory, \
+  --workloads a,b    hot, hot-edns, latency, tcp, dot, dot-new, dot-resumed, doh, doq, doh3, miss, \
+                     zipf, unlisted, blocked, memory-200k, memory, \
                      veth
   --only TEXT        only the pairs `peer/workload` that contain TEXT (crates: `crate/bench`; \
                      micro: rows)

@@ -86,7 +86,7 @@ impl Row {
     fn start(setup: &mut Setup, pairs: &[(Peer, Workload)]) -> Result<Self, String> {
         let mut servers = Vec::new();
         for (peer, workload) in pairs.iter().copied() {
-            setup.renew_port()?;
+            setup.renew_ports()?;
             let command = configuration::prepare(setup, peer, workload)?;
             let log = setup.file(&format!("{}.log", peer.name()));
             let launch =

@@ -90,6 +90,11 @@ const COREDNS: Recipe = Recipe {
     // As many threads run Go code as other servers have.
     command: "env GOMAXPROCS=%WORKERS% %COREDNS% -conf %DIRECTORY%/Corefile",
 };
+const DNSPROXY: Recipe = Recipe {
+    fresh: &[],
+    files: &[("dnsproxy.yaml", template!("dnsproxy/dnsproxy.yaml"))],
+    command: "env GOMAXPROCS=%WORKERS% %DNSPROXY% --config-path=%DIRECTORY%/dnsproxy.yaml",
+};
 const AVOCET: Recipe = Recipe {
     fresh: &["%PEER%-data"],
     files: &[("%PEER%.toml", template!("avocet/avocet.toml"))],
@@ -114,6 +119,7 @@ fn recipe(peer: Peer, workload: Workload) -> Recipe {
         Peer::KnotResolver => KNOT_RESOLVER,
         Peer::Dnsmasq => DNSMASQ,
         Peer::CoreDns => COREDNS,
+        Peer::Dnsproxy => DNSPROXY,
         Peer::Earlier | Peer::Logged | Peer::Avocet => AVOCET,
     }
 }
@@ -164,6 +170,8 @@ pub(super) fn prepare(
     words.set("SIGNED", if setup.has_signed_zone() { signed(peer) } else { "" });
     words.set_cache(peer, workload);
     words.set("INTERFACE", setup.veth.as_ref().map_or_else(String::new, Veth::interface));
+    words.set("SECURE", setup.encrypted_port.to_string());
+    words.set("ENCRYPTED", workload.session().map_or("", |session| session.listener(peer)));
     // Insertions contain words: `fill` replaces the last word of the list first.
     words.set("LOGGING", if peer == Peer::Logged { template!("avocet/logging.conf") } else { "" });
     words.set("XDP", if peer == Peer::KnotXdp { template!("knot/xdp.conf") } else { "" });
@@ -247,6 +255,7 @@ impl Words {
             ("BARE", shown(&setup.bare)),
             ("AVOCET", shown(&setup.avocet)),
             ("COREDNS", shown(&process::coredns())),
+            ("DNSPROXY", shown(&process::dnsproxy())),
             ("WORKERS", "1".to_owned()),
         ];
         let mut words = Self { values };
@@ -343,10 +352,10 @@ mod tests {
 
     #[test]
     fn no_template_has_a_word_without_a_value() {
-        let known = "NAME PORT UPSTREAM DIRECTORY MEMORY ZONE USER BARE AVOCET COREDNS CONTROL \
+        let known = "NAME PORT UPSTREAM DIRECTORY MEMORY ZONE USER BARE AVOCET COREDNS DNSPROXY CONTROL \
                      ADDRESS \
                      INTERFACE XDP POLICY BLOCKING LIST LITERAL IPV6 LISTEN WORKERS SECOND DNSSEC \
-                     SIGNED CACHE MESSAGES RRSETS ENTRIES PEER LOGGING";
+                     SIGNED CACHE MESSAGES RRSETS ENTRIES PEER LOGGING SECURE ENCRYPTED";
         let known: Vec<_> = known.split(' ').collect();
         let commands = Peer::ALL.iter().flat_map(|peer| {
             let recipe = recipe(*peer, Workload::Hot);

@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::ask::Transport;
 use super::extra::Extra;
-use super::material;
 use super::process::{LOAD_CORE, find, pinned};
 use super::setup::Setup;
 use super::workload::Workload;
+use super::{encrypted, material};
 
 /// A program that generates load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +136,20 @@ pub(super) fn timed(
         Workload::Zipf => Pace::Lines { lines: material::ZIPF_QUERIES as u64 },
         _ => Pace::Window { secs },
     };
-    generator.ask(setup, &questions(setup, workload, pace))
+    ask(setup, workload, generator, pace)
+}
+
+/// Sends the queries of a workload with a generator that can.
+fn ask(
+    setup: &Setup,
+    workload: Workload,
+    generator: Generator,
+    pace: Pace,
+) -> Result<Load, String> {
+    match workload.session() {
+        Some(session) => encrypted::ask(setup, workload, session, pace),
+        None => generator.ask(setup, &questions(setup, workload, pace)),
+    }
 }
 
 /// The answers per second in a closed loop of our own generator, which reaches more than dnsperf.
@@ -165,8 +178,7 @@ pub(super) fn once(
     generator: Generator,
     count: u64,
 ) -> Result<Load, String> {
-    let pace = Pace::Count { count, window: CACHING_WINDOW };
-    generator.ask(setup, &questions(setup, workload, pace))
+    ask(setup, workload, generator, Pace::Count { count, window: CACHING_WINDOW })
 }
 
 fn questions(setup: &Setup, workload: Workload, pace: Pace) -> Questions<'_> {
@@ -251,16 +263,6 @@ fn dnsperf(questions: &Questions<'_>) -> Result<Load, String> {
 fn avocet(setup: &Setup, questions: &Questions<'_>) -> Result<Load, String> {
     let is_tcp = questions.transport == Transport::Tcp;
     let (transport, clients) = if is_tcp { ("tcp", "10") } else { ("udp", "20") };
-    let pace = match questions.pace {
-        Pace::Window { secs } => format!("--window {WINDOW} --duration {secs}s"),
-        Pace::Count { count, window } => {
-            format!("--window {window} --count {count} --duration {CACHING_SECS}s")
-        }
-        Pace::Lines { lines } => {
-            format!("--window {WINDOW} --count {lines} --duration {CACHING_SECS}s")
-        }
-        Pace::Rate { per_sec, secs } => format!("--rate {per_sec} --duration {secs}s"),
-    };
     let mut command = pinned(LOAD_CORE);
     command.arg(&setup.avocet).args([
         "load",
@@ -272,7 +274,7 @@ fn avocet(setup: &Setup, questions: &Questions<'_>) -> Result<Load, String> {
     command
         .arg(questions.file)
         .args(["--transport", transport, "--clients", clients])
-        .args(pace.split(' '));
+        .args(words_of(questions.pace).split(' '));
     command.args(["--quiet", "--json", "-", "--i-own-this-server"]);
     // The workload judges the answers.
     command.args(["--max-loss", "100%", "--allow", "truncated,empty,trailing,long,duplicate"]);
@@ -283,6 +285,20 @@ fn avocet(setup: &Setup, questions: &Questions<'_>) -> Result<Load, String> {
     }
     let text = output(command)?;
     parse_avocet(&text).ok_or_else(|| format!("avocet load said: {text}"))
+}
+
+/// The options of `avocet load` for a pace.
+pub(super) fn words_of(pace: Pace) -> String {
+    match pace {
+        Pace::Window { secs } => format!("--window {WINDOW} --duration {secs}s"),
+        Pace::Count { count, window } => {
+            format!("--window {window} --count {count} --duration {CACHING_SECS}s")
+        }
+        Pace::Lines { lines } => {
+            format!("--window {WINDOW} --count {lines} --duration {CACHING_SECS}s")
+        }
+        Pace::Rate { per_sec, secs } => format!("--rate {per_sec} --duration {secs}s"),
+    }
 }
 
 /// Runs a command and returns its output.

@@ -9,6 +9,7 @@ mod blocklist;
 mod configuration;
 mod crates;
 mod crowd;
+mod encrypted;
 mod endurance;
 mod extra;
 mod goals;

@@ -48,8 +48,13 @@ pub(super) fn check(
     let (mut found, mut left_out) = (Vec::new(), Vec::new());
     for peer in peers.iter().copied() {
         let reason = match peer {
-            Peer::CoreDns if !options.build && process::coredns().exists() => None,
-            Peer::CoreDns => build_coredns().err(),
+            Peer::CoreDns | Peer::Dnsproxy
+                if !options.build && peer.program().is_some_and(|path| path.exists()) =>
+            {
+                None
+            }
+            Peer::CoreDns => build_go("coredns").err(),
+            Peer::Dnsproxy => build_go("dnsproxy").err(),
             Peer::Earlier if peer.program().is_none() => Some(format!("{EARLIER} names no binary")),
             _ => peer
                 .package()
@@ -209,17 +214,18 @@ impl Drop for StartPolicy {
     }
 }
 
-/// Builds CoreDNS with the plugins that the bench configures.
+/// Builds the Go program in the directory of a peer.
 ///
 /// # Errors
 ///
 /// Says why it cannot be built.
-fn build_coredns() -> Result<(), String> {
+fn build_go(peer: &str) -> Result<(), String> {
     let go = process::find("go").ok_or("Go is not installed")?;
-    eprintln!("building CoreDNS: some minutes the first time");
+    eprintln!("building {peer}: some minutes the first time");
+    let program = process::target_directory().join("peers").join(peer);
     let mut build = Command::new(go);
-    build.args(["build", "-trimpath", "-mod=readonly", "-o"]).arg(process::coredns()).arg(".");
-    build.current_dir(crate::root().join("bench/peers/coredns"));
+    build.args(["build", "-trimpath", "-mod=readonly", "-o"]).arg(program).arg(".");
+    build.current_dir(crate::root().join("bench/peers").join(peer));
     let built = output(build).map(drop);
     built.map_err(|error| {
         let last = error.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();

@@ -31,6 +31,8 @@ pub(super) enum Peer {
     KnotResolver,
     Dnsmasq,
     CoreDns,
+    /// The proxy within AdGuard Home, alone.
+    Dnsproxy,
     /// Avocet of another commit: the binary that [`EARLIER`] names.
     Earlier,
     /// Avocet with the query log on.
@@ -72,6 +74,7 @@ impl Peer {
         Self::KnotResolver,
         Self::Dnsmasq,
         Self::CoreDns,
+        Self::Dnsproxy,
         Self::Earlier,
         Self::Logged,
         Self::Avocet,
@@ -99,6 +102,7 @@ impl Peer {
             Self::KnotResolver => "knot-resolver",
             Self::Dnsmasq => "dnsmasq",
             Self::CoreDns => "coredns",
+            Self::Dnsproxy => "dnsproxy",
             Self::Earlier => "earlier",
             Self::Logged => "avocet-logged",
             Self::Avocet => "avocet",
@@ -136,6 +140,7 @@ impl Peer {
             | Self::BareMmsg
             | Self::BarePool
             | Self::CoreDns
+            | Self::Dnsproxy
             | Self::Earlier
             | Self::Logged
             | Self::Avocet => None,
@@ -144,7 +149,12 @@ impl Peer {
 
     /// Whether the workload applies to this server.
     pub(super) fn runs(self, workload: Workload) -> bool {
+        if let Some(session) = workload.session() {
+            return session.is_spoken_by(self);
+        }
         match workload {
+            // It is here for what is encrypted.
+            _ if self == Self::Dnsproxy => false,
             Workload::Veth => matches!(self, Self::Bare | Self::Knot | Self::KnotXdp),
             Workload::Unlisted | Workload::Blocked => self.refusal().is_some(),
             // A stub policy fetches no signatures.
@@ -203,6 +213,7 @@ impl Peer {
     pub(super) fn shares_start(self, one: Workload, other: Workload) -> bool {
         let is_tcp = |workload| workload == Workload::Tcp;
         one.has_list() && other.has_list()
+            || one.session().is_some() && one.session() == other.session()
             || one.is_warm()
                 && other.is_warm()
                 && (self != Self::Bare || is_tcp(one) == is_tcp(other))
@@ -215,6 +226,7 @@ impl Peer {
             Self::Logged | Self::Avocet => Some(built.join("avocet")),
             Self::Bare | Self::BareMmsg | Self::BarePool => Some(built.join("avocet-bench-bare")),
             Self::CoreDns => Some(process::coredns()),
+            Self::Dnsproxy => Some(process::dnsproxy()),
             Self::Earlier => std::env::var_os(EARLIER).map(PathBuf::from),
             _ => process::find(self.package()?.0),
         }

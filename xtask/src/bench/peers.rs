@@ -273,7 +273,7 @@ impl Bench<'_> {
     }
 
     fn start(&mut self, peer: Peer, workload: Workload) -> Result<Server, String> {
-        self.setup.renew_port()?;
+        self.setup.renew_ports()?;
         let command = configuration::prepare(&self.setup, peer, workload)?;
         let log = self.setup.file(&format!("{}.log", peer.name()));
         let launch = Launch {

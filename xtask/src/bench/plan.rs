@@ -124,9 +124,11 @@ mod tests {
         assert_eq!(
             of(Peer::Unbound),
             format!(
-                "{warm}+tcp {own} miss zipf unlisted+blocked memory-200k memory endurance recursion"
+                "{warm}+tcp dot+dot-new+dot-resumed doh {own} miss zipf unlisted+blocked \
+                 memory-200k memory endurance recursion"
             )
         );
+        assert_eq!(of(Peer::Dnsproxy), "dot+dot-new+dot-resumed doh doq doh3");
         assert_eq!(of(Peer::Bare), format!("{warm} tcp miss veth"));
         assert_eq!(of(Peer::Nsd), format!("{warm}+tcp {own}"));
     }

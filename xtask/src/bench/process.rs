@@ -39,6 +39,11 @@ pub(super) fn coredns() -> PathBuf {
     target_directory().join("peers/coredns")
 }
 
+/// The path of the dnsproxy built from `bench/peers/dnsproxy`.
+pub(super) fn dnsproxy() -> PathBuf {
+    target_directory().join("peers/dnsproxy")
+}
+
 /// A command that is bound to a core and ends when this process does, in whatever way.
 pub(super) fn pinned(core: &str) -> Command {
     let mut command = Command::new("setpriv");

@@ -61,10 +61,12 @@ pub(super) fn run(words: &[&str]) -> Result<(), String> {
     peers::judge(&report)
 }
 
-/// All workloads of all peers, without the one that is about hours and the smaller one of memory.
+/// All workloads of all peers, without the one that is about hours, the smaller one of memory, and
+/// those with encryption, which need a compiler of Go for most peers.
 fn whole() -> Result<Options, String> {
     let left_out = [Workload::Endurance, Workload::MemorySmall];
-    let workloads = Workload::ALL.iter().copied().filter(|one| !left_out.contains(one)).collect();
+    let is_shown = |one: &Workload| !left_out.contains(one) && one.session().is_none();
+    let workloads = Workload::ALL.iter().copied().filter(is_shown).collect();
     Ok(Options { workloads, secs: SECS, minutes: Some(MINUTES), ..Options::parse(&[])? })
 }
 

@@ -13,7 +13,7 @@ use super::peer::Peer;
 use super::process::{LOAD_CORE, Launch, START_WITHIN, Server, target_directory};
 use super::veth::{self, Veth};
 use super::workload::Workload;
-use super::{ask, configuration, process, signed};
+use super::{ask, configuration, encrypted, process, signed};
 
 /// The prefix of temporary directories; the id of the process follows.
 const PREFIX: &str = "avocet-bench-";
@@ -29,6 +29,8 @@ pub(super) struct Setup {
     pub(super) material: Material,
     /// The port of the measured server.
     pub(super) port: u16,
+    /// The port of its encrypted listener.
+    pub(super) encrypted_port: u16,
     pub(super) upstream_port: u16,
     /// Our lower bound and generator.
     pub(super) bare: PathBuf,
@@ -45,9 +47,10 @@ impl Setup {
         let built = target_directory().join("release");
         let wants_avocet = peers.iter().any(|peer| matches!(peer, Peer::Avocet | Peer::Logged))
             || options.generator == Generator::Avocet
-            || [Workload::Flood, Workload::Endurance]
-                .iter()
-                .any(|workload| options.workloads.contains(workload));
+            || options.workloads.iter().any(|workload| {
+                matches!(workload, Workload::Flood | Workload::Endurance)
+                    || workload.session().is_some()
+            });
         let wanted = if wants_avocet { BINARIES } else { &BINARIES[..1] };
         if options.build {
             eprintln!("building {}: some minutes the first time", wanted.join(" and "));
@@ -67,6 +70,7 @@ impl Setup {
         let mut setup = Self {
             material: Material::write(&directory).map_err(said)?,
             port: free_port()?,
+            encrypted_port: free_port()?,
             upstream_port: free_port()?,
             bare: built.join(BINARIES[0]),
             avocet: built.join(BINARIES[1]),
@@ -82,6 +86,9 @@ impl Setup {
                 .inspect_err(|error| eprintln!("no signed zone: {error}"))
                 .is_ok();
         }
+        if options.workloads.iter().any(|workload| workload.session().is_some()) {
+            encrypted::write_certificate(&setup.directory)?;
+        }
         let command = configuration::prepare_upstream(&setup)?;
         let log = setup.file("upstream.log");
         let launch = Launch { command: &command, core: LOAD_CORE, log: &log, within: START_WITHIN };
@@ -90,9 +97,10 @@ impl Setup {
         Ok(setup)
     }
 
-    /// Chooses another port: that of the previous server may not be free immediately.
-    pub(super) fn renew_port(&mut self) -> Result<(), String> {
+    /// Chooses other ports: those of the previous server may not be free immediately.
+    pub(super) fn renew_ports(&mut self) -> Result<(), String> {
         self.port = free_port()?;
+        self.encrypted_port = free_port()?;
         Ok(())
     }
 
@@ -133,6 +141,12 @@ impl Setup {
             | Workload::OneWorker
             | Workload::TwoWorkers
             | Workload::Tcp
+            | Workload::Dot
+            | Workload::Doh
+            | Workload::Doq
+            | Workload::Doh3
+            | Workload::DotNew
+            | Workload::DotResumed
             | Workload::Unlisted
             | Workload::Veth => &self.material.hot,
             Workload::HotDo => &self.material.signed,

@@ -1,6 +1,7 @@
 //! The workloads, and the checks that their answers pass for a run to count.
 
 use super::ask::Transport;
+use super::encrypted::Session;
 use super::load::Load;
 use super::peer::Refusal;
 use super::process::SERVER_CORE;
@@ -30,6 +31,18 @@ pub(super) enum Workload {
     TwoWorkers,
     /// The same names over persistent TCP connections.
     Tcp,
+    /// The same names over persistent connections with TLS.
+    Dot,
+    /// The same over persistent connections with HTTP/2.
+    Doh,
+    /// The same over persistent connections of QUIC.
+    Doq,
+    /// The same over persistent connections of HTTP/3.
+    Doh3,
+    /// The same with a full handshake of TLS for each query.
+    DotNew,
+    /// The same with a resumed handshake for each query.
+    DotResumed,
     /// The names of `Hot` next to a flood of random subdomains.
     Flood,
     /// The names of `Hot` on new TCP connections next to slow ones.
@@ -93,6 +106,12 @@ impl Workload {
         Self::HitSteady,
         Self::HitHalf,
         Self::Tcp,
+        Self::Dot,
+        Self::DotNew,
+        Self::DotResumed,
+        Self::Doh,
+        Self::Doq,
+        Self::Doh3,
         Self::HotIpv6,
         Self::HotDo,
         Self::OneWorker,
@@ -126,6 +145,12 @@ impl Workload {
             Self::OneWorker => "workers-1",
             Self::TwoWorkers => "workers-2",
             Self::Tcp => "tcp",
+            Self::Dot => "dot",
+            Self::Doh => "doh",
+            Self::Doq => "doq",
+            Self::Doh3 => "doh3",
+            Self::DotNew => "dot-new",
+            Self::DotResumed => "dot-resumed",
             Self::Flood => "flood",
             Self::SlowTcp => "slow-tcp",
             Self::Miss => "miss",
@@ -159,6 +184,12 @@ impl Workload {
             Self::OneWorker => "Cached names with one worker on two cores",
             Self::TwoWorkers => "Cached names with two workers on two cores",
             Self::Tcp => "Cached names over TCP",
+            Self::Dot => "Cached names over TLS",
+            Self::Doh => "Cached names over HTTP/2",
+            Self::Doq => "Cached names over QUIC",
+            Self::Doh3 => "Cached names over HTTP/3",
+            Self::DotNew => "Full handshakes of TLS, with a query each",
+            Self::DotResumed => "Resumed handshakes of TLS, with a query each",
             Self::Flood => "Normal clients next to a flood of random subdomains",
             Self::SlowTcp => "Normal clients next to slow ones over TCP",
             Self::Miss => "Names never queried before",
@@ -219,6 +250,17 @@ impl Workload {
         match self {
             Self::OneWorker | Self::TwoWorkers => SERVER_CORES,
             _ => SERVER_CORE,
+        }
+    }
+
+    /// The session that carries the queries, if they are encrypted.
+    pub(super) fn session(self) -> Option<Session> {
+        match self {
+            Self::Dot | Self::DotNew | Self::DotResumed => Some(Session::Tls),
+            Self::Doh => Some(Session::Https),
+            Self::Doq => Some(Session::Quic),
+            Self::Doh3 => Some(Session::Http3),
+            _ => None,
         }
     }
 
