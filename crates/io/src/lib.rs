@@ -9,6 +9,8 @@
 //!
 //! [`ping`] sends echo requests of ICMP.
 //!
+//! [`memory`] says how much of it the process may use.
+//!
 //! [`process`], [`signals`] and [`handover`] cover the start and the end of a process, and
 //! [`mod@file`] opens files named by a person. [`clock`] continues during suspend. [`mod@probe`]
 //! tests whether an address is free.
@@ -19,6 +21,7 @@ pub mod file;
 pub mod handover;
 pub mod interfaces;
 pub mod links;
+pub mod memory;
 pub mod neighbours;
 mod netlink;
 mod options;

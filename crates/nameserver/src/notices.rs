@@ -16,6 +16,8 @@ pub struct NoticeBoard {
 #[derive(Default)]
 struct Noted {
     names: BTreeSet<Box<[u8]>>,
+    /// Whether a check has ended since the last look.
+    has_room: bool,
     is_closed: bool,
 }
 
@@ -29,6 +31,12 @@ impl NoticeBoard {
         }
     }
 
+    /// Notes that a check has ended, so that another one may begin.
+    pub fn make_room(&self) {
+        self.noted().has_room = true;
+        self.arrived.notify_all();
+    }
+
     /// Ends the waiting.
     pub fn close(&self) {
         self.noted().is_closed = true;
@@ -40,12 +48,14 @@ impl NoticeBoard {
         self.noted().is_closed
     }
 
-    /// Waits until a zone is noted, at most this long. Takes the names, and returns whether
+    /// Waits until a zone is noted or a check has ended, at most this long. Takes the names, and returns whether
     /// [`Self::close`] was called.
     pub fn wait(&self, most: Duration) -> (BTreeSet<Box<[u8]>>, bool) {
-        let is_idle = |noted: &mut Noted| noted.names.is_empty() && !noted.is_closed;
+        let is_idle =
+            |noted: &mut Noted| noted.names.is_empty() && !noted.has_room && !noted.is_closed;
         let waited = self.arrived.wait_timeout_while(self.noted(), most, is_idle);
         let (mut noted, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        noted.has_room = false;
         (std::mem::take(&mut noted.names), noted.is_closed)
     }
 

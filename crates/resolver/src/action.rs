@@ -118,6 +118,10 @@ impl<W> Actions<W> {
         self.octets.clear();
         self.answers.clear();
         self.waiters.clear();
+        // Mostly there are none, and this is done for each turn.
+        if self.traces.is_empty() {
+            return;
+        }
         let room = MAX_SPARE - self.spare.len();
         self.spare.extend(self.traces.drain(..).map(|one| one.trace).take(room));
     }

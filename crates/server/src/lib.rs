@@ -32,6 +32,7 @@ mod state;
 mod tap;
 mod trace;
 mod transfer;
+mod transfer_room;
 mod transfer_stream;
 mod trust;
 mod turns;

@@ -20,6 +20,7 @@ use avocet_wire::view::{RecordSection, RecordView};
 use avocet_wire::{Class, FoldedName, MessageView, Opcode, Rcode, Rtype, WireError};
 use avocet_zone::{TsigKey, TsigSigner, TsigVerifier, UntrustedReply, is_newer};
 
+use crate::transfer_room::TransferShare;
 use crate::transfer_stream::{ConnectError, TransferStream};
 use crate::upstream_tls::PrimaryTls;
 
@@ -66,6 +67,8 @@ pub(crate) enum TransferError {
     Untrusted(UntrustedReply),
     /// The zone is larger than permitted.
     TooLarge(TransferLimits),
+    /// There is no memory left for the records.
+    NoRoom,
     /// It was ended here: the server is shutting down, or the zone is gone.
     Closed,
 }
@@ -81,6 +84,9 @@ impl fmt::Display for TransferError {
             Self::TooLarge(TransferLimits { octets, records, .. }) => {
                 write!(f, "more than {octets} octets or {records} records")
             }
+            Self::NoRoom => f.write_str(
+                "its records and those of other transfers take more memory than there is for them",
+            ),
             Self::Closed => f.write_str("the server is shutting down, or the zone is gone"),
         }
     }
@@ -169,6 +175,8 @@ pub(crate) struct ZoneSource<'s> {
     pub(crate) key: Option<&'s Arc<TsigKey>>,
     /// The bounds.
     pub(crate) limits: TransferLimits,
+    /// The memory that the records take; `None` if the bounds are low.
+    pub(crate) share: Option<&'s TransferShare<'s>>,
     /// Whether the transfer is to end: the server is shutting down, for instance.
     pub(crate) is_closed: &'s dyn Fn() -> bool,
 }
@@ -222,10 +230,13 @@ impl ZoneSource<'_> {
         let (mut lines, mut octets): (Vec<UnverifiedRecord>, u64) = (Vec::new(), 0);
         loop {
             let message = exchange.receive()?;
-            octets += message.len() as u64;
             let before = lines.len();
             exchange.read(&message, &mut lines)?;
-            octets += lines[before..].iter().map(UnverifiedRecord::octets).sum::<u64>();
+            let records = lines[before..].iter().map(UnverifiedRecord::octets).sum::<u64>();
+            octets += message.len() as u64 + records;
+            if self.share.is_some_and(|share| !share.grow(records)) {
+                return Err(TransferError::NoRoom);
+            }
             if octets > self.limits.octets || lines.len() > self.limits.records {
                 return Err(TransferError::TooLarge(self.limits));
             }

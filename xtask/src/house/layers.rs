@@ -25,6 +25,7 @@ const LAYERS: &[(&str, &[&str])] = &[(
         "trust",
         "backup",
         "transfer_stream",
+        "transfer_room",
         "transfer",
         "lists",
         "root",

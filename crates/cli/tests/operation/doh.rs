@@ -330,10 +330,11 @@ fn check_load(scheme: &str) {
         (output.status.success(), text + &String::from_utf8_lossy(&output.stderr))
     };
     let ca = site.directory.join("one.pem").display().to_string();
+    // A kept connection of HTTP/2 takes queries before its handshake, so fewer may be used.
     for (words, handshakes) in [
-        (&["--ca", &ca][..], 4),
-        (&["--insecure", "--connections", "new"], 100),
-        (&["--insecure", "--connections", "resumed"], 100),
+        (&["--ca", &ca][..], 1..=4),
+        (&["--insecure", "--connections", "new"], 100..=104),
+        (&["--insecure", "--connections", "resumed"], 100..=104),
     ] {
         let (is_right, text) = load("", words);
         assert!(is_right, "{words:?}: {text}");
@@ -342,7 +343,7 @@ fn check_load(scheme: &str) {
         // A connection may begin for which no query is left. QUIC does not tell which is resumed.
         let made = |kind: &str| report["tls"][kind].as_u64().unwrap();
         let completed = made("full") + made("resumed");
-        assert!((handshakes..=handshakes + 4).contains(&completed), "{report}");
+        assert!(handshakes.contains(&completed), "{report}");
         let may_resume = words.contains(&"resumed") && scheme == "https";
         assert_eq!(made("resumed") > 0, may_resume, "{report}");
         assert_eq!(report["tls"]["failed"], 0, "{report}");

@@ -226,8 +226,15 @@ impl Work {
         let keeping = &self.running.root;
         let is_closed = || keeping.is_closed();
         let (apex, limits) = (FoldedName::ROOT, LIMITS);
-        let source =
-            ZoneSource { primary, tls: None, apex, key: None, limits, is_closed: &is_closed };
+        let source = ZoneSource {
+            primary,
+            tls: None,
+            apex,
+            key: None,
+            limits,
+            share: None,
+            is_closed: &is_closed,
+        };
         let now_secs = wall_secs();
         let held = keeping.slot.at(now_secs);
         if let Some((zone, _)) = held {

@@ -209,6 +209,7 @@ impl<'c> ZonePrimaries<'c> {
             apex: self.apex(),
             key: key.and_then(|name| self.config.key(name)),
             limits,
+            share: None,
             is_closed: self.is_closed,
         };
         let theirs = source.timers()?;

@@ -11,14 +11,15 @@
 //! The copy is a master file that is replaced as a whole, so that a restart serves it at once, with
 //! the changes of the journal that it does not have yet. A zone that no primary has confirmed for
 //! the time in its SOA record is no longer served. Each check runs on a thread of its own, at most
-//! [`MAX_CHECKS`] at the same time, and half of that for members of catalogs: a catalog with
-//! members that hang delays no zone of the configuration. The zone that has waited longest is
-//! first. The check of a zone that is gone ends with the next octets from its primary, and counts
-//! until then.
+//! [`MAX_CHECKS`] at the same time, half of that for members of catalogs, and [`MAX_OF_SOURCE`] at
+//! one server: neither a catalog nor a server that hangs delays the zones of others. The zone that
+//! has waited longest is first, and the end of a check begins the next one. The check of a zone
+//! that is gone ends with the next octets from its primary, and counts until then.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use avocet_config::name::shown;
@@ -38,6 +39,7 @@ use avocet_zone::{
     EntryPlace, Faults, HostedRecord, HostedZone, NotExact, Severity, UnsoundZone, ZoneBuilder,
     ZoneEdits, append_line, is_newer,
 };
+use ureq::http::Uri;
 
 use super::Running;
 use super::conditions::Condition;
@@ -45,14 +47,17 @@ use crate::certificates::CertificateFault;
 use crate::transfer::{
     ReceivedChanges, TransferError, TransferLimits, UnverifiedRecord, ZoneSource,
 };
+use crate::transfer_room::TransferRoom;
 use crate::upstream_tls;
 
 mod pulled;
 
 use pulled::PullError;
 
-/// Most checks at the same time.
-const MAX_CHECKS: usize = 8;
+/// Most checks at the same time. They mostly wait.
+const MAX_CHECKS: usize = 64;
+/// Most checks at the same time at one server.
+const MAX_OF_SOURCE: usize = 8;
 /// Time between looks at what is due.
 const TICK: Duration = Duration::from_secs(1);
 /// Bounds of the time between two checks in seconds, regardless of the SOA record.
@@ -75,6 +80,7 @@ const FAULT: &str =
 #[derive(Default)]
 pub(crate) struct Secondaries {
     zones: Mutex<BTreeMap<Box<[u8]>, SecondaryState>>,
+    room: TransferRoom,
 }
 
 /// The state of a zone of another server.
@@ -82,9 +88,8 @@ pub(crate) struct Secondaries {
 pub(crate) struct SecondaryState {
     /// `None` if the zone is gone, but its check has not ended yet.
     config: Option<ZoneConfig>,
-    is_checking: bool,
-    /// Whether the last check that began is that of a member of a catalog.
-    is_member: bool,
+    /// What its check takes, while there is one.
+    check: Option<RunningCheck>,
     /// The Unix second of the last check that began.
     began_at_secs: u64,
     /// The Unix second of the last check in which a primary answered.
@@ -99,6 +104,37 @@ pub(crate) struct SecondaryState {
     pub(crate) fault: Option<String>,
     /// The primary that is asked first.
     first: usize,
+}
+
+/// What a check takes of the limits.
+#[derive(Clone)]
+struct RunningCheck {
+    /// The server that is asked first.
+    server: ServerOfZone,
+    /// Whether the zone is a member of a catalog.
+    is_member: bool,
+}
+
+/// A server of zones.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum ServerOfZone {
+    Primary(IpAddr),
+    /// The host of a URL.
+    Host(String),
+}
+
+impl ServerOfZone {
+    /// Returns the server that the next check of a zone asks first.
+    fn of(config: &ZoneConfig, first: usize) -> Self {
+        let servers = &config.primaries.servers;
+        match servers.get(first % servers.len().max(1)) {
+            Some(primary) => Self::Primary(primary.server.ip()),
+            None => {
+                let uri = config.source_url().and_then(|source| source.url.parse::<Uri>().ok());
+                Self::Host(uri.and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default())
+            }
+        }
+    }
 }
 
 /// The result of a check with a usable primary.
@@ -145,7 +181,7 @@ impl Secondaries {
         let mut zones = self.zones();
         let secondaries = configured.iter().filter(|zone| zone.is_fetched());
         let names: BTreeSet<_> = secondaries.map(|zone| &*zone.name).collect();
-        zones.retain(|name, state| names.contains(&**name) || state.is_checking);
+        zones.retain(|name, state| names.contains(&**name) || state.check.is_some());
         for (_, state) in zones.iter_mut().filter(|(name, _)| !names.contains(&***name)) {
             state.config = None;
         }
@@ -172,12 +208,14 @@ impl Secondaries {
     /// Takes the zones that are due, as far as checks may begin, the longest overdue first.
     fn take_due(&self, now_secs: u64) -> Vec<ZoneConfig> {
         let mut zones = self.zones();
-        let running = zones.values().filter(|state| state.is_checking);
-        let mut members = running.clone().filter(|state| state.is_member).count();
-        let mut checks = running.count();
+        let (mut checks, mut members, mut of_server) = (0, 0, BTreeMap::new());
+        for check in zones.values().filter_map(|state| state.check.as_ref()) {
+            (checks, members) = (checks + 1, members + usize::from(check.is_member));
+            *of_server.entry(check.server.clone()).or_insert(0) += 1;
+        }
         let mut waiting: Vec<_> = zones
             .values_mut()
-            .filter(|state| !state.is_checking && state.next_at_secs <= now_secs)
+            .filter(|state| state.check.is_none() && state.next_at_secs <= now_secs)
             .collect();
         waiting.sort_by_key(|state| state.next_at_secs);
         let mut due = Vec::new();
@@ -190,9 +228,16 @@ impl Secondaries {
             if is_member && members >= MAX_MEMBER_CHECKS {
                 continue;
             }
+            let server = ServerOfZone::of(config, state.first);
+            let taken = of_server.entry(server.clone()).or_insert(0);
+            if *taken >= MAX_OF_SOURCE {
+                continue;
+            }
+            *taken += 1;
             (checks, members) = (checks + 1, members + usize::from(is_member));
             due.push(config.clone());
-            (state.is_checking, state.is_member, state.began_at_secs) = (true, is_member, now_secs);
+            state.check = Some(RunningCheck { server, is_member });
+            state.began_at_secs = now_secs;
             // A NOTIFY during the check makes it due again.
             state.next_at_secs = u64::MAX;
         }
@@ -209,7 +254,7 @@ impl Secondaries {
     ) {
         let mut zones = self.zones();
         let Some(state) = zones.get_mut(&config.name) else { return };
-        state.is_checking = false;
+        state.check = None;
         if state.config.as_ref() != Some(config) {
             // The zone is gone, or due with its new configuration.
             return;
@@ -254,22 +299,27 @@ pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
 
 fn work(running: &Arc<Running>) {
     let notices = &running.shared.name_server.notices;
+    let mut followed_at = None::<Instant>;
     loop {
         let (names, is_closed) = notices.wait(TICK);
         if is_closed {
             return;
         }
-        let snapshot = running.shared.snapshot();
         let secondaries = &running.zone_watch.secondaries;
-        secondaries.follow(&snapshot.config.zones, wall_secs());
-        for list in &snapshot.config.policy.lists {
-            if list.source.zone().is_some_and(|own| names.contains(&own.zone)) {
-                running.lists.note(&list.name);
+        // Checks may end in quick succession: what depends on the number of zones is not done then.
+        if followed_at.is_none_or(|at| at.elapsed() >= TICK) || !names.is_empty() {
+            let snapshot = running.shared.snapshot();
+            secondaries.follow(&snapshot.config.zones, wall_secs());
+            for list in &snapshot.config.policy.lists {
+                if list.source.zone().is_some_and(|own| names.contains(&own.zone)) {
+                    running.lists.note(&list.name);
+                }
             }
+            secondaries.note(names);
+            running.reloader.expire_zones(wall_secs());
+            running.conditions.set(Condition::Primaries, secondaries.fault());
+            followed_at = Some(Instant::now());
         }
-        secondaries.note(names);
-        running.reloader.expire_zones(wall_secs());
-        running.conditions.set(Condition::Primaries, secondaries.fault());
         for config in secondaries.take_due(wall_secs()) {
             let running = running.clone();
             let name = config.name.clone();
@@ -284,7 +334,7 @@ fn work(running: &Arc<Running>) {
             if let Err(error) = begun {
                 tracing::error!(%error, "cannot start a thread for a transfer");
                 if let Some(state) = running.zone_watch.secondaries.zones().get_mut(&name) {
-                    state.is_checking = false;
+                    state.check = None;
                     state.next_at_secs = wall_secs() + u64::from(FIRST_RETRY_SECS);
                 }
             }
@@ -310,6 +360,7 @@ fn check(running: &Running, config: &ZoneConfig) {
         faults.clear();
     }
     secondaries.end(config, result.as_ref().map(|(_, checked)| checked), &faults, held);
+    running.shared.name_server.notices.make_room();
     running.conditions.set(Condition::Primaries, secondaries.fault());
     for fault in faults {
         tracing::warn!("zone {name}: {fault}");
@@ -370,12 +421,14 @@ fn ask(
     let snapshot = running.shared.snapshot();
     let key = config.primaries.key_for(primary).and_then(|name| snapshot.config.key(name));
     let tls = upstream_tls::of_primary(&config.primaries, primary)?;
+    let share = secondaries.room.share(primary.server.ip());
     let source = ZoneSource {
         primary: primary.server,
         tls,
         apex,
         key,
         limits: LIMITS,
+        share: Some(&share),
         is_closed: &is_closed,
     };
     let theirs = source.timers()?;

@@ -6,17 +6,27 @@ use super::*;
 
 const NOW: u64 = 1_000;
 
-/// Zones of other servers, the first ones members of a catalog.
+/// Zones of other servers, as many of each server as it has places, the first ones members of
+/// catalogs.
 fn zones(members: usize, others: usize) -> Vec<ZoneConfig> {
-    let table = |name: &str| format!("[[zone]]\nname = \"{name}\"\nprimaries = [\"192.0.2.1\"]\n");
-    let mut text = table("catalog") + "catalog = \"consumer\"\n";
-    (0..others).for_each(|number| text += &table(&format!("z{number}.example")));
+    let table = |name: &str, server: usize| {
+        let primary = format!("192.0.2.{}", server % 256);
+        format!("[[zone]]\nname = \"{name}\"\nprimaries = [\"{primary}\"]\n")
+    };
+    let mut text = String::new();
+    for number in 0..members.div_ceil(MAX_OF_SOURCE) {
+        text += &(table(&format!("c{number}"), 100 + number) + "catalog = \"consumer\"\n");
+    }
+    for number in 0..others {
+        text += &table(&format!("z{number}.example"), number / MAX_OF_SOURCE);
+    }
     let config = Config::from_text(None, &text, &BTreeMap::new()).unwrap();
     let member = |number: usize| {
         let name = [&[3, b'a' + (number / 26) as u8, b'a' + (number % 26) as u8, b'm'][..], b"\0"];
-        config.zones[0].member(&name.concat(), Path::new("data"))
+        config.zones[number / MAX_OF_SOURCE].member(&name.concat(), Path::new("data"))
     };
-    (0..members).map(member).chain(config.zones[1..].iter().cloned()).collect()
+    let catalogs = members.div_ceil(MAX_OF_SOURCE);
+    (0..members).map(member).chain(config.zones[catalogs..].iter().cloned()).collect()
 }
 
 fn names(due: &[ZoneConfig]) -> Vec<String> {
@@ -68,4 +78,32 @@ fn the_zone_that_has_waited_longest_is_checked_first() {
     let due = secondaries.take_due(NOW);
     assert_eq!(due[0].name, all[MAX_CHECKS].name, "{:?}", names(&due));
     assert_eq!(due.len(), MAX_CHECKS);
+}
+
+#[test]
+fn a_server_that_hangs_leaves_places_to_the_zones_of_others() {
+    let table = |name: &str, source: &str| format!("[[zone]]\nname = \"{name}\"\n{source}\n");
+    let mut text = String::new();
+    for number in 0..2 * MAX_OF_SOURCE {
+        text += &table(&format!("a{number}.example"), "primaries = [\"192.0.2.1\", \"192.0.2.9\"]");
+        let url = format!("provider = \"http\"\nurl = \"https://hang.example:8443/{number}\"");
+        text += &table(&format!("b{number}.example"), &url);
+    }
+    text += &table("c.example", "primaries = [\"192.0.2.2\"]");
+    text += &table("d.example", "provider = \"http\"\nurl = \"https://good.example/d\"");
+    let config = Config::from_text(None, &text, &BTreeMap::new()).unwrap();
+    let secondaries = Secondaries::default();
+    secondaries.follow(&config.zones, NOW);
+    let due = names(&secondaries.take_due(NOW));
+    let of = |first: &str| due.iter().filter(|name| name.starts_with(first)).count();
+    let expected = [MAX_OF_SOURCE, MAX_OF_SOURCE, 1, 1];
+    assert_eq!(["a", "b", "c", "d"].map(of), expected, "{due:?}");
+    assert_eq!(secondaries.take_due(NOW).len(), 0, "the places of both servers are taken");
+    // The next check asks another primary first, which has places.
+    let is_first = |zone: &&ZoneConfig| shown(&zone.name).starts_with('a');
+    let mut checked = config.zones.iter().filter(|zone| due.contains(&shown(&zone.name)));
+    let failed = checked.find(is_first).unwrap();
+    secondaries.end(failed, None, &["why".to_owned()], None);
+    let later = NOW.max(wall_secs()) + u64::from(FIRST_RETRY_SECS);
+    assert_eq!(secondaries.take_due(later).len(), 2);
 }
