@@ -31,6 +31,7 @@ pub fn access_keys_between(before: &Config, after: &Config) -> Vec<&'static str>
         ("[[zone]] url", pulled(after).any(|one| pulled(before).all(|known| known != one))),
         ("[query-log] directory", before.query_log.directory != after.query_log.directory),
         ("[home-ca] storage", storage(before) != storage(after)),
+        ("[dnstap] output", before.dnstap.output != after.dnstap.output),
         ("[otlp] endpoint, headers-file, ca", collector(before) != collector(after)),
     ]
     .into_iter()
@@ -129,6 +130,8 @@ mod tests {
         let collector = "[otlp]\nendpoint = \"http://127.0.0.1:4318\"\nsample-share = 1\n";
         check(collector, &["[otlp] endpoint, headers-file, ca"]);
         check("[otlp]\nsample-share = 1", &[]);
+        check("[dnstap]\noutput = \"tcp://192.0.2.1:6000\"", &["[dnstap] output"]);
+        check("[dnstap]\nidentity = \"a\"", &[]);
         check("[cache]\nprefetch = false\n[policy]\nblock-ttl-secs = 7", &[]);
     }
 

@@ -43,6 +43,20 @@ words! {
         Stubs = "stubs",
         /// Local zones.
         LocalZones = "local zones",
+        /// Hosted zones.
+        HostedZones = "hosted zones",
+        /// Pools of addresses.
+        Pools = "pools",
+        /// Keys of transfers and updates.
+        Keys = "keys",
+        /// Policies of signing.
+        SigningPolicies = "signing policies",
+        /// Certificates.
+        Certificates = "certificates",
+        /// Listeners.
+        Listeners = "listeners",
+        /// Selections of traces that are exported.
+        Traces = "traces",
         /// Other settings, which are at their defaults again.
         Settings = "settings",
     }

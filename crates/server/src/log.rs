@@ -14,7 +14,7 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::{Registry, fmt, reload};
 
-use queue::LineQueue;
+use queue::{LineQueue, TextLines};
 
 /// How long the process waits at its end until the last lines are read.
 const LAST_LINES: Duration = Duration::from_secs(1);
@@ -36,11 +36,17 @@ pub(crate) fn start(config: &LogConfig) -> io::Result<()> {
     }
     let queue = LINES.get_or_init(LineQueue::default);
     queue.start(io::stderr())?;
-    let lines = fmt::layer().with_writer(queue.clone()).with_target(false);
+    let lines = fmt::layer().with_target(false);
     let registry = tracing_subscriber::registry().with(level);
     let started = match config.format {
-        LogFormat::Text => registry.with(lines.with_ansi(false)).try_init(),
-        LogFormat::Json => registry.with(lines.json().flatten_event(true)).try_init(),
+        LogFormat::Text => {
+            let lines = lines.with_writer(TextLines(queue.clone())).with_ansi(false);
+            registry.with(lines).try_init()
+        }
+        LogFormat::Json => {
+            let lines = lines.with_writer(queue.clone());
+            registry.with(lines.json().flatten_event(true)).try_init()
+        }
     };
     debug_assert!(started.is_ok(), "nothing else takes the lines");
     // The default hook writes to standard error itself, so that the panicking thread would wait for
@@ -52,7 +58,8 @@ pub(crate) fn start(config: &LogConfig) -> io::Result<()> {
         } else {
             String::new()
         };
-        tracing::error!("{panic}{}{trace}", if trace.is_empty() { "" } else { "\n" });
+        tracing::error!("{panic}");
+        trace.lines().for_each(|line| tracing::error!("{line}"));
     }));
     Ok(())
 }

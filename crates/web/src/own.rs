@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::access::{
-    Access, BegunSession, GivenRole, Login, Principal, Proof, SecondFactorBegun, public_id_of,
+    Access, BegunSession, FlowKind, GivenRole, Login, Principal, Proof, SecondFactorBegun,
+    public_id_of,
 };
 use crate::audit::{AuditEntry, AuditLog, MAX_ENTRIES};
 use crate::caller::Surroundings;
@@ -330,13 +331,18 @@ fn begin_at_provider(context: &OwnContext<'_>) -> Result<OwnReply, Problem> {
 /// Ends a log-in by the provider.
 fn finish(back: &FlowReturn, context: &OwnContext<'_>) -> Result<OwnReply, Problem> {
     let OwnContext { access, from, .. } = *context;
-    access.admit_from(from)?;
     let settings = context.surroundings.oidc().ok_or(OidcFault::Off)?;
+    let came_back = (context.flow_cookie, back);
+    let kind = match context.flow.has_begun(&settings, came_back, access.now()) {
+        true => FlowKind::Begun,
+        false => FlowKind::Unbegun,
+    };
+    access.admit_from(from, kind)?;
     let ask = |request: &ProviderRequest| context.surroundings.ask_provider(request);
-    let finished = context.flow.finish(&settings, (context.flow_cookie, back), access.now(), &ask);
+    let finished = context.flow.finish(&settings, came_back, access.now(), &ask);
     let login = finished.inspect_err(|fault| {
         if !matches!(fault, OidcFault::Off | OidcFault::Provider(_) | OidcFault::Busy) {
-            access.failed_from(from);
+            access.failed_from(from, kind);
         }
     })?;
     let given = GivenRole { role: login.role, provider: settings.identity() };

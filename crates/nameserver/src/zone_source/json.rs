@@ -52,10 +52,12 @@ impl ZoneProvider for RrsetDocument {
                 let is_word = |text: &str| {
                     !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_graphic())
                 };
-                if is_word(name) && is_word(rtype) && !name.starts_with('$') {
+                let is_line = !content.chars().any(|one| one.is_control() && one != '\t');
+                if is_word(name) && is_word(rtype) && is_line && !name.starts_with('$') {
                     reading.entry(0, &entry);
                 } else {
-                    reading.fault(0, SourceProblem::Record(entry.chars().take(80).collect()));
+                    let start = entry.chars().take(80).flat_map(char::escape_debug);
+                    reading.fault(0, SourceProblem::Record(start.collect()));
                 }
             }
         }

@@ -128,6 +128,48 @@ impl<'w> MakeWriter<'w> for LineQueue {
     }
 }
 
+/// The queue for lines of text. Octets from the network may be in them: control characters are
+/// escaped, so that nobody writes other lines into the log, or to the terminal of its reader.
+#[derive(Clone)]
+pub(super) struct TextLines(pub(super) LineQueue);
+
+impl<'w> MakeWriter<'w> for TextLines {
+    type Writer = TextLine<'w>;
+
+    fn make_writer(&'w self) -> TextLine<'w> {
+        TextLine(&self.0)
+    }
+}
+
+/// The target of one line of text.
+pub(super) struct TextLine<'w>(&'w LineQueue);
+
+impl Write for TextLine<'_> {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        let line = octets.strip_suffix(b"\n").unwrap_or(octets);
+        let text = String::from_utf8_lossy(line);
+        if !text.contains(char::is_control) {
+            self.0.push(octets);
+            return Ok(octets.len());
+        }
+        let mut escaped = String::with_capacity(text.len() + 16);
+        for one in text.chars() {
+            if one.is_control() {
+                escaped.extend(one.escape_debug());
+            } else {
+                escaped.push(one);
+            }
+        }
+        escaped.push('\n');
+        self.0.push(escaped.as_bytes());
+        Ok(octets.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// The target of one line, which the formatter writes in one call.
 pub(super) struct LogLine<'w>(&'w LineQueue);
 
@@ -166,6 +208,17 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn a_text_has_no_line_breaks_or_escapes_of_its_own() {
+        let queue = LineQueue::default();
+        let lines = TextLines(queue.clone());
+        for line in ["zone a: \"t\nWARN forged\u{1b}[2J\u{9b}\"\n", "plain ü\n"] {
+            lines.make_writer().write_all(line.as_bytes()).unwrap();
+        }
+        let text = String::from_utf8([queue.take(), queue.take()].concat()).unwrap();
+        assert_eq!(text, "zone a: \"t\\nWARN forged\\u{1b}[2J\\u{9b}\"\nplain ü\n");
     }
 
     #[test]

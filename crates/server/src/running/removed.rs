@@ -66,6 +66,13 @@ impl Removed {
             gone(RemovedKind::Forwards, forwards(old), forwards(new)),
             gone(RemovedKind::Stubs, stubs(old), stubs(new)),
             gone(RemovedKind::LocalZones, zones(old), zones(new)),
+            gone(RemovedKind::HostedZones, hosted(old), hosted(new)),
+            gone(RemovedKind::Pools, pools(old), pools(new)),
+            gone(RemovedKind::Keys, keys(old), keys(new)),
+            gone(RemovedKind::SigningPolicies, signing(old), signing(new)),
+            gone(RemovedKind::Certificates, certificates(old), certificates(new)),
+            gone(RemovedKind::Listeners, listeners(old), listeners(new)),
+            gone(RemovedKind::Traces, traces(old), traces(new)),
             gone(RemovedKind::Settings, settings(old, new), []),
         ];
         Self(gone.into_iter().flatten().collect())
@@ -89,12 +96,48 @@ impl fmt::Display for Removed {
             let separator = if place > 0 { ", " } else { "" };
             let RemovedNames { count, first } = &gone.names;
             let kind = gone.kind.text();
-            let kind = if *count == 1 { kind.trim_end_matches('s') } else { kind };
+            let kind = if *count == 1 { singular(kind) } else { kind.to_owned() };
             let more = if *count > first.len() { ", ..." } else { "" };
             write!(f, "{separator}{count} {kind} ({}{more})", first.join(", "))?;
         }
         Ok(())
     }
+}
+
+/// Returns the singular of a kind.
+fn singular(kind: &str) -> String {
+    match kind.strip_suffix("ies") {
+        Some(start) => format!("{start}y"),
+        None => kind.trim_end_matches('s').to_owned(),
+    }
+}
+
+fn hosted(config: &Config) -> Vec<String> {
+    config.zones.iter().map(|zone| zone.id().to_string()).collect()
+}
+
+fn pools(config: &Config) -> Vec<String> {
+    config.pools.iter().map(|pool| shown(&pool.name)).collect()
+}
+
+fn keys(config: &Config) -> Vec<String> {
+    config.keys.iter().map(|key| shown(&key.key.name())).collect()
+}
+
+fn signing(config: &Config) -> Vec<String> {
+    config.signing_policies.iter().map(|policy| policy.name.clone()).collect()
+}
+
+fn certificates(config: &Config) -> Vec<String> {
+    config.certificates.iter().map(|one| one.names.join(", ")).collect()
+}
+
+fn listeners(config: &Config) -> Vec<String> {
+    config.server.listeners.iter().map(|listener| listener.name.clone()).collect()
+}
+
+fn traces(config: &Config) -> Vec<String> {
+    config.otlp.rules.iter().map(|rule| rule.name.clone()).collect()
 }
 
 fn gone(
@@ -148,15 +191,20 @@ mod tests {
             .map(|number| format!("[[list]]\nname = \"l{number}\"\nfile = \"/x\"\n"))
             .collect();
         let begin = "[policy]\nblock-answer = \"nxdomain\"\n";
+        let hosted = "[[zone]]\nname = \"corp.example\"\nfile = \"/z\"\n\
+                      [[pool]]\nname = \"a.example\"\naddresses = [\"192.0.2.1\"]\nprobe = \"tcp\"\nport = 80\n\
+                      [[signing-policy]]\nname = \"long\"\n\
+                      [[listener]]\nname = \"guests\"\nlisten = [\"127.0.0.2:5399\"]\n";
         let end = "[[rule]]\nname = \"bed\"\nwhen = 'true'\naction = \"block\"\n\
                    [[record]]\nname = \"nas.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]\n\
                    [server]\nlocal-zones = [\"lan\"]\nallow = [\"10.0.0.0/8\"]\n";
-        let whole = config(&format!("{begin}{lists}{end}"));
+        let whole = config(&format!("{begin}{lists}{hosted}{end}"));
         let removed = Removed::between(&whole, &config(begin));
         assert_eq!(
             removed.to_string(),
             "7 lists (l1, l2, l3, l4, l5, ...), 1 rule (bed), 1 record (nas.lan. A), \
-             1 local zone (lan.), 1 setting (server.allow)"
+             1 local zone (lan.), 1 hosted zone (corp.example.), 1 pool (a.example.), \
+             1 signing policy (long), 1 listener (guests), 1 setting (server.allow)"
         );
         let rules = RemovedNames { count: 1, first: vec!["bed".to_owned()] };
         assert_eq!(removed.by_kind().get(&RemovedKind::Rules), Some(&rules));

@@ -12,7 +12,7 @@ use super::file::StoredUser;
 use super::password::PasswordHash;
 use super::secrets::{digest_of, is_equal};
 use super::session::{GivenRole, SessionUser};
-use super::throttle::GuessSource;
+use super::throttle::{FlowKind, GuessSource};
 use super::totp::{self, CodeCheck, SecondFactor};
 use super::{Access, AccessState, BegunSession, Principal, Proof, check_name, find, insert};
 
@@ -105,13 +105,13 @@ impl Access {
     }
 
     /// Refuses an address from which too many answers of a provider were wrong.
-    pub(crate) fn admit_from(&self, from: IpAddr) -> Result<(), LoginFault> {
-        self.admit(&[GuessSource::of_provider(from)])
+    pub(crate) fn admit_from(&self, from: IpAddr, kind: FlowKind) -> Result<(), LoginFault> {
+        self.admit(&[GuessSource::of_provider(from, kind)])
     }
 
     /// Counts a wrong answer of a provider from an address.
-    pub(crate) fn failed_from(&self, from: IpAddr) {
-        self.state().throttle.failed(&[GuessSource::of_provider(from)], self.now());
+    pub(crate) fn failed_from(&self, from: IpAddr, kind: FlowKind) {
+        self.state().throttle.failed(&[GuessSource::of_provider(from, kind)], self.now());
     }
 
     fn admit(&self, sources: &[GuessSource]) -> Result<(), LoginFault> {

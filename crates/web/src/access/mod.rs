@@ -36,6 +36,7 @@ pub(crate) use secrets::{is_equal, random, random_text};
 pub use session::BegunSession;
 use session::Sessions;
 pub(crate) use session::{GivenRole, public_id_of};
+pub(crate) use throttle::FlowKind;
 use throttle::Throttle;
 pub use throttle::network_of;
 #[cfg(test)]

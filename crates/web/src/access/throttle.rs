@@ -14,11 +14,21 @@ const MEMORY_SECS: u64 = 3600;
 pub(crate) enum GuessSource {
     /// An IPv4 address or an IPv6 /64.
     Address(IpAddr),
-    /// The same, for answers of a provider: a page of another site can make a browser send wrong
-    /// ones, which must not lock out the password.
+    /// The same, for answers of a provider to log-ins that began here. They do not lock out the
+    /// password.
     Provider(IpAddr),
+    /// The same, for answers to log-ins that did not begin here: a page of another site can make a
+    /// browser send them, which must lock out nothing else.
+    Unbegun(IpAddr),
     /// The name of a user, whether or not it exists.
     User(String),
+}
+
+/// Whether the log-in that a browser comes back from began in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FlowKind {
+    Begun,
+    Unbegun,
 }
 
 impl GuessSource {
@@ -28,15 +38,18 @@ impl GuessSource {
     }
 
     /// Returns the source for answers of a provider that a client brings.
-    pub(crate) fn of_provider(address: IpAddr) -> Self {
-        Self::Provider(network_of(address))
+    pub(crate) fn of_provider(address: IpAddr, kind: FlowKind) -> Self {
+        match kind {
+            FlowKind::Begun => Self::Provider(network_of(address)),
+            FlowKind::Unbegun => Self::Unbegun(network_of(address)),
+        }
     }
 
     /// Returns the failures that have no consequence, and the longest delay in seconds. The delay
     /// for a user is short: others could lock the user out.
     const fn limits(&self) -> (u32, u64) {
         match self {
-            Self::Address(_) | Self::Provider(_) => (5, 900),
+            Self::Address(_) | Self::Provider(_) | Self::Unbegun(_) => (5, 900),
             Self::User(_) => (10, 60),
         }
     }

@@ -129,6 +129,30 @@ impl Flow {
         Ok(endpoint.map(|endpoint| with_query(&endpoint, &query)))
     }
 
+    /// Returns whether the browser began the log-in that it comes back from.
+    pub(crate) fn has_begun(
+        &self,
+        settings: &OidcSettings,
+        came_back: (Option<&Secret>, &FlowReturn),
+        now: u64,
+    ) -> bool {
+        self.begun(settings, came_back, now).is_some()
+    }
+
+    fn begun(
+        &self,
+        settings: &OidcSettings,
+        (cookie, back): (Option<&Secret>, &FlowReturn),
+        now: u64,
+    ) -> Option<Sealed> {
+        let sealed = self.open(cookie?)?;
+        let state = back.state.as_deref().unwrap_or_default();
+        let is_ours = is_equal(sealed.state.as_bytes(), state.as_bytes())
+            && sealed.issuer == settings.issuer
+            && sealed.until > now;
+        is_ours.then_some(sealed)
+    }
+
     /// Ends a log-in: returns the user.
     ///
     /// # Errors
@@ -140,14 +164,7 @@ impl Flow {
         now: u64,
         ask: Ask<'_>,
     ) -> Result<OidcLogin, OidcFault> {
-        let sealed = cookie.and_then(|cookie| self.open(cookie)).ok_or(OidcFault::NotBegun)?;
-        let state = back.state.as_deref().unwrap_or_default();
-        let is_ours = is_equal(sealed.state.as_bytes(), state.as_bytes())
-            && sealed.issuer == settings.issuer
-            && sealed.until > now;
-        if !is_ours {
-            return Err(OidcFault::NotBegun);
-        }
+        let sealed = self.begun(settings, (cookie, back), now).ok_or(OidcFault::NotBegun)?;
         if back.iss.as_ref().is_some_and(|iss| *iss != settings.issuer) {
             return Err(OidcFault::Token("it is of another issuer"));
         }

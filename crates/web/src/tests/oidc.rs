@@ -207,13 +207,26 @@ fn only_the_browser_that_began_a_log_in_ends_it() {
 
 #[test]
 fn failures_slow_their_address_down() {
-    let (site, _issuer) = Site::with_issuer();
+    let (site, issuer) = Site::with_issuer();
     let back = || site.send(Sent::new("GET", "/api/v1/session/oidc/callback?code=a&state=b"));
     for _ in 0..5 {
         back().check(401, "unauthenticated");
     }
     back().check(429, "throttled");
     assert_eq!(site.audit.newest(100).unwrap().len(), 5);
+    // What another page can make the browser send locks nobody out.
+    let (cookie, location) = begin(&site);
+    let query = issuer.authorize(&location);
+    let come_back = |query: &str| {
+        let sent = Sent::new("GET", &format!("{BEGIN}/callback?{query}"));
+        site.send(sent.header("cookie", &cookie))
+    };
+    assert_eq!(come_back(&query).status.as_u16(), 200);
+    let denied = format!("error=access_denied&{}", query.split('&').nth(1).unwrap());
+    for _ in 0..5 {
+        come_back(&denied).check(401, "unauthenticated");
+    }
+    come_back(&denied).check(429, "throttled");
     let password = json!({"name": "nobody", "password": "wrong password"});
     let log_in = || site.send(Sent::new("POST", "/api/v1/session").json(&password));
     log_in().check(401, "unauthenticated");
