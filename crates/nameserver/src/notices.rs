@@ -48,8 +48,8 @@ impl NoticeBoard {
         self.noted().is_closed
     }
 
-    /// Waits until a zone is noted or a check has ended, at most this long. Takes the names, and returns whether
-    /// [`Self::close`] was called.
+    /// Waits until a zone is noted or a check has ended, at most this long. Takes the names, and
+    /// returns whether [`Self::close`] was called.
     pub fn wait(&self, most: Duration) -> (BTreeSet<Box<[u8]>>, bool) {
         let is_idle =
             |noted: &mut Noted| noted.names.is_empty() && !noted.has_room && !noted.is_closed;
