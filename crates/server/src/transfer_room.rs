@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use avocet_io::memory;
 
-/// The part of the memory of the process that all transfers may take: they take about as much again
-/// when their zone is made, beside what is in use.
+/// The part of the memory of the process that all transfers may take. They take about as much again
+/// when their zone is made.
 const PART: u64 = 4;
 /// Octets that they may take if the memory of the process is not known.
 const FALLBACK: u64 = 1 << 30;
