@@ -71,8 +71,17 @@ pub fn records_of(
     let mut request = Request::from_words(&[name.to_string(), rtype.to_string()])?;
     (request.tries, request.timeout, request.tcp) = (1, NAME_PATIENCE, server.by_tcp);
     let server = server.addr;
-    let reply = exchange::exchange(&request, server)?;
-    let message = MessageView::new(&reply.octets)?;
+    records_in(&exchange::exchange(&request, server)?.octets, rtype)
+}
+
+/// Returns the data of the records of a type in the answer section, with their highest TTL in
+/// seconds.
+///
+/// # Errors
+///
+/// The message is malformed, or has an error other than NXDOMAIN.
+pub fn records_in(octets: &[u8], rtype: Rtype) -> Result<(Vec<Vec<u8>>, u32), ClientError> {
+    let message = MessageView::new(octets)?;
     match message.header().rcode() {
         Rcode::NOERROR | Rcode::NXDOMAIN => {}
         rcode => return Err(ClientError::Rcode(rcode)),

@@ -121,17 +121,22 @@ impl Discovering {
 
     /// Starts the encrypted server.
     fn serve(&self) -> Server {
+        self.configure_other("");
+        self.other.start()
+    }
+
+    /// Writes the configuration of the encrypted server.
+    fn configure_other(&self, keys: &str) {
         let Self { other, tls, https, .. } = self;
         other.write(&format!(
             "[server]\nlisten = [\"{}\", \"tls://{tls}\", \"quic://{tls}\", \"https://{https}\"]\n\
-             http = \"{}\"\n[[certificate]]\nnames = [\"dns.example\"]\ncert = \"one.pem\"\nkey = \"one.key\"\n\
+             http = \"{}\"\n{keys}\n[[certificate]]\nnames = [\"dns.example\"]\ncert = \"one.pem\"\nkey = \"one.key\"\n\
              [[record]]\nname = \"*.example\"\ntype = \"A\"\nvalues = [\"192.0.2.78\"]\n\
              [data]\ndirectory = \"{}\"\n",
             other.dns,
             other.http,
             other.data().display()
         ));
-        other.start()
     }
 
     /// Writes a configuration that forwards to an upstream with these keys.
@@ -146,10 +151,22 @@ impl Discovering {
         ));
     }
 
-    /// Lets the server look again, and waits until `avocet status` has these words.
+    /// Lets the server look again, and waits until `avocet status` has these words of the result.
     fn look_again(&self, words: &str) {
+        let (before, began) = (self.attempts(), Instant::now());
         self.site.avocet_text(&["reload"]);
+        while self.attempts() == before {
+            assert!(began.elapsed() < PATIENCE, "no attempt");
+        }
         self.see(words);
+    }
+
+    /// Returns the number of attempts with a result.
+    fn attempts(&self) -> u64 {
+        let metrics = self.site.http_get("/metrics").1;
+        let samples =
+            metrics.lines().filter(|line| line.starts_with("avocet_upstream_discoveries_total{"));
+        samples.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
     }
 
     /// Waits until `avocet status` has these words about the upstream.
@@ -253,8 +270,17 @@ fn each_protocol_is_found_and_aliases_are_followed() {
         here.look_again(&format!("queries go to {found} (verified)"));
         assert_eq!(ask(here.site.dns, 1, &format!("n{number}.example")).0, ENCRYPTED, "{found}");
     }
-    // The upstream stops announcing.
+    // Plain answers of an attacker change nothing while the server designates itself.
+    let elsewhere = service(&format!("alpn=dot port={} ipv4hint=127.0.0.2", tls.port()));
+    for (number, forged) in [vec![], vec![elsewhere], vec![service("alpn=x")]].iter().enumerate() {
+        here.plain.designate(forged);
+        here.look_again(&format!("queries go to tls://{tls} (verified)"));
+        assert_eq!(ask(here.site.dns, 1, &format!("f{number}.example")).0, ENCRYPTED);
+    }
+    // Both stop announcing.
     here.plain.designate(&[]);
+    here.configure_other("announce = false");
+    here.other.avocet_text(&["reload"]);
     here.look_again("queries in plain DNS, it designates no encrypted server");
     assert_eq!(ask(here.site.dns, 1, "later.example").0, PLAIN);
     server.stop();
@@ -317,6 +343,15 @@ fn with_strict_discovery_nothing_is_sent_in_plain_dns() {
     here.plain.designate(&[here.dot()]);
     here.look_again(&format!("queries go to tls://{} (verified)", here.tls));
     assert_eq!(ask(here.site.dns, 1, "a.example").0, ENCRYPTED);
+    // What a reload reads from the file of authorities counts for the server that was found, too.
+    let authorities = here.site.directory.join("one.pem");
+    fs::write(&authorities, CERTIFICATES[2].1).unwrap();
+    here.look_again("may no longer designate");
+    other.stop();
+    let other = here.serve();
+    assert_eq!(here.site.ask_any("other.example").0 & 15, 2, "SERVFAIL");
+    fs::write(&authorities, CERTIFICATES[0].1).unwrap();
+    here.look_again(&format!("queries go to tls://{} (verified)", here.tls));
     // The announcement is gone, perhaps by an attacker: the server has proved enough.
     here.plain.designate(&[]);
     other.stop();

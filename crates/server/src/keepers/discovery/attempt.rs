@@ -75,6 +75,13 @@ impl DiscoveryFault {
     }
 }
 
+impl DiscoveryFault {
+    /// Returns whether an attacker on the path can cause it by what it writes.
+    fn may_be_forged(&self) -> bool {
+        !matches!(self, Self::NoAnswer(_) | Self::Settings(_))
+    }
+}
+
 /// A designated server that has proved that it may have the queries.
 pub(super) struct FoundServer {
     pub(super) designated: DesignatedServer,
@@ -87,16 +94,53 @@ pub(super) struct DiscoveryAttempt {
     pub(super) ttl_secs: Option<u32>,
 }
 
-/// Asks a server for the servers that it designates, and tries them.
-pub(super) fn attempt(terms: &DiscoveryTerms, own: &ServerConfig) -> DiscoveryAttempt {
+/// Asks a server for the servers that it designates, and tries them. If that finds none, the server
+/// that was found before may still designate itself.
+pub(super) fn attempt(
+    terms: &DiscoveryTerms,
+    own: &ServerConfig,
+    known: Option<&DesignatedServer>,
+) -> DiscoveryAttempt {
     let by_tcp = terms.transport == UpstreamTransport::Tcp;
     let server = StubServer { addr: terms.server, by_tcp };
-    let (offers, ttl_secs) = match look_up(server) {
-        Ok(found) => found,
-        Err(fault) => return DiscoveryAttempt { result: Err(fault), ttl_secs: None },
+    let (result, ttl_secs) = match look_up(server) {
+        Ok((offers, ttl_secs)) => {
+            let (began, connections, look_ups) = (Instant::now(), 0, 0);
+            let trial = Trial { terms, own, server, began, connections, look_ups };
+            (trial.first(&offers), Some(ttl_secs))
+        }
+        Err(fault) => (Err(fault), None),
     };
-    let trial = Trial { terms, own, server, began: Instant::now(), connections: 0, look_ups: 0 };
-    DiscoveryAttempt { result: trial.first(&offers), ttl_secs: Some(ttl_secs) }
+    match &result {
+        Err(fault) if fault.may_be_forged() => known
+            .and_then(|known| confirm(terms, known))
+            .unwrap_or(DiscoveryAttempt { result, ttl_secs }),
+        _ => DiscoveryAttempt { result, ttl_secs },
+    }
+}
+
+/// Asks a server that was found before what it designates, over a connection that proves it: what
+/// an attacker writes into plain answers does not end its use. Returns `None` if it does not
+/// designate itself.
+fn confirm(terms: &DiscoveryTerms, known: &DesignatedServer) -> Option<DiscoveryAttempt> {
+    if known.proof != DesignationProof::Verified {
+        return None;
+    }
+    let peer = UpstreamPeer::of(&terms.peer(known), &mut ClientConfigs::default()).ok()??;
+    let reply = ask(&peer, known, PATIENCE).ok()?;
+    let (records, ttl_secs) = stub::records_in(&reply, Rtype::SVCB).ok()?;
+    let owner = NameBuf::from_wire(DISCOVERY).ok()?;
+    let Offers::Services(offers) = offers::read(&owner, &records) else { return None };
+    let is_known = |offer: &Offer| {
+        offer.transport == known.transport
+            && offer.port == known.addr.port()
+            && offer.path == known.path
+    };
+    let found = FoundServer { designated: known.clone(), peer };
+    offers
+        .iter()
+        .any(is_known)
+        .then_some(DiscoveryAttempt { result: Ok(found), ttl_secs: Some(ttl_secs) })
 }
 
 /// Returns the offers of a server, with their TTL in seconds.
@@ -209,14 +253,18 @@ impl Trial<'_> {
         };
         self.connections += 1;
         match ask(&peer, &designated, patience) {
-            Ok(()) => Ok(FoundServer { designated, peer }),
+            Ok(_) => Ok(FoundServer { designated, peer }),
             Err(source) => Err(unproven(designated, source)),
         }
     }
 }
 
 /// Asks a designated server what it designates. An answer shows that it serves this client.
-fn ask(peer: &UpstreamPeer, designated: &DesignatedServer, patience: Duration) -> io::Result<()> {
+fn ask(
+    peer: &UpstreamPeer,
+    designated: &DesignatedServer,
+    patience: Duration,
+) -> io::Result<Vec<u8>> {
     let words = ["_dns.resolver.arpa".to_owned(), "SVCB".to_owned(), "+nocookie".to_owned()];
     let request = Request::from_words(&words).map_err(io::Error::other)?;
     let cookie = Cookie { client: [0; 8], server: Vec::new() };
@@ -230,7 +278,7 @@ fn ask(peer: &UpstreamPeer, designated: &DesignatedServer, patience: Duration) -
     let reply = peer.ask(designated.addr, &buffer[..len], patience)?;
     let message = MessageView::new(&reply).map_err(io::Error::other)?;
     match message.header().rcode() {
-        Rcode::NOERROR | Rcode::NXDOMAIN => Ok(()),
+        Rcode::NOERROR | Rcode::NXDOMAIN => Ok(reply),
         rcode => Err(io::Error::other(ClientError::Rcode(rcode))),
     }
 }

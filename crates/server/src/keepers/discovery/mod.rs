@@ -8,6 +8,9 @@
 //!     └── `auto`: not announced ────┴─────────────────────────────────┘
 //!         any more, or not proven
 //! ```
+//! The server that was found is asked, too, before it is given up: its answer is authenticated,
+//! that of the upstream is not.
+//!
 //! With `discover = "strict"`, a server that has been found stays: each connection proves it again,
 //! and there is nothing else to use.
 
@@ -28,7 +31,7 @@ use avocet_nameserver::upstream_addresses::UpstreamAddresses;
 use crate::running::Running;
 use crate::running::conditions::Condition;
 use crate::state::discoveries::DiscoveryResult;
-use crate::upstream_tls::{PeerMap, UpstreamPeer};
+use crate::upstream_tls::{ClientConfigs, PeerMap, UpstreamPeer};
 use attempt::{DiscoveryAttempt, DiscoveryFault, FoundServer};
 
 /// Time between two looks at the configuration and at what is due.
@@ -71,8 +74,6 @@ struct AskedServer {
     failures: u32,
     found: Option<(DesignatedServer, Arc<UpstreamPeer>)>,
     fault: Option<DiscoveryFault>,
-    /// Whether the configuration was read again since it was found.
-    is_outdated: bool,
 }
 
 struct Discoverer {
@@ -102,21 +103,24 @@ impl Discoverer {
         if is_reloaded {
             self.config = Some(state.config.clone());
             self.servers.retain(|terms, _| wanted.contains_key(terms));
-            // The files with authorities may have changed.
-            for server in self.servers.values_mut() {
-                (server.due, server.is_outdated) = (None, true);
+            for (terms, server) in &mut self.servers {
+                server.due = None;
+                server.read_settings(terms);
             }
+            // The files with authorities may have changed.
+            self.put(&[]);
         }
-        let mut is_changed = is_reloaded;
+        let (mut is_changed, mut results) = (is_reloaded, Vec::new());
         for (terms, zones) in &wanted {
             let server = self.servers.entry(terms.clone()).or_default();
             if server.due.is_some_and(|due| Instant::now() < due) {
                 continue;
             }
             is_changed = true;
-            let attempt = attempt::attempt(terms, &state.config.server);
+            let known = server.found.as_ref().map(|(found, _)| found);
+            let attempt = attempt::attempt(terms, &state.config.server, known);
             let result = attempt.result.as_ref().err().map(DiscoveryFault::result);
-            self.running.shared.discoveries.count(result.unwrap_or(DiscoveryResult::Found));
+            results.push(result.unwrap_or(DiscoveryResult::Found));
             let before = server.found.as_ref().map(|(found, _)| found.clone());
             server.take(terms, attempt);
             if server.found.as_ref().map(|(found, _)| found) != before.as_ref() {
@@ -127,6 +131,8 @@ impl Discoverer {
             self.put(&[]);
             self.report();
         }
+        // They are counted once their effect is visible.
+        results.into_iter().for_each(|result| self.running.shared.discoveries.count(result));
     }
 
     /// Puts what was found in force. Failures that are cached at and below these zones may be due
@@ -158,6 +164,17 @@ impl Discoverer {
 }
 
 impl AskedServer {
+    /// Reads the files with authorities for the server that was found. If they cannot be read,
+    /// those of before stay.
+    fn read_settings(&mut self, terms: &DiscoveryTerms) {
+        let Some((found, peer)) = &mut self.found else { return };
+        match UpstreamPeer::of(&terms.peer(found), &mut ClientConfigs::default()) {
+            Ok(Some(read)) => *peer = Arc::new(read),
+            Ok(None) => {}
+            Err(fault) => tracing::warn!("{found}: {fault}"),
+        }
+    }
+
     /// Takes the result of an attempt.
     fn take(&mut self, terms: &DiscoveryTerms, attempt: DiscoveryAttempt) {
         let is_strict = terms.discovery == Discovery::Strict;
@@ -173,10 +190,9 @@ impl AskedServer {
                     let (server, proof) = (terms.server, shown(designated.proof));
                     tracing::info!("queries for {server} go to {designated} ({proof})");
                 }
-                if !is_same || self.is_outdated {
+                if !is_same {
                     self.found = Some((designated, Arc::new(peer)));
                 }
-                self.is_outdated = false;
             }
             Err(fault) => {
                 let result = fault.result();
