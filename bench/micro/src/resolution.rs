@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
 use avocet_resolver::{
-    Action, Actions, Ask, Context, EcsPolicy, Endpoint, Plan, Resolver, Settings, Strategy,
-    Transport, ZoneRule,
+    Action, Actions, Ask, Context, EcsPolicy, Endpoint, Introduction, Plan, Resolver, Settings,
+    Strategy, Transport, ZoneRule,
 };
 use avocet_wire::hash::{self, HashKey};
 use avocet_wire::{FoldedName, Question};
@@ -44,6 +44,7 @@ fn rule(zone: &[u8], last: u8) -> ZoneRule {
         strategy: Strategy::Fastest,
         case_randomisation: true,
         ecs: EcsPolicy::Strip,
+        introduction: Introduction::None,
         timeout_ms: (50, 2000),
     }
 }
@@ -117,6 +118,7 @@ impl Resolution {
             checking_disabled: false,
             ecs: &[],
             client: None,
+            introduced: None,
             servers: &[],
             stale_available: false,
         };

@@ -287,11 +287,12 @@ fn ask(query: &SentQuery) -> String {
         UpstreamTransport::Udp => "",
     };
     let plain = if query.edns { "" } else { ", without EDNS" };
+    let proxied = if query.proxy_header { ", behind a PROXY header" } else { "" };
     match (&query.name, &query.zone) {
         (Some(name), Some(zone)) => {
-            format!("ask {server}{by} for {name} {}, of zone {zone}{plain}", query.rtype)
+            format!("ask {server}{by} for {name} {}, of zone {zone}{plain}{proxied}", query.rtype)
         }
-        _ => format!("ask {server}{by}, as a forwarder{plain}"),
+        _ => format!("ask {server}{by}, as a forwarder{plain}{proxied}"),
     }
 }
 

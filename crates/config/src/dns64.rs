@@ -7,6 +7,8 @@ use avocet_resolver::{Dns64, Prefix};
 use ipnet::{IpNet, Ipv6Net};
 
 use super::check::Check;
+use super::introduction::{Resolving, Translation};
+use super::recurse::Mode;
 use super::setting::List;
 use super::spec::Dns64Spec;
 
@@ -24,6 +26,12 @@ impl Dns64Config {
     pub fn translation(&self) -> Option<Dns64> {
         let exclude = self.exclude.iter().map(|net| prefix(*net)).collect();
         Dns64::new(prefix(self.prefix?), exclude)
+    }
+
+    /// Returns what decides about forwarding rules in a mode.
+    pub(super) fn by(&self, mode: Mode) -> Resolving {
+        let translation = if self.prefix.is_some() { Translation::Dns64 } else { Translation::Off };
+        Resolving { mode, translation }
     }
 }
 

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use toml::Spanned;
 
-use avocet_resolver::{MAX_RACE, MAX_UPSTREAMS};
+use avocet_resolver::{Introduction, MAX_RACE, MAX_UPSTREAMS};
 
 use super::check::Check;
 use super::error::SettingError;
+use super::introduction::{self, HeaderKeys, Resolving};
 use super::name::{Name, ROOT, shown};
 use super::recurse::Mode;
 use super::setting::{FromText, List, Setting, Text, Written};
@@ -100,11 +101,11 @@ pub(super) fn forwards_all(specs: &[Spanned<ForwardSpec>]) -> bool {
 /// names.
 pub(super) fn rules(
     specs: Vec<Spanned<ForwardSpec>>,
-    mode: Mode,
+    resolving: Resolving,
     listen: &[SocketAddr],
     check: &mut Check,
 ) -> Vec<ForwardConfig> {
-    if specs.is_empty() && mode == Mode::Forward {
+    if specs.is_empty() && resolving.mode == Mode::Forward {
         return vec![system_rule(Path::new(RESOLV_CONF), listen, check)];
     }
     let mut zones = HashSet::new();
@@ -123,9 +124,12 @@ pub(super) fn rules(
         }
         let upstreams = upstreams(&zone, at, &mut spec, listen, check);
         let ecs = spec.ecs.span();
+        let keys = HeaderKeys::take(&mut spec);
         let bootstrap = bootstrap(&mut spec, &upstreams, listen, check);
-        let rule = ForwardConfig { bootstrap, ..rule(zone, upstreams, spec, check) };
-        if let Some(at) = ecs.filter(|_| mode == Mode::Recurse && rule.ecs == EcsPolicy::Pass) {
+        let mut rule = ForwardConfig { bootstrap, ..rule(zone, upstreams, spec, check) };
+        rule.introduction = introduction::read(keys, &rule, resolving, check);
+        let recurses = resolving.mode == Mode::Recurse;
+        if let Some(at) = ecs.filter(|_| recurses && rule.ecs == EcsPolicy::Pass) {
             let message = "recursion does not forward client subnets, because its results are for \
                            all clients; write \"strip\", or mode = \"forward\" in [resolver]";
             check.fault(at, message);
@@ -173,6 +177,7 @@ fn rule(
         strategy: check.take(spec.strategy).map_or(Strategy::Fastest, |text| text.0),
         case_randomisation: check.take(spec.case_randomisation).unwrap_or(true),
         ecs: check.take(spec.ecs).map_or(EcsPolicy::Strip, |text| text.0),
+        introduction: Introduction::None,
         timeout_min: Duration::from_millis(min.into()),
         timeout_max: Duration::from_millis(max.into()),
         tls,

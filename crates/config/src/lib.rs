@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use avocet_dnssec::anchor::Anchor;
-use avocet_resolver::{RootServer, StubZone};
+use avocet_resolver::{Introduction, RootServer, StubZone};
 use avocet_wire::Rtype;
 use ipnet::IpNet;
 
@@ -41,6 +41,7 @@ pub mod header_field;
 mod hints;
 pub mod home_ca;
 mod host_name;
+mod introduction;
 pub mod key;
 mod known;
 mod list_primaries;
@@ -354,6 +355,8 @@ pub struct ForwardConfig {
     pub case_randomisation: bool,
     /// The treatment of client subnet options.
     pub ecs: EcsPolicy,
+    /// How the servers learn the client of each query, if they do.
+    pub introduction: Introduction,
     /// Shortest timeout of a query to one server.
     pub timeout_min: Duration,
     /// Longest timeout of a query to one server.

@@ -19,6 +19,7 @@ use avocet_policy::rule::{
     Action, ActionKind, BlockForm, LimitKey, MAX_RULES, NamedTimeZone, Over, RuleFault, RulePart,
     RuleSpec, Rules, Target, Vocabulary,
 };
+use avocet_resolver::Introduction;
 use toml::Spanned;
 
 use super::block::{self, BlockConfig};
@@ -336,8 +337,10 @@ fn name_servers(rule: &mut RuleSpec, forwards: &[ForwardConfig]) {
     };
     let is_meant = |forward: &&ForwardConfig| forward.zone == zone && !forward.exception;
     let is_by_udp = |forward: &&ForwardConfig| {
-        // The servers that a strict rule discovers are not known here.
+        // The servers that a strict rule discovers are not known here, and those of rules learn no
+        // client.
         forward.discover != Discovery::Strict
+            && forward.introduction == Introduction::None
             && forward.upstreams.iter().all(|one| one.transport == UpstreamTransport::Udp)
     };
     if let Some(forward) = forwards.iter().find(is_meant).filter(is_by_udp) {

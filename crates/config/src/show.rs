@@ -14,8 +14,9 @@ use super::recurse::{LocalRootSource, Mode};
 use super::{
     AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, Listen,
     ListenerConfig, LogFormat, LogLevel, RateLimitConfig, RecordConfig, RevisionsConfig,
-    ServerConfig, Strategy, Upstream, acme, certificate, client_certificate, dnstap, home_ca, key,
-    oidc, otlp, pool, query_log, show_policy, signing, upstream_proof, web, zone,
+    ServerConfig, Strategy, Upstream, acme, certificate, client_certificate, dnstap, home_ca,
+    introduction, key, oidc, otlp, pool, query_log, show_policy, signing, upstream_proof, web,
+    zone,
 };
 
 impl Config {
@@ -259,6 +260,7 @@ fn forward(rule: &ForwardConfig) -> Table {
     if !rule.exception {
         let upstreams: Vec<Value> = rule.upstreams.iter().map(upstream).collect();
         out.insert("upstreams".to_owned(), upstreams.into());
+        introduction::show(rule, &mut out);
         upstream_proof::show(rule, &mut out);
     }
     out

@@ -393,6 +393,14 @@ pub(super) struct ForwardSpec {
     /// "forward" only.
     #[schemars(extend("default" = "strip"))]
     pub(super) ecs: Setting<Text<EcsPolicy>>,
+    /// Names the client to the servers by a header of the PROXY protocol, version 2, in mode
+    /// "forward" only. Their answers are for that client only, and are not cached.
+    #[schemars(extend("default" = false))]
+    pub(super) proxy_protocol: Setting<bool>,
+    /// On encrypted connections, the header comes before the handshake, not encrypted, in place of
+    /// after it.
+    #[schemars(extend("default" = false))]
+    pub(super) proxy_protocol_outside_tls: Setting<bool>,
     /// Shortest timeout for one server, in milliseconds.
     #[schemars(extend("default" = 50))]
     pub(super) timeout_min_ms: Setting<Int<10, 5_000>>,

@@ -69,16 +69,16 @@ pub(super) fn validate(
         certificate::certificates(tables, &context, &mut check);
     tls_at.iter().for_each(|at| certificate::need_one(&certificates, at, &mut check));
     server.listeners = listener::listeners(spec.listener, &server, &certificates, &mut check);
-    let forwards = forward::rules(spec.forward, mode, &server.addresses(), &mut check);
+    let dns64 = dns64::dns64(spec.dns64, &mut check);
+    let forwards = forward::rules(spec.forward, dns64.by(mode), &server.addresses(), &mut check);
     let stubs = recurse::stubs(spec.stub, mode, &mut check);
     server.local_zones = self::local_zones(local_zones, (&forwards, &stubs), &mut check);
-    let (mut clients, mut groups) = (spec.client, spec.group);
-    let privacy = PrivacyTables::take(&mut clients, &mut groups, &mut check);
+    let privacy = PrivacyTables::take(&mut spec.client, &mut spec.group, &mut check);
     let tables = policy::Tables {
         policy: spec.policy,
         lists: spec.list,
-        groups,
-        clients,
+        groups: spec.group,
+        clients: spec.client,
         rules: spec.rule,
         listeners: server.listeners.iter().map(|listener| listener.name.clone()).collect(),
     };
@@ -95,7 +95,7 @@ pub(super) fn validate(
         resolver: recurse::resolver(resolver, mode, &mut check),
         stubs,
         dnssec: recurse::dnssec(spec.dnssec, &mut check),
-        dns64: dns64::dns64(spec.dns64, &mut check),
+        dns64,
         server,
         cache: cache(spec.cache, &mut check),
         pools,

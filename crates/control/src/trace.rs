@@ -206,6 +206,9 @@ pub struct SentQuery {
     pub transport: UpstreamTransport,
     /// Whether it has an OPT record.
     pub edns: bool,
+    /// Whether a header of the PROXY protocol came before it.
+    #[serde(rename = "proxy-header", default)]
+    pub proxy_header: bool,
 }
 
 /// Records or a negative answer that were validated.

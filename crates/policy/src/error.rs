@@ -123,7 +123,10 @@ pub enum PolicyError {
     #[error("`{0}` is not an address")]
     NotAnAddress(String),
     /// The text is neither a server nor a zone with servers.
-    #[error("`{0}` is neither {SERVER_FORM} nor the zone of a [[forward]] over UDP")]
+    #[error(
+        "`{0}` is neither {SERVER_FORM} nor the zone of a [[forward]] over UDP, without \
+             discover = \"strict\" and proxy-protocol"
+    )]
     NotAServer(String),
     /// No server can have the address.
     #[error("`{text}` {source}")]

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
 use avocet_resolver::{
-    Action, Actions, Ask, Context, EcsPolicy, Endpoint, Plan, Resolver, Settings, Strategy,
-    Transport, ZoneRule,
+    Action, Actions, Ask, Context, EcsPolicy, Endpoint, Introduction, Plan, Resolver, Settings,
+    Strategy, Transport, ZoneRule,
 };
 use avocet_testkit::question;
 use avocet_wire::Question;
@@ -33,6 +33,7 @@ fn plan() -> Plan {
         strategy: Strategy::Fastest,
         case_randomisation: true,
         ecs: EcsPolicy::Strip,
+        introduction: Introduction::None,
         timeout_ms: (50, 2000),
     };
     let settings = Settings {
@@ -80,6 +81,7 @@ fn main() {
                 checking_disabled: false,
                 ecs: &[],
                 client: None,
+                introduced: None,
                 stale_available: false,
                 servers: &[],
             };

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::answer::{Answers, Resolved};
 use crate::exchange::endpoint::{Endpoint, EndpointId, SocketId};
+use crate::plan::HeaderPlace;
 use crate::trace::Trace;
 
 /// Most traces of which the memory is kept: about the questions that end in one turn.
@@ -24,6 +25,11 @@ pub enum Action {
         renew: bool,
         /// The message in the octets of [`Actions`]; over TCP without its length.
         octets: Range<usize>,
+        /// Octets at their beginning that are no part of the message, but a header of the PROXY
+        /// protocol. A connection that begins with one is for this message only.
+        header_len: u8,
+        /// The place of such a header on an encrypted connection.
+        header_place: HeaderPlace,
     },
     /// Close a socket or connection that served one query.
     Close {

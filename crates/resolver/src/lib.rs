@@ -58,7 +58,10 @@ pub use local_root::{LocalRoot, LocalRootFault, LocalRootSlot, Timers};
 pub use metrics::{Counters, RTT_BUCKETS_MS, UpstreamCounters};
 pub use name_servers::{DELEGATIONS, NameServers};
 pub use own::{Data, Own, OwnNames, OwnSet, Sought};
-pub use plan::{EcsPolicy, FetchLimits, MAX_UPSTREAMS, Plan, PlanError, Settings, ZoneRule};
+pub use plan::{
+    EcsPolicy, FetchLimits, HeaderPlace, Introduction, MAX_UPSTREAMS, Plan, PlanError, Settings,
+    ZoneRule,
+};
 pub use recursion::{Recursion, RootServer, StubZone};
 pub use resolver::{
     Abandoned, Context, Handing, MAX_POOL, Resolver, Shed, Submitted, UpstreamReport,

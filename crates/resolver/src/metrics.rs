@@ -156,6 +156,8 @@ pub struct UpstreamCounters {
     pub tcp: u64,
     /// Queries sent over TLS.
     pub tls: u64,
+    /// Queries behind a header of the PROXY protocol.
+    pub introduced: u64,
     /// How often TLS failed, in the order of [`TlsFault::ALL`].
     pub tls_faults: [u64; TlsFault::ALL.len()],
     /// Usable responses.

@@ -36,6 +36,25 @@ pub enum EcsPolicy {
     Pass,
 }
 
+/// What servers learn about the client of each query.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Introduction {
+    /// Nothing.
+    None,
+    /// Its address, by a header of the PROXY protocol before each datagram and at the start of each
+    /// connection. Answers are for that client only, and are not cached.
+    ProxyHeader(HeaderPlace),
+}
+
+/// The place of a header at the start of an encrypted connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HeaderPlace {
+    /// The first octets that are encrypted.
+    InsideTls,
+    /// Before the handshake.
+    OutsideTls,
+}
+
 /// A forwarding rule as configured.
 #[derive(Clone, Debug)]
 pub struct ZoneRule {
@@ -53,6 +72,8 @@ pub struct ZoneRule {
     pub case_randomisation: bool,
     /// The treatment of a client subnet option.
     pub ecs: EcsPolicy,
+    /// What the servers learn about clients.
+    pub introduction: Introduction,
     /// The shortest and the longest timeout of one query, in ms.
     pub timeout_ms: (u32, u32),
 }
@@ -131,6 +152,7 @@ pub(crate) struct Rule {
     pub(crate) strategy: Strategy,
     pub(crate) case_randomisation: bool,
     pub(crate) ecs: EcsPolicy,
+    pub(crate) introduction: Introduction,
     pub(crate) timeout_ms: (u32, u32),
 }
 
@@ -147,7 +169,7 @@ pub(crate) struct Route {
 /// ```
 /// use avocet_cache::TtlBounds;
 /// use avocet_resolver::{
-///     EcsPolicy, Endpoint, Plan, Settings, Strategy, Transport, ZoneRule,
+///     EcsPolicy, Endpoint, Introduction, Plan, Settings, Strategy, Transport, ZoneRule,
 /// };
 /// use avocet_wire::FoldedName;
 ///
@@ -161,6 +183,7 @@ pub(crate) struct Route {
 ///     strategy: Strategy::Fastest,
 ///     case_randomisation: true,
 ///     ecs: EcsPolicy::Strip,
+///     introduction: Introduction::None,
 ///     timeout_ms: (50, 2_000),
 /// };
 /// let rules =
@@ -214,6 +237,8 @@ pub struct Ask<'a> {
     pub ecs: &'a [u8],
     /// The client. A question that comes from the server to which it would be sent is a loop.
     pub client: Option<IpAddr>,
+    /// The client, for servers that learn its address; `None` for a question of this server.
+    pub introduced: Option<IpAddr>,
     /// Whether the caller has stale data: see [`Action::Overdue`](crate::Action::Overdue).
     pub stale_available: bool,
     /// The servers to query instead of those of the plan: a set of [`Plan::with_sets`]. Their
@@ -296,6 +321,7 @@ impl Plan {
                 strategy: Strategy::Ordered,
                 case_randomisation: true,
                 ecs: EcsPolicy::Strip,
+                introduction: Introduction::None,
                 timeout_ms: SET_TIMEOUT_MS,
             };
             check(place, &rule)?;
@@ -388,8 +414,8 @@ impl Plan {
                 ordinary += usize::from(place < of_rule);
             }
         }
-        let ZoneRule { strategy, case_randomisation, ecs, timeout_ms, .. } = rule;
-        Rule { upstreams, ordinary, strategy, case_randomisation, ecs, timeout_ms }
+        let ZoneRule { strategy, case_randomisation, ecs, introduction, timeout_ms, .. } = rule;
+        Rule { upstreams, ordinary, strategy, case_randomisation, ecs, introduction, timeout_ms }
     }
 
     /// The route of a folded name; `None` if no rule applies.
@@ -412,6 +438,22 @@ impl Plan {
     /// The route to a set of servers; `None` if there is no such set.
     pub(crate) fn route_to(&self, servers: &[SocketAddr]) -> Option<Route> {
         self.sets.get(servers).map(|&rule| Route { rule, apex_len: 1 })
+    }
+
+    /// Whether the servers of a route learn the address of the client.
+    pub(crate) fn introduces(&self, route: Route) -> bool {
+        self.header_place(route).is_some()
+    }
+
+    /// Returns the place of the header by which the servers of a route learn the client.
+    pub(crate) fn header_place(&self, route: Route) -> Option<HeaderPlace> {
+        if self.recursion.is_some() {
+            return None;
+        }
+        match self.rule(route).introduction {
+            Introduction::None => None,
+            Introduction::ProxyHeader(place) => Some(place),
+        }
     }
 
     /// Whether there are sets of servers.
@@ -531,6 +573,7 @@ mod tests {
             strategy: Strategy::Ordered,
             case_randomisation: true,
             ecs: EcsPolicy::Strip,
+            introduction: Introduction::None,
             timeout_ms: (50, 2000),
         }
     }

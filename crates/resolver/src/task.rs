@@ -1,5 +1,6 @@
 //! Questions in flight and their waiting clients.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use avocet_cache::FailureKey;
@@ -37,6 +38,8 @@ const NONE: u32 = u32::MAX;
 pub(crate) struct Waiting<W> {
     pub(crate) waiter: W,
     pub(crate) overdue_at_ms: u64,
+    /// Its client.
+    pub(crate) introduced: Option<IpAddr>,
 }
 
 /// The properties that distinguish questions in flight.
@@ -48,6 +51,8 @@ pub(crate) struct Key<'a> {
     pub(crate) dnssec_ok: bool,
     pub(crate) checking_disabled: bool,
     pub(crate) ecs: &'a [u8],
+    /// The client, if the servers learn it.
+    pub(crate) introduced: Option<IpAddr>,
     /// The set of servers that a client's rule chose in place of the plan's.
     pub(crate) set: Option<u16>,
 }
@@ -60,6 +65,10 @@ pub(crate) struct Task<W> {
     pub(crate) dnssec_ok: bool,
     pub(crate) checking_disabled: bool,
     pub(crate) ecs: Vec<u8>,
+    /// The client, as in its key.
+    pub(crate) introduced: Option<IpAddr>,
+    /// Whether servers learn the client: what they answer is for that client only.
+    pub(crate) is_personal: bool,
     /// The set of servers, as in its key. Their data is for the clients of that rule, and is not
     /// cached.
     pub(crate) set: Option<u16>,
@@ -116,6 +125,8 @@ impl<W> Task<W> {
             dnssec_ok: false,
             checking_disabled: false,
             ecs: Vec::new(),
+            introduced: None,
+            is_personal: false,
             set: None,
             bound: None,
             waiters: Vec::new(),
@@ -147,6 +158,7 @@ impl<W> Task<W> {
         self.target.set(key.question);
         self.ecs.clear();
         self.ecs.extend_from_slice(key.ecs);
+        (self.introduced, self.is_personal) = (key.introduced, false);
         self.set = key.set;
         self.hash = key.hash;
         (self.dnssec_ok, self.checking_disabled) = (key.dnssec_ok, key.checking_disabled);
@@ -209,10 +221,10 @@ impl<W> Task<W> {
         self.sends < MAX_SENDS && self.reply_octets < MAX_REPLY_OCTETS
     }
 
-    /// Returns whether the result is for some networks only, so that it is not cached (RFC 7871
-    /// §7.3.1).
+    /// Returns whether the result is for one client, or for some networks only (RFC 7871 §7.3.1),
+    /// so that it is not cached.
     pub(crate) fn is_for_few(&self) -> bool {
-        self.ecs_scope.is_some_and(|scope| scope > 0)
+        self.is_personal || self.ecs_scope.is_some_and(|scope| scope > 0)
     }
 
     /// Returns whether it is resolved by recursion.
@@ -253,6 +265,7 @@ impl<W> Task<W> {
             && self.question.view() == key.question
             && self.dnssec_ok == key.dnssec_ok
             && self.checking_disabled == key.checking_disabled
+            && self.introduced == key.introduced
             && self.set == key.set
     }
 }
@@ -308,6 +321,24 @@ impl<W> Tasks<W> {
         self.newest = at;
         self.index.insert(key.hash, at);
         at
+    }
+
+    /// Lets a new task go on where another one is: with its aliases, target, trace and limits.
+    pub(crate) fn copy_state(&mut self, from: u32, to: u32) {
+        let other = &mut self.all[from as usize];
+        let (bound, trace) = (other.bound.clone(), other.with_trace(|trace| trace.clone()));
+        let (route, restarts, sends) = (other.route, other.restarts, other.sends);
+        let (reply_octets, ecs_scope) = (other.reply_octets, other.ecs_scope);
+        let times = [other.started_ms, other.deadline_ms, other.progress_ms];
+        let target = other.target.clone();
+        let prefix = std::mem::take(&mut other.prefix);
+        let task = &mut self.all[to as usize];
+        task.prefix.append(&prefix);
+        (task.bound, task.trace, task.target) = (bound, trace, target);
+        (task.route, task.restarts, task.sends) = (route, restarts, sends);
+        (task.reply_octets, task.ecs_scope) = (reply_octets, ecs_scope);
+        [task.started_ms, task.deadline_ms, task.progress_ms] = times;
+        self.all[from as usize].prefix = prefix;
     }
 
     pub(crate) fn remove(&mut self, at: u32) {

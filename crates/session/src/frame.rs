@@ -278,12 +278,32 @@ pub(crate) struct Outgoing {
     pending: Vec<u8>,
     /// Bytes at the start of `pending` that are already written.
     written: usize,
+    /// Bytes at the start of a connection that are encrypted on their own.
+    apart: usize,
 }
 
 impl Outgoing {
     /// Creates it without bytes.
     pub(crate) const fn new() -> Self {
-        Self { pending: Vec::new(), written: 0 }
+        Self { pending: Vec::new(), written: 0, apart: 0 }
+    }
+
+    /// Puts octets before all others. Nothing may be written yet.
+    pub(crate) fn begin_with(&mut self, octets: &[u8]) {
+        self.pending.splice(..0, octets.iter().copied());
+        self.apart = octets.len();
+    }
+
+    /// Returns what is not written, for a layer that encrypts it: what the connection begins with
+    /// apart from the rest. Unbound 1.17 does not notice what follows in the same record.
+    pub(crate) fn parts(&self) -> [&[u8]; 2] {
+        let (apart, rest) = self.unwritten().split_at(self.apart);
+        [apart, rest]
+    }
+
+    /// Returns what is not written.
+    pub(crate) fn unwritten(&self) -> &[u8] {
+        &self.pending[self.written..]
     }
 
     /// Returns the vector to append to.
@@ -293,11 +313,6 @@ impl Outgoing {
 
     pub(crate) fn len(&self) -> usize {
         self.pending.len() - self.written
-    }
-
-    /// Returns what is not written, for a layer that encrypts it.
-    pub(crate) fn unwritten(&self) -> &[u8] {
-        &self.pending[self.written..]
     }
 
     /// Writes with one write, and keeps what the stream does not accept. Without pending data it
@@ -322,7 +337,7 @@ impl Outgoing {
 
     pub(crate) fn clear(&mut self) {
         self.pending.clear();
-        self.written = 0;
+        (self.written, self.apart) = (0, 0);
         trim(&mut self.pending);
     }
 

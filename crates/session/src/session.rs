@@ -181,6 +181,14 @@ impl ClientSession {
         Ok(Self { asking, ..Self::connect(config, name)? })
     }
 
+    /// Sends octets before all messages: encrypted, if there is TLS. Nothing may be written yet.
+    pub fn begin_with(&mut self, octets: &[u8]) {
+        match &mut self.asking {
+            Some(asking) => asking.out.begin_with(octets),
+            None => self.messages.out().begin_with(octets),
+        }
+    }
+
     /// Takes the reason why a query over HTTP had no DNS message as response, or why the server has
     /// broken the rules of HTTP.
     pub fn take_http_failure(&mut self) -> Option<HttpFault> {

@@ -205,7 +205,9 @@ impl<S: Side> Tls<S> {
             self.begin()?;
         }
         if replies.len() > 0 && !self.side.is_handshaking() {
-            self.send(Send::Plaintext(replies.unwritten())).map_err(invalid)?;
+            for part in replies.parts().into_iter().filter(|part| !part.is_empty()) {
+                self.send(Send::Plaintext(part)).map_err(invalid)?;
+            }
             replies.clear();
         }
         self.sealed.write(stream)

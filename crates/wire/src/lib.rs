@@ -9,7 +9,7 @@
 //! letters in lower case (RFC 4343); a [`Question`] is one with a type and a class.
 //!
 //! [`query::QueryView`] reads a client's query, [`view::MessageView`] any message, and
-//! [`builder::Builder`] writes one.
+//! [`builder::Builder`] writes one. [`proxy`] has the headers that may come before messages.
 
 #![forbid(unsafe_code)]
 
@@ -22,6 +22,7 @@ pub mod hash;
 pub mod header;
 pub mod master;
 pub mod name;
+pub mod proxy;
 pub mod query;
 pub mod question;
 pub mod rdata;

@@ -17,12 +17,13 @@ use crate::server::{PATIENCE, Server, Site, ask, free_address, is_here, query, u
 use crate::upstream::{ADDRESS, Upstream};
 
 /// Certificates for 127.0.0.1 and their keys, for these tests only.
-const ONE: [&str; 2] = [include_str!("certificates/one.pem"), include_str!("certificates/one.key")];
+pub(crate) const ONE: [&str; 2] =
+    [include_str!("certificates/one.pem"), include_str!("certificates/one.key")];
 const TWO: [&str; 2] = [include_str!("certificates/two.pem"), include_str!("certificates/two.key")];
 const EXPIRED: [&str; 2] =
     [include_str!("certificates/expired.pem"), include_str!("certificates/expired.key")];
 /// The pin of [`ONE`].
-const PIN: &str = "mqDDURc1dZr5YY+aTgGL4+n6/7FD8REgJO/s6fqdbxM=";
+pub(crate) const PIN: &str = "mqDDURc1dZr5YY+aTgGL4+n6/7FD8REgJO/s6fqdbxM=";
 
 /// What an upstream does with a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,7 +98,7 @@ impl TlsUpstream {
     }
 }
 
-fn server_config([certificate, key]: [&str; 2]) -> Arc<ServerConfig> {
+pub(crate) fn server_config([certificate, key]: [&str; 2]) -> Arc<ServerConfig> {
     let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))

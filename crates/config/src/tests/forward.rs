@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use avocet_resolver::{HeaderPlace, Introduction};
+
 use super::*;
 use crate::discover::{DesignatedServer, DesignationProof, Discovery};
 use crate::upstream_tls::{Authentication, PeerName};
@@ -162,6 +164,62 @@ fn client_subnets_are_sent_on_where_nothing_is_found_by_recursion() {
     let error = errors_alone(rule);
     assert!(error.starts_with("a.toml:4:7: recursion does not forward client subnets"), "{error}");
     assert!(read_with(&format!("{rule}[resolver]\nmode = \"forward\"\n"), &[]).is_ok());
+}
+
+#[test]
+fn servers_learn_clients_where_each_query_is_for_one() {
+    let text = |upstream: &str, keys: &str, rest: &str| {
+        format!(
+            "[[forward]]\nzone = \"x.example\"\nupstreams = [\"{upstream}\"]\nproxy-protocol = \
+             true\n{keys}\n[resolver]\nmode = \"forward\"\n{rest}"
+        )
+    };
+    for upstream in ["192.0.2.1", "tcp://192.0.2.1", "tls://192.0.2.1", "https://192.0.2.1/q"] {
+        let config = read_with(&text(upstream, "", ""), &[]).unwrap();
+        let inside = Introduction::ProxyHeader(HeaderPlace::InsideTls);
+        assert_eq!(config.forwards[0].introduction, inside);
+        let effective = toml::to_string(&config.effective()).unwrap();
+        assert_eq!(read_with(&effective, &[]).unwrap().forwards, config.forwards);
+    }
+    let plain = text("192.0.2.1", "", "");
+    for (text, expected) in [
+        (plain.replace("\"forward\"", "\"recurse\""), "recursion names no clients"),
+        (text("quic://192.0.2.1", "", ""), "the PROXY protocol has no form for QUIC"),
+        (text("h3://192.0.2.1/q", "", ""), "the PROXY protocol has no form for QUIC"),
+        (text("192.0.2.1", "discover = \"auto\"", ""), "servers that are discovered may not know"),
+        (text("192.0.2.1", "", "[dns64]\nprefix = \"64:ff9b::/96\"\n"), "answers of [dns64]"),
+        (plain.replace("true", "1"), "expected true or false"),
+        (
+            "[[forward]]\nzone = \"!x.example\"\n\nproxy-protocol = true".to_owned(),
+            "an exception (`!`) has no servers",
+        ),
+    ] {
+        let error = errors_alone(&text);
+        assert!(error.starts_with("a.toml:4:18: ") && error.contains(expected), "{error}");
+    }
+    let off = plain.replace("true", "false").replace("\"forward\"", "\"recurse\"");
+    assert_eq!(read_with(&off, &[]).unwrap().forwards[0].introduction, Introduction::None);
+    let outside = text("tls://192.0.2.1", "proxy-protocol-outside-tls = true", "");
+    let config = read_with(&outside, &[]).unwrap();
+    let expected = Introduction::ProxyHeader(HeaderPlace::OutsideTls);
+    assert_eq!((config.forwards[0].introduction, config.doubts.len()), (expected, 0));
+    let effective = toml::to_string(&config.effective()).unwrap();
+    assert_eq!(read_with(&effective, &[]).unwrap().forwards, config.forwards);
+    for vain in [outside.replace("tls:", "tcp:"), outside.replacen("true", "false", 1)] {
+        let doubts = read_with(&vain, &[]).unwrap().doubts;
+        assert!(doubts[0].contains("`proxy-protocol-outside-tls` has no effect"), "{doubts:?}");
+    }
+}
+
+#[test]
+fn a_rule_of_the_policy_names_no_zone_of_servers_that_learn_clients() {
+    let text = "[resolver]\nmode = \"forward\"\n[[rule]]\nname = \"r\"\nwhen = 'true'\naction = \"forward\"\nto = \
+                [\"x.example\"]\n[[forward]]\nzone = \"x.example\"\nupstreams = [\"192.0.2.1\"]\n";
+    assert!(read_with(text, &[]).is_ok());
+    for key in ["proxy-protocol = true", "discover = \"strict\""] {
+        let error = errors_alone(&format!("{text}{key}\n"));
+        assert!(error.contains("without discover = \"strict\" and proxy-protocol"), "{error}");
+    }
 }
 
 #[test]

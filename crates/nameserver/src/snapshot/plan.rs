@@ -147,6 +147,7 @@ fn rule(forward: &ForwardConfig, addresses: &UpstreamAddresses) -> ZoneRule {
             config::EcsPolicy::Strip => avocet_resolver::EcsPolicy::Strip,
             config::EcsPolicy::Pass => avocet_resolver::EcsPolicy::Pass,
         },
+        introduction: forward.introduction,
         timeout_ms: (
             forward.timeout_min.as_millis() as u32,
             forward.timeout_max.as_millis() as u32,

@@ -462,7 +462,8 @@ mod tests {
         check(
             "action = 'forward'\nto = ['home']",
             Err("`home` is neither a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \
-                 \"[2001:db8::1]:5353\" nor the zone of a [[forward]] over UDP"),
+                 \"[2001:db8::1]:5353\" nor the zone of a [[forward]] over UDP, without \
+                 discover = \"strict\" and proxy-protocol"),
         );
         check(
             "action = 'ttl'\nmin-secs = 9\nmax-secs = 8",

@@ -1,8 +1,9 @@
 //! Sends a query: its form, its socket, and the wait for the reply.
 
-use avocet_wire::Question;
-use std::ops::Range;
+use std::net::IpAddr;
 
+use avocet_wire::Question;
+use avocet_wire::proxy::{self, ProxiedBy};
 use chacha20::rand_core::Rng;
 
 use super::endpoint::{Carrier, EndpointId, SocketId, SocketSlot, Transport};
@@ -10,6 +11,7 @@ use super::pending::{Owner, PendingQuery};
 use super::rtt::Rtt;
 use super::{Exchange, Exchanges};
 use crate::action::{Action, Actions};
+use crate::plan::HeaderPlace;
 use crate::query::{self, OptOf, Privacy};
 
 /// Fewest unpredictable bits of a query from a pool (RFC 5452 §9). A query with fewer letters gets
@@ -57,6 +59,15 @@ pub(crate) enum Cookies {
     Always,
 }
 
+/// What a server learns about the client of a query, before the query.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Preface {
+    /// Nothing.
+    None,
+    /// The address of the client; `None` for a query of this server.
+    Header(HeaderPlace, Option<IpAddr>),
+}
+
 /// Longest waits for a reply over UDP before another server is queried, in ms.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Longest {
@@ -89,6 +100,7 @@ pub(crate) struct Terms<'a> {
     pub(crate) timeout_ms: (u32, u32),
     pub(crate) longest: Longest,
     pub(crate) sockets: Sockets,
+    pub(crate) preface: Preface,
 }
 
 /// A query to be sent.
@@ -107,6 +119,8 @@ pub(crate) struct QueryOrder {
 pub(crate) struct Sent {
     pub(crate) carrier: Carrier,
     pub(crate) with_edns: bool,
+    /// Whether a header of the PROXY protocol came before it.
+    pub(crate) with_proxy_header: bool,
     pub(crate) socket: DrawnSocket,
 }
 
@@ -142,7 +156,7 @@ impl Exchanges {
         let form = self.form(exchange, order, terms);
         let at = self.pending.allocate(terms.question.octets());
         let letters = if form.exact_case { self.vary_case(at) } else { 0 };
-        let drawn = self.draw_socket(order, &form, (terms.sockets, letters), at);
+        let drawn = self.draw_socket(order, &form, (terms, letters), at);
         let socket = SocketId { endpoint: server, slot: drawn.slot };
         let id = self.draw_id(socket);
 
@@ -152,7 +166,12 @@ impl Exchanges {
         query.aside = weight == Weight::Aside;
         query.with_cookie = form.with_cookie;
         (query.with_edns, query.exact_case) = (form.with_edns, form.exact_case);
-        let octets = self.write(&form, at, terms, actions);
+        let start = actions.octets.len();
+        write_preface(&mut actions.octets, terms.preface, form.carrier);
+        const { assert!(proxy::MAX_PROXY_HEADER <= u8::MAX as usize) };
+        let header_len = (actions.octets.len() - start) as u8;
+        self.write(&form, at, terms, actions);
+        let octets = start..actions.octets.len();
         self.pending.enter(at);
         exchange.queries.push(at);
         exchange.sends += u32::from(weight == Weight::Counts);
@@ -164,9 +183,14 @@ impl Exchanges {
             SocketSlot::Pooled(_) | SocketSlot::Single(_) => {}
         }
         let to = server.endpoint;
-        actions.list.push(Action::Send { socket, to, renew: drawn.renew, octets });
+        let header_place = match terms.preface {
+            Preface::Header(place, _) => place,
+            Preface::None => HeaderPlace::InsideTls,
+        };
+        let renew = drawn.renew;
+        actions.list.push(Action::Send { socket, to, renew, octets, header_len, header_place });
         let QueryForm { carrier, with_edns, .. } = form;
-        Sent { carrier, with_edns, socket: drawn }
+        Sent { carrier, with_edns, with_proxy_header: header_len > 0, socket: drawn }
     }
 
     /// Decides the form of a query to a server.
@@ -227,16 +251,21 @@ impl Exchanges {
     }
 
     /// Draws the socket of the query at `at`: one of the pool if ID, slot and letters have at least
-    /// [`MIN_BITS`] unpredictable bits, otherwise its own.
+    /// [`MIN_BITS`] unpredictable bits, otherwise its own. A connection that begins with a client
+    /// is for its query only.
     fn draw_socket(
         &mut self,
         order: &QueryOrder,
         form: &QueryForm,
-        (sockets, letters): (Sockets, u32),
+        (terms, letters): (&Terms<'_>, u32),
         at: u32,
     ) -> DrawnSocket {
         let single = SINGLE_PORT_BITS + ID_BITS + letters;
-        let (slot, bits) = match (sockets, form.carrier) {
+        let has_preface = terms.preface != Preface::None;
+        let (slot, bits) = match (terms.sockets, form.carrier) {
+            (_, carrier) if has_preface && carrier.is_stream() => {
+                (SocketSlot::SingleStream(at), u32::MAX)
+            }
             (Sockets::Shared, Carrier::Tcp)
             | (_, Carrier::Tls | Carrier::Https | Carrier::Quic | Carrier::H3) => {
                 let is_single = self.servers[order.server].streams.wants_single(order.now_ms);
@@ -276,13 +305,7 @@ impl Exchanges {
     }
 
     /// Appends the message of the query at `at` to the octets of the actions.
-    fn write<W>(
-        &self,
-        form: &QueryForm,
-        at: u32,
-        terms: &Terms<'_>,
-        actions: &mut Actions<W>,
-    ) -> Range<usize> {
+    fn write<W>(&self, form: &QueryForm, at: u32, terms: &Terms<'_>, actions: &mut Actions<W>) {
         let query = &self.pending[at];
         let cookie =
             if form.with_cookie { self.servers[query.server()].cookie.octets() } else { &[] };
@@ -293,10 +316,16 @@ impl Exchanges {
             Carrier::Quic | Carrier::H3 => Privacy::Padded,
         };
         let opt = OptOf { udp_size, dnssec_ok, cookie, ecs, privacy };
-        let start = actions.octets.len();
         let opt = form.with_edns.then_some(&opt);
         query::write(&mut actions.octets, query.id, terms.flags, &query.question, opt);
-        start..actions.octets.len()
+    }
+}
+
+/// Appends the header before a message.
+fn write_preface(octets: &mut Vec<u8>, preface: Preface, carrier: Carrier) {
+    let by = if carrier.is_stream() { ProxiedBy::Stream } else { ProxiedBy::Datagram };
+    if let Preface::Header(_, client) = preface {
+        proxy::write(octets, client, by);
     }
 }
 

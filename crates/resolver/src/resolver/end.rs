@@ -7,14 +7,16 @@ use avocet_wire::header::AD;
 use avocet_wire::{Ede, FoldedNameBuf, Rcode};
 
 use super::{Context, Resolver};
-use crate::action::Action;
+use crate::action::{Action, AskedFor};
 use crate::answer::{self, Gathered, Resolved, Source};
 use crate::assemble::{Trail, Wanted};
+use crate::exchange::pending::Owner;
 use crate::exchange::timers::Timer;
 use crate::failure::Failure;
 use crate::iterate::rrset::Signed;
 use crate::scrub::MAX_ALIASES;
 use crate::store::{self, Fetched};
+use crate::task::Key;
 use crate::trace::Step;
 
 /// How long after a failure successes are reported to the failure cache, in seconds: longer than
@@ -55,6 +57,10 @@ impl<W> Resolver<W> {
             return;
         }
         let task = &self.tasks[at];
+        // What servers answer to one client is not for others.
+        if self.bound.plan.introduces(task.route) {
+            return;
+        }
         let fetched = Fetched {
             with_do: signatures == Signed::Yes,
             with_cd: task.checking_disabled,
@@ -157,7 +163,52 @@ impl<W> Resolver<W> {
         };
         task.route = route;
         task.begin_target();
-        self.begin_target(at, cx);
+        let is_shared = task.introduced.is_none() && !task.waiters.is_empty();
+        match task.bound.as_ref() {
+            Some(bound) if is_shared && bound.plan.introduces(route) => self.split(at, cx),
+            _ => self.begin_target(at, cx),
+        }
+    }
+
+    /// Continues a question that clients share for each of them: aliases led to servers that learn
+    /// the client. Clients for which there is no room get a failure.
+    fn split(&mut self, at: u32, cx: &mut Context<'_, W>) {
+        let waiters = std::mem::take(&mut self.tasks[at].waiters);
+        for waiting in waiters {
+            let task = &self.tasks[at];
+            let question = task.question.clone();
+            let (ecs, AskedFor { hash, dnssec_ok, checking_disabled, .. }) =
+                (task.ecs.clone(), task.asked_for());
+            let key = Key {
+                question: question.view(),
+                hash,
+                dnssec_ok,
+                checking_disabled,
+                ecs: &ecs,
+                introduced: waiting.introduced,
+                set: None,
+            };
+            let known = self.tasks.find(&key).filter(|&one| one != at && self.is_current(one));
+            let has_room = self.tasks.len() < self.bound.plan.settings.in_flight;
+            match known {
+                Some(one) => {
+                    self.tasks[one].waiters.push(waiting);
+                    self.rearm(Owner::Task(one));
+                }
+                None if has_room && waiting.introduced.is_some() => {
+                    let part = self.tasks.insert(&key, cx.now_ms);
+                    self.tasks.copy_state(at, part);
+                    self.tasks[part].waiters.push(waiting);
+                    self.begin_target(part, cx);
+                }
+                None => self.tasks[at].waiters.push(waiting),
+            }
+        }
+        if self.tasks[at].waiters.is_empty() {
+            return self.retire(at, cx);
+        }
+        self.tasks[at].note(Failure::Crowded);
+        self.end_early(at, cx);
     }
 
     /// Answers all waiting clients with the gathered records.
@@ -254,6 +305,11 @@ impl<W> Resolver<W> {
         self.waiters -= waiters.len();
         let asked = self.tasks[at].asked_for();
         cx.actions.list.push(Action::Finish { waiters, resolved, asked });
+        self.retire(at, cx);
+    }
+
+    /// Removes a task for which nobody waits and that has no query.
+    fn retire(&mut self, at: u32, cx: &mut Context<'_, W>) {
         self.exchanges.timers.clear(Timer::Task(at));
         let bound = self.tasks[at].bound.take();
         self.tasks.remove(at);

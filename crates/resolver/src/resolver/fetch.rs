@@ -17,7 +17,7 @@ use crate::exchange::Exchange;
 use crate::exchange::endpoint::EndpointId;
 use crate::exchange::loss::Level;
 use crate::exchange::pending::{Owner, PendingQuery};
-use crate::exchange::send::{Cookies, Longest, QueryOrder, Sent, Sockets, Terms, Weight};
+use crate::exchange::send::{Cookies, Longest, Preface, QueryOrder, Sent, Sockets, Terms, Weight};
 use crate::exchange::timers::Timer;
 use crate::failure::Failure;
 use crate::iterate::fetch::{Fetched, Inquiry, Letters, NotFetched, Patience};
@@ -313,5 +313,6 @@ fn terms_of<'a>(
             blind_ms: MAX_BLIND_WAIT_MS,
         },
         sockets: Sockets::Single,
+        preface: Preface::None,
     }
 }

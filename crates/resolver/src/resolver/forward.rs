@@ -12,7 +12,7 @@ use crate::answer::Source;
 use crate::exchange::Exchanges;
 use crate::exchange::endpoint::EndpointId;
 use crate::exchange::pending::Owner;
-use crate::exchange::send::{Cookies, Longest, QueryOrder, Sent, Sockets, Terms, Weight};
+use crate::exchange::send::{Cookies, Longest, Preface, QueryOrder, Sent, Sockets, Terms, Weight};
 use crate::failure::Failure;
 use crate::iterate::ask::MAX_MALFORMED;
 use crate::query;
@@ -37,6 +37,9 @@ impl<W> Resolver<W> {
     /// Sends the first queries for a task's target.
     pub(super) fn begin_target(&mut self, at: u32, cx: &mut Context<'_, W>) {
         let owner = Owner::Task(at);
+        let task = &mut self.tasks[at];
+        task.is_personal |=
+            task.bound.as_ref().is_some_and(|bound| bound.plan.introduces(task.route));
         self.exchanges.turn = self.exchanges.turn.wrapping_add(1);
         if !self.ask_next(owner, cx) {
             return self.fail(at, cx);
@@ -75,18 +78,21 @@ impl<W> Resolver<W> {
         }
         let are_plain = task.exchange.round >= PLAIN_ROUND_OF_MANY
             && nobody_speaks_edns(&self.exchanges, upstreams);
+        let header = bound.plan.header_place(task.route);
         let terms = Terms {
             question: task.target.view(),
             flags: RD | if task.checking_disabled { CD } else { 0 },
             udp_size: query::UDP_SIZE,
             dnssec_ok: task.dnssec_ok,
             ecs: &task.ecs,
-            cookies: Cookies::Always,
+            // The cookie of a server is for the client that it learns.
+            cookies: if header.is_some() { Cookies::Off } else { Cookies::Always },
             case_randomisation: rule.case_randomisation,
             plain_round: Some(if are_plain { PLAIN_ROUND_OF_MANY } else { PLAIN_ROUND }),
             timeout_ms: rule.timeout_ms,
             longest: Longest::OF_RULE,
             sockets: Sockets::Shared,
+            preface: header.map_or(Preface::None, |place| Preface::Header(place, task.introduced)),
         };
         let order = QueryOrder { owner: Owner::Task(at), server, place, weight, now_ms: cx.now_ms };
         Some((server, self.exchanges.send(&mut task.exchange, &order, &terms, cx.actions)))

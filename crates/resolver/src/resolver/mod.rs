@@ -148,8 +148,8 @@ pub struct UpstreamReport<'a> {
 /// ```
 /// use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
 /// use avocet_resolver::{
-///     Action, Actions, Ask, Context, EcsPolicy, Endpoint, Plan, Resolver, Settings, Strategy,
-///     Transport, ZoneRule,
+///     Action, Actions, Ask, Context, EcsPolicy, Endpoint, Introduction, Plan, Resolver, Settings,
+///     Strategy, Transport, ZoneRule,
 /// };
 /// use avocet_wire::Question;
 ///
@@ -166,6 +166,7 @@ pub struct UpstreamReport<'a> {
 ///     strategy: Strategy::Ordered,
 ///     case_randomisation: false,
 ///     ecs: EcsPolicy::Strip,
+///     introduction: Introduction::None,
 ///     timeout_ms: (50, 2_000),
 /// };
 /// let settings =
@@ -185,6 +186,7 @@ pub struct UpstreamReport<'a> {
 ///     checking_disabled: false,
 ///     ecs: &[],
 ///     client: None,
+///     introduced: None,
 ///     stale_available: false,
 ///     servers: &[],
 /// };

@@ -76,6 +76,7 @@ impl<W> Resolver<W> {
             dnssec_ok: true,
             checking_disabled: false,
             ecs: &[],
+            introduced: None,
             set: None,
         };
         if self.tasks.find(&key).is_some() {

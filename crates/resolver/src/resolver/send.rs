@@ -112,16 +112,25 @@ impl<W> Resolver<W> {
         let Some((server, sent)) = sent else { return false };
         self.count_sent(owner, server, &sent);
         let server = self.exchanges.servers[server].endpoint.addr;
-        let Sent { carrier, with_edns, .. } = sent;
+        let Sent { carrier, with_edns, with_proxy_header, .. } = sent;
         let step = match owner {
             Owner::Fetch(at) => self.fetches.get(at).map(|fetch| {
                 let (zone, name) = (fetch.inquiry.zone.clone(), fetch.inquiry.qname.clone());
                 let (zone, name, rtype) = (Some(zone), Some(name), fetch.inquiry.qtype);
-                Step::Sent { server, zone, name, rtype, carrier, with_edns }
+                Step::Sent { server, zone, name, rtype, carrier, with_edns, with_proxy_header }
             }),
             Owner::Task(at) => {
                 let rtype = self.tasks[at].target_type();
-                Some(Step::Sent { server, zone: None, name: None, rtype, carrier, with_edns })
+                let (zone, name) = (None, None);
+                Some(Step::Sent {
+                    server,
+                    zone,
+                    name,
+                    rtype,
+                    carrier,
+                    with_edns,
+                    with_proxy_header,
+                })
             }
             Owner::Nobody => None,
         };
@@ -142,6 +151,7 @@ impl<W> Resolver<W> {
             counters.queries += 1;
             counters.tcp += u64::from(sent.carrier == Carrier::Tcp);
             counters.tls += u64::from(sent.carrier.is_encrypted());
+            counters.introduced += u64::from(sent.with_proxy_header);
         }
         let is_single = matches!(sent.socket.slot, SocketSlot::Single(_));
         counters.fresh_sockets += u64::from(is_single);

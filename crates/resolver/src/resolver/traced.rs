@@ -131,7 +131,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        Action, Actions, EcsPolicy, Endpoint, Plan, Settings, Strategy, Transport, ZoneRule,
+        Action, Actions, EcsPolicy, Endpoint, Introduction, Plan, Settings, Strategy, Transport,
+        ZoneRule,
     };
 
     /// Asks a server that never answers, until the question fails. Returns for each action about
@@ -147,6 +148,7 @@ mod tests {
             strategy: Strategy::Ordered,
             case_randomisation: false,
             ecs: EcsPolicy::Strip,
+            introduction: Introduction::None,
             timeout_ms: (50, 2_000),
         };
         let settings =
@@ -164,6 +166,7 @@ mod tests {
             checking_disabled: false,
             ecs: &[],
             client: None,
+            introduced: None,
             stale_available,
             servers: &[],
         };

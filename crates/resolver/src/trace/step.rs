@@ -59,6 +59,8 @@ pub enum Step {
         carrier: Carrier,
         /// Whether it has an OPT record.
         with_edns: bool,
+        /// Whether a header of the PROXY protocol came before it.
+        with_proxy_header: bool,
     },
     /// The copy of the root zone replied in place of its servers.
     LocalRoot {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use avocet_resolver::{
-    EcsPolicy, Endpoint, Plan, Recursion, Strategy, StubZone, Transport, ZoneRule,
+    EcsPolicy, Endpoint, Introduction, Plan, Recursion, Strategy, StubZone, Transport, ZoneRule,
 };
 use avocet_testkit::{Chance, Query, Response, name};
 use avocet_wire::Rcode;
@@ -224,6 +224,7 @@ pub(crate) fn rule(zone: &str, last: u8) -> ZoneRule {
         strategy: Strategy::Ordered,
         case_randomisation: true,
         ecs: EcsPolicy::Strip,
+        introduction: Introduction::None,
         timeout_ms: (50, 2_000),
     }
 }

@@ -303,6 +303,7 @@ impl World {
             checking_disabled,
             ecs: &[],
             client: Some(client),
+            introduced: None,
             stale_available: false,
             servers: &[],
         };
@@ -346,6 +347,7 @@ impl World {
             checking_disabled,
             ecs: &[],
             client: None,
+            introduced: None,
             stale_available: false,
             servers: &[],
         };

@@ -71,6 +71,7 @@ impl Side {
             checking_disabled: false,
             ecs: &[],
             client,
+            introduced: None,
             stale_available: false,
             servers: &[],
         };

@@ -6,6 +6,7 @@ mod answers;
 mod belief;
 mod circle;
 mod faults;
+mod introduced;
 mod letters;
 mod limits;
 mod servers;

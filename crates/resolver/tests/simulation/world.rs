@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
 use avocet_resolver::{
-    Action, Actions, Ask, Context, EcsPolicy, Endpoint, EndpointId, Plan, Resolved, Resolver,
-    Settings, SocketFault, SocketId, SocketSlot, Strategy, Submitted, TlsFault, Transport,
-    ZoneRule,
+    Action, Actions, Ask, Context, EcsPolicy, Endpoint, EndpointId, Introduction, Plan, Resolved,
+    Resolver, Settings, SocketFault, SocketId, SocketSlot, Strategy, Submitted, TlsFault,
+    Transport, ZoneRule,
 };
 use avocet_testkit::{Chance, Faults, Network, Query, name, question};
 use avocet_wire::hash::HashKey;
@@ -84,6 +84,8 @@ pub(crate) struct World {
     pub(crate) failures: FailureCache,
     pub(crate) servers: HashMap<SocketAddr, Server>,
     pub(crate) sent: Vec<Sent>,
+    /// What came before each of them.
+    pub(crate) headers: Vec<Vec<u8>>,
     pub(crate) answers: Vec<Answer>,
     /// Waiters that got stale data, and when.
     pub(crate) overdue: Vec<(u32, u64)>,
@@ -92,6 +94,7 @@ pub(crate) struct World {
     pub(crate) dnssec_ok: bool,
     pub(crate) ecs: Vec<u8>,
     pub(crate) client: Option<IpAddr>,
+    pub(crate) introduced: Option<IpAddr>,
     pub(crate) stale_available: bool,
     incarnations: HashMap<SocketId, u64>,
     opened: u64,
@@ -118,6 +121,7 @@ pub(crate) fn rule(zone: &str, servers: &[u8]) -> ZoneRule {
         strategy: Strategy::Ordered,
         case_randomisation: true,
         ecs: EcsPolicy::Strip,
+        introduction: Introduction::None,
         timeout_ms: (50, 2000),
     }
 }
@@ -141,6 +145,7 @@ impl World {
             failures: FailureCache::new(1 << 18, [2; 16]).unwrap(),
             servers: HashMap::new(),
             sent: Vec::new(),
+            headers: Vec::new(),
             answers: Vec::new(),
             overdue: Vec::new(),
             forgotten: Vec::new(),
@@ -148,6 +153,7 @@ impl World {
             dnssec_ok: false,
             ecs: Vec::new(),
             client: None,
+            introduced: None,
             stale_available: false,
             incarnations: HashMap::new(),
             opened: 0,
@@ -218,6 +224,7 @@ impl World {
             checking_disabled: false,
             ecs: &ecs,
             client,
+            introduced: self.introduced,
             stale_available,
             servers: &[],
         };
@@ -317,9 +324,12 @@ impl World {
         let mut actions = std::mem::take(&mut self.actions);
         for action in &actions.list {
             match action.clone() {
-                Action::Send { socket, to, renew, octets } => {
+                Action::Send { socket, to, renew, octets, header_len, .. } => {
                     self.open(socket, renew);
-                    self.send(socket, to.addr, &actions.octets[octets]);
+                    let (header, message) =
+                        actions.octets[octets].split_at(usize::from(header_len));
+                    self.headers.push(header.to_vec());
+                    self.send(socket, to.addr, message);
                 }
                 Action::Close { socket } => {
                     assert!(self.incarnations.remove(&socket).is_some(), "closed what was open");

@@ -143,7 +143,10 @@ impl<'i> StepSpans<'i> {
     }
 
     fn take_query(&mut self, step: &Step, at_ns: u64) {
-        let Step::Sent { server, zone, name, rtype, carrier, with_edns } = step else { return };
+        let Step::Sent { server, zone, name, rtype, carrier, with_edns, with_proxy_header } = step
+        else {
+            return;
+        };
         let level = self.level();
         let name = name.as_ref().map(|name| without_dot(shown(name)));
         let asked = (name.unwrap_or_else(|| level.target.clone()), *rtype);
@@ -161,6 +164,9 @@ impl<'i> StepSpans<'i> {
             span.put("avocet.zone", without_dot(shown(zone)));
         }
         span.put("avocet.edns", *with_edns);
+        if *with_proxy_header {
+            span.put("avocet.proxy_header", true);
+        }
         if resends > 0 {
             span.put("avocet.resend_count", resends);
         }
@@ -432,6 +438,7 @@ mod tests {
             rtype: Rtype::A,
             carrier: Carrier::Udp,
             with_edns: true,
+            with_proxy_header: false,
         }
     }
 

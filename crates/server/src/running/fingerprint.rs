@@ -7,6 +7,7 @@ use avocet_config::Config;
 use avocet_config::zone::ZoneConfig;
 use avocet_nameserver::policy::Parts;
 use avocet_nameserver::snapshot::{Inputs, Snapshot};
+use avocet_resolver::Introduction;
 use siphasher::sip::SipHasher13;
 
 /// Returns a value that is equal for configurations under which the same final answers hold.
@@ -31,7 +32,14 @@ pub(crate) fn policy_fingerprint(state: &Snapshot) -> u64 {
 /// Returns a value that is equal for configurations that resolve each name by the same kind of
 /// servers, and trust it for the same reasons: a reload that changes it drops cached records, too.
 pub(crate) fn sources_fingerprint(config: &Config) -> u64 {
-    let forwards = config.forwards.iter().map(|forward| (&forward.zone, forward.exception));
+    let forwards = config.forwards.iter().map(|forward| {
+        let kind = if forward.exception { "exception" } else { "servers" };
+        let answers = match forward.introduction {
+            Introduction::None => "for all",
+            Introduction::ProxyHeader(_) => "for one client",
+        };
+        (&forward.zone, [kind, answers])
+    });
     let forwards: BTreeSet<_> = forwards.collect();
     let stubs: BTreeSet<_> = config.stubs.iter().map(|stub| format!("{stub:?}")).collect();
     of_text(&format!("{:?}", (config.resolver.mode, &config.dnssec, forwards, stubs)))
@@ -64,6 +72,9 @@ mod tests {
         let stub = "[[stub]]\nzone = \"example\"\nservers = [\"192.0.2.1\"]\n";
         assert_ne!(with(""), with(stub));
         assert_eq!(with(&own), with(&own.replace("192.0.2.1", "192.0.2.2")));
+        let proxied = format!("{own}proxy-protocol = true\n[resolver]\nmode = \"forward\"\n");
+        let unproxied = proxied.replace("true", "false");
+        assert_ne!(with(&proxied), with(&unproxied));
         assert_ne!(with(""), with("[dnssec]\nnegative-anchors = [\"example\"]\n"));
     }
 

@@ -29,6 +29,7 @@ use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
 use avocet_nameserver::trust::LearntTrust;
 use avocet_nameserver::upstream_addresses::UpstreamAddresses;
 use avocet_nameserver::zone_files::{ZoneChangeError, ZoneFiles};
+use avocet_resolver::Introduction;
 use avocet_revisions::ChangeOrigin;
 use avocet_wire::{FoldedName, FoldedNameBuf};
 use avocet_zone::{HostedZone, ZoneId};
@@ -622,6 +623,12 @@ fn rerouted_zones(old: &Config, new: &Config) -> Vec<Box<[u8]>> {
         .map(|stub| &stub.zone);
     let mut rerouted: Vec<_> =
         rerouted.chain(stubs).filter(|zone| zone.len() > 1).cloned().collect();
+    // What servers have answered to all is not for each client.
+    let personal = |config: &Config| -> HashSet<Box<[u8]>> {
+        let rules = config.forwards.iter().filter(|rule| rule.introduction != Introduction::None);
+        rules.map(|rule| rule.zone.clone()).collect()
+    };
+    rerouted.extend(personal(new).difference(&personal(old)).cloned());
     // Data with another source or another reason for trust is resolved again.
     if old.resolver.mode != new.resolver.mode || old.dnssec != new.dnssec {
         rerouted.push([0].into());

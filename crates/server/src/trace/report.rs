@@ -69,7 +69,7 @@ fn trace_event(step: &Step) -> TraceEvent {
         Step::Cut { zone, servers, addresses } => {
             TraceEvent::Cut { zone: shown(zone), servers: *servers, addresses: *addresses }
         }
-        Step::Sent { server, zone, name, rtype, carrier, with_edns } => {
+        Step::Sent { server, zone, name, rtype, carrier, with_edns, with_proxy_header } => {
             TraceEvent::Ask(SentQuery {
                 server: server.to_string(),
                 zone: zone.as_ref().map(|zone| shown(zone)),
@@ -77,6 +77,7 @@ fn trace_event(step: &Step) -> TraceEvent {
                 rtype: rtype.to_string(),
                 transport: transport_of(*carrier),
                 edns: *with_edns,
+                proxy_header: *with_proxy_header,
             })
         }
         Step::LocalRoot { name, rtype } => {
@@ -87,9 +88,7 @@ fn trace_event(step: &Step) -> TraceEvent {
         }
         Step::Joined => TraceEvent::Joined {},
         Step::Replied { server, rtt_ms, reaction } => reply_event(server, *rtt_ms, *reaction),
-        Step::Silent { server, after_ms } => {
-            TraceEvent::Silent { server: server.to_string(), after_ms: *after_ms }
-        }
+        Step::Silent { server, after_ms } => silent_event(server, *after_ms),
         Step::Unreachable(server) => TraceEvent::Unreachable { server: server.to_string() },
         Step::Tls(server, fault) => {
             TraceEvent::TlsFailed { server: server.to_string(), why: fault.text().to_owned() }
@@ -150,6 +149,10 @@ fn transport_of(carrier: Carrier) -> UpstreamTransport {
         Carrier::Quic => UpstreamTransport::Quic,
         Carrier::H3 => UpstreamTransport::H3,
     }
+}
+
+fn silent_event(server: &SocketAddr, after_ms: u32) -> TraceEvent {
+    TraceEvent::Silent { server: server.to_string(), after_ms }
 }
 
 fn reply_event(server: &SocketAddr, rtt_ms: u32, reaction: Reaction) -> TraceEvent {

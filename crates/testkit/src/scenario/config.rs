@@ -8,8 +8,8 @@ use avocet_dnssec::anchor::{Anchor, Anchors};
 use avocet_dnssec::negative::{NegativeAnchor, NegativeAnchors};
 use avocet_dnssec::{Policy, Sha1Signatures};
 use avocet_resolver::{
-    EcsPolicy, Endpoint, Plan, Recursion, RootServer, Settings, StubZone, Transport, Validation,
-    ZoneRule,
+    EcsPolicy, Endpoint, Introduction, Plan, Recursion, RootServer, Settings, StubZone, Transport,
+    Validation, ZoneRule,
 };
 use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{DNS_PORT, FoldedNameBuf, Rtype};
@@ -337,6 +337,7 @@ fn rule(zone: &[u8], servers: &[SocketAddr]) -> ZoneRule {
         strategy: avocet_resolver::Strategy::Ordered,
         case_randomisation: false,
         ecs: EcsPolicy::Strip,
+        introduction: Introduction::None,
         timeout_ms: (50, 2000),
     }
 }

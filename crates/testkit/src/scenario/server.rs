@@ -168,6 +168,7 @@ impl Server {
             checking_disabled: client.flags & CD != 0,
             ecs: &[],
             client: None,
+            introduced: None,
             stale_available,
             servers: &[],
         };

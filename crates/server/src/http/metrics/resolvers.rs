@@ -13,6 +13,39 @@ use crate::resolver_report::LOGGED_ENCRYPTED;
 use crate::state::Shared;
 use crate::state::discoveries::DiscoveryResult;
 
+/// A count of an upstream.
+type Count = fn(&UpstreamCounters) -> u64;
+
+/// The counters of upstreams: name, description and count.
+const UPSTREAM_COUNTERS: [(&str, &str, Count); 6] = [
+    ("avocet_upstream_queries_total", "Queries sent to an upstream.", |counters| counters.queries),
+    (
+        "avocet_upstream_tcp_queries_total",
+        "Queries sent to an upstream over TCP without TLS.",
+        |counters| counters.tcp,
+    ),
+    (
+        "avocet_upstream_tls_queries_total",
+        "Queries sent to an upstream over TLS, HTTPS or QUIC.",
+        |counters| counters.tls,
+    ),
+    (
+        "avocet_upstream_proxied_queries_total",
+        "Queries sent to an upstream behind a header of the PROXY protocol.",
+        |counters| counters.introduced,
+    ),
+    (
+        "avocet_upstream_plain_queries_total",
+        "Queries to an upstream repeated without EDNS.",
+        |counters| counters.without_edns,
+    ),
+    (
+        "avocet_upstream_breaker_opened_total",
+        "Times that a worker started to avoid an upstream after consecutive failures.",
+        |counters| counters.breaker_opened,
+    ),
+];
+
 /// The sum of all workers' reports.
 #[derive(Default)]
 pub(super) struct Resolvers {
@@ -231,9 +264,13 @@ impl Resolvers {
             MetricType::Gauge,
             "Whether an encrypted server that the upstream designates gets its queries.",
         );
-        for one in shared.discoveries.current() {
-            let upstream = one.upstream.to_string();
-            family.sample(&[("upstream", &upstream)], u64::from(one.designated.is_some()));
+        // Several rules may have the same upstream, on other terms.
+        let mut designated = BTreeMap::new();
+        for one in shared.discoveries.current().iter() {
+            *designated.entry(one.upstream).or_insert(false) |= one.designated.is_some();
+        }
+        for (upstream, is_designated) in designated {
+            family.sample(&[("upstream", &upstream.to_string())], u64::from(is_designated));
         }
         let mut family = metrics.family(
             "avocet_upstream_discoveries_total",
@@ -246,33 +283,7 @@ impl Resolvers {
     }
 
     pub(super) fn write_upstreams(&self, metrics: &mut Exposition) {
-        type Count = fn(&UpstreamCounters) -> u64;
-        let counters: [(&str, &str, Count); 5] = [
-            ("avocet_upstream_queries_total", "Queries sent to an upstream.", |counters| {
-                counters.queries
-            }),
-            (
-                "avocet_upstream_tcp_queries_total",
-                "Queries sent to an upstream over TCP without TLS.",
-                |counters| counters.tcp,
-            ),
-            (
-                "avocet_upstream_tls_queries_total",
-                "Queries sent to an upstream over TLS, HTTPS or QUIC.",
-                |counters| counters.tls,
-            ),
-            (
-                "avocet_upstream_plain_queries_total",
-                "Queries to an upstream repeated without EDNS.",
-                |counters| counters.without_edns,
-            ),
-            (
-                "avocet_upstream_breaker_opened_total",
-                "Times that a worker started to avoid an upstream after consecutive failures.",
-                |counters| counters.breaker_opened,
-            ),
-        ];
-        for (name, help, count) in counters {
+        for (name, help, count) in UPSTREAM_COUNTERS {
             let mut family = metrics.family(name, MetricType::Counter, help);
             self.upstreams.iter().for_each(|(upstream, (counters, _))| {
                 family.sample(&[("upstream", upstream)], count(counters))
@@ -330,6 +341,7 @@ fn add(sum: &mut UpstreamCounters, other: &UpstreamCounters) {
     sum.servfail += other.servfail;
     sum.refused += other.refused;
     sum.unusable += other.unusable;
+    sum.introduced += other.introduced;
     sum.without_edns += other.without_edns;
     sum.breaker_opened += other.breaker_opened;
 }

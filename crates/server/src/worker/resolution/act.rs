@@ -116,9 +116,14 @@ impl Resolution {
         turn: &mut WorkerTurn<'_, D>,
     ) {
         match action {
-            Action::Send { socket, to, renew, octets } => {
-                let query =
-                    Outbound { socket: *socket, to: *to, renew: *renew, octets: octets.clone() };
+            Action::Send { socket, to, renew, octets, header_len, header_place } => {
+                let query = Outbound {
+                    socket: *socket,
+                    to: *to,
+                    renew: *renew,
+                    octets: octets.clone(),
+                    header: (usize::from(*header_len), *header_place),
+                };
                 self.upstreams.send(turn.poller, query, &actions.octets, turn.time.millis());
             }
             Action::Close { socket } => self.upstreams.close(*socket),

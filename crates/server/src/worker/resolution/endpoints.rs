@@ -17,7 +17,7 @@ use avocet_config::ports::SourcePorts;
 use avocet_io::poll::{Event, Interest, Poller, Trigger};
 use avocet_io::upstream::UpstreamSocket;
 use avocet_io::uring::{BATCH, SyscallBatch};
-use avocet_resolver::{Endpoint, EndpointId, SocketFault, SocketId, SocketSlot};
+use avocet_resolver::{Endpoint, EndpointId, HeaderPlace, SocketFault, SocketId, SocketSlot};
 use avocet_session::frame::ReadBuffer;
 use chacha20::rand_core::Rng;
 
@@ -56,6 +56,8 @@ pub(super) struct StreamQuery<'a> {
     pub(super) socket: SocketId,
     /// The server.
     pub(super) to: Endpoint,
+    /// What a new connection begins with, and its place where there is TLS; none for a kept one.
+    pub(super) header: (&'a [u8], HeaderPlace),
     /// The message.
     pub(super) octets: &'a [u8],
 }
@@ -360,11 +362,12 @@ impl Endpoints {
         now_ms: u64,
         rng: &mut impl Rng,
     ) -> io::Result<()> {
-        let StreamQuery { socket: id, to, octets } = query;
+        let StreamQuery { socket: id, to, header, octets } = query;
         if let Some(number) = id.slot.single() {
             self.make_room()?;
             let Self { peers, ports, .. } = self;
             let mut stream = Opener { poller, peers, ports, rng, now_ms }.open(id, to)?;
+            stream.begin_with(header);
             stream.push(poller, id, (octets, now_ms))?;
             self.quic.note(id, &mut stream);
             self.singles.insert(number, (id.endpoint, SingleSocket::Stream(stream)));
@@ -647,7 +650,12 @@ mod tests {
         let mut endpoints = Endpoints::new(16, 64, any_port(), Arc::default());
         let id = SocketId { endpoint: EndpointId(0), slot: SocketSlot::Stream };
         for now_ms in [0, SILENT_MS / 2, SILENT_MS] {
-            let query = StreamQuery { socket: id, to, octets: b"query" };
+            let query = StreamQuery {
+                socket: id,
+                to,
+                header: (&[], HeaderPlace::InsideTls),
+                octets: b"query",
+            };
             endpoints.send_stream(&poller, query, now_ms, &mut rng).unwrap();
         }
         assert!(!endpoints.warm(&poller, &mut rng));

@@ -60,6 +60,7 @@ impl Resolution {
             checking_disabled,
             ecs: subnet.as_deref().unwrap_or_default(),
             client: waiter.as_ref().and_then(Waiter::datagram_ip),
+            introduced: waiter.as_ref().map(|waiter| waiter.ip.to_canonical()),
             stale_available,
             servers: servers.as_deref().unwrap_or_default(),
         };

@@ -34,6 +34,7 @@ impl Resolution {
             checking_disabled: order.checking_disabled,
             ecs: &[],
             client: None,
+            introduced: None,
             stale_available: false,
             servers: &order.servers,
         };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use avocet_config::ports::SourcePorts;
 use avocet_io::poll::{Event, Poller};
-use avocet_resolver::{Endpoint, EndpointId, SocketFault, SocketId, SocketSlot};
+use avocet_resolver::{Endpoint, EndpointId, HeaderPlace, SocketFault, SocketId, SocketSlot};
 use chacha20::ChaCha12Rng;
 
 use super::connection::fault_of;
@@ -50,8 +50,10 @@ pub(super) struct Outbound {
     pub(super) to: Endpoint,
     /// Whether the socket needs another port.
     pub(super) renew: bool,
-    /// The message, within the octets of the actions.
+    /// The message and what comes before it, within the octets of the actions.
     pub(super) octets: Range<usize>,
+    /// Octets of the header before the message, and its place where there is TLS.
+    pub(super) header: (usize, HeaderPlace),
 }
 
 impl Upstreams {
@@ -76,9 +78,11 @@ impl Upstreams {
     /// [`Upstreams::flush`].
     pub(super) fn send(&mut self, poller: &Poller, query: Outbound, octets: &[u8], now_ms: u64) {
         let Self { endpoints, prepared, rng, .. } = self;
-        let Outbound { socket, to, renew, octets: range } = query;
+        let Outbound { socket, to, renew, octets: range, header } = query;
         let sent = if socket.slot.is_stream() {
-            let query = StreamQuery { socket, to, octets: &octets[range] };
+            let (len, place) = header;
+            let (header, octets) = octets[range].split_at(len);
+            let query = StreamQuery { socket, to, header: (header, place), octets };
             endpoints.send_stream(poller, query, now_ms, rng)
         } else {
             prepared.push((socket, range));

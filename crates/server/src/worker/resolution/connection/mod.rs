@@ -11,7 +11,9 @@ use std::time::Instant;
 use avocet_config::ports::SourcePorts;
 use avocet_io::poll::{Event, Poller};
 use avocet_io::process;
-use avocet_resolver::{Endpoint, SocketFault, SocketId, SocketSlot, TlsFault, Transport};
+use avocet_resolver::{
+    Endpoint, HeaderPlace, SocketFault, SocketId, SocketSlot, TlsFault, Transport,
+};
 use avocet_session::frame::ReadBuffer;
 use chacha20::rand_core::Rng;
 use rustls::{CertificateError, Error};
@@ -122,6 +124,13 @@ impl Connection {
         match self {
             Self::Stream(stream) => stream.is_owed(),
             Self::Quic(quic) => quic.is_owed(),
+        }
+    }
+
+    /// Sends a header before all else. No connection of QUIC has one.
+    pub(super) fn begin_with(&mut self, header: (&[u8], HeaderPlace)) {
+        if let Self::Stream(stream) = self {
+            stream.begin_with(header);
         }
     }
 

@@ -1,12 +1,12 @@
 //! One connection to a server over TCP, with or without TLS.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use avocet_io::poll::{Event, Interest, Poller, Trigger};
-use avocet_resolver::{SocketFault, SocketId, TlsFault};
+use avocet_resolver::{HeaderPlace, SocketFault, SocketId, TlsFault};
 use avocet_session::frame::{ReadBuffer, ReadState, WriteState};
 use avocet_session::session::ClientSession;
 
@@ -25,6 +25,8 @@ const MANY_ANSWERS: u64 = 8;
 /// A connection to a server over TCP.
 pub(in super::super) struct StreamConnection {
     tcp: TcpStream,
+    /// The rest of what goes before TLS.
+    header: Vec<u8>,
     session: ClientSession,
     /// `None` without TLS.
     peer: Option<(Arc<UpstreamPeer>, SocketAddr)>,
@@ -50,7 +52,36 @@ impl StreamConnection {
         let peer = peer.map(|peer| (peer, addr));
         let tcp = avocet_io::tcp::connect(addr, None)?;
         poller.add(&tcp, Token::Server(id).pack(), Interest::ReadWrite, Trigger::Level)?;
-        Ok(Self { tcp, session, peer, interest: Interest::ReadWrite, vitals: Vitals::new(now_ms) })
+        Ok(Self {
+            tcp,
+            header: Vec::new(),
+            session,
+            peer,
+            interest: Interest::ReadWrite,
+            vitals: Vitals::new(now_ms),
+        })
+    }
+
+    /// Sends a header before all else.
+    pub(super) fn begin_with(&mut self, (header, place): (&[u8], HeaderPlace)) {
+        match place {
+            HeaderPlace::InsideTls => self.session.begin_with(header),
+            HeaderPlace::OutsideTls => self.header = header.to_vec(),
+        }
+    }
+
+    /// Writes the header. Returns whether all of it is written.
+    fn write_header(&mut self) -> io::Result<bool> {
+        while !self.header.is_empty() {
+            match self.tcp.write(&self.header) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => drop(self.header.drain(..written)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
     }
 
     /// Queues a message.
@@ -103,10 +134,13 @@ impl StreamConnection {
         buffer: &mut ReadBuffer,
         (now_ms, deliver): (u64, &mut impl FnMut(&[u8])),
     ) -> io::Result<ReadState> {
-        let Self { tcp, session, peer, vitals, .. } = self;
-        if let Some(error) = tcp.take_error()? {
+        if let Some(error) = self.tcp.take_error()? {
             return Err(error);
         }
+        if !self.write_header()? {
+            return Ok(ReadState::Drained);
+        }
+        let Self { tcp, session, peer, vitals, .. } = self;
         // What is read may end the connection: what waits is written before.
         if event.is_writable() {
             session.write(tcp)?;
