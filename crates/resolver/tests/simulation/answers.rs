@@ -326,7 +326,7 @@ fn stale_data_has_a_ttl_of_thirty_seconds_or_its_own_and_says_how_stale_it_is() 
     for (original_ttl, expected_ttl) in [(300, 30), (30, 30), (7, 7)] {
         let mut world = World::simple(move |query| {
             let record = format!("{} {original_ttl} A 192.0.2.80", query.qname);
-            vec![(0, avocet_testkit::Response::to(query).answer(&record).octets())]
+            vec![(0, Response::to(query).answer(&record).octets())]
         });
         world.resolve("www.example. A");
         let question = question("www.example. A");
