@@ -90,12 +90,14 @@ pub enum ReadState {
 pub struct FrameReader {
     /// Data received but not delivered: an incomplete frame or, after a stop, complete frames too.
     held: Vec<u8>,
+    /// Whether delivery of bytes from elsewhere was stopped: those of further records wait.
+    is_stopped: bool,
 }
 
 impl FrameReader {
     /// Creates a reader without data.
     pub const fn new() -> Self {
-        Self { held: Vec::new() }
+        Self { held: Vec::new(), is_stopped: false }
     }
 
     /// Reads once and passes each complete message, without its length, to `deliver` until that
@@ -143,6 +145,7 @@ impl FrameReader {
         if self.held.is_empty() {
             let (delivered, stopped) = deliver_frames(bytes, deliver);
             self.hold(&bytes[delivered..]);
+            self.is_stopped = stopped;
             return if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         }
         self.held.extend_from_slice(bytes);
@@ -154,15 +157,13 @@ impl FrameReader {
         &mut self,
         deliver: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        match self.deliver_held(ReadState::More, deliver) {
-            ReadState::Stopped => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
-        }
+        self.is_stopped = self.deliver_held(ReadState::More, deliver) == ReadState::Stopped;
+        if self.is_stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// Reports whether a complete frame waits after a break.
+    /// Reports whether frames may wait after a break.
     pub fn is_stopped(&self) -> bool {
-        missing(&self.held) == Some(0)
+        self.is_stopped || missing(&self.held) == Some(0)
     }
 
     /// Returns the number of undelivered bytes.
@@ -555,6 +556,24 @@ mod tests {
         let stopped = ReadState::Stopped;
         let expected = [(stopped, 1), (stopped, 1), (ReadState::More, 1), (ReadState::Drained, 2)];
         assert_eq!(states, expected);
+    }
+
+    #[test]
+    fn bytes_of_further_records_wait_after_a_stop() {
+        let (mut reader, mut taken) = (FrameReader::new(), Vec::new());
+        let deliver = &mut |message: &[u8]| {
+            taken.push(message.to_vec());
+            ControlFlow::Break(())
+        };
+        for message in messages(&[3, 4, 5]) {
+            assert!(reader.take(&framed(&[message]), deliver).is_break());
+        }
+        assert_eq!(reader.held(), 2 * PREFIX + 4 + 5, "only the first is delivered");
+        while reader.is_stopped() && reader.held() > 0 {
+            assert!(reader.resume(deliver).is_break());
+        }
+        assert!(reader.resume(deliver).is_continue() && !reader.is_stopped());
+        assert_eq!(taken, messages(&[3, 4, 5]));
     }
 
     #[test]
