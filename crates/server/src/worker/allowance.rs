@@ -21,6 +21,8 @@ pub(super) struct Allowance {
     share_us: u64,
     /// The last reading of the clock.
     read_us: u64,
+    /// Whether the work has ended: what is done now does not count.
+    has_ended: bool,
     /// Queries until the next one, and the length of this run.
     until_reading: u32,
     stride: u32,
@@ -28,7 +30,8 @@ pub(super) struct Allowance {
 
 impl Default for Allowance {
     fn default() -> Self {
-        Self { turn_us: TURN_US, share_us: SHARE_US, read_us: 0, until_reading: 1, stride: 1 }
+        let (turn_us, share_us) = (TURN_US, SHARE_US);
+        Self { turn_us, share_us, read_us: 0, has_ended: false, until_reading: 1, stride: 1 }
     }
 }
 
@@ -44,6 +47,12 @@ impl Allowance {
         *self = Self { turn_us: self.turn_us, read_us: now_us, ..Self::default() };
     }
 
+    /// Ends work at this time. What follows does not count until the next call of [`Self::begin`].
+    pub(super) fn end(&mut self, now_us: u64) {
+        self.take(now_us);
+        self.has_ended = true;
+    }
+
     /// Begins the share of the next connection. Returns false if no time is left in this turn.
     pub(super) fn begin_share(&mut self) -> bool {
         self.share_us = SHARE_US;
@@ -52,6 +61,9 @@ impl Allowance {
 
     /// Notes that a query was answered. `now_us` is called from time to time.
     pub(super) fn note(&mut self, now_us: impl FnOnce() -> u64) {
+        if self.has_ended {
+            return;
+        }
         self.until_reading -= 1;
         if self.until_reading > 0 {
             return;
@@ -124,5 +136,23 @@ mod tests {
         assert!(!allowance.begin_share());
         allowance.renew();
         assert!(allowance.begin_share() && allowance.has_time());
+    }
+
+    #[test]
+    fn queries_behind_the_end_of_work_do_not_count() {
+        let mut allowance = Allowance::default();
+        allowance.begin(0);
+        allowance.note(|| 900);
+        allowance.end(1_000);
+        // Some are turned away before the work of the next turn.
+        allowance.renew();
+        allowance.note(|| 90_000);
+        allowance.note(|| 90_001);
+        assert!(allowance.begin_share());
+        allowance.begin(90_002);
+        allowance.note(|| 91_902);
+        assert!(allowance.begin_share());
+        allowance.end(92_002);
+        assert!(!allowance.begin_share());
     }
 }

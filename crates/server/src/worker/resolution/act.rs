@@ -51,6 +51,7 @@ impl Resolution {
                 self.perform((batch.next, action), &batch.actions, turn);
                 batch.next += 1;
             }
+            self.allowance.end(self.now_us());
             self.upstreams.flush(&batch.actions.octets);
             self.report_faults(turn.time);
             if batch.is_complete() {
@@ -183,6 +184,7 @@ impl Resolution {
         let ended = Ended { trace, ..Ended::waiting(waiter, rtt_ms) };
         let route = &waiter.route;
         turn.late.deliver(LateStep { ended, route, step, message, cx: &cx });
+        // A query that is shed, before the actions of its turn, takes nothing from their time.
         self.allowance.note(|| shared.name_server.clock.now().micros());
     }
 

@@ -12,6 +12,7 @@ use avocet_nameserver::query::{self, Decision, Output, QueryContext, QueryStep, 
 
 use super::Resolution;
 use crate::state::strangers::Urgency;
+use crate::worker::allowance::Allowance;
 use crate::worker::fault::contained;
 use crate::worker::values::{Deliver, LateStep, Time, WorkerTurn};
 
@@ -29,6 +30,8 @@ const PATIENCE_MS: u64 = 1_500;
 pub(super) struct HeldQueries {
     datagrams: Hall,
     streams: Hall,
+    /// The time for them in this turn, so that actions of the resolver do not wait for all of them.
+    allowance: Allowance,
     /// Whether some are left that the last turn had no time for.
     is_behind: bool,
 }
@@ -41,6 +44,11 @@ struct Hall {
 }
 
 impl HeldQueries {
+    /// Renews the time of a turn.
+    pub(super) fn renew(&mut self) {
+        self.allowance.renew();
+    }
+
     /// Returns their number.
     pub(super) fn len(&self) -> usize {
         self.datagrams.queries.len() + self.streams.queries.len()
@@ -105,9 +113,9 @@ impl Resolution {
             |query: &HeldQuery| now.millis() >= query.since.millis().saturating_add(PATIENCE_MS);
         let taken = held.take(|query| !cx.is_stranger(query.ip) || is_overdue(query));
         held.is_behind = false;
-        self.allowance.begin(self.now_us());
+        self.held.allowance.begin(self.now_us());
         for query in taken {
-            if !self.allowance.begin_share() {
+            if !self.held.allowance.begin_share() {
                 self.held.is_behind = true;
                 // It has its room still.
                 let _ = self.held.keep(query);
@@ -119,6 +127,7 @@ impl Resolution {
             }
             self.answer_held(&query, turn, |cx, output| query::answer_held(cx, &query, output));
         }
+        self.held.allowance.end(self.now_us());
         self.submit_misses(turn);
     }
 
@@ -153,7 +162,7 @@ impl Resolution {
             trace: None,
         };
         turn.late.deliver(LateStep { ended, route: &query.route, step, message, cx: &cx });
-        self.allowance.note(|| shared.name_server.clock.now().micros());
+        self.held.allowance.note(|| shared.name_server.clock.now().micros());
     }
 }
 

@@ -87,7 +87,7 @@ pub(crate) struct Resolution {
     spare_actions: Actions<Waiter>,
     /// Actions that the last turn has left.
     backlog: Option<ActionBatch>,
-    /// The time for the queries that resume in this turn.
+    /// The time for the actions of this turn.
     allowance: Allowance,
     upstreams: Upstreams,
     limits: SocketLimits,
@@ -156,6 +156,7 @@ impl Resolution {
     /// Renews the time of a turn.
     pub(crate) fn begin_turn(&mut self, time: Time) {
         self.allowance.renew();
+        self.held.renew();
         self.refresh(time);
     }
 
