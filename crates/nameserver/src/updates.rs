@@ -1,8 +1,11 @@
-//! Updates of hosted zones (RFC 2136) that wait: from the workers to the thread that applies them.
+//! Updates of hosted zones (RFC 2136) that wait: from the workers to the threads that apply them.
+//!
+//! Zones are taken in turn, each by one thread at a time, with all that waits for it. So a zone
+//! takes only its share of the places and of the time, however large it is and however many updates
+//! the holder of its key sends.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use avocet_wire::Rcode;
 use avocet_wire::header::{HEADER_LEN, Header, QR};
@@ -13,6 +16,10 @@ use crate::query::miss::Waiter;
 /// Most updates that wait: each has at most 64 KiB. Those of clients without a permitted key never
 /// wait.
 const MAX_WAITING: usize = 256;
+/// Most of these that wait for one zone.
+const MAX_WAITING_OF_ZONE: usize = 64;
+/// The last places: only for zones for which nothing waits.
+const SPARE_PLACES: usize = 64;
 /// Bits of the flags that a reply repeats.
 const OPCODE: u16 = 0x7800;
 
@@ -51,47 +58,211 @@ pub(crate) fn reply(message: &[u8], rcode: Rcode) -> Vec<u8> {
     reply.to_vec()
 }
 
-/// The updates that wait.
-#[derive(Default)]
-pub struct UpdateQueue {
-    queued: Mutex<Queued>,
-    arrived: Condvar,
+/// The updates that wait, of type `T`.
+pub struct UpdateQueue<T = WaitingUpdate> {
+    queued: Mutex<Queued<T>>,
+    /// A zone can be taken, or the queue is closed.
+    changed: Condvar,
 }
 
-#[derive(Default)]
-struct Queued {
-    updates: VecDeque<WaitingUpdate>,
+struct Queued<T> {
+    /// The zones for which updates wait or are applied, by their turn.
+    zones: VecDeque<QueuedZone<T>>,
+    /// Updates that wait.
+    count: usize,
     is_closed: bool,
 }
 
-impl UpdateQueue {
-    /// Adds an update. Returns whether there was room.
-    pub(crate) fn offer(&self, update: WaitingUpdate) -> bool {
+struct QueuedZone<T> {
+    id: ZoneId,
+    /// What waits, in order.
+    updates: Vec<T>,
+    /// Whether a thread applies earlier ones.
+    is_taken: bool,
+}
+
+impl<T> Default for UpdateQueue<T> {
+    fn default() -> Self {
+        let queued = Queued { zones: VecDeque::new(), count: 0, is_closed: false };
+        Self { queued: Mutex::new(queued), changed: Condvar::new() }
+    }
+}
+
+impl<T> UpdateQueue<T> {
+    /// Adds an update of a zone. Returns whether there was room.
+    pub(crate) fn offer(&self, id: &ZoneId, update: T) -> bool {
         let mut queued = self.queued();
-        let has_room = queued.updates.len() < MAX_WAITING && !queued.is_closed;
-        if has_room {
-            queued.updates.push_back(update);
-            self.arrived.notify_all();
+        let place = queued.zones.iter().position(|zone| zone.id == *id);
+        let own = place.map_or(0, |place| queued.zones[place].updates.len());
+        let most = if own == 0 { MAX_WAITING } else { MAX_WAITING - SPARE_PLACES };
+        if queued.is_closed || queued.count >= most || own >= MAX_WAITING_OF_ZONE {
+            return false;
         }
-        has_room
+        queued.count += 1;
+        match place {
+            Some(place) => queued.zones[place].updates.push(update),
+            None => {
+                let (id, updates) = (id.clone(), vec![update]);
+                queued.zones.push_back(QueuedZone { id, updates, is_taken: false });
+            }
+        }
+        self.changed.notify_one();
+        true
     }
 
-    /// Ends the waiting. Further updates are not taken.
-    pub fn close(&self) {
-        self.queued().is_closed = true;
-        self.arrived.notify_all();
+    /// Waits until a zone can be taken whose turn it is. `None` after [`Self::close`].
+    pub fn take(&self) -> Option<TakenUpdates<'_, T>> {
+        let is_idle = |queued: &mut Queued<T>| queued.next().is_none() && !queued.is_closed;
+        let waited = self.changed.wait_while(self.queued(), is_idle);
+        let mut queued = waited.unwrap_or_else(PoisonError::into_inner);
+        let place = queued.next()?;
+        let zone = &mut queued.zones[place];
+        zone.is_taken = true;
+        let (id, updates) = (zone.id.clone(), std::mem::take(&mut zone.updates));
+        queued.count -= updates.len();
+        Some(TakenUpdates { queue: self, id, updates })
     }
 
-    /// Waits for updates, at most this long. Takes all, and returns whether [`Self::close`] was
-    /// called.
-    pub fn wait(&self, most: Duration) -> (Vec<WaitingUpdate>, bool) {
-        let is_idle = |queued: &mut Queued| queued.updates.is_empty() && !queued.is_closed;
-        let waited = self.arrived.wait_timeout_while(self.queued(), most, is_idle);
-        let (mut queued, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        (queued.updates.drain(..).collect(), queued.is_closed)
+    /// Ends the waiting, and returns what still waits. Further updates are not taken.
+    #[must_use]
+    pub fn close(&self) -> Vec<T> {
+        let mut queued = self.queued();
+        queued.is_closed = true;
+        queued.count = 0;
+        self.changed.notify_all();
+        queued.zones.iter_mut().flat_map(|zone| std::mem::take(&mut zone.updates)).collect()
     }
 
-    fn queued(&self) -> MutexGuard<'_, Queued> {
+    /// Ends the turn of a zone.
+    fn release(&self, id: &ZoneId) {
+        let mut queued = self.queued();
+        let place = queued.zones.iter().position(|zone| zone.id == *id);
+        let Some(zone) = place.and_then(|place| queued.zones.remove(place)) else { return };
+        if !zone.updates.is_empty() {
+            queued.zones.push_back(QueuedZone { is_taken: false, ..zone });
+            self.changed.notify_one();
+        }
+    }
+
+    fn queued(&self) -> MutexGuard<'_, Queued<T>> {
         self.queued.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Queued<T> {
+    /// Returns the place of the zone whose turn it is.
+    fn next(&self) -> Option<usize> {
+        self.zones.iter().position(|zone| !zone.is_taken && !zone.updates.is_empty())
+    }
+}
+
+/// The updates of a zone that a thread applies. Until this is dropped, no other thread gets any of
+/// the same zone.
+pub struct TakenUpdates<'q, T = WaitingUpdate> {
+    queue: &'q UpdateQueue<T>,
+    id: ZoneId,
+    updates: Vec<T>,
+}
+
+impl<T> TakenUpdates<'_, T> {
+    /// Returns the updates, in the order in which they arrived; nothing the next time.
+    pub fn updates(&mut self) -> Vec<T> {
+        std::mem::take(&mut self.updates)
+    }
+}
+
+impl<T> Drop for TakenUpdates<'_, T> {
+    fn drop(&mut self) {
+        self.queue.release(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    fn zone(name: &str) -> ZoneId {
+        ZoneId::common(name.as_bytes())
+    }
+
+    fn offer_many(queue: &UpdateQueue<usize>, name: &str, many: usize) -> usize {
+        (0..many).filter(|number| queue.offer(&zone(name), *number)).count()
+    }
+
+    #[test]
+    fn a_zone_gets_its_share_and_leaves_places_to_others() {
+        let queue = UpdateQueue::default();
+        assert_eq!(offer_many(&queue, "a", 300), MAX_WAITING_OF_ZONE);
+        assert_eq!(offer_many(&queue, "b", 300), MAX_WAITING_OF_ZONE);
+        assert_eq!(offer_many(&queue, "c", 300), MAX_WAITING_OF_ZONE);
+        for number in 0..SPARE_PLACES {
+            assert_eq!(offer_many(&queue, &format!("other {number}"), 2), 1);
+        }
+        assert!(!queue.offer(&zone("one too many"), 0));
+        // What is applied does not wait.
+        let mut taken = queue.take().unwrap();
+        assert_eq!(taken.updates(), Vec::from_iter(0..MAX_WAITING_OF_ZONE));
+        assert!(queue.offer(&zone("one too many"), 0));
+        assert!(queue.offer(&zone("a"), 0));
+    }
+
+    #[test]
+    fn zones_are_taken_in_turn_and_keep_their_order() {
+        let queue = UpdateQueue::default();
+        for (name, number) in [("a", 1), ("a", 2), ("b", 3), ("a", 4)] {
+            assert!(queue.offer(&zone(name), number));
+        }
+        let mut first = queue.take().unwrap();
+        assert_eq!(first.updates(), [1, 2, 4]);
+        // These wait for the end of the first, behind other zones.
+        assert!(queue.offer(&zone("a"), 5));
+        assert!(queue.offer(&zone("a"), 6));
+        let mut second = queue.take().unwrap();
+        assert_eq!(second.updates(), [3]);
+        assert!(queue.offer(&zone("c"), 7));
+        drop(second);
+        drop(first);
+        assert_eq!(queue.take().unwrap().updates(), [7]);
+        assert_eq!(queue.take().unwrap().updates(), [5, 6]);
+        assert!(queue.queued().zones.is_empty());
+    }
+
+    #[test]
+    fn one_thread_at_a_time_has_a_zone_even_if_one_panics() {
+        let queue = UpdateQueue::default();
+        assert!(queue.offer(&zone("a"), 1));
+        let taken = queue.take().unwrap();
+        assert!(queue.offer(&zone("a"), 2));
+        assert_eq!(queue.queued().next(), None);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| queue.take().unwrap().updates());
+            let fault = scope.spawn(move || {
+                let _taken = taken;
+                panic!("a fault while a zone is updated");
+            });
+            assert!(fault.join().is_err());
+            assert_eq!(waiting.join().unwrap(), [2]);
+        });
+    }
+
+    #[test]
+    fn what_waits_at_the_end_is_returned_and_threads_end() {
+        let queue = UpdateQueue::default();
+        assert!(queue.offer(&zone("a"), 1));
+        let taken = queue.take().unwrap();
+        thread::scope(|scope| {
+            let idle = scope.spawn(|| queue.take().is_none());
+            for (name, number) in [("a", 2), ("a", 3)] {
+                assert!(queue.offer(&zone(name), number));
+            }
+            assert_eq!(queue.close(), [2, 3]);
+            assert!(idle.join().unwrap());
+        });
+        assert!(!queue.offer(&zone("b"), 4));
+        drop(taken);
+        assert!(queue.take().is_none());
+        assert!(queue.close().is_empty());
     }
 }

@@ -51,7 +51,11 @@ pub(super) fn signed(
 ) -> QueryStep {
     let key = signer.key().clone();
     let update = waiting(cx, message, (&key, &signer), client);
-    let (refusal, event) = match update.map(|update| cx.shared.updates.offer(update)) {
+    let offer = |update: WaitingUpdate| {
+        let zone = update.zone.clone();
+        cx.shared.updates.offer(&zone, update)
+    };
+    let (refusal, event) = match update.map(offer) {
         Ok(true) => return QueryStep::Resolve,
         Ok(false) => (Rcode::SERVFAIL, ServerEvent::UpdateLimited),
         Err(rcode) => (rcode, ServerEvent::UpdateRefused),

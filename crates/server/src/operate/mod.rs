@@ -267,7 +267,7 @@ impl Operation {
             zones::start(self.running.clone()).map_err(OperationError::System)?;
             secondaries::start(self.running.clone()).map_err(OperationError::System)?;
             notifier::start(self.running.clone()).map_err(OperationError::System)?;
-            updates::start(self.running.clone()).map_err(OperationError::System)?;
+            updates::start(&self.running).map_err(OperationError::System)?;
             let probing = keepers::pools::start(self.running.clone());
             self.pools = Some(probing.map_err(OperationError::System)?);
             self.start_takers()?;
@@ -352,7 +352,7 @@ impl Operation {
         self.running.zone_watch.close();
         self.running.shared.pool_waker.close();
         self.running.shared.name_server.notices.close();
-        self.running.shared.name_server.updates.close();
+        updates::close(&self.running);
         self.neighbours.close();
         self.successor = None;
         let _ = self.poller.remove(&self.control);

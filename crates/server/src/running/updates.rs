@@ -6,12 +6,12 @@
 //! worker: counted, sent <-- letter <----- reply <------------------------------------------+
 //! ```
 //! An update is acknowledged when it is on disk and in force. One that would give the zone errors
-//! is refused without the others.
+//! is refused without the others. A few threads each update one zone at a time, and zones are taken
+//! in turn: a large one holds up no other.
 
 use std::io;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
@@ -28,36 +28,39 @@ use super::Running;
 use super::conditions::Condition;
 use crate::mailbox::{LateUpdate, Letter};
 
-/// Longest wait for updates.
-const TICK: Duration = Duration::from_secs(1);
-/// What a panic of the thread means.
-const FAULT: &str = "a panic ended the thread that updates zones; restart the server";
+/// Zones that are updated at the same time. Each takes up to one core and the memory of one more
+/// version of the zone.
+const THREADS: usize = 3;
+/// What a panic of a thread means.
+const FAULT: &str = "a panic ended a thread that updates zones; restart the server";
 
-/// Starts the thread.
+/// Starts the threads.
 ///
 /// # Errors
 /// The system cannot start a thread.
-pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
-    let work = move || {
-        running.conditions.contain(Condition::Threads, FAULT, || work(&running));
-    };
-    thread::Builder::new().name("updates".to_owned()).spawn(work).map(drop)
+pub(crate) fn start(running: &Arc<Running>) -> io::Result<()> {
+    for _ in 0..THREADS {
+        let running = running.clone();
+        let work = move || {
+            running.conditions.contain(Condition::Threads, FAULT, || work(&running));
+        };
+        thread::Builder::new().name("updates".to_owned()).spawn(work)?;
+    }
+    Ok(())
 }
 
 fn work(running: &Running) {
-    loop {
-        let (updates, is_closed) = running.shared.name_server.updates.wait(TICK);
-        let mut updates = updates.into_iter().peekable();
-        while let Some(first) = updates.next() {
-            let mut group = vec![first];
-            while let Some(next) = updates.next_if(|next| next.zone == group[0].zone) {
-                group.push(next);
-            }
-            apply(running, group);
-        }
-        if is_closed {
-            return;
-        }
+    while let Some(mut taken) = running.shared.name_server.updates.take() {
+        apply(running, taken.updates());
+    }
+}
+
+/// Ends the threads. What still waits gets SERVFAIL; its client can ask the next server process.
+/// Must come before the workers get [`Letter::Drain`], so that they send these replies.
+pub(crate) fn close(running: &Running) {
+    for update in running.shared.name_server.updates.close() {
+        running.shared.name_server.transfers.count(UpdateOutcome::FAILED.event);
+        reply(running, update, UpdateOutcome::FAILED.rcode);
     }
 }
 
