@@ -96,6 +96,8 @@ mod pools;
 mod ports;
 #[path = "operation/providers.rs"]
 mod providers;
+#[path = "operation/proxied_clients.rs"]
+mod proxied_clients;
 #[path = "operation/proxy_protocol.rs"]
 mod proxy_protocol;
 #[path = "operation/pulled.rs"]

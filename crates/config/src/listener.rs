@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::{fmt, mem};
 
+use ipnet::IpNet;
 use toml::Spanned;
 
 use super::certificate::{self, CertificateConfig};
@@ -34,6 +35,8 @@ pub struct ListenerConfig {
     pub client_certificates: Option<ClientCertificates>,
     /// Whose queries are answered here; `None`: as `[server]` says.
     pub allow: Option<AllowConfig>,
+    /// The networks of proxies, which name their clients by the PROXY protocol here.
+    pub proxies: Vec<IpNet>,
 }
 
 impl Named for ListenerConfig {
@@ -140,6 +143,13 @@ impl ServerConfig {
         self.open.iter().map(|one| self.closing_allow(one)).collect()
     }
 
+    /// Returns the networks of proxies at each address, in the order of [`Self::addresses`].
+    pub fn proxies_by_address(&self) -> Vec<&[IpNet]> {
+        let listener = |one: OpenAddress| self.listener(one.listener.as_deref()?);
+        let listeners = self.open_addresses().into_iter().map(listener);
+        listeners.map(|one| one.map_or(&[][..], |listener| &listener.proxies)).collect()
+    }
+
     fn closing_allow<'c>(&'c self, one: &'c OpenAddress) -> AddressAllow<'c> {
         match (&one.closing, self.allow_of(one)) {
             (None, now) => now,
@@ -181,7 +191,8 @@ impl ServerConfig {
         let h3 = |one: &Listen| Listen { protocol: Protocol::H3, ..*one };
         let is_https = |one: &&Listen| self.h3 && one.protocol == Protocol::Https;
         self.encrypted.iter().filter(is_https).for_each(|one| add(h3(one), None));
-        for listener in &self.listeners {
+        // QUIC has no place for the header of a proxy.
+        for listener in self.listeners.iter().filter(|listener| listener.proxies.is_empty()) {
             let https = listener.encrypted.iter().filter(is_https);
             https.for_each(|one| add(h3(one), Some(listener)));
         }
@@ -345,7 +356,31 @@ fn listener(
     let is_written = spec.allow.span().is_some();
     let allow = is_written.then(|| allow(spec.allow, check));
     let certificate = None;
-    ListenerConfig { name, listen, encrypted, certificate, client_certificates, allow }
+    let proxies = proxies(spec.proxy_protocol_from, &encrypted, check);
+    ListenerConfig { name, listen, encrypted, certificate, client_certificates, allow, proxies }
+}
+
+/// Reads `proxy-protocol-from` of a listener with these addresses.
+fn proxies(
+    setting: Setting<List<Text<IpNet>>>,
+    encrypted: &[Listen],
+    check: &mut Check,
+) -> Vec<IpNet> {
+    let at = setting.span().unwrap_or_default();
+    let proxies = check.networks(setting).unwrap_or_default();
+    let quic = encrypted.iter().find(|one| one.protocol == Protocol::Quic);
+    if let Some(quic) = quic.filter(|_| !proxies.is_empty()) {
+        let message = format!(
+            "QUIC has no place for a header of the PROXY protocol: move quic://{} to another \
+             [[listener]]",
+            quic.address
+        );
+        check.fault(at.clone(), message);
+    }
+    if proxies.iter().any(|network| network.prefix_len() == 0) {
+        check.doubt(at, "every host may name its clients here, and so pass for any other");
+    }
+    proxies
 }
 
 impl ListenerConfig {

@@ -213,6 +213,7 @@ fn listener(listener: &ListenerConfig) -> Table {
     if let Some(own) = &listener.allow {
         shown.insert("allow".to_owned(), allow(own));
     }
+    shown.insert("proxy-protocol-from".to_owned(), texts(&listener.proxies));
     shown
 }
 

@@ -299,6 +299,10 @@ pub(super) struct ListenerSpec {
     /// does not.
     #[schemars(extend("default" = "optional"))]
     pub(super) client_certificate: Setting<Text<Presence>>,
+    /// Networks of proxies: what comes from them here must begin with a header of the PROXY
+    /// protocol, which names the client.
+    #[schemars(extend("default" = []))]
+    pub(super) proxy_protocol_from: Setting<List<Text<IpNet>>>,
 }
 
 /// `[[certificate]]`

@@ -1,5 +1,6 @@
 //! Datagrams of a batch, answered one by one: the query path as a listener calls it.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use avocet_io::Peer;
@@ -9,6 +10,7 @@ use avocet_policy::client::{DeviceClaims, DeviceId};
 use crate::close::{Delivery, Ended, close, close_silent};
 use crate::metrics::WorkerMetrics;
 use crate::name_server::NameServer;
+use crate::proxies::Named;
 use crate::query::asked::{Entrance, Transport};
 use crate::query::miss::{Miss, Way};
 use crate::query::{self, Client, Decision, Incoming, Output, QueryContext, Seen, Stage};
@@ -72,32 +74,58 @@ pub struct Datagrams<'w> {
     pub misses: &'w mut Vec<Miss>,
     /// The results of the look-ahead, one for each datagram of a batch.
     pub seen: &'w mut [Seen; BATCH],
+    /// Whether datagrams of this batch may come from proxies.
+    pub has_proxies: bool,
+}
+
+impl Datagrams<'_> {
+    /// Returns the client of a datagram; `None` without the header that it must have.
+    fn client_of(&self, octets: &[u8], sender: IpAddr) -> Option<Named> {
+        let state = self.newer.state.as_deref().unwrap_or(self.cx.state);
+        state.proxies.client_of(self.entrance, sender, octets)
+    }
 }
 
 impl Service for Datagrams<'_> {
     #[inline]
     fn look(&mut self, place: usize, bytes: &[u8], peer: &Peer) {
-        let Self { cx, newer, seen, entrance, .. } = self;
         if place == 0 {
-            newer.look(cx.shared);
+            self.newer.look(self.cx.shared);
+            let state = self.newer.state.as_deref().unwrap_or(self.cx.state);
+            self.has_proxies = state.proxies.are_at(self.entrance);
         }
+        let (mut ip, mut bytes) = (peer.ip(), bytes);
+        if self.has_proxies {
+            // It is dropped later.
+            let Some(named) = self.client_of(bytes, ip) else { return };
+            (ip, bytes) = (named.ip, &bytes[named.header_len..]);
+        }
+        let Self { cx, newer, seen, entrance, .. } = self;
         let mut later = None;
-        seen[place].look(newer.context(cx, &mut later), bytes, peer, *entrance);
+        seen[place].look(newer.context(cx, &mut later), bytes, ip, *entrance);
     }
 
     #[inline]
     fn answer(&mut self, place: usize, datagram: Datagram<'_>, out: &mut [u8]) -> Option<usize> {
+        let (mut ip, mut bytes) = (datagram.peer.ip(), datagram.bytes);
+        if self.has_proxies {
+            let Some(named) = self.client_of(bytes, ip) else {
+                self.metrics.proxy_headers_refused.add(1);
+                return None;
+            };
+            (ip, bytes) = (named.ip, &bytes[named.header_len..]);
+        }
         let Self { cx, newer, metrics, misses, seen, .. } = self;
         if let Some(ahead) = seen.get(place + LOOK_AHEAD) {
             ahead.look_again(cx.shared);
         }
         let route = Way::Datagram { listener: self.listener, peer: datagram.peer };
-        let (ip, entrance) = (datagram.peer.ip(), self.entrance);
+        let entrance = self.entrance;
         let client =
             Client { ip, transport: Transport::Udp, entrance, claims: DeviceClaims::NONE, route };
         let mut later = None;
         let cx = newer.context(cx, &mut later);
-        let incoming = Incoming { octets: datagram.bytes, seen: Some(&seen[place]) };
+        let incoming = Incoming { octets: bytes, seen: Some(&seen[place]) };
         let output = Output { message: &mut *out, misses };
         let step = query::answer(cx, incoming, &client, output);
         let seen = &seen[place];
@@ -106,7 +134,7 @@ impl Service for Datagrams<'_> {
             ip: &ip,
             entrance,
             question: seen.question(),
-            octets: datagram.bytes.len() as u16,
+            octets: bytes.len() as u16,
             since: cx.now,
             rtt_ms: 0,
             trace: None,

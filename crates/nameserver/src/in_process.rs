@@ -311,6 +311,7 @@ impl InProcess {
             entrance: Entrance::default(),
             misses,
             seen,
+            has_proxies: false,
         };
         datagrams.look(0, query, peer);
         datagrams.answer(0, Datagram { bytes: query, peer, truncated: false }, out)

@@ -23,6 +23,7 @@ pub mod notices;
 pub mod policy;
 pub mod pools;
 pub mod private_zones;
+pub mod proxies;
 pub mod query;
 pub mod query_log;
 mod query_traces;

@@ -122,6 +122,8 @@ pub struct WorkerMetrics {
     pub tcp_rejected: Counter,
     /// TCP connections closed at once because the client is not allowed.
     pub tcp_refused: Counter,
+    /// Datagrams and connections of proxies without the header that must begin them.
+    pub proxy_headers_refused: Counter,
     /// TCP connections closed for a timeout or to make room.
     pub tcp_expired: Counter,
     /// TCP connections open.

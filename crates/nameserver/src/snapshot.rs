@@ -45,6 +45,7 @@ use crate::StateError;
 use crate::admitted::Admitted;
 use crate::identified::Strangers;
 use crate::policy::{Parts, Policy, PolicySources, has_private_address};
+use crate::proxies::Proxies;
 use crate::query::chaos::ChaosTexts;
 use crate::query::cookie::CookieSecrets;
 use crate::query::designation::ShownCertificate;
@@ -92,6 +93,8 @@ pub struct Snapshot {
     pub is_recording: bool,
     /// The clients that are allowed.
     pub allow: Admitted,
+    /// The proxies that name their clients.
+    pub proxies: Proxies,
     /// The source ports of queries to servers, shared with the previous snapshot if unchanged.
     pub ports: Arc<SourcePorts>,
     /// Texts of class CH.
@@ -365,6 +368,7 @@ impl Snapshot {
                 || traced.is_some(),
             traced,
             allow: Admitted::new(server, &unconfigured.own_networks),
+            proxies: Proxies::new(server),
             unconfigured: unconfigured.clone(),
             chaos,
             identity,

@@ -1,10 +1,12 @@
-//! The header of the PROXY protocol, version 2, with which a proxy names its client to a server. It
-//! comes before each datagram, or once before all else on a connection.
+//! The header of the PROXY protocol with which a proxy names its client to a server. It comes
+//! before each datagram, or once before all else on a connection.
 //!
-//! Only the address of the client is known here: its port, and the address and port that it
-//! queried, are zero. Source: `proxy-protocol.txt` of HAProxy, section 2.2.
+//! It is written in version 2, and read in both. Only the address of the client is known here: its
+//! port, and the address and port that it queried, are written as zero, and not kept when they are
+//! read. Source: `proxy-protocol.txt` of HAProxy, sections 2.1 and 2.2.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
 
 /// What begins each header.
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
@@ -22,6 +24,33 @@ const INET6_LEN: u16 = 36;
 
 /// Octets of the longest header that [`write()`] appends.
 pub const MAX_PROXY_HEADER: usize = SIGNATURE.len() + 4 + INET6_LEN as usize;
+
+/// Octets of the longest header that [`read()`] and [`read_stream()`] accept: what follows the
+/// addresses is of no use here, and a checksum, an authority and the facts of TLS have room.
+pub const MAX_READ_HEADER: usize = 536;
+
+/// Octets of the longest header of version 1.
+const MAX_TEXT: usize = 107;
+/// What begins a header of version 1.
+const TEXT_SIGNATURE: &[u8] = b"PROXY ";
+
+/// A header that was read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ProxyHeader {
+    /// The client, an IPv4 address as such; `None`: the message is the proxy's own.
+    pub client: Option<IpAddr>,
+    /// Octets of the header: the message follows them.
+    pub len: usize,
+}
+
+/// Why there is no header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoHeader {
+    /// The octets may be the beginning of one.
+    Incomplete,
+    /// They are none, or it is too long.
+    Invalid,
+}
 
 /// What carries the message behind a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,6 +82,94 @@ pub fn write(out: &mut Vec<u8>, client: Option<IpAddr>, by: ProxiedBy) {
     out.resize(behind, 0);
 }
 
+/// Reads the header of a datagram, which has version 2.
+///
+/// # Errors
+/// The datagram does not begin with a whole header.
+pub fn read(octets: &[u8]) -> Result<ProxyHeader, NoHeader> {
+    let known = octets.len().min(SIGNATURE.len());
+    if octets[..known] != SIGNATURE[..known] {
+        return Err(NoHeader::Invalid);
+    }
+    let Some((&[command, family, high, low], rest)) =
+        octets[known..].split_first_chunk().filter(|_| known == SIGNATURE.len())
+    else {
+        return Err(NoHeader::Incomplete);
+    };
+    let len = usize::from(u16::from_be_bytes([high, low]));
+    let whole = SIGNATURE.len() + 4 + len;
+    if !matches!(command, LOCAL | PROXY) || whole > MAX_READ_HEADER {
+        return Err(NoHeader::Invalid);
+    }
+    // What carried the query to the proxy does not matter: it may not be what carries it here.
+    let (family, by) = (family & 0xf0, family & 0x0f);
+    let needed = match family {
+        UNSPECIFIED => 0,
+        INET => usize::from(INET_LEN),
+        INET6 => usize::from(INET6_LEN),
+        _ if command == LOCAL => 0,
+        _ => return Err(NoHeader::Invalid),
+    };
+    if command == PROXY && (len < needed || by > ProxiedBy::Datagram as u8) {
+        return Err(NoHeader::Invalid);
+    }
+    let addresses = rest.get(..len).ok_or(NoHeader::Incomplete)?;
+    let client = match family {
+        _ if command == LOCAL => None,
+        INET => addresses.first_chunk::<4>().map(|octets| IpAddr::from(*octets)),
+        INET6 => addresses.first_chunk::<16>().map(|octets| IpAddr::from(*octets)),
+        _ => None,
+    };
+    Ok(ProxyHeader { client: client.map(|ip| ip.to_canonical()), len: whole })
+}
+
+/// Reads the header of a connection, which has version 1 or 2.
+///
+/// # Errors
+/// The octets are none, or only a part.
+pub fn read_stream(octets: &[u8]) -> Result<ProxyHeader, NoHeader> {
+    if octets.first() == Some(&TEXT_SIGNATURE[0]) { read_text(octets) } else { read(octets) }
+}
+
+/// Reads a header of version 1.
+fn read_text(octets: &[u8]) -> Result<ProxyHeader, NoHeader> {
+    let known = octets.len().min(TEXT_SIGNATURE.len());
+    if octets[..known] != TEXT_SIGNATURE[..known] {
+        return Err(NoHeader::Invalid);
+    }
+    let within = &octets[..octets.len().min(MAX_TEXT)];
+    let Some(end) = within.iter().position(|octet| *octet == b'\n') else {
+        let is_full = within.len() == MAX_TEXT;
+        return Err(if is_full { NoHeader::Invalid } else { NoHeader::Incomplete });
+    };
+    let line = within[known..end].strip_suffix(b"\r").ok_or(NoHeader::Invalid)?;
+    let line = str::from_utf8(line).map_err(|_| NoHeader::Invalid)?;
+    let mut words = line.split(' ');
+    let client = match words.next() {
+        // The receiver ignores the rest.
+        Some("UNKNOWN") => None,
+        Some("TCP4") => Some(IpAddr::V4(text_client::<Ipv4Addr>(words)?)),
+        Some("TCP6") => Some(IpAddr::V6(text_client::<Ipv6Addr>(words)?)),
+        _ => return Err(NoHeader::Invalid),
+    };
+    Ok(ProxyHeader { client: client.map(|ip| ip.to_canonical()), len: end + 1 })
+}
+
+/// Reads two addresses and two ports, and returns the first address.
+fn text_client<'t, A: FromStr>(mut words: impl Iterator<Item = &'t str>) -> Result<A, NoHeader> {
+    let mut next = || words.next().ok_or(NoHeader::Invalid);
+    let mut address = || next()?.parse::<A>().map_err(|_| NoHeader::Invalid);
+    let (client, _) = (address()?, address()?);
+    for _ in 0..2 {
+        let port = next()?;
+        let is_number = port.bytes().all(|octet| octet.is_ascii_digit());
+        if !is_number || port.parse::<u16>().is_err() {
+            return Err(NoHeader::Invalid);
+        }
+    }
+    if words.next().is_some() { Err(NoHeader::Invalid) } else { Ok(client) }
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
@@ -77,7 +194,7 @@ mod tests {
 
     /// Reads a header as section 2.2 describes it, independently of how it is written here. Returns
     /// its length, too.
-    fn read(octets: &[u8]) -> (Option<Named>, usize) {
+    fn decoded(octets: &[u8]) -> (Option<Named>, usize) {
         assert_eq!(octets[..12], [13, 10, 13, 10, 0, 13, 10, 81, 85, 73, 84, 10]);
         assert_eq!(octets[12] >> 4, 2, "the version");
         let len = usize::from(u16::from_be_bytes([octets[14], octets[15]]));
@@ -127,7 +244,7 @@ mod tests {
             write(&mut out, client, by);
             prop_assert!(out.len() - before.len() <= MAX_PROXY_HEADER);
             out.extend_from_slice(&after);
-            let (found, len) = read(&out[before.len()..]);
+            let (found, len) = decoded(&out[before.len()..]);
             prop_assert_eq!(&out[before.len() + len..], &after[..]);
             let expected = client.map(|ip| {
                 let nobody = if ip.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
@@ -135,6 +252,98 @@ mod tests {
                 Named { source: SocketAddr::new(ip, 0), destination, is_stream }
             });
             prop_assert_eq!(found, expected);
+            let client = client.map(|ip| ip.to_canonical());
+            let header = Ok(ProxyHeader { client, len });
+            prop_assert_eq!(read(&out[before.len()..]), header);
+            prop_assert_eq!(read_stream(&out[before.len()..]), header);
+            for cut in before.len()..before.len() + len {
+                prop_assert_eq!(read(&out[before.len()..cut]), Err(NoHeader::Incomplete));
+            }
         }
+
+        #[test]
+        fn any_octets_are_read_within_their_bounds(
+            start in 0_usize..3,
+            rest in proptest::collection::vec(any::<u8>(), 0..700),
+        ) {
+            let start: &[u8] = [&b""[..], &SIGNATURE[..], TEXT_SIGNATURE][start];
+            let octets = [start, &rest].concat();
+            for found in [read(&octets), read_stream(&octets)].into_iter().flatten() {
+                prop_assert!(found.len <= octets.len().min(MAX_READ_HEADER));
+            }
+        }
+    }
+
+    #[test]
+    fn headers_of_version_1_are_read() {
+        for (text, client) in [
+            ("PROXY TCP4 192.0.2.7 198.51.100.1 1024 53\r\n", Some("192.0.2.7")),
+            ("PROXY TCP6 2001:db8::7 2001:db8::1 65535 53\r\n", Some("2001:db8::7")),
+            ("PROXY TCP6 ::ffff:192.0.2.7 ::1 0 53\r\n", Some("192.0.2.7")),
+            ("PROXY UNKNOWN\r\n", None),
+            ("PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n", None),
+        ] {
+            let client = client.map(|ip| ip.parse().unwrap());
+            let found = Ok(ProxyHeader { client, len: text.len() });
+            assert_eq!(read_stream(text.as_bytes()), found, "{text}");
+            assert_eq!(read_stream(format!("{text}\nrest").as_bytes()), found, "{text}");
+            for cut in 0..text.len() {
+                let part = read_stream(&text.as_bytes()[..cut]);
+                assert_eq!(part, Err(NoHeader::Incomplete), "{text} {cut}");
+            }
+            // A datagram has version 2.
+            assert_eq!(read(text.as_bytes()), Err(NoHeader::Invalid), "{text}");
+        }
+        for text in [
+            "PROXY TCP4 192.0.2.7 198.51.100.1 1024 53\n",
+            "PROXY TCP4 2001:db8::7 2001:db8::1 1024 53\r\n",
+            "PROXY TCP6 192.0.2.7 198.51.100.1 1024 53\r\n",
+            "PROXY TCP4 192.0.2.7 198.51.100.1 1024\r\n",
+            "PROXY TCP4 192.0.2.7 198.51.100.1 1024 53 7\r\n",
+            "PROXY TCP4 192.0.2.7 198.51.100.1 +24 65536\r\n",
+            "PROXY TCP4  192.0.2.7 198.51.100.1 1024 53\r\n",
+            "PROXY UDP4 192.0.2.7 198.51.100.1 1024 53\r\n",
+            "PROXY \r\n",
+            "PROXY\tTCP4",
+            "proxy UNKNOWN\r\n",
+        ] {
+            assert_eq!(read_stream(text.as_bytes()), Err(NoHeader::Invalid), "{text}");
+        }
+        let endless = [b"PROXY UNKNOWN ".to_vec(), vec![b'7'; 200]].concat();
+        assert_eq!(read_stream(&endless[..106]), Err(NoHeader::Incomplete));
+        assert_eq!(read_stream(&endless[..107]), Err(NoHeader::Invalid));
+    }
+
+    #[test]
+    fn headers_of_version_2_are_read_or_refused() {
+        let header = |rest: &[u8]| [&SIGNATURE[..], rest].concat();
+        let v4 = b"\xc0\0\x02\x07\0\0\0\0\0\0\0\0";
+        let client = Some(IpAddr::from([192, 0, 2, 7]));
+        // With what follows the addresses, and whatever carried the query to the proxy.
+        for by in [0x10, 0x11, 0x12] {
+            let octets = header(&[&[0x21, by, 0, 15], &v4[..], b"\x04\0\0rest"].concat());
+            assert_eq!(read(&octets), Ok(ProxyHeader { client, len: 31 }));
+        }
+        // Without a client: a command of the proxy itself, or an address of no family.
+        for (command, family) in [(0x20, 0x00), (0x20, 0x11), (0x20, 0x31), (0x21, 0x00)] {
+            let octets = header(&[&[command, family, 0, 12], &v4[..]].concat());
+            assert_eq!(read(&octets), Ok(ProxyHeader { client: None, len: 28 }));
+        }
+        for (start, what) in [
+            ([0x11, 0x11, 0, 12], "version"),
+            ([0x22, 0x11, 0, 12], "command"),
+            ([0x21, 0x31, 0, 12], "family"),
+            ([0x21, 0x13, 0, 12], "protocol"),
+            ([0x21, 0x11, 0, 11], "length"),
+            ([0x21, 0x21, 0, 35], "length"),
+            ([0x21, 0x11, 2, 9], "too long"),
+            ([0x20, 0x00, 255, 255], "too long"),
+        ] {
+            let octets = header(&[&start[..], &[0; 1_000]].concat());
+            assert_eq!(read(&octets), Err(NoHeader::Invalid), "{what}");
+        }
+        let longest = header(&[&[0x21, 0x11, 2, 8][..], &v4[..], &[0; 508]].concat());
+        assert_eq!(read(&longest), Ok(ProxyHeader { client, len: MAX_READ_HEADER }));
+        assert_eq!(read(b"\0\x07\x01\0\0\x01"), Err(NoHeader::Invalid));
     }
 }

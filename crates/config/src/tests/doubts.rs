@@ -23,6 +23,30 @@ fn settings_that_need_another_one_are_doubted() {
 }
 
 #[test]
+fn proxies_are_at_listeners_without_quic() {
+    let text = |listen: &str, from: &str| {
+        format!(
+            "[[listener]]\nname = \"behind\"\nlisten = [{listen}]\nproxy-protocol-from = \
+             [{from}]\n[[certificate]]\nnames = [\"dns.example\"]\ncert = \"c.pem\"\nkey = \
+             \"k.pem\"\n"
+        )
+    };
+    let found = read(&text("\"127.0.0.1:53\", \"https://127.0.0.1:443\"", "\"10.0.0.0/8\""));
+    let listener = &found.server.listeners[0];
+    assert_eq!(listener.proxies, ["10.0.0.0/8".parse().unwrap()]);
+    let open = found.server.open_addresses();
+    assert!(open.iter().all(|one| !one.protocol.uses_quic()), "{open:?}");
+    let proxies = found.server.proxies_by_address();
+    let behind = open.iter().map(|one| one.listener.is_some());
+    assert!(behind.eq(proxies.iter().map(|one| !one.is_empty())), "{proxies:?}");
+    let quic = errors(&text("\"quic://127.0.0.1:853\"", "\"10.0.0.1\""));
+    assert!(quic.contains("a.toml:4:23: QUIC has no place for a header"), "{quic}");
+    assert!(errors(&text("\"127.0.0.1:53\"", "\"local\"")).contains("expected a network"));
+    let all = read(&text("\"127.0.0.1:53\"", "\"0.0.0.0/0\"")).doubts;
+    assert!(all.iter().any(|doubt| doubt.contains("every host may name its clients")), "{all:?}");
+}
+
+#[test]
 fn conditions_that_never_hold_are_doubted() {
     check(
         "[[rule]]\nname = \"late\"\nwhen = 'qtype == \"A\" || now.hour >= 24'\naction = \"block\"",

@@ -1,8 +1,9 @@
 //! Look-ahead: reads the questions of a batch of datagrams before the first is answered, and
 //! prefetches the memory of their cache entries.
 
+use std::net::IpAddr;
+
 use avocet_cache::packet_flags;
-use avocet_io::Peer;
 use avocet_wire::QueryView;
 use avocet_wire::header::HEADER_LEN;
 use avocet_wire::query::QuestionKey;
@@ -31,12 +32,12 @@ impl Seen {
 
     /// Reads the question of a client's datagram and prefetches the bucket of its answer.
     #[inline]
-    pub fn look(&mut self, cx: &QueryContext<'_>, octets: &[u8], peer: &Peer, entrance: Entrance) {
+    pub fn look(&mut self, cx: &QueryContext<'_>, octets: &[u8], ip: IpAddr, entrance: Entrance) {
         match QueryView::question_of(octets) {
             Some(question) => {
                 self.key.read(question, &cx.shared.key, 0);
                 cx.shared.packets.prefetch_index(self.key.hash);
-                self.profile = cx.profile(peer.ip(), entrance, Transport::Udp);
+                self.profile = cx.profile(ip, entrance, Transport::Udp);
                 self.flags = likely_flags(octets, question);
             }
             None => self.key.clear(),

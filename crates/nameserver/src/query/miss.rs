@@ -112,7 +112,8 @@ impl Waiter {
     /// Returns the client's address if it queried over UDP.
     pub fn datagram_ip(&self) -> Option<IpAddr> {
         match &self.route {
-            ReplyRoute::Datagram { peer, .. } => Some(peer.ip()),
+            // The peer may be a proxy.
+            ReplyRoute::Datagram { .. } => Some(self.ip),
             ReplyRoute::Stream(_) => None,
         }
     }

@@ -324,15 +324,13 @@ fn workers(metrics: &mut Exposition, shared: &Shared) {
         let cpu_us = load.lock().unwrap_or_else(PoisonError::into_inner).cpu_us;
         family.sample(&[("worker", &index.to_string())], cpu_us as f64 / 1e6);
     }
-    let counters: [(&str, &str, Count); 12] = [
+    let counters: [(&str, &str, Count); 13] = [
         ("avocet_udp_batches_total", "Batches of datagrams received.", |worker| {
             worker.batches.value()
         }),
-        (
-            "avocet_udp_replies_dropped_total",
-            "UDP responses that the kernel did not accept.",
-            |worker| worker.replies_dropped.value(),
-        ),
+        ("avocet_udp_replies_dropped_total", "UDP responses the kernel refused.", |worker| {
+            worker.replies_dropped.value()
+        }),
         (
             "avocet_udp_overflows_total",
             "Datagrams that the kernel discarded because the queue of a worker was full.",
@@ -344,16 +342,15 @@ fn workers(metrics: &mut Exposition, shared: &Shared) {
         ("avocet_tcp_rejected_total", "TCP connections rejected by a limit.", |worker| {
             worker.tcp_rejected.value()
         }),
-        (
-            "avocet_tcp_refused_total",
-            "TCP connections closed at once because the client is not allowed.",
-            |worker| worker.tcp_refused.value(),
-        ),
-        (
-            "avocet_tcp_expired_total",
-            "TCP connections closed after a timeout or to make room.",
-            |worker| worker.tcp_expired.value(),
-        ),
+        ("avocet_tcp_refused_total", "TCP connections of clients not allowed.", |worker| {
+            worker.tcp_refused.value()
+        }),
+        ("avocet_tcp_expired_total", "TCP connections closed late or for room.", |worker| {
+            worker.tcp_expired.value()
+        }),
+        ("avocet_proxy_headers_refused_total", "Missing or bad PROXY headers.", |worker| {
+            worker.proxy_headers_refused.value()
+        }),
         (
             "avocet_handed_over_total",
             "Queries passed to the worker that is responsible for their name.",

@@ -245,6 +245,7 @@ impl Worker {
                     Token::Mailbox => self.read_letters(),
                     Token::Datagrams(number) => self.serve_datagrams(number, DATAGRAMS_US),
                     Token::Accept(number) => self.accept(number),
+                    Token::Header(slot) => self.read_header(slot),
                     Token::Quic(number) => self.serve_quic(number),
                     Token::Stream(slot) => self.intake.note_readable(slot),
                     Token::Server(id) if id.slot.is_stream() => self.drive_server(id, event),
@@ -300,8 +301,17 @@ impl Worker {
         for _ in 0..MAX_BATCHES {
             let QueryPath { cx, newer, misses, seen, .. } = resolution.lend(*time);
             let metrics = outbox.metrics();
-            let service =
-                Datagrams { cx, newer, metrics, listener: number, entrance, misses, seen };
+            let has_proxies = false;
+            let service = Datagrams {
+                cx,
+                newer,
+                metrics,
+                listener: number,
+                entrance,
+                misses,
+                seen,
+                has_proxies,
+            };
             let batch = match intake.receive(number, &mut served(service)) {
                 Ok(batch) => batch,
                 Err(error) => {
@@ -379,6 +389,12 @@ impl Worker {
     fn accept(&mut self, number: u16) {
         let Self { poller, intake, resolution, time, .. } = self;
         intake.accept(poller, resolution.state(), number, *time);
+    }
+
+    /// Reads the header of a connection of a proxy.
+    fn read_header(&mut self, slot: u32) {
+        let Self { poller, intake, resolution, time, .. } = self;
+        intake.read_header(poller, resolution.state(), slot, *time);
     }
 
     /// Answers the queries on the connections of clients. Both paces have the time of a turn, so

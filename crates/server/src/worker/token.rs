@@ -18,6 +18,8 @@ pub(crate) enum Token {
     Datagrams(u16),
     /// Connections at the TCP listener with this number.
     Accept(u16),
+    /// The connection of a proxy in this slot, which begins with a header.
+    Header(u32),
     /// The client connection in this slot.
     Stream(u32),
     /// Datagrams of QUIC at the listener with this number.
@@ -35,6 +37,7 @@ impl Token {
             Self::Accept(number) => (2, number.into(), 0),
             Self::Stream(slot) => (3, 0, slot),
             Self::Quic(number) => (8, number.into(), 0),
+            Self::Header(slot) => (9, 0, slot),
             Self::Server(SocketId { endpoint, slot }) => {
                 let (kind, number) = match slot {
                     SocketSlot::Pooled(slot) => (4, u32::from(slot)),
@@ -63,6 +66,7 @@ impl Token {
             6 => server(SocketSlot::Stream),
             7 => server(SocketSlot::SingleStream(socket)),
             8 => Self::Quic(number as u16),
+            9 => Self::Header(socket),
             _ => Self::Mailbox,
         }
     }
@@ -81,6 +85,7 @@ mod tests {
             Token::Accept(u16::MAX),
             Token::Stream(u32::MAX),
             Token::Quic(u16::MAX),
+            Token::Header(u32::MAX),
             server(u32::from(u16::MAX), SocketSlot::Pooled(4_095)),
             server(MAX_NUMBER, SocketSlot::Single(u32::MAX)),
             server(7, SocketSlot::Stream),

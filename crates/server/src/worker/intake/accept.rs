@@ -1,13 +1,14 @@
 //! Which connections of clients are accepted, and which are closed to make room.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, TcpStream};
 
 use avocet_io::poll::{Interest, Poller, Trigger};
 use avocet_nameserver::snapshot::Snapshot;
 use avocet_session::quic::Whose;
 
 use super::Intake;
+use super::headers::{HeaderState, WaitingConnection};
 use super::streams::{StreamClient, Streams};
 use crate::connections::{ConnectionLimits, Crowded};
 use crate::mailbox::Letter;
@@ -37,29 +38,73 @@ impl Intake {
                     return;
                 }
             };
-            // A client that gets no answers must not take the place of one that does.
-            let entrance = self.stream_entrance(number);
-            let session = match state.allow.admits(entrance, ip) {
-                true => self.session(entrance),
-                false => self.session_of_authority(entrance),
-            };
-            let limits = ConnectionLimits::of(&state.config.server.tcp);
-            let Some(session) = session else {
-                self.metrics().tcp_refused.add(1);
-                continue;
-            };
-            let is_open = self.admit(ip, limits, time) && {
-                self.limit_handshakes(ip, limits);
-                let client = StreamClient { ip, entrance };
-                let inserted =
-                    self.streams.insert(poller, (stream, session), client, time.millis());
-                if inserted.is_err() {
-                    self.shared.connections.close(ip);
-                }
-                inserted.is_ok()
-            };
-            let metrics = self.metrics();
-            if is_open { metrics.tcp_accepted.add(1) } else { metrics.tcp_rejected.add(1) }
+            let client = StreamClient { ip, entrance: self.stream_entrance(number) };
+            if state.proxies.include(client.entrance, ip) {
+                self.await_header(poller, state, (stream, client), time);
+            } else {
+                self.begin(poller, state, (stream, client), time);
+            }
+        }
+    }
+
+    /// Begins the connection of a client, within the limits.
+    fn begin(
+        &mut self,
+        poller: &Poller,
+        state: &Snapshot,
+        (stream, client): (TcpStream, StreamClient),
+        time: Time,
+    ) {
+        let StreamClient { ip, entrance } = client;
+        // A client that gets no answers must not take the place of one that does.
+        let session = match state.allow.admits(entrance, ip) {
+            true => self.session(entrance),
+            false => self.session_of_authority(entrance),
+        };
+        let limits = ConnectionLimits::of(&state.config.server.tcp);
+        let Some(session) = session else {
+            self.metrics().tcp_refused.add(1);
+            return;
+        };
+        let is_open = self.admit(ip, limits, time) && {
+            self.limit_handshakes(ip, limits);
+            let inserted = self.streams.insert(poller, (stream, session), client, time.millis());
+            if inserted.is_err() {
+                self.shared.connections.close(ip);
+            }
+            inserted.is_ok()
+        };
+        let metrics = self.metrics();
+        if is_open { metrics.tcp_accepted.add(1) } else { metrics.tcp_rejected.add(1) }
+    }
+
+    /// Begins the connection of a client of a proxy if its header is here already. Otherwise, waits
+    /// for it.
+    fn await_header(
+        &mut self,
+        poller: &Poller,
+        state: &Snapshot,
+        (stream, proxy): (TcpStream, StreamClient),
+        time: Time,
+    ) {
+        let mut waiting = WaitingConnection::new(stream, proxy, time.millis());
+        match waiting.read() {
+            HeaderState::Named(client) => self.begin(poller, state, (waiting.stream, client), time),
+            HeaderState::Waiting => {
+                let most = self.most_streams.min(state.config.server.tcp.connections);
+                let refused = self.headers.insert(poller, waiting, most);
+                self.metrics().proxy_headers_refused.add(refused as u64);
+            }
+            HeaderState::Refused => self.metrics().proxy_headers_refused.add(1),
+        }
+    }
+
+    /// Reads what has arrived on the connection of a proxy.
+    pub(crate) fn read_header(&mut self, poller: &Poller, state: &Snapshot, slot: u32, time: Time) {
+        let Some(found) = self.headers.read(poller, slot) else { return };
+        match found {
+            Some((stream, client)) => self.begin(poller, state, (stream, client), time),
+            None => self.metrics().proxy_headers_refused.add(1),
         }
     }
 
@@ -97,8 +142,14 @@ impl Intake {
     }
 
     fn door(&mut self) -> Door<'_> {
-        let Self { index, shared, streams, most_streams, quic, .. } = self;
-        Door { index: *index, shared, streams, most: *most_streams, others: quic.open() }
+        let Self { index, shared, headers, streams, most_streams, quic, .. } = self;
+        Door {
+            index: *index,
+            shared,
+            streams,
+            most: *most_streams,
+            others: quic.open() + headers.open(),
+        }
     }
 
     /// Closes the longest idle connection of a client that is over its limit, because another

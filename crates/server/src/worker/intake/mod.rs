@@ -20,6 +20,7 @@
 
 mod accept;
 mod device;
+mod headers;
 mod quic;
 mod streams;
 mod unread;
@@ -40,6 +41,7 @@ use super::values::{Answer, StreamReply, Time};
 use super::{Listeners, Setup};
 use crate::mailbox::ForwardedDatagram;
 use crate::state::Shared;
+use headers::Headers;
 use quic::{Quic, QuicTurn};
 pub(crate) use streams::Patience;
 use streams::Streams;
@@ -59,6 +61,8 @@ pub(crate) struct Intake {
     protocols: Box<[Protocol]>,
     /// The ports of HTTP/3 at these addresses, for those over HTTPS; 0 for none.
     h3_ports: Box<[u16]>,
+    /// Connections of proxies that begin with a header.
+    headers: Headers,
     streams: Streams,
     quic: Quic,
     /// Most connections, by the descriptors of the process.
@@ -107,6 +111,7 @@ impl Intake {
             plain_addresses: shared.snapshot().config.server.datagram_addresses(),
             shared,
             listeners,
+            headers: Headers::default(),
             streams: Streams::new(setup.index),
             most_streams: setup.most_streams,
             resting: Vec::new(),
@@ -270,9 +275,11 @@ impl Intake {
         self.quic.sweep(&self.shared, patience, time);
         let mut ended = Vec::new();
         self.streams.expire(time.millis(), patience, &mut ended);
+        let late = self.headers.expire(time.millis(), patience.read_ms);
         self.forget_connections(&ended);
         let overflows = self.listeners.datagrams.iter().map(UdpListener::overflows).sum();
         let metrics = self.metrics();
+        metrics.proxy_headers_refused.add(late as u64);
         metrics.tcp_expired.add(ended.len() as u64);
         metrics.tcp_open.set(self.streams.open() as u64);
         metrics.tls_open.set(self.streams.encrypted() as u64);
@@ -300,7 +307,7 @@ impl Intake {
 
     /// Returns the number of open connections.
     pub(crate) fn open_streams(&self) -> usize {
-        self.streams.open() + self.quic.open()
+        self.streams.open() + self.headers.open() + self.quic.open()
     }
 
     fn forget_connections(&self, ended: &[IpAddr]) {

@@ -1,0 +1,61 @@
+//! The proxies that name their clients by the PROXY protocol, at each address of the server.
+
+use std::net::IpAddr;
+
+use avocet_config::ServerConfig;
+use avocet_wire::proxy;
+
+use crate::query::addresses::AddressSet;
+use crate::query::asked::Entrance;
+
+/// The networks of proxies of each listener that has any.
+#[derive(Clone, Debug, Default)]
+pub struct Proxies {
+    /// By entrance; empty if no listener has any.
+    by_entrance: Box<[Option<AddressSet>]>,
+}
+
+/// The client of a datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Named {
+    /// Its address.
+    pub ip: IpAddr,
+    /// Octets before the message.
+    pub header_len: usize,
+}
+
+impl Proxies {
+    /// Creates the sets.
+    #[must_use]
+    pub fn new(server: &ServerConfig) -> Self {
+        if server.listeners.iter().all(|listener| listener.proxies.is_empty()) {
+            return Self::default();
+        }
+        let set = |proxies: &[_]| (!proxies.is_empty()).then(|| AddressSet::new(proxies));
+        Self { by_entrance: server.proxies_by_address().into_iter().map(set).collect() }
+    }
+
+    /// Reports whether there are proxies at an entrance.
+    #[must_use]
+    pub fn are_at(&self, entrance: Entrance) -> bool {
+        matches!(self.by_entrance.get(usize::from(entrance.0)), Some(Some(_)))
+    }
+
+    /// Reports whether what comes from this address to an entrance begins with a header.
+    #[must_use]
+    pub fn include(&self, entrance: Entrance, ip: IpAddr) -> bool {
+        let set = self.by_entrance.get(usize::from(entrance.0));
+        set.and_then(Option::as_ref).is_some_and(|set| set.contains(ip))
+    }
+
+    /// Returns the client of a datagram from this address; `None` without the header that it must
+    /// have.
+    #[must_use]
+    pub fn client_of(&self, entrance: Entrance, sender: IpAddr, octets: &[u8]) -> Option<Named> {
+        if !self.include(entrance, sender) {
+            return Some(Named { ip: sender, header_len: 0 });
+        }
+        let header = proxy::read(octets).ok()?;
+        Some(Named { ip: header.client.unwrap_or(sender), header_len: header.len })
+    }
+}
