@@ -96,7 +96,9 @@ fn fault_of_files(config: &Config) -> Option<String> {
     let upstream = || avocet_server::fault_of_upstreams(config);
     let refused = |fault: CertificateFault| (!fault.is_of_permission()).then_some(fault);
     geo.or_else(|| certificate().and_then(refused).map(|fault| format!("[[certificate]]: {fault}")))
-        .or_else(|| upstream().and_then(refused).map(|fault| format!("[[forward]]: {fault}")))
+        .or_else(|| {
+            upstream().and_then(refused).map(|fault| format!("TLS to other servers: {fault}"))
+        })
 }
 
 /// The report of `avocet check --json`.

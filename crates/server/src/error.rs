@@ -27,7 +27,7 @@ pub(crate) enum BackgroundError {
     #[error(transparent)]
     Certificate(#[from] CertificateFault),
     /// TLS to an upstream cannot be used.
-    #[error("[[forward]]: {0}")]
+    #[error("TLS to other servers: {0}")]
     Upstream(CertificateFault),
     /// The configuration file changes while it is read.
     #[error("{} is being written; try again when it is complete", .0.display())]

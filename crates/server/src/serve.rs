@@ -133,7 +133,7 @@ impl fmt::Display for StartError {
                 write!(f, "{} is a file; [data] directory must be a directory", path.display())
             }
             Self::Certificate(fault) => write!(f, "[[certificate]]: {fault}"),
-            Self::Upstream(fault) => write!(f, "[[forward]]: {fault}"),
+            Self::Upstream(fault) => write!(f, "TLS to other servers: {fault}"),
             Self::Operation(error) => error.fmt(f),
             Self::Restore(error) => write!(f, "cannot complete the restore: {error}"),
             Self::TakeOver(error) => error.fmt(f),

@@ -388,7 +388,7 @@ fn the_faults_of_files_are_found_before_the_start() {
             let output = site.avocet(words);
             let text = String::from_utf8(output.stderr).unwrap();
             assert!(!output.status.success(), "{words:?} {rest}");
-            assert!(text.contains("[[forward]]: ") && text.contains(expected), "{text}");
+            assert!(text.contains("TLS to other servers: ") && text.contains(expected), "{text}");
         }
     }
 }
