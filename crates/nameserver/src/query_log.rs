@@ -23,27 +23,16 @@ impl QueryContext<'_> {
     /// allocation, and no lookup but of the time.
     #[inline(never)]
     pub(crate) fn log(&self, decision: &Decision, ended: &Ended<'_>, sent: &[u8]) {
-        if let Some(selection) = &self.state.traced {
-            self.trace(selection, decision, ended, sent.len());
-            if !self.state.is_logging && !self.state.is_tapping {
-                return;
-            }
+        if !self.state.is_only_logging && !self.record_elsewhere(decision, ended, sent) {
+            return;
         }
-        let now = if ended.since == self.now { self.shared.clock.now() } else { self.now };
-        let time_us = self.shared.clock.wall_micros(now);
-        // No query waits for the 71 minutes that 32 bits have.
-        let delay_us = now.micros().wrapping_sub(ended.since.micros()) as u32;
-        if self.state.is_tapping {
-            self.tap(decision, ended, sent, Times { wall_us: time_us, delay_us });
-        }
+        let times = self.times(ended);
         let mut log = self.scratch.log();
-        if self.state.is_logging
-            && let Some(producer) = log.as_mut()
-        {
+        if let Some(producer) = log.as_mut() {
             let entry = RawEntry { client: ended.ip, question: ended.question, reply: sent };
             producer.push(&entry, || RawFacts {
-                time_us,
-                response_delay_us: delay_us,
+                time_us: times.wall_us,
+                response_delay_us: times.delay_us,
                 upstream_rtt_ms: ended.rtt_ms,
                 revision: decision.revision,
                 profile: decision.profile,
@@ -65,9 +54,31 @@ impl QueryContext<'_> {
         }
     }
 
-    /// Pushes a reply, or the question without one, to the ring of the worker for dnstap.
+    /// Hands a query that ended to dnstap and to the export of traces. Returns whether it is logged
+    /// as well.
     #[cold]
     #[inline(never)]
+    fn record_elsewhere(&self, decision: &Decision, ended: &Ended<'_>, sent: &[u8]) -> bool {
+        if let Some(selection) = &self.state.traced {
+            self.trace(selection, decision, ended, sent.len());
+        }
+        if self.state.is_tapping {
+            self.tap(decision, ended, sent, self.times(ended));
+        }
+        self.state.is_logging
+    }
+
+    /// Returns when a query ended that ends now.
+    #[inline(always)]
+    fn times(&self, ended: &Ended<'_>) -> Times {
+        let now = if ended.since == self.now { self.shared.clock.now() } else { self.now };
+        let wall_us = self.shared.clock.wall_micros(now);
+        // No query waits for the 71 minutes that 32 bits have.
+        let delay_us = now.micros().wrapping_sub(ended.since.micros()) as u32;
+        Times { wall_us, delay_us }
+    }
+
+    /// Pushes a reply, or the question without one, to the ring of the worker for dnstap.
     fn tap(&self, decision: &Decision, ended: &Ended<'_>, sent: &[u8], times: Times) {
         let Some(mut sender) = self.scratch.tap() else { return };
         sender.push(&TappedReply {

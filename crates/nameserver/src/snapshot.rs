@@ -91,6 +91,8 @@ pub struct Snapshot {
     pub traced: Option<Arc<Selection>>,
     /// Whether any of these three is the case.
     pub is_recording: bool,
+    /// Whether the query log is the only one of them, as on most servers.
+    pub is_only_logging: bool,
     /// The clients that are allowed.
     pub allow: Admitted,
     /// The proxies that name their clients.
@@ -366,6 +368,9 @@ impl Snapshot {
             is_recording: config.query_log.enabled
                 || config.dnstap.output.is_some()
                 || traced.is_some(),
+            is_only_logging: config.query_log.enabled
+                && config.dnstap.output.is_none()
+                && traced.is_none(),
             traced,
             allow: Admitted::new(server, &unconfigured.own_networks),
             proxies: Proxies::new(server),

@@ -211,6 +211,7 @@ pub struct Plan {
     /// Sets of servers to which single questions of any name are sent, with their rules.
     sets: HashMap<Box<[SocketAddr]>, u16>,
     has_reserves: bool,
+    has_introductions: bool,
     /// The first rule of a set; above all others if there is none.
     first_set: u16,
     /// How names without a route are resolved; `None` if they are not.
@@ -284,6 +285,7 @@ impl Plan {
             root,
             sets: HashMap::new(),
             has_reserves: false,
+            has_introductions: false,
             first_set: u16::MAX,
             recursion,
             stubs,
@@ -295,6 +297,7 @@ impl Plan {
         for rule in rules {
             let rule = plan.number(rule, &mut numbers);
             plan.has_reserves |= rule.ordinary < rule.upstreams.len();
+            plan.has_introductions |= rule.introduction != Introduction::None;
             plan.rules.push(rule);
         }
         if plan.upstreams.len() > MAX_NUMBERED { Err(PlanError::Size) } else { Ok(plan) }
@@ -440,9 +443,17 @@ impl Plan {
         self.sets.get(servers).map(|&rule| Route { rule, apex_len: 1 })
     }
 
+    /// Whether the servers of any rule learn the address of the client. Mostly none does, and
+    /// questions cost less then.
+    #[inline]
+    pub(crate) fn has_introductions(&self) -> bool {
+        self.has_introductions
+    }
+
     /// Whether the servers of a route learn the address of the client.
+    #[inline]
     pub(crate) fn introduces(&self, route: Route) -> bool {
-        self.header_place(route).is_some()
+        self.has_introductions && self.header_place(route).is_some()
     }
 
     /// Returns the place of the header by which the servers of a route learn the client.

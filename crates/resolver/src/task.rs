@@ -265,7 +265,7 @@ impl<W> Task<W> {
             && self.question.view() == key.question
             && self.dnssec_ok == key.dnssec_ok
             && self.checking_disabled == key.checking_disabled
-            && self.introduced == key.introduced
+            && is_same_client(self.introduced.as_ref(), key.introduced.as_ref())
             && self.set == key.set
     }
 }
@@ -278,6 +278,16 @@ pub(crate) struct Tasks<W> {
     index: Chains,
     oldest: u32,
     newest: u32,
+}
+
+/// Whether both have the same client. Mostly both have none.
+#[inline]
+fn is_same_client(one: Option<&IpAddr>, other: Option<&IpAddr>) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => one == other,
+        _ => false,
+    }
 }
 
 impl<W> Tasks<W> {

@@ -167,7 +167,9 @@ impl Exchanges {
         query.with_cookie = form.with_cookie;
         (query.with_edns, query.exact_case) = (form.with_edns, form.exact_case);
         let start = actions.octets.len();
-        write_preface(&mut actions.octets, terms.preface, form.carrier);
+        if let Preface::Header(_, client) = terms.preface {
+            write_preface(&mut actions.octets, client, form.carrier);
+        }
         const { assert!(proxy::MAX_PROXY_HEADER <= u8::MAX as usize) };
         let header_len = (actions.octets.len() - start) as u8;
         self.write(&form, at, terms, actions);
@@ -322,11 +324,10 @@ impl Exchanges {
 }
 
 /// Appends the header before a message.
-fn write_preface(octets: &mut Vec<u8>, preface: Preface, carrier: Carrier) {
+#[cold]
+fn write_preface(octets: &mut Vec<u8>, client: Option<IpAddr>, carrier: Carrier) {
     let by = if carrier.is_stream() { ProxiedBy::Stream } else { ProxiedBy::Datagram };
-    if let Preface::Header(_, client) = preface {
-        proxy::write(octets, client, by);
-    }
+    proxy::write(octets, client, by);
 }
 
 fn timeout(rtt: &Rtt, round: u32, (min, max): (u32, u32), carrier: Carrier) -> u32 {

@@ -78,7 +78,10 @@ impl<W> Resolver<W> {
         }
         let are_plain = task.exchange.round >= PLAIN_ROUND_OF_MANY
             && nobody_speaks_edns(&self.exchanges, upstreams);
-        let header = bound.plan.header_place(task.route);
+        let header = match bound.plan.has_introductions() {
+            true => bound.plan.header_place(task.route),
+            false => None,
+        };
         let terms = Terms {
             question: task.target.view(),
             flags: RD | if task.checking_disabled { CD } else { 0 },

@@ -152,7 +152,10 @@ impl<W> Resolver<W> {
             dnssec_ok: ask.dnssec_ok,
             checking_disabled: ask.checking_disabled,
             ecs,
-            introduced: ask.introduced.filter(|_| self.bound.plan.introduces(route)),
+            introduced: match self.bound.plan.introduces(route) {
+                true => ask.introduced,
+                false => None,
+            },
             set: (!ask.servers.is_empty()).then_some(route.rule),
         };
         if key.ecs.is_empty() || self.tasks.find(&key).is_some() {
@@ -221,7 +224,10 @@ impl<W> Resolver<W> {
     fn add_waiter(&mut self, at: u32, ask: &Ask<'_>, waiter: W, now_ms: u64) {
         let after_ms = u64::from(self.bound.plan.settings.stale_client_ms);
         let overdue_at_ms = if ask.stale_available { now_ms + after_ms } else { u64::MAX };
-        let introduced = ask.introduced;
+        let introduced = match self.bound.plan.has_introductions() {
+            true => ask.introduced,
+            false => None,
+        };
         self.tasks[at].waiters.push(Waiting { waiter, overdue_at_ms, introduced });
         self.waiters += 1;
     }
