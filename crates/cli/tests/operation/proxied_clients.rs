@@ -142,7 +142,7 @@ fn a_header_of_a_client_that_is_no_proxy_is_not_believed() {
     let socket = udp(2);
     socket.send_to(&[&header(OTHER, 2)[..], &message].concat(), *plain).unwrap();
     let next = exchange(&socket, *plain, &[&query(77, "www.example")]);
-    // Whatever is said to the first datagram, it is no answer.
+    // The first datagram gets an error.
     assert_ne!(next[3] & 15, 0);
     let mut stream = connect(*far);
     stream.write_all(&[&header(OTHER, 1)[..], &frame("www.example")].concat()).unwrap();

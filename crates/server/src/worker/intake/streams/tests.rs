@@ -101,8 +101,8 @@ fn queries_of_a_client_that_never_reads_do_not_keep_it() {
     assert!(!is_open(&mut streams, PATIENCE.idle_ms + 1));
 }
 
-/// Answers so many queries of each connection and in each pace of a turn as it has time for, and
-/// notes their clients by the first octet of a query.
+/// Counts queries in place of time: it has time for a number of them in each turn, and for a number
+/// of each connection. It notes the clients by the first octet of their queries.
 struct Counted {
     most_of_turn: usize,
     most_of_share: usize,
