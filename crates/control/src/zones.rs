@@ -304,7 +304,12 @@ pub enum ZoneFault {
     /// The request has too many records.
     TooManyRecords,
     /// The file of the zone was edited and is not read yet, or has errors.
-    FileEdited(String),
+    FileEdited {
+        /// The zone.
+        name: String,
+        /// The file of an edit that has lost its place to a later one.
+        kept: Option<String>,
+    },
     /// The change cannot be kept on disk. Holds the reason.
     Disk(String),
     /// Zones are being read for another request, and it takes long.
@@ -330,7 +335,7 @@ impl ZoneFault {
             | Self::Catalog(_)
             | Self::SignedElsewhere(_)
             | Self::OtherSerial { .. }
-            | Self::FileEdited(_) => ErrorCode::Conflict,
+            | Self::FileEdited { .. } => ErrorCode::Conflict,
             Self::TooManyRecords => ErrorCode::LimitReached,
             Self::Reading => ErrorCode::Busy,
         }
@@ -347,7 +352,7 @@ impl ZoneFault {
             Self::Provided(_) => "change its source, which `avocet zone list` shows",
             Self::SignedElsewhere(_) => "change it where it is signed, or let this server sign it",
             Self::OtherSerial { .. } => "look at the zone again",
-            Self::FileEdited(_) => "see `avocet zone list`, then `avocet zone reload`",
+            Self::FileEdited { .. } => "see `avocet zone list`, then `avocet zone reload`",
             Self::TooManyRecords => "send them in several requests",
             Self::Reading => "try again when it has ended",
             Self::Disk(_) => "the server must be able to write the zone's file and its directory",
@@ -395,10 +400,14 @@ impl fmt::Display for ZoneFault {
             Self::TooManyRecords => {
                 write!(f, "one request changes {MAX_EDITED_RECORDS} records at most")
             }
-            Self::FileEdited(name) => write!(
-                f,
-                "the file of the zone {name} was edited and is not read yet, or has errors"
-            ),
+            Self::FileEdited { name, kept } => {
+                let kept = kept.iter().map(|kept| format!("; another edit is in {kept}"));
+                let kept: String = kept.collect();
+                write!(
+                    f,
+                    "the file of the zone {name} was edited and is not read yet, or has errors{kept}"
+                )
+            }
             Self::Disk(reason) => write!(f, "the change cannot be kept on disk: {reason}"),
             Self::Reading => f.write_str("the server is reading zones for another request"),
             Self::InvalidCursor(text) => write!(f, "{text:?} is not the place of a page"),

@@ -74,17 +74,23 @@ pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
 /// # Errors
 /// A file does not exist, the directory is not writable, or the file system does not support it.
 pub fn exchange(a: &Path, b: &Path) -> io::Result<()> {
-    let (a, b) = (c_path(a)?, c_path(b)?);
+    rename(a, b, libc::RENAME_EXCHANGE)
+}
+
+/// Renames a file, atomically, if no file has the new name.
+///
+/// # Errors
+/// There is a file with the new name, the directory is not writable, or the file system does not
+/// support it.
+pub fn rename_to_missing(from: &Path, to: &Path) -> io::Result<()> {
+    rename(from, to, libc::RENAME_NOREPLACE)
+}
+
+fn rename(from: &Path, to: &Path, flags: libc::c_uint) -> io::Result<()> {
+    let (from, to) = (c_path(from)?, c_path(to)?);
+    let here = libc::AT_FDCWD;
     // SAFETY: both are strings that end with a zero octet and outlive the call.
-    let result = unsafe {
-        libc::renameat2(
-            libc::AT_FDCWD,
-            a.as_ptr(),
-            libc::AT_FDCWD,
-            b.as_ptr(),
-            libc::RENAME_EXCHANGE,
-        )
-    };
+    let result = unsafe { libc::renameat2(here, from.as_ptr(), here, to.as_ptr(), flags) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

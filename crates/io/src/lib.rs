@@ -12,8 +12,8 @@
 //! [`memory`] says how much of it the process may use.
 //!
 //! [`process`], [`signals`] and [`handover`] cover the start and the end of a process, and
-//! [`mod@file`] opens files named by a person. [`clock`] continues during suspend. [`mod@probe`]
-//! tests whether an address is free.
+//! [`mod@file`] opens files named by a person. [`replace`] replaces those that people edit.
+//! [`clock`] continues during suspend. [`mod@probe`] tests whether an address is free.
 
 pub mod client;
 pub mod clock;
@@ -30,6 +30,7 @@ pub mod ping;
 pub mod poll;
 pub mod probe;
 pub mod process;
+pub mod replace;
 mod segments;
 pub mod signals;
 mod slots;

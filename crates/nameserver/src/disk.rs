@@ -3,9 +3,10 @@
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use avocet_io::file::{open_regular, sync_directory};
+use avocet_io::replace::{ExpectedFile, ReplaceFault};
 
 use crate::file_watch::FileFingerprint;
 
@@ -86,15 +87,54 @@ pub fn replace_known(path: &Path, parts: &[&[u8]]) -> io::Result<Option<FileFing
 ///
 /// The disk is full or cannot be written.
 pub fn replace_shared(path: &Path, parts: &[&[u8]]) -> io::Result<Option<FileFingerprint>> {
-    match fs::canonicalize(path) {
-        Ok(target) => put(&target, parts, Some(&fs::metadata(&target)?)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // A link may lead to a file that is not there yet.
-            let link = fs::read_link(path).ok();
-            let target = link.and_then(|target| Some(path.parent()?.join(target)));
-            put(target.as_deref().unwrap_or(path), parts, None)
+    let SharedFile { path, facts } = SharedFile::at(path)?;
+    put(&path, parts, facts.as_ref())
+}
+
+/// Replaces a file like [`replace_shared`] if it still has the content of this fingerprint, or is
+/// still missing without one. An edit that is saved meanwhile stays in its place.
+///
+/// # Errors
+///
+/// Somebody has changed the file, or the disk is full or cannot be written.
+pub fn replace_if(
+    path: &Path,
+    parts: &[&[u8]],
+    expected: Option<FileFingerprint>,
+) -> Result<Option<FileFingerprint>, ReplaceFault> {
+    let SharedFile { path, facts } = SharedFile::at(path)?;
+    let WrittenFile { beside, fingerprint } = WrittenFile::write(&path, parts, facts.as_ref())?;
+    let has_content = |path: &Path| {
+        Ok(FileFingerprint::of(path).zip(expected).is_some_and(|(it, of)| it.has_content_of(&of)))
+    };
+    let expected = match expected {
+        Some(_) => ExpectedFile::Present(&has_content),
+        None => ExpectedFile::Missing,
+    };
+    avocet_io::replace::replace_if(&path, &beside, &expected)?;
+    Ok(fingerprint)
+}
+
+/// A file that people and other programs use.
+struct SharedFile {
+    /// Its path, which is no link.
+    path: PathBuf,
+    /// Its properties, if there is one.
+    facts: Option<Metadata>,
+}
+
+impl SharedFile {
+    fn at(path: &Path) -> io::Result<Self> {
+        match fs::canonicalize(path) {
+            Ok(target) => Ok(Self { facts: Some(fs::metadata(&target)?), path: target }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // A link may lead to a file that is not there yet.
+                let link = fs::read_link(path).ok();
+                let target = link.and_then(|target| Some(path.parent()?.join(target)));
+                Ok(Self { path: target.unwrap_or_else(|| path.to_owned()), facts: None })
+            }
+            Err(error) => Err(error),
         }
-        Err(error) => Err(error),
     }
 }
 
@@ -104,17 +144,30 @@ fn put(
     parts: &[&[u8]],
     model: Option<&Metadata>,
 ) -> io::Result<Option<FileFingerprint>> {
-    let beside = path.with_added_extension("new");
-    let written = write(&beside, parts, model).and_then(|()| {
-        let fingerprint = FileFingerprint::of(&beside);
-        fs::rename(&beside, path).map(|()| fingerprint)
-    });
-    let fingerprint = written.inspect_err(|_| {
-        // An incomplete file only takes space.
-        let _ = fs::remove_file(&beside);
-    })?;
+    let WrittenFile { beside, fingerprint } = WrittenFile::write(path, parts, model)?;
+    fs::rename(&beside, path).inspect_err(|_| discard(&beside))?;
     sync_directory(path)?;
     Ok(fingerprint)
+}
+
+/// A complete file that is to get the name of another one.
+struct WrittenFile {
+    /// Its path, in the directory of the other one.
+    beside: PathBuf,
+    fingerprint: Option<FileFingerprint>,
+}
+
+impl WrittenFile {
+    fn write(path: &Path, parts: &[&[u8]], model: Option<&Metadata>) -> io::Result<Self> {
+        let beside = path.with_added_extension("new");
+        write(&beside, parts, model).inspect_err(|_| discard(&beside))?;
+        Ok(Self { fingerprint: FileFingerprint::of(&beside), beside })
+    }
+}
+
+/// Removes a file that did not get the name of another one: it only takes space.
+fn discard(beside: &Path) {
+    let _ = fs::remove_file(beside);
 }
 
 fn write(path: &Path, parts: &[&[u8]], model: Option<&Metadata>) -> io::Result<()> {
@@ -190,6 +243,31 @@ mod tests {
         replace_shared(&link, &[b"again"]).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "again");
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 3, "no other file remains");
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_file_is_replaced_only_while_it_has_the_content_that_was_read() {
+        let directory = std::env::temp_dir().join(format!("avocet-if-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).unwrap();
+        let (file, link) = (directory.join("zone"), directory.join("link"));
+        symlink(&file, &link).unwrap();
+        let check = |parts: &[&[u8]], expected, text: Result<&str, &str>| {
+            let written = replace_if(&link, parts, expected);
+            assert_eq!(fs::read_to_string(&file).unwrap(), text.unwrap_or_else(|text| text));
+            assert_eq!(written.is_ok(), text.is_ok(), "{written:?}");
+            assert_eq!(fs::read_dir(&directory).unwrap().count(), 2, "no other file remains");
+            written.ok().flatten()
+        };
+        let first = check(&[b"fir", b"st"], None, Ok("first"));
+        check(&[b"again"], None, Err("first"));
+        fs::set_permissions(&file, Permissions::from_mode(0o664)).unwrap();
+        let second = check(&[b"second"], first, Ok("second"));
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o664);
+        assert!(FileFingerprint::of(&link).unwrap().has_content_of(&second.unwrap()));
+        fs::write(&file, "by hand").unwrap();
+        check(&[b"third"], second, Err("by hand"));
         fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use avocet_config::zone::ZoneConfig;
 use avocet_dnssec::zonemd::Fault as DigestFault;
+use avocet_io::replace::{ReplaceFault, ReplaceReason};
 use avocet_resolver::Timers;
 use avocet_wire::FoldedName;
 use avocet_zone::{Faults, HostedZone, HostedZones, OpenFile, Severity, ZoneId, ZoneProblem};
@@ -100,13 +101,25 @@ pub enum ZoneChangeError<E> {
     Disk(io::Error),
     /// The change would replace a file that was edited and not read yet, or that has errors.
     #[error("the file was edited and is not read yet, or has errors")]
-    Edited,
+    Edited {
+        /// An edit that has lost its place to a later one: this is its file.
+        kept: Option<PathBuf>,
+    },
     /// The zone could not be signed any more.
     #[error("{0}")]
     Unsignable(Box<ZoneProblem>),
     /// The digest of the zone, which `zonemd` has verified, would not be that of its records.
     #[error("{0}; set zonemd = \"ignore\", or write the file with its new digest")]
     Digest(DigestFault),
+}
+
+impl<E> From<ReplaceFault> for ZoneChangeError<E> {
+    fn from(fault: ReplaceFault) -> Self {
+        match fault.reason {
+            ReplaceReason::Changed => Self::Edited { kept: fault.kept },
+            ReplaceReason::System(_) => Self::Disk(io::Error::other(fault)),
+        }
+    }
 }
 
 /// The serials of a zone that is loaded.
@@ -263,9 +276,13 @@ impl ZoneFiles {
             if !keeps_changes || after.changes().is_empty() {
                 // Without a journal, or with a change that is longer than the zone.
                 if zone.has_unread_edit() {
-                    return Err(ZoneChangeError::Edited);
+                    return Err(ZoneChangeError::Edited { kept: None });
                 }
-                zone.write(&after).map_err(ZoneChangeError::Disk)?;
+                zone.write(&after).inspect_err(|fault| {
+                    if fault.kept.is_some() {
+                        tracing::error!("zone {id}: {fault}");
+                    }
+                })?;
             }
             if keeps_changes {
                 journal.follow(&after).map_err(ZoneChangeError::Disk)?;

@@ -1,16 +1,15 @@
 //! Replaces the text of a file that people edit, too, without losing their edits.
 //!
-//! The new text is written to a file in the same directory. The kernel then exchanges the two
-//! files, so that the configuration file is complete at any moment and the text that was replaced
-//! can be checked afterwards: if an editor saved another text meanwhile, the files are exchanged
-//! back.
+//! The new text is written to a file in the same directory, which [`replace_if`] puts in the place
+//! of the other one, so that the configuration file is complete at any moment.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use avocet_io::file::{exchange, sync_directory};
+use avocet_io::file::open_regular;
+use avocet_io::replace::{ExpectedFile, ReplaceFault, ReplaceReason, replace_if};
 
 /// Why a file was not replaced.
 #[derive(Debug, thiserror::Error)]
@@ -18,12 +17,15 @@ pub enum ReplaceError {
     /// The file has another text than expected.
     #[error("{0} was changed at the same time; try again")]
     Changed(PathBuf),
+    /// Several edits were saved at the same time.
+    #[error("{0} was changed several times at the same time; {1} has one of the edits")]
+    Kept(PathBuf, PathBuf),
     /// The system reports an error.
     #[error(
         "{0} cannot be written: {1}; the account of the server needs write access to the \
              file and its directory"
     )]
-    System(PathBuf, #[source] io::Error),
+    System(PathBuf, #[source] ReplaceFault),
 }
 
 /// Replaces the file at `path` if its text is `base`. Owner and permissions stay. After an error
@@ -32,25 +34,27 @@ pub enum ReplaceError {
 /// # Errors
 /// The file has another text, or cannot be written.
 pub fn replace(path: &Path, base: &str, text: &str) -> Result<(), ReplaceError> {
-    let failed = |error| ReplaceError::System(path.to_owned(), error);
+    let failed = |error: io::Error| ReplaceError::System(path.to_owned(), error.into());
     // A link stays a link.
     let path = fs::canonicalize(path).map_err(failed)?;
     let beside = path.with_added_extension("avocet-new");
-    let result = write_like(&path, &beside, text)
-        .and_then(|()| exchange_if_equal(&path, &beside, base))
-        .map_err(failed);
-    // If nothing was written, there is nothing to remove.
-    let _ = fs::remove_file(&beside);
-    match result? {
-        ReplacedText::Expected => sync_directory(&path).map_err(failed),
-        ReplacedText::Other => Err(ReplaceError::Changed(path)),
-    }
-}
-
-/// The text that a file had.
-enum ReplacedText {
-    Expected,
-    Other,
+    write_like(&path, &beside, text).map_err(|error| {
+        // An incomplete file only takes space.
+        let _ = fs::remove_file(&beside);
+        failed(error)
+    })?;
+    let is_base = |path: &Path| {
+        let mut octets = Vec::new();
+        open_regular(path)?.take(base.len() as u64 + 1).read_to_end(&mut octets)?;
+        Ok(octets == base.as_bytes())
+    };
+    replace_if(&path, &beside, &ExpectedFile::Present(&is_base)).map_err(|fault| match fault {
+        ReplaceFault { reason: ReplaceReason::Changed, kept: None } => ReplaceError::Changed(path),
+        ReplaceFault { reason: ReplaceReason::Changed, kept: Some(kept) } => {
+            ReplaceError::Kept(path, kept)
+        }
+        fault => ReplaceError::System(path, fault),
+    })
 }
 
 /// Writes a file with the owner and permissions of another one.
@@ -66,22 +70,6 @@ fn write_like(model: &Path, path: &Path, text: &str) -> io::Result<()> {
     file.set_permissions(fs::Permissions::from_mode(facts.mode() & 0o7777))?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
-}
-
-/// Exchanges two files, and exchanges them back if the first had another text than expected.
-fn exchange_if_equal(path: &Path, beside: &Path, base: &str) -> io::Result<ReplacedText> {
-    exchange(path, beside)?;
-    if read(beside)? == base.as_bytes() {
-        return Ok(ReplacedText::Expected);
-    }
-    exchange(path, beside)?;
-    Ok(ReplacedText::Other)
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut octets = Vec::new();
-    File::open(path)?.read_to_end(&mut octets)?;
-    Ok(octets)
 }
 
 #[cfg(test)]
@@ -107,6 +95,13 @@ mod tests {
         let none = replace(&directory.join("none"), "", "x");
         assert!(matches!(none, Err(ReplaceError::System(..))));
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 2, "no other file remains");
+        // An error behind the exchange.
+        let folder = directory.join("folder");
+        fs::create_dir(&folder).unwrap();
+        let unreadable = replace(&folder, "old", "new");
+        assert!(matches!(unreadable, Err(ReplaceError::System(..))), "{unreadable:?}");
+        assert!(folder.is_dir());
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 3, "no other file remains");
         fs::remove_dir_all(&directory).unwrap();
     }
 }

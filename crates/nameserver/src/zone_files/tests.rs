@@ -304,3 +304,99 @@ fn a_set_without_room_for_signatures_is_refused_where_it_comes_from() {
     }
     fs::remove_dir_all(keys).unwrap();
 }
+
+/// A directory with the master file of a zone without a journal.
+struct EditedZone {
+    directory: PathBuf,
+    config: ZoneConfig,
+}
+
+impl EditedZone {
+    fn of(name: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("avocet-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).unwrap();
+        let file = directory.join("example.zone");
+        let text = format!("[[zone]]\nname = \"example\"\nfile = {file:?}\n");
+        let read = Config::from_text(None, &text, &BTreeMap::new()).unwrap().zones;
+        let zone = Self { config: read[0].clone(), directory };
+        zone.save(1, "");
+        zone
+    }
+
+    /// Saves the file as an editor does.
+    fn save(&self, serial: u32, rest: &str) {
+        let saved = self.directory.join("saved");
+        fs::write(&saved, Self::text(serial, rest)).unwrap();
+        fs::rename(saved, &self.config.file).unwrap();
+    }
+
+    fn text(serial: u32, rest: &str) -> String {
+        format!("; by hand\n@ 60 SOA ns h {serial} 2 3 4 5\n@ 60 NS ns.other.\n{rest}\n")
+    }
+
+    /// Returns what the server makes of a version.
+    fn changed(&self, serial: u32, rest: &str) -> HostedZone {
+        let file = self.directory.join("changed");
+        fs::write(&file, Self::text(serial, rest)).unwrap();
+        load(FoldedName::new(&self.config.name).unwrap(), &file).0.unwrap()
+    }
+
+    fn on_disk(&self) -> String {
+        fs::read_to_string(&self.config.file).unwrap()
+    }
+}
+
+impl Drop for EditedZone {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+#[test]
+fn an_edit_that_is_saved_after_the_check_for_edits_stays() {
+    let zone = EditedZone::of("late-edit");
+    let mut kept = KeptZone::new(zone.config.clone());
+    let mut journal = ZoneJournal::at(zone.config.journal.clone());
+    let signers = KnownSigners::default();
+    assert!(kept.load(1, &mut journal, &signers) && !kept.has_unread_edit());
+    // Changed line by line, and as a whole.
+    let edits = ["a 60 TXT edit", "$TTL 60\n$GENERATE 1-2 b$ A 192.0.2.$"];
+    for (serial, edit) in (2..).zip(edits) {
+        let after = Arc::new(zone.changed(9, "a 60 TXT change"));
+        zone.save(serial, edit);
+        let fault = kept.write(&after).unwrap_err();
+        assert!(matches!(ZoneChangeError::<()>::from(fault), ZoneChangeError::Edited { .. }));
+        assert_eq!(zone.on_disk(), EditedZone::text(serial, edit));
+        assert!(kept.has_unread_edit() && kept.load(2, &mut journal, &signers));
+        assert_eq!(kept.source.as_ref().unwrap().serial(), serial);
+    }
+    let after = Arc::new(zone.changed(9, "a 60 TXT change"));
+    kept.write(&after).unwrap();
+    assert!(zone.on_disk().contains("change") && !kept.has_unread_edit());
+}
+
+#[test]
+fn no_edit_is_lost_to_changes_at_the_same_time() {
+    let zone = EditedZone::of("racing-edits");
+    let files = ZoneFiles::of(std::slice::from_ref(&zone.config));
+    let id = zone.config.id();
+    for round in 0..100_u32 {
+        let edit = format!("a 60 TXT edit-{round}");
+        let after = zone.changed(2 * round + 2, "a 60 TXT change");
+        let start = std::sync::Barrier::new(2);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                start.wait();
+                zone.save(2 * round + 3, &edit);
+            });
+            start.wait();
+            match files.change(&id, |_| Ok::<_, ()>(Some(after))) {
+                Ok(_) | Err(ZoneChangeError::Edited { kept: None }) => {}
+                Err(error) => panic!("{error:?}"),
+            }
+        });
+        assert_eq!(zone.on_disk(), EditedZone::text(2 * round + 3, &edit));
+        assert!(files.reload(Some(&id)) && files.fault().is_none());
+    }
+}

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
 use avocet_io::file::open_regular;
+use avocet_io::replace::{ReplaceFault, ReplaceReason};
 use avocet_zone::HostedZone;
 
 use super::kept::{KeptZone, SeenFiles};
@@ -108,11 +109,16 @@ impl KeptZone {
         if is_written || now_secs < self.next_write_secs || self.now() != self.seen {
             return;
         }
-        let written = self.write(&zone).and_then(|()| journal.note_written(&zone));
+        let written =
+            self.write(&zone).and_then(|()| journal.note_written(&zone).map_err(Into::into));
         let large = zone.memory_octets() as u64 / WRITTEN_IN_SECOND;
         self.next_write_secs = now_secs + 1 + large * WRITE_PAUSE;
         let (name, file) = (self.config.id(), self.config.file.display());
-        self.write_fault = written.err().map(|error| {
+        // An edit that was saved meanwhile is read and merged before the next writing.
+        let is_edited = |fault: &ReplaceFault| {
+            matches!(fault, ReplaceFault { reason: ReplaceReason::Changed, kept: None })
+        };
+        self.write_fault = written.err().filter(|fault| !is_edited(fault)).map(|error| {
             let fault = format!("zone {name}: its changes are kept, but not in {file}: {error}");
             tracing::error!("{fault}");
             fault
@@ -126,7 +132,9 @@ impl KeptZone {
         Ok(read.is_ok() && head == *WRITTEN.as_bytes())
     }
 
-    pub(super) fn write(&mut self, zone: &Arc<HostedZone>) -> io::Result<()> {
+    /// Writes a version to the file. That of a primary zone is replaced only if it is the one that
+    /// was read: an edit that is saved meanwhile stays in its place.
+    pub(super) fn write(&mut self, zone: &Arc<HostedZone>) -> Result<(), ReplaceFault> {
         let file = &self.config.file;
         let confirmed = std::fs::metadata(file).and_then(|facts| facts.modified());
         if self.config.is_secondary() {
@@ -134,15 +142,19 @@ impl KeptZone {
         }
         let is_ours = self.config.is_secondary() || self.is_written()?;
         let text = if is_ours { None } else { with_comments(file, zone) };
+        let replace = |parts: &[&[u8]]| match self.config.is_secondary() {
+            true => disk::replace_shared(file, parts).map_err(ReplaceFault::from),
+            false => disk::replace_if(file, parts, self.seen.get(file).copied().flatten()),
+        };
         let written = if let Some(text) = text {
-            disk::replace_shared(file, &[text.as_bytes()])?
+            replace(&[text.as_bytes()])?
         } else {
             if !is_ours {
                 // Comments and $INCLUDE of a file that was written by hand.
                 std::fs::copy(file, file.with_added_extension("before-updates"))?;
             }
             let head = format!("{WRITTEN}{}.\n", zone.serial());
-            disk::replace_shared(file, &[head.as_bytes(), zone.text().as_bytes()])?
+            replace(&[head.as_bytes(), zone.text().as_bytes()])?
         };
         let seen = if self.config.is_secondary() {
             // The time of the last confirmation.

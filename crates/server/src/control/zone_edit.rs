@@ -119,7 +119,10 @@ impl Attempt<'_> {
             Ok(None) => Ok(self.reply(outcome, IsKept::No)),
             Err(ZoneChangeError::Refused(fault)) => Err(fault.into()),
             Err(ZoneChangeError::NotLoaded) => Err(ZoneFault::NotLoaded(name).into()),
-            Err(ZoneChangeError::Edited) => Err(ZoneFault::FileEdited(name).into()),
+            Err(ZoneChangeError::Edited { kept }) => {
+                let kept = kept.map(|path| path.display().to_string());
+                Err(ZoneFault::FileEdited { name, kept }.into())
+            }
             Err(fault @ (ZoneChangeError::Digest(_) | ZoneChangeError::Unsignable(_))) => {
                 Err(ZoneFault::Edit(fault.to_string()).into())
             }

@@ -158,7 +158,7 @@ fn attempt(
             let refused = UpdateOutcome { rcode: Rcode::REFUSED, event: ServerEvent::UpdateFailed };
             Ok(vec![refused; group.len()])
         }
-        Err(ZoneChangeError::NotLoaded | ZoneChangeError::Edited) => {
+        Err(ZoneChangeError::NotLoaded | ZoneChangeError::Edited { .. }) => {
             Ok(vec![UpdateOutcome::FAILED; group.len()])
         }
         Err(ZoneChangeError::Disk(error)) => {
