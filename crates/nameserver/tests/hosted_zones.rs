@@ -11,7 +11,8 @@ use asked::{ask, wire};
 use avocet_nameserver::InProcess;
 use avocet_wire::builder::OptFields;
 use avocet_wire::edns::EdnsOption;
-use avocet_wire::header::AA;
+use avocet_wire::header::{AA, RD};
+use avocet_wire::view::RecordSection;
 use avocet_wire::{Builder, Class, MessageView, Rcode, Rtype};
 
 const CLIENT: [u8; 4] = [10, 0, 0, 1];
@@ -105,6 +106,59 @@ fn what_is_beyond_a_zone_is_resolved_for_clients_that_want_recursion() {
     assert_eq!(asked(&mut server, "www.corp.example."), (noerror, true, [1, 0, 0]));
     assert_eq!(asked(&mut server, "x.corp.example."), (Rcode::NXDOMAIN, true, [0, 1, 0]));
     assert_eq!(asked(&mut server, "example."), (Rcode::REFUSED, false, [0, 0, 0]));
+}
+
+/// Returns the additional records of a reply: owner and type.
+fn additional(server: &mut InProcess, name: &str, rtype: Rtype) -> Vec<String> {
+    let (mut query, mut out) = (vec![0; 512], vec![0; 4096]);
+    let mut builder = Builder::new(&mut query, 512, 7, RD).unwrap();
+    builder.question(&wire(name), rtype, Class::IN).unwrap();
+    let len = builder.finish();
+    let len = server.answer(&query[..len], &mut out).unwrap();
+    let view = MessageView::new(&out[..len]).unwrap();
+    assert!(view.header().counts[1] > 0);
+    let records = view.records().unwrap().map(Result::unwrap);
+    let records = records.filter(|record| record.section == RecordSection::Additional);
+    records.map(|record| format!("{} {}", record.owner().unwrap().folded(), record.rtype)).collect()
+}
+
+#[test]
+fn an_answer_has_only_additional_addresses_that_the_client_may_query() {
+    let zone = format!(
+        "{ZONE}@ MX 1 www\n@ MX 2 blocked\nwww AAAA 2001:db8::2\n_s._tcp SRV 0 0 1 www\n\
+         _b._tcp SRV 0 0 1 blocked\n"
+    );
+    let file = ZoneFile::new("additional", &zone);
+    let www = ["www.corp.example. A", "www.corp.example. AAAA"];
+    let blocked = "blocked.corp.example. A";
+    let rule = |name: &str, when: &str| {
+        format!("[[rule]]\nname = \"{name}\"\nwhen = '{when}'\naction = \"block\"\n")
+    };
+    let here = rule("here", "client.ip.in(\"10.0.0.0/24\") && qname == \"blocked.corp.example\"");
+    let elsewhere =
+        rule("there", "client.ip.in(\"10.0.9.0/24\") && qname == \"blocked.corp.example\"");
+    let alias = "[[record]]\nname = \"mail.lan\"\ntype = \"CNAME\"\nvalues = \
+                 [\"corp.example\"]\n";
+    for (rules, expected) in [
+        (String::new(), &[www[0], www[1], blocked][..]),
+        (elsewhere, &[www[0], www[1], blocked]),
+        (format!("{here}{alias}"), &www),
+        (format!("{here}{}", rule("type", "qtype == \"AAAA\"")), &www[..1]),
+    ] {
+        let mut server = file.server(&rules);
+        assert_eq!(additional(&mut server, "corp.example.", Rtype::MX), expected, "{rules}");
+        let of_srv: Vec<_> = ["_s._tcp.corp.example.", "_b._tcp.corp.example."]
+            .iter()
+            .flat_map(|name| additional(&mut server, name, Rtype(33)))
+            .collect();
+        assert_eq!(of_srv, expected, "{rules}");
+        if rules.contains("mail.lan") {
+            assert_eq!(additional(&mut server, "mail.lan.", Rtype::MX), expected);
+        }
+        // A look at a name is no query for it.
+        let counts = server.state().policy.iter().flat_map(|policy| policy.rule_counts());
+        assert!(counts.map(|(_, count)| count).all(|count| count == 0), "{rules}");
+    }
 }
 
 /// Returns RCODE and the version of the zone in the reply to a query with these options.

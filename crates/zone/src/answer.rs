@@ -82,11 +82,26 @@ impl From<Full> for Cut {
     }
 }
 
+/// Returns whether an answer may have the addresses of this type of a host that it names.
+pub type ShownHost<'s> = dyn Fn(FoldedName<'_>, Rtype) -> bool + 's;
+
 /// Answers a question, if a hosted zone has its name. The message is truncated at `limit`.
 #[must_use]
 pub fn answer(
     zones: &HostedZones,
     question: &HostedQuestion<'_>,
+    out: &mut [u8],
+) -> Option<HostedAnswer> {
+    answer_with(zones, question, None, out)
+}
+
+/// Answers a question like [`answer`], with the additional addresses that a client may see: all
+/// without `shown`. A referral has the addresses that lead to the zone in any case.
+#[must_use]
+pub fn answer_with(
+    zones: &HostedZones,
+    question: &HostedQuestion<'_>,
+    shown: Option<&ShownHost<'_>>,
     out: &mut [u8],
 ) -> Option<HostedAnswer> {
     let zone = zones.zone_of(question.qname, question.qtype)?;
@@ -97,6 +112,7 @@ pub fn answer(
         zones,
         qtype: question.qtype,
         proofs: question.proofs,
+        shown,
         builder,
         rcode: Rcode::NOERROR,
         end: HostedEnd::Complete,
@@ -128,6 +144,8 @@ struct Writing<'a, 'z> {
     zones: &'z HostedZones,
     qtype: Rtype,
     proofs: Proofs,
+    /// `None` if additional addresses are shown to all clients.
+    shown: Option<&'a ShownHost<'a>>,
     builder: Builder<'a>,
     rcode: Rcode,
     end: HostedEnd,
@@ -431,7 +449,9 @@ impl<'z> Writing<'_, 'z> {
             }
             (written[count], count) = (at, count + 1);
             for rtype in [Rtype::A, Rtype::AAAA] {
-                if let Some(set) = node.set(rtype) {
+                if let Some(set) = node.set(rtype)
+                    && self.shown.is_none_or(|shown| shown(host.view(), rtype))
+                {
                     let _ = self.set(Section::Additional, host.view(), &set);
                 }
             }

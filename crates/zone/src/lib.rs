@@ -69,7 +69,7 @@ use std::path::Path;
 
 use avocet_wire::{FoldedName, NameBuf};
 
-pub use answer::{HostedAnswer, HostedEnd, HostedQuestion, Proofs, answer};
+pub use answer::{HostedAnswer, HostedEnd, HostedQuestion, Proofs, ShownHost, answer, answer_with};
 pub use build::{MAX_HOSTED_RECORDS, ZoneBuilder};
 pub use catalog::{CatalogFault, CatalogMember, MAX_CATALOG_MEMBERS, catalog_members};
 pub use change::{ChangeSize, MAX_KEPT_CHANGES, OwnedRecord, RecordList, ZoneChange, ZoneVersion};

@@ -263,6 +263,21 @@ impl Policy {
         }
     }
 
+    /// Decides on a question that no client has asked, for records that an answer could have on
+    /// top. Takes no token and counts nothing.
+    pub fn unasked(
+        &self,
+        asked: &Asked<'_>,
+        now: (Moment, u32),
+        scratch: &mut Scratch,
+    ) -> QuestionRuling<'_> {
+        let tokens = std::mem::replace(&mut scratch.tokens, Tokens::Leave);
+        let ruling = self.question(asked, now, scratch);
+        scratch.tokens = tokens;
+        scratch.held.clear();
+        ruling
+    }
+
     /// Returns each rule with the number of its matches.
     pub fn rule_counts(&self) -> impl Iterator<Item = (&Rule, u64)> {
         let rules = self.program.rules().iter();

@@ -5,7 +5,7 @@ use avocet_wire::header::{AA, RD};
 use avocet_wire::name::MAX_NAME;
 use avocet_wire::view::{MessageView, RecordSection, RecordView};
 use avocet_wire::{Ede, FoldedName, Header, NameBuf, Rtype};
-use avocet_zone::{HostedAnswer, HostedEnd, HostedQuestion, HostedZones, Proofs};
+use avocet_zone::{HostedAnswer, HostedEnd, HostedQuestion, HostedZones, Proofs, ShownHost};
 
 use super::alias::Alias;
 use super::asked::{Asked, AskedEdns, ZoneVersion};
@@ -14,6 +14,7 @@ use super::decision::Stage;
 use super::finding::{Finding, Offer};
 use super::question::LocalQuestion;
 use super::respond::Draft;
+use super::shown::ShownHosts;
 use super::ttl::{self, Terms};
 use crate::pools::Pools;
 
@@ -39,8 +40,7 @@ pub(super) fn on_terms(
 ) -> Finding {
     let beyond = if query.asked.flags & RD == 0 { Beyond::Shown } else { Beyond::Resolved };
     let question = (query.key.qname(), query.qtype());
-    let zones = cx.state.zones_of(query.profile);
-    let mut finding = answer((zones, &cx.state.names.pools), question, query.asked, beyond, out);
+    let mut finding = judged(cx, query, question, beyond, out);
     match &mut finding {
         Finding::Answer(offer) => ttl::cut_at_change(&mut out[..offer.draft.len], terms),
         Finding::Aliases { aliases, .. } => {
@@ -73,29 +73,55 @@ pub(super) fn with_version(
     Some(Asked { edns: Some(AskedEdns { zone_version, ..edns }), ..*query.asked })
 }
 
-/// Answers a question from the hosted zones for a client that wants recursion, without the policy.
+/// Answers a question from the hosted zones for a client that wants recursion, without the policy
+/// on its name.
 pub(super) fn of_own(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
     question: &LocalQuestion<'_>,
     out: &mut [u8],
 ) -> Finding {
-    answer(
-        (cx.state.zones_of(query.profile), &cx.state.names.pools),
-        (question.qname, question.qtype),
-        query.asked,
-        Beyond::Resolved,
-        out,
-    )
+    judged(cx, query, (question.qname, question.qtype), Beyond::Resolved, out)
+}
+
+/// Answers a question from the hosted zones that the client sees, with the additional addresses
+/// that it may query.
+#[inline]
+fn judged(
+    cx: &QueryContext<'_>,
+    query: &Query<'_>,
+    question: (FoldedName<'_>, Rtype),
+    beyond: Beyond,
+    out: &mut [u8],
+) -> Finding {
+    let (zones, pools) = (cx.state.zones_of(query.profile), &cx.state.names.pools);
+    let of_client = OfClient { zones, pools, asked: query.asked, shown: None };
+    let Some(hosts) = ShownHosts::of(cx, query) else {
+        return answer(&of_client, question, beyond, out);
+    };
+    let shown = |name: FoldedName<'_>, rtype| hosts.show(name, rtype);
+    let finding = answer(&OfClient { shown: Some(&shown), ..of_client }, question, beyond, out);
+    if let Finding::Answer(offer) = &finding {
+        hosts.cut_at_change(&mut out[..offer.draft.len]);
+    }
+    finding
+}
+
+/// What an answer from hosted zones depends on, next to its question.
+struct OfClient<'c> {
+    zones: &'c HostedZones,
+    pools: &'c Pools,
+    asked: &'c Asked,
+    /// `None` without a policy.
+    shown: Option<&'c ShownHost<'c>>,
 }
 
 /// Answers a question from the hosted zones. A name that is delegated, and DS records of a zone
 /// whose parent is elsewhere, are not theirs if the client wants recursion.
 #[inline]
 fn answer(
-    (zones, pools): (&HostedZones, &Pools),
+    &OfClient { zones, pools, asked, shown }: &OfClient<'_>,
     (qname, qtype): (FoldedName<'_>, Rtype),
-    asked: &Asked,
     beyond: Beyond,
     out: &mut [u8],
 ) -> Finding {
@@ -107,7 +133,9 @@ fn answer(
     let of_opt = asked.edns.map_or(0, |edns| OPT_LEN + edns.cookie.map_or(0, |_| COOKIE_OPTION));
     let limit = usize::from(asked.limit) - of_opt;
     let question = HostedQuestion { qname, qtype, proofs, limit };
-    let Some(answer) = avocet_zone::answer(zones, &question, out) else { return Finding::Nothing };
+    let Some(answer) = avocet_zone::answer_with(zones, &question, shown, out) else {
+        return Finding::Nothing;
+    };
     let HostedAnswer { len, rcode, end } = answer;
     if !pools.is_empty()
         && let Some(aliases) = aliases_to_pool(&out[..len], pools)

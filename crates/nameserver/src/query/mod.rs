@@ -85,6 +85,7 @@ pub mod rehearsal;
 pub mod respond;
 mod rrsets;
 pub mod scratch;
+mod shown;
 mod signed;
 pub mod special;
 mod strangers;

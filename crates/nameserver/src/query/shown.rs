@@ -1,0 +1,46 @@
+//! The addresses that an answer may have on top, of other names than the client asked for.
+
+use std::cell::Cell;
+
+use avocet_wire::{FoldedName, Rtype};
+
+use super::context::{Query, QueryContext};
+use super::ttl::{self, Terms};
+use crate::policy::{self, Decider, QuestionVerdict, Validity};
+
+/// A look of the policy at the additional addresses of an answer.
+pub(super) struct ShownHosts<'c, 'q> {
+    cx: &'c QueryContext<'c>,
+    query: &'c Query<'q>,
+    /// Seconds until the policy may decide otherwise.
+    until_secs: Cell<u32>,
+}
+
+impl<'c, 'q> ShownHosts<'c, 'q> {
+    /// Returns `None` without a policy.
+    #[inline]
+    pub(super) fn of(cx: &'c QueryContext<'c>, query: &'c Query<'q>) -> Option<Self> {
+        cx.state.policy.as_ref()?;
+        Some(Self { cx, query, until_secs: Cell::new(u32::MAX) })
+    }
+
+    /// Returns whether the client may see the addresses of this type of a name: the policy lets it
+    /// query them here.
+    pub(super) fn show(&self, qname: FoldedName<'_>, qtype: Rtype) -> bool {
+        let Self { cx, query, until_secs } = self;
+        let Some(policy) = &cx.state.policy else { return true };
+        let asked = policy::Asked { qname, qtype, ..query.for_policy() };
+        let mut scratch = cx.scratch.policy();
+        let ruling = policy.unasked(&asked, cx.moment(), &mut scratch);
+        until_secs.set(until_secs.get().min(ruling.validity.secs));
+        // Lists do not override the operator's own names.
+        matches!(ruling.verdict, QuestionVerdict::Pass)
+            || ruling.by == Decider::List && cx.state.names.local.has(qname)
+    }
+
+    /// Limits the TTLs of the answer to the next change of the policy.
+    pub(super) fn cut_at_change(&self, message: &mut [u8]) {
+        let validity = Validity { secs: self.until_secs.get(), per_query: false };
+        ttl::cut_at_change(message, Terms::of(validity, None, 0));
+    }
+}
