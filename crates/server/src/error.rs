@@ -12,7 +12,7 @@ use avocet_revisions::{ReplaceError, RevisionError};
 use avocet_wire::Rcode;
 use thiserror::Error;
 
-use crate::certificates::CertificateFault;
+use avocet_worker::certificates::CertificateFault;
 
 /// An error of the background work of the server. The state in force does not change.
 #[derive(Debug, Error)]

@@ -33,8 +33,8 @@ use ipnet::IpNet;
 
 use crate::lists::open_text;
 use crate::running::Running;
-use crate::state::Shared;
 use crate::trace::{self, Resolution, TraceFailure, TraceQuestion as Question, given};
+use avocet_worker::state::Shared;
 
 /// Most upstream questions of one query: its own, and the targets of aliases that the policy
 /// substitutes for the question and then for its answer.

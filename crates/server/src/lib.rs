@@ -4,31 +4,23 @@
 
 #![forbid(unsafe_code)]
 
-mod alternative;
 pub mod backup;
-mod certificates;
 pub mod connect;
-mod connections;
 mod control;
 pub mod dry_run;
 mod error;
 mod explain;
-mod home_ca;
 mod http;
 mod keepers;
 mod lists;
-mod load_report;
 mod log;
-mod mailbox;
 mod operate;
 mod otlp;
 mod port_in_use;
 mod query_log;
-mod resolver_report;
 mod root;
 mod running;
 mod serve;
-mod state;
 mod tap;
 mod trace;
 mod transfer;
@@ -36,10 +28,9 @@ mod transfer_room;
 mod transfer_stream;
 mod trust;
 mod turns;
-mod upstream_tls;
-mod worker;
 
-pub use certificates::{CertificateFault, fault_of_certificates, open_keys};
+pub use avocet_worker::certificates::{CertificateFault, fault_of_certificates, open_keys};
+pub use avocet_worker::upstream_tls::fault_of_upstreams;
 pub use keepers::lists::status::trigger_counts;
 pub use lists::open_text;
 pub use log::{drain as drain_log, write_last_line};
@@ -53,4 +44,3 @@ pub use running::ports::own_reserved_ports;
 pub use running::{OperationError, fault_of_certificate, fault_of_neighbours};
 pub use serve::{Start, StartError, run};
 pub use trust::negative::MAX_LIFETIME_SECS;
-pub use upstream_tls::fault_of_upstreams;

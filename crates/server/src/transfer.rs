@@ -22,7 +22,7 @@ use avocet_zone::{TsigKey, TsigSigner, TsigVerifier, UntrustedReply, is_newer};
 
 use crate::transfer_room::TransferShare;
 use crate::transfer_stream::{ConnectError, TransferStream};
-use crate::upstream_tls::PrimaryTls;
+use avocet_worker::upstream_tls::PrimaryTls;
 
 /// Longest duration of the query for the SOA record, regardless of the bounds of the transfer.
 const TIMERS_TIME: Duration = Duration::from_secs(30);

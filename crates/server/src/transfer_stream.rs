@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use avocet_session::certificate::ALPN_DOT;
 use rustls::{ClientConnection, StreamOwned};
 
-use crate::upstream_tls::PrimaryTls;
+use avocet_worker::upstream_tls::PrimaryTls;
 
 /// Longest wait for a connection, for each read, and for a handshake.
 const MESSAGE_TIME: Duration = Duration::from_secs(10);

@@ -4,45 +4,65 @@ use super::modules::{Imports, imports};
 use super::source::{Crate, File};
 
 /// The crates with ordered folders, and that order: each folder imports only those before it.
-const LAYERS: &[(&str, &[&str])] = &[(
-    "server",
-    &[
-        "home_ca",
-        "certificates",
-        "connect",
-        "alternative",
-        "upstream_tls",
-        "error",
-        "port_in_use",
-        "connections",
-        "mailbox",
-        "turns",
-        "resolver_report",
-        "load_report",
-        "log",
-        "state",
+const LAYERS: &[(&str, &[&str])] = &[
+    (
+        "server",
+        &[
+            "connect",
+            "error",
+            "port_in_use",
+            "turns",
+            "log",
+            "trust",
+            "backup",
+            "transfer_stream",
+            "transfer_room",
+            "transfer",
+            "lists",
+            "root",
+            "trace",
+            "query_log",
+            "tap",
+            "otlp",
+            "running",
+            "dry_run",
+            "explain",
+            "keepers",
+            "http",
+            "control",
+            "operate",
+            "serve",
+        ],
+    ),
+    (
         "worker",
-        "trust",
-        "backup",
-        "transfer_stream",
-        "transfer_room",
-        "transfer",
-        "lists",
-        "root",
-        "trace",
-        "query_log",
-        "tap",
-        "otlp",
-        "running",
-        "dry_run",
-        "explain",
-        "keepers",
-        "http",
-        "control",
-        "operate",
-        "serve",
-    ],
-)];
+        &[
+            "home_ca",
+            "certificates",
+            "alternative",
+            "upstream_tls",
+            "connections",
+            "mailbox",
+            "resolver_report",
+            "load_report",
+            "state",
+            "setup",
+            "allowance",
+            "fault",
+            "token",
+            "load",
+            "busy",
+            "values",
+            "outbox",
+            "resolution",
+            "frames",
+            "intake",
+            "faulty",
+            "worker",
+            "threads",
+        ],
+    ),
+];
 
 /// Returns a fault for each import from a later folder, and for each folder that is not listed.
 pub(super) fn upward(krate: &Crate) -> Vec<String> {
@@ -94,19 +114,19 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(state: &str, worker: &str, expected: &[&str]) {
-        let root = file(&[], "mod state; mod worker;");
-        let files = vec![root, file(&["state"], state), file(&["worker"], worker)];
+    fn check(trust: &str, lists: &str, expected: &[&str]) {
+        let root = file(&[], "mod trust; mod lists;");
+        let files = vec![root, file(&["trust"], trust), file(&["lists"], lists)];
         assert_eq!(upward(&Crate { name: "server".to_owned(), files }), expected);
     }
 
     #[test]
     fn a_folder_imports_only_folders_before_it() {
-        check("pub(crate) struct Shared;", "use crate::state::Shared;", &[]);
+        check("pub(crate) struct Anchors;", "use crate::trust::Anchors;", &[]);
         check(
-            "use crate::worker::Worker;",
-            "pub(crate) struct Worker;",
-            &["layers: state: imports Worker from worker, which is a layer above"],
+            "use crate::lists::Lists;",
+            "pub(crate) struct Lists;",
+            &["layers: trust: imports Lists from lists, which is a layer above"],
         );
     }
 

@@ -16,6 +16,7 @@ struct Ban {
 const RIM: &[&str] = &[
     "crates/nameserver/src/clock.rs",
     "crates/server/",
+    "crates/worker/",
     "crates/cli/",
     "crates/client/",
     "crates/io/",
@@ -37,7 +38,7 @@ const BANS: &[Ban] = &[
     Ban {
         call: "time::sleep",
         instead: "tests use virtual time; timers belong to the server",
-        allowed: &["crates/server/src/"],
+        allowed: &["crates/server/src/", "crates/worker/src/"],
         in_tests: true,
     },
     Ban {
@@ -54,19 +55,19 @@ const BANS: &[Ban] = &[
     },
     Ban {
         call: "UdpSocket",
-        instead: "sockets belong to io and the server",
+        instead: "sockets belong to io, workers and the server",
         allowed: RIM,
         in_tests: false,
     },
     Ban {
         call: "TcpStream",
-        instead: "sockets belong to io and the server",
+        instead: "sockets belong to io, workers and the server",
         allowed: RIM,
         in_tests: false,
     },
     Ban {
         call: "TcpListener",
-        instead: "sockets belong to io and the server",
+        instead: "sockets belong to io, workers and the server",
         allowed: RIM,
         in_tests: false,
     },

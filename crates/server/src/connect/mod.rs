@@ -22,8 +22,8 @@ use avocet_session::certificate::own_names;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use crate::certificates::MAX_PEM;
-use crate::home_ca::authority_of;
+use avocet_worker::certificates::MAX_PEM;
+use avocet_worker::home_ca::authority_of;
 
 /// The encrypted listeners as one device uses them.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use avocet_nameserver::query::asked::Transport;
 
 use super::zones;
 use crate::running::Running;
-use crate::state::Shared;
+use avocet_worker::state::Shared;
 
 /// Returns the load of the server.
 pub(super) fn of(running: &Running) -> ServerLoad {

@@ -20,8 +20,8 @@ use avocet_resolver::{BreakerState, TlsFault, Transport as UpstreamLink};
 use super::zones;
 use crate::backup;
 use crate::keepers::lists;
-use crate::resolver_report::UpstreamReport;
 use crate::running::{Running, shown_certificates};
+use avocet_worker::resolver_report::UpstreamReport;
 
 /// Returns the state of the server.
 pub(super) fn of(running: &Running) -> ServerStatus {

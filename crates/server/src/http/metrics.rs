@@ -23,12 +23,12 @@ use super::exposition::{Exposition, MetricType};
 use crate::log;
 use crate::running::Running;
 use crate::running::revisions::{REASONS, Revisions};
-use crate::state::Shared;
 use avocet_nameserver::metrics::{
     BUCKETS, HANDSHAKES, HTTPS_ENDS, Latencies, QUIC_ENDS, QUIC_HANDSHAKES, RCODES, STAGES, Stage,
     TYPES, WorkerMetrics,
 };
 use avocet_nameserver::query::asked::Transport;
+use avocet_worker::state::Shared;
 
 /// Reads a counter of a worker.
 type Count = fn(&WorkerMetrics) -> u64;

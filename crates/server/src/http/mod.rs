@@ -36,8 +36,8 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use crate::connections::{ConnectionCounts, ConnectionLimits};
 use crate::running::Running;
+use avocet_worker::connections::{ConnectionCounts, ConnectionLimits};
 use certificate::Certificate;
 use surroundings::{RunningSurroundings, owner_of_host};
 use watched::Watched;

@@ -30,10 +30,10 @@ use hyper::{Method, Request, Response, StatusCode};
 use serde_json::json;
 
 use super::{PLAIN, ask, response};
-use crate::connections::ConnectionLimits;
 use crate::explain::{InquiringClient, Inquiry, outcome};
 use crate::running::Running;
 use crate::running::access_requests::{Applicant, AskOutcome, WaitingRequest};
+use avocet_worker::connections::ConnectionLimits;
 
 /// Connections served at once, on all addresses of the page.
 const MAX_VISITS: usize = 64;

@@ -27,7 +27,7 @@ use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 
 use super::copies::Head;
 use crate::error::LookupError;
-use crate::upstream_tls::UrlTls;
+use avocet_worker::upstream_tls::UrlTls;
 
 /// Most octets of a list, decompressed.
 pub(crate) const MAX_LIST_BYTES: u64 = 256 << 20;

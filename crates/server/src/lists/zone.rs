@@ -22,11 +22,11 @@ use avocet_wire::{FoldedName, NameBuf, Rtype, rdata};
 use avocet_zone::{HostedRecord, append_line, is_newer};
 
 use super::fetch::MAX_LIST_BYTES;
-use crate::certificates::CertificateFault;
 use crate::transfer::{
     ReceivedChanges, TransferError, TransferLimits, UnverifiedRecord, ZoneSource,
 };
-use crate::upstream_tls;
+use avocet_worker::certificates::CertificateFault;
+use avocet_worker::upstream_tls;
 
 /// The bounds of a transfer: four million rules are more than any feed has. Until they are
 /// compiled, they take a few times as many octets.

@@ -35,26 +35,21 @@ use std::time::{Duration, Instant};
 
 use avocet_config::Config;
 use avocet_control::ControlError;
-use avocet_dnstap::TapReceiver;
 use avocet_io::poll::{Events, Interest, Poller, Trigger};
 use avocet_io::signals::{Signal, Signals};
 use avocet_io::tcp::listen;
 use avocet_nameserver::clock::{WallClock, wall_secs};
 use avocet_nameserver::file_watch::{ConfigFile, FileFingerprint, FileWatch};
 use avocet_nameserver::snapshot::Unconfigured;
-use avocet_nameserver::traces::TraceReceiver;
 use avocet_nameserver::zone_files::ZoneFiles;
-use avocet_querylog::Consumer;
 use avocet_web::WebStores;
 use avocet_web::access::Access;
 
 use crate::control::{Backlog, ControlSocket, Orders, refuse};
-use crate::home_ca::HomeCa;
 use crate::http::{self, HttpServer};
 use crate::keepers;
 use crate::lists::leisure::free_at_leisure;
 use crate::lists::{Keeping, Store};
-use crate::mailbox::Letter;
 use crate::otlp::OtlpCounts;
 use crate::query_log::QueryLog;
 use crate::root::RootKeeping;
@@ -79,8 +74,11 @@ use crate::running::trust::KeptTrust;
 use crate::running::updates;
 use crate::running::zones::{self, ZoneWatch};
 use crate::running::{OperationError, Running, Visits};
-use crate::state::Shared;
 use crate::tap::TapCounts;
+use avocet_worker::home_ca::HomeCa;
+use avocet_worker::mailbox::Letter;
+use avocet_worker::state::Shared;
+use avocet_worker::threads::RingEnds;
 pub use take_over::TakeOverError;
 use take_over::{AdoptedListeners, Handed, Successor, SuccessorState};
 pub(crate) use take_over::{ListeningSockets, TakenOver};
@@ -126,16 +124,6 @@ pub(crate) struct Beginnings {
     pub(crate) store: Store,
     /// The other ends of the workers' rings.
     pub(crate) rings: Vec<RingEnds>,
-}
-
-/// The other ends of the rings of a worker.
-pub(crate) struct RingEnds {
-    /// That of the query log.
-    pub(crate) logged: Consumer,
-    /// That of dnstap.
-    pub(crate) tapped: TapReceiver,
-    /// That of the export of traces.
-    pub(crate) traced: TraceReceiver,
 }
 
 /// The main thread of the server.

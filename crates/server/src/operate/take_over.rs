@@ -32,7 +32,7 @@ use avocet_nameserver::query::asked::Transport;
 
 use crate::control::ControlSocket;
 use crate::http;
-use crate::worker::Listeners;
+use avocet_worker::Listeners;
 
 /// Longest wait of each side for a step of the other that takes no work.
 const STEP: Duration = Duration::from_secs(5);

@@ -17,11 +17,11 @@ use ureq::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use ureq::http::{HeaderName, HeaderValue};
 
 use super::retry::{Backoff, retry_after};
-use crate::certificates::MAX_PEM;
 use crate::error::LookupError;
 use crate::lists::fetch::{Bounds, Lookup, agent_for_collector};
-use crate::state::Shared;
 use crate::trace::own_questions;
+use avocet_worker::certificates::MAX_PEM;
+use avocet_worker::state::Shared;
 
 /// The limits of one request: those of the protocol's own exporters.
 const BOUNDS: Bounds =

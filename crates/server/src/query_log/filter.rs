@@ -13,7 +13,7 @@ use avocet_querylog::{ClientNetwork, Condition, Filter};
 use avocet_wire::{FoldedNameBuf, Rtype, rdata};
 use ipnet::IpNet;
 
-use crate::resolver_report::LOGGED_ENCRYPTED;
+use avocet_worker::resolver_report::LOGGED_ENCRYPTED;
 
 /// A filter with its names in the form of entries.
 pub(crate) struct EntryFilter {

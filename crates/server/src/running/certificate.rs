@@ -14,7 +14,7 @@ use rustls::pki_types::pem::Error::Io;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::certificates::{CertificateFault, MAX_PEM};
+use avocet_worker::certificates::{CertificateFault, MAX_PEM};
 
 /// A certificate with its key, ready for connections.
 pub(crate) struct WebCertificate {

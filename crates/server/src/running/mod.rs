@@ -45,15 +45,15 @@ use avocet_policy::rule::Switches;
 use avocet_web::WebStores;
 
 use crate::backup;
-use crate::home_ca::HomeCa;
 use crate::lists::Keeping;
 use crate::otlp::OtlpCounts;
 use crate::port_in_use::PortInUse;
 use crate::query_log::QueryLog;
 use crate::root::RootKeeping;
-use crate::state::Shared;
 use crate::tap::TapCounts;
 use access_requests::AccessRequests;
+use avocet_worker::home_ca::HomeCa;
+use avocet_worker::state::Shared;
 use certificate::WebCertificate;
 pub use certificate::fault_of_certificate;
 use conditions::{Condition, Conditions};

@@ -16,7 +16,7 @@ use avocet_nameserver::query::{packet_hash, still_holds};
 use avocet_nameserver::snapshot::Snapshot;
 
 use crate::running::fingerprint::{answers_fingerprint, policy_fingerprint, sources_fingerprint};
-use crate::state::Shared;
+use avocet_worker::state::Shared;
 
 const NAME: &str = "cache.snapshot";
 

@@ -23,8 +23,8 @@ use avocet_wire::{Ede, MessageView, Rcode};
 
 use crate::running::Running;
 use crate::running::conditions::Condition;
-use crate::state::Shared;
 use crate::trace::{self, Resolution, TraceQuestion};
+use avocet_worker::state::Shared;
 
 /// Time between checks of the counters.
 const TICK: Duration = Duration::from_secs(2);

@@ -45,8 +45,8 @@ use crate::running::removed::Removed;
 use crate::running::restart::{PendingRestart, keep_what_needs_a_restart};
 use crate::running::revisions::{Change, FileWrite, Revisions};
 use crate::running::strangers;
-use crate::state::Shared;
-use crate::upstream_tls;
+use avocet_worker::state::Shared;
+use avocet_worker::upstream_tls;
 
 mod members;
 

@@ -24,7 +24,7 @@ use crate::error::BackgroundError;
 use crate::running::Running;
 use crate::running::conditions::Condition;
 use crate::running::reload::Reloader;
-use crate::state::Shared;
+use avocet_worker::state::Shared;
 
 /// How long a file with another text than the one in force must not have changed before it is
 /// edited.

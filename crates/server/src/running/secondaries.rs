@@ -43,12 +43,12 @@ use ureq::http::Uri;
 
 use super::Running;
 use super::conditions::Condition;
-use crate::certificates::CertificateFault;
 use crate::transfer::{
     ReceivedChanges, TransferError, TransferLimits, UnverifiedRecord, ZoneSource,
 };
 use crate::transfer_room::TransferRoom;
-use crate::upstream_tls;
+use avocet_worker::certificates::CertificateFault;
+use avocet_worker::upstream_tls;
 
 mod pulled;
 

@@ -12,10 +12,10 @@ use avocet_nameserver::clock::wall_secs;
 use avocet_session::certificate::Certificate;
 use avocet_session::validity::Validity;
 
-use crate::home_ca::ShownAuthority;
 use crate::running::Running;
 use crate::running::conditions::Condition;
 use crate::running::renewals::ShownRenewal;
+use avocet_worker::home_ca::ShownAuthority;
 
 const DAY_SECS: u64 = 86_400;
 /// The longest time before the end in which a certificate counts as expiring: programs that renew

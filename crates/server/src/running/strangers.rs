@@ -11,7 +11,7 @@
 //! A client that does not answer that gets no reply either: the kernel could not deliver one.
 //!
 //! Every table and rate here has a bound, because any host on the link can send queries from many
-//! addresses. Beyond the bounds, clients wait; see [`held`](crate::worker).
+//! addresses. Beyond the bounds, clients wait; see [`held`](avocet_worker).
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -29,10 +29,10 @@ use avocet_policy::client::MAX_NEIGHBOURS;
 use avocet_wire::special_purpose::Scope;
 use ipnet::IpNet;
 
-use crate::mailbox::Letter;
 use crate::running::Running;
 use crate::running::conditions::Condition;
 use crate::running::devices::Met;
+use avocet_worker::mailbox::Letter;
 
 /// Most addresses that are looked up at the same time.
 const MAX_CASES: usize = 4_096;

@@ -20,11 +20,11 @@ use avocet_nameserver::trust::LearntTrust;
 use avocet_wire::query::QuestionKey;
 use avocet_wire::{Class, FoldedName, FoldedNameBuf, QuestionBuf, Rtype};
 
-use crate::mailbox::Letter;
 use crate::running::Running;
-use crate::state::Shared;
 use crate::trust::anchors::{Asker, KeyStatus, Now, Settings, TrustAnchors, less_trusted};
 use crate::trust::negative::{MAX_LIFETIME_SECS, NegativeList};
+use avocet_worker::mailbox::Letter;
+use avocet_worker::state::Shared;
 
 /// Followed keys and negative anchors.
 pub(crate) struct KeptTrust {
@@ -70,7 +70,7 @@ impl Asker for Shared {
             stale_available: false,
             waiter: None,
         };
-        let owner = crate::worker::owner_of(hash, self.mailboxes.len());
+        let owner = avocet_worker::owner_of(hash, self.mailboxes.len());
         // A full mailbox: the query is repeated if no answer arrives.
         let _ = self.mailboxes[owner].send(Letter::Miss(Box::new(miss)));
     }

@@ -26,7 +26,7 @@ use avocet_zone::{EditScope, HostedZone, UnsoundZone, ZoneEdits, ZoneUpdate, wit
 
 use super::Running;
 use super::conditions::Condition;
-use crate::mailbox::{LateUpdate, Letter};
+use avocet_worker::mailbox::{LateUpdate, Letter};
 
 /// Zones that are updated at the same time. Each takes up to one core and the memory of one more
 /// version of the zone.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use crate::connections::ConnectionCounts;
+use avocet_worker::connections::ConnectionCounts;
 
 /// Open connections and counts of the block page.
 #[derive(Default)]

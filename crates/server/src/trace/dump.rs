@@ -13,7 +13,7 @@ use avocet_nameserver::query::still_holds;
 use avocet_resolver::DELEGATIONS;
 use avocet_wire::{Class, Rcode, Rtype, rdata, text};
 
-use crate::state::Shared;
+use avocet_worker::state::Shared;
 
 /// Reports each RRset, each denial and each final answer.
 ///

@@ -28,8 +28,8 @@ use avocet_wire::{
     rdata,
 };
 
-use crate::mailbox::{KeptOrder, Letter, TraceOrder};
-use crate::state::Shared;
+use avocet_worker::mailbox::{KeptOrder, Letter, TraceOrder};
+use avocet_worker::state::Shared;
 
 /// Longest wait for the resolution of a worker: longer than any question is in flight.
 const TRACE_PATIENCE: Duration = Duration::from_secs(12);

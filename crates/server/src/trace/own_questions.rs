@@ -11,8 +11,8 @@ use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::query::rehearsal::{At, Ended, Rehearsal};
 
 use crate::error::LookupError;
-use crate::state::Shared;
 use crate::trace::{self, Resolution, TraceQuestion};
+use avocet_worker::state::Shared;
 
 /// Returns the addresses of a host, IPv4 first.
 ///

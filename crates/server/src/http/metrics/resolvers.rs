@@ -9,9 +9,9 @@ use avocet_resolver::{
 };
 
 use crate::http::exposition::{Exposition, MetricType};
-use crate::resolver_report::LOGGED_ENCRYPTED;
-use crate::state::Shared;
-use crate::state::discoveries::DiscoveryResult;
+use avocet_worker::resolver_report::LOGGED_ENCRYPTED;
+use avocet_worker::state::Shared;
+use avocet_worker::state::discoveries::DiscoveryResult;
 
 /// A count of an upstream.
 type Count = fn(&UpstreamCounters) -> u64;

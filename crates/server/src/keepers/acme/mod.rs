@@ -6,9 +6,8 @@
 //! a failure: after ten minutes, twice as long after each further one ───┘      │
 //!                                  ^────────────── the state on disk ──────────┘
 //! ```
-//! The certificate is a file that [`TlsListeners`](crate::certificates::TlsListeners) watches like
-//! those of a `[[certificate]]`. State is kept over restarts, so that restarts do not make the
-//! server ask more often.
+//! The certificate is a file that `TlsListeners` watches like those of a `[[certificate]]`.
+//! State is kept over restarts, so that restarts do not make the server ask more often.
 
 mod dns01;
 mod http01;

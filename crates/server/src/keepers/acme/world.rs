@@ -20,10 +20,10 @@ use ureq::http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
 
 use super::dns01::{Audience, ProofRecords};
 use super::http01::ProofListener;
-use crate::certificates::MAX_PEM;
 use crate::lists::fetch::{Bounds, agent_for_authority};
 use crate::running::Running;
 use crate::trace::own_questions;
+use avocet_worker::certificates::MAX_PEM;
 
 /// The limits of one request.
 const BOUNDS: Bounds = Bounds {

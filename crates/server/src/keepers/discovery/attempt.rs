@@ -19,10 +19,10 @@ use avocet_wire::{MessageView, NameBuf, Rcode, Rtype};
 use thiserror::Error;
 
 use super::offers::{self, DISCOVERY, Offer, Offers};
-use crate::certificates::CertificateFault;
 use crate::keepers::bootstrap::addresses_by;
-use crate::state::discoveries::DiscoveryResult;
-use crate::upstream_tls::{ClientConfigs, UpstreamPeer};
+use avocet_worker::certificates::CertificateFault;
+use avocet_worker::state::discoveries::DiscoveryResult;
+use avocet_worker::upstream_tls::{ClientConfigs, UpstreamPeer};
 
 /// Most aliases that are followed.
 const MAX_DESIGNATION_ALIASES: usize = 2;

@@ -30,9 +30,9 @@ use avocet_nameserver::upstream_addresses::UpstreamAddresses;
 
 use crate::running::Running;
 use crate::running::conditions::Condition;
-use crate::state::discoveries::DiscoveryResult;
-use crate::upstream_tls::{ClientConfigs, PeerMap, UpstreamPeer};
 use attempt::{DiscoveryAttempt, DiscoveryFault, FoundServer};
+use avocet_worker::state::discoveries::DiscoveryResult;
+use avocet_worker::upstream_tls::{ClientConfigs, PeerMap, UpstreamPeer};
 
 /// Time between two looks at the configuration and at what is due.
 const TICK: Duration = Duration::from_millis(500);

@@ -18,8 +18,8 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use super::attempt::{AttemptStep, step_of_error};
 use super::http::{HttpResponse, request_octets};
-use crate::certificates::MAX_PEM;
 use crate::running::pool_watch::ProbeResult;
+use avocet_worker::certificates::MAX_PEM;
 
 /// The protocol that is asked for (RFC 7301).
 const ALPN_HTTP: &[u8] = b"http/1.1";

@@ -51,7 +51,7 @@ fn reloader(path: &Path) -> (Reloader, Arc<Shared>) {
     };
     let config = Config::load(Some(path), Vec::new()).unwrap();
     let snapshot = Snapshot::first(config, &unconfigured, Parts::new([8; 32])).unwrap();
-    let tls = crate::certificates::TlsListeners::load(&snapshot.config).unwrap();
+    let tls = avocet_worker::certificates::TlsListeners::load(&snapshot.config).unwrap();
     let tls = (tls, upstream_tls::UpstreamPeers::default());
     let shared = Arc::new(Shared::new(snapshot, Vec::new(), [7; 32], tls).unwrap());
     let revisions = Revisions::without_history();

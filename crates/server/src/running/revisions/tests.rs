@@ -56,8 +56,8 @@ impl Site {
         let text = self.text();
         let config = Config::from_text(Some(&self.file), &text, &Default::default()).unwrap();
         let snapshot = Snapshot::first(config, &unconfigured, Parts::new([8; 32])).unwrap();
-        let tls = crate::certificates::TlsListeners::load(&snapshot.config).unwrap();
-        let tls = (tls, crate::upstream_tls::UpstreamPeers::default());
+        let tls = avocet_worker::certificates::TlsListeners::load(&snapshot.config).unwrap();
+        let tls = (tls, avocet_worker::upstream_tls::UpstreamPeers::default());
         let shared = Arc::new(Shared::new(snapshot, Vec::new(), [7; 32], tls).unwrap());
         let revisions = Revisions::begin(&self.directory, Some(self.file.clone()), &text);
         Reloader::new(

@@ -31,7 +31,7 @@ use crate::lists::copies::Head;
 use crate::lists::fetch::{Bounds, FetchError, Fetched, Fetcher, UrlTerms};
 use crate::running::Running;
 use crate::trace::own_questions;
-use crate::upstream_tls::of_url;
+use avocet_worker::upstream_tls::of_url;
 
 /// The limits of one request.
 const BOUNDS: Bounds = Bounds {

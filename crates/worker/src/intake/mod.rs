@@ -1,0 +1,329 @@
+//! The intake: the part of a worker where queries come in.
+//!
+//! It owns what clients reach: UDP sockets, listeners for connections, and the connections. It
+//! passes the octets of each query on, with its client and its entrance (the address that the
+//! client reached), and knows nothing of answers or the resolver:
+//!
+//! ```text
+//! datagrams  -- batch, by recvmmsg --> Service: a reply in the batch, or none for now
+//! connection -- frames of one read --> Answer:  Now(reply) | Later | Never
+//! QUIC       -- query of a stream  --> the same
+//! ```
+//!
+//! The party that answers is an argument of the call. So the intake could run in a thread that has
+//! only the query path and sends its misses elsewhere. A late reply comes back as a [`StreamReply`]
+//! with a route. If the connection no longer exists, the reply is dropped.
+//!
+//! The intake enforces the bounds on connections: the number, per client and in total
+//! ([`accept`]); the time they may be idle, and how much each may have in flight or leave unread
+//! ([`streams`]).
+
+mod accept;
+mod device;
+mod headers;
+mod quic;
+mod streams;
+mod unread;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::{io, mem};
+
+use avocet_config::{OpenAddress, Protocol};
+use avocet_io::poll::{Interest, Poller, Trigger};
+use avocet_io::udp::{Batch, Service, UdpListener};
+use avocet_nameserver::metrics::WorkerMetrics;
+use avocet_nameserver::query::asked::Entrance;
+use avocet_session::session::ServerSession;
+
+use super::token::Token;
+use super::values::{Answer, StreamReply, Time};
+use crate::mailbox::ForwardedDatagram;
+use crate::setup::{Listeners, Setup};
+use crate::state::Shared;
+use headers::Headers;
+use quic::{Quic, QuicTurn};
+pub(crate) use streams::Patience;
+use streams::Streams;
+pub(crate) use unread::Pace;
+
+/// The intake of one worker.
+pub(crate) struct Intake {
+    index: u16,
+    shared: Arc<Shared>,
+    listeners: Listeners,
+    /// The numbers of the addresses with TCP. After a take-over a worker may have several
+    /// listeners for each, in sets of the same order.
+    stream_entrances: Vec<u16>,
+    /// How many of them are without TLS: the first ones.
+    plain_addresses: usize,
+    /// What is served at each address.
+    protocols: Box<[Protocol]>,
+    /// The ports of HTTP/3 at these addresses, for those over HTTPS; 0 for none.
+    h3_ports: Box<[u16]>,
+    /// Connections of proxies that begin with a header.
+    headers: Headers,
+    streams: Streams,
+    quic: Quic,
+    /// Most connections, by the descriptors of the process.
+    most_streams: usize,
+    /// Listeners that accept no connection until the next sweep.
+    resting: Vec<u16>,
+}
+
+impl Intake {
+    /// Creates the intake of a worker, with its listeners watched.
+    ///
+    /// # Errors
+    /// The poller cannot watch a listener.
+    pub(crate) fn new(
+        setup: &Setup,
+        shared: Arc<Shared>,
+        mut listeners: Listeners,
+        poller: &mut Poller,
+    ) -> io::Result<Self> {
+        for (number, listener) in listeners.datagrams.iter().enumerate() {
+            poller.watch(listener, Token::Datagrams(number as u16).pack());
+        }
+        for (number, listener) in listeners.streams.iter().enumerate() {
+            poller.add(
+                listener,
+                Token::Accept(number as u16).pack(),
+                Interest::Read,
+                Trigger::Level,
+            )?;
+        }
+        let open = shared.snapshot().config.server.open_addresses();
+        let protocols: Box<[Protocol]> = open.iter().map(|one| one.protocol).collect();
+        let numbers = |serves: fn(Protocol) -> bool| -> Vec<u16> {
+            let all = protocols.iter().enumerate().filter(|(_, one)| serves(**one));
+            all.map(|(number, _)| number as u16).collect()
+        };
+        let sockets = mem::take(&mut listeners.quic);
+        let with_quic = numbers(Protocol::uses_quic);
+        let seat = (setup.index, setup.quic_seed);
+        Ok(Self {
+            index: setup.index,
+            quic: Quic::new(seat, &shared, sockets, with_quic, poller)?,
+            stream_entrances: numbers(Protocol::uses_streams),
+            protocols,
+            h3_ports: open.iter().map(|one| h3_port(one, &open)).collect(),
+            plain_addresses: shared.snapshot().config.server.datagram_addresses(),
+            shared,
+            listeners,
+            headers: Headers::default(),
+            streams: Streams::new(setup.index),
+            most_streams: setup.most_streams,
+            resting: Vec::new(),
+        })
+    }
+
+    /// Returns the number of UDP listeners.
+    pub(crate) fn datagram_listeners(&self) -> u16 {
+        self.listeners.datagrams.len() as u16
+    }
+
+    /// Returns the entrance of the UDP listener with this number.
+    pub(crate) fn entrance(&self, listener: u16) -> Entrance {
+        Entrance((usize::from(listener) % self.plain_addresses) as u16)
+    }
+
+    /// Returns the entrance of the TCP listener with this number.
+    fn stream_entrance(&self, listener: u16) -> Entrance {
+        let place = usize::from(listener) % self.stream_entrances.len().max(1);
+        Entrance(self.stream_entrances.get(place).copied().unwrap_or_default())
+    }
+
+    /// Returns the session of a connection that begins; `None` if there is no certificate for it.
+    fn session(&self, entrance: Entrance) -> Option<ServerSession> {
+        if usize::from(entrance.0) < self.plain_addresses {
+            return Some(ServerSession::plain());
+        }
+        let tls = self.shared.tls.at(entrance)?;
+        match self.protocols.get(usize::from(entrance.0)) {
+            Some(Protocol::Https) => ServerSession::accept_https(&tls, self.h3_port(entrance)).ok(),
+            _ => ServerSession::accept(&tls).ok(),
+        }
+    }
+
+    /// Returns the port of HTTP/3 that clients at an address of HTTPS learn; 0 for none.
+    fn h3_port(&self, entrance: Entrance) -> u16 {
+        match self.h3_ports.get(usize::from(entrance.0)) {
+            // The socket stays open when a reload turns HTTP/3 off.
+            Some(port) if self.shared.snapshot().config.server.h3 => *port,
+            _ => 0,
+        }
+    }
+
+    /// Returns the session of a connection of a client that is not allowed, for the proof that an
+    /// authority looks for (RFC 8737). Its queries are refused like others of this client.
+    fn session_of_authority(&self, entrance: Entrance) -> Option<ServerSession> {
+        let is_encrypted = usize::from(entrance.0) >= self.plain_addresses;
+        let tls = self.shared.tls.for_authorities().filter(|_| is_encrypted)?;
+        ServerSession::accept(&tls).ok()
+    }
+
+    /// Receives one batch of datagrams, has it answered, and sends the replies. The default if
+    /// there is no such listener.
+    ///
+    /// # Errors
+    /// Receiving fails for a reason other than an empty queue.
+    #[inline]
+    pub(crate) fn receive(
+        &mut self,
+        listener: u16,
+        service: &mut impl Service,
+    ) -> io::Result<Batch> {
+        match self.listeners.datagrams.get_mut(usize::from(listener)) {
+            Some(listener) => listener.serve(service),
+            None => Ok(Batch::default()),
+        }
+    }
+
+    /// Notes that a connection can be read.
+    pub(crate) fn note_readable(&mut self, slot: u32) {
+        self.streams.note_readable(slot);
+    }
+
+    /// Whether a connection is to be read without waiting for an event.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.streams.has_unread()
+    }
+
+    /// Reads what has arrived on the connections of this pace, and has it answered until there is
+    /// no time left in this turn.
+    pub(crate) fn read_waiting(&mut self, pace: Pace, now_ms: u64, answer: &mut impl Answer) {
+        let mut ended = Vec::new();
+        self.streams.read_waiting(pace, now_ms, answer, &mut ended);
+        self.forget_connections(&ended);
+    }
+
+    /// Appends a late reply to what its connection will send, if the connection still exists.
+    pub(crate) fn reply(&mut self, reply: &StreamReply<'_>, time: Time) {
+        if !self.quic.reply(reply, time) {
+            self.streams.answer_late(reply.route, reply.message);
+        }
+    }
+
+    /// Returns QUIC, with what it works with while datagrams arrive.
+    fn entering<'t, A>(&'t mut self, answer: &'t mut A) -> (&'t mut Quic, QuicTurn<'t, A>) {
+        let Self { index, shared, streams, most_streams, quic, .. } = self;
+        let (index, most_streams) = (*index, *most_streams);
+        (quic, QuicTurn { index, shared, streams, most_streams, answer })
+    }
+
+    /// Returns the number of listeners of QUIC.
+    pub(crate) fn quic_listeners(&self) -> u16 {
+        self.quic.listeners()
+    }
+
+    /// Receives one batch of datagrams of QUIC, and has their queries answered. Returns their
+    /// number.
+    ///
+    /// # Errors
+    /// Receiving fails for a reason other than an empty queue.
+    pub(crate) fn receive_quic(
+        &mut self,
+        number: u16,
+        time: Time,
+        answer: &mut impl Answer,
+    ) -> io::Result<usize> {
+        let (quic, mut turn) = self.entering(answer);
+        quic.receive(number, time, &mut turn)
+    }
+
+    /// Takes a datagram of QUIC that another worker has received.
+    pub(crate) fn take_datagram(
+        &mut self,
+        datagram: &ForwardedDatagram,
+        time: Time,
+        answer: &mut impl Answer,
+    ) {
+        let (quic, mut turn) = self.entering(answer);
+        quic.take(datagram, time, &mut turn);
+    }
+
+    /// Reports whether [`Self::drive_quic`] has something to do.
+    pub(crate) fn is_quic_due(&self, time: Time) -> bool {
+        self.quic.is_due(time)
+    }
+
+    /// Begins handshakes of QUIC, and handles its timers.
+    pub(crate) fn drive_quic(&mut self, time: Time, answer: &mut impl Answer) {
+        let (quic, mut turn) = self.entering(answer);
+        quic.drive(time, &mut turn);
+    }
+
+    /// Returns the milliseconds until [`Self::drive_quic`] has something to do.
+    pub(crate) fn quic_deadline_ms(&self, time: Time) -> Option<u64> {
+        self.quic.deadline_ms(time)
+    }
+
+    /// Writes the replies of this turn to their connections.
+    pub(crate) fn write(&mut self, poller: &Poller, time: Time) {
+        let mut ended = Vec::new();
+        self.streams.flush(poller, (time.millis(), time.wall_secs), &mut ended);
+        self.forget_connections(&ended);
+        let dropped = self.quic.flush(&self.shared, time);
+        self.metrics().replies_dropped.add(dropped as u64);
+    }
+
+    /// Closes connections that are idle or slow for too long, accepts connections again where that
+    /// had to rest, and publishes counts.
+    pub(crate) fn sweep(&mut self, poller: &Poller, patience: Patience, time: Time) {
+        self.accept_again(poller);
+        self.quic.sweep(&self.shared, patience, time);
+        let mut ended = Vec::new();
+        self.streams.expire(time.millis(), patience, &mut ended);
+        let late = self.headers.expire(time.millis(), patience.read_ms);
+        self.forget_connections(&ended);
+        let overflows = self.listeners.datagrams.iter().map(UdpListener::overflows).sum();
+        let metrics = self.metrics();
+        metrics.proxy_headers_refused.add(late as u64);
+        metrics.tcp_expired.add(ended.len() as u64);
+        metrics.tcp_open.set(self.streams.open() as u64);
+        metrics.tls_open.set(self.streams.encrypted() as u64);
+        metrics.https_open.set(self.streams.https() as u64);
+        for (counter, count) in metrics.tls_handshakes.iter().zip(self.streams.handshakes()) {
+            counter.set(count);
+        }
+        for (counter, count) in metrics.https_ends.iter().zip(self.streams.https_ends()) {
+            counter.set(count);
+        }
+        metrics.overflows.set(overflows);
+    }
+
+    /// Stops listening. Connections stay, and late replies still leave from the UDP sockets.
+    pub(crate) fn stop_listening(&mut self, poller: &mut Poller, time: Time) {
+        self.quic.finish(&self.shared, poller, time);
+        for listener in self.listeners.streams.drain(..) {
+            // A process that takes over has a copy, so closing this one ends no connection.
+            let _ = poller.remove(&listener);
+        }
+        for listener in &self.listeners.datagrams {
+            poller.unwatch(listener);
+        }
+    }
+
+    /// Returns the number of open connections.
+    pub(crate) fn open_streams(&self) -> usize {
+        self.streams.open() + self.headers.open() + self.quic.open()
+    }
+
+    fn forget_connections(&self, ended: &[IpAddr]) {
+        for &ip in ended {
+            self.shared.connections.close(ip);
+        }
+    }
+
+    fn metrics(&self) -> &WorkerMetrics {
+        &self.shared.metrics[usize::from(self.index)]
+    }
+}
+
+/// Returns the port of HTTP/3 at the same address; 0 for none.
+fn h3_port(one: &OpenAddress, all: &[OpenAddress]) -> u16 {
+    let is_h3 =
+        |other: &OpenAddress| (other.address, other.protocol) == (one.address, Protocol::H3);
+    if all.iter().any(is_h3) { one.address.port() } else { 0 }
+}

@@ -1,0 +1,12 @@
+//! The report of a worker on its load: published at each sweep, read for the API and metrics.
+
+use avocet_control::load::RecentLoad;
+
+/// The load of a worker at its last sweep.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct LoadReport {
+    /// CPU time of the thread in microseconds, in user mode and in the kernel.
+    pub cpu_us: u64,
+    /// That of the last seconds.
+    pub recent: RecentLoad,
+}

@@ -1,0 +1,150 @@
+//! Messages between workers: misses for the worker that owns the name, and responses for the worker
+//! that holds the client's connection.
+//!
+//! A sender puts in all it has and wakes the receiver once; the receiver takes all at once.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::mpsc::Sender;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use avocet_io::poll::Waker;
+use avocet_nameserver::query::miss::{Miss, StreamRoute, Waiter};
+use avocet_resolver::{Trace, Traced};
+use avocet_session::quic::QuicPath;
+use avocet_wire::{QuestionBuf, Rcode, SharedName};
+
+/// Most waiting messages for one worker. Further ones are dropped and counted.
+const MAX_WAITING: usize = 65_536;
+/// Most octets of waiting responses and datagrams for one worker.
+const MAX_OCTETS: usize = 64 << 20;
+
+/// A question to resolve with a trace.
+pub struct TraceOrder {
+    /// The question.
+    pub question: QuestionBuf,
+    /// Its keyed hash.
+    pub hash: u64,
+    /// DO.
+    pub dnssec_ok: bool,
+    /// CD.
+    pub checking_disabled: bool,
+    /// The servers that a rule selects; empty for those of the plan.
+    pub servers: Box<[SocketAddr]>,
+    /// Receives the trace. Dropped if the worker cannot make one.
+    pub reply: Sender<Traced>,
+}
+
+/// A request for the kept traces of a name.
+pub struct KeptOrder {
+    /// The name.
+    pub qname: SharedName,
+    /// Receives the traces, the latest last.
+    pub reply: Sender<Vec<Trace>>,
+}
+
+/// A datagram of QUIC whose connection another worker has: the client has changed its address.
+pub struct ForwardedDatagram {
+    /// Where it came from.
+    pub path: QuicPath,
+    /// Its octets.
+    pub octets: Box<[u8]>,
+}
+
+/// The reply to an update of a zone.
+pub struct LateUpdate {
+    /// The client.
+    pub waiter: Waiter,
+    /// The signed reply.
+    pub message: Vec<u8>,
+    /// Its RCODE.
+    pub rcode: Rcode,
+}
+
+/// A message to a worker, mostly from another one.
+pub enum Letter {
+    /// A query whose name the receiver resolves.
+    Miss(Box<Miss>),
+    /// The response to a query on a stream of the receiver.
+    Answer(StreamRoute, Box<[u8]>),
+    /// The reply to an update that the receiver took.
+    Updated(Box<LateUpdate>),
+    /// A question to resolve with a trace.
+    Trace(Box<TraceOrder>),
+    /// A request for kept traces.
+    Kept(Box<KeptOrder>),
+    /// A datagram for a connection of the receiver.
+    Datagram(Box<ForwardedDatagram>),
+    /// Strangers are identified: their queries can be answered.
+    Identified,
+    /// Close an idle connection of a client that is over its limit.
+    MakeRoom(IpAddr),
+    /// Stop reading queries, complete those in flight, and end.
+    Drain,
+}
+
+/// The incoming letters of a worker.
+pub struct Mailbox {
+    waiting: Mutex<Waiting>,
+    waker: Waker,
+}
+
+#[derive(Default)]
+struct Waiting {
+    letters: Vec<Letter>,
+    /// Octets of the waiting responses and datagrams.
+    octets: usize,
+}
+
+impl Mailbox {
+    /// Creates an empty mailbox; `waker` wakes its owner.
+    pub fn new(waker: Waker) -> Self {
+        Self { waiting: Mutex::default(), waker }
+    }
+
+    /// Adds a letter and wakes the owner. Returns the letter if the box is full.
+    pub fn send(&self, letter: Letter) -> Result<(), Letter> {
+        let octets = match &letter {
+            Letter::Answer(_, octets) => octets.len(),
+            Letter::Datagram(datagram) => datagram.octets.len(),
+            Letter::Miss(_)
+            | Letter::Updated(_)
+            | Letter::Trace(_)
+            | Letter::Kept(_)
+            | Letter::MakeRoom(_)
+            | Letter::Identified
+            | Letter::Drain => 0,
+        };
+        let mut waiting = self.lock();
+        let is_full = waiting.letters.len() >= MAX_WAITING || waiting.octets + octets > MAX_OCTETS;
+        if is_full && !matches!(letter, Letter::Drain) {
+            return Err(letter);
+        }
+        waiting.letters.push(letter);
+        waiting.octets += octets;
+        drop(waiting);
+        self.waker.wake();
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the owner.
+    pub fn wake(&self) {
+        self.waker.wake();
+    }
+
+    /// Whether the box is empty.
+    pub fn is_empty(&self) -> bool {
+        self.lock().letters.is_empty()
+    }
+
+    /// Takes all letters, leaving `spare` (empty) in the box.
+    pub fn take(&self, spare: &mut Vec<Letter>) {
+        self.waker.clear();
+        let mut waiting = self.lock();
+        std::mem::swap(&mut waiting.letters, spare);
+        waiting.octets = 0;
+    }
+}

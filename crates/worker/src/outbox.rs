@@ -1,0 +1,120 @@
+//! The outbox: the part of a worker through which every reply passes on its way to a client.
+//!
+//! ```text
+//! query path -- step -----> close: count, limit --> at once: batch | writer of the connection
+//! resolution -- LateStep --> Outbox::send --------> late: UDP queue | StreamReply | other worker
+//! ```
+//!
+//! - A step is **counted and limited** in one place, [`close`], whether it is taken at once or
+//!   late, from its [`Decision`](avocet_nameserver::query::Decision). For datagrams the query path
+//!   calls it with the counters that the outbox lends
+//!   ([`Datagrams`](avocet_nameserver::datagrams::Datagrams)), so that benches without a socket
+//!   measure what the server runs.
+//! - A **reply at once** is written where it leaves from, without a copy: a datagram into a slot of
+//!   the batch that the listener sends in one system call.
+//! - A **late reply** goes where its [`ReplyRoute`] says: from the UDP socket of this worker on the
+//!   same address, in one batch at the end of the turn; to a connection of this worker; or by
+//!   letter to the worker that holds the connection.
+//!
+//! Bounds on what a connection may hold back, and its writes, are with the connection in the
+//! intake: reading stops while too much is unwritten, so the two directions share their state.
+
+use std::io;
+use std::sync::Arc;
+
+use avocet_io::udp::{Batch, LateReplies, UdpListener};
+use avocet_nameserver::close::{Delivery, close};
+use avocet_nameserver::metrics::WorkerMetrics;
+use avocet_nameserver::query::QueryStep;
+use avocet_nameserver::query::miss::{ReplyRoute, StreamRoute};
+
+use super::values::{LateStep, StreamReply};
+use crate::mailbox::Letter;
+use crate::setup::Listeners;
+use crate::state::Shared;
+
+/// The outbox of one worker.
+pub(crate) struct Outbox {
+    index: u16,
+    shared: Arc<Shared>,
+    /// One for each address.
+    late: Vec<LateReplies>,
+}
+
+impl Outbox {
+    /// Creates the outbox of a worker, which sends late replies from the first listener of each
+    /// address.
+    ///
+    /// # Errors
+    /// The kernel does not report the address of a socket.
+    pub(crate) fn new(index: u16, shared: Arc<Shared>, listeners: &Listeners) -> io::Result<Self> {
+        let addresses = shared.snapshot().config.server.datagram_addresses();
+        let sending = listeners.datagrams.iter().take(addresses);
+        let late = sending.map(UdpListener::late_replies).collect::<io::Result<_>>()?;
+        Ok(Self { index, shared, late })
+    }
+
+    /// Returns the counters of the worker.
+    #[inline]
+    pub(crate) fn metrics(&self) -> &WorkerMetrics {
+        &self.shared.metrics[usize::from(self.index)]
+    }
+
+    /// Counts a batch of datagrams. `took_us`: microseconds from the start of the batch until its
+    /// replies were sent.
+    pub(crate) fn note_batch(&self, batch: &Batch, took_us: u64) {
+        let metrics = self.metrics();
+        metrics.hit_latency.record(took_us, batch.sent as u64);
+        metrics.batches.add(1);
+        metrics.replies_dropped.add(batch.dropped as u64);
+    }
+
+    /// Counts the step of a query that has waited, and sends its reply, if there is one. Returns
+    /// what a connection of this worker gets.
+    pub(crate) fn send<'r>(&mut self, late: LateStep<'r>) -> Option<StreamReply<'r>> {
+        let LateStep { ended, route, step, message, cx } = late;
+        if let QueryStep::Reply(_) = step {
+            let took_us = cx.now.micros().saturating_sub(ended.since.micros());
+            self.metrics().miss_latency.record(took_us, 1);
+        }
+        let len = match close(cx, self.metrics(), &step, || ended, message) {
+            Delivery::Message(len) => len,
+            // A connection must learn that there is nothing to wait for.
+            Delivery::Nothing => 0,
+            Delivery::Later => return None,
+        };
+        let message = &message[..len];
+        match route {
+            ReplyRoute::Datagram { listener, peer } => {
+                let place = usize::from(*listener) % self.late.len().max(1);
+                if let Some(late) = self.late.get_mut(place).filter(|_| len > 0) {
+                    late.queue(peer, message);
+                }
+                None
+            }
+            ReplyRoute::Stream(route) if route.worker == self.index => {
+                Some(StreamReply { route: *route, message })
+            }
+            ReplyRoute::Stream(route) => {
+                self.send_to_worker(*route, message);
+                None
+            }
+        }
+    }
+
+    fn send_to_worker(&self, route: StreamRoute, message: &[u8]) {
+        let letter = Letter::Answer(route, message.into());
+        // If the mailbox is full, the client repeats its query, as after any lost reply.
+        if self.shared.mailboxes[usize::from(route.worker)].send(letter).is_err() {
+            self.metrics().replies_dropped.add(1);
+        }
+    }
+
+    /// Sends the queued datagrams.
+    pub(crate) fn flush(&mut self) {
+        let metrics = &self.shared.metrics[usize::from(self.index)];
+        for late in &mut self.late {
+            metrics.replies_dropped.add(late.flush().dropped as u64);
+        }
+    }
+}

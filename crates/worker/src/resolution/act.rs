@@ -1,0 +1,198 @@
+//! Executes the actions of the resolver, and resumes the queries that it completes.
+//!
+//! The policy may look up every name of an answer, so that many answers at once take long. When the
+//! time of the turn is over, the rest of the actions waits for the next turn, in order.
+
+use std::num::NonZeroU32;
+
+use avocet_nameserver::close::Ended;
+use avocet_nameserver::query::miss::Waiter;
+use avocet_nameserver::query::{self, Obtained, Output, QueryContext, QueryStep};
+use avocet_resolver::{Action, Actions, Trace};
+
+use super::upstreams::Outbound;
+use super::{Resolution, context};
+use crate::fault::contained;
+use crate::values::{Deliver, LateStep, Time, WorkerTurn};
+
+/// Actions that are executed one after another.
+pub(super) struct ActionBatch {
+    pub(super) actions: Actions<Waiter>,
+    /// The place of the next one.
+    pub(super) next: usize,
+}
+
+impl ActionBatch {
+    fn is_complete(&self) -> bool {
+        self.next >= self.actions.list.len()
+    }
+}
+
+/// How the wait of a client ended.
+#[derive(Clone, Copy, Default)]
+pub(super) struct WaitEnd<'t> {
+    /// The round-trip time of the upstream that answered; zero if none was queried.
+    rtt_ms: u32,
+    /// How the question was resolved, if traces are exported.
+    trace: Option<&'t Trace>,
+}
+
+impl Resolution {
+    /// Executes the actions of the resolver, and those that follow from them, within the time of
+    /// the turn.
+    pub(crate) fn act<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
+        while self.allowance.begin_share()
+            && let Some(mut batch) = self.next_batch()
+        {
+            self.allowance.begin(self.now_us());
+            while let Some(action) = batch.actions.list.get(batch.next)
+                && self.allowance.begin_share()
+            {
+                self.perform((batch.next, action), &batch.actions, turn);
+                batch.next += 1;
+            }
+            self.allowance.end(self.now_us());
+            self.upstreams.flush(&batch.actions.octets);
+            self.report_faults(turn.time);
+            if batch.is_complete() {
+                batch.actions.clear();
+                self.spare_actions = batch.actions;
+            } else {
+                self.backlog = Some(batch);
+            }
+        }
+        // Clients that now wait for another name.
+        if !self.misses.is_empty() {
+            self.submit_misses(turn);
+        }
+    }
+
+    /// Returns the actions that a turn has left, or else those that are new.
+    fn next_batch(&mut self) -> Option<ActionBatch> {
+        if self.backlog.is_some() || self.actions.list.is_empty() {
+            return self.backlog.take();
+        }
+        let spare = std::mem::take(&mut self.spare_actions);
+        let actions = std::mem::replace(&mut self.actions, spare);
+        Some(ActionBatch { actions, next: 0 })
+    }
+
+    /// Whether actions or held queries wait for the next turn.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.backlog.is_some() || !self.actions.list.is_empty() || self.held.is_behind()
+    }
+
+    /// Ends the waits whose ends a turn has left, and drops the other actions: a fault has changed
+    /// what they refer to.
+    pub(super) fn end_backlog<D: Deliver>(
+        &mut self,
+        batches: impl Iterator<Item = ActionBatch>,
+        turn: &mut WorkerTurn<'_, D>,
+    ) {
+        for ActionBatch { actions, next } in batches {
+            for (place, action) in actions.list.iter().enumerate().skip(next) {
+                if matches!(action, Action::Overdue { .. } | Action::Finish { .. }) {
+                    self.perform((place, action), &actions, turn);
+                }
+            }
+        }
+    }
+
+    pub(super) fn now_us(&self) -> u64 {
+        self.shared.name_server.clock.now().micros()
+    }
+
+    /// Reports sockets and connections that failed to the resolver.
+    pub(super) fn report_faults(&mut self, time: Time) {
+        let Self { resolver, shared, actions, upstreams, .. } = self;
+        for (id, fault) in upstreams.take_faults() {
+            resolver.failed(id, fault, &mut context(shared, actions, time));
+        }
+    }
+
+    fn perform<D: Deliver>(
+        &mut self,
+        (place, action): (usize, &Action),
+        actions: &Actions<Waiter>,
+        turn: &mut WorkerTurn<'_, D>,
+    ) {
+        match action {
+            Action::Send { socket, to, renew, octets, header_len, header_place } => {
+                let query = Outbound {
+                    socket: *socket,
+                    to: *to,
+                    renew: *renew,
+                    octets: octets.clone(),
+                    header: (usize::from(*header_len), *header_place),
+                };
+                self.upstreams.send(turn.poller, query, &actions.octets, turn.time.millis());
+            }
+            Action::Close { socket } => self.upstreams.close(*socket),
+            Action::KeepIdle { socket, idle_ms } => self.upstreams.keep_idle(*socket, *idle_ms),
+            Action::Forget { endpoint } => self.upstreams.forget(*endpoint),
+            Action::Overdue { waiters } => {
+                let end = WaitEnd { rtt_ms: 0, trace: actions.trace_of(place) };
+                for waiter in &actions.waiters[waiters.clone()] {
+                    self.end_wait(waiter, end, turn, |cx, output| {
+                        query::resume(cx, waiter, None, output)
+                    });
+                }
+            }
+            Action::Finish { waiters, resolved, asked } => {
+                let waiters = &actions.waiters[waiters.clone()];
+                let obtained = Obtained {
+                    rcode: resolved.rcode,
+                    message: &actions.answers.octets[resolved.message.clone()],
+                    ttl_offsets: &actions.answers.ttl_offsets[resolved.ttl_offsets.clone()],
+                    kept_for: NonZeroU32::new(resolved.ttl_secs),
+                    ede: resolved.ede,
+                    stage: Obtained::stage_of(resolved.rcode, resolved.ede),
+                    upstream: resolved.source.map(|source| source.upstream),
+                };
+                let cx = self.query_context(turn.time);
+                let obtained = query::share(&cx, asked, obtained, waiters);
+                let rtt_ms = resolved.source.map_or(0, |source| source.rtt_ms);
+                let end = WaitEnd { rtt_ms, trace: actions.trace_of(place) };
+                for waiter in waiters {
+                    self.end_wait(waiter, end, turn, |cx, output| {
+                        query::resume(cx, waiter, Some(&obtained), output)
+                    });
+                }
+            }
+        }
+    }
+
+    /// Ends the wait of a client: takes the step of its query, and passes it on.
+    pub(super) fn end_wait<D: Deliver>(
+        &mut self,
+        waiter: &Waiter,
+        WaitEnd { rtt_ms, trace }: WaitEnd<'_>,
+        turn: &mut WorkerTurn<'_, D>,
+        take: impl FnOnce(&QueryContext<'_>, Output<'_>) -> QueryStep,
+    ) {
+        if let Some(ip) = waiter.unverified_ip() {
+            self.shares.give_back(ip);
+        }
+        let Self { index, shared, state, scratch, misses, message, .. } = self;
+        let metrics = &shared.metrics[usize::from(*index)];
+        let Time { now, wall_secs } = turn.time;
+        let cx = QueryContext { shared: &shared.name_server, state, now, wall_secs, scratch };
+        let output = Output { message: &mut *message, misses };
+        // A client whose query caused a panic gets no reply, and its connection learns that.
+        let step = contained(metrics, || take(&cx, output))
+            .unwrap_or_else(|| QueryStep::Silent(waiter.failed(state.revision)));
+        let ended = Ended { trace, ..Ended::waiting(waiter, rtt_ms) };
+        let route = &waiter.route;
+        turn.late.deliver(LateStep { ended, route, step, message, cx: &cx });
+        // A query that is shed, before the actions of its turn, takes nothing from their time.
+        self.allowance.note(|| shared.name_server.clock.now().micros());
+    }
+
+    /// Ends a query that is turned away without a reply. It was not counted among the waiting ones.
+    pub(super) fn turn_away<D: Deliver>(&mut self, waiter: &Waiter, turn: &mut WorkerTurn<'_, D>) {
+        let step = QueryStep::Silent(waiter.turned_away(self.state.revision));
+        let cx = self.query_context(turn.time);
+        let (ended, route) = (Ended::waiting(waiter, 0), &waiter.route);
+        turn.late.deliver(LateStep { ended, route, step, message: &mut [], cx: &cx });
+    }
+}

@@ -1,0 +1,299 @@
+//! One connection of QUIC to a server, on a UDP socket of its own with a random port.
+//!
+//! ```text
+//! push, drive, fire -- changed -- flush: datagrams leave, the timer is set
+//! ```
+//! Datagrams leave once in a turn, so that queries of the same turn share them.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use avocet_io::poll::{Interest, Poller, Trigger};
+use avocet_io::upstream::UpstreamSocket;
+use avocet_resolver::{SocketFault, SocketId, TlsFault};
+use avocet_session::quic::client::{QuicError, QuicFault};
+use avocet_session::quic::upstream::QuicUpstream;
+
+use super::{Vitals, tls_fault};
+use crate::token::Token;
+use crate::upstream_tls::UpstreamPeer;
+
+/// Most datagrams that are read in a turn. The poller reports what is left again.
+const MAX_DATAGRAMS: usize = 64;
+/// Octets of a datagram: more than a path carries.
+const DATAGRAM_ROOM: usize = 2_048;
+/// Octets of datagrams that the system keeps for a turn.
+const RECEIVE_BUFFER: usize = 256 << 10;
+/// The time without any datagram after a query, after which the server has forgotten the
+/// connection or is gone. In this time, the query is sent again several times.
+const UNHEARD: Duration = Duration::from_millis(600);
+/// The same in round-trip times, for servers that are far away.
+const UNHEARD_RTTS: u32 = 6;
+
+/// A connection of QUIC to a server.
+pub(in super::super) struct QuicConnection {
+    socket: UpstreamSocket,
+    session: QuicUpstream,
+    server: QuicPeer,
+    vitals: Vitals,
+    /// When the first query after the last datagram of the connection was sent.
+    unheard: Option<Instant>,
+    /// Whether there may be something to send, or another timer.
+    pub(in super::super) is_changed: bool,
+    /// When the timer is due that was set, in milliseconds on the monotonic clock.
+    pub(in super::super) armed_ms: Option<u64>,
+}
+
+/// The server of a connection.
+pub(super) struct QuicPeer {
+    /// Its settings.
+    pub(super) peer: Arc<UpstreamPeer>,
+    /// Its address as the plan has it.
+    pub(super) addr: SocketAddr,
+    /// What the connection is for.
+    pub(super) role: QuicRole,
+}
+
+/// What a connection is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum QuicRole {
+    /// The upstream is one of QUIC.
+    Upstream,
+    /// The upstream is one of HTTP/2, which takes over if this connection fails.
+    Alternative,
+}
+
+impl QuicConnection {
+    /// Begins a connection.
+    pub(super) fn open(
+        socket: UpstreamSocket,
+        session: QuicUpstream,
+        server: QuicPeer,
+        now_ms: u64,
+    ) -> Self {
+        // Without it, the system keeps few datagrams, and QUIC sends the others again.
+        let _ = socket.keep_octets(RECEIVE_BUFFER);
+        Self {
+            socket,
+            session,
+            server,
+            vitals: Vitals::new(now_ms),
+            unheard: None,
+            is_changed: false,
+            armed_ms: None,
+        }
+    }
+
+    /// Watches the socket.
+    ///
+    /// # Errors
+    /// Those of the poller.
+    pub(super) fn watch(&self, poller: &Poller, id: SocketId) -> io::Result<()> {
+        poller.add(&self.socket, Token::Server(id).pack(), Interest::Read, Trigger::Level)
+    }
+
+    /// Queues a message.
+    ///
+    /// # Errors
+    /// The server takes no query on this connection any more.
+    pub(super) fn push(&mut self, octets: &[u8], now_ms: u64) -> io::Result<()> {
+        if self.session.is_draining() {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        self.vitals.asked(now_ms);
+        self.vitals.owed += 1;
+        if self.session.push(octets) {
+            self.unheard.get_or_insert_with(Instant::now);
+        }
+        Ok(())
+    }
+
+    /// Reads datagrams, and passes each message to `deliver`. Returns the fault if the connection
+    /// ended.
+    pub(in super::super) fn drive(
+        &mut self,
+        now_ms: u64,
+        deliver: &mut impl FnMut(&[u8]),
+    ) -> Option<SocketFault> {
+        let (now, mut buffer) = (Instant::now(), [0; DATAGRAM_ROOM]);
+        for _ in 0..MAX_DATAGRAMS {
+            let octets = match self.socket.recv(&mut buffer) {
+                Ok(len) => &buffer[..len],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Some(self.socket_fault(&error, now_ms)),
+            };
+            let Self { session, vitals, unheard, .. } = self;
+            let is_ours = session.receive(now, octets, &mut |message| {
+                vitals.heard(now_ms);
+                deliver(message);
+            });
+            if is_ours {
+                *unheard = None;
+            }
+        }
+        if let Some(failure) = self.session.take_failure() {
+            self.warn(io::Error::other(failure), now_ms);
+        }
+        self.ended(now_ms)
+    }
+
+    /// Logs a failure, unless HTTP/2 takes over.
+    fn warn(&self, error: io::Error, now_ms: u64) {
+        let QuicPeer { peer, addr, role } = &self.server;
+        if *role == QuicRole::Upstream {
+            peer.warn(*addr, &error, now_ms);
+        }
+    }
+
+    /// Returns the fault of the connection for its queries. If HTTP/2 takes over, it has only been
+    /// closed for them.
+    fn fault(&self, fault: SocketFault, now_ms: u64) -> SocketFault {
+        let QuicPeer { peer, addr, role } = &self.server;
+        match role {
+            QuicRole::Upstream => fault,
+            QuicRole::Alternative => {
+                tracing::debug!(upstream = %addr, ?fault, "HTTP/3 does not work");
+                peer.note_failed_alternative(*addr, now_ms);
+                SocketFault::Closed
+            }
+        }
+    }
+
+    /// Reports whether the handshake is complete and the connection is open.
+    pub(in super::super) fn is_ready(&self) -> bool {
+        !self.session.is_handshaking()
+            && !self.session.is_draining()
+            && self.session.ended().is_none()
+    }
+
+    /// Reports whether a query has no answer.
+    pub(super) fn is_owed(&self) -> bool {
+        self.session.is_owed()
+    }
+
+    /// Handles the timers that are due. Returns the fault if the connection ended.
+    pub(in super::super) fn fire(&mut self, now_ms: u64) -> Option<SocketFault> {
+        let now = Instant::now();
+        self.session.fire(now);
+        if self.unheard_until().is_some_and(|until| until <= now) {
+            return Some(self.fault(SocketFault::Closed, now_ms));
+        }
+        self.ended(now_ms)
+    }
+
+    /// Returns when the server counts as gone, if nothing arrives.
+    fn unheard_until(&self) -> Option<Instant> {
+        let patience = UNHEARD.max(self.session.rtt() * UNHEARD_RTTS);
+        self.unheard.map(|since| since + patience)
+    }
+
+    /// Sends what waits. Returns when the next timer is due, in milliseconds on the monotonic
+    /// clock.
+    ///
+    /// # Errors
+    /// The fault if the server cannot be reached.
+    pub(in super::super) fn flush(&mut self, now_ms: u64) -> Result<Option<u64>, SocketFault> {
+        let now = Instant::now();
+        let Self { session, socket, .. } = self;
+        let mut failure = None;
+        while let Some(octets) = session.transmit(now) {
+            match socket.send(octets) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => failure = Some(error),
+                Ok(_) => {}
+            }
+        }
+        if let Some(error) = failure {
+            return Err(self.socket_fault(&error, now_ms));
+        }
+        let next = [self.session.next_deadline(), self.unheard_until()].into_iter().flatten().min();
+        // The clocks may differ by a part of a millisecond.
+        let after = |at: Instant| at.saturating_duration_since(now).as_millis() as u64 + 1;
+        Ok(next.map(|at| now_ms + after(at)))
+    }
+
+    /// Returns the meaning of an error of the socket.
+    fn socket_fault(&self, error: &io::Error, now_ms: u64) -> SocketFault {
+        let fault = match self.vitals.has_answered {
+            true => SocketFault::Closed,
+            false if avocet_io::process::is_shortage(error) => SocketFault::Shortage,
+            false => SocketFault::Unreachable,
+        };
+        self.fault(fault, now_ms)
+    }
+
+    /// Returns the fault if the connection has ended, and logs a failure of TLS.
+    fn ended(&self, now_ms: u64) -> Option<SocketFault> {
+        let error = self.session.ended()?;
+        let fault = match error {
+            _ if self.vitals.has_answered => SocketFault::Closed,
+            error => fault_of(error),
+        };
+        let is_violation = matches!(error, QuicError::Violation | QuicError::Excess);
+        if is_violation || matches!(fault, SocketFault::Tls(_)) {
+            self.warn(io::Error::other(error.clone()), now_ms);
+        }
+        let QuicPeer { peer, addr, role } = &self.server;
+        if *role == QuicRole::Alternative && self.vitals.has_answered && !is_violation {
+            peer.note_worked_alternative(*addr);
+            return Some(fault);
+        }
+        Some(self.fault(fault, now_ms))
+    }
+
+    /// Returns why the connection must end, if it must: it is idle or dead.
+    pub(super) fn end_at(&self, now_ms: u64) -> Option<SocketFault> {
+        if self.session.is_handshaking() && self.vitals.is_slow(now_ms) {
+            self.warn(io::Error::from(io::ErrorKind::TimedOut), now_ms);
+            return Some(self.fault(SocketFault::Tls(TlsFault::Slow), now_ms));
+        }
+        if self.vitals.is_dead(now_ms) {
+            return Some(self.fault(SocketFault::Closed, now_ms));
+        }
+        if !self.vitals.is_over(now_ms) {
+            return None;
+        }
+        let QuicPeer { peer, addr, role } = &self.server;
+        if *role == QuicRole::Alternative && self.vitals.has_answered {
+            peer.note_worked_alternative(*addr);
+        }
+        Some(SocketFault::Closed)
+    }
+
+    /// Counts time, about half a second.
+    pub(super) fn refill(&mut self) {
+        self.session.refill();
+    }
+
+    /// Returns the local port.
+    pub(super) fn port(&self) -> u16 {
+        self.socket.local_addr().map_or(0, |local| local.port())
+    }
+}
+
+/// Tells the server that nothing follows.
+impl Drop for QuicConnection {
+    fn drop(&mut self) {
+        let now = Instant::now();
+        if self.session.ended().is_none() {
+            self.session.close(now);
+        }
+        while let Some(octets) = self.session.transmit(now) {
+            let _ = self.socket.send(octets);
+        }
+    }
+}
+
+/// Returns the meaning of the end of a connection on which nothing was answered.
+fn fault_of(error: &QuicError) -> SocketFault {
+    match error.fault() {
+        QuicFault::Certificate(error) => SocketFault::Tls(tls_fault(error)),
+        QuicFault::Alert => SocketFault::Tls(TlsFault::Alert),
+        QuicFault::Protocol => SocketFault::Tls(TlsFault::Protocol),
+        QuicFault::TimedOut => SocketFault::Tls(TlsFault::Slow),
+        QuicFault::Unreachable => SocketFault::Unreachable,
+        QuicFault::Closed | QuicFault::Query => SocketFault::Closed,
+    }
+}

@@ -1,0 +1,237 @@
+//! One connection to a server over TCP, with or without TLS.
+
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use avocet_io::poll::{Event, Interest, Poller, Trigger};
+use avocet_resolver::{HeaderPlace, SocketFault, SocketId, TlsFault};
+use avocet_session::frame::{ReadBuffer, ReadState, WriteState};
+use avocet_session::session::ClientSession;
+
+use super::{Vitals, WantedAlternative, fault_of};
+use crate::token::Token;
+use crate::upstream_tls::UpstreamPeer;
+
+/// Shortest and longest such time of a server (RFC 7828), in milliseconds: a connection takes a
+/// descriptor here as well.
+const SAID_IDLE_MS: (u32, u32) = (1_000, 120_000);
+/// Most octets that wait to be sent. Queries beyond them are lost like datagrams of a full queue.
+const MAX_UNSENT: usize = 1 << 20;
+/// Answers in HTTP/2 after which a connection in HTTP/3 is worth its handshake.
+const MANY_ANSWERS: u64 = 8;
+
+/// A connection to a server over TCP.
+pub(in super::super) struct StreamConnection {
+    tcp: TcpStream,
+    /// The rest of what goes before TLS.
+    header: Vec<u8>,
+    session: ClientSession,
+    /// `None` without TLS.
+    peer: Option<(Arc<UpstreamPeer>, SocketAddr)>,
+    interest: Interest,
+    vitals: Vitals,
+}
+
+impl StreamConnection {
+    /// Opens a connection.
+    ///
+    /// # Errors
+    /// Those of the system and of TLS.
+    pub(super) fn open(
+        poller: &Poller,
+        (id, addr): (SocketId, SocketAddr),
+        peer: Option<Arc<UpstreamPeer>>,
+        now_ms: u64,
+    ) -> io::Result<Self> {
+        let session = match &peer {
+            None => ClientSession::plain(),
+            Some(peer) => peer.session()?,
+        };
+        let peer = peer.map(|peer| (peer, addr));
+        let tcp = avocet_io::tcp::connect(addr, None)?;
+        poller.add(&tcp, Token::Server(id).pack(), Interest::ReadWrite, Trigger::Level)?;
+        Ok(Self {
+            tcp,
+            header: Vec::new(),
+            session,
+            peer,
+            interest: Interest::ReadWrite,
+            vitals: Vitals::new(now_ms),
+        })
+    }
+
+    /// Sends a header before all else.
+    pub(super) fn begin_with(&mut self, (header, place): (&[u8], HeaderPlace)) {
+        match place {
+            HeaderPlace::InsideTls => self.session.begin_with(header),
+            HeaderPlace::OutsideTls => self.header = header.to_vec(),
+        }
+    }
+
+    /// Writes the header. Returns whether all of it is written.
+    fn write_header(&mut self) -> io::Result<bool> {
+        while !self.header.is_empty() {
+            match self.tcp.write(&self.header) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => drop(self.header.drain(..written)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Queues a message.
+    ///
+    /// # Errors
+    /// Those of the poller.
+    pub(super) fn push(
+        &mut self,
+        poller: &Poller,
+        id: SocketId,
+        (octets, now_ms): (&[u8], u64),
+    ) -> io::Result<()> {
+        self.vitals.asked(now_ms);
+        if self.session.is_over(MAX_UNSENT) {
+            return Ok(());
+        }
+        self.vitals.owed += 1;
+        self.session.push(octets);
+        self.watch(poller, Token::Server(id), Interest::ReadWrite)
+    }
+
+    fn watch(&mut self, poller: &Poller, token: Token, interest: Interest) -> io::Result<()> {
+        if self.interest != interest {
+            self.interest = interest;
+            poller.modify(&self.tcp, token.pack(), interest, Trigger::Level)?;
+        }
+        Ok(())
+    }
+
+    /// Writes and reads, and passes each message to `deliver`. Returns the fault if the connection
+    /// ended.
+    pub(super) fn drive(
+        &mut self,
+        poller: &Poller,
+        (id, event): (SocketId, Event),
+        buffer: &mut ReadBuffer,
+        (now_ms, deliver): (u64, &mut impl FnMut(&[u8])),
+    ) -> Option<SocketFault> {
+        match self.exchange(poller, event, buffer, (now_ms, deliver)) {
+            Ok(ReadState::Closed) => Some(SocketFault::Closed),
+            Ok(_) => None,
+            Err(error) => Some(self.fault(id, &error, now_ms)),
+        }
+    }
+
+    fn exchange(
+        &mut self,
+        poller: &Poller,
+        event: Event,
+        buffer: &mut ReadBuffer,
+        (now_ms, deliver): (u64, &mut impl FnMut(&[u8])),
+    ) -> io::Result<ReadState> {
+        if let Some(error) = self.tcp.take_error()? {
+            return Err(error);
+        }
+        if !self.write_header()? {
+            return Ok(ReadState::Drained);
+        }
+        let Self { tcp, session, peer, vitals, .. } = self;
+        // What is read may end the connection: what waits is written before.
+        if event.is_writable() {
+            session.write(tcp)?;
+        }
+        let state = session.read(tcp, buffer, &mut |message, _| {
+            vitals.heard(now_ms);
+            deliver(message);
+            ControlFlow::Continue(())
+        })?;
+        if let Some(said) = session.take_alternative()
+            && let Some((peer, addr)) = peer
+        {
+            peer.note_alternative(*addr, said, now_ms);
+        }
+        if let Some(failure) = session.take_http_failure()
+            && let Some((peer, addr)) = peer
+        {
+            peer.warn(*addr, &io::Error::other(failure), now_ms);
+        }
+        // A step of the handshake has an answer, and its end lets queries go.
+        let written = session.write(tcp)?;
+        let interest = match written {
+            WriteState::Drained => Interest::Read,
+            WriteState::Blocked => Interest::ReadWrite,
+        };
+        self.watch(poller, Token::unpack(event.token()), interest)?;
+        Ok(state)
+    }
+
+    /// Returns the meaning of an error, and logs a failure of TLS.
+    fn fault(&self, id: SocketId, error: &io::Error, now_ms: u64) -> SocketFault {
+        match (fault_of(id, error), &self.peer) {
+            // Certificates were accepted: the connection breaks like any other.
+            (SocketFault::Tls(_), _) if self.vitals.has_answered => SocketFault::Closed,
+            (fault @ SocketFault::Tls(_), Some((peer, addr))) => {
+                peer.warn(*addr, error, now_ms);
+                fault
+            }
+            (fault, _) => fault,
+        }
+    }
+
+    /// Returns where the server is to be tried in HTTP/3, if this connection is busy enough for it.
+    pub(super) fn alternative(&self, now_ms: u64) -> Option<WantedAlternative> {
+        let (peer, addr) = self.peer.as_ref().filter(|_| self.vitals.answers >= MANY_ANSWERS)?;
+        let target = peer.alternative(*addr, now_ms)?;
+        Some(WantedAlternative { peer: peer.clone(), addr: *addr, target })
+    }
+
+    /// Reports whether a query has no answer, as far as the connection knows.
+    pub(super) fn is_owed(&self) -> bool {
+        self.session.is_owed()
+    }
+
+    /// Keeps the connection for as long as the server says.
+    pub(super) fn keep_idle(&mut self, idle_ms: u32) {
+        let (shortest, longest) = SAID_IDLE_MS;
+        self.vitals.idle_ms = idle_ms.clamp(shortest, longest).into();
+    }
+
+    /// Returns why the connection must end, if it must: it is idle or dead.
+    pub(super) fn end_at(&self, now_ms: u64) -> Option<SocketFault> {
+        if self.session.is_handshaking() && self.vitals.is_slow(now_ms) {
+            let fault = SocketFault::Tls(TlsFault::Slow);
+            if let Some((peer, addr)) = &self.peer {
+                peer.warn(*addr, &io::Error::from(io::ErrorKind::TimedOut), now_ms);
+            }
+            return Some(fault);
+        }
+        self.vitals.is_over(now_ms).then_some(SocketFault::Closed)
+    }
+
+    /// Counts time, about half a second, which may let queries go that waited.
+    ///
+    /// # Errors
+    /// Those of the poller.
+    pub(super) fn refill(&mut self, poller: &Poller, id: SocketId) -> io::Result<()> {
+        self.session.refill();
+        if self.session.is_empty() {
+            return Ok(());
+        }
+        self.watch(poller, Token::Server(id), Interest::ReadWrite)
+    }
+
+    /// Reports whether the connection has TLS.
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.session.is_encrypted()
+    }
+
+    /// Tells the server that nothing follows.
+    pub(super) fn close(&mut self) {
+        self.session.close(&mut self.tcp);
+    }
+}

@@ -1,0 +1,673 @@
+//! The sockets and connections to servers.
+//!
+//! The resolver draws slots and IDs and decides when a slot needs another port. This module opens
+//! the sockets, sends and receives. Ports are drawn at random from [`SourcePorts`]. Servers to
+//! which queries are forwarded have a pool of UDP sockets and a kept connection; any other socket
+//! or connection is for one query, and is closed with it.
+
+mod quic;
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use avocet_config::ports::SourcePorts;
+use avocet_io::poll::{Event, Interest, Poller, Trigger};
+use avocet_io::upstream::UpstreamSocket;
+use avocet_io::uring::{BATCH, SyscallBatch};
+use avocet_resolver::{Endpoint, EndpointId, HeaderPlace, SocketFault, SocketId, SocketSlot};
+use avocet_session::frame::ReadBuffer;
+use chacha20::rand_core::Rng;
+
+use super::connection::{Connection, ConnectionKind, Opener, fault_of};
+use super::quic_timers::QuicTimers;
+use super::source::open_socket;
+use crate::resolver_report::SocketCounts;
+use crate::token::Token;
+use crate::upstream_tls::UpstreamPeers;
+
+/// Sockets opened ahead of need in one turn, about 5 us each.
+const WARM_AT_ONCE: usize = 8;
+/// The sockets and the connection that are kept open to one server.
+struct KeptSockets {
+    addr: SocketAddr,
+    /// Number of slots that were opened ahead of need.
+    warmed: u32,
+    pool: Vec<Option<UpstreamSocket>>,
+    stream: Option<Connection>,
+    /// A connection in HTTP/3 that may take its place.
+    candidate: Option<Connection>,
+    /// A connection in HTTP/2 that another one has taken the place of, until its last answer.
+    retiring: Option<Connection>,
+}
+
+/// A socket or connection for one query.
+enum SingleSocket {
+    Datagram(UpstreamSocket),
+    Stream(Connection),
+}
+
+/// A query for a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StreamQuery<'a> {
+    /// Its connection.
+    pub(super) socket: SocketId,
+    /// The server.
+    pub(super) to: Endpoint,
+    /// What a new connection begins with, and its place where there is TLS; none for a kept one.
+    pub(super) header: (&'a [u8], HeaderPlace),
+    /// The message.
+    pub(super) octets: &'a [u8],
+}
+
+/// A datagram to send.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Query<'a> {
+    /// Its socket.
+    pub(super) socket: SocketId,
+    /// The message.
+    pub(super) octets: &'a [u8],
+}
+
+/// The sockets and connections of a worker to all servers.
+pub(super) struct Endpoints {
+    /// By the number of the server.
+    kept: Vec<Option<KeptSockets>>,
+    /// By the number of the single socket or connection.
+    singles: HashMap<u32, (EndpointId, SingleSocket)>,
+    pool_size: u16,
+    budget: usize,
+    ports: Arc<SourcePorts>,
+    /// Number of open pool sockets.
+    pooled: usize,
+    /// Where the search for the next socket to close begins: a server, and a slot of its pool.
+    victim: (usize, usize),
+    buffer: ReadBuffer,
+    /// `None` if io_uring is not available.
+    batch: Option<SyscallBatch>,
+    /// The settings of TLS.
+    peers: Arc<UpstreamPeers>,
+    /// The connections of QUIC that must be driven.
+    quic: QuicTimers,
+}
+
+impl Endpoints {
+    /// Creates an empty set. Each pool has `pool_size` sockets. At most `budget` UDP sockets and
+    /// connections for one query are open at a time, on these ports.
+    pub(super) fn new(
+        pool_size: u32,
+        budget: usize,
+        ports: Arc<SourcePorts>,
+        peers: Arc<UpstreamPeers>,
+    ) -> Self {
+        Self {
+            kept: Vec::new(),
+            singles: HashMap::new(),
+            pool_size: pool_size as u16,
+            budget,
+            ports,
+            pooled: 0,
+            victim: (0, 0),
+            buffer: ReadBuffer::new(),
+            batch: SyscallBatch::new(),
+            peers,
+            quic: QuicTimers::default(),
+        }
+    }
+
+    /// Opens a UDP socket unless it is open.
+    ///
+    /// # Errors
+    /// Too many are open, or the system refuses it.
+    pub(super) fn prepare(
+        &mut self,
+        poller: &Poller,
+        (id, addr): (SocketId, SocketAddr),
+        rng: &mut impl Rng,
+    ) -> io::Result<()> {
+        if self.get(id).is_some() {
+            return Ok(());
+        }
+        self.make_room()?;
+        let socket = open_socket(addr, &self.ports, rng)?;
+        poller.add(&socket, Token::Server(id).pack(), Interest::Read, Trigger::Level)?;
+        match id.slot {
+            SocketSlot::Pooled(slot) => {
+                self.entry(id.endpoint, addr).pool[usize::from(slot)] = Some(socket);
+                self.pooled += 1;
+            }
+            SocketSlot::Single(number) => {
+                self.singles.insert(number, (id.endpoint, SingleSocket::Datagram(socket)));
+            }
+            SocketSlot::Stream | SocketSlot::SingleStream(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Makes room for one more socket: closes a pooled one if the budget is used up. Outstanding
+    /// queries of that socket are lost like any others.
+    fn make_room(&mut self) -> io::Result<()> {
+        if self.pooled + self.singles.len() < self.budget {
+            return Ok(());
+        }
+        let (mut server, mut from) = self.victim;
+        for _ in 0..=self.kept.len() {
+            let is_open = |slot: &usize| {
+                let entry = self.kept.get(server).and_then(Option::as_ref);
+                entry.is_some_and(|entry| entry.pool[*slot].is_some())
+            };
+            if let Some(slot) = (from..usize::from(self.pool_size)).find(is_open) {
+                self.victim = (server, slot + 1);
+                let slot = SocketSlot::Pooled(slot as u16);
+                self.close(SocketId { endpoint: EndpointId(server as u32), slot });
+                return Ok(());
+            }
+            (server, from) = ((server + 1) % self.kept.len().max(1), 0);
+        }
+        Err(io::ErrorKind::QuotaExceeded.into())
+    }
+
+    /// Sends the prepared queries with as few system calls as possible. `failed` gets each socket
+    /// that could not send, except for full queues: these are a loss like any other.
+    pub(super) fn send(
+        &mut self,
+        queries: &[Query<'_>],
+        mut failed: impl FnMut(SocketId, SocketFault),
+    ) {
+        for queries in queries.chunks(BATCH) {
+            let Self { kept, singles, batch, .. } = self;
+            let open = queries.iter().filter_map(|query| {
+                let socket = find(kept, singles, query.socket)?;
+                Some((query, socket))
+            });
+            let mut note = |query: &Query<'_>, result: io::Result<usize>| match result {
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                    failed(query.socket, fault_of(query.socket, &error));
+                }
+                _ => {}
+            };
+            if queries.len() > 1
+                && let Some(ring) = batch
+            {
+                let messages = open.clone().map(|(query, socket)| (socket.as_fd(), query.octets));
+                let sent: Vec<&Query<'_>> = open.clone().map(|(query, _)| query).collect();
+                if ring.send(messages, |at, result| note(sent[at], result)).is_ok() {
+                    continue;
+                }
+                tracing::warn!("io_uring failed; sending with plain system calls from now on");
+                *batch = None;
+            }
+            for (query, socket) in open {
+                note(query, socket.send(query.octets));
+            }
+        }
+    }
+
+    /// Opens some sockets of the pools ahead of need. Returns false once all are open.
+    pub(super) fn warm(&mut self, poller: &Poller, rng: &mut impl Rng) -> bool {
+        let size = u32::from(self.pool_size);
+        if self.pooled + self.singles.len() + WARM_AT_ONCE > self.budget {
+            return false;
+        }
+        let cold = self.kept.iter_mut().enumerate().find_map(|(number, entry)| {
+            let entry = entry.as_mut().filter(|entry| entry.warmed < size)?;
+            Some((EndpointId(number as u32), entry))
+        });
+        let Some((endpoint, entry)) = cold else { return false };
+        for _ in 0..WARM_AT_ONCE {
+            let socket = entry.warmed;
+            if socket >= size {
+                break;
+            }
+            entry.warmed += 1;
+            if entry.pool[socket as usize].is_some() {
+                continue;
+            }
+            let id = SocketId { endpoint, slot: SocketSlot::Pooled(socket as u16) };
+            match entry.open(poller, id, &self.ports, rng) {
+                Ok(()) => self.pooled += 1,
+                // The socket is opened when its slot is drawn.
+                Err(_) => entry.warmed = size,
+            }
+        }
+        true
+    }
+
+    /// Uses these ports from now on. Closes the sockets on other ports and returns them.
+    pub(super) fn change_ports(&mut self, ports: Arc<SourcePorts>) -> Vec<SocketId> {
+        let is_left = |socket: &UpstreamSocket| {
+            socket.local_addr().is_ok_and(|local| !ports.contains(local.port()))
+        };
+        let (mut closed, mut streams) = (Vec::new(), Vec::new());
+        for (number, entry) in self.kept.iter_mut().enumerate() {
+            let Some(entry) = entry else { continue };
+            if let Some(mut stream) = entry.stream.take_if(|stream| stream.is_off(&ports)) {
+                let endpoint = EndpointId(number as u32);
+                let id = SocketId { endpoint, slot: SocketSlot::Stream };
+                self.quic.forget(id, &mut stream);
+                streams.push(id);
+            }
+            if let Some(mut candidate) = entry.candidate.take_if(|one| one.is_off(&ports)) {
+                let endpoint = EndpointId(number as u32);
+                self.quic.forget(SocketId { endpoint, slot: SocketSlot::Stream }, &mut candidate);
+            }
+            for (slot, place) in entry.pool.iter_mut().enumerate() {
+                if place.take_if(|socket| is_left(socket)).is_some() {
+                    let slot = SocketSlot::Pooled(slot as u16);
+                    closed.push(SocketId { endpoint: EndpointId(number as u32), slot });
+                    // The slot is opened ahead of need again.
+                    entry.warmed = 0;
+                }
+            }
+        }
+        self.pooled -= closed.len();
+        let singles = self.singles.extract_if(|_, (_, single)| match single {
+            SingleSocket::Datagram(socket) => is_left(socket),
+            SingleSocket::Stream(stream) => stream.is_off(&ports),
+        });
+        for (number, (endpoint, single)) in singles {
+            let slot = match &single {
+                SingleSocket::Datagram(_) => SocketSlot::Single(number),
+                SingleSocket::Stream(_) => SocketSlot::SingleStream(number),
+            };
+            let id = SocketId { endpoint, slot };
+            if let SingleSocket::Stream(mut stream) = single {
+                self.quic.forget(id, &mut stream);
+            }
+            closed.push(id);
+        }
+        closed.append(&mut streams);
+        self.ports = ports;
+        closed
+    }
+
+    /// Receives one datagram from each socket with as few system calls as possible. `taken` gets
+    /// each result, except for sockets that are closed in the meantime or have no datagram.
+    pub(super) fn receive(
+        &mut self,
+        sockets: &[SocketId],
+        buffer: &mut [u8],
+        mut taken: impl FnMut(SocketId, io::Result<&[u8]>),
+    ) {
+        for sockets in sockets.chunks(BATCH) {
+            let Self { kept, singles, batch, .. } = self;
+            let open = sockets.iter().filter_map(|&id| Some((id, find(kept, singles, id)?)));
+            let mut take = |from: SocketId, result: io::Result<&[u8]>| match result {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => taken(from, result),
+            };
+            if sockets.len() > 1
+                && let Some(ring) = batch
+            {
+                let from: Vec<SocketId> = open.clone().map(|(from, _)| from).collect();
+                if ring
+                    .recv(open.clone().map(|(_, socket)| socket.as_fd()), |at, result| {
+                        take(from[at], result)
+                    })
+                    .is_ok()
+                {
+                    continue;
+                }
+                tracing::warn!("io_uring failed; receiving with plain system calls from now on");
+                *batch = None;
+            }
+            for (from, socket) in open {
+                let received = socket.recv(buffer);
+                take(from, received.map(|len| &buffer[..len]));
+            }
+        }
+    }
+
+    /// Closes a UDP socket of a pool, or a socket or connection for one query. Closing also removes
+    /// it from the poller.
+    pub(super) fn close(&mut self, id: SocketId) {
+        match id.slot {
+            SocketSlot::Pooled(slot) => {
+                if let Some(Some(entry)) = self.kept.get_mut(id.endpoint.0 as usize) {
+                    let closed = entry.pool[usize::from(slot)].take();
+                    self.pooled -= usize::from(closed.is_some());
+                }
+            }
+            SocketSlot::Single(number) | SocketSlot::SingleStream(number) => {
+                let closed = self.singles.remove(&number);
+                if let Some((_, SingleSocket::Stream(mut stream))) = closed {
+                    self.quic.forget(id, &mut stream);
+                }
+            }
+            SocketSlot::Stream => {}
+        }
+    }
+
+    /// Closes everything that is kept open to a server.
+    pub(super) fn forget(&mut self, endpoint: EndpointId) {
+        let id = SocketId { endpoint, slot: SocketSlot::Stream };
+        self.drop_kept(id);
+        quic::drop_candidate(&mut self.kept, &mut self.quic, id);
+        if let Some(entry) = self.kept.get_mut(endpoint.0 as usize).and_then(Option::take) {
+            self.pooled -= entry.pool.iter().flatten().count();
+        }
+    }
+
+    /// Queues a message on a connection, which is opened if there is none.
+    ///
+    /// # Errors
+    /// Too many are open, the system refuses it, or the server takes no query on this connection
+    /// any more.
+    pub(super) fn send_stream(
+        &mut self,
+        poller: &Poller,
+        query: StreamQuery<'_>,
+        now_ms: u64,
+        rng: &mut impl Rng,
+    ) -> io::Result<()> {
+        let StreamQuery { socket: id, to, header, octets } = query;
+        if let Some(number) = id.slot.single() {
+            self.make_room()?;
+            let Self { peers, ports, .. } = self;
+            let mut stream = Opener { poller, peers, ports, rng, now_ms }.open(id, to)?;
+            stream.begin_with(header);
+            stream.push(poller, id, (octets, now_ms))?;
+            self.quic.note(id, &mut stream);
+            self.singles.insert(number, (id.endpoint, SingleSocket::Stream(stream)));
+            return Ok(());
+        }
+        let is_new = self.kept.get(id.endpoint.0 as usize).is_none_or(Option::is_none);
+        let pool_size = u32::from(self.pool_size);
+        let entry = self.entry(id.endpoint, to.addr);
+        if is_new {
+            // A server whose first query uses TCP needs no pool.
+            entry.warmed = pool_size;
+        }
+        if entry.candidate.is_some() {
+            self.promote(id);
+        }
+        let stream = self.entry(id.endpoint, to.addr).stream.take();
+        let Self { peers, ports, .. } = self;
+        let mut stream = match stream {
+            Some(stream) => stream,
+            None => Opener { poller, peers, ports, rng, now_ms }.open(id, to)?,
+        };
+        // A connection that takes no query any more is closed.
+        if let Err(error) = stream.push(poller, id, (octets, now_ms)) {
+            self.quic.forget(id, &mut stream);
+            return Err(error);
+        }
+        self.quic.note(id, &mut stream);
+        self.entry(id.endpoint, to.addr).stream = Some(stream);
+        Ok(())
+    }
+
+    /// Forgets a kept connection that has ended. The resolver closes one for a single query.
+    fn drop_kept(&mut self, id: SocketId) {
+        if let Some(Some(entry)) = self.kept.get_mut(id.endpoint.0 as usize)
+            && id.slot == SocketSlot::Stream
+            && let Some(mut stream) = entry.stream.take()
+        {
+            self.quic.forget(id, &mut stream);
+        }
+    }
+
+    /// Writes to and reads from a connection, and passes each message to `deliver`. Returns the
+    /// fault if the connection ended.
+    pub(super) fn drive_stream(
+        &mut self,
+        poller: &Poller,
+        (id, event): (SocketId, Event),
+        now_ms: u64,
+        deliver: &mut impl FnMut(&[u8]),
+    ) -> Option<SocketFault> {
+        self.drive_candidate(id, now_ms);
+        let retired = self.drive_retiring(poller, (id, event), (now_ms, &mut *deliver));
+        let Self { kept, singles, buffer, quic, .. } = self;
+        let Some(stream) = find_stream(kept, singles, id) else { return retired };
+        let fault = stream.drive(poller, (id, event), buffer, (now_ms, deliver));
+        match fault {
+            None => quic.note(id, stream),
+            Some(_) => self.drop_kept(id),
+        }
+        fault.or(retired)
+    }
+
+    /// Keeps the connection to a server open while it is idle for this long.
+    pub(super) fn keep_idle(&mut self, id: SocketId, idle_ms: u32) {
+        let entry = self.kept.get_mut(id.endpoint.0 as usize).and_then(Option::as_mut);
+        if let Some(stream) = entry.and_then(|entry| entry.stream.as_mut()) {
+            stream.keep_idle(idle_ms);
+        }
+    }
+
+    /// Closes connections that are idle or dead, and adds them to `closed`. It is called about
+    /// twice a second.
+    pub(super) fn expire(
+        &mut self,
+        poller: &Poller,
+        now_ms: u64,
+        closed: &mut Vec<(SocketId, SocketFault)>,
+    ) {
+        for (number, entry) in self.kept.iter_mut().enumerate() {
+            let Some(stream) = entry.as_mut().and_then(|entry| entry.stream.as_mut()) else {
+                continue;
+            };
+            let id = SocketId { endpoint: EndpointId(number as u32), slot: SocketSlot::Stream };
+            let refilled = stream.refill(poller, id);
+            self.quic.note(id, stream);
+            let fault = stream.end_at(now_ms).or(refilled.err().map(|_| SocketFault::Closed));
+            let Some(fault) = fault else { continue };
+            if let Some(mut stream) = entry.as_mut().and_then(|entry| entry.stream.take()) {
+                stream.close();
+                self.quic.forget(id, &mut stream);
+            }
+            closed.push((id, fault));
+        }
+        for (number, (endpoint, single)) in &self.singles {
+            if let SingleSocket::Stream(stream) = single
+                && let Some(fault @ SocketFault::Tls(_)) = stream.end_at(now_ms)
+            {
+                let slot = SocketSlot::SingleStream(*number);
+                closed.push((SocketId { endpoint: *endpoint, slot }, fault));
+            }
+        }
+    }
+
+    /// Counts open sockets and connections. `is_upstream`: whether queries are forwarded to a
+    /// server.
+    pub(super) fn counts(&self, is_upstream: impl Fn(EndpointId) -> bool) -> SocketCounts {
+        let mut counts = SocketCounts { pooled: self.pooled as u64, ..SocketCounts::default() };
+        for entry in self.kept.iter().flatten() {
+            let kind = entry.stream.as_ref().map(Connection::kind);
+            counts.streams += u64::from(kind == Some(ConnectionKind::Tcp));
+            counts.tls += u64::from(kind == Some(ConnectionKind::Tls));
+            counts.quic += u64::from(kind == Some(ConnectionKind::Quic));
+        }
+        for (endpoint, _) in self.singles.values() {
+            let kind =
+                if is_upstream(*endpoint) { &mut counts.fresh } else { &mut counts.authorities };
+            *kind += 1;
+        }
+        counts
+    }
+
+    fn get(&self, id: SocketId) -> Option<&UpstreamSocket> {
+        find(&self.kept, &self.singles, id)
+    }
+
+    fn entry(&mut self, endpoint: EndpointId, addr: SocketAddr) -> &mut KeptSockets {
+        let number = endpoint.0 as usize;
+        if self.kept.len() <= number {
+            self.kept.resize_with(number + 1, || None);
+        }
+        let slots = usize::from(self.pool_size);
+        self.kept[number].get_or_insert_with(|| KeptSockets {
+            addr,
+            warmed: 0,
+            pool: std::iter::repeat_with(|| None).take(slots).collect(),
+            stream: None,
+            candidate: None,
+            retiring: None,
+        })
+    }
+}
+
+/// Returns a UDP socket, if it is open.
+#[inline]
+fn find<'s>(
+    kept: &'s [Option<KeptSockets>],
+    singles: &'s HashMap<u32, (EndpointId, SingleSocket)>,
+    id: SocketId,
+) -> Option<&'s UpstreamSocket> {
+    match id.slot {
+        SocketSlot::Pooled(slot) => {
+            kept.get(id.endpoint.0 as usize)?.as_ref()?.pool.get(usize::from(slot))?.as_ref()
+        }
+        SocketSlot::Single(number) => match singles.get(&number)? {
+            (endpoint, SingleSocket::Datagram(socket)) if *endpoint == id.endpoint => Some(socket),
+            _ => None,
+        },
+        SocketSlot::Stream | SocketSlot::SingleStream(_) => None,
+    }
+}
+
+/// Returns a connection, if it is open.
+fn find_stream<'s>(
+    kept: &'s mut [Option<KeptSockets>],
+    singles: &'s mut HashMap<u32, (EndpointId, SingleSocket)>,
+    id: SocketId,
+) -> Option<&'s mut Connection> {
+    match id.slot.single() {
+        Some(number) => match singles.get_mut(&number)? {
+            (endpoint, SingleSocket::Stream(stream)) if *endpoint == id.endpoint => Some(stream),
+            _ => None,
+        },
+        None => kept.get_mut(id.endpoint.0 as usize)?.as_mut()?.stream.as_mut(),
+    }
+}
+
+impl KeptSockets {
+    fn open(
+        &mut self,
+        poller: &Poller,
+        id: SocketId,
+        ports: &SourcePorts,
+        rng: &mut impl Rng,
+    ) -> io::Result<()> {
+        let SocketSlot::Pooled(slot) = id.slot else { return Ok(()) };
+        let socket = open_socket(self.addr, ports, rng)?;
+        poller.add(&socket, Token::Server(id).pack(), Interest::Read, Trigger::Level)?;
+        self.pool[usize::from(slot)] = Some(socket);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use avocet_config::ports::AvoidPorts;
+    use avocet_resolver::Transport;
+    use chacha20::ChaCha12Rng;
+    use chacha20::rand_core::SeedableRng;
+
+    use super::super::connection::SILENT_MS;
+    use super::*;
+
+    fn ports(ranges: &str) -> Arc<SourcePorts> {
+        let ranges = avocet_config::ports::reserved_ports(ranges);
+        let avoid = AvoidPorts { registered: false, ranges };
+        SourcePorts::new(&avoid, &[]).unwrap().into()
+    }
+
+    fn any_port() -> Arc<SourcePorts> {
+        ports("")
+    }
+
+    fn single(number: u32) -> SocketId {
+        SocketId { endpoint: EndpointId(0), slot: SocketSlot::Single(number) }
+    }
+
+    #[test]
+    fn a_pooled_socket_makes_room_for_a_single_one() {
+        let (poller, mut rng) = (Poller::new().unwrap(), ChaCha12Rng::from_seed([3; 32]));
+        let mut endpoints = Endpoints::new(16, 1, any_port(), Arc::default());
+        let addr = "127.0.0.1:9".parse().unwrap();
+        let pooled = SocketId { endpoint: EndpointId(0), slot: SocketSlot::Pooled(7) };
+        endpoints.prepare(&poller, (pooled, addr), &mut rng).unwrap();
+        endpoints.prepare(&poller, (single(0), addr), &mut rng).unwrap();
+        let counts = endpoints.counts(|_| true);
+        assert_eq!((counts.pooled, counts.fresh, counts.authorities), (0, 1, 0));
+        endpoints.close(single(0));
+        assert_eq!(endpoints.counts(|_| false).authorities, 0);
+    }
+
+    #[test]
+    fn too_many_open_sockets_are_no_fault_of_the_server() {
+        let (poller, mut rng) = (Poller::new().unwrap(), ChaCha12Rng::from_seed([3; 32]));
+        let mut endpoints = Endpoints::new(16, 1, any_port(), Arc::default());
+        let addr = "127.0.0.1:9".parse().unwrap();
+        endpoints.prepare(&poller, (single(0), addr), &mut rng).unwrap();
+        let second = endpoints.prepare(&poller, (single(1), addr), &mut rng);
+        let fault = |error: io::Error| fault_of(single(1), &error);
+        assert_eq!(fault(second.unwrap_err()), SocketFault::Shortage);
+        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+        assert_eq!(fault(refused), SocketFault::Unreachable);
+        let shortage = io::Error::from_raw_os_error(24);
+        assert_eq!(fault(shortage), SocketFault::Shortage, "EMFILE");
+    }
+
+    #[test]
+    fn sockets_on_ports_that_are_avoided_from_now_on_are_closed() {
+        let (poller, mut rng) = (Poller::new().unwrap(), ChaCha12Rng::from_seed([3; 32]));
+        let mut endpoints = Endpoints::new(16, 64, any_port(), Arc::default());
+        let addr = "127.0.0.1:9".parse().unwrap();
+        let pooled = |slot| SocketId { endpoint: EndpointId(0), slot: SocketSlot::Pooled(slot) };
+        for number in 0..16 {
+            endpoints.prepare(&poller, (pooled(number), addr), &mut rng).unwrap();
+            endpoints.prepare(&poller, (single(number.into()), addr), &mut rng).unwrap();
+        }
+        let all: Vec<SocketId> = (0..16).map(pooled).chain((0..16).map(single)).collect();
+        let few = ports("20000-50000");
+        let is_avoided = |endpoints: &Endpoints, id: SocketId| {
+            let local = endpoints.get(id).map(|socket| socket.local_addr().unwrap());
+            local.map(|local| !few.contains(local.port()))
+        };
+        let avoided: HashSet<SocketId> =
+            all.iter().copied().filter(|id| is_avoided(&endpoints, *id) == Some(true)).collect();
+        assert!((4..28).contains(&avoided.len()), "{}", avoided.len());
+        let closed = endpoints.change_ports(few.clone());
+        assert_eq!(closed.iter().copied().collect::<HashSet<_>>(), avoided);
+        assert!(closed.iter().all(|id| endpoints.get(*id).is_none()));
+        while endpoints.warm(&poller, &mut rng) {}
+        assert_eq!(endpoints.counts(|_| true).pooled, 16, "opened again, on other ports");
+        assert!(all.iter().all(|id| is_avoided(&endpoints, *id) != Some(true)));
+    }
+
+    #[test]
+    fn a_stream_on_which_nothing_is_answered_is_closed_and_needs_no_pool() {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = Endpoint { addr: server.local_addr().unwrap(), transport: Transport::Tcp };
+        let (poller, mut rng) = (Poller::new().unwrap(), ChaCha12Rng::from_seed([1; 32]));
+        let mut endpoints = Endpoints::new(16, 64, any_port(), Arc::default());
+        let id = SocketId { endpoint: EndpointId(0), slot: SocketSlot::Stream };
+        for now_ms in [0, SILENT_MS / 2, SILENT_MS] {
+            let query = StreamQuery {
+                socket: id,
+                to,
+                header: (&[], HeaderPlace::InsideTls),
+                octets: b"query",
+            };
+            endpoints.send_stream(&poller, query, now_ms, &mut rng).unwrap();
+        }
+        assert!(!endpoints.warm(&poller, &mut rng));
+        let counts = endpoints.counts(|_| true);
+        assert_eq!((counts.pooled, counts.streams), (0, 1));
+        let mut closed = Vec::new();
+        endpoints.expire(&poller, SILENT_MS, &mut closed);
+        assert!(closed.is_empty());
+        endpoints.expire(&poller, SILENT_MS + 1, &mut closed);
+        assert_eq!(
+            (closed, endpoints.counts(|_| true).streams),
+            (vec![(id, SocketFault::Closed)], 0)
+        );
+    }
+}

@@ -1,0 +1,373 @@
+//! Resolution: the part of a worker that knows the answers, or finds them.
+//!
+//! A query takes one of two ways:
+//!
+//! ```text
+//! lend     -> query path -> step                                 at once
+//!                        -> miss -> submit -> its owner's resolver
+//! act      <- actions of the resolver: send, close, finish ...
+//!          -> upstreams                  queries to servers
+//!          -> query path -> LateStep                             later
+//! ```
+//!
+//! - **At once**: [`Resolution::lend`] lends the query path with the state in force. Its borrower
+//!   reads queries and gets steps; the intake stays outside.
+//! - **Later**: a query that must wait is among the misses. [`Resolution::submit_misses`] gives
+//!   each to the worker that its hash belongs to, so all clients that wait for a name meet in one
+//!   resolver. [`Resolution::act`] executes what the resolver wants, and passes each query that is
+//!   complete on as a [`LateStep`](super::values::LateStep).
+//!
+//! The resolver does no I/O: [`upstreams`] has the sockets towards servers. Events come in as
+//! letters, as readable sockets and as time; every call that may end a query takes a
+//! [`WorkerTurn`]. Clients are values here, [`Waiter`]s with a route for their replies. Resolution
+//! neither sends to a client nor counts its query.
+
+mod act;
+mod connection;
+mod endpoints;
+mod held;
+mod quic_timers;
+mod recover;
+mod share;
+mod source;
+mod submit;
+mod traces;
+mod upstreams;
+
+use std::collections::HashSet;
+use std::sync::{Arc, PoisonError};
+
+use avocet_io::poll::{Event, Poller};
+use avocet_io::udp::BATCH;
+use avocet_nameserver::datagrams::Newer;
+use avocet_nameserver::metrics::WorkerMetrics;
+use avocet_nameserver::query::miss::{Miss, Waiter};
+use avocet_nameserver::query::scratch::Scratch;
+use avocet_nameserver::query::{QueryContext, Seen};
+use avocet_nameserver::snapshot::Snapshot;
+use avocet_resolver::{Actions, Context, Handing, Resolver, SocketFault, SocketId};
+use avocet_wire::MAX_MESSAGE;
+use chacha20::ChaCha12Rng;
+use chacha20::rand_core::{Rng, SeedableRng};
+
+use super::allowance::Allowance;
+use super::values::{Deliver, Time, WorkerTurn};
+use crate::resolver_report::{ResolverReport, UpstreamReport};
+use crate::setup::{Setup, WorkerRings};
+use crate::state::Shared;
+use act::ActionBatch;
+use held::HeldQueries;
+use share::Shares;
+use traces::TraceOrders;
+use upstreams::{SocketLimits, Upstreams};
+
+/// The resolution of one worker.
+pub(crate) struct Resolution {
+    index: u16,
+    shared: Arc<Shared>,
+    /// The snapshot in force in this worker.
+    state: Arc<Snapshot>,
+    revision: u64,
+    /// How often proofs were forgotten when this worker last did so.
+    forgotten: u64,
+    scratch: Scratch,
+    /// Keys of the questions of a batch.
+    seen: Box<[Seen; BATCH]>,
+    /// A whole message: replies over TCP, late replies, replies of servers.
+    message: Box<[u8]>,
+    /// Queries that must wait and are not submitted yet.
+    misses: Vec<Miss>,
+    resolver: Resolver<Waiter>,
+    shares: Shares,
+    /// Traces that control clients wait for.
+    wanted: TraceOrders,
+    /// Queries of strangers.
+    held: HeldQueries,
+    actions: Actions<Waiter>,
+    spare_actions: Actions<Waiter>,
+    /// Actions that the last turn has left.
+    backlog: Option<ActionBatch>,
+    /// The time for the actions of this turn.
+    allowance: Allowance,
+    upstreams: Upstreams,
+    limits: SocketLimits,
+    rng: ChaCha12Rng,
+}
+
+/// The query path of a worker, lent while its intake reads.
+pub(crate) struct QueryPath<'w> {
+    /// The state in force.
+    pub(crate) cx: QueryContext<'w>,
+    /// The check for a later state.
+    pub(crate) newer: Newer,
+    /// Collects the queries that must wait.
+    pub(crate) misses: &'w mut Vec<Miss>,
+    /// The questions of a batch.
+    pub(crate) seen: &'w mut [Seen; BATCH],
+    /// Room for a reply over TCP.
+    pub(crate) message: &'w mut [u8],
+}
+
+impl Resolution {
+    /// Creates the resolution of a worker, with nothing in flight.
+    pub(crate) fn new(setup: &Setup, shared: Arc<Shared>) -> Self {
+        let state = shared.snapshot();
+        let limits = SocketLimits { pool_size: setup.pool_size, open: setup.upstream_sockets };
+        let mut rng = ChaCha12Rng::from_seed(setup.seed);
+        let (seed, shares_key) = (secret(&mut rng), secret(&mut rng));
+        let mut resolver = Resolver::new(state.plan.clone(), seed, limits.pool_size as usize);
+        resolver.hand_traces_over(handing(&state));
+        Self {
+            index: setup.index,
+            revision: shared.name_server.revision(),
+            forgotten: shared.name_server.forgotten(),
+            scratch: Scratch::of(usize::from(setup.index)),
+            seen: Box::new([Seen::NOTHING; BATCH]),
+            message: vec![0; MAX_MESSAGE].into_boxed_slice(),
+            misses: Vec::new(),
+            resolver,
+            shares: Shares::new(shares_key),
+            wanted: TraceOrders::default(),
+            held: HeldQueries::default(),
+            actions: Actions::default(),
+            spare_actions: Actions::default(),
+            backlog: None,
+            allowance: Allowance::default(),
+            upstreams: Upstreams::new(
+                limits,
+                state.ports.clone(),
+                shared.upstream_peers.clone(),
+                port_draws(&mut rng),
+            ),
+            limits,
+            rng,
+            state,
+            shared,
+        }
+    }
+
+    /// Sets the worker's ends of its rings.
+    pub(crate) fn set_rings(&mut self, rings: WorkerRings) {
+        self.scratch.set_log(Some(rings.log));
+        self.scratch.set_tap(Some(rings.tap));
+        self.scratch.traces().set_sender(Some(rings.trace));
+    }
+
+    /// Renews the time of a turn.
+    pub(crate) fn begin_turn(&mut self, time: Time) {
+        self.allowance.renew();
+        self.held.renew();
+        self.refresh(time);
+    }
+
+    /// Uses the snapshot in force and forgets proofs, if either has changed.
+    pub(crate) fn refresh(&mut self, time: Time) {
+        let forgotten = self.shared.name_server.forgotten();
+        if forgotten != self.forgotten {
+            self.forgotten = forgotten;
+            self.resolver.forget_proofs();
+        }
+        let revision = self.shared.name_server.revision();
+        if revision != self.revision {
+            self.revision = revision;
+            let before = std::mem::replace(&mut self.state, self.shared.snapshot());
+            self.resolver.hand_traces_over(handing(&self.state));
+            if !Arc::ptr_eq(&before.plan, &self.state.plan) {
+                // Queries in flight complete with the old plan.
+                self.resolver.replace_plan(self.state.plan.clone(), &mut self.actions);
+            }
+            if !Arc::ptr_eq(&before.ports, &self.state.ports) {
+                self.upstreams.change_ports(self.state.ports.clone());
+                self.report_faults(time);
+            }
+        }
+    }
+
+    /// Returns the snapshot in force in this worker.
+    pub(crate) fn state(&self) -> &Snapshot {
+        &self.state
+    }
+
+    /// Lends the query path.
+    #[inline]
+    pub(crate) fn lend(&mut self, time: Time) -> QueryPath<'_> {
+        let Self { shared, state, revision, scratch, misses, seen, message, .. } = self;
+        QueryPath {
+            cx: QueryContext {
+                shared: &shared.name_server,
+                state,
+                now: time.now,
+                wall_secs: time.wall_secs,
+                scratch,
+            },
+            newer: Newer { known: *revision, state: None },
+            misses,
+            seen,
+            message,
+        }
+    }
+
+    fn query_context(&self, time: Time) -> QueryContext<'_> {
+        let Self { shared, state, scratch, .. } = self;
+        let Time { now, wall_secs } = time;
+        QueryContext { shared: &shared.name_server, state, now, wall_secs, scratch }
+    }
+
+    /// Notes that a UDP socket towards a server has something to read.
+    pub(crate) fn note_readable(&mut self, id: SocketId) {
+        self.upstreams.note_readable(id);
+    }
+
+    /// Writes to and reads from a connection to a server.
+    pub(crate) fn drive_stream<D: Deliver>(
+        &mut self,
+        id: SocketId,
+        event: Event,
+        turn: &mut WorkerTurn<'_, D>,
+    ) {
+        let Self { resolver, shared, actions, upstreams, .. } = self;
+        let (poller, time) = (turn.poller, turn.time);
+        let fault = upstreams.drive_stream(poller, (id, event), time.millis(), &mut |message| {
+            resolver.received(id, message, &mut context(shared, actions, time));
+        });
+        if let Some(fault) = fault {
+            resolver.failed(id, fault, &mut context(shared, actions, time));
+        }
+        self.act(turn);
+    }
+
+    /// Does what is due at the end of a turn: reads the replies of servers, and serves timers.
+    pub(crate) fn end_turn<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
+        if self.held.is_behind() {
+            self.resume_held(turn);
+        }
+        self.receive_replies(turn.time);
+        let now_ms = turn.time.millis();
+        if self.resolver.next_deadline().is_some_and(|at| at <= now_ms) {
+            let Self { resolver, shared, actions, .. } = self;
+            resolver.tick(&mut context(shared, actions, turn.time));
+        }
+        self.act(turn);
+        self.deliver_traces();
+        self.drive_quic(turn);
+    }
+
+    /// Handles the timers of QUIC to servers, and sends its datagrams: once in a turn, so that the
+    /// queries of a turn share them.
+    fn drive_quic<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
+        /// Most times that connections fail and queries go to others in one turn.
+        const MAX_PASSES: usize = 4;
+        let now_ms = turn.time.millis();
+        self.upstreams.fire_quic(now_ms);
+        for _ in 0..MAX_PASSES {
+            self.upstreams.flush_quic(now_ms);
+            self.report_faults(turn.time);
+            if self.actions.list.is_empty() {
+                return;
+            }
+            self.act(turn);
+        }
+    }
+
+    /// Reads one datagram from each readable socket; the poller reports what is left again.
+    fn receive_replies(&mut self, time: Time) {
+        let Self { resolver, shared, actions, message, upstreams, .. } = self;
+        upstreams.receive(message, |id, received| {
+            let mut cx = context(shared, actions, time);
+            match received {
+                Ok(octets) => resolver.received(id, octets, &mut cx),
+                Err(_) => resolver.failed(id, SocketFault::Unreachable, &mut cx),
+            }
+        });
+    }
+
+    /// Opens some sockets towards servers ahead of need.
+    pub(crate) fn warm(&mut self, poller: &Poller) {
+        self.upstreams.warm(poller);
+    }
+
+    /// Closes idle connections to servers, and publishes the counts of the resolver.
+    pub(crate) fn sweep<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
+        for (id, fault) in self.upstreams.expire(turn.poller, turn.time.millis()) {
+            let Self { resolver, shared, actions, .. } = self;
+            resolver.failed(id, fault, &mut context(shared, actions, turn.time));
+        }
+        self.report();
+        self.act(turn);
+        self.resume_held(turn);
+        self.drive_quic(turn);
+    }
+
+    fn report(&self) {
+        let planned: HashSet<_> = self.resolver.upstreams().map(|upstream| upstream.id).collect();
+        let upstreams = self.resolver.upstreams().map(|upstream| UpstreamReport {
+            id: upstream.id,
+            addr: upstream.endpoint.addr,
+            transport: upstream.endpoint.transport,
+            tls_fault: upstream.tls_fault,
+            counters: *upstream.counters,
+            breaker: upstream.state,
+        });
+        let report = ResolverReport {
+            counters: *self.resolver.counters(),
+            upstreams: upstreams.collect(),
+            sockets: self.upstreams.counts(|endpoint| planned.contains(&endpoint)),
+        };
+        let place = &self.shared.resolver_reports[usize::from(self.index)];
+        *place.lock().unwrap_or_else(PoisonError::into_inner) = report;
+    }
+
+    /// Returns when a timer of the resolver is due, in milliseconds on the monotonic clock.
+    pub(crate) fn next_deadline(&self) -> Option<u64> {
+        [self.resolver.next_deadline(), self.upstreams.quic_deadline_ms()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Whether sockets are still being opened ahead of need.
+    pub(crate) fn is_warming(&self) -> bool {
+        self.upstreams.is_warming()
+    }
+
+    /// Returns the number of questions in flight and of queries that are held; not zero while
+    /// actions wait.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.resolver.in_flight() + self.held.len() + usize::from(self.is_behind())
+    }
+
+    /// Notes the percentage of time for which the worker was busy.
+    pub(crate) fn note_busy(&mut self, percent: u32) {
+        self.resolver.note_busy(percent);
+    }
+
+    fn metrics(&self) -> &WorkerMetrics {
+        &self.shared.metrics[usize::from(self.index)]
+    }
+}
+
+/// Returns whether traces of resolution are exported.
+fn handing(state: &Snapshot) -> Handing {
+    if state.traced.is_some() { Handing::On } else { Handing::Off }
+}
+
+/// Returns the generator that draws ports.
+fn port_draws(rng: &mut ChaCha12Rng) -> ChaCha12Rng {
+    ChaCha12Rng::from_seed(secret(rng))
+}
+
+fn secret(rng: &mut ChaCha12Rng) -> [u8; 32] {
+    let mut secret = [0; 32];
+    rng.fill_bytes(&mut secret);
+    secret
+}
+
+/// Returns what the resolver needs for one call.
+fn context<'a>(
+    shared: &'a Shared,
+    actions: &'a mut Actions<Waiter>,
+    time: Time,
+) -> Context<'a, Waiter> {
+    let (rrsets, failures) = (&shared.name_server.rrsets, &shared.name_server.failures);
+    Context { now_ms: time.millis(), wall_secs: time.wall_secs, rrsets, failures, actions }
+}

@@ -1,0 +1,67 @@
+//! The report of a worker on its resolver: published at each sweep, read for metrics.
+
+use std::net::SocketAddr;
+
+use avocet_resolver::{BreakerState, Counters, EndpointId, TlsFault, Transport, UpstreamCounters};
+
+/// What the query log writes before the address of an upstream with encryption: TLS, HTTPS, QUIC
+/// and HTTP/3.
+pub const LOGGED_ENCRYPTED: [&str; 4] = ["tls://", "https://", "quic://", "h3://"];
+
+/// The state of one worker's resolver at its last sweep.
+#[derive(Default)]
+pub struct ResolverReport {
+    /// Counters of the resolver.
+    pub counters: Counters,
+    /// One for each upstream in the plan.
+    pub upstreams: Vec<UpstreamReport>,
+    /// Open upstream sockets.
+    pub sockets: SocketCounts,
+}
+
+/// The state of an upstream in one worker.
+pub struct UpstreamReport {
+    /// Its number in the resolver.
+    pub id: EndpointId,
+    /// Its address.
+    pub addr: SocketAddr,
+    /// Its transport.
+    pub transport: Transport,
+    /// Why TLS fails.
+    pub tls_fault: Option<TlsFault>,
+    /// Its counters.
+    pub counters: UpstreamCounters,
+    /// The state of its circuit breaker.
+    pub breaker: BreakerState,
+}
+
+impl UpstreamReport {
+    /// Returns the upstream as the query log has it.
+    pub fn logged(&self) -> String {
+        let scheme = match self.transport {
+            Transport::Udp | Transport::Tcp => "",
+            Transport::Tls(_) => LOGGED_ENCRYPTED[0],
+            Transport::Https(_) => LOGGED_ENCRYPTED[1],
+            Transport::Quic(_) => LOGGED_ENCRYPTED[2],
+            Transport::H3(_) => LOGGED_ENCRYPTED[3],
+        };
+        format!("{scheme}{}", self.addr)
+    }
+}
+
+/// Numbers of open sockets, for metrics.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct SocketCounts {
+    /// Open UDP sockets in pools.
+    pub pooled: u64,
+    /// Open UDP sockets for single queries.
+    pub fresh: u64,
+    /// Kept TCP connections without TLS.
+    pub streams: u64,
+    /// Kept connections with TLS over TCP.
+    pub tls: u64,
+    /// Kept connections of QUIC.
+    pub quic: u64,
+    /// Open UDP sockets and TCP connections to authoritative servers, each for one query.
+    pub authorities: u64,
+}

@@ -1,0 +1,58 @@
+//! What a worker is given at its start.
+
+use avocet_config::Protocol;
+use avocet_dnstap::TapSender;
+use avocet_io::tcp::TcpListener;
+use avocet_io::udp::UdpListener;
+use avocet_nameserver::traces::TraceSender;
+use avocet_querylog::Producer;
+
+/// The sockets on which a worker is queried.
+#[derive(Default)]
+pub struct Listeners {
+    /// One for each address without encryption.
+    pub datagrams: Vec<UdpListener>,
+    /// One for each address that uses TCP.
+    pub streams: Vec<TcpListener>,
+    /// One for each address with QUIC.
+    pub quic: Vec<UdpListener>,
+}
+
+impl Listeners {
+    /// Returns the UDP sockets of a protocol.
+    pub fn datagrams_of(&mut self, protocol: Protocol) -> &mut Vec<UdpListener> {
+        if protocol.uses_quic() { &mut self.quic } else { &mut self.datagrams }
+    }
+}
+
+/// Returns the worker that resolves a question with this hash.
+pub fn owner_of(hash: u64, workers: usize) -> usize {
+    // The highest bits are those of the question alone.
+    ((hash >> 48) % workers as u64) as usize
+}
+
+/// The worker's ends of its rings.
+pub struct WorkerRings {
+    /// That of the query log.
+    pub(crate) log: Producer,
+    /// That of dnstap.
+    pub(crate) tap: TapSender,
+    /// That of the export of traces.
+    pub(crate) trace: TraceSender,
+}
+
+/// The arguments of a new worker.
+pub(crate) struct Setup {
+    /// Its number.
+    pub(crate) index: u16,
+    /// Slots of the pool towards each upstream.
+    pub(crate) pool_size: u32,
+    /// UDP sockets towards upstreams that it may have open.
+    pub(crate) upstream_sockets: usize,
+    /// Connections of clients for which there are descriptors.
+    pub(crate) most_streams: usize,
+    /// Seed of its random numbers, from the system's source.
+    pub(crate) seed: [u8; 32],
+    /// The same for QUIC.
+    pub(crate) quic_seed: [u8; 32],
+}

@@ -1,0 +1,96 @@
+//! The shared state of the server's threads: the name server, and the workers' counters, mailboxes
+//! and reports.
+
+pub mod discoveries;
+mod pool_waker;
+pub mod strangers;
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use avocet_cache::BudgetTooSmall;
+use avocet_nameserver::metrics::WorkerMetrics;
+use avocet_nameserver::name_server::NameServer;
+use avocet_nameserver::snapshot::Snapshot;
+
+use crate::certificates::TlsListeners;
+use crate::connections::ConnectionCounts;
+use crate::load_report::LoadReport;
+use crate::mailbox::Mailbox;
+use crate::resolver_report::ResolverReport;
+use crate::upstream_tls::UpstreamPeers;
+use discoveries::Discoveries;
+use pool_waker::PoolWaker;
+use strangers::StrangerQueue;
+
+/// The state that lives as long as the process.
+pub struct Shared {
+    /// Caches, secrets, and the snapshot in force.
+    pub name_server: NameServer,
+    /// One per worker.
+    pub metrics: Vec<WorkerMetrics>,
+    /// One per worker: the state of its resolver at its last sweep.
+    pub resolver_reports: Vec<Mutex<ResolverReport>>,
+    /// One per worker: its load at its last sweep.
+    pub loads: Vec<Mutex<LoadReport>>,
+    /// One per worker.
+    pub mailboxes: Vec<Mailbox>,
+    /// One per worker: whether it drains and waits for nothing. Workers that still wait may send it
+    /// letters.
+    pub quiet: Vec<AtomicBool>,
+    /// What clients with TLS are shown.
+    pub tls: TlsListeners,
+    /// The upstreams with TLS.
+    pub upstream_peers: Arc<UpstreamPeers>,
+    /// The servers that others designate.
+    pub discoveries: Discoveries,
+    /// The TCP connections of all workers.
+    pub connections: ConnectionCounts,
+    /// The clients to be looked up.
+    pub strangers: StrangerQueue,
+    /// Wakes the thread that probes pools.
+    pub pool_waker: PoolWaker,
+}
+
+impl Shared {
+    /// Allocates the caches according to the configuration, and one mailbox per worker.
+    pub fn new(
+        snapshot: Snapshot,
+        mailboxes: Vec<Mailbox>,
+        secret: [u8; 32],
+        (tls, upstream_peers): (TlsListeners, UpstreamPeers),
+    ) -> Result<Self, BudgetTooSmall> {
+        Ok(Self {
+            name_server: NameServer::new(snapshot, mailboxes.len(), secret)?,
+            metrics: mailboxes.iter().map(|_| WorkerMetrics::default()).collect(),
+            resolver_reports: mailboxes.iter().map(|_| Mutex::default()).collect(),
+            loads: mailboxes.iter().map(|_| Mutex::default()).collect(),
+            quiet: mailboxes.iter().map(|_| AtomicBool::new(false)).collect(),
+            mailboxes,
+            tls,
+            upstream_peers: Arc::new(upstream_peers),
+            discoveries: Discoveries::default(),
+            connections: ConnectionCounts::default(),
+            strangers: StrangerQueue::default(),
+            pool_waker: PoolWaker::default(),
+        })
+    }
+
+    /// Returns the snapshot in force.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.name_server.snapshot()
+    }
+
+    /// Makes workers forget keys and NSEC ranges after names were dropped from the caches.
+    pub fn forget_proofs(&self) {
+        self.name_server.forget_proofs();
+        self.mailboxes.iter().for_each(Mailbox::wake);
+    }
+
+    /// Puts a snapshot in force and wakes the workers and the thread of pools to use it.
+    pub fn replace(&self, snapshot: Snapshot) {
+        self.name_server.replace(snapshot);
+        self.mailboxes.iter().for_each(Mailbox::wake);
+        self.pool_waker.wake();
+    }
+}

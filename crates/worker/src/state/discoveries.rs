@@ -1,0 +1,70 @@
+//! What the thread of discovery has found, for status and metrics.
+
+use std::sync::{Mutex, PoisonError};
+
+use avocet_control::status::DiscoveryStatus;
+
+/// The state and the counts of discovery (RFC 9462).
+#[derive(Default)]
+pub struct Discoveries(Mutex<FoundState>);
+
+#[derive(Default)]
+struct FoundState {
+    current: Vec<DiscoveryStatus>,
+    attempts: [u64; DiscoveryResult::ALL.len()],
+}
+
+/// The result of an attempt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DiscoveryResult {
+    /// A designated server gets the queries.
+    Found,
+    /// The server designates none.
+    NotAnnounced,
+    /// It designates none that can be used.
+    Unusable,
+    /// No designated server proves that it may have the queries.
+    Unproven,
+    /// The server does not answer.
+    NoAnswer,
+}
+
+impl DiscoveryResult {
+    /// All results, in the order of counters.
+    pub const ALL: [Self; 5] =
+        [Self::Found, Self::NotAnnounced, Self::Unusable, Self::Unproven, Self::NoAnswer];
+
+    /// Returns a word for it in metrics.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Found => "found",
+            Self::NotAnnounced => "not-announced",
+            Self::Unusable => "unusable",
+            Self::Unproven => "unproven",
+            Self::NoAnswer => "no-answer",
+        }
+    }
+}
+
+impl Discoveries {
+    /// Counts an attempt.
+    pub fn count(&self, result: DiscoveryResult) {
+        let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        found.attempts[result as usize] += 1;
+    }
+
+    /// Replaces the state.
+    pub fn put(&self, current: Vec<DiscoveryStatus>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).current = current;
+    }
+
+    /// Returns the state of each server that is asked for designated ones.
+    pub fn current(&self) -> Vec<DiscoveryStatus> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).current.clone()
+    }
+
+    /// Returns the number of attempts by result.
+    pub fn attempts(&self) -> [u64; DiscoveryResult::ALL.len()] {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).attempts
+    }
+}

@@ -1,0 +1,54 @@
+//! Wakes the thread that probes the targets of pools.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Wakes the thread that probes: for a new configuration, a decision of people, or its end.
+#[derive(Default)]
+pub struct PoolWaker {
+    closing: Mutex<Closing>,
+    woken: Condvar,
+}
+
+#[derive(Default)]
+struct Closing {
+    is_closed: bool,
+    is_woken: bool,
+}
+
+impl PoolWaker {
+    /// Ends the thread.
+    pub fn close(&self) {
+        self.closing().is_closed = true;
+        self.woken.notify_all();
+    }
+
+    /// Lets the thread look at the configuration.
+    pub fn wake(&self) {
+        self.closing().is_woken = true;
+        self.woken.notify_all();
+    }
+
+    /// Waits at most this long, without `most` until it is woken. Returns false if the thread must
+    /// end.
+    pub fn wait(&self, most: Option<Duration>) -> bool {
+        let is_idle = |closing: &mut Closing| !closing.is_closed && !closing.is_woken;
+        let closing = self.closing();
+        let mut closing = match most {
+            Some(most) => {
+                let waited = self.woken.wait_timeout_while(closing, most, is_idle);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => {
+                let waited = self.woken.wait_while(closing, is_idle);
+                waited.unwrap_or_else(PoisonError::into_inner)
+            }
+        };
+        closing.is_woken = false;
+        !closing.is_closed
+    }
+
+    fn closing(&self) -> MutexGuard<'_, Closing> {
+        self.closing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

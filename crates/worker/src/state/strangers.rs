@@ -1,0 +1,96 @@
+//! The clients that workers want looked up, for the thread that does it.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Most addresses that wait, for each [`Urgency`]. Further ones are dropped: their queries end with
+/// the patience of the worker.
+const MAX_WAITING: usize = 4_096;
+
+/// How sure it is that an address is that of the client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Urgency {
+    /// The client has completed a handshake from it: looked up first.
+    Proven,
+    /// A datagram claims so.
+    Claimed,
+}
+
+/// The addresses to be looked up.
+#[derive(Default)]
+pub struct StrangerQueue {
+    waiting: Mutex<WaitingAddresses>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct WaitingAddresses {
+    proven: VecDeque<IpAddr>,
+    claimed: VecDeque<IpAddr>,
+    is_closed: bool,
+}
+
+impl StrangerQueue {
+    /// Adds an address.
+    pub fn push(&self, ip: IpAddr, urgency: Urgency) {
+        let mut waiting = self.lock();
+        let queue = match urgency {
+            Urgency::Proven => &mut waiting.proven,
+            Urgency::Claimed => &mut waiting.claimed,
+        };
+        if queue.len() < MAX_WAITING {
+            queue.push_back(ip.to_canonical());
+        }
+        drop(waiting);
+        self.arrived.notify_one();
+    }
+
+    /// Takes at most `most` addresses, the proven ones first; waits for the first for `patience` at
+    /// most. Returns `None` if the thread must end.
+    pub fn take(&self, most: usize, patience: Duration) -> Option<Vec<IpAddr>> {
+        let is_idle = |waiting: &mut WaitingAddresses| {
+            waiting.proven.is_empty() && waiting.claimed.is_empty() && !waiting.is_closed
+        };
+        let waited = self.arrived.wait_timeout_while(self.lock(), patience, is_idle);
+        let mut waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
+        if waiting.is_closed {
+            return None;
+        }
+        let proven = waiting.proven.len().min(most);
+        let mut taken: Vec<_> = waiting.proven.drain(..proven).collect();
+        let claimed = waiting.claimed.len().min(most - proven);
+        taken.extend(waiting.claimed.drain(..claimed));
+        Some(taken)
+    }
+
+    /// Ends the thread.
+    pub fn close(&self) {
+        self.lock().is_closed = true;
+        self.arrived.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, WaitingAddresses> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proven_addresses_come_first_and_both_kinds_are_bounded() {
+        let queue = StrangerQueue::default();
+        let claimed = |at: u32| IpAddr::from((0x0a00_0000 + at).to_be_bytes());
+        (0..MAX_WAITING as u32 + 5).for_each(|at| queue.push(claimed(at), Urgency::Claimed));
+        let proven = IpAddr::from([192, 0, 2, 1]);
+        queue.push("::ffff:192.0.2.1".parse().unwrap(), Urgency::Proven);
+        assert_eq!(queue.take(2, Duration::ZERO).unwrap(), [proven, claimed(0)]);
+        assert_eq!(queue.take(usize::MAX, Duration::ZERO).unwrap().len(), MAX_WAITING - 1);
+        assert!(queue.take(1, Duration::ZERO).unwrap().is_empty());
+        queue.close();
+        assert_eq!(queue.take(1, Duration::ZERO), None);
+    }
+}

@@ -1,0 +1,500 @@
+//! The settings of TLS to upstreams: read at the start and by a reload, and shared by all workers,
+//! so that each resumes the sessions of the others.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use std::{fmt, io};
+
+use avocet_client::{over_quic, over_tls};
+use avocet_config::Config;
+use avocet_config::certificate_files::CertificateFiles;
+use avocet_config::discover::Discovery;
+use avocet_config::primary::{Primaries, Primary};
+use avocet_config::upstream_tls::{
+    AnnouncedH3, Authentication, HttpsMethod, HttpsPath, PeerName, PeerProtocol, TlsPeer,
+    UpstreamTls,
+};
+use avocet_config::zone_url::ZoneUrl;
+use avocet_io::file::read_regular;
+use avocet_resolver::{PeerId, Transport};
+use avocet_session::certificate::{ALPN_DOQ, ALPN_DOT, ALPN_H2, ALPN_H3, Certificate};
+use avocet_session::http::{AltSvc, HttpMethod, HttpTarget};
+use avocet_session::quic::QuicProtocol;
+use avocet_session::quic::client::{QuicClient, QuicSettings};
+use avocet_session::quic::upstream::QuicUpstream;
+use avocet_session::session::ClientSession;
+use avocet_session::trust::{
+    Trust, authorities, authority_certificates, client_of_transfers, client_showing,
+};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use ureq::tls::{Certificate as UrlCertificate, ClientCert, PrivateKey};
+use zeroize::Zeroizing;
+
+use crate::alternative::Alternative;
+use crate::certificates::{CertificateFault, MAX_PEM};
+
+/// The port that an authority in HTTPS does not name.
+const HTTPS_PORT: u16 = 443;
+/// Milliseconds between two warnings about one upstream.
+const WARN_MS: u64 = 60_000;
+
+/// All upstreams with TLS of the configuration in force.
+#[derive(Default)]
+pub struct UpstreamPeers {
+    in_force: Mutex<InForce>,
+}
+
+/// Upstreams by number.
+pub type PeerMap = HashMap<PeerId, Arc<UpstreamPeer>>;
+
+#[derive(Default)]
+struct InForce {
+    peers: PeerMap,
+    /// Those of the configuration before, whose queries may still be in flight.
+    before: PeerMap,
+    /// Those that other upstreams designate.
+    designated: PeerMap,
+    /// Those that they have designated before.
+    designated_before: PeerMap,
+}
+
+/// Configurations of clients by what servers must prove and by protocol, so that files are read
+/// once.
+#[derive(Default)]
+pub struct ClientConfigs(HashMap<(UpstreamTls, &'static [u8]), Arc<ClientConfig>>);
+
+impl ClientConfigs {
+    fn of(
+        &mut self,
+        tls: &UpstreamTls,
+        alpn: &'static [u8],
+    ) -> Result<Arc<ClientConfig>, CertificateFault> {
+        let key = (tls.clone(), alpn);
+        if let Some(config) = self.0.get(&key) {
+            return Ok(config.clone());
+        }
+        let config = client_config(tls, alpn)?;
+        self.0.insert(key, config.clone());
+        Ok(config)
+    }
+}
+
+/// An upstream with TLS, apart from its address.
+pub struct UpstreamPeer {
+    carrier: PeerCarrier,
+    name: ServerName<'static>,
+    /// Where queries go in HTTP; `None` without.
+    target: Option<HttpTarget>,
+    /// HTTP/3 of an upstream in HTTP/2.
+    alternative: Option<Alternative>,
+    /// When a worker last warned of it, in milliseconds; `u64::MAX` for never.
+    warned_ms: AtomicU64,
+}
+
+/// What carries the queries to an upstream.
+enum PeerCarrier {
+    /// A stream with TLS.
+    Stream(Arc<ClientConfig>),
+    /// QUIC.
+    Quic(QuicSettings),
+}
+
+/// How a primary of a zone with TLS is verified.
+#[derive(Clone)]
+pub struct PrimaryTls {
+    /// What it must prove.
+    pub config: Arc<ClientConfig>,
+    /// The name in its certificate.
+    pub name: ServerName<'static>,
+}
+
+/// What the server of a URL must prove, and what this server shows it.
+pub struct UrlTls {
+    /// The authorities that are trusted; without any, those of the system.
+    pub authorities: Option<Vec<CertificateDer<'static>>>,
+    /// The certificate of this server, with its key.
+    pub shown: Option<ClientCert>,
+}
+
+/// An error: the plan has an upstream whose settings were not read.
+#[derive(Debug)]
+pub struct UnknownPeer;
+
+impl fmt::Display for UnknownPeer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("its settings of TLS are not in force")
+    }
+}
+
+impl std::error::Error for UnknownPeer {}
+
+impl UpstreamPeers {
+    /// Reads the settings of a configuration.
+    ///
+    /// # Errors
+    /// A file cannot be used.
+    pub fn load(config: &Config) -> Result<Self, CertificateFault> {
+        let peers = Self::default();
+        peers.put(read(config)?);
+        Ok(peers)
+    }
+
+    /// Puts settings in force.
+    pub fn put(&self, peers: PeerMap) {
+        let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        in_force.before = std::mem::replace(&mut in_force.peers, peers);
+    }
+
+    /// Puts the settings of the upstreams in force that others designate.
+    pub fn put_designated(&self, peers: PeerMap) {
+        let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        // Connections of workers with the plan before need those of before.
+        let is_same = peers.keys().all(|id| in_force.designated.contains_key(id))
+            && peers.len() == in_force.designated.len();
+        let before = std::mem::replace(&mut in_force.designated, peers);
+        if !is_same {
+            in_force.designated_before = before;
+        }
+    }
+
+    /// Returns the settings of an upstream.
+    pub fn at(&self, id: PeerId) -> Option<Arc<UpstreamPeer>> {
+        let in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        let InForce { peers, before, designated, designated_before } = &*in_force;
+        let mut maps = [peers, before, designated, designated_before].into_iter();
+        maps.find_map(|peers| peers.get(&id)).cloned()
+    }
+}
+
+impl UpstreamPeers {
+    /// Returns the host name in the certificate of an upstream, if it has TLS and a name.
+    pub fn host_name(&self, transport: Transport) -> Option<String> {
+        self.at(transport.peer()?)?.host_name().map(str::to_owned)
+    }
+}
+
+impl UpstreamPeer {
+    /// Reads the settings of an upstream. Returns `None` for a name that no certificate has.
+    ///
+    /// # Errors
+    /// A file cannot be used.
+    pub fn of(
+        peer: &TlsPeer,
+        configs: &mut ClientConfigs,
+    ) -> Result<Option<Self>, CertificateFault> {
+        let Some(name) = server_name(&peer.name) else { return Ok(None) };
+        let (alpn, path) = match &peer.protocol {
+            PeerProtocol::Tls => (ALPN_DOT, None),
+            PeerProtocol::Quic => (ALPN_DOQ, None),
+            PeerProtocol::Https(path) => (ALPN_H2, Some(path)),
+            PeerProtocol::H3(path) => (ALPN_H3, Some(path)),
+        };
+        let config = configs.of(&peer.tls, alpn)?;
+        let alternative = match &peer.protocol {
+            PeerProtocol::Https(path) if path.h3 == AnnouncedH3::Auto => {
+                let settings = QuicSettings::new(configs.of(&peer.tls, ALPN_H3)?, QuicProtocol::H3);
+                Some(settings.map_err(|error| CertificateFault::Quic(error.into()))?)
+            }
+            _ => None,
+        };
+        Ok(Some(Self {
+            carrier: carrier(config, &peer.protocol)?,
+            name,
+            target: path.map(|path| target(peer, path)),
+            alternative: alternative.map(Alternative::new),
+            warned_ms: AtomicU64::new(u64::MAX),
+        }))
+    }
+
+    /// Sends a query to one of its addresses on a connection of its own, and waits for the reply.
+    ///
+    /// # Errors
+    /// It does not answer, or does not prove what it must.
+    pub fn ask(&self, addr: SocketAddr, query: &[u8], timeout: Duration) -> io::Result<Vec<u8>> {
+        let PeerCarrier::Quic(settings) = &self.carrier else {
+            return Ok(over_tls::ask(self.session()?, query, timeout, addr)?.0);
+        };
+        let name = self.name.to_str();
+        let session = QuicClient::connect(settings, addr, &name, Instant::now());
+        let session = session.map_err(io::Error::other)?;
+        Ok(over_quic::ask((session, self.target.as_ref()), query, timeout, addr)?.0)
+    }
+
+    /// Begins a session.
+    ///
+    /// # Errors
+    /// Those of rustls.
+    pub fn session(&self) -> io::Result<ClientSession> {
+        let PeerCarrier::Stream(config) = &self.carrier else {
+            return Err(io::Error::other(UnknownPeer));
+        };
+        let session = match &self.target {
+            None => ClientSession::connect(config, self.name.clone()),
+            Some(target) => ClientSession::connect_https(config, self.name.clone(), target.clone()),
+        };
+        session.map_err(io::Error::other)
+    }
+
+    /// Begins a connection of QUIC to one of its addresses.
+    ///
+    /// # Errors
+    /// The address or name cannot be used.
+    pub fn quic(&self, addr: SocketAddr, now: Instant) -> io::Result<QuicUpstream> {
+        let PeerCarrier::Quic(settings) = &self.carrier else {
+            return Err(io::Error::other(UnknownPeer));
+        };
+        let (name, target) = (self.name.to_str(), self.target.clone());
+        QuicUpstream::connect(settings, addr, (&name, target), now).map_err(io::Error::other)
+    }
+
+    /// Notes what an upstream in HTTP/2 has said about HTTP/3.
+    pub fn note_alternative(&self, addr: SocketAddr, said: AltSvc, now_ms: u64) {
+        if let Some(alternative) = &self.alternative {
+            alternative.note(addr, said, now_ms);
+        }
+    }
+
+    /// Returns where an upstream in HTTP/2 is to be tried in HTTP/3 now.
+    pub fn alternative(&self, addr: SocketAddr, now_ms: u64) -> Option<SocketAddr> {
+        self.alternative.as_ref()?.target(addr, now_ms)
+    }
+
+    /// Notes that HTTP/3 of an upstream in HTTP/2 does not work.
+    pub fn note_failed_alternative(&self, addr: SocketAddr, now_ms: u64) {
+        if let Some(alternative) = &self.alternative {
+            alternative.failed(addr, now_ms);
+        }
+    }
+
+    /// Notes that HTTP/3 of an upstream in HTTP/2 has worked.
+    pub fn note_worked_alternative(&self, addr: SocketAddr) {
+        if let Some(alternative) = &self.alternative {
+            alternative.worked(addr);
+        }
+    }
+
+    /// Begins a connection in HTTP/3 of an upstream in HTTP/2.
+    ///
+    /// # Errors
+    /// The upstream is another one, or the address or name cannot be used.
+    pub fn alternative_at(&self, at: SocketAddr, now: Instant) -> io::Result<QuicUpstream> {
+        let Some(alternative) = &self.alternative else {
+            return Err(io::Error::other(UnknownPeer));
+        };
+        let (name, target) = (self.name.to_str(), self.target.clone());
+        QuicUpstream::connect(alternative.settings(), at, (&name, target), now)
+            .map(QuicUpstream::as_alternative)
+            .map_err(io::Error::other)
+    }
+
+    /// Returns the host name, unless the upstream has only its address.
+    pub fn host_name(&self) -> Option<&str> {
+        match &self.name {
+            ServerName::DnsName(name) => Some(name.as_ref()),
+            _ => None,
+        }
+    }
+
+    /// Logs that TLS, HTTPS or QUIC failed, unless a worker has done so lately.
+    pub fn warn(&self, addr: SocketAddr, error: &io::Error, now_ms: u64) {
+        let warned_ms = self.warned_ms.load(Ordering::Relaxed);
+        let is_recent = warned_ms != u64::MAX && now_ms < warned_ms.saturating_add(WARN_MS);
+        let swapped = || {
+            self.warned_ms
+                .compare_exchange(warned_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        };
+        if !is_recent && swapped() {
+            let name = self.host_name().map_or_else(String::new, |name| format!("{name}@"));
+            let scheme = match (&self.carrier, &self.target) {
+                (PeerCarrier::Stream(_), None) => "tls",
+                (PeerCarrier::Stream(_), Some(_)) => "https",
+                (PeerCarrier::Quic(_), None) => "quic",
+                (PeerCarrier::Quic(_), Some(_)) => "h3",
+            };
+            tracing::warn!("no answers from the upstream {scheme}://{name}{addr}: {error}");
+        }
+    }
+}
+
+/// Reads the settings of a configuration that is to come into force.
+///
+/// # Errors
+/// A file cannot be used.
+pub fn read(config: &Config) -> Result<PeerMap, CertificateFault> {
+    let mut peers = PeerMap::new();
+    let mut configs = ClientConfigs::default();
+    for peer in config.forwards.iter().flat_map(|forward| forward.peers()) {
+        if let Some(settings) = UpstreamPeer::of(&peer, &mut configs)? {
+            peers.insert(peer.id(), Arc::new(settings));
+        }
+    }
+    // What designated servers must prove is read when they are found; files that are written for
+    // them are read now as well. A system without authorities may use servers without encryption.
+    let discover = config.forwards.iter().filter(|forward| forward.discover != Discovery::Off);
+    for forward in discover {
+        match configs.of(&forward.tls, ALPN_DOT) {
+            Ok(_) | Err(CertificateFault::NoAuthorities) => {}
+            Err(fault) => return Err(fault),
+        }
+    }
+    // Members of a catalog have its primaries: thousands of them would read the same authorities.
+    let zones = config.zones.iter().filter(|zone| !zone.catalog.is_member());
+    let lists = config.policy.lists.iter().filter_map(|list| list.source.zone());
+    let of_lists = lists.map(|list| &list.primaries);
+    for primaries in zones.map(|zone| &zone.primaries).chain(of_lists) {
+        if let Some(primary) = primaries.servers.iter().find(|one| one.tls.is_some()) {
+            of_primary(primaries, primary)?;
+        }
+    }
+    for source in config.zones.iter().filter_map(|zone| zone.source_url()) {
+        of_url(source)?;
+    }
+    Ok(peers)
+}
+
+/// Returns why the upstreams and primaries with TLS of a configuration cannot be used.
+pub fn fault_of_upstreams(config: &Config) -> Option<CertificateFault> {
+    read(config).err()
+}
+
+fn carrier(
+    config: Arc<ClientConfig>,
+    protocol: &PeerProtocol,
+) -> Result<PeerCarrier, CertificateFault> {
+    let protocol = match protocol {
+        PeerProtocol::Tls | PeerProtocol::Https(_) => return Ok(PeerCarrier::Stream(config)),
+        PeerProtocol::Quic => QuicProtocol::Doq,
+        PeerProtocol::H3(_) => QuicProtocol::H3,
+    };
+    let settings = QuicSettings::new(config, protocol)
+        .map_err(|error| CertificateFault::Quic(error.into()))?;
+    Ok(PeerCarrier::Quic(settings))
+}
+
+/// Reads what a primary of a zone must prove; `None` for one without TLS. The files are read for
+/// each check of the zone, so that a renewed authority needs no reload.
+///
+/// # Errors
+/// A file cannot be used.
+pub fn of_primary(
+    primaries: &Primaries,
+    primary: &Primary,
+) -> Result<Option<PrimaryTls>, CertificateFault> {
+    let Some(name) = primary.tls.as_ref().and_then(server_name) else { return Ok(None) };
+    let (trust, shown) = proof(&primaries.tls)?;
+    let config = client_of_transfers(trust, shown.as_ref(), &[ALPN_DOT])
+        .map_err(CertificateFault::Cryptography)?;
+    Ok(Some(PrimaryTls { config, name }))
+}
+
+/// Reads what the server of a URL must prove, and what this server shows. The files are read for
+/// each request.
+///
+/// # Errors
+/// A file cannot be used.
+pub fn of_url(source: &ZoneUrl) -> Result<UrlTls, CertificateFault> {
+    let own = |path: &PathBuf| {
+        authority_certificates(&read_file(path)?)
+            .map_err(|source| CertificateFault::File { path: path.clone(), source })
+    };
+    let authorities = source.ca.as_ref().map(own).transpose()?;
+    let shown = source.client.as_ref().map(shown_by_url).transpose()?;
+    Ok(UrlTls { authorities, shown })
+}
+
+fn shown_by_url(files: &CertificateFiles) -> Result<ClientCert, CertificateFault> {
+    let (chain, key) = (read_file(&files.chain)?, Zeroizing::new(read_file(&files.key)?));
+    // What does not belong together must not come as far as a connection.
+    certificate_of(files, &chain, &key)?;
+    let unusable = |path: &Path, error: ureq::Error| {
+        let source = io::Error::new(io::ErrorKind::InvalidData, error);
+        CertificateFault::File { path: path.to_owned(), source }
+    };
+    let chain = authority_certificates(&chain)
+        .map_err(|source| CertificateFault::File { path: files.chain.clone(), source })?;
+    let chain: Vec<_> = chain.iter().map(|one| UrlCertificate::from_der(one).to_owned()).collect();
+    let key = PrivateKey::from_pem(&key).map_err(|error| unusable(&files.key, error))?;
+    Ok(ClientCert::new_with_certs(&chain, key))
+}
+
+fn target(peer: &TlsPeer, https: &HttpsPath) -> HttpTarget {
+    let host = match &peer.name {
+        PeerName::Host(name) => name.to_string(),
+        PeerName::Address(IpAddr::V4(ip)) => ip.to_string(),
+        PeerName::Address(IpAddr::V6(ip)) => format!("[{ip}]"),
+    };
+    let port = match https.port {
+        HTTPS_PORT => String::new(),
+        port => format!(":{port}"),
+    };
+    let method = match https.method {
+        HttpsMethod::Get => HttpMethod::Get,
+        HttpsMethod::Post => HttpMethod::Post,
+    };
+    HttpTarget { authority: (host + &port).into(), path: https.path.clone(), method }
+}
+
+fn server_name(name: &PeerName) -> Option<ServerName<'static>> {
+    match name {
+        PeerName::Host(name) => ServerName::try_from(name.to_string()).ok(),
+        PeerName::Address(ip) => Some(ServerName::from(*ip)),
+    }
+}
+
+fn client_config(tls: &UpstreamTls, alpn: &[u8]) -> Result<Arc<ClientConfig>, CertificateFault> {
+    let (trust, shown) = proof(tls)?;
+    client_showing(trust, shown.as_ref(), &[alpn]).map_err(CertificateFault::Cryptography)
+}
+
+/// Reads what servers must prove, and the certificate that they are shown.
+fn proof(tls: &UpstreamTls) -> Result<(Trust, Option<Certificate>), CertificateFault> {
+    let shown = tls.client.as_ref().map(certificate).transpose()?;
+    let pins = || tls.pins.iter().map(|pin| pin.0).collect();
+    let trust = match (tls.authentication, &tls.ca) {
+        (Authentication::Opportunistic, _) => Trust::Nobody,
+        (_, Some(ca)) if tls.pins.is_empty() => Trust::Authorities(own_authorities(ca)?),
+        (_, Some(ca)) => Trust::AuthoritiesAndPins(own_authorities(ca)?, pins()),
+        (_, None) if tls.pins.is_empty() => Trust::Authorities(system_authorities()?),
+        (_, None) => Trust::Pins(pins()),
+    };
+    Ok((trust, shown))
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, CertificateFault> {
+    read_regular(path, MAX_PEM)
+        .map_err(|source| CertificateFault::File { path: path.to_owned(), source })
+}
+
+fn own_authorities(path: &Path) -> Result<RootCertStore, CertificateFault> {
+    authorities(&read_file(path)?)
+        .map_err(|source| CertificateFault::File { path: path.to_owned(), source })
+}
+
+/// Returns the authorities that the system trusts.
+fn system_authorities() -> Result<RootCertStore, CertificateFault> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() { Err(CertificateFault::NoAuthorities) } else { Ok(roots) }
+}
+
+fn certificate(files: &CertificateFiles) -> Result<Certificate, CertificateFault> {
+    certificate_of(files, &read_file(&files.chain)?, &read_file(&files.key)?)
+}
+
+/// Reads the certificate in the octets of two files.
+fn certificate_of(
+    files: &CertificateFiles,
+    chain: &[u8],
+    key: &[u8],
+) -> Result<Certificate, CertificateFault> {
+    Certificate::read(chain, key, &[]).map_err(|source| {
+        let path = if source.is_of_key() { &files.key } else { &files.chain };
+        CertificateFault::Refused { path: path.clone(), source }
+    })
+}

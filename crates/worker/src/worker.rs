@@ -1,0 +1,476 @@
+//! The event loop of a worker.
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use avocet_io::poll::{Event, Events, Poller};
+use avocet_io::udp::BATCH;
+use avocet_nameserver::close::Ended;
+use avocet_nameserver::datagrams::Datagrams;
+use avocet_nameserver::metrics::WorkerMetrics;
+use avocet_nameserver::query::{Decision, Outgoing, QueryStep, Stage};
+use avocet_resolver::SocketId;
+use avocet_wire::{Rcode, Rtype};
+
+use crate::allowance::Allowance;
+use crate::busy::{Busy, QUEUE};
+use crate::frames::Frames;
+use crate::intake::{Intake, Pace, Patience};
+use crate::load::{LoadSample, LoadSamples};
+use crate::mailbox::{ForwardedDatagram, LateUpdate, Letter, Mailbox};
+use crate::outbox::Outbox;
+use crate::resolution::{QueryPath, Resolution};
+use crate::setup::{Listeners, Setup, WorkerRings};
+use crate::state::Shared;
+use crate::token::Token;
+use crate::values::{Deliver, LateStep, StreamReply, Time, WorkerTurn};
+
+/// Events taken from the kernel in one turn.
+const EVENTS: usize = 256;
+/// Batches of datagrams served from one listener in one turn.
+const MAX_BATCHES: usize = 16;
+/// Microseconds of a turn after which no further batch of a listener is served: other listeners,
+/// connections and servers wait. A thousand cached answers take one or two thousand.
+const DATAGRAMS_US: u64 = 5_000;
+/// A batch with fewer datagrams means that the socket is drained: back to the poller.
+const SMALL_BATCH: usize = 8;
+/// Milliseconds between sweeps: timeouts of connections, and reports.
+const SWEEP_MS: u64 = 500;
+/// Milliseconds between turns of an idle worker while it opens sockets ahead of need.
+const WARMING_MS: u64 = 1;
+/// Longest time for queries in flight when a worker ends, in milliseconds.
+const DRAIN_MS: u64 = 6_000;
+/// Longest idle time of client connections while a worker ends, in milliseconds.
+const DRAIN_IDLE_MS: u64 = 1_000;
+
+/// One of the server's workers.
+pub(crate) struct Worker {
+    index: u16,
+    shared: Arc<Shared>,
+    poller: Poller,
+    intake: Intake,
+    resolution: Resolution,
+    outbox: Outbox,
+    time: Time,
+    quic_allowance: Allowance,
+    /// Whether this turn has left queries to the next one.
+    is_cut_short: bool,
+    busy: Busy,
+    load: LoadSamples,
+    /// Letters that were taken from the mailbox and not read yet.
+    letters: Vec<Letter>,
+    swept_ms: u64,
+    /// When draining began.
+    draining_since: Option<u64>,
+}
+
+/// The way of late replies: through the outbox, and on to the connections of this worker.
+struct LatePath<'w> {
+    outbox: &'w mut Outbox,
+    intake: &'w mut Intake,
+    time: Time,
+}
+
+impl Deliver for LatePath<'_> {
+    fn deliver(&mut self, late: LateStep<'_>) {
+        if let Some(reply) = self.outbox.send(late) {
+            self.intake.reply(&reply, self.time);
+        }
+    }
+}
+
+impl Worker {
+    /// The token of the mailbox's waker.
+    pub(crate) const MAILBOX_TOKEN: u64 = 0;
+
+    /// Creates a worker that watches its sockets.
+    ///
+    /// # Errors
+    /// The poller cannot watch a socket.
+    pub(crate) fn new(
+        setup: &Setup,
+        shared: Arc<Shared>,
+        mut poller: Poller,
+        listeners: Listeners,
+    ) -> io::Result<Self> {
+        let outbox = Outbox::new(setup.index, shared.clone(), &listeners)?;
+        Ok(Self {
+            index: setup.index,
+            intake: Intake::new(setup, shared.clone(), listeners, &mut poller)?,
+            resolution: Resolution::new(setup, shared.clone()),
+            outbox,
+            time: Time::read(&shared.name_server.clock),
+            poller,
+            quic_allowance: Allowance::default(),
+            is_cut_short: false,
+            busy: Busy::default(),
+            load: LoadSamples::default(),
+            letters: Vec::new(),
+            swept_ms: 0,
+            draining_since: None,
+            shared,
+        })
+    }
+
+    /// Sets the worker's ends of its rings.
+    pub(crate) fn with_rings(mut self, rings: WorkerRings) -> Self {
+        self.resolution.set_rings(rings);
+        self
+    }
+
+    /// Runs until it has drained.
+    ///
+    /// # Errors
+    /// The poller fails.
+    pub(crate) fn run(&mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS);
+        // A turn that ended in a panic may have been woken for letters and not have read them.
+        self.read_letters();
+        self.submit_misses();
+        loop {
+            self.poller.wait(&mut events, Some(self.timeout_ms()))?;
+            self.begin_turn();
+            let began = self.time.now;
+            for event in events.iter() {
+                match Token::unpack(event.token()) {
+                    Token::Mailbox => self.read_letters(),
+                    Token::Datagrams(number) => self.serve_datagrams(number, DATAGRAMS_US),
+                    Token::Accept(number) => self.accept(number),
+                    Token::Header(slot) => self.read_header(slot),
+                    Token::Quic(number) => self.serve_quic(number),
+                    Token::Stream(slot) => self.intake.note_readable(slot),
+                    Token::Server(id) if id.slot.is_stream() => self.drive_server(id, event),
+                    Token::Server(id) => self.resolution.note_readable(id),
+                }
+            }
+            self.serve_streams();
+            self.drive_quic();
+            self.end_turn();
+            let is_cut_short = std::mem::take(&mut self.is_cut_short);
+            let is_behind = is_cut_short || self.resolution.is_behind();
+            self.metrics().cut_short.add(u64::from(is_behind));
+            if let Some(percent) = self.busy.note(began, self.shared.name_server.clock.now()) {
+                self.resolution.note_busy(percent);
+            }
+            if self.has_drained() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn metrics(&self) -> &WorkerMetrics {
+        self.outbox.metrics()
+    }
+
+    /// Returns resolution, with what it works with in this turn.
+    fn resolving(&mut self) -> (&mut Resolution, WorkerTurn<'_, LatePath<'_>>) {
+        let Self { poller, intake, resolution, outbox, time, .. } = self;
+        (
+            resolution,
+            WorkerTurn { poller, time: *time, late: LatePath { outbox, intake, time: *time } },
+        )
+    }
+
+    fn begin_turn(&mut self) {
+        #[cfg(test)]
+        crate::fault::planted(&crate::fault::IN_TURN);
+        self.time = Time::read(&self.shared.name_server.clock);
+        self.quic_allowance.renew();
+        self.resolution.begin_turn(self.time);
+    }
+
+    fn now_us(&self) -> u64 {
+        self.shared.name_server.clock.now().micros()
+    }
+
+    /// Answers the datagrams at a listener. After `most_us` microseconds, no further batch begins.
+    fn serve_datagrams(&mut self, number: u16, most_us: u64) {
+        let began_us = self.time.now.micros();
+        let Self { shared, intake, resolution, outbox, time, is_cut_short, .. } = self;
+        let entrance = intake.entrance(number);
+        let mut waiting = 0;
+        for _ in 0..MAX_BATCHES {
+            let QueryPath { cx, newer, misses, seen, .. } = resolution.lend(*time);
+            let metrics = outbox.metrics();
+            let has_proxies = false;
+            let service = Datagrams {
+                cx,
+                newer,
+                metrics,
+                listener: number,
+                entrance,
+                misses,
+                seen,
+                has_proxies,
+            };
+            let batch = match intake.receive(number, &mut served(service)) {
+                Ok(batch) => batch,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot receive datagrams");
+                    break;
+                }
+            };
+            waiting += batch.received;
+            if batch.received > 0 {
+                let after = Time::read(&shared.name_server.clock);
+                outbox.note_batch(&batch, after.now.micros().saturating_sub(time.now.micros()));
+                *time = after;
+            }
+            if batch.received < SMALL_BATCH {
+                break;
+            }
+            if time.now.micros() - began_us > most_us {
+                // A whole batch means that more may wait.
+                waiting = if batch.received == BATCH { waiting.max(QUEUE) } else { waiting };
+                *is_cut_short = true;
+                break;
+            }
+        }
+        self.busy.note_queue(waiting);
+        self.submit_misses();
+    }
+
+    /// Answers the queries in the datagrams of QUIC at a listener.
+    fn serve_quic(&mut self, number: u16) {
+        self.quic_allowance.begin(self.now_us());
+        for _ in 0..MAX_BATCHES {
+            let Self { intake, resolution, outbox, time, quic_allowance: allowance, .. } = self;
+            let (path, metrics) = (resolution.lend(*time), outbox.metrics());
+            let mut frames = Frames { path, metrics, allowance };
+            let received = match intake.receive_quic(number, *time, &mut frames) {
+                Ok(received) => received,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot receive datagrams");
+                    break;
+                }
+            };
+            if received < SMALL_BATCH {
+                break;
+            }
+        }
+        self.quic_allowance.take(self.now_us());
+        self.submit_misses();
+    }
+
+    /// Begins handshakes of QUIC, handles its timers, and answers queries that earlier turns have
+    /// left.
+    fn drive_quic(&mut self) {
+        if !self.intake.is_quic_due(self.time) {
+            return;
+        }
+        let mut allowance = Allowance::default();
+        allowance.begin(self.now_us());
+        let Self { intake, resolution, outbox, time, .. } = self;
+        let (path, metrics) = (resolution.lend(*time), outbox.metrics());
+        let mut frames = Frames { path, metrics, allowance: &mut allowance };
+        intake.drive_quic(*time, &mut frames);
+        self.is_cut_short |= !allowance.begin_share();
+        self.submit_misses();
+    }
+
+    /// Answers the queries in a datagram that reached another worker.
+    fn take_datagram(&mut self, datagram: &ForwardedDatagram) {
+        self.quic_allowance.begin(self.now_us());
+        let Self { intake, resolution, outbox, time, quic_allowance: allowance, .. } = self;
+        let (path, metrics) = (resolution.lend(*time), outbox.metrics());
+        intake.take_datagram(datagram, *time, &mut Frames { path, metrics, allowance });
+        self.submit_misses();
+    }
+
+    fn accept(&mut self, number: u16) {
+        let Self { poller, intake, resolution, time, .. } = self;
+        intake.accept(poller, resolution.state(), number, *time);
+    }
+
+    /// Reads the header of a connection of a proxy.
+    fn read_header(&mut self, slot: u32) {
+        let Self { poller, intake, resolution, time, .. } = self;
+        intake.read_header(poller, resolution.state(), slot, *time);
+    }
+
+    /// Answers the queries on the connections of clients. Both paces have the time of a turn, so
+    /// that neither waits for the other.
+    fn serve_streams(&mut self) {
+        for pace in Pace::ALL {
+            if !self.intake.has_unread() {
+                return;
+            }
+            let mut allowance = Allowance::default();
+            allowance.begin(self.now_us());
+            let Self { intake, resolution, outbox, time, .. } = self;
+            let (path, metrics) = (resolution.lend(*time), outbox.metrics());
+            let mut frames = Frames { path, metrics, allowance: &mut allowance };
+            intake.read_waiting(pace, time.millis(), &mut frames);
+            self.is_cut_short |= !allowance.begin_share();
+            self.submit_misses();
+        }
+    }
+
+    fn drive_server(&mut self, id: SocketId, event: Event) {
+        let (resolution, mut turn) = self.resolving();
+        resolution.drive_stream(id, event, &mut turn);
+    }
+
+    fn submit_misses(&mut self) {
+        let (resolution, mut turn) = self.resolving();
+        resolution.submit_misses(&mut turn);
+    }
+
+    /// Reads the letters that a fault left unread, then those in the mailbox.
+    fn read_letters(&mut self) {
+        self.read_taken_letters();
+        self.shared.mailboxes[usize::from(self.index)].take(&mut self.letters);
+        self.letters.reverse();
+        self.read_taken_letters();
+        let (resolution, mut turn) = self.resolving();
+        resolution.act(&mut turn);
+    }
+
+    fn read_taken_letters(&mut self) {
+        while let Some(letter) = self.letters.pop() {
+            match letter {
+                Letter::Miss(miss) => {
+                    let (resolution, mut turn) = self.resolving();
+                    resolution.submit(*miss, &mut turn);
+                }
+                Letter::Answer(route, octets) => {
+                    self.intake.reply(&StreamReply { route, message: &octets }, self.time);
+                }
+                Letter::Updated(late) => self.finish_update(*late),
+                Letter::Trace(order) => self.resolution.trace(*order, self.time),
+                Letter::Kept(order) => self.resolution.show_kept(&order),
+                Letter::MakeRoom(ip) => {
+                    self.intake.make_room(self.resolution.state(), ip, self.time);
+                }
+                Letter::Datagram(datagram) => self.take_datagram(&datagram),
+                Letter::Identified => {
+                    let time = self.time;
+                    let (resolution, mut turn) = self.resolving();
+                    resolution.refresh(time);
+                    resolution.resume_held(&mut turn);
+                }
+                Letter::Drain => self.begin_draining(),
+            }
+        }
+    }
+
+    /// Counts and sends the reply to an update.
+    fn finish_update(&mut self, late: LateUpdate) {
+        let Self { intake, resolution, outbox, time, .. } = self;
+        let QueryPath { cx, .. } = resolution.lend(*time);
+        let LateUpdate { waiter, mut message, rcode } = late;
+        let stage = if rcode == Rcode::REFUSED { Stage::Refused } else { Stage::Hosted };
+        let at = Decision::at(stage, waiter.asked.transport, cx.state.revision);
+        let decision = Decision { qtype: Rtype::SOA, rcode, ..at };
+        let outgoing = Outgoing { len: message.len(), hash: 0, is_verified: true, decision };
+        let (step, message) = (QueryStep::Reply(outgoing), &mut message[..]);
+        let (ended, route) = (Ended::waiting(&waiter, 0), &waiter.route);
+        let late = LateStep { ended, route, step, message, cx: &cx };
+        if let Some(reply) = outbox.send(late) {
+            intake.reply(&reply, *time);
+        }
+    }
+
+    /// Does what is due by now, sends what was queued, and sweeps.
+    fn end_turn(&mut self) {
+        let (resolution, mut turn) = self.resolving();
+        resolution.end_turn(&mut turn);
+        self.outbox.flush();
+        self.intake.write(&self.poller, self.time);
+        self.resolution.warm(&self.poller);
+        if self.time.millis() >= self.swept_ms + SWEEP_MS {
+            self.swept_ms = self.time.millis();
+            self.sweep();
+        }
+    }
+
+    /// About twice a second: timeouts of connections, and reports.
+    fn sweep(&mut self) {
+        let patience = self.patience();
+        self.intake.sweep(&self.poller, patience, self.time);
+        self.metrics().turned_at_secs.set(u64::from(self.time.now.secs()));
+        self.publish_load();
+        let (resolution, mut turn) = self.resolving();
+        resolution.sweep(&mut turn);
+    }
+
+    /// Publishes the load since the samples of the last seconds.
+    fn publish_load(&mut self) {
+        let sample = LoadSample::read(self.time.now, self.outbox.metrics());
+        let place = &self.shared.loads[usize::from(self.index)];
+        *place.lock().unwrap_or_else(PoisonError::into_inner) = self.load.note(sample);
+    }
+
+    fn timeout_ms(&self) -> u32 {
+        if self.intake.has_unread() || self.resolution.is_behind() {
+            return 0;
+        }
+        let now_ms = self.time.millis();
+        let sweep = (self.swept_ms + SWEEP_MS).saturating_sub(now_ms);
+        let deadline =
+            self.resolution.next_deadline().map_or(SWEEP_MS, |at| at.saturating_sub(now_ms));
+        let warming = if self.resolution.is_warming() { WARMING_MS } else { SWEEP_MS };
+        let quic = self.intake.quic_deadline_ms(self.time).unwrap_or(SWEEP_MS);
+        sweep.min(deadline).min(warming).min(quic) as u32
+    }
+
+    fn patience(&self) -> Patience {
+        let tcp = &self.resolution.state().config.server.tcp;
+        let idle_ms =
+            if self.draining_since.is_some() { DRAIN_IDLE_MS } else { tcp.idle.as_millis() as u64 };
+        Patience { idle_ms, read_ms: tcp.read.as_millis() as u64 }
+    }
+
+    /// Stops taking queries. Those that the kernel already holds are answered first, unless another
+    /// process serves the same sockets now.
+    fn begin_draining(&mut self) {
+        if self.draining_since.is_some() {
+            return;
+        }
+        self.draining_since = Some(self.time.millis());
+        for number in 0..self.intake.datagram_listeners() {
+            self.serve_datagrams(number, u64::MAX);
+        }
+        for number in 0..self.intake.quic_listeners() {
+            self.serve_quic(number);
+        }
+        self.intake.stop_listening(&mut self.poller, self.time);
+    }
+
+    /// Whether this worker and the others have nothing left to wait for. A worker that still reads
+    /// from a connection may send letters here, and sends them before it gets quiet.
+    fn has_drained(&self) -> bool {
+        let Some(since) = self.draining_since else { return false };
+        let is_quiet = self.resolution.in_flight() == 0 && self.intake.open_streams() == 0;
+        let flag = &self.shared.quiet[usize::from(self.index)];
+        if flag.swap(is_quiet, Ordering::AcqRel) != is_quiet {
+            self.shared.mailboxes.iter().for_each(Mailbox::wake);
+        }
+        let all_quiet =
+            is_quiet && self.shared.quiet.iter().all(|quiet| quiet.load(Ordering::Acquire));
+        let mailbox = &self.shared.mailboxes[usize::from(self.index)];
+        all_quiet && mailbox.is_empty() || self.time.millis() >= since + DRAIN_MS
+    }
+
+    /// Rebuilds what a panic in [`Worker::run`] may have left half changed. Listeners and
+    /// connections stay, and so do the queries that wait.
+    pub(crate) fn recover(&mut self) {
+        self.metrics().panics.add(1);
+        let (resolution, mut turn) = self.resolving();
+        resolution.recover(&mut turn);
+    }
+}
+
+/// Returns the service of a listener.
+#[cfg(not(test))]
+#[inline]
+fn served(datagrams: Datagrams<'_>) -> Datagrams<'_> {
+    datagrams
+}
+
+/// Returns the service of a listener, which panics where a test has planted a fault.
+#[cfg(test)]
+fn served(datagrams: Datagrams<'_>) -> crate::faulty::Faulty<'_> {
+    crate::faulty::Faulty(datagrams)
+}
