@@ -21,7 +21,7 @@ const LISTENER: &str = "listener:";
 pub enum ViewItem {
     /// Those in the group with this name.
     Group(String),
-    /// Those with an address in the network.
+    /// Those with an address in the network, whose other bits are zero.
     Network(IpNet),
     /// Those that ask at the listener with this name.
     Listener(String),
@@ -46,12 +46,25 @@ impl ZoneView {
 }
 
 impl ViewItem {
+    /// Returns the item that a text stands for: an address is the network of this address alone.
+    #[must_use]
+    pub fn of_text(text: &str) -> Option<Self> {
+        if let Some(listener) = text.strip_prefix(LISTENER) {
+            return Some(Self::Listener(listener.to_owned()));
+        }
+        let address = || text.parse().ok().map(|ip: IpAddr| IpNet::from(ip));
+        match text.parse().ok().or_else(address) {
+            Some(network) => Some(Self::Network(network.trunc())),
+            None => (!text.is_empty()).then(|| Self::Group(text.to_owned())),
+        }
+    }
+
     /// Returns the condition on a client.
     #[must_use]
     pub fn test(&self) -> ClientTest {
         match self {
             Self::Group(name) => ClientTest::Group(name.clone()),
-            Self::Network(network) => ClientTest::Within(network.trunc()),
+            Self::Network(network) => ClientTest::Within(*network),
             Self::Listener(name) => ClientTest::Listener(name.clone()),
         }
     }
@@ -72,16 +85,7 @@ impl FromText for ViewItem {
         "a group, a network, or a listener, such as \"office\", \"10.0.0.0/8\" or \"listener:vpn\"";
 
     fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
-        if let Some(listener) = text.strip_prefix(LISTENER) {
-            return Ok(Self::Listener(listener.to_owned()));
-        }
-        let address = || text.parse().ok().map(|ip: IpAddr| IpNet::from(ip));
-        let network = text.parse().ok().or_else(address);
-        match network {
-            Some(network) => Ok(Self::Network(network)),
-            None if text.is_empty() => Err(None),
-            None => Ok(Self::Group(text.to_owned())),
-        }
+        Self::of_text(text).ok_or(None)
     }
 }
 

@@ -202,15 +202,41 @@ pub(super) fn zones(
         };
         if let Some(message) = zones.iter().find_map(|(_, other)| clash(&zone, other)) {
             check.fault(at, message);
-        } else if zone.is_secondary() && zones.iter().any(|(_, other)| other.file == zone.file) {
-            let file = zone.file.display();
-            check.fault(at, format!("another zone has the file {file}, which this one replaces"));
+        } else if let Some(message) = zones.iter().find_map(|(_, other)| shared(&zone, other)) {
+            check.fault(at, message);
         } else {
             zones.push((at, zone));
         }
     }
     check_listed(&zones, check);
     zones.into_iter().unzip()
+}
+
+/// Returns why two zones cannot have the same file, if they have it. Zones of several names may
+/// have one that only people write, with relative names.
+fn shared(zone: &ZoneConfig, other: &ZoneConfig) -> Option<String> {
+    if zone.file != other.file {
+        return None;
+    }
+    let file = zone.file.display();
+    let is_written = |zone: &ZoneConfig| {
+        zone.is_fetched() || zone.is_updated() || zone.catalog == CatalogRole::Producer
+    };
+    // Commands change any master file.
+    let is_own = |zone: &ZoneConfig| zone.is_own_file() || is_written(zone);
+    if zone.is_secondary() {
+        Some(format!("another zone has the file {file}, which this one replaces"))
+    } else if zone.name == other.name && (is_own(zone) || is_own(other)) {
+        Some(format!(
+            "the zone {} has another table with the file {file}: a change of one would be a change \
+             of both; write the items of both views into one table, or copy the file",
+            shown_name(&zone.name)
+        ))
+    } else if is_written(zone) || is_written(other) {
+        Some(format!("another zone has the file {file}, which the server writes for one of them"))
+    } else {
+        None
+    }
 }
 
 fn zone(

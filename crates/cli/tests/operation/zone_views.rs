@@ -58,7 +58,7 @@ fn zones(site: &Site, rest: &str) -> String {
         zone(site, "corp.example", "vpn.zone", "view = [\"listener:vpn\"]"),
         zone(site, "corp.example", "office.zone", &format!("view = [\"office\"]\n{rest}")),
         zone(site, "corp.example", "guests.zone", "view = [\"guests\", \"127.0.7.0/24\"]"),
-        zone(site, "split.example", "office.zone", "view = [\"office\"]"),
+        zone(site, "split.example", "split.zone", "view = [\"office\"]"),
     ]
     .concat()
 }
@@ -69,6 +69,7 @@ impl Viewing {
         for (file, address) in [
             ("common.zone", COMMON),
             ("office.zone", OF_OFFICE),
+            ("split.zone", OF_OFFICE),
             ("guests.zone", OF_GUESTS),
             ("vpn.zone", OF_VPN),
         ] {
@@ -213,6 +214,7 @@ fn commands_api_and_metrics_name_the_view() {
     let show =
         |view: &str| site.avocet_text(&["zone", "show", "corp.example", "www", "--view", view]);
     assert_eq!(show("127.0.7.0/24"), "www.corp.example. 60 IN A 10.0.0.3\n");
+    assert_eq!(show("127.0.7.9/24"), "www.corp.example. 60 IN A 10.0.0.3\n");
     let export = site.avocet_text(&["zone", "export", "corp.example", "--view", "listener:vpn"]);
     assert!(export.contains("www.corp.example. 60 IN A 10.0.0.4\n"), "{export}");
     let file = site.directory.join("guests.zone");

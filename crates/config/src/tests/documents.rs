@@ -49,7 +49,7 @@ fn schema_and_defaults_agree_and_each_key_is_in_both() {
                     client-ca = \"ca\"\n\
                     [[certificate]]\nnames = [\"a\"]\ncert = \"c\"\nkey = \"k\"\n";
     let zone = "[[zone]]\nname = \"z\"\nfile = \"z\"\n[[signing-policy]]\nname = \"s\"\n[[pool]]\nname = \"p\"\naddresses = [\"192.0.2.1\"]\nprobe = \"icmp\"\n[[trace]]\nname = \"t\"\n";
-    let (key, file) = key_with_file();
+    let (key, file) = key_with_file("documents");
     let on = format!("{text}{zone}{key}{listener}{policy}[rate-limit]\nresponses-per-second = 1\n");
     let effective = serde_json::to_value(read_with(&on, &[]).unwrap().effective()).unwrap();
     assert!(!effective.to_string().contains("c2VjcmV0"), "secrets are not shown");
@@ -85,8 +85,9 @@ fn schema_and_defaults_agree_and_each_key_is_in_both() {
 }
 
 /// A `[[key]]`, and the file with its secret.
-fn key_with_file() -> (String, PathBuf) {
-    let file = std::env::temp_dir().join(format!("avocet-config-secret-{}", std::process::id()));
+pub(super) fn key_with_file(test: &str) -> (String, PathBuf) {
+    let name = format!("avocet-config-secret-{test}-{}", std::process::id());
+    let file = std::env::temp_dir().join(name);
     fs::write(&file, "c2VjcmV0IHNlY3JldA==\n").unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     (format!("[[key]]\nname = \"k\"\nsecret-file = \"{}\"\n", file.display()), file)

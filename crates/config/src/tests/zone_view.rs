@@ -2,6 +2,7 @@
 
 use toml::Value;
 
+use super::documents::key_with_file;
 use super::{read, read_with};
 use crate::view_item::{MAX_VIEW_ITEMS, ViewItem};
 
@@ -44,11 +45,54 @@ fn zones_of_one_name_differ_in_their_views() {
 }
 
 #[test]
-fn a_view_is_shown_as_it_is_read() {
-    let text = format!("{GROUPS}{}", zone("in", "view = [\"office\", \"10.0.0.1/8\"]"));
-    let shown = read(&text).effective();
+fn a_network_is_one_item_however_it_is_written() {
+    let text = zone("in", "view = [\"office\", \"10.0.0.1/8\", \"2001:db8::1/32\"]");
+    let config = read(&format!("{GROUPS}{text}"));
+    let shown = config.effective();
     let view: Vec<_> = shown["zone"][0]["view"].as_array().unwrap().iter().collect();
-    assert_eq!(view, [&Value::from("office"), &Value::from("10.0.0.1/8")]);
+    let expected = ["office", "10.0.0.0/8", "2001:db8::/32"].map(Value::from);
+    assert_eq!(view, expected.each_ref());
+    check_fault(
+        &zone("a", "view = [\"10.0.0.0/8\", \"10.0.0.1/8\"]"),
+        "duplicate item \"10.0.0.0/8\"",
+    );
+    check_fault(
+        &(zone("a", "view = [\"10.0.0.0/8\"]") + &zone("b", "view = [\"10.9.9.9/8\"]")),
+        "has another table with \"10.0.0.0/8\" in its view",
+    );
+    let address = ViewItem::of_text("192.0.2.7");
+    assert!(address.is_some() && address == ViewItem::of_text("192.0.2.7/32"));
+    assert_eq!(ViewItem::of_text("10.1.2.3/8"), Some(config.zones[0].view[1].clone()));
+    assert_eq!(ViewItem::of_text(""), None);
+}
+
+#[test]
+fn a_file_that_may_be_written_has_one_table() {
+    let both = "the zone corp.example. has another table with the file shared: a change of one \
+                would be a change of both; write the items of both views into one table, or copy \
+                the file";
+    let office = zone("shared", "view = [\"office\"]");
+    for other in [zone("shared", ""), zone("shared", "view = [\"listener:vpn\"]")] {
+        check_fault(&(office.clone() + &other), both);
+        check_fault(&(other + &office), both);
+    }
+    // The server only reads what a provider has.
+    let leases = |view: &str| zone("shared", &format!("provider = \"leases\"\n{view}"));
+    let config = read(&format!("{GROUPS}{}{}", leases(""), leases("view = [\"office\"]")));
+    assert_eq!(config.zones.len(), 2);
+    // Names of one file are relative to each of several zones, unless the server writes it.
+    let named = |rest: &str| zone("shared", rest).replace("corp.", "shop.");
+    let plain = zone("shared", "allow-transfer = [\"192.0.2.0/24\"]");
+    assert_eq!(read(&(plain.clone() + &named(""))).zones.len(), 2);
+    let written = "another zone has the file shared, which the server writes for one of them";
+    let (key, key_file) = key_with_file("shared");
+    let (updated, secondary) = ("allow-update = [\"key k\"]", "primaries = [\"192.0.2.1\"]");
+    check_fault(&(plain.clone() + &named(updated) + &key), written);
+    check_fault(&(zone("shared", updated) + &named("") + &key), written);
+    check_fault(&(zone("shared", secondary) + &named("")), written);
+    let replaced = "another zone has the file shared, which this one replaces";
+    check_fault(&(plain + &named(secondary)), replaced);
+    std::fs::remove_file(key_file).unwrap();
 }
 
 #[test]
@@ -80,7 +124,7 @@ fn unknown_or_superfluous_items_are_refused() {
         numbers.map(|number| format!("\"10.0.{number}.1\"")).collect::<Vec<_>>().join(", ")
     };
     check_fault(&view(&many(0..MAX_VIEW_ITEMS + 1)), "more than 64 items");
-    let both = view(&many(0..40)) + &view(&many(40..80));
+    let both = view(&many(0..40)) + &view(&many(40..80)).replace("\"a\"", "\"b\"");
     check_fault(&both, "more than 64 different items of views");
     let zones = |count: usize| -> String {
         let name = |number: usize| format!("z{number}.example");

@@ -283,9 +283,10 @@ pub(super) fn find(
         let zones = snapshot.config.zones.iter();
         zones.filter(|zone| *zone.name == *wire.view().wire())
     };
-    let is_meant = |zone: &&ZoneConfig| match view {
+    let item = view.map(ViewItem::of_text);
+    let is_meant = |zone: &&ZoneConfig| match &item {
         None => zone.is_common(),
-        Some(view) => zone.view.iter().any(|item| item.to_string() == view),
+        Some(item) => item.as_ref().is_some_and(|item| zone.view.contains(item)),
     };
     let Some(config) = named().find(is_meant) else {
         let views: Vec<_> = named().flat_map(|zone| items_of(&zone.view)).collect();
