@@ -259,7 +259,7 @@ impl Snapshot {
         let policy =
             Policy::build(&config.policy, &config.server.entrances(), &parts, None)?.map(Arc::new);
         let extras = Extras {
-            views: ZoneViews::of(&config.policy.views, &names.zones, policy.as_deref())?,
+            views: ZoneViews::of(&config.policy.views, &names.zones, policy.as_deref(), None)?,
             rate_limit: limiter(&config, unconfigured),
             ports: SourcePorts::new(&config.avoid_ports, &unconfigured.reserved_ports)?.into(),
         };
@@ -322,7 +322,8 @@ impl Snapshot {
             false => limiter(&config, unconfigured),
         };
         let ports = self.ports_for(&config, unconfigured)?;
-        let views = ZoneViews::of(&config.policy.views, &names.zones, policy.as_deref())?;
+        let (items, before) = (&config.policy.views, self.views.as_ref());
+        let views = ZoneViews::of(items, &names.zones, policy.as_deref(), before)?;
         let built = SnapshotParts { config, policy, plan, names, generations };
         Ok(Self::of(built, Extras { views, rate_limit, ports }, unconfigured, parts))
     }

@@ -21,16 +21,27 @@ const MAX_SETS: usize = 1_024;
 /// One bit for each item of all views, in their order.
 pub type ViewBits = u64;
 
-/// The hosted zones by profile.
-#[derive(Debug)]
+/// The hosted zones by profile. A clone shares them.
+#[derive(Clone, Debug)]
 pub struct ZoneViews {
     /// For each profile an index into `sets`.
-    by_profile: Box<[u16]>,
-    sets: Box<[HostedZones]>,
+    by_profile: Arc<[u16]>,
+    sets: Arc<[HostedZones]>,
+    sources: Arc<ViewSources>,
+}
+
+/// The data that the sets of zones are made from.
+#[derive(Debug)]
+struct ViewSources {
+    views: Box<[ZoneView]>,
+    zones: Arc<HostedZones>,
+    /// The items of views by profile.
+    bits: Box<[ViewBits]>,
 }
 
 impl ZoneViews {
-    /// Makes the sets of zones; `None` if no zone has a view.
+    /// Makes the sets of zones; `None` if no zone has a view. Those of before are shared if they
+    /// would be the same.
     ///
     /// # Errors
     /// The clients see too many different sets.
@@ -38,10 +49,14 @@ impl ZoneViews {
         views: &[ZoneView],
         zones: &Arc<HostedZones>,
         policy: Option<&Policy>,
+        before: Option<&Self>,
     ) -> Result<Option<Self>, StateError> {
         let Some(bits_of) = policy.map(Policy::view_bits).filter(|bits| !bits.is_empty()) else {
             return Ok(None);
         };
+        if let Some(before) = before.filter(|before| before.is_made_from(views, zones, bits_of)) {
+            return Ok(Some(before.clone()));
+        }
         let viewed = viewed(views);
         let (mut numbers, mut sets) = (HashMap::new(), Vec::new());
         let mut number = |bits: ViewBits| {
@@ -57,7 +72,21 @@ impl ZoneViews {
             Ok(number)
         };
         let by_profile = bits_of.iter().map(|bits| number(*bits)).collect::<Result<_, _>>()?;
-        Ok(Some(Self { by_profile, sets: sets.into() }))
+        let (views, zones, bits) = (views.into(), zones.clone(), bits_of.into());
+        let sources = Arc::new(ViewSources { views, zones, bits });
+        Ok(Some(Self { by_profile, sets: sets.into(), sources }))
+    }
+
+    fn is_made_from(
+        &self,
+        views: &[ZoneView],
+        zones: &Arc<HostedZones>,
+        bits: &[ViewBits],
+    ) -> bool {
+        let made_from = &*self.sources;
+        Arc::ptr_eq(&made_from.zones, zones)
+            && *made_from.views == *views
+            && *made_from.bits == *bits
     }
 
     /// Returns the zones that clients with a profile see.

@@ -7,9 +7,11 @@ mod asked;
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use asked::{Over, ask, ask_over, wire};
 use avocet_nameserver::InProcess;
+use avocet_policy::client::Neighbour;
 use avocet_wire::Rtype;
 
 const OFFICE: [u8; 4] = [10, 0, 0, 1];
@@ -151,4 +153,43 @@ fn a_reload_that_adds_moves_or_removes_a_view_ends_earlier_answers() {
         assert_eq!(a_of(&mut server, OFFICE, www), of_office, "{view}");
         assert_eq!(a_of(&mut server, GUEST, www), of_guest, "{view}");
     }
+}
+
+#[test]
+fn the_zones_of_views_are_made_again_only_if_something_about_them_changes() {
+    let files = ZoneFiles::new("shared-views")
+        .with("corp.example", "\"office\"", "www A 10.0.0.10")
+        .with("corp.example", "\"guests\"", "www A 10.0.0.20");
+    let text = format!("{GROUPS}{}", files.tables);
+    let mut server = files.server("");
+    let sets = |server: &InProcess| {
+        let views = server.state().views.clone().unwrap();
+        std::ptr::from_ref(views.of_profile(0).unwrap())
+    };
+    let first = sets(&server);
+    server.rotate_cookie_secret([9; 16]).unwrap();
+    assert_eq!(sets(&server), first);
+    // Another policy with the same clients.
+    let policy = server.state().policy.clone().unwrap();
+    let phone = Neighbour { address: GUEST.into(), mac: None, name: Some("phone".to_owned()) };
+    server.meet(&[phone]).unwrap();
+    assert!(!Arc::ptr_eq(&policy, server.state().policy.as_ref().unwrap()));
+    assert_eq!(sets(&server), first);
+    // One with other clients, other views, and other zones.
+    let kept = server.state().clone();
+    let group = text.replace("10.0.0.1\"]", "10.0.0.3\"]");
+    let view = text.replace("view = [\"guests\"]", "view = [\"guests\", \"default\"]");
+    let before = sets(&server);
+    server.reload(&group).unwrap();
+    assert_eq!(a_of(&mut server, [10, 0, 0, 3], "www.corp.example."), "NOERROR 60 10.0.0.10");
+    server.reload(&view).unwrap();
+    assert_ne!(sets(&server), before);
+    assert_eq!(a_of(&mut server, NOBODY, "www.corp.example."), "NOERROR 60 10.0.0.20");
+    let (kept, before) = ([kept, server.state().clone()], sets(&server));
+    let file = files.directory.join("0.zone");
+    fs::write(file, "$TTL 60\n@ SOA ns h 2 2 3 4 5\n@ NS ns.other.\nwww A 10.0.0.11\n").unwrap();
+    server.reload(&view).unwrap();
+    assert_ne!(sets(&server), before);
+    assert_eq!(a_of(&mut server, OFFICE, "www.corp.example."), "NOERROR 60 10.0.0.11");
+    drop(kept);
 }
