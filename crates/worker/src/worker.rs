@@ -132,17 +132,21 @@ impl Worker {
             self.poller.wait(&mut events, Some(self.timeout_ms()))?;
             self.begin_turn();
             let began = self.time.now;
+            let mut has_new = false;
             for event in events.iter() {
                 match Token::unpack(event.token()) {
                     Token::Mailbox => self.read_letters(),
                     Token::Datagrams(number) => self.serve_datagrams(number, DATAGRAMS_US),
-                    Token::Accept(number) => self.accept(number),
-                    Token::Header(slot) => self.read_header(slot),
+                    // Which connections have queries is known after the last event.
+                    Token::Accept(_) | Token::Header(_) => has_new = true,
                     Token::Quic(number) => self.serve_quic(number),
                     Token::Stream(slot) => self.intake.note_readable(slot),
                     Token::Server(id) if id.slot.is_stream() => self.drive_server(id, event),
                     Token::Server(id) => self.resolution.note_readable(id),
                 }
+            }
+            if has_new {
+                self.begin_connections(&events);
             }
             self.serve_streams();
             self.drive_quic();
@@ -276,6 +280,18 @@ impl Worker {
         let (path, metrics) = (resolution.lend(*time), outbox.metrics());
         intake.take_datagram(datagram, *time, &mut Frames { path, metrics, allowance });
         self.submit_misses();
+    }
+
+    /// Accepts connections, and reads the headers of those of proxies. Either may close another
+    /// connection to make room.
+    fn begin_connections(&mut self, events: &Events) {
+        for event in events.iter() {
+            match Token::unpack(event.token()) {
+                Token::Accept(number) => self.accept(number),
+                Token::Header(slot) => self.read_header(slot),
+                _ => {}
+            }
+        }
     }
 
     fn accept(&mut self, number: u16) {

@@ -395,14 +395,17 @@ impl Streams {
         }
     }
 
-    /// Closes the connection that was idle longest, to make room. Returns `None` if none is idle.
+    /// Closes the connection that was idle longest, to make room. One with queries that were not
+    /// read yet is closed only if no other is idle. Returns `None` if none is idle.
     pub(crate) fn evict(&mut self, whose: Whose) -> Option<IpAddr> {
-        let idle = self.slots.iter().enumerate().filter_map(|(at, slot)| {
-            let connection = slot.connection.as_ref()?;
+        let Self { slots, unread, .. } = self;
+        let idle = slots.iter().enumerate().filter_map(|(at, slot)| {
+            let (connection, at) = (slot.connection.as_ref()?, at as u32);
             let is_candidate = connection.is_quiet() && whose.includes(connection.client.ip);
-            is_candidate.then_some((connection.active_ms, at as u32))
+            let has_queries = connection.paused || unread.has(at);
+            is_candidate.then_some((has_queries, connection.active_ms, at))
         });
-        let (_, slot) = idle.min()?;
+        let (_, _, slot) = idle.min()?;
         self.close(slot)
     }
 

@@ -51,6 +51,11 @@ impl Unread {
         Some(slot)
     }
 
+    /// Returns whether a connection waits.
+    pub(super) fn has(&self, slot: u32) -> bool {
+        self.waits.get(slot as usize).is_some_and(|waits| *waits)
+    }
+
     /// Returns the number of connections that wait.
     pub(super) fn len(&self) -> usize {
         self.queues.iter().map(VecDeque::len).sum()
@@ -68,6 +73,7 @@ mod tests {
             .into_iter()
             .for_each(|(slot, pace)| unread.push(slot, pace));
         assert_eq!(unread.len(), 3);
+        assert!(unread.has(9) && !unread.has(8) && !unread.has(10));
         assert_eq!([unread.pop(Pace::Slow), unread.pop(Pace::Prompt)], [Some(7), Some(3)]);
         unread.push(7, Pace::Slow);
         let rest = [(); 3].map(|()| unread.pop(Pace::Slow));

@@ -257,3 +257,24 @@ fn a_client_that_ends_its_side_gets_the_answers_that_its_time_did_not_allow_at_o
     client.read_to_end(&mut replies).unwrap();
     assert_eq!(replies, queries(b'X', 50));
 }
+
+#[test]
+fn a_connection_with_queries_to_read_makes_room_last() {
+    let (_first, poller, mut streams) = connected();
+    let mut more: Vec<TcpStream> = Vec::new();
+    more.resize_with(2, || connect(&poller, &mut streams));
+    for (slot, active_ms) in [(0, 10), (1, 20), (2, 30)] {
+        streams.slots[slot].connection.as_mut().unwrap().active_ms = active_ms;
+    }
+    // The one that was idle longest has a query in the socket, the next one in its buffer.
+    streams.note_readable(0);
+    streams.slots[1].connection.as_mut().unwrap().paused = true;
+    let mut evicted = || {
+        streams.evict(Whose::Anyone)?;
+        Some(streams.slots.iter().map(|slot| slot.connection.is_some()).collect::<Vec<_>>())
+    };
+    assert_eq!(evicted(), Some(vec![true, true, false]));
+    assert_eq!(evicted(), Some(vec![false, true, false]));
+    assert_eq!(evicted(), Some(vec![false, false, false]));
+    assert_eq!(evicted(), None);
+}
