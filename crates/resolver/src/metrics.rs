@@ -20,6 +20,8 @@ pub struct Counters {
     pub shed_tasks: u64,
     /// Questions rejected by the limit of waiting clients.
     pub shed_waiters: u64,
+    /// Questions rejected by the limit of actions that wait.
+    pub shed_actions: u64,
     /// Questions rejected by the limit of their zone.
     pub shed_zone: u64,
     /// Questions rejected under load because their zone uses most of the time.
@@ -106,6 +108,7 @@ impl Default for Counters {
             no_rule: 0,
             shed_tasks: 0,
             shed_waiters: 0,
+            shed_actions: 0,
             shed_zone: 0,
             shed_busy_zone: 0,
             shed_busy_client: 0,

@@ -13,6 +13,9 @@ use avocet_nameserver::metrics::WorkerMetrics;
 /// Makes the next turn of a worker panic.
 #[cfg(test)]
 pub(crate) static IN_TURN: AtomicBool = AtomicBool::new(false);
+/// Makes the next action of a resolver panic.
+#[cfg(test)]
+pub(crate) static IN_ACTION: AtomicBool = AtomicBool::new(false);
 /// Makes the next query that a worker reads panic.
 #[cfg(test)]
 pub(crate) static IN_QUERY: AtomicBool = AtomicBool::new(false);

@@ -196,7 +196,8 @@ fn pool_size(sockets: usize, source_ports: usize, config: &Config) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{SocketAddr, UdpSocket};
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpStream, UdpSocket};
     use std::sync::atomic::Ordering;
 
     use avocet_io::tcp::TcpListener;
@@ -270,8 +271,8 @@ mod tests {
             std::fs::create_dir_all(&directory).unwrap();
             let file = directory.join("avocet.toml");
             let text = format!(
-                "[server]\nlisten = [\"{free}\"]\nworkers = 1\n[[forward]]\nzone = \
-                 \".\"\nupstreams = [\"{upstream}\"]\n"
+                "[server]\nlisten = [\"{free}\"]\nworkers = 1\n[resolver]\nmode = \
+                 \"forward\"\n[[forward]]\nzone = \"example\"\nupstreams = [\"{upstream}\"]\n"
             );
             std::fs::write(&file, text).unwrap();
             let config = Config::load(Some(&file), Vec::new()).unwrap();
@@ -343,6 +344,20 @@ mod tests {
             "{:?}",
             &reply[..reply_len]
         );
+
+        // Two queries in one read, each with an action that answers it: no server has their names.
+        let head = b"\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01";
+        let name = b"\x05other\x00\x00\x01\x00\x01";
+        let frames = [1, 2].map(|id| [&[0, 25, 0, id], &head[..], &[b'a' + id], name].concat());
+        fault::IN_ACTION.store(true, Ordering::Relaxed);
+        let mut client = TcpStream::connect(server.addr).unwrap();
+        client.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+        client.write_all(&frames.concat()).unwrap();
+        let mut reply = [0; 16];
+        client.read_exact(&mut reply).expect("the answer to one of them");
+        assert!([1, 2].contains(&reply[3]) && reply[5] & 0xf == 5, "{reply:?}");
+        drop(client);
+        assert_eq!(server.panics(), 3);
         server.stop();
     }
 }

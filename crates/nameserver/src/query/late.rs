@@ -67,7 +67,9 @@ pub fn shed(cx: &QueryContext<'_>, waiter: &Waiter, reason: Shed, output: Output
     let ede = match reason {
         Shed::Zone => (Ede::NETWORK_ERROR, "too many queries in flight to the zone"),
         Shed::Client => (Ede::OTHER, "too many queries from this client"),
-        Shed::Tasks | Shed::Waiters | Shed::NoRule => (Ede::OTHER, "too many queries in flight"),
+        Shed::Tasks | Shed::Waiters | Shed::Actions | Shed::NoRule => {
+            (Ede::OTHER, "too many queries in flight")
+        }
     };
     resume(cx, waiter, Some(&Obtained::failure(Stage::Shed, ede)), output)
 }

@@ -93,6 +93,8 @@ pub enum Shed {
     Tasks,
     /// As many clients as allowed wait, for this question or in total.
     Waiters,
+    /// As many actions as allowed wait to be executed.
+    Actions,
     /// The zone has as many inquiries in flight as allowed, or it uses most of the time of an
     /// overloaded thread.
     Zone,

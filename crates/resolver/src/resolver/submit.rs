@@ -29,6 +29,10 @@ const LOOP_WINDOW_MS: u64 = 100;
 /// As [`LOOP_WINDOW_MS`] on this host, where other clients have that address too.
 const LOCAL_LOOP_WINDOW_MS: u64 = 5;
 
+/// Most actions that wait to be executed while questions are taken. Answers that need no network
+/// are actions, too, and no other limit counts these.
+const MAX_ACTIONS: usize = 16_384;
+
 impl<W> Resolver<W> {
     /// Submits a question for `waiter`; without one, it is a prefetch for the cache.
     pub fn submit(
@@ -37,6 +41,10 @@ impl<W> Resolver<W> {
         waiter: Option<W>,
         cx: &mut Context<'_, W>,
     ) -> Submitted<W> {
+        if cx.actions.list.len() >= MAX_ACTIONS {
+            self.counters.shed_actions += 1;
+            return Submitted::Shed { reason: Shed::Actions, waiter };
+        }
         let is_by_plan = ask.servers.is_empty();
         let recurses = is_by_plan && self.bound.plan.recursion.is_some();
         let Some((route, key)) = self.route_of(ask).map(|route| {

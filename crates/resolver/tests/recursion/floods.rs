@@ -77,6 +77,19 @@ fn a_dead_zone_that_is_flooded_has_so_many_inquiries_and_no_more() {
 }
 
 #[test]
+fn answers_that_wait_to_be_given_are_bounded() {
+    let mut world = world();
+    assert_eq!(world.resolve("r1.victim. A").rcode, Rcode::SERVFAIL);
+    let asked = world.submit_at_once("r1.victim. A", FLOODER, 20_000);
+    let (taken, shed) = asked.split_at(16_384);
+    assert!(shed.iter().all(|one| *one == Err(Shed::Actions)));
+    let some =
+        taken.iter().step_by(512).filter_map(|waiter| world.answer_to(*waiter.as_ref().ok()?));
+    assert_eq!(some.filter(|answer| answer.rcode == Rcode::SERVFAIL).count(), 32);
+    assert_eq!(world.resolve("r1.victim. A").rcode, Rcode::SERVFAIL, "they are done");
+}
+
+#[test]
 fn a_zone_that_answers_fast_gives_way_while_there_is_no_time_to_spare() {
     let mut world = world();
     world.serve(9, authority("victim.", &[]));

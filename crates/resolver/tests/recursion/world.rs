@@ -289,13 +289,23 @@ impl World {
 
     /// Asks and does not wait.
     pub(crate) fn submit(&mut self, what: &str, client: IpAddr) -> Result<u32, Shed> {
-        self.waiters += 1;
-        let waiter = self.waiters;
+        self.submit_at_once(what, client, 1).remove(0)
+    }
+
+    /// Asks several times, before anything is done about it, and does not wait.
+    pub(crate) fn submit_at_once(
+        &mut self,
+        what: &str,
+        client: IpAddr,
+        times: u32,
+    ) -> Vec<Result<u32, Shed>> {
+        let waiters: Vec<_> = (self.waiters + 1..=self.waiters + times).collect();
+        self.waiters += times;
         let question = question(what);
         let hash =
             question.iter().fold(7, |hash: u64, &octet| hash.wrapping_mul(31) + u64::from(octet));
         let (dnssec_ok, checking_disabled) = (self.dnssec_ok, self.checking_disabled);
-        self.began_ms.insert(waiter, self.net.now_ms);
+        self.began_ms.extend(waiters.iter().map(|waiter| (*waiter, self.net.now_ms)));
         let ask = Ask {
             question: Question::new(&question).unwrap(),
             hash,
@@ -307,13 +317,16 @@ impl World {
             stale_available: false,
             servers: &[],
         };
-        let mut shed = Ok(waiter);
+        let mut taken = Vec::new();
         self.with(|resolver, cx| {
-            if let Submitted::Shed { reason, .. } = resolver.submit(&ask, Some(waiter), cx) {
-                shed = Err(reason);
+            for waiter in waiters {
+                taken.push(match resolver.submit(&ask, Some(waiter), cx) {
+                    Submitted::Shed { reason, .. } => Err(reason),
+                    _ => Ok(waiter),
+                });
             }
         });
-        shed
+        taken
     }
 
     /// Forgets keys and gaps as a reload does; the caches stay.

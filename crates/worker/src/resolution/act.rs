@@ -4,6 +4,7 @@
 //! time of the turn is over, the rest of the actions waits for the next turn, in order.
 
 use std::num::NonZeroU32;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use avocet_nameserver::close::Ended;
 use avocet_nameserver::query::miss::Waiter;
@@ -13,6 +14,8 @@ use avocet_resolver::{Action, Actions, Trace};
 use super::upstreams::Outbound;
 use super::{Resolution, context};
 use crate::fault::contained;
+#[cfg(test)]
+use crate::fault::{IN_ACTION, planted};
 use crate::values::{Deliver, LateStep, Time, WorkerTurn};
 
 /// Actions that are executed one after another.
@@ -45,11 +48,11 @@ impl Resolution {
             && let Some(mut batch) = self.next_batch()
         {
             self.allowance.begin(self.now_us());
-            while let Some(action) = batch.actions.list.get(batch.next)
-                && self.allowance.begin_share()
-            {
-                self.perform((batch.next, action), &batch.actions, turn);
-                batch.next += 1;
+            let done = catch_unwind(AssertUnwindSafe(|| self.perform_some(&mut batch, turn)));
+            if let Err(panic) = done {
+                // The others are ended when the worker recovers.
+                self.backlog = Some(batch);
+                resume_unwind(panic);
             }
             self.allowance.end(self.now_us());
             self.upstreams.flush(&batch.actions.octets);
@@ -64,6 +67,18 @@ impl Resolution {
         // Clients that now wait for another name.
         if !self.misses.is_empty() {
             self.submit_misses(turn);
+        }
+    }
+
+    /// Executes the actions of a batch while there is time. One that panics is not the next one any
+    /// more.
+    fn perform_some<D: Deliver>(&mut self, batch: &mut ActionBatch, turn: &mut WorkerTurn<'_, D>) {
+        while let Some(action) = batch.actions.list.get(batch.next)
+            && self.allowance.begin_share()
+        {
+            let place = batch.next;
+            batch.next += 1;
+            self.perform((place, action), &batch.actions, turn);
         }
     }
 
@@ -116,6 +131,8 @@ impl Resolution {
         actions: &Actions<Waiter>,
         turn: &mut WorkerTurn<'_, D>,
     ) {
+        #[cfg(test)]
+        planted(&IN_ACTION);
         match action {
             Action::Send { socket, to, renew, octets, header_len, header_place } => {
                 let query = Outbound {
@@ -150,12 +167,14 @@ impl Resolution {
                     upstream: resolved.source.map(|source| source.upstream),
                 };
                 let cx = self.query_context(turn.time);
-                let obtained = query::share(&cx, asked, obtained, waiters);
+                let shared =
+                    contained(self.metrics(), || query::share(&cx, asked, obtained, waiters));
                 let rtt_ms = resolved.source.map_or(0, |source| source.rtt_ms);
                 let end = WaitEnd { rtt_ms, trace: actions.trace_of(place) };
                 for waiter in waiters {
-                    self.end_wait(waiter, end, turn, |cx, output| {
-                        query::resume(cx, waiter, Some(&obtained), output)
+                    self.end_wait(waiter, end, turn, |cx, output| match &shared {
+                        Some(obtained) => query::resume(cx, waiter, Some(obtained), output),
+                        None => QueryStep::Silent(waiter.failed(cx.state.revision)),
                     });
                 }
             }

@@ -115,6 +115,10 @@ impl Resolvers {
             &[("result", "too-many-clients")],
             self.total(|counters| counters.shed_waiters),
         );
+        family.sample(
+            &[("result", "too-many-actions")],
+            self.total(|counters| counters.shed_actions),
+        );
         family.sample(&[("result", "zone-crowded")], self.total(|counters| counters.shed_zone));
         family
             .sample(&[("result", "busy-by-zone")], self.total(|counters| counters.shed_busy_zone));
