@@ -46,7 +46,7 @@ impl ZoneView {
 }
 
 impl ViewItem {
-    /// Returns the item that a text stands for: an address is the network of this address alone.
+    /// Returns the item that a text means: an address is the network of this address alone.
     #[must_use]
     pub fn of_text(text: &str) -> Option<Self> {
         if let Some(listener) = text.strip_prefix(LISTENER) {
