@@ -40,9 +40,15 @@ const ALL: Page[] = [
 ];
 
 /** The pages, each in a file of its own that is loaded when it is opened. */
-const found = import.meta.glob<{ default: Component }>('./pages/*/index.svelte');
+const found = import.meta.glob<PageModule>('./pages/*/index.svelte');
 
-function loader(page: Page): (() => Promise<{ default: Component }>) | undefined {
+interface PageModule {
+  default: Component;
+  /** Asks for what the page shows, before it is shown. */
+  prepare?: () => void;
+}
+
+function loader(page: Page): (() => Promise<PageModule>) | undefined {
   return found[`./pages/${page.name}/index.svelte`];
 }
 
@@ -53,6 +59,12 @@ export async function load(page: Page): Promise<Component> {
   const module = await loader(page)?.();
   if (!module) throw new Error(`there is no page ${page.name}`);
   return module.default;
+}
+
+/** Loads a page, and asks for what it shows. A page that is missing fails when it is shown. */
+export async function prepare(page: Page): Promise<void> {
+  const module = await loader(page)?.().catch(() => undefined);
+  module?.prepare?.();
 }
 
 class Route {

@@ -29,10 +29,14 @@ class Session {
     return this.groups.length + this.zones.length > 0;
   }
 
-  /** Reads the session that the browser has, if it has one. */
-  async resume(): Promise<void> {
+  /** Reads the session that the browser has, if it has one. `prepare` knows what the user may do, and
+   *  runs before the session is open. */
+  async resume(prepare: () => Promise<void>): Promise<void> {
     try {
-      this.#open(await get('/session'));
+      const report = await get('/session');
+      this.report = report;
+      await prepare();
+      this.#open(report);
     } catch (error) {
       if (error instanceof ProblemError && error.code === 'unauthenticated') {
         this.state = 'none';

@@ -263,7 +263,7 @@ export const de: Texts = {
         probation: 'automatisch zurückgesetzt',
         refused: 'abgelehnt',
       },
-      list: (name, entries) => `Liste ${name} geholt, ${entries} Einträge`,
+      list: (name, entries) => `Liste ${name} geholt, ${entries} ${entries === '1' ? 'Eintrag' : 'Einträge'}`,
       listFailed: (name) => `Liste ${name} ist nicht zu holen`,
       anchor: (zone, tag, state) => `Vertrauensanker von ${zone}, Schlüssel ${tag}: ${state}`,
       states: {

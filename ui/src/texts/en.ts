@@ -232,9 +232,9 @@ export const en = {
     ofAll: (count: string) => (count === '1' ? '1 query' : `${count} queries`),
     fromCache: 'From cache',
     delay: 'Time to answer',
-    delays: (p95: string, p99: string) => `95 % ≤ ${p95}, 99 % ≤ ${p99}`,
+    delays: (p95: string, p99: string) => `95% ≤ ${p95}, 99% ≤ ${p99}`,
     median: 'Median',
-    p99: '99 %',
+    p99: '99%',
     failed: 'Failed',
     overTime: 'Queries by outcome',
     perSecond: 'Queries per second',
@@ -274,7 +274,8 @@ export const en = {
         probation: 'rolled back automatically',
         refused: 'refused',
       },
-      list: (name: string, entries: string) => `List ${name} fetched, ${entries} entries`,
+      list: (name: string, entries: string) =>
+        `List ${name} fetched, ${entries} ${entries === '1' ? 'entry' : 'entries'}`,
       listFailed: (name: string) => `List ${name} cannot be fetched`,
       anchor: (zone: string, tag: number, state: string) => `Trust anchor of ${zone}, key ${tag}: ${state}`,
       states: {

@@ -44,3 +44,9 @@ export function isLoopback(address: string): boolean {
 function isAddress(host: string): boolean {
   return /^\d+\.\d+\.\d+\.\d+$/.test(host) || host.includes(':');
 }
+
+/** Returns a reason of the server, which begins in lower case, as a sentence without marks of code. */
+export function sentenceOf(reason: string): string {
+  const plain = reason.replaceAll('`', '');
+  return `${plain.charAt(0).toUpperCase()}${plain.slice(1)}${/[.!?]$/.test(plain) ? '' : '.'}`;
+}

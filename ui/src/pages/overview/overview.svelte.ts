@@ -36,6 +36,8 @@ const LIVE_PAUSE = 2000;
 const LIVE_LOOKS = 91;
 /** Revisions and anchors change rarely: they are read with each n-th refresh. */
 const RARELY = 6;
+/** Seconds for which prepared replies are fresh. */
+const MOST_AGE = 10;
 
 export type Counts = Record<OutcomeKind, number>;
 
@@ -68,6 +70,53 @@ export function total(counts: Counts): number {
 /** Returns the kinds that a chart shows: the main ones and those with a count. */
 export function shownKinds(all: readonly Counts[]): OutcomeKind[] {
   return KINDS.filter((kind) => MAIN.includes(kind) || all.some((counts) => counts[kind] > 0));
+}
+
+/** Waits for counts of the query log; null if it is off. */
+async function logged<T>(reply: Promise<T>): Promise<T | null> {
+  try {
+    return await reply;
+  } catch (error) {
+    if (!(error instanceof ProblemError) || error.problem.status !== 409) throw error;
+    return null;
+  }
+}
+
+/** Asks for what each refresh reads. */
+async function ask({ from, to, step }: Range, signal?: AbortSignal) {
+  const names = session.may('queries:read');
+  const blocked = { kind: 'blocked', limit: LATEST } as const;
+  const options = signal ? { signal } : {};
+  const reads = [
+    () => get('/status', {}, options),
+    () => logged(get('/series', { from, to, step }, options)),
+    () => (names ? logged(get('/statistics', { from, to, limit: TEXTS }, options)) : null),
+    () => (names ? logged(get('/queries', blocked, options)) : null),
+  ] as const;
+  // With limits, the server counts in the log, where few searches have a place.
+  return session.isLimited
+    ? ([await reads[0](), await reads[1](), await reads[2](), await reads[3]()] as const)
+    : Promise.all([reads[0](), reads[1](), reads[2](), reads[3]()]);
+}
+
+/** The replies of the first refresh, if the page asked for them before it is shown. */
+let prepared: { range: Range; replies: ReturnType<typeof ask> } | null = null;
+
+/** Asks for the first refresh. */
+export function prepare(range: Range): void {
+  const replies = ask(range);
+  // The refresh reports what fails.
+  replies.catch(() => {});
+  prepared = { range, replies };
+}
+
+/** Takes the prepared replies, if they are about a range. */
+function takePrepared(range: Range): ReturnType<typeof ask> | null {
+  const found = prepared;
+  prepared = null;
+  if (found?.range.name !== range.name) return null;
+  const isFresh = (['from', 'to'] as const).every((end) => Math.abs(range[end] - found.range[end]) < MOST_AGE);
+  return isFresh ? found.replies : null;
 }
 
 export class Overview {
@@ -107,24 +156,15 @@ export class Overview {
   }
 
   async #read(range: Range, signal: AbortSignal): Promise<void> {
-    const { from, to, step } = range;
     const isRare = this.#reads % RARELY === 0;
     this.#reads += 1;
-    const names = session.may('queries:read');
     try {
-      const blocked = { kind: 'blocked', limit: LATEST } as const;
-      const reads = [
-        () => get('/status', {}, { signal }),
-        () => this.#logged(get('/series', { from, to, step }, { signal })),
-        () => (names ? this.#logged(get('/statistics', { from, to, limit: TEXTS }, { signal })) : null),
-        () => (names ? this.#logged(get('/queries', blocked, { signal })) : null),
-      ] as const;
-      // With limits, the server counts in the log, where few searches have a place.
-      const [status, series, statistics, latest] = session.isLimited
-        ? [await reads[0](), await reads[1](), await reads[2](), await reads[3]()]
-        : await Promise.all([reads[0](), reads[1](), reads[2](), reads[3]()]);
+      const replies = takePrepared(range) ?? ask(range, signal);
+      const [status, series, statistics, latest] = await replies;
+      if (signal.aborted) return;
       this.status = status;
       this.series = series;
+      this.isLogOff = series === null;
       this.statistics = statistics;
       this.latest = latest?.queries ?? [];
       this.failure = null;
@@ -157,19 +197,6 @@ export class Overview {
     const { entries } = await get('/clients', {}, { signal });
     const owned = entries.flatMap(({ settings: { name, ids } }) => ids.map((id) => [id, name] as const));
     this.clients = new Map(owned);
-  }
-
-  /** Waits for counts of the query log, which may be off. */
-  async #logged<T>(reply: Promise<T>): Promise<T | null> {
-    try {
-      const counts = await reply;
-      this.isLogOff = false;
-      return counts;
-    } catch (error) {
-      if (!(error instanceof ProblemError) || error.problem.status !== 409) throw error;
-      this.isLogOff = true;
-      return null;
-    }
   }
 
   async #look(signal: AbortSignal): Promise<void> {

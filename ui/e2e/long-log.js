@@ -1,0 +1,92 @@
+// Measures the page of queries with a long log: `npm run long-log -- DIRECTORY` takes a log that
+// `cargo run -p avocet-querylog --example figures -- write DIRECTORY 10000000` has left. It prints
+// the median time from the last key until the first rows of a search, of several searches, and the
+// frames of scrolling. Parts of the log are changed as in use: keep a copy.
+
+import path from 'node:path';
+import { close, Visitor } from './browser.js';
+import { Server } from './server.js';
+
+const SEARCHES = ['ads', 'n1', 'n199', '10.0.0.7', 'example', 'nothing-at-all.invalid', 'n5', 'n42'];
+const ROUNDS = 3;
+const FRAMES = 600;
+/** Pixels of a frame: about three screens a second at the wheel's pace, and a drag of the bar. */
+const STEPS = [120, 1200];
+
+/** Types into the search field, and returns the milliseconds from the last key to the rows. */
+async function search(page, words) {
+  const field = page.getByRole('combobox').last();
+  await field.click();
+  await page.evaluate(() => {
+    globalThis.keyAt = 0;
+    document.addEventListener('keydown', () => (globalThis.keyAt = performance.now()), true);
+    globalThis.rowsAt = new Promise((done) => {
+      const look = () => {
+        const isThere = globalThis.keyAt && globalThis.isAsked && !document.querySelector('.loading');
+        if (isThere) return void requestAnimationFrame(() => done(performance.now()));
+        requestAnimationFrame(look);
+      };
+      look();
+    });
+  });
+  await page.evaluate(() => (globalThis.isAsked = false));
+  page.once('response', () => void page.evaluate(() => (globalThis.isAsked = true)));
+  await field.pressSequentially(words, { delay: 30 });
+  await field.press('Enter');
+  return page.evaluate(async () => (await globalThis.rowsAt) - globalThis.keyAt);
+}
+
+/** Scrolls down frame by frame, and returns the longest frame and those over 100 ms. */
+function scroll(page, by) {
+  return page.evaluate(
+    async ([by, count]) => {
+      const grid = document.querySelector('[role=grid]');
+      const times = [];
+      let before = performance.now();
+      for (let frame = 0; frame < count; frame += 1) {
+        grid.scrollTop += by;
+        const now = await new Promise((done) => requestAnimationFrame(done));
+        times.push(now - before);
+        before = now;
+      }
+      times.sort((a, b) => a - b);
+      const slow = times.filter((time) => time > 100).length;
+      return { median: times[count >> 1], longest: times.at(-1), slow };
+    },
+    [by, FRAMES],
+  );
+}
+
+const directory = path.resolve(process.argv[2] ?? 'log');
+const server = await Server.start({ log: `true\ndirectory = "${directory}"\nretention-days = 3650` });
+const count = (await server.avocet(['log', 'search', '--count'])).trim();
+console.log(`${count} in ${directory}`);
+const visitor = await Visitor.arrive(server);
+const { page } = visitor;
+try {
+  await visitor.logIn('viewer', '/queries?live=no');
+  await page.locator('[role=row][aria-rowindex]').nth(10).waitFor();
+  for (const words of SEARCHES) {
+    const times = [];
+    for (let round = 0; round < ROUNDS; round += 1) {
+      await page.goto('/queries?live=no');
+      await page.locator('[role=row][aria-rowindex]').nth(10).waitFor();
+      times.push(await search(page, words));
+    }
+    times.sort((a, b) => a - b);
+    const [least, median, most] = times.map((time) => Math.round(time));
+    console.log(`${words}: ${median} ms (${least} to ${most})`);
+  }
+  for (const by of STEPS) {
+    await page.goto('/queries?live=no');
+    await page.locator('[role=row][aria-rowindex]').nth(10).waitFor();
+    const { median, longest, slow } = await scroll(page, by);
+    console.log(
+      `scrolling ${by} px a frame: median ${Math.round(median)} ms, ` +
+        `longest ${Math.round(longest)} ms, ${slow} of ${FRAMES} frames over 100 ms`,
+    );
+  }
+} finally {
+  await close();
+  await server.stop();
+}
