@@ -1,7 +1,7 @@
 // Measures the page of queries with a long log: `npm run long-log -- DIRECTORY` takes a log that
-// `cargo run -p avocet-querylog --example figures -- write DIRECTORY 10000000` has left. It prints
-// the median time from the last key until the first rows of a search, of several searches, and the
-// frames of scrolling. Parts of the log are changed as in use: keep a copy.
+// `cargo run -p avocet-querylog --example figures -- write DIRECTORY 10000000` has left, which the
+// server goes on writing. It prints the median time from the last key until the first rows of a
+// search are painted, and the frames of scrolling.
 
 import path from 'node:path';
 import { close, Visitor } from './browser.js';
@@ -13,27 +13,27 @@ const FRAMES = 600;
 /** Pixels of a frame: about three screens a second at the wheel's pace, and a drag of the bar. */
 const STEPS = [120, 1200];
 
-/** Types into the search field, and returns the milliseconds from the last key to the rows. */
+/** Types into the search field, and returns the milliseconds from the last key until the rows that
+ *  the server found are painted. */
 async function search(page, words) {
-  const field = page.getByRole('combobox').last();
+  const field = page.getByRole('main').getByRole('combobox');
   await field.click();
   await page.evaluate(() => {
-    globalThis.keyAt = 0;
+    performance.clearResourceTimings();
     document.addEventListener('keydown', () => (globalThis.keyAt = performance.now()), true);
-    globalThis.rowsAt = new Promise((done) => {
-      const look = () => {
-        const isThere = globalThis.keyAt && globalThis.isAsked && !document.querySelector('.loading');
-        if (isThere) return void requestAnimationFrame(() => done(performance.now()));
-        requestAnimationFrame(look);
-      };
-      look();
-    });
   });
-  await page.evaluate(() => (globalThis.isAsked = false));
-  page.once('response', () => void page.evaluate(() => (globalThis.isAsked = true)));
   await field.pressSequentially(words, { delay: 30 });
-  await field.press('Enter');
-  return page.evaluate(async () => (await globalThis.rowsAt) - globalThis.keyAt);
+  return page.evaluate(async () => {
+    const frame = () => new Promise((done) => requestAnimationFrame(done));
+    const isFound = () =>
+      performance
+        .getEntriesByType('resource')
+        .some(({ name, startTime }) => /v1\/queries\?/.test(name) && startTime > globalThis.keyAt);
+    while (!isFound()) await frame();
+    await frame();
+    await frame();
+    return performance.now() - globalThis.keyAt;
+  });
 }
 
 /** Scrolls down frame by frame, and returns the longest frame and those over 100 ms. */

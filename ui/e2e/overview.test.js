@@ -96,6 +96,7 @@ test('a refresh takes little time of the server', async () => {
     'status',
     `series?from=${now - 3600}&to=${now}&step=60`,
     `statistics?from=${now - 3600}&to=${now}&limit=8`,
+    'queries?kind=blocked&limit=6',
   ];
   const before = await server.cpuMillis();
   const times = 20;
