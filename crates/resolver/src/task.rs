@@ -51,8 +51,8 @@ pub(crate) struct Key<'a> {
     pub(crate) dnssec_ok: bool,
     pub(crate) checking_disabled: bool,
     pub(crate) ecs: &'a [u8],
-    /// The client, if the servers learn it.
-    pub(crate) introduced: Option<IpAddr>,
+    /// The client, if the servers learn it. A reference, because mostly there is none.
+    pub(crate) introduced: Option<&'a IpAddr>,
     /// The set of servers that a client's rule chose in place of the plan's.
     pub(crate) set: Option<u16>,
 }
@@ -158,7 +158,7 @@ impl<W> Task<W> {
         self.target.set(key.question);
         self.ecs.clear();
         self.ecs.extend_from_slice(key.ecs);
-        (self.introduced, self.is_personal) = (key.introduced, false);
+        (self.introduced, self.is_personal) = (key.introduced.copied(), false);
         self.set = key.set;
         self.hash = key.hash;
         (self.dnssec_ok, self.checking_disabled) = (key.dnssec_ok, key.checking_disabled);
@@ -205,7 +205,7 @@ impl<W> Task<W> {
     pub(crate) fn record(&mut self, now_ms: u64, step: Step) {
         match &self.walk {
             None => self.trace.record_at(now_ms, step),
-            Some(walk) => walk.with_trace(|trace| trace.record_at(now_ms, step)),
+            Some(walk) => record_on_walk(walk, now_ms, step),
         }
     }
 
@@ -265,7 +265,7 @@ impl<W> Task<W> {
             && self.question.view() == key.question
             && self.dnssec_ok == key.dnssec_ok
             && self.checking_disabled == key.checking_disabled
-            && is_same_client(self.introduced.as_ref(), key.introduced.as_ref())
+            && is_same_client(self.introduced.as_ref(), key.introduced)
             && self.set == key.set
     }
 }
@@ -290,6 +290,12 @@ fn is_same_client(one: Option<&IpAddr>, other: Option<&IpAddr>) -> bool {
     }
 }
 
+/// Records a step of a walk, which has the trace. Not inline: forwarded questions have none.
+#[inline(never)]
+fn record_on_walk(walk: &Walk, now_ms: u64, step: Step) {
+    walk.with_trace(|trace| trace.record_at(now_ms, step));
+}
+
 impl<W> Tasks<W> {
     pub(crate) fn new(expected: usize) -> Self {
         Self {
@@ -305,6 +311,8 @@ impl<W> Tasks<W> {
         self.all.len() - self.free.len()
     }
 
+    /// Returns the task with this key. Inlined: it is called once for each submitted question.
+    #[inline(always)]
     pub(crate) fn find(&self, key: &Key<'_>) -> Option<u32> {
         self.index.candidates(key.hash).find(|&at| self.all[at as usize].is_for(key))
     }

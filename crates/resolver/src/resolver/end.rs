@@ -185,7 +185,7 @@ impl<W> Resolver<W> {
                 dnssec_ok,
                 checking_disabled,
                 ecs: &ecs,
-                introduced: waiting.introduced,
+                introduced: waiting.introduced.as_ref(),
                 set: None,
             };
             let known = self.tasks.find(&key).filter(|&one| one != at && self.is_current(one));

@@ -113,29 +113,29 @@ impl<W> Resolver<W> {
         self.count_sent(owner, server, &sent);
         let server = self.exchanges.servers[server].endpoint.addr;
         let Sent { carrier, with_edns, with_proxy_header, .. } = sent;
-        let step = match owner {
-            Owner::Fetch(at) => self.fetches.get(at).map(|fetch| {
-                let (zone, name) = (fetch.inquiry.zone.clone(), fetch.inquiry.qname.clone());
-                let (zone, name, rtype) = (Some(zone), Some(name), fetch.inquiry.qtype);
-                Step::Sent { server, zone, name, rtype, carrier, with_edns, with_proxy_header }
-            }),
-            Owner::Task(at) => {
-                let rtype = self.tasks[at].target_type();
-                let (zone, name) = (None, None);
-                Some(Step::Sent {
-                    server,
-                    zone,
-                    name,
-                    rtype,
-                    carrier,
-                    with_edns,
-                    with_proxy_header,
-                })
-            }
-            Owner::Nobody => None,
+        let step = |zone, name, rtype| Step::Sent {
+            server,
+            zone,
+            name,
+            rtype,
+            carrier,
+            with_edns,
+            with_proxy_header,
         };
-        if let Some(step) = step {
-            self.record(owner, cx.now_ms, step);
+        match owner {
+            Owner::Fetch(at) => {
+                if let Some(fetch) = self.fetches.get(at) {
+                    let (zone, name) = (fetch.inquiry.zone.clone(), fetch.inquiry.qname.clone());
+                    let step = step(Some(zone), Some(name), fetch.inquiry.qtype);
+                    self.record_for_fetch(at, cx.now_ms, &step);
+                }
+            }
+            Owner::Task(at) => {
+                let task = &mut self.tasks[at];
+                let rtype = task.target_type();
+                task.record(cx.now_ms, step(None, None, rtype));
+            }
+            Owner::Nobody => {}
         }
         true
     }

@@ -153,7 +153,7 @@ impl<W> Resolver<W> {
 
     /// Returns the question as it is sent upstream: with the client's subnet only if the rule wants
     /// it, and with few subnets at a time.
-    pub(super) fn key_of<'a>(&mut self, ask: &Ask<'a>, route: Route, ecs: &'a [u8]) -> Key<'a> {
+    pub(super) fn key_of<'a>(&mut self, ask: &'a Ask<'a>, route: Route, ecs: &'a [u8]) -> Key<'a> {
         let key = Key {
             question: ask.question,
             hash: ask.hash,
@@ -161,20 +161,23 @@ impl<W> Resolver<W> {
             checking_disabled: ask.checking_disabled,
             ecs,
             introduced: match self.bound.plan.introduces(route) {
-                true => ask.introduced,
+                true => ask.introduced.as_ref(),
                 false => None,
             },
             set: (!ask.servers.is_empty()).then_some(route.rule),
         };
-        if key.ecs.is_empty() || self.tasks.find(&key).is_some() {
-            return key;
-        }
-        // The last place is for the question without a subnet.
-        if self.tasks.same_question(&key) + 1 < SUBNETS_IN_FLIGHT {
+        if key.ecs.is_empty() || self.may_have_subnet(&key) {
             return key;
         }
         self.counters.ecs_dropped += 1;
         Key { ecs: &[], ..key }
+    }
+
+    /// Returns whether a question may be in flight with its subnet.
+    #[inline(never)]
+    fn may_have_subnet(&self, key: &Key<'_>) -> bool {
+        // The last place is for the question without a subnet.
+        self.tasks.find(key).is_some() || self.tasks.same_question(key) + 1 < SUBNETS_IN_FLIGHT
     }
 
     fn join(

@@ -55,17 +55,21 @@ impl<W> Resolver<W> {
     }
 
     /// Records a step in the traces of all questions of an exchange.
-    #[inline]
+    #[inline(always)]
     pub(super) fn record(&mut self, owner: Owner, now_ms: u64, step: Step) {
         match owner {
             Owner::Nobody => {}
             Owner::Task(at) => self.tasks[at].record(now_ms, step),
-            Owner::Fetch(at) => {
-                let waiters = self.fetches.get(at).map(|fetch| &fetch.waiters[..]);
-                for &waiter in waiters.unwrap_or_default() {
-                    self.tasks[waiter].record(now_ms, step.clone());
-                }
-            }
+            Owner::Fetch(at) => self.record_for_fetch(at, now_ms, &step),
+        }
+    }
+
+    /// Records a step in the traces of all questions that wait for a fetch.
+    #[inline(never)]
+    pub(super) fn record_for_fetch(&mut self, at: u32, now_ms: u64, step: &Step) {
+        let waiters = self.fetches.get(at).map(|fetch| &fetch.waiters[..]);
+        for &waiter in waiters.unwrap_or_default() {
+            self.tasks[waiter].record(now_ms, step.clone());
         }
     }
 
