@@ -343,7 +343,7 @@ pub(crate) enum ConfigCommand {
 /// Arguments of `avocet import`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// Product: pihole, adguard, blocky or dnsmasq
+    /// Product: pihole, adguard, blocky, dnsmasq, bind or powerdns
     #[arg(value_name = "SOURCE", value_parser = crate::import::origin)]
     pub(crate) origin: avocet_import::Origin,
     /// The file, archive or directory to read
@@ -657,7 +657,7 @@ mod tests {
             "avocet lists refresh --force",
             "avocet sevre",
             "avocet load",
-            "avocet import bind x",
+            "avocet import unbound x",
             "avocet nta add",
             "avocet nta add x --for 1y",
             "avocet nta add x --for 8d",

@@ -145,7 +145,7 @@ pub(crate) enum CommandError {
     #[error("expected a time from \"1s\" to \"1w\", such as \"30m\", \"2h\" or \"1d\"")]
     NotALifetime,
     /// The word names no server whose configuration can be imported.
-    #[error("expected pihole, adguard, blocky or dnsmasq")]
+    #[error("expected pihole, adguard, blocky, dnsmasq, bind or powerdns")]
     UnknownOrigin,
     /// The word names no role.
     #[error("expected viewer, operator or admin")]

@@ -4,14 +4,20 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use avocet_config::Config;
+use avocet_config::name::typed_name;
 use avocet_config::policy::ListSource;
-use avocet_import::{Files, Imported, Known, Origin};
+use avocet_import::{Files, Imported, Known, Origin, ZoneFile};
 use avocet_nameserver::policy::load::examine;
+use avocet_nameserver::zone_files;
 use avocet_policy::rule::{NamedTimeZone, service_names};
+use avocet_wire::FoldedName;
+use avocet_zone::Severity;
 
 use crate::args::ImportArgs;
 use crate::error::CommandError;
@@ -19,6 +25,11 @@ use crate::output;
 
 /// Most names that are read from a directory.
 const MAX_NAMES: usize = 10_000;
+/// Most errors of a zone that are shown.
+const MAX_SHOWN_FAULTS: usize = 3;
+/// The modes of files, which the umask of the process reduces: secrets are for their owner alone.
+const FILE_MODE: u32 = 0o666;
+const SECRET_MODE: u32 = 0o600;
 
 /// Parses the name of a product on the command line.
 ///
@@ -30,6 +41,8 @@ pub(crate) fn origin(word: &str) -> Result<Origin, CommandError> {
         "adguard" => Ok(Origin::Adguard),
         "blocky" => Ok(Origin::Blocky),
         "dnsmasq" => Ok(Origin::Dnsmasq),
+        "bind" => Ok(Origin::Bind),
+        "powerdns" => Ok(Origin::Powerdns),
         _ => Err(CommandError::UnknownOrigin),
     }
 }
@@ -49,17 +62,25 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     let mut imported = import(args.origin, &args.path, &Disk, &beside)?;
     let broken_lines = broken_lines(&imported, &beside);
     imported.notes.extend(broken_lines);
+    let broken_zones = broken_zones(&imported, &beside);
+    imported.notes.extend(broken_zones);
     match &args.output {
         Some(output) => write_files(output, &directory, &imported)?,
         None => {
             output::write_data(&imported.config)?;
-            for (name, _) in &imported.files {
+            let secrets = imported.secrets.iter().map(|(name, _)| name);
+            for name in imported.files.iter().map(|(name, _)| name).chain(secrets) {
                 output::note(&format!("{name}: not written without --output"));
             }
         }
     }
     for note in &imported.notes {
         output::note(note);
+    }
+    if let (Some((name, _)), Some(_)) = (imported.secrets.first(), &args.output) {
+        output::note(&format!(
+            "{name}: only its owner may read the secrets: make the account of the server the owner"
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -107,6 +128,37 @@ fn broken_lines(imported: &Imported, beside: &str) -> Vec<String> {
     notes
 }
 
+/// Returns the zones that the server cannot read, each with the first errors in its files.
+fn broken_zones(imported: &Imported, beside: &str) -> Vec<String> {
+    let mut notes = Vec::new();
+    // Companion files are not written yet.
+    let own: BTreeMap<PathBuf, &str> = imported
+        .files
+        .iter()
+        .map(|(name, text)| (Path::new(beside).join(name), text.as_str()))
+        .collect();
+    let mut open = |path: &Path, most: u64| match own.get(path) {
+        Some(text) => Ok(text.as_bytes().to_vec()),
+        None => zone_files::open(path, most),
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    for ZoneFile { zone, path, origin } in &imported.zone_files {
+        let Ok(name) = typed_name(&zone.to_ascii_lowercase()) else { continue };
+        let Some(name) = FoldedName::new(&name) else { continue };
+        let (_, faults) = avocet_zone::load(name, Path::new(path), now, &mut open);
+        let list = faults.list();
+        let errors = list.iter().filter(|fault| fault.severity == Severity::Error);
+        for fault in errors.clone().take(MAX_SHOWN_FAULTS) {
+            notes.push(format!("{origin}: zone {zone} is not served: {fault}"));
+        }
+        let more = errors.count().saturating_sub(MAX_SHOWN_FAULTS);
+        if more > 0 {
+            notes.push(format!("{origin}: zone {zone} has {more} more errors"));
+        }
+    }
+    notes
+}
+
 /// Returns the absolute path of the directory of the output file.
 fn directory(output: &Path) -> Result<PathBuf, CommandError> {
     let parent =
@@ -118,14 +170,17 @@ fn directory(output: &Path) -> Result<PathBuf, CommandError> {
 /// Writes all files or none. An import replaces no file, so none may exist.
 fn write_files(output: &Path, directory: &Path, imported: &Imported) -> Result<(), CommandError> {
     let named = imported.files.iter().map(|(name, text)| (directory.join(name), text.as_str()));
-    let all: Vec<(PathBuf, &str)> =
-        named.chain([(output.to_owned(), imported.config.as_str())]).collect();
-    if let Some((path, _)) = all.iter().find(|(path, _)| path.exists()) {
+    let named = named.map(|(path, text)| (path, text, FILE_MODE));
+    let secrets = imported.secrets.iter();
+    let secrets = secrets.map(|(name, text)| (directory.join(name), text.text(), SECRET_MODE));
+    let config = (output.to_owned(), imported.config.as_str(), FILE_MODE);
+    let all: Vec<(PathBuf, &str, u32)> = named.chain(secrets).chain([config]).collect();
+    if let Some((path, ..)) = all.iter().find(|(path, ..)| path.exists()) {
         return Err(CommandError::Exists(path.clone()));
     }
     let mut made = Vec::new();
-    for (path, text) in &all {
-        if let Err(source) = write_file(path, text, &mut made) {
+    for (path, text, mode) in &all {
+        if let Err(source) = write_file((path, *mode), text, &mut made) {
             made.iter().for_each(|path| drop(fs::remove_file(path)));
             return Err(CommandError::Unwritten { path: path.clone(), source });
         }
@@ -134,8 +189,12 @@ fn write_files(output: &Path, directory: &Path, imported: &Imported) -> Result<(
 }
 
 /// Writes a new file, and adds its path to `made` when it exists.
-fn write_file<'a>(path: &'a Path, text: &str, made: &mut Vec<&'a Path>) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+fn write_file<'a>(
+    (path, mode): (&'a Path, u32),
+    text: &str,
+    made: &mut Vec<&'a Path>,
+) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     made.push(path);
     file.write_all(text.as_bytes())?;
     // Some file systems report a full disk only here.
@@ -222,6 +281,32 @@ mod tests {
     }
 
     #[test]
+    fn what_is_imported_of_bind_and_powerdns_is_a_configuration() {
+        for (origin, sample, tables) in [
+            (Origin::Bind, "bind/named.conf", &["[[zone]]", "[[key]]", "[[stub]]"][..]),
+            (Origin::Bind, "bind/views.conf", &["[[zone]]", "[[group]]", "[[list]]"]),
+            (Origin::Powerdns, "powerdns/recursor.conf", &["[[zone]]", "[[stub]]"]),
+            (Origin::Powerdns, "powerdns/recursor.yml", &["[[zone]]", "[[forward]]"]),
+        ] {
+            let directory = std::env::temp_dir().join(format!(
+                "avocet-import-zones-{}-{}",
+                std::process::id(),
+                sample.len()
+            ));
+            fs::create_dir_all(&directory).unwrap();
+            let path = format!("{}/../import/samples/{sample}", env!("CARGO_MANIFEST_DIR"));
+            let output = directory.join("avocet.toml");
+            run(&ImportArgs { origin, path, output: Some(output.clone()) }).unwrap();
+            if let Err(errors) = Config::load(Some(&output), BTreeMap::new()) {
+                panic!("{sample}: {errors}\n{}", fs::read_to_string(&output).unwrap());
+            }
+            let text = fs::read_to_string(&output).unwrap();
+            assert!(tables.iter().all(|table| text.contains(table)), "{sample}: {text}");
+            fs::remove_dir_all(&directory).unwrap();
+        }
+    }
+
+    #[test]
     fn own_rules_that_no_list_takes_are_reported() {
         struct One;
         impl Files for One {
@@ -274,7 +359,9 @@ mod tests {
         let file = |name: &str| (name.to_owned(), "x".to_owned());
         // The last file cannot be created: its directory does not exist.
         let files = vec![file("a.txt"), file("b.txt"), file("gone/c.txt")];
-        let imported = Imported { config: "x".to_owned(), files, notes: Vec::new() };
+        let config = "x".to_owned();
+        let (secrets, zone_files, notes) = (Vec::new(), Vec::new(), Vec::new());
+        let imported = Imported { config, files, secrets, zone_files, notes };
         let error = write_files(&directory.join("avocet.toml"), &directory, &imported).unwrap_err();
         let error = error.to_string();
         assert!(error.contains("gone/c.txt cannot be written"), "{error}");

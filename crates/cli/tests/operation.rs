@@ -66,6 +66,8 @@ mod https;
 mod https_upstream;
 #[path = "operation/import.rs"]
 mod import;
+#[path = "operation/import_zones.rs"]
+mod import_zones;
 #[path = "operation/leases.rs"]
 mod leases;
 #[path = "operation/limits.rs"]

@@ -13,6 +13,7 @@ use ipnet::{IpNet, Ipv6Net};
 use toml::Value;
 
 use crate::Known;
+use crate::hosted::Hosted;
 use crate::hosts::{self, Host};
 use crate::name::{self, AssignedNames, ROOT};
 use crate::records::{Checked, Records};
@@ -40,7 +41,7 @@ pub(crate) const UNKNOWN_BLOCK: &str =
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     /// The directory of companion files.
-    directory: String,
+    pub(crate) directory: String,
     /// The services that `block-services` accepts.
     services: BTreeSet<String>,
     /// The time zones that `time-zone` accepts, in lower case.
@@ -64,6 +65,8 @@ pub(crate) struct Draft {
     ids: HashSet<String>,
     /// Companion files: name and text.
     pub(crate) files: Vec<(String, String)>,
+    /// Zones, keys and what belongs to them.
+    pub(crate) hosted: Hosted,
     pub(crate) notes: Vec<String>,
     notes_over: usize,
     /// Names of settings without a counterpart that do not affect answers.
@@ -71,7 +74,7 @@ pub(crate) struct Draft {
     /// Lists that apply to all clients, regardless of groups.
     pub(crate) for_everybody: Vec<String>,
     list_names: AssignedNames,
-    file_names: AssignedNames,
+    pub(crate) file_names: AssignedNames,
     rule_names: AssignedNames,
 }
 
@@ -115,6 +118,8 @@ pub(crate) enum ListKind {
 pub(crate) enum Place {
     Url(String),
     File(String),
+    /// A response policy zone with this name, from these servers.
+    Primaries(String, Vec<String>),
 }
 
 /// One `[[list]]`.
@@ -557,7 +562,7 @@ impl Place {
 
     /// Returns a short name for it.
     pub(crate) fn short(&self) -> &str {
-        let (Self::Url(text) | Self::File(text)) = self;
+        let (Self::Url(text) | Self::File(text) | Self::Primaries(text, _)) = self;
         let path = text.split(['?', '#']).next().unwrap_or(text).trim_end_matches('/');
         path.rsplit('/').next().unwrap_or(path)
     }

@@ -1,10 +1,10 @@
 //! Conversion of other servers' configurations to Avocet's: octets in, text out.
 //!
 //! ```text
-//! Files --read--> octets --pihole | adguard | blocky | dnsmasq--> Draft --write--> Imported
-//!                                                                   |
-//!                                                                   '-- notes: omitted settings
-//!                                                                       with reasons
+//! Files --read--> octets --pihole | adguard | blocky | --> Draft --write--> Imported
+//!                          dnsmasq | bind | powerdns        |
+//!                                                           '-- notes: omitted settings
+//!                                                               with reasons
 //! ```
 //! Each source has its own module, which adds its settings to a common draft. The draft accepts
 //! only values that the configuration reader accepts, and turns all others into notes. An import
@@ -42,24 +42,31 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod adguard;
 mod archive;
+mod bind;
 mod blocky;
 mod dnsmasq;
 mod draft;
+mod hosted;
 mod hosts;
 mod local;
 mod name;
+mod networks;
 mod pihole;
+mod powerdns;
 mod records;
 mod reverse;
 mod section;
 mod server;
 mod source;
+mod sqlite;
 mod types;
 mod write;
 mod yaml;
 
+pub use hosted::{Secret, ZoneFile};
 pub use source::{Error, Files};
 
 use draft::Draft;
@@ -76,6 +83,10 @@ pub enum Origin {
     Blocky,
     /// dnsmasq: `dnsmasq.conf` and the files it includes.
     Dnsmasq,
+    /// BIND: `named.conf` and the files it includes.
+    Bind,
+    /// PowerDNS: `pdns.conf`, `recursor.conf` or `recursor.yml`.
+    Powerdns,
 }
 
 impl Origin {
@@ -87,6 +98,8 @@ impl Origin {
             Self::Adguard => "AdGuard Home",
             Self::Blocky => "blocky",
             Self::Dnsmasq => "dnsmasq",
+            Self::Bind => "BIND",
+            Self::Powerdns => "PowerDNS",
         }
     }
 }
@@ -107,6 +120,10 @@ pub struct Imported {
     pub config: String,
     /// Companion files for the directory given to [`import`]: names and texts.
     pub files: Vec<(String, String)>,
+    /// Companion files that only the account of the server may read: names and texts.
+    pub secrets: Vec<(String, Secret)>,
+    /// The master files of zones that the configuration refers to, wherever they are.
+    pub zone_files: Vec<ZoneFile>,
     /// The settings that could not be converted, one line each, with the reason.
     pub notes: Vec<String>,
 }
@@ -129,6 +146,8 @@ pub fn import(
         Origin::Adguard => adguard::read(path, files, &mut draft)?,
         Origin::Blocky => blocky::read(path, files, &mut draft)?,
         Origin::Dnsmasq => dnsmasq::read(path, files, &mut draft)?,
+        Origin::Bind => bind::read(path, files, &mut draft)?,
+        Origin::Powerdns => powerdns::read(path, files, &mut draft)?,
     }
     write::finish(origin, path, draft)
 }

@@ -108,6 +108,14 @@ impl Server {
         }
     }
 
+    /// Returns the form for `servers` of `[[stub]]`.
+    pub(crate) fn of_stub(&self) -> String {
+        match self.at.port() {
+            DNS_PORT => self.at.ip().to_string(),
+            _ => self.at.to_string(),
+        }
+    }
+
     /// Reports whether a query to it would return to a server that listens on `listen`.
     pub(crate) fn is_own(&self, listen: &SocketAddr) -> bool {
         let same_family = listen.is_ipv4() == self.at.is_ipv4();

@@ -9,6 +9,7 @@ use avocet_policy::rule::MAX_RULES;
 use toml::Value;
 
 use crate::draft::{Draft, Forward, Group, List, ListKind, Place, Reverse, Rule, Trust, one_line};
+use crate::hosted::Hosted;
 use crate::records::Table;
 use crate::source::Error;
 use crate::{Imported, Origin, local, types};
@@ -44,7 +45,8 @@ pub(crate) fn finish(origin: Origin, path: &str, mut draft: Draft) -> Result<Imp
     if over > 0 {
         notes.push(format!("{over} more notes are not shown"));
     }
-    Ok(Imported { config, files: draft.files, notes })
+    let Hosted { secrets, zone_files, .. } = draft.hosted;
+    Ok(Imported { config, files: draft.files, secrets, zone_files, notes })
 }
 
 /// Drops the last fetched lists if there are too many.
@@ -204,6 +206,10 @@ fn write_all(out: &mut String, origin: Origin, path: &str, draft: &Draft) -> fmt
         .records
         .tables()
         .try_for_each(|(table, values, ttl_secs)| write_record(out, table, (&values, ttl_secs)))?;
+    draft.hosted.tables().try_for_each(|table| {
+        header(out, table.kind, &table.origin)?;
+        table.pairs.iter().try_for_each(|(key, value)| pair(out, key, value.clone()))
+    })?;
     draft.lists.iter().try_for_each(|list| write_list(out, list))?;
     draft.groups.iter().try_for_each(|group| write_group(out, group))?;
     for client in &draft.clients {
@@ -251,6 +257,10 @@ fn write_list(out: &mut String, list: &List) -> fmt::Result {
     match &list.place {
         Place::Url(url) => pair(out, "url", url.as_str())?,
         Place::File(path) => pair(out, "file", path.as_str())?,
+        Place::Primaries(zone, primaries) => {
+            pair(out, "zone", zone.as_str())?;
+            pair(out, "primaries", primaries.clone())?;
+        }
     }
     pair(out, "format", list.format)?;
     pair(out, "kind", if list.kind == ListKind::Allow { "allow" } else { "block" })?;

@@ -11,7 +11,14 @@ fn refused(origin: Origin, octets: impl Into<Vec<u8>>, part: &str) {
 
 #[test]
 fn what_is_not_there_or_something_else_is_an_error() {
-    for origin in [Origin::Pihole, Origin::Adguard, Origin::Blocky, Origin::Dnsmasq] {
+    for origin in [
+        Origin::Pihole,
+        Origin::Adguard,
+        Origin::Blocky,
+        Origin::Dnsmasq,
+        Origin::Bind,
+        Origin::Powerdns,
+    ] {
         let error = run(origin, "gone", &Memory::default()).unwrap_err();
         assert_eq!(error.to_string(), "gone cannot be read: no such file");
         refused(origin, b"\x00\x01\x02".to_vec(), "not a text file");
@@ -37,6 +44,11 @@ fn a_source_of_another_product_is_an_error() {
         (Origin::Dnsmasq, blocky, "no dnsmasq settings found"),
         (Origin::Dnsmasq, "", "no dnsmasq settings found"),
         (Origin::Dnsmasq, "# comments alone\n", "no dnsmasq settings found"),
+        (Origin::Bind, dnsmasq, "without its semicolon"),
+        (Origin::Bind, "", "no settings of BIND found"),
+        (Origin::Bind, adguard, "x.toml: line 20: a comment without an end"),
+        (Origin::Powerdns, dnsmasq, "no settings of PowerDNS found"),
+        (Origin::Powerdns, "", "no settings of PowerDNS found"),
         (Origin::Pihole, "a = 1\n", "no Pi-hole tables found"),
         (Origin::Pihole, "", "no Pi-hole tables found"),
     ] {
@@ -171,4 +183,97 @@ fn files_that_include_each_other_end() {
         .with("b", "conf-file=a\nconf-file=c\n");
     let imported = run(Origin::Dnsmasq, "a", &files).unwrap();
     assert_eq!(imported.notes.len(), 2, "{:?}", imported.notes);
+}
+
+#[test]
+fn errors_of_bind_name_the_line() {
+    for (text, part) in [
+        ("options {\n  directory \"/x\";\n", "x.toml: line 1: a { without its }"),
+        ("options { };\n}\n", "line 2: a } without its {"),
+        ("options {\n  recursion yes\n};", "line 2: a statement without its semicolon"),
+        ("options { };\n\n/* x", "line 3: a comment without an end"),
+        ("options { };\nkey \"x\n", "line 2: a quoted text without an end"),
+        ("options { };\n\n\0", "line 3: not a text file"),
+    ] {
+        refused(Origin::Bind, text, part);
+    }
+    let nested =
+        format!("options {{ }};\nacl x {}1;{};", "{".repeat(100_000), "};".repeat(100_000));
+    refused(Origin::Bind, nested, "line 2: too deeply nested");
+    refused(Origin::Powerdns, "launch=bind\n\n\0", "line 3: not a text file");
+}
+
+#[test]
+fn files_of_bind_that_include_each_other_end_with_an_error() {
+    let files = Memory::default()
+        .with("a", "options { };\ninclude \"b\";\n")
+        .with("b", "include \"a\"; include \"a\";\n");
+    let error = run(Origin::Bind, "a", &files).unwrap_err().to_string();
+    assert!(error.contains("line 2: more than 256 files, or 16"), "{error}");
+    let wide = Memory::default()
+        .with("a", format!("options {{ }};\n{}", "include \"b\";\n".repeat(300)))
+        .with("b", "");
+    let error = run(Origin::Bind, "a", &wide).unwrap_err().to_string();
+    assert!(error.contains("a: line 257: more than 256 files"), "{error}");
+}
+
+#[test]
+fn lists_of_bind_that_name_each_other_end() {
+    let level = |kind: &str, level: usize| {
+        let next = format!("{kind}{}", level + 1);
+        format!("{kind} {kind}{level} {{ {}; {}; }};\n", next.clone(), next)
+    };
+    let acls: String = (0..40).map(|at| level("acl", at)).collect();
+    let servers: String = (0..40).map(|at| level("primaries", at)).collect();
+    let text = format!(
+        "{acls}acl acl40 {{ acl0; 10.0.0.1; }};\n{servers}primaries primaries40 {{ primaries0; }};\n\
+         options {{ allow-recursion {{ acl0; }}; }};\n\
+         zone x.example {{ type secondary; primaries {{ primaries0; }}; }};\n"
+    );
+    let imported = run_text(Origin::Bind, "named.conf", &text).unwrap();
+    let has = |part: &str| imported.notes.iter().any(|note| note.contains(part));
+    assert!(has("contains itself") && has("without the address of one"), "{:?}", imported.notes);
+    assert!(imported.notes.len() < 10, "{:?}", imported.notes);
+    assert!(imported.config.contains("\"10.0.0.1\""), "{}", imported.config);
+}
+
+#[test]
+fn lists_that_are_too_long_admit_nobody() {
+    let many: String =
+        (0..5_000).map(|host| format!("10.{}.{}.1;", host >> 8, host & 255)).collect();
+    let text = format!("options {{ allow-query {{ {many} }}; allow-transfer {{ {many} }}; }};");
+    let imported = run_text(Origin::Bind, "named.conf", &text).unwrap();
+    assert!(imported.notes.iter().any(|note| note.contains("nobody is admitted")));
+    let loopback = "allow = [\"127.0.0.0/8\", \"::1/128\"]";
+    assert!(imported.config.contains(loopback), "{}", imported.config);
+}
+
+#[test]
+fn texts_of_bind_and_powerdns_cannot_leave_their_place() {
+    let text = "options { version \"a\\\"\n\"; };";
+    assert!(run_text(Origin::Bind, "named.conf", text).is_err());
+    let text = "options { version \"a\\\" [x]\"; directory \"/a\\\"b\"; };\n\
+        zone \"x.example\" { type primary; file \"c\\\"\u{7}d\"; };\n\
+        zone \"y\\\"z\" { type primary; file \"y\"; };\n\
+        key k { algorithm hmac-sha256; secret \"c2VjcmV0IHNlY3JldA==\\\"x\"; };\n\
+        view v { match-clients { any; }; zone \"v.example\" { type primary; file \"v\"; \
+        allow-transfer { key k; }; }; };\n";
+    let imported = run_text(Origin::Bind, "named.conf", text).unwrap();
+    let document: toml::Table = imported.config.parse().unwrap();
+    assert!(!document.contains_key("x") && !document.contains_key("key"), "{}", imported.config);
+    assert!(imported.notes.iter().all(|note| !note.contains("c2VjcmV0")), "{:?}", imported.notes);
+    let sql = "CREATE TABLE domains (id INTEGER, name TEXT, master TEXT, type TEXT);
+        CREATE TABLE records (domain_id INTEGER, name TEXT, type TEXT, content TEXT, ttl INTEGER);
+        INSERT INTO domains VALUES (1, 'a.example', NULL, 'NATIVE'), (2, 'b\"[x]', NULL, 'NATIVE');
+        INSERT INTO records VALUES (1, 'x.a.example', 'A', '192.0.2.1' || char(10) || '$INCLUDE /y', 1),
+        (1, '$INCLUDE', 'A', '192.0.2.1', 1), (1, 'y.a.example', 'TXT', '\"a\" ; b', 1),
+        (1, 'z.a.example', 'A', '192.0.2.1', 1);";
+    let files = Memory::default()
+        .with("pdns.conf", "launch=gsqlite3\ngsqlite3-database=db\n")
+        .with("db", database(sql));
+    let imported = run(Origin::Powerdns, "pdns.conf", &files).unwrap();
+    let (_, zone) = imported.files.first().unwrap();
+    assert!(zone.contains("z.a.example. 1 IN A 192.0.2.1\n"), "{zone}");
+    assert!(!zone.contains("INCLUDE"), "{zone}");
+    assert_eq!(imported.config.matches("[[zone]]").count(), 1, "{}", imported.config);
 }

@@ -4,6 +4,7 @@ mod hostile;
 mod meaning;
 mod options;
 mod whole;
+mod zones;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -9,7 +9,7 @@ fn check(origin: Origin, path: &str, base: &str, options: &[(&str, &str)]) {
     let known = match origin {
         Origin::Adguard => "dns:",
         Origin::Blocky => "customDNS:",
-        Origin::Pihole | Origin::Dnsmasq => "",
+        _ => "",
     };
     let import = |text: &str| {
         let text =

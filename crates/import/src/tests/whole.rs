@@ -12,6 +12,9 @@ fn check(name: &str, imported: &Imported) {
     for (file, text) in &imported.files {
         shown += &format!("\n#### {file}\n{text}");
     }
+    for (file, _) in &imported.secrets {
+        shown += &format!("\n#### {file}: a secret\n");
+    }
     shown += &format!("\n#### notes\n{}\n", imported.notes.join("\n"));
     let path = format!("{}/samples/expected/{name}", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("UPDATE_SAMPLES").is_some() {
@@ -138,4 +141,54 @@ fn pihole_database_alone_is_lists_groups_and_clients() {
         assert!(imported.config.contains(table), "{table}");
     }
     assert!(!imported.config.contains("[[forward]]"));
+}
+
+/// Reads a sample of a directory.
+fn sample(name: &str) -> Vec<u8> {
+    std::fs::read(format!("{}/samples/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+#[test]
+fn bind() {
+    let files = Memory::default()
+        .with("/etc/bind/named.conf", sample("bind/named.conf"))
+        .with("/etc/bind/zones.conf", sample("bind/zones.conf"))
+        .with("/var/cache/bind/Kexample.com.+013+12345.private", "Private-key-format: v1.3\n")
+        .with("/var/cache/bind/intern.zone.jnl", "x");
+    check("bind.txt", &run(Origin::Bind, "/etc/bind/named.conf", &files).unwrap());
+}
+
+#[test]
+fn bind_with_views() {
+    let files = Memory::default().with("named.conf", sample("bind/views.conf"));
+    check("bind-views.txt", &run(Origin::Bind, "named.conf", &files).unwrap());
+}
+
+#[test]
+fn powerdns_recursor_in_both_forms() {
+    let files = Memory::default()
+        .with("/etc/powerdns/recursor.conf", sample("powerdns/recursor.conf"))
+        .with("/etc/powerdns/recursor.lua", sample("powerdns/recursor.lua"))
+        .with("/etc/powerdns/recursor.d/more.conf", "forward-zones+=more.example=10.0.2.53\n")
+        .with("/etc/powerdns/recursor.yml", sample("powerdns/recursor.yml"));
+    let lines = run(Origin::Powerdns, "/etc/powerdns/recursor.conf", &files).unwrap();
+    check("powerdns-recursor.txt", &lines);
+    let yaml = run(Origin::Powerdns, "/etc/powerdns/recursor.yml", &files).unwrap();
+    check("powerdns-recursor-yaml.txt", &yaml);
+    for imported in [lines, yaml] {
+        assert!(!format!("{imported:?}").contains("do-not-show-this"), "{imported:?}");
+    }
+}
+
+#[test]
+fn powerdns_with_a_database_and_with_files_of_bind() {
+    let sql = String::from_utf8(sample("powerdns/pdns.sql")).unwrap();
+    let files = Memory::default()
+        .with("/etc/powerdns/pdns.conf", sample("powerdns/pdns.conf"))
+        .with("/etc/powerdns/pdns.sqlite3", database(&sql))
+        .with("/etc/powerdns/named.conf", sample("powerdns/named.conf"))
+        .with("/etc/powerdns/pdns.d/own.conf", "version-string=anonymous\n");
+    let imported = run(Origin::Powerdns, "/etc/powerdns/pdns.conf", &files).unwrap();
+    check("powerdns.txt", &imported);
+    assert!(!format!("{imported:?}").contains("c2VjcmV0"), "{imported:?}");
 }

@@ -1,0 +1,35 @@
+//! Where the settings of a zone come from: the zone itself, its view, and `options`.
+
+use crate::networks::Networks;
+
+use super::statement::{Statement, last};
+
+/// A view, or the whole configuration if it has none.
+#[derive(Clone, Debug)]
+pub(super) struct View<'s> {
+    /// The name; `None` if there are no views.
+    pub(super) name: Option<&'s str>,
+    pub(super) place: Option<&'s Statement>,
+    /// The statements of the view.
+    pub(super) block: &'s [Statement],
+    /// Those of `options`.
+    pub(super) options: &'s [Statement],
+    /// The clients that see this view and no earlier one.
+    pub(super) clients: Networks,
+    /// Whether all clients that see no earlier view see this one.
+    pub(super) is_last: bool,
+}
+
+impl<'s> View<'s> {
+    /// Returns a setting of the view.
+    pub(super) fn find(&self, key: &str) -> Option<&'s Statement> {
+        let own = self.name.and_then(|_| last(self.block, key));
+        own.or_else(|| last(self.options, key))
+    }
+
+    /// Returns a setting of a zone.
+    pub(super) fn find_for(&self, zone: &'s [Statement], keys: &[&str]) -> Option<&'s Statement> {
+        let inner = keys.iter().find_map(|key| last(zone, key));
+        inner.or_else(|| keys.iter().find_map(|key| self.find(key)))
+    }
+}

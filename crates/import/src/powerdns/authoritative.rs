@@ -1,0 +1,218 @@
+//! The authoritative server: its zones in files of BIND and in databases of SQLite.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use crate::access::{self, ViewAccess};
+use crate::bind;
+use crate::draft::Draft;
+use crate::hosted::{ArrayTable, ZoneFile};
+use crate::networks::Networks;
+use crate::source::{Error, Files};
+
+use super::database::{self, Stored};
+use super::settings::Setting;
+use super::{beside, leave, listeners, take};
+
+/// Settings that do not affect answers, or whose usual value is the server's behaviour.
+const QUIET: &[&str] = &[
+    "8bit-dns",
+    "any-to-tcp",
+    "api*",
+    "axfr-*",
+    "bind-*",
+    "cache-ttl",
+    "carbon-*",
+    "chroot",
+    "config-*",
+    "consistent-backends",
+    "control-console",
+    "daemon",
+    "default-api-rectify",
+    "disable-*",
+    "distributor-threads",
+    "gsqlite3*",
+    "guardian",
+    "include-dir",
+    "load-modules",
+    "local-address-nonexist-fail",
+    "log-*",
+    "logging-facility",
+    "loglevel*",
+    "max-*",
+    "module-dir",
+    "negquery-cache-ttl",
+    "non-local-bind",
+    "overload-queue-length",
+    "prevent-self-notification",
+    "query-cache-ttl",
+    "query-logging",
+    "queue-limit",
+    "receiver-threads",
+    "retrieval-threads",
+    "reuseport",
+    "security-poll-suffix",
+    "server-id",
+    "setgid",
+    "setuid",
+    "signing-threads",
+    "socket-dir",
+    "tcp-*",
+    "traceback-handler",
+    "udp-*",
+    "version-string",
+    "webserver*",
+    "write-pid",
+    "xfr-*",
+    "zone-cache-refresh-interval",
+];
+
+/// Converts the settings, and the zones of all backends.
+///
+/// # Errors
+/// A backend cannot be read.
+pub(super) fn apply(
+    mut settings: Vec<Setting>,
+    path: &str,
+    files: &dyn Files,
+    draft: &mut Draft,
+) -> Result<(), Error> {
+    listeners(&mut settings, &["0.0.0.0", "::"], draft);
+    let launched: Vec<Setting> =
+        ["launch"].into_iter().filter_map(|key| take(&mut settings, key)).collect();
+    let mut hosted = BTreeSet::new();
+    let transfers = Transfers::take(&mut settings, draft);
+    for backend in launched.iter().flat_map(Setting::items) {
+        let (kind, instance) = backend.split_once(':').unwrap_or((backend, ""));
+        let prefix = match instance {
+            "" => kind.to_owned(),
+            instance => format!("{kind}-{instance}"),
+        };
+        match kind {
+            "bind" => {
+                let Some(config) = take(&mut settings, &format!("{prefix}-config")) else {
+                    draft.note(backend, "no `bind-config` names its configuration");
+                    continue;
+                };
+                let config = beside(path, &config.value);
+                let names = bind::read_zones(&config, files, draft)?;
+                hosted.extend(names);
+            }
+            "gsqlite3" => {
+                let Some(name) = take(&mut settings, &format!("{prefix}-database")) else {
+                    draft.note(backend, "no `gsqlite3-database` names its file");
+                    continue;
+                };
+                let stored = database::read(&beside(path, &name.value), files, draft)?;
+                hosted.extend(add_zones(stored, &transfers, draft));
+            }
+            _ => draft.note(
+                format!("launch={backend}"),
+                "its zones are not read: export each with `pdnsutil list-zone`, and name the file \
+                 in `[[zone]]`",
+            ),
+        }
+    }
+    draft.set("resolver", "mode", "recurse", "for the targets of aliases alone");
+    let zones: BTreeMap<String, Networks> =
+        hosted.into_iter().map(|zone| (zone, Networks::any())).collect();
+    let view = ViewAccess { clients: Networks::any(), zones, ..ViewAccess::default() };
+    access::apply(&[view], "PowerDNS Authoritative Server resolves no names", draft);
+    leave(settings, QUIET, draft);
+    Ok(())
+}
+
+/// The settings of transfers that all zones share.
+struct Transfers {
+    allowed: Vec<String>,
+    notified: Vec<String>,
+}
+
+impl Transfers {
+    fn take(settings: &mut Vec<Setting>, draft: &mut Draft) -> Self {
+        let mut lists = [Vec::new(), Vec::new()];
+        let keys = ["allow-axfr-ips", "also-notify"];
+        for (key, list) in keys.into_iter().zip(&mut lists) {
+            let Some(setting) = take(settings, key) else { continue };
+            for item in setting.items() {
+                match item_of(item) {
+                    Some(item) if !list.contains(&item) => list.push(item),
+                    Some(_) => {}
+                    None => draft.note(&setting, format!("{item:?} is no address")),
+                }
+            }
+        }
+        if take(settings, "disable-axfr").is_some_and(|setting| setting.is_on()) {
+            lists[0].clear();
+        }
+        for key in [
+            "primary",
+            "secondary",
+            "only-notify",
+            "dnsupdate",
+            "autosecondary",
+            "default-soa-content",
+            "default-ttl",
+            "default-soa-edit",
+            "expand-alias",
+            "enable-lua-records",
+            "allow-dnsupdate-from",
+            "trusted-notification-proxy",
+        ] {
+            let Some(setting) = take(settings, key) else { continue };
+            match (key, setting.value.as_str()) {
+                (_, "" | "no") | ("primary" | "secondary" | "default-ttl", _) => draft.quiet(key),
+                _ => draft.note(&setting, "no equivalent for all zones"),
+            }
+        }
+        let [allowed, notified] = lists;
+        Self { allowed, notified }
+    }
+}
+
+/// Returns an address or network in the form of the configuration. One in brackets has a port.
+fn item_of(item: &str) -> Option<String> {
+    let is_known = item.parse::<IpAddr>().is_ok()
+        || item.parse::<ipnet::IpNet>().is_ok()
+        || item.parse::<std::net::SocketAddr>().is_ok();
+    is_known.then(|| item.to_owned())
+}
+
+/// Writes the tables of the zones of a database, with a file for each, and returns their names.
+fn add_zones(stored: Vec<Stored>, transfers: &Transfers, draft: &mut Draft) -> Vec<String> {
+    let mut names = Vec::new();
+    for zone in stored {
+        let mut table = ArrayTable::of("zone", &zone.origin);
+        table.set("name", zone.name.as_str());
+        if zone.primaries.is_empty() {
+            let path = draft.companion(&zone.name, ".zone", zone.text);
+            table.set("file", path.as_str());
+            let (name, origin) = (zone.name.clone(), zone.origin.clone());
+            draft.hosted.zone_files.push(ZoneFile { zone: name, path, origin });
+        } else {
+            table.set_list("primaries", zone.primaries);
+        }
+        let both = |own: Vec<String>, common: &[String]| {
+            let mut all = own;
+            all.extend(common.iter().cloned());
+            let mut kept: Vec<String> = Vec::new();
+            all.into_iter().for_each(|one| {
+                if !kept.contains(&one) {
+                    kept.push(one);
+                }
+            });
+            kept
+        };
+        table.set_list("allow-transfer", both(zone.allow_transfer, &transfers.allowed));
+        let is_notifying = zone.is_notifying;
+        let common: &[String] = if is_notifying { &transfers.notified } else { &[] };
+        table.set_list("notify", both(zone.notify, common));
+        table.set_list("allow-update", zone.allow_update);
+        if zone.is_signed {
+            table.set("sign", true);
+        }
+        draft.hosted.add(table);
+        names.push(zone.name);
+    }
+    names
+}
