@@ -263,12 +263,16 @@ impl Worker {
         if !self.intake.is_quic_due(self.time) {
             return;
         }
+        self.serve_with_allowance(|intake, time, frames| intake.drive_quic(time, frames));
+    }
+
+    /// Lets the intake serve queries for as long as a turn allows, then resolves what they miss.
+    fn serve_with_allowance(&mut self, serve: impl FnOnce(&mut Intake, Time, &mut Frames<'_>)) {
         let mut allowance = Allowance::default();
         allowance.begin(self.now_us());
         let Self { intake, resolution, outbox, time, .. } = self;
         let (path, metrics) = (resolution.lend(*time), outbox.metrics());
-        let mut frames = Frames { path, metrics, allowance: &mut allowance };
-        intake.drive_quic(*time, &mut frames);
+        serve(intake, *time, &mut Frames { path, metrics, allowance: &mut allowance });
         self.is_cut_short |= !allowance.begin_share();
         self.submit_misses();
     }
@@ -312,14 +316,9 @@ impl Worker {
             if !self.intake.has_unread() {
                 return;
             }
-            let mut allowance = Allowance::default();
-            allowance.begin(self.now_us());
-            let Self { intake, resolution, outbox, time, .. } = self;
-            let (path, metrics) = (resolution.lend(*time), outbox.metrics());
-            let mut frames = Frames { path, metrics, allowance: &mut allowance };
-            intake.read_waiting(pace, time.millis(), &mut frames);
-            self.is_cut_short |= !allowance.begin_share();
-            self.submit_misses();
+            self.serve_with_allowance(|intake, time, frames| {
+                intake.read_waiting(pace, time.millis(), frames);
+            });
         }
     }
 
