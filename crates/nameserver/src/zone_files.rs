@@ -1,12 +1,10 @@
 //! The files of hosted zones: read, checked and watched. An unusable file never replaces a zone.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
 
 use avocet_config::zone::ZoneConfig;
 use avocet_dnssec::zonemd::Fault as DigestFault;
@@ -353,13 +351,7 @@ impl ZoneFiles {
     /// # Errors
     /// The time of its file cannot be set.
     pub fn confirm(&self, id: &ZoneId) -> io::Result<()> {
-        let Some(file) = self.kept().get(id).map(|zone| zone.config.file.clone()) else {
-            return Ok(());
-        };
-        File::options()
-            .append(true)
-            .open(file)?
-            .set_modified(UNIX_EPOCH + Duration::from_secs(wall_secs()))
+        self.alter(id, |zone, _| zone.confirm(wall_secs())).unwrap_or(Ok(()))
     }
 
     /// Withdraws zones of other servers that no primary has confirmed for the time in their SOA

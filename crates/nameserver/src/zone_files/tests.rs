@@ -400,3 +400,29 @@ fn no_edit_is_lost_to_changes_at_the_same_time() {
         assert!(files.reload(Some(&id)) && files.fault().is_none());
     }
 }
+
+#[test]
+fn changes_of_a_confirmed_secondary_are_written_to_its_file() {
+    let zone = EditedZone::of("confirmed");
+    let file = &zone.config.file;
+    let text = format!("[[zone]]\nname = \"example\"\nfile = {file:?}\nprimaries = [\"::1\"]\n");
+    let config = Config::from_text(None, &text, &BTreeMap::new()).unwrap().zones;
+    let many = "$GENERATE 1-20 b$ 60 A 192.0.2.$\n";
+    let text = |serial: u32, rest: &str| {
+        format!("@ 60 SOA ns h {serial} 2 3 999999 5\n@ 60 NS ns.other.\n{many}{rest}\n")
+    };
+    fs::write(file, text(1, "")).unwrap();
+    let (files, id) = (ZoneFiles::of(&config), config[0].id());
+    for serial in 2..4 {
+        let change = format!("a 60 TXT change-{serial}");
+        let changed = zone.directory.join("changed");
+        fs::write(&changed, text(serial, &change)).unwrap();
+        let after = load(FoldedName::new(&config[0].name).unwrap(), &changed).0.unwrap();
+        files.confirm(&id).unwrap();
+        files.change(&id, |_| Ok::<_, ()>(Some(after))).unwrap();
+        files.confirm(&id).unwrap();
+        assert!(!zone.on_disk().contains(&format!("change-{serial}")), "written later");
+        files.watch(u64::from(serial) * 1000);
+        assert!(zone.on_disk().contains(&format!("change-{serial}")), "{}", zone.on_disk());
+    }
+}

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
@@ -123,6 +124,18 @@ impl KeptZone {
             tracing::error!("{fault}");
             fault
         });
+    }
+
+    /// Records in the time of the file that a primary has the version in force. The file remains
+    /// one that was read, so that later changes are written to it.
+    pub(super) fn confirm(&mut self, now_secs: u64) -> io::Result<()> {
+        let is_read = self.now() == self.seen;
+        let confirmed = UNIX_EPOCH + Duration::from_secs(now_secs);
+        File::options().append(true).open(&self.config.file)?.set_modified(confirmed)?;
+        if is_read {
+            self.seen = self.now();
+        }
+        Ok(())
     }
 
     /// Returns whether the server wrote the file.
