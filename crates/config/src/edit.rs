@@ -15,6 +15,11 @@ mod client_names;
 
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TableLike, Value, table};
 
+/// What some editors write before the text.
+const BYTE_ORDER_MARK: &str = "\u{feff}";
+/// The tables whose names are domain names, which compare without case and final dot.
+const DOMAINS: [&str; 6] = ["forward", "key", "pool", "record", "stub", "zone"];
+
 /// A change of one key.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyEdit<'e> {
@@ -74,6 +79,10 @@ pub enum EditError {
 /// The text, a key or a value is malformed, a key to remove is missing, or a group or rule names a
 /// client that is removed.
 pub fn edited(text: &str, edits: &[KeyEdit<'_>]) -> Result<String, EditError> {
+    let (mark, text) = match text.strip_prefix(BYTE_ORDER_MARK) {
+        Some(rest) => (BYTE_ORDER_MARK, rest),
+        None => ("", text),
+    };
     let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
         EditError::NotToml(error.message().replace('\n', ", "))
     })?;
@@ -85,7 +94,20 @@ pub fn edited(text: &str, edits: &[KeyEdit<'_>]) -> Result<String, EditError> {
         apply(&mut document, edit)?;
     }
     client_names::check(&document, &clients)?;
-    Ok(document.to_string())
+    let edited = document.to_string();
+    let edited = if has_crlf(text) { with_crlf(&edited) } else { edited };
+    Ok(format!("{mark}{edited}"))
+}
+
+/// Returns whether each line ends in CRLF.
+fn has_crlf(text: &str) -> bool {
+    let all = text.matches('\n').count();
+    all > 0 && all == text.matches("\r\n").count()
+}
+
+/// Returns a text with CRLF at the end of each line.
+fn with_crlf(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\n', "\r\n")
 }
 
 /// A key by its parts.
@@ -149,13 +171,13 @@ fn apply(document: &mut DocumentMut, edit: &KeyEdit<'_>) -> Result<(), EditError
         }
         KeyPath::InEntry { table, name, key } => {
             let entries = entries(document, table).ok_or_else(missing)?;
-            let place = place(entries, name).ok_or_else(missing)?;
+            let place = place(entries, table, name).ok_or_else(missing)?;
             set(entries.get_mut(place).ok_or_else(missing)?, key, value).ok_or_else(missing)
         }
         KeyPath::Entry { table, name } => {
             let Some(value) = value else {
                 let entries = entries(document, table).ok_or_else(missing)?;
-                entries.remove(place(entries, name).ok_or_else(missing)?);
+                entries.remove(place(entries, table, name).ok_or_else(missing)?);
                 return Ok(());
             };
             let Value::InlineTable(value) = value else {
@@ -167,7 +189,7 @@ fn apply(document: &mut DocumentMut, edit: &KeyEdit<'_>) -> Result<(), EditError
             let value = value.into_table();
             let view = first_of_view(&value).map(|view| format!("/{view}"));
             let own = view.and_then(|view| name.strip_suffix(&view)).unwrap_or(name);
-            put(entries, name, identity(table, own), value);
+            put(entries, (table, name), identity(table, own), value);
             Ok(())
         }
     }
@@ -184,15 +206,26 @@ fn entries<'d>(document: &'d mut DocumentMut, table: &str) -> Option<&'d mut Arr
     document.get_mut(table)?.as_array_of_tables_mut()
 }
 
-/// Returns the index of a table by its name.
-fn place(entries: &ArrayOfTables, name: &str) -> Option<usize> {
+/// Returns the index of a table by its name, `kind` being that of the array.
+fn place(entries: &ArrayOfTables, kind: &str, name: &str) -> Option<usize> {
     let text = |table: &Table, key: &str| table.get(key)?.as_str().map(str::to_owned);
+    let is_same = |own: &str, name: &str| {
+        let is_folded = DOMAINS.contains(&kind)
+            && own.trim_end_matches('.').eq_ignore_ascii_case(name.trim_end_matches('.'));
+        is_folded || own == name
+    };
     entries.iter().position(|table| {
         let own = text(table, "name").or_else(|| text(table, "zone"));
-        match (own, text(table, "type"), first_of_view(table)) {
-            (Some(own), Some(rtype), _) => name == format!("{own} {rtype}"),
-            (Some(own), None, Some(view)) => name == format!("{own}/{view}"),
-            (own, ..) => own.as_deref() == Some(name),
+        let Some(own) = own else { return false };
+        match (text(table, "type"), first_of_view(table)) {
+            (Some(rtype), _) => name.rsplit_once(' ').is_some_and(|(name, written)| {
+                is_same(&own, name) && rtype.eq_ignore_ascii_case(written)
+            }),
+            (None, Some(view)) => name
+                .strip_suffix(view)
+                .and_then(|name| name.strip_suffix('/'))
+                .is_some_and(|name| is_same(&own, name)),
+            (None, None) => is_same(&own, name),
         }
     })
 }
@@ -229,7 +262,7 @@ fn identity<'n>(table: &str, name: &'n str) -> Vec<(&'static str, &'n str)> {
 /// name it come first.
 fn put(
     entries: &mut ArrayOfTables,
-    name: &str,
+    (table, name): (&str, &str),
     identity: Vec<(&'static str, &str)>,
     mut new: Table,
 ) {
@@ -244,7 +277,7 @@ fn put(
     }
     named.extend(new.iter().map(|(key, item)| (key.to_owned(), item.clone())));
     let new = named;
-    let Some(old) = place(entries, name).and_then(|place| entries.get_mut(place)) else {
+    let Some(old) = place(entries, table, name).and_then(|place| entries.get_mut(place)) else {
         entries.push(new);
         return;
     };
@@ -328,6 +361,38 @@ mod tests {
             );
         }
         check("record[nas.lan A]", Some("{ values = [] }"), &[("[\"10.0.0.1\"]", "[]")]);
+    }
+
+    #[test]
+    fn names_of_domains_have_no_case() {
+        let text = "[[zone]]\nname = \"Z.tst.\"\nfile = \"a\"\n\n[[record]]\nname = \"Nas.lan\"\n\
+                    type = \"a\"\nvalues = [\"10.0.0.1\"]\n\n[[zone]]\nname = \"V.tst\"\n\
+                    view = [\"Office\"]\nfile = \"b\"\n\n[[client]]\nname = \"Tab\"\n";
+        let edit = |key: &str| edited(text, &[KeyEdit { key, value: Some("\"c\"") }]);
+        let keys = ["zone[z.tst].file", "record[nas.LAN A].values", "zone[v.tst/Office].file"];
+        for key in keys {
+            assert!(edit(key).is_ok_and(|changed| changed.contains("= \"c\"")), "{key}");
+        }
+        for key in ["zone[v.tst/office].file", "client[tab].name", "zone[z.ts].file"] {
+            assert_eq!(edit(key), Err(EditError::Missing(key.to_owned())), "{key}");
+        }
+    }
+
+    #[test]
+    fn the_ends_of_lines_and_the_mark_at_the_start_stay() {
+        let edits = [
+            KeyEdit { key: "cache.prefetch", value: Some("false") },
+            KeyEdit { key: "policy.block-ttl-secs", value: Some("7") },
+        ];
+        let text = "\u{feff}# top\r\n[policy] # of all\r\nblock-ttl-secs = 60 # short\r\n";
+        let changed = edited(text, &edits).unwrap();
+        assert_eq!(
+            changed,
+            format!("{}\r\n[cache]\r\nprefetch = false\r\n", text.replace("60", "7"))
+        );
+        // In a file with both, other lines stay as they are.
+        let mixed = edited("a = 1\r\nb = 2\n[policy]\n", &edits).unwrap();
+        assert!(mixed.contains("b = 2\n[policy]\nblock-ttl-secs = 7\n"), "{mixed:?}");
     }
 
     #[test]
