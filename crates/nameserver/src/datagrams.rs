@@ -80,6 +80,8 @@ pub struct Datagrams<'w> {
 
 impl Datagrams<'_> {
     /// Returns the client of a datagram; `None` without the header that it must have.
+    #[cold]
+    #[inline(never)]
     fn client_of(&self, octets: &[u8], sender: IpAddr) -> Option<Named> {
         let state = self.newer.state.as_deref().unwrap_or(self.cx.state);
         state.proxies.client_of(self.entrance, sender, octets)
