@@ -177,7 +177,7 @@ pub(crate) fn is_secret(written: &str) -> bool {
             _ => 0,
         });
     digits.bytes().all(is_digit)
-        && written.len() % 4 == 0
+        && written.len().is_multiple_of(4)
         && padding <= 2
         && low_bits == 0
         && SECRET_LEN.contains(&(digits.len() * 3 / 4))
