@@ -69,7 +69,7 @@ pub enum AcmeError {
     /// A key cannot be made or used.
     #[error("{0}")]
     Key(#[from] KeyFault),
-    /// The server ends.
+    /// The server stops.
     #[error("{0}")]
     Stopped(#[from] Stopped),
 }

@@ -41,7 +41,7 @@ impl Primaries {
         primary.key.as_deref().or(self.key.as_deref())
     }
 
-    /// Returns whether NOTIFY from this address, signed with this key, is one of a primary.
+    /// Returns whether a NOTIFY comes from a primary: by its source address, or by its key.
     #[must_use]
     pub fn hear(&self, ip: IpAddr, key: Option<&[u8]>) -> bool {
         let ip = ip.to_canonical();

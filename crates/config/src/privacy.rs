@@ -1,9 +1,9 @@
-//! What the query log knows of a client.
+//! The details of a client that the query log records.
 
 use super::error::SettingError;
 use super::setting::FromText;
 
-/// What the log knows of a client, the most first.
+/// The details of a client that the query log records, in order from most to least.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Privacy {
     /// Everything.

@@ -140,7 +140,7 @@ impl Fetched {
 /// Why there is no reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NotFetched {
-    /// None of the servers answered this number of queries.
+    /// No server replied; this number of queries was sent.
     Silence(u32),
     /// This host lacked sockets, so that no query left.
     Unsent,

@@ -16,7 +16,7 @@ pub(crate) struct Fetch {
     /// The tasks with walks that wait for it.
     pub(crate) waiters: Vec<u32>,
     pub(crate) exchange: Exchange,
-    /// The reply to mixed case while the server is queried in lower case, as a fallback.
+    /// The NXDOMAIN reply to a name in mixed case, used if the repeated query in lower case fails.
     pub(crate) denied: Option<Arc<Fetched>>,
     /// Whether the limits on inquiries in flight do not apply.
     pub(crate) is_free: bool,

@@ -13,7 +13,7 @@ use crate::name_order::order;
 const MAX_ZONES: usize = 512;
 /// Most ranges of one zone.
 const MAX_GAPS: usize = 1_024;
-/// Most ranges in each resolver, with about 400 octets each for signatures of usual sizes.
+/// Most ranges in each resolver. A range takes about 400 octets with signatures of usual sizes.
 const MAX_ALL_GAPS: usize = 32_768;
 
 /// The position of a range.
@@ -61,8 +61,10 @@ pub(crate) struct Hashing {
 /// An RRset and its expiry, in ms.
 type Timed = (Rrset, u64);
 
-/// One of the two maps is empty: a zone that changes from one kind of proof to the other has only
-/// the later one.
+/// The ranges of one zone.
+///
+/// One of the two maps is empty: if a zone changes from NSEC to NSEC3 or back, only the ranges of
+/// the later kind are kept.
 #[derive(Debug, Default)]
 struct ZoneProofs {
     soa: Option<Timed>,
@@ -71,7 +73,7 @@ struct ZoneProofs {
     hashing: Option<Hashing>,
     /// NSEC3 RRsets by their owners' hashes.
     hashes: BTreeMap<Hash, Timed>,
-    /// Whether it was used since it was inserted or last spared.
+    /// Whether the ranges were used since the zone was inserted or last spared.
     used: bool,
 }
 

@@ -19,13 +19,14 @@ const MAX_ZONES: usize = 4_096;
 const CLIENT_PLACES: usize = 4_096;
 /// Half-life of recent counts in ms.
 const HALF_LIFE_MS: u64 = 500;
-/// Under overload, a zone may have one in this number of the inquiries.
+/// Divisor of the recent inquiries: under overload, a zone may have at most this fraction of them.
 const ZONE_SHARE: u32 = 4;
-/// As [`ZONE_SHARE`], for a network of clients.
+/// Divisor of the recent questions: under overload, a network of clients may have at most this
+/// fraction of them.
 const CLIENT_SHARE: u32 = 2;
 /// Fewest recent inquiries that count as a flood.
 const FEW: u32 = 64;
-/// Percentage of busy time from which a thread is overloaded.
+/// Lowest percentage of busy time at which a thread counts as overloaded.
 const PRESSED_PERCENT: u32 = 90;
 
 /// A count that decays.
@@ -122,7 +123,8 @@ impl Loads {
         (self.is_pressed() && zone.recent.at(now_ms) > most).then_some((len, Excess::Zone))
     }
 
-    /// Returns why a question of this client is too much for the others.
+    /// Returns the reason to refuse a question of this client, if its network takes more than its
+    /// share from other clients.
     pub(crate) fn excess_of_client(&self, client: IpAddr, now_ms: u64) -> Option<Excess> {
         let (all, own) = (self.all.at(now_ms), self.clients[self.place(client)].at(now_ms));
         // Without other clients, a client takes nothing from anyone.

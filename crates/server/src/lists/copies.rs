@@ -90,7 +90,7 @@ impl std::error::Error for CopyError {}
 pub(crate) enum Kept {
     /// On disk.
     OnDisk,
-    /// In memory, until the server ends, because of this disk error.
+    /// Only in memory, and lost when the server stops, because the disk gave this error.
     InMemory(io::Error),
 }
 
