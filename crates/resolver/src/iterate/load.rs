@@ -19,10 +19,10 @@ const MAX_ZONES: usize = 4_096;
 const CLIENT_PLACES: usize = 4_096;
 /// Half-life of recent counts in ms.
 const HALF_LIFE_MS: u64 = 500;
-/// Divisor of the recent inquiries: under overload, a zone may have at most this fraction of them.
+/// Divisor of the recent inquiries: under overload, the result limits those of a zone.
 const ZONE_SHARE: u32 = 4;
-/// Divisor of the recent questions: under overload, a network of clients may have at most this
-/// fraction of them.
+/// Divisor of the recent inquiries: under overload, the result limits the recent questions of a
+/// network of clients.
 const CLIENT_SHARE: u32 = 2;
 /// Fewest recent inquiries that count as a flood.
 const FEW: u32 = 64;
@@ -123,8 +123,8 @@ impl Loads {
         (self.is_pressed() && zone.recent.at(now_ms) > most).then_some((len, Excess::Zone))
     }
 
-    /// Returns the reason to refuse a question of this client, if its network takes more than its
-    /// share from other clients.
+    /// Returns the reason to refuse a question of this client, if its network exceeds its share and
+    /// there are other clients.
     pub(crate) fn excess_of_client(&self, client: IpAddr, now_ms: u64) -> Option<Excess> {
         let (all, own) = (self.all.at(now_ms), self.clients[self.place(client)].at(now_ms));
         // Without other clients, a client takes nothing from anyone.
