@@ -9,7 +9,14 @@
 //! the runs than the difference of two medians. It counts only if it also separates the runs: more
 //! pairs must show it than chance explains. With fewer runs, the limit is wider, and latency is
 //! only shown.
+//!
+//! A machine becomes slower and faster for minutes. If the two sides took turns, as their start
+//! times show, each later run is therefore compared with the earlier run next to it, which the
+//! machine slowed down as much, and [`turns`] judges the ratios of these pairs.
 
+mod turns;
+
+use std::cmp::Ordering;
 use std::fmt::Write as _;
 
 use super::{Cpu, Latency, Report};
@@ -36,8 +43,9 @@ const LATENCY_LIMIT: f64 = 0.15;
 /// most: with many runs, a smaller share cannot be chance.
 const SEPARATED: f64 = 0.8;
 
-/// Standard deviations that the share must be above that of equal servers, which is a half.
-const SIGNIFICANT: f64 = 2.6;
+/// Standard deviations that the share must be above that of equal servers, which is a half. Chance
+/// exceeds it once in 2,000 figures.
+const SIGNIFICANT: f64 = 3.3;
 
 /// One figure of both sides.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,6 +73,26 @@ enum Worse {
     Lower(f64),
     /// The figure is informational.
     Never,
+}
+
+/// How much higher a figure of the later side is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Rise {
+    /// The difference relative to the earlier side, negative if the later one is lower.
+    share: f64,
+    /// The share of comparisons in which the later side is higher.
+    up: f64,
+    /// The share of comparisons in which the later side is lower.
+    down: f64,
+    /// The standard deviation of these two shares if the sides are equal.
+    deviation: f64,
+}
+
+impl Rise {
+    /// Reports whether so many comparisons agree that chance does not explain it.
+    fn is_separated(&self, agreeing: f64) -> bool {
+        agreeing >= SEPARATED.min(0.5 + SIGNIFICANT * self.deviation)
+    }
 }
 
 /// The values of one figure in the runs of one side, sorted.
@@ -110,18 +138,20 @@ impl Values {
         Self(differences).median()
     }
 
-    /// Returns the share of pairs from which two sides count as separated: the distribution of Mann
-    /// and Whitney's U for equal sides.
-    fn separated_from(&self, later: &Self) -> f64 {
+    /// Compares with runs that did not take turns with these. The deviation is that of Mann and
+    /// Whitney's U for equal sides.
+    fn rise(&self, later: &Self) -> Rise {
         let (n, m) = (self.0.len() as f64, later.0.len() as f64);
-        let deviation = ((n + m + 1.0) / (12.0 * n * m)).sqrt();
-        SEPARATED.min(0.5 + SIGNIFICANT * deviation)
-    }
-
-    /// Returns the share of the pairs in which the value of `later` is higher.
-    fn below(&self, later: &Self) -> f64 {
-        let pairs = self.0.iter().flat_map(|a| later.0.iter().map(move |b| b > a));
-        pairs.filter(|is_higher| *is_higher).count() as f64 / (self.0.len() * later.0.len()) as f64
+        let pairs = || self.0.iter().flat_map(|a| later.0.iter().map(move |b| b.total_cmp(a)));
+        let count = |wanted| pairs().filter(|order| *order == wanted).count() as f64;
+        let usual = self.median();
+        Rise {
+            // There is no relative change of zero.
+            share: if usual <= 0.0 { 0.0 } else { self.shift(later) / usual },
+            up: count(Ordering::Greater) / (n * m),
+            down: count(Ordering::Less) / (n * m),
+            deviation: ((n + m + 1.0) / (12.0 * n * m)).sqrt(),
+        }
     }
 }
 
@@ -130,6 +160,8 @@ struct Sides<'a> {
     earlier: &'a [Report],
     later: &'a [Report],
     has_enough: bool,
+    /// The runs next to each other, if the sides took turns.
+    turns: Option<Vec<(&'a Report, &'a Report)>>,
     lines: Vec<ComparedFigure>,
 }
 
@@ -144,18 +176,16 @@ impl<'a> Sides<'a> {
     ) {
         let sides = (Values::of(self.earlier, figure), Values::of(self.later, figure));
         let (Some(earlier), Some(later)) = sides else { return };
-        let (change, separated) = match worse {
-            Worse::Lower(_) => (later.shift(&earlier), later.below(&earlier)),
-            _ => (earlier.shift(&later), earlier.below(&later)),
+        let in_turns = self.turns.as_ref().and_then(|pairs| turns::rise(pairs, figure));
+        let rise = in_turns.unwrap_or_else(|| earlier.rise(&later));
+        let (worse_by, agreeing) = match worse {
+            Worse::Lower(_) => (-rise.share, rise.down),
+            _ => (rise.share, rise.up),
         };
-        let usual = earlier.median();
-        // There is no relative change of zero.
-        let worse_by = if usual <= 0.0 { 0.0 } else { change / usual };
-        let is_separated = separated >= earlier.separated_from(&later);
         let is_worse = match worse {
             Worse::Never => false,
             Worse::Higher(limit) | Worse::Lower(limit) => {
-                worse_by > limit && (!self.has_enough || is_separated)
+                worse_by > limit && (!self.has_enough || rise.is_separated(agreeing))
             }
         };
         let (earlier, later) = (earlier.text(show), later.text(show));
@@ -231,7 +261,8 @@ impl<'a> Sides<'a> {
 /// Compares later runs with earlier ones.
 pub(crate) fn compare(earlier: &[Report], later: &[Report], limits: RegressionArgs) -> Comparison {
     let has_enough = earlier.len().min(later.len()) >= ENOUGH_RUNS;
-    let mut sides = Sides { earlier, later, has_enough, lines: Vec::new() };
+    let turns = if has_enough { turns::pairs(earlier, later) } else { None };
+    let mut sides = Sides { earlier, later, has_enough, turns, lines: Vec::new() };
     let limit = limits.max_regression.unwrap_or(if has_enough { LIMIT } else { FEW_RUNS_LIMIT });
     let latency_limit = limits.max_latency_regression.or(has_enough.then_some(LATENCY_LIMIT));
     let has_cpu = !sides.any(|run| run.server_cpu.is_none());
@@ -402,6 +433,46 @@ mod tests {
         assert!(compare(&before, &slower, DEFAULTS).is_worse());
         assert!(!compare(&before, &runs(&scattered(1.0)), DEFAULTS).is_worse());
         assert!(!compare(&before[..5], &slower[..5], DEFAULTS).is_worse());
+    }
+
+    /// Runs whose start is `offset` seconds within each turn of ten.
+    fn taken_at(offset: u64, factors: &[f64]) -> Vec<Report> {
+        let mut runs = runs(factors);
+        for (turn, run) in (1..).zip(&mut runs) {
+            run.started_unix_secs = turn * 10 + offset;
+        }
+        runs
+    }
+
+    #[test]
+    fn runs_in_turns_show_a_small_difference_on_a_machine_that_becomes_slower() {
+        let slower_machine = |by: f64, shift: f64| -> Vec<f64> {
+            let noise = |turn: i32| 0.01 * f64::from((turn * 7) % 5 - 2);
+            (0..24)
+                .map(|turn| (by + noise(turn)) * (1.0 + f64::from(turn) * 0.03) + shift)
+                .collect()
+        };
+        let before = taken_at(0, &slower_machine(1.0, 0.0));
+        let after = taken_at(3, &slower_machine(1.05, 0.0));
+        assert!(compare(&before, &after, DEFAULTS).is_worse());
+        assert!(!compare(&after, &before, DEFAULTS).is_worse());
+        assert!(!compare(&before, &taken_at(3, &slower_machine(1.0, 0.001)), DEFAULTS).is_worse());
+        let one_after_another = taken_at(1000, &slower_machine(1.05, 0.0));
+        assert!(!compare(&before, &one_after_another, DEFAULTS).is_worse());
+    }
+
+    #[test]
+    fn a_lower_rate_in_turns_is_worse() {
+        let mut sides = [taken_at(0, &[1.0; 5]), taken_at(3, &[1.0; 5])];
+        for side in &mut sides {
+            side.iter_mut().for_each(|run| run.server_cpu = None);
+            side.iter_mut().for_each(|run| run.pace.open_loop = false);
+        }
+        let [before, mut after] = sides;
+        assert!(!compare(&before, &after, DEFAULTS).is_worse());
+        after.iter_mut().for_each(|run| run.outcome.answered_per_sec *= 0.9);
+        assert!(compare(&before, &after, DEFAULTS).is_worse());
+        assert!(!compare(&after, &before, DEFAULTS).is_worse());
     }
 
     #[test]
