@@ -301,6 +301,7 @@ fn reply_text(reply: ReplyKind, rcode: &str) -> String {
         ReplyKind::Message => rcode.to_owned(),
         ReplyKind::Truncated => "truncated, retrying over TCP".to_owned(),
         ReplyKind::OtherCase => "other letter case than in the query, retrying over TCP".to_owned(),
+        ReplyKind::OtherCookie => "other client cookie than ours, retrying over TCP".to_owned(),
         ReplyKind::Malformed => "malformed".to_owned(),
         ReplyKind::BadCookie => "BADCOOKIE".to_owned(),
         ReplyKind::NoEdns => format!("{rcode}, retrying without EDNS"),

@@ -277,6 +277,8 @@ words! {
         Truncated = "truncated",
         /// The question has other letter case: the query is repeated over TCP.
         OtherCase = "other-case",
+        /// The client cookie is not ours: the query is repeated over TCP.
+        OtherCookie = "other-cookie",
         /// No message.
         Malformed = "malformed",
         /// BADCOOKIE.

@@ -121,11 +121,14 @@ impl Exchanges {
         self.loss.note_reply(server.endpoint.addr.ip(), lost, now_ms);
     }
 
-    /// Reads the cookies of a reply. Returns `false` if the first is not ours: the reply is forged
-    /// (RFC 7873 §5.3).
+    /// Reads the cookies of a reply. Returns `false` if the first is not ours, so that the reply may
+    /// be forged (RFC 7873 §5.3). A reply over TCP shows by its connection that it is not.
     pub(crate) fn learn_cookie(&mut self, at: u32, cookie: &[u8]) -> bool {
         let query = &self.pending[at];
-        cookie.is_empty() || !query.with_cookie || self.servers[query.server()].cookie.learn(cookie)
+        if cookie.is_empty() || !query.with_cookie {
+            return true;
+        }
+        self.servers[query.server()].cookie.learn(cookie) || query.over_tcp()
     }
 
     /// Records whether an answer or denial shows that the server supports EDNS, or answers only

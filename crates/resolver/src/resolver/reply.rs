@@ -175,8 +175,17 @@ impl<W> Resolver<W> {
         self.repeat(query_at, Repeat::ByTcp, cx);
     }
 
+    /// Handles a reply with another client cookie: a forgery, or that of a server which repeats the
+    /// cookie of somebody else. RFC 7873 §5.3 discards it; over TCP, the server shows that it is the
+    /// one.
+    fn other_cookie(&mut self, query_at: u32, cx: &mut Context<'_, W>) {
+        self.counters.near_misses += 1;
+        self.record_reply(query_at, Reaction::OtherCookie, cx.now_ms);
+        self.repeat(query_at, Repeat::ByTcp, cx);
+    }
+
     /// Evaluates the form of a reply: cookies and EDNS. Returns the RCODE if the owner must
-    /// evaluate it; otherwise the question is repeated in another form, or the reply was forged.
+    /// evaluate it; otherwise the question is repeated in another form.
     pub(super) fn settle_form(
         &mut self,
         query_at: u32,
@@ -185,7 +194,7 @@ impl<W> Resolver<W> {
     ) -> Option<Rcode> {
         let ReplyForm { rcode, has_opt, has_our_cookie, keepalive } = form;
         if !has_our_cookie {
-            self.counters.near_misses += 1;
+            self.other_cookie(query_at, cx);
             return None;
         }
         let query = &self.exchanges.pending[query_at];

@@ -186,6 +186,8 @@ pub enum Reaction {
     Truncated,
     /// The question has a different letter case: the query is repeated over TCP.
     OtherCase,
+    /// The client cookie is not ours: the query is repeated over TCP.
+    OtherCookie,
     /// Malformed.
     Malformed,
     /// BADCOOKIE.

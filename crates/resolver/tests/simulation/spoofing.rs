@@ -183,7 +183,7 @@ fn a_server_that_folds_case_is_asked_from_fresh_sockets_then() {
 }
 
 #[test]
-fn a_reply_with_another_client_cookie_is_dropped() {
+fn a_forged_reply_with_another_client_cookie_leads_to_tcp_and_is_not_taken() {
     let cookies = Rc::new(RefCell::new(Vec::new()));
     let seen = Rc::clone(&cookies);
     let mut world = World::simple(move |query| {
@@ -192,15 +192,27 @@ fn a_reply_with_another_client_cookie_is_dropped() {
         let forged = Response::to(query)
             .answer(&format!("{} 300 A 203.0.113.66", query.qname))
             .cookie(b"otherck!server01");
-        vec![
-            (0, forged.octets()),
-            (5, address(query).cookie(&[&cookie[..8], b"server01"].concat()).octets()),
-        ]
+        let genuine = address(query).cookie(&[&cookie[..8], b"server01"].concat());
+        match query.over_tcp {
+            true => vec![(5, genuine.octets())],
+            false => vec![(0, forged.octets()), (5, genuine.octets())],
+        }
     });
     world
         .resolve("www.example. A")
         .check(Rcode::NOERROR, &["answer www.example. 300 A 192.0.2.80"]);
     world.resolve("mail.example. A");
     assert_eq!(world.resolver.counters().near_misses, 2);
-    assert_eq!(cookies.borrow()[1].len(), 16, "the server's own cookie goes along from then on");
+    assert_eq!(cookies.borrow()[2].len(), 16, "the server's own cookie goes along from then on");
+}
+
+#[test]
+fn a_server_that_repeats_the_cookie_of_others_is_asked_over_tcp() {
+    let mut world =
+        World::simple(|query| vec![(5, address(query).cookie(b"otherck!server01").octets())]);
+    world
+        .resolve("www.example. A")
+        .check(Rcode::NOERROR, &["answer www.example. 300 A 192.0.2.80"]);
+    assert!(world.sent.last().unwrap().query.over_tcp);
+    assert_eq!(world.sent.len(), 2);
 }

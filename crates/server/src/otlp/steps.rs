@@ -197,6 +197,7 @@ impl<'i> StepSpans<'i> {
             Reaction::Message(rcode) => ("message", Some(rcode)),
             Reaction::Truncated => ("truncated", None),
             Reaction::OtherCase => ("other-case", None),
+            Reaction::OtherCookie => ("other-cookie", None),
             Reaction::Malformed => ("malformed", None),
             Reaction::BadCookie => ("bad-cookie", None),
             Reaction::WithoutEdns(rcode) => ("no-edns", Some(rcode)),

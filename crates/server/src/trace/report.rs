@@ -160,6 +160,7 @@ fn reply_event(server: &SocketAddr, rtt_ms: u32, reaction: Reaction) -> TraceEve
         Reaction::Message(rcode) => (ReplyKind::Message, Some(rcode)),
         Reaction::Truncated => (ReplyKind::Truncated, None),
         Reaction::OtherCase => (ReplyKind::OtherCase, None),
+        Reaction::OtherCookie => (ReplyKind::OtherCookie, None),
         Reaction::Malformed => (ReplyKind::Malformed, None),
         Reaction::BadCookie => (ReplyKind::BadCookie, None),
         Reaction::WithoutEdns(rcode) => (ReplyKind::NoEdns, Some(rcode)),
