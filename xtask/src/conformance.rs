@@ -41,7 +41,7 @@ struct Scenario {
     file: String,
     tier: String,
     path: PathBuf,
-    /// Which of [`PEERS`] pass.
+    /// The servers among [`PEERS`] that pass.
     peers: [bool; 4],
 }
 
@@ -133,8 +133,8 @@ fn succeed(command: &mut Command) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
 }
 
-/// The scenarios of a dialect and these tiers. A copy with current signatures replaces the original
-/// if there is one.
+/// Returns the scenarios of a dialect and these tiers. A copy with current signatures replaces the
+/// original if there is one.
 fn read_index(scenarios: &Path, dialect: &str, tiers: &[&str]) -> Result<Vec<Scenario>, String> {
     let index = scenarios.join("index.tsv");
     let text =
@@ -156,7 +156,7 @@ fn read_index(scenarios: &Path, dialect: &str, tiers: &[&str]) -> Result<Vec<Sce
     Ok(wanted.map(scenario).collect())
 }
 
-/// The harness's result lines by file.
+/// Returns the harness's result lines by file.
 fn play(
     scenarios: &Path,
     scratch: &Path,
@@ -249,7 +249,7 @@ fn report(
     }
 }
 
-/// A text member of an object on one line, up to the first quote.
+/// Returns a text member of an object on one line, up to the first quote.
 fn text_of(line: &str, member: &str) -> Option<String> {
     let (_, rest) = line.split_once(&format!("\"{member}\": \""))?;
     rest.split('"').next().map(str::to_owned)

@@ -143,7 +143,7 @@ fn check_tidiness() -> Result<(), String> {
     if report.is_empty() { Ok(()) } else { Err(report.join("\n")) }
 }
 
-/// The root of the workspace.
+/// Returns the root of the workspace.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()

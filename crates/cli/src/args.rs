@@ -472,7 +472,7 @@ pub(crate) struct WhyArgs {
     /// Address or name of the client [default: this machine]
     #[arg(long, value_name = "ADDRESS|NAME")]
     pub(crate) client: Option<String>,
-    /// What the device of the client sends or proves, as in `ids` of [[client]]: id:WORD,
+    /// Identity that the device of the client sends or proves, as in `ids` of [[client]]: id:WORD,
     /// certificate:NAME or pin:DIGEST
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<String>,
@@ -498,7 +498,7 @@ pub(crate) enum CacheCommand {
     Stats,
     /// Print all RRsets with their remaining TTLs
     Dump,
-    /// Print what the caches have for a name, and delegations above it
+    /// Print the cached data of a name, and delegations above it
     Show {
         /// The name
         name: String,

@@ -49,7 +49,7 @@ impl<C: Call<Part = NoPart>> View<C> {
 pub(crate) enum Done {
     /// The whole request.
     Whole,
-    /// A part of it; the text of the reply describes the rest.
+    /// The server executed a part of the request; the text of the reply describes the rest.
     InPart,
     /// The whole request, but it is not saved. Holds the reason.
     Unsaved(String),
@@ -61,7 +61,7 @@ impl Done {
         unsaved.map_or(Self::Whole, |why| Self::Unsaved(why.clone()))
     }
 
-    /// Returns the exit code of the command, with a warning about what is not saved.
+    /// Returns the exit code of the command, with a warning about changes that were not saved.
     pub(crate) fn exit_code(self) -> ExitCode {
         match self {
             Self::Whole => ExitCode::SUCCESS,

@@ -186,7 +186,7 @@ fn warnings(config: &Config) -> Vec<String> {
     warnings
 }
 
-/// Returns what is wrong with a list that is transferred without proof.
+/// Returns a warning about a list that is transferred without proof; `None` for other lists.
 fn unproved(list: &ListConfig) -> Option<String> {
     let primary = list.source.zone()?.primaries.unproved()?;
     let (name, primary) = (&list.name, primary.shown());
@@ -244,7 +244,7 @@ fn print(text: &str) -> ExitCode {
     }
 }
 
-/// What this host lacks: the group, the account, enough ports.
+/// Returns warnings about what this host lacks: the group, the account, enough ports.
 fn host_warnings(config: &Config) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some(group) = &config.server.control_group {

@@ -37,7 +37,7 @@ pub(crate) struct ConnectArgs {
 /// The forms.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum PrintedForm {
-    /// What to enter in phones, browsers, routers and other resolvers
+    /// Settings to enter in phones, browsers, routers and other resolvers
     Text,
     /// A configuration profile for devices of Apple (.mobileconfig)
     Profile,

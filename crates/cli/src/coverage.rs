@@ -74,7 +74,7 @@ fn the_api_can_do_what_the_command_line_can() {
             assert!(served.contains(request), "{name}: no route leads to {request}");
         }
     }
-    // What the API has besides belongs to browsers, except for the audit log, which is a file.
+    // The other routes of the API are for browsers, except for the audit log, which is a file.
     for route in ROUTES.iter().filter(|route| route.command().is_none()) {
         let is_own = matches!(route.does, Does::Own(own) if own != OwnCall::SessionList);
         assert!(is_own, "{}", route.path);

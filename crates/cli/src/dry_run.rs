@@ -21,7 +21,7 @@ use crate::error::CommandError;
 use crate::policy::{NOBODY, config, countries, folded_name, json_line, policy, rtype};
 use crate::{dry_run_log, dry_run_tap};
 
-/// Most names that are shown for each kind of change.
+/// Maximum number of names that are shown for each kind of change.
 const SHOWN: usize = 20;
 
 /// The queries with one kind of change, as JSON has them.
@@ -71,7 +71,7 @@ fn name_text(ChangedName { name, why }: &ChangedName) -> String {
     if why.is_empty() { name.clone() } else { format!("{name} ({why})") }
 }
 
-/// Reads what a side needs from this machine.
+/// Reads the inputs of a side from this machine.
 fn side(config: Config) -> Result<Side, CommandError> {
     let policy = policy(&config, countries(&config)?)?;
     Ok(Side::new(Arc::new(config), policy.map(Arc::new)))
@@ -129,7 +129,7 @@ pub(crate) fn left_out_text(queries: u64) -> String {
     format!("{queries} left out: no name, or not of class IN\n")
 }
 
-/// Returns the report: what would be blocked and unblocked.
+/// Returns the report: the names that would be blocked and unblocked.
 ///
 /// # Errors
 /// A configuration, a list or a query cannot be read.
@@ -167,7 +167,7 @@ pub(crate) fn run(args: &PolicyDryRunArgs) -> Result<String, CommandError> {
     Ok(report.show() + &compared)
 }
 
-/// Judges the queries in a file.
+/// Evaluates the queries in a file.
 fn of_file(path: &Path, sides: &mut Sides) -> Result<DryRunReport, CommandError> {
     let file = File::open(path)
         .map_err(|source| CommandError::Unopened { path: path.to_owned(), source })?;

@@ -49,7 +49,7 @@ fn each(path: &Path, mut found: impl FnMut(&TapMessage<'_>)) -> Result<(), Comma
     Ok(())
 }
 
-/// Returns what a message asks; `None` if a policy has nothing to decide about it.
+/// Returns the question of a message; `None` if a policy has nothing to decide about it.
 fn past_query<'m>(message: &TapMessage<'m>) -> Option<PastQuery<'m>> {
     let octets = message.response_message.or(message.query_message)?;
     let view = MessageView::new(octets).ok()?;

@@ -101,7 +101,7 @@ pub(crate) enum CommandError {
     /// A deletion has neither a filter nor `--all`, or both.
     #[error("give a filter for the queries to delete, such as --to 30d, or --all for all of them")]
     UnclearDeletion,
-    /// Nobody can be asked.
+    /// No server is running that could answer.
     #[error("nothing is deleted: there is no terminal to ask; give --yes")]
     NobodyToAsk,
     /// A configuration is too long for a request.

@@ -23,9 +23,9 @@ use crate::args::ImportArgs;
 use crate::error::CommandError;
 use crate::output;
 
-/// Most names that are read from a directory.
+/// Maximum number of names that are read from a directory.
 const MAX_NAMES: usize = 10_000;
-/// Most errors of a zone that are shown.
+/// Maximum number of errors of a zone that are shown.
 const MAX_SHOWN_FAULTS: usize = 3;
 /// The modes of files, which the umask of the process reduces: secrets are for their owner alone.
 const FILE_MODE: u32 = 0o666;

@@ -93,7 +93,7 @@ pub(crate) struct LogTailArgs {
 pub(crate) struct LogSearchArgs {
     #[command(flatten)]
     pub(crate) filter: LogFilterArgs,
-    /// Most queries to show
+    /// Maximum number of queries to show
     #[arg(long, value_name = "NUMBER", default_value_t = 100)]
     pub(crate) limit: u64,
     /// Only print the number of queries
@@ -140,12 +140,12 @@ pub(crate) struct LogSpanArgs {
 /// Arguments of `avocet log top`.
 #[derive(Debug, Args)]
 pub(crate) struct LogTopArgs {
-    /// What is counted
+    /// Property whose values are counted
     #[arg(value_enum, default_value_t = LogTop::Names)]
     pub(crate) of: LogTop,
     #[command(flatten)]
     pub(crate) filter: LogFilterArgs,
-    /// Most lines, up to 100
+    /// Maximum number of lines, up to 100
     #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) limit: u64,
 }
@@ -156,12 +156,12 @@ pub(crate) struct LogClientsArgs {
     /// Only this client: its address, or its name
     #[arg(value_name = "ADDRESS|NAME")]
     pub(crate) client: Option<String>,
-    /// Most lines, up to 4096
+    /// Maximum number of lines, up to 4096
     #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=4096))]
     pub(crate) limit: u64,
 }
 
-/// What `avocet log top` counts.
+/// The properties whose values `avocet log top` counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogTop {
     /// QNAMEs

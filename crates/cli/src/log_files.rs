@@ -23,7 +23,7 @@ use crate::log_filter;
 use crate::log_text::{self, Times};
 use crate::output::{self, Reader};
 
-/// Most entries that are read before they are shown.
+/// Maximum number of entries that are read before they are shown.
 const PAGE_ENTRIES: u64 = 1_000;
 /// The whole log.
 const WHOLE: SearchExtent =

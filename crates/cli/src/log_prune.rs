@@ -54,7 +54,7 @@ pub(crate) fn run(
     Ok(if pruned.damaged.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What was deleted.
+/// The deleted entries.
 struct Deleted {
     queries: u64,
     damaged: Vec<DamagedFile>,

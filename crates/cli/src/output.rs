@@ -72,9 +72,9 @@ fn send(text: &str) -> Result<Reader, CommandError> {
 /// The reader of standard output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reader {
-    /// It reads on.
+    /// Standard output is still read.
     Reads,
-    /// It has closed the pipe.
+    /// The pipe is closed.
     Gone,
 }
 

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use crate::error::CommandError;
 
-/// Most octets of a line.
+/// Maximum number of octets of a line.
 const MAX_TYPED: u64 = 1024;
 
 /// Reads a password.

@@ -1,4 +1,4 @@
-//! `avocet why --at` for people: what was decided in the past, and what is different now.
+//! `avocet why --at` for people: the past decision, and its differences from the present one.
 
 use std::fmt::Write;
 

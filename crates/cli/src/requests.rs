@@ -1,4 +1,4 @@
-//! `avocet requests`: what clients ask for on the block page.
+//! `avocet requests`: the requests of clients on the block page.
 
 use std::process::ExitCode;
 

@@ -114,7 +114,7 @@ fn show(args: &TopArgs) -> Result<(), CommandError> {
     shown.map_err(CommandError::Terminal)
 }
 
-/// Prints one frame, or what it shows as JSON.
+/// Prints one frame, or its data as JSON.
 fn print(feed: &TopFeed, times: &Times, args: &TopArgs) -> Result<(), CommandError> {
     let reports = feed.reports();
     if args.control.json {

@@ -1,5 +1,5 @@
-//! What `avocet top` shows, as the running server reports it. Two threads keep it current: one asks
-//! for counts, one receives each query.
+//! The figures of `avocet top`, as the running server reports them. Two threads keep it current:
+//! one asks for counts, one receives each query.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,7 +22,7 @@ use crate::error::CommandError;
 use crate::output::Reader;
 use crate::top::TimeWindow;
 
-/// Latest queries that are kept.
+/// Maximum number of latest queries that are kept.
 pub(crate) const KEPT: usize = 1_000;
 /// Queries of the log that are shown at the start.
 const FIRST: u64 = 100;
@@ -31,7 +31,7 @@ const RANKED: u64 = 50;
 /// Time between two requests for counts, and before the next attempt after an error.
 const PACE: Duration = Duration::from_secs(1);
 
-/// What the server has reported.
+/// The reports of the server.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct TopReports {
@@ -40,7 +40,8 @@ pub(crate) struct TopReports {
     pub(crate) series: Option<LogSteps>,
     /// The latest queries, the latest first.
     pub(crate) latest: VecDeque<LogEntry>,
-    /// Number of queries that were received, for who remembers a place among the latest.
+    /// Number of queries that were received. A caller that remembers a place among the latest needs
+    /// it.
     #[serde(skip)]
     pub(crate) received: u64,
     /// Queries that the server left out because they came too fast.
@@ -65,14 +66,14 @@ impl TopReports {
         Ok(serde_json::to_string(self)?)
     }
 
-    /// Takes a query as the latest one.
+    /// Adds a query as the latest one.
     pub(crate) fn add(&mut self, entry: LogEntry) {
         self.latest.push_front(entry);
         self.latest.truncate(KEPT);
         self.received += 1;
     }
 
-    /// Takes the state of the server at a time.
+    /// Stores the state of the server, as received at a time.
     fn set_status(&mut self, status: ServerStatus, now: Instant) {
         let all = status.queries.all;
         self.rate = self.before.and_then(|(count, at)| {
@@ -86,7 +87,7 @@ impl TopReports {
     }
 }
 
-/// The connection to the server, with what it has reported.
+/// The connection to the server, with the reports that came over it.
 pub(crate) struct TopFeed {
     directory: PathBuf,
     reports: Mutex<TopReports>,
@@ -101,7 +102,7 @@ impl TopFeed {
         Self { directory, reports: Mutex::new(reports), counts: OnceLock::new() }
     }
 
-    /// Returns what the server has reported.
+    /// Returns the reports of the server.
     pub(crate) fn reports(&self) -> MutexGuard<'_, TopReports> {
         self.reports.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! What the person at the terminal has chosen in `avocet top`, and what each key does.
+//! The choices of the person at the terminal in `avocet top`, and the effect of each key.
 
 use avocet_control::log::LogEntry;
 use avocet_control::statistics::RankingKind;
@@ -24,18 +24,18 @@ const PAGE: usize = 10;
 /// Longest text of the filter.
 const FILTER_MAX: usize = 64;
 
-/// What the main loop does after a key.
+/// The reaction of the main loop to a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum KeyEffect {
-    /// Nothing but to draw.
+    /// Draw the screen again.
     Stay,
     /// Show the counts of another time.
     NextWindow,
-    /// End.
+    /// End the program.
     Quit,
 }
 
-/// Which part takes the keys.
+/// The parts of the screen that can take the keys.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum TopFocus {
     /// The list of queries.
@@ -105,7 +105,7 @@ impl TopScreen {
         self.selected = self.selected.min(last);
     }
 
-    /// Does what a key is for.
+    /// Executes the action of a key.
     pub(crate) fn press(&mut self, key: KeyEvent) -> KeyEffect {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return match key.code {

@@ -25,7 +25,7 @@ use crate::output::plain;
 use crate::top_feed::TopReports;
 use crate::top_screen::{TopFocus, TopScreen};
 
-/// Most warnings that are shown.
+/// Maximum number of warnings that are shown.
 const WARNINGS: usize = 3;
 /// Columns of the left half of the upper part.
 const LEFT: u16 = 56;
@@ -36,7 +36,7 @@ const DETAILS: u16 = 22;
 const KEYS: &str =
     " q quit  t time  Tab ranking  / filter  Up Down select  Enter details  Home latest";
 
-/// One frame.
+/// The state from which one frame is drawn.
 pub(crate) struct TopView<'a> {
     pub(crate) reports: &'a TopReports,
     pub(crate) screen: &'a TopScreen,
@@ -331,7 +331,7 @@ fn colour(kind: OutcomeKind) -> Style {
     }
 }
 
-/// Returns the lines about one query; what it lacks is left out.
+/// Returns the lines about one query, without lines for missing data.
 fn details(entry: &LogEntry, time: &str) -> Vec<Line<'static>> {
     let some = |text: &Option<String>| text.clone().unwrap_or_default();
     let listed = |texts: &[String]| texts.join(", ");

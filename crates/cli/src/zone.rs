@@ -131,10 +131,10 @@ struct ZoneShowArgs {
     /// Only the records of names with this text in them
     #[arg(long, value_name = "TEXT")]
     contains: Option<String>,
-    /// The records that can be changed: without what signing by this server adds
+    /// The records that can be changed: without those that signing by this server adds
     #[arg(long)]
     unsigned: bool,
-    /// Most records, 1 to 1000; the last RRset is whole
+    /// Maximum number of records, 1 to 1000; the last RRset is whole
     #[arg(long, value_name = "RECORDS")]
     limit: Option<u32>,
     /// Go on after this place, which the page before ends with
@@ -151,7 +151,7 @@ struct ZoneHistoryArgs {
     /// Item of its view, such as a group, if only some clients see it
     #[arg(long, value_name = "VIEW")]
     view: Option<String>,
-    /// Most changes, 1 to 100
+    /// Maximum number of changes, 1 to 100
     #[arg(long, value_name = "CHANGES")]
     limit: Option<u32>,
     #[command(flatten)]

@@ -90,7 +90,7 @@ struct DiffLine<'d> {
 }
 
 /// Returns a line for each record that one of the zones does not have. Serials are not compared,
-/// and what signing adds is left out if the file is not signed.
+/// and records that signing adds are left out if the file is not signed.
 fn differences(served: &HostedZone, file: &HostedZone) -> Vec<String> {
     let Some(change) = ZoneChange::difference(served, file, usize::MAX) else { return Vec::new() };
     let is_signed_here = served.is_signed() && !file.is_signed();
@@ -114,7 +114,7 @@ fn differences(served: &HostedZone, file: &HostedZone) -> Vec<String> {
     let added = change.added.iter().map(|one| DiffLine { sign: '+', one });
     let mut lines: Vec<DiffLine<'_>> = removed.chain(added).collect();
     lines.retain(|line| !is_left_out(line.one.record.rtype));
-    // Stable: what is removed comes first.
+    // The order is stable: removed records come first.
     lines.sort_by(|a, b| order(&a.one, &b.one));
     let shown = |DiffLine { sign, one }: &DiffLine<'_>| {
         let mut text = String::from(*sign);

@@ -13,10 +13,10 @@ use crate::call::{Done, View, run as send};
 use crate::control_args::ControlArgs;
 use crate::error::CommandError;
 
-/// Most octets of a string of a TXT record (RFC 1035 §3.3).
+/// Maximum number of octets of a string of a TXT record (RFC 1035 §3.3).
 const MAX_STRING: usize = 255;
 
-/// What all changes have.
+/// The arguments of all changes.
 #[derive(Debug, Args)]
 struct EditArgs {
     /// Show the difference and change nothing

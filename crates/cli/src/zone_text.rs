@@ -76,7 +76,7 @@ fn catalog_text(catalog: &ZoneCatalog) -> String {
     text
 }
 
-/// Returns what a server knows that gets NOTIFY.
+/// Returns a line about a server that gets NOTIFY: the version that it knows.
 fn notify_text(notify: &ZoneNotify) -> String {
     let ZoneNotify { server, serial, acknowledged, tries, error } = notify;
     let state = match (acknowledged, error) {
@@ -105,7 +105,7 @@ fn transfers_text(transfers: &ZoneTransfers, zone: &ZoneStatus) -> String {
     text
 }
 
-/// Returns the keys of a zone, the DS records for its parent, and what comes next.
+/// Returns the keys of a zone, the DS records for its parent, and the next step.
 pub(crate) fn keys_text(report: &ZoneKeysReport) -> String {
     let ZoneKeysReport { name, policy, .. } = report;
     let mut lines = vec![format!("zone {name}: signed by the policy {policy}")];

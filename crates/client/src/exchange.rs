@@ -23,13 +23,13 @@ pub enum Carrier {
     Udp,
     /// A TCP connection for this query.
     Tcp,
-    /// The same with TLS.
+    /// A TLS connection for this query.
     Tls,
-    /// The same with HTTP/2 and TLS.
+    /// A TLS connection with HTTP/2 for this query.
     Https,
     /// A connection of QUIC for this query.
     Quic,
-    /// The same with HTTP/3.
+    /// A QUIC connection with HTTP/3 for this query.
     H3,
 }
 
@@ -100,7 +100,7 @@ fn ask_with(request: &Request, server: SocketAddr, cookie: &Cookie) -> Result<Re
     over_tcp(query, request.timeout, server).map_err(no_answer(Carrier::Tcp))
 }
 
-/// The server cookie in a BADCOOKIE reply to our cookie.
+/// Returns the server cookie in a BADCOOKIE reply to our cookie.
 fn cookie_wanted(reply: &[u8], ours: &Cookie) -> Option<Vec<u8>> {
     let message = MessageView::new(reply).ok()?;
     let edns = message.edns().ok()??;
@@ -195,8 +195,8 @@ pub(crate) fn time_left(start: Instant, timeout: Duration) -> io::Result<Duratio
         .ok_or_else(|| ErrorKind::TimedOut.into())
 }
 
-/// Whether this is the reply to the query. An error reply may lack the question (RFC 1035 §4.1.1:
-/// FORMERR).
+/// Returns whether this is the reply to the query. An error reply may lack the question (RFC 1035
+/// §4.1.1: FORMERR).
 pub(crate) fn is_reply(query: &[u8], reply: &[u8]) -> bool {
     let (Ok(asked), Ok(message)) = (MessageView::new(query), MessageView::new(reply)) else {
         return false;
@@ -211,7 +211,7 @@ pub(crate) fn is_reply(query: &[u8], reply: &[u8]) -> bool {
     }
 }
 
-/// Sixty-four bits from the random keys of hash maps: sufficient for single queries.
+/// Returns sixty-four bits from the random keys of hash maps: sufficient for single queries.
 pub fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -12,7 +12,7 @@ use avocet_session::quic::client::{QuicClient, QuicSettings};
 use crate::exchange::{Reply, is_reply, time_left};
 use crate::over_tls::{TlsForm, TlsRequest};
 
-/// Octets of a datagram: more than a path carries.
+/// Number of octets of a datagram: more than a path carries.
 const DATAGRAM_ROOM: usize = 4096;
 
 /// Sends a query and waits for its reply.
@@ -38,7 +38,7 @@ pub(crate) fn exchange(
 /// reply. Returns it with the time that it took.
 ///
 /// # Errors
-/// The server does not answer, or does not prove what the connection demands.
+/// The server does not answer, or does not provide the proof that the connection demands.
 pub fn ask(
     (mut session, target): (QuicClient, Option<&HttpTarget>),
     query: &[u8],

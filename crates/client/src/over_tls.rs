@@ -172,7 +172,7 @@ pub(crate) fn exchange(
 /// time that it took.
 ///
 /// # Errors
-/// The server does not answer, or does not prove what the session demands.
+/// The server does not answer, or does not provide the proof that the session demands.
 pub fn ask(
     mut session: ClientSession,
     query: &[u8],

@@ -1,4 +1,4 @@
-//! A request: the words of the command line, and the query they stand for.
+//! A request: the arguments of the command line, and the query that they describe.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
@@ -25,11 +25,11 @@ const QUIC_PORT: u16 = 853;
 const HTTPS_PORT: u16 = 443;
 /// The path of DNS over HTTPS if the server has none.
 const HTTPS_PATH: &str = "/dns-query";
-/// Octets of the blocks to which queries over TLS are padded (RFC 8467 §4.1).
+/// Number of octets of the blocks to which queries over TLS are padded (RFC 8467 §4.1).
 const PADDED: usize = 128;
 /// The default UDP size in OPT, which avoids fragmentation.
 const BUFFER_SIZE: u16 = 1232;
-/// Most octets of a query: one question and an OPT with its options.
+/// Maximum number of octets of a query: one question and an OPT with its options.
 pub const QUERY_ROOM: usize = 512;
 
 /// The output format.
@@ -287,7 +287,7 @@ impl EdnsRequest {
     }
 }
 
-/// The octets of the address that its prefix needs (RFC 7871 §6).
+/// Returns the octets of the address that its prefix needs (RFC 7871 §6).
 fn address_octets(network: IpNet) -> Vec<u8> {
     let mut octets = match network.network() {
         IpAddr::V4(address) => address.octets().to_vec(),

@@ -13,7 +13,7 @@ use crate::{ClientError, exchange};
 
 /// How long to wait for the name of an address: longer than the server's own timeout.
 const NAME_PATIENCE: Duration = Duration::from_secs(5);
-/// Octets of TTL and length, which precede a record's data.
+/// Number of octets of TTL and length, which precede a record's data.
 const TTL_AND_LENGTH: usize = 6;
 
 /// Returns the name of an address according to `server`, with its TTL in seconds; `None` if there
@@ -117,7 +117,7 @@ pub fn addresses_in(octets: &[u8]) -> Result<Vec<IpAddr>, Rcode> {
     Ok(answer.filter_map(address).collect())
 }
 
-/// The address at which this machine reaches a local server that listens on `listen`.
+/// Returns the address at which this machine reaches a local server that listens on `listen`.
 pub fn from_here(listen: SocketAddr) -> SocketAddr {
     let mut server = listen;
     if server.ip().is_unspecified() {

@@ -13,25 +13,25 @@ use crate::exchange::Reply;
 pub(super) const FLAGS: [(u16, &str); 8] =
     [(QR, "qr"), (AA, "aa"), (TC, "tc"), (RD, "rd"), (RA, "ra"), (Z, "z"), (AD, "ad"), (CD, "cd")];
 
-/// The names of the flags that are set.
+/// Returns the names of the flags that are set.
 pub(super) fn flags(header: &Header) -> Vec<&'static str> {
     FLAGS.iter().filter(|(flag, _)| header.has(*flag)).map(|(_, name)| *name).collect()
 }
 
-/// The RCODE, with the upper bits in OPT.
+/// Returns the RCODE, with the upper bits in OPT.
 pub(super) fn rcode(message: &MessageView<'_>) -> Rcode {
     let high = message.edns().ok().flatten().map_or(0, |edns| u16::from(edns.rcode_high));
     Rcode(high << 4 | message.header().rcode().0)
 }
 
-/// A name as text.
+/// Returns a name as text.
 pub(super) fn name(name: &NameBuf) -> String {
     let mut out = String::new();
     let _ = text::write_name(name.wire(), &mut out);
     out
 }
 
-/// The data of a record as text, with complete names.
+/// Returns the data of a record as text, with complete names.
 pub(super) fn data(record: &RecordView<'_>) -> String {
     // Decompressed data can be longer than its message.
     let mut wire = vec![0; usize::from(u16::MAX)];
@@ -42,7 +42,7 @@ pub(super) fn data(record: &RecordView<'_>) -> String {
     rdata::display(record.rtype.0, octets).to_string()
 }
 
-/// Octets as lower-case hexadecimal digits.
+/// Writes octets as lower-case hexadecimal digits.
 pub(super) fn hex(octets: &[u8]) -> String {
     octets.iter().fold(String::new(), |mut out, octet| {
         let _ = write!(out, "{octet:02x}");
@@ -50,7 +50,7 @@ pub(super) fn hex(octets: &[u8]) -> String {
     })
 }
 
-/// Text from the network, with control characters escaped for terminals.
+/// Returns text from the network, with control characters escaped for terminals.
 pub(super) fn harmless(octets: &[u8]) -> String {
     String::from_utf8_lossy(octets)
         .chars()
@@ -154,7 +154,7 @@ fn write_option(option: &EdnsOption<'_>, out: &mut String) -> fmt::Result {
     }
 }
 
-/// The address of a client subnet, with omitted octets as zero.
+/// Returns the address of a client subnet, with omitted octets as zero.
 pub(super) fn subnet(family: u16, octets: &[u8]) -> String {
     let mut whole = [0; 16];
     for (place, octet) in whole.iter_mut().zip(octets) {
@@ -205,7 +205,7 @@ fn write_section(
     Ok(())
 }
 
-/// The text, followed by at least one tab, up to a column.
+/// Returns the text, followed by at least one tab, up to a column.
 fn padded(mut text: String, column: usize) -> String {
     let mut at = text.chars().count();
     loop {

@@ -1,16 +1,16 @@
-//! Who may ask for what: the access lists of servers that host zones and resolve names.
+//! Maps access to services: the access lists of servers that host zones and resolve names.
 //!
 //! Such a server decides for each zone, and for recursion, who gets answers. In Avocet, `allow`
-//! names all clients, and rules refuse what some of them may not ask for.
+//! names all clients, and rules refuse queries that some of them may not send.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::draft::{Draft, Rule};
 use crate::networks::Networks;
 
-/// Most zones that a condition names; more of them are in a list.
+/// Maximum number of zones that a condition names; more of them are in a list.
 const MAX_NAMED: usize = 64;
-/// Most octets of a condition.
+/// Maximum number of octets of a condition.
 const MAX_CONDITION: usize = 60_000;
 /// Zones that the server answers without a file, and which do not open it for the Internet.
 const SPECIAL: [&str; 8] = [
@@ -24,12 +24,12 @@ const SPECIAL: [&str; 8] = [
     "ip6.arpa",
 ];
 
-/// What the clients of one view may ask for. Without views, there is one for all clients.
+/// The services that clients of one view may use. Without views, there is one for all clients.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ViewAccess {
     /// The clients that see the view.
     pub(crate) clients: Networks,
-    /// Those that may ask for any name.
+    /// The clients that may query any name.
     pub(crate) recursion: Networks,
     /// Hosted zones, with the clients that may ask for their names.
     pub(crate) zones: BTreeMap<String, Networks>,

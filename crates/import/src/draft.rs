@@ -19,11 +19,11 @@ use crate::name::{self, AssignedNames, ROOT};
 use crate::records::{Checked, Records};
 use crate::server::Server;
 
-/// Most notes that are kept. Others are counted.
+/// Maximum number of notes that are kept. Further notes are counted.
 const MAX_NOTES: usize = 1_000;
-/// Most servers of one rule, as in the configuration reader.
+/// Maximum number of servers of one rule, as in the configuration reader.
 const MAX_SERVERS: usize = 64;
-/// Most servers of a rule with the action `forward`.
+/// Maximum number of servers of a rule with the action `forward`.
 const MAX_RULE_SERVERS: usize = 8;
 /// Longest TTL of a record, in seconds.
 const MAX_TTL_SECS: u32 = 604_800;
@@ -65,7 +65,7 @@ pub(crate) struct Draft {
     ids: HashSet<String>,
     /// Companion files: name and text.
     pub(crate) files: Vec<(String, String)>,
-    /// Zones, keys and what belongs to them.
+    /// Hosted zones with their keys and other tables.
     pub(crate) hosted: Hosted,
     pub(crate) notes: Vec<String>,
     notes_over: usize,
@@ -82,7 +82,7 @@ pub(crate) struct Draft {
 #[derive(Debug, Default)]
 pub(crate) struct Forward {
     pub(crate) origin: String,
-    /// Empty for an exception.
+    /// The servers of the zone; empty for an exception.
     pub(crate) servers: Vec<Server>,
     pub(crate) strategy: Option<String>,
 }
@@ -150,7 +150,7 @@ pub(crate) enum Trust {
 pub(crate) enum Purpose {
     /// Groups have it in force.
     Groups,
-    /// Only conditions of rules refer to it.
+    /// Only conditions of rules refer to the list.
     Conditions,
 }
 
@@ -560,7 +560,7 @@ impl Place {
         path.starts_with('/').then(|| Self::File(path.to_owned()))
     }
 
-    /// Returns a short name for it.
+    /// Returns a short name for the list.
     pub(crate) fn short(&self) -> &str {
         let (Self::Url(text) | Self::File(text) | Self::Primaries(text, _)) = self;
         let path = text.split(['?', '#']).next().unwrap_or(text).trim_end_matches('/');

@@ -1,5 +1,5 @@
-//! What a configuration says about hosted zones: their tables, the secrets of keys, and the files
-//! that have to be read as zones.
+//! The settings of a configuration for hosted zones: their tables, the secrets of keys, and the
+//! files that must be read as zones.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -18,7 +18,7 @@ const KINDS: [&str; 5] = ["certificate", "stub", "key", "signing-policy", "zone"
 #[derive(Debug, Default)]
 pub(crate) struct Hosted {
     tables: BTreeMap<&'static str, Vec<ArrayTable>>,
-    /// What identifies the tables: their name, their zone or their certificate.
+    /// The identities of the tables: their name, their zone or their certificate.
     known: HashSet<(&'static str, String)>,
     pub(crate) secrets: Vec<(String, Secret)>,
     pub(crate) zone_files: Vec<ZoneFile>,
@@ -140,7 +140,7 @@ impl Draft {
 pub(crate) struct SharedKey<'k> {
     pub(crate) name: &'k str,
     pub(crate) algorithm: &'k str,
-    /// In base64.
+    /// The secret in base64.
     pub(crate) secret: &'k str,
 }
 
@@ -155,7 +155,7 @@ const ALGORITHMS: [&str; 8] = [
     "hmac-sha384-192",
     "hmac-sha512-256",
 ];
-/// Octets of a secret.
+/// Number of octets of a secret.
 const SECRET_LEN: std::ops::RangeInclusive<usize> = 8..=512;
 
 /// Returns the algorithm of a key in the form of the configuration.

@@ -7,9 +7,10 @@ use avocet_wire::text;
 
 /// The root in wire form.
 pub(crate) const ROOT: &[u8] = &[0];
-/// Most octets of a generated name.
+/// Maximum number of octets of a generated name.
 const MAX_SLUG: usize = 48;
-/// Most octets in a name of a client, group, list or rule, as in the configuration reader.
+/// Maximum number of octets in a name of a client, group, list or rule, as in the configuration
+/// reader.
 const MAX_TITLE: usize = 64;
 
 /// Returns a domain name in lower case without a final dot, `.` for the root. Returns `None` if the

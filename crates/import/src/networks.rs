@@ -3,7 +3,7 @@
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-/// Most networks of a set. An exception to a network splits it into up to 128.
+/// Maximum number of networks of a set. An exception to a network splits it into up to 128.
 const MAX_NETWORKS: usize = 2_048;
 
 /// The private networks of `"local"` in `allow` of `[server]`.
@@ -121,7 +121,7 @@ impl Networks {
     }
 }
 
-/// Adds what is left of a network without another one.
+/// Adds the rest of a network without another one.
 fn split(net: IpNet, taken: IpNet, rest: &mut Vec<IpNet>) {
     if taken.contains(&net) {
         return;

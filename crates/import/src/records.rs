@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::draft::{Reverse, TTL_SECS};
 
-/// Most values that [`Records::spread`] adds.
+/// Maximum number of values that [`Records::spread`] adds.
 const MAX_SPREAD: usize = 100_000;
 
 /// The name and the type of an RRset.

@@ -9,7 +9,7 @@ use crate::draft::Draft;
 
 /// The reason in a note about a key without a counterpart.
 const NO_COUNTERPART: &str = "there is no such setting here";
-/// Most characters of a value shown in a note.
+/// Maximum number of characters of a value shown in a note.
 const MAX_SHOWN: usize = 60;
 
 /// A table and the path that leads to it.
@@ -40,7 +40,7 @@ impl Section {
         match self.keys.get_mut(key).map(Value::take) {
             Some(Value::Object(keys)) => Self { path, keys },
             Some(other) => {
-                // Not a table: kept so that it is noted.
+                // The value is not a table. It is kept so that it is noted.
                 self.keys.insert(key.to_owned(), other);
                 Self { path, ..Self::default() }
             }
@@ -79,14 +79,14 @@ impl Section {
         self.items(key).iter().filter_map(shown).collect()
     }
 
-    /// Takes out a text that is not empty; numbers count as texts.
+    /// Removes and returns a text that is not empty; numbers count as texts.
     pub(crate) fn text(&mut self, key: &str) -> Option<String> {
         let text = shown(self.keys.get(key)?)?;
         self.keys.remove(key);
         (!text.is_empty()).then_some(text)
     }
 
-    /// Takes out a whole number that is not negative.
+    /// Removes and returns a whole number that is not negative.
     pub(crate) fn number(&mut self, key: &str) -> Option<u64> {
         let number = match self.keys.get(key)? {
             Value::Number(number) => number.as_u64()?,

@@ -116,7 +116,7 @@ impl Server {
         }
     }
 
-    /// Reports whether a query to it would return to a server that listens on `listen`.
+    /// Reports whether a query to the server would return to one that listens on `listen`.
     pub(crate) fn is_own(&self, listen: &SocketAddr) -> bool {
         let same_family = listen.is_ipv4() == self.at.is_ipv4();
         let same_ip = listen.ip() == self.at.ip()

@@ -2,19 +2,20 @@
 
 use std::{fmt, io};
 
-/// Most octets of a text file. The largest configurations have hundreds of thousands of names.
+/// Maximum number of octets of a text file. The largest configurations have hundreds of thousands
+/// of names.
 pub(crate) const MAX_TEXT: u64 = 64 << 20;
-/// Most octets of an archive.
+/// Maximum number of octets of an archive.
 pub(crate) const MAX_ARCHIVE: u64 = 256 << 20;
-/// Most octets of all wanted members of an archive together, and of a database.
+/// Maximum number of octets of all wanted members of an archive together, and of a database.
 pub(crate) const MAX_UNPACKED: u64 = 512 << 20;
-/// Most members of an archive, wanted or not.
+/// Maximum number of members of an archive, wanted or not.
 pub(crate) const MAX_MEMBERS: usize = 10_000;
-/// Most octets of a line. Longer lines are omitted with a note.
+/// Maximum number of octets of a line. Longer lines are omitted with a note.
 pub(crate) const MAX_SOURCE_LINE: usize = 4_096;
-/// Most lines of a file and rows of a table.
+/// Maximum number of lines of a file and rows of a table.
 pub(crate) const MAX_ROWS: usize = 1_000_000;
-/// Most files that one configuration includes.
+/// Maximum number of files that one configuration includes.
 pub(crate) const MAX_INCLUDES: usize = 256;
 
 /// Access to files.

@@ -20,7 +20,7 @@ const ROLLBACK_JOURNAL: u8 = 1;
 /// Steps of SQLite's virtual machine per count, and most counts: several minutes.
 const STEPS: i32 = 100_000;
 const MAX_COUNTS: usize = 100_000;
-/// Most octets of a value or of a schema statement.
+/// Maximum number of octets of a value or of a schema statement.
 const MAX_VALUE: i32 = 1 << 20;
 
 /// A row: its columns by name.
@@ -30,7 +30,7 @@ pub(crate) type DatabaseRow = Map<String, Value>;
 #[derive(Clone, Copy)]
 pub(crate) struct Columns<'c> {
     pub(crate) names: &'c [&'c str],
-    /// Most octets of a text. Longer ones are omitted.
+    /// Maximum number of octets of a text. Longer ones are omitted.
     pub(crate) longest: usize,
 }
 

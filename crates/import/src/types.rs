@@ -7,9 +7,9 @@
 use crate::draft::{Draft, ListKind, Trust};
 use crate::name;
 
-/// Most names that a note shows.
+/// Maximum number of names that a note shows.
 const MAX_SHOWN: usize = 5;
-/// Most octets of a string of a TXT record.
+/// Maximum number of octets of a string of a TXT record.
 const MAX_STRING: usize = 255;
 
 /// Creates the list, and notes names that it cannot cover.

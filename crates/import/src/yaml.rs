@@ -13,7 +13,7 @@ use crate::source::{self, Error, malformed};
 
 /// Deepest nesting of a document.
 const MAX_NESTING: usize = 64;
-/// Most values of a document, including those repeated by aliases.
+/// Maximum number of values of a document, including those repeated by aliases.
 const MAX_VALUES: usize = 2_000_000;
 
 /// Parses the first document of a text.

@@ -32,7 +32,7 @@ pub enum Scenario {
     Blocked,
     /// Damaged packets, and valid queries that must be answered
     Malformed,
-    /// Random subdomains, with normal clients at the same time: measures what these get
+    /// Random subdomains, with normal clients at the same time, whose service is measured
     Flood,
     /// All of these at once, with an increasing rate
     Extreme,
@@ -155,7 +155,7 @@ pub struct LoadArgs {
     /// Compare with the results of earlier runs, and fail if this one is worse
     #[arg(long, value_name = "FILE")]
     pub baseline: Vec<PathBuf>,
-    /// What counts as worse.
+    /// The limits beyond which a figure counts as worse.
     #[command(flatten)]
     pub limits: RegressionArgs,
     /// Confirm that the server on a public address is yours
@@ -200,7 +200,7 @@ pub struct CompareArgs {
     /// Results of the later version; the medians of both sides are compared
     #[arg(long, num_args = 1.., value_name = "FILE")]
     pub with: Vec<PathBuf>,
-    /// What counts as worse.
+    /// The limits beyond which a figure counts as worse.
     #[command(flatten)]
     pub limits: RegressionArgs,
     /// Write an HTML report with all runs in each chart

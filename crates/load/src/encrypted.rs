@@ -1,4 +1,5 @@
-//! A server over TLS, HTTPS, QUIC or HTTP/3: what the generator needs for each connection to it.
+//! A server over TLS, HTTPS, QUIC or HTTP/3: the parameters of the generator for each connection to
+//! it.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::ops::ControlFlow;
@@ -98,7 +99,7 @@ impl TlsTarget {
     }
 }
 
-/// Octets of a datagram: more than a path carries.
+/// Number of octets of a datagram: more than a path carries.
 const DATAGRAM_ROOM: usize = 4096;
 /// The longest wait for a datagram while the first connection begins.
 const PATIENCE: Duration = Duration::from_millis(20);

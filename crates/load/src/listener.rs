@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::drive::Carrier;
 
-/// Most file descriptors that are looked at.
+/// Maximum number of file descriptors that are looked at.
 const MAX_DESCRIPTORS: usize = 1_000_000;
 
 /// The state of a listening TCP socket in `/proc/net/tcp`.

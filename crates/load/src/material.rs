@@ -15,7 +15,7 @@ const POPULATION: u32 = 10_000;
 /// Default UDP size with DO, which passes every path (RFC 9715).
 pub(crate) const DNSSEC_SIZE: u16 = 1232;
 
-/// Octets of an answer over UDP that every client accepts without EDNS (RFC 1035 §2.3.4).
+/// Number of octets of an answer over UDP that every client accepts without EDNS (RFC 1035 §2.3.4).
 const PLAIN_SIZE: usize = 512;
 
 /// The types of the scenario `types`.

@@ -12,9 +12,10 @@ const KIB: u64 = 1024;
 /// Processor time of all threads of a process since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuTime {
-    /// In user mode. Sampled or accounted per tick, so less precise than the sum.
+    /// The time in user mode. It is sampled or accounted per tick, so it is less precise than the
+    /// sum.
     pub(crate) user_ns: u64,
-    /// In the kernel.
+    /// The time in the kernel.
     pub(crate) system_ns: u64,
 }
 
@@ -31,7 +32,7 @@ impl CpuTime {
     }
 }
 
-/// Most processes of one server.
+/// Maximum number of processes of one server.
 const MAX_PROCESSES: usize = 256;
 
 /// A watched process and its descendants: many servers run one process per worker.

@@ -17,7 +17,7 @@ const INTERVALS: u32 = 60;
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 const INTERVAL_MAX: Duration = Duration::from_secs(10);
 
-/// Most samples: a week of the longest intervals.
+/// Maximum number of samples: a week of the longest intervals.
 const MAX_SAMPLES: usize = 65_536;
 
 /// A server that has not answered any query for this long ends the run.

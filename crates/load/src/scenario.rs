@@ -25,7 +25,7 @@ const CLIENTS: u32 = 16;
 /// Default rate per second of the scenarios that are open loops.
 const OPEN_RATE: f64 = 10_000.0;
 
-/// Most queries of one client within a timeout: half of its IDs.
+/// Maximum number of queries of one client within a timeout: half of its IDs.
 const IDS_PER_CLIENT: f64 = 32_768.0;
 
 /// Default start of the search for a rate, in queries per second.
@@ -280,7 +280,7 @@ impl Setting<'_> {
         Ok(vec![damaged, self.flow_at("probe", probes, Pace::window(PROBES), 1)])
     }
 
-    /// Normal clients, later joined by queries for random subdomains.
+    /// Returns the queries of normal clients, later joined by queries for random subdomains.
     fn flood(&self, duration: Duration) -> Result<Vec<Flow>, LoadError> {
         let rate = self.rate.unwrap_or(OPEN_RATE);
         let share = self.args.miss_share.unwrap_or(FLOOD_SHARE);

@@ -83,7 +83,7 @@ fn duplicates(report: &Report, args: &LoadArgs) -> Option<String> {
     })
 }
 
-/// Returns the flows whose queries must be answered. Nobody misses an answer to an attack.
+/// Returns the flows whose queries must be answered. Queries of an attack need no answer.
 fn judged(report: &Report) -> impl Iterator<Item = &FlowReport> {
     let is_attacked = report.scenario == Scenario::Flood;
     report.flows.iter().filter(move |flow| {
@@ -125,7 +125,7 @@ fn loss(report: &Report, args: &LoadArgs) -> Option<String> {
     })
 }
 
-/// A server that stops answering before the end may have lost less than the limit.
+/// Returns a server that stops answering before the end may have lost less than the limit.
 fn silent_end(report: &Report) -> Option<String> {
     let enough = report.pace.window.map_or(SILENT_END, |window| SILENT_END.min(window as u64));
     let lost: u64 = judged(report).map(|flow| flow.outcome.lost_at_end).sum();

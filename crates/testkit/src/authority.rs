@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 const SUBJECT: &str = "Avocet test authority";
 const SEQUENCE: u8 = 0x30;
 
-/// Something that goes wrong, once.
+/// A fault that occurs once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuthorityFault {
     /// A nonce is refused although it is fresh.
@@ -58,7 +58,7 @@ pub struct Answered {
     pub body: Vec<u8>,
 }
 
-/// What the authority looks for.
+/// The proof that the authority looks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sought {
     /// The kind of challenge.
@@ -97,7 +97,7 @@ pub struct TestAuthority {
     /// Public keys by URL.
     accounts: BTreeMap<String, Vec<u8>>,
     orders: Vec<Order>,
-    /// Looks for a proof.
+    /// The function with which the authority looks for a proof.
     look: Box<dyn FnMut(&Sought) -> bool + Send>,
     /// The faults that wait.
     pub faults: VecDeque<AuthorityFault>,

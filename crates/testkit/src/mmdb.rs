@@ -12,7 +12,7 @@ const MARKER: &[u8] = b"\xab\xcd\xefMaxMind.com";
 const SEPARATOR: usize = 16;
 /// Keys with at least this many octets are written once, as real writers do.
 const SHARED_KEY: usize = 3;
-/// 2026-11-21, 12:00 in UTC.
+/// The time 2026-11-21, 12:00 in UTC.
 const BUILT_AT: u64 = 1_795_262_400;
 
 /// A value of the data section.
@@ -26,13 +26,13 @@ pub enum Record {
     Text(String),
     /// A number of 16 bits.
     U16(u16),
-    /// One of 32 bits.
+    /// An integer of 32 bits.
     U32(u32),
-    /// One of 64 bits.
+    /// An integer of 64 bits.
     U64(u64),
     /// The bits of a double.
     Double(u64),
-    /// True or false.
+    /// A value that is true or false.
     Boolean(bool),
     /// A value that is written once and referenced by pointers.
     Shared(Box<Record>),

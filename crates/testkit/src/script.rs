@@ -41,7 +41,7 @@ pub fn shown(wire: &[u8]) -> String {
 /// A query received by a scripted server.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// All octets.
+    /// The octets of the query.
     pub octets: Vec<u8>,
     /// The question as sent.
     pub question: Vec<u8>,

@@ -171,7 +171,7 @@ impl Row {
     }
 }
 
-/// The indexes of a row, starting with a different one each turn.
+/// Returns the indexes of a row, starting with a different one each turn.
 fn rotated(places: usize, turn: usize) -> impl Iterator<Item = usize> {
     let range: Range<usize> = 0..places;
     range.map(move |place| (place + turn) % places)

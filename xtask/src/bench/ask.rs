@@ -24,7 +24,7 @@ const AAAA: u8 = 28;
 
 /// An OPT record for 1232 octets (RFC 6891, section 6.1.2).
 const OPT: [u8; 11] = [0, 0, 41, 0x04, 0xd0, 0, 0, 0, 0, 0, 0];
-/// The same with DO (RFC 3225, section 3), for 4096 octets as dnsperf offers.
+/// An OPT record with DO (RFC 3225, section 3), for 4096 octets as dnsperf offers.
 const OPT_WITH_DO: [u8; 11] = [0, 0, 41, 0x10, 0, 0, 0, 0x80, 0, 0, 0];
 /// Type RRSIG and class IN, as they follow an owner name.
 const RRSIG_IN: [u8; 4] = [0, 46, 0, 1];
@@ -72,7 +72,7 @@ impl Question {
         Self { name, qtype: A, right: Right::Data(address.octets().to_vec()) }
     }
 
-    /// The query in wire format, without EDNS.
+    /// Returns the query in wire format, without EDNS.
     fn query(&self) -> Vec<u8> {
         let mut query = [&ID[..], &[1, 0, 0, 1, 0, 0, 0, 0, 0, 0]].concat();
         for label in self.name.split('.') {
@@ -83,7 +83,7 @@ impl Question {
         query
     }
 
-    /// The query with an OPT record.
+    /// Returns the query with an OPT record.
     fn query_with(&self, opt: &[u8]) -> Vec<u8> {
         let mut query = self.query();
         query[11] = 1;
@@ -100,7 +100,7 @@ impl Question {
         }
     }
 
-    /// Sends the question until a response arrives and compares it.
+    /// Returns the problem of the response.
     ///
     /// # Errors
     ///
@@ -154,14 +154,16 @@ fn ask_by_tcp(server: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// Whether a server answers for the first name of the zone without an error, over UDP or TCP.
+/// Returns whether a server answers for the first name of the zone without an error, over UDP or
+/// TCP.
 pub(super) fn is_ready(server: SocketAddr) -> bool {
     let query = Question::address(material::name(0), material::address(0)).query();
     let answer = ask_by_udp(server, &query).or_else(|_| ask_by_tcp(server, &query));
     answer.is_ok_and(|answer| is_positive(&answer))
 }
 
-/// Whether a server refuses names from all parts of the block list: some load it while they answer.
+/// Returns whether a server refuses names from all parts of the block list: some load it while they
+/// answer.
 pub(super) fn is_blocking(server: SocketAddr, refusal: Refusal) -> bool {
     let apart = blocklist::NAMES / SAMPLED_OF_LIST;
     (0..SAMPLED_OF_LIST).map(|sample| blocked(sample * apart, refusal)).all(|question| {
@@ -182,7 +184,8 @@ pub(super) fn verify(server: SocketAddr, peer: Peer, workload: Workload) -> Resu
     Ok(())
 }
 
-/// Questions like those of the workload. Where the workload needs new names, these are others.
+/// Returns questions like those of the workload. Where the workload needs new names, these are
+/// others.
 fn questions(workload: Workload, peer: Peer, sample: u32) -> Vec<Question> {
     let index = sample * (material::HOT_NAMES / SAMPLED);
     match (workload, peer.refusal()) {
@@ -214,7 +217,8 @@ fn blocked(index: u32, refusal: Refusal) -> Question {
     Question { name: blocklist::name(index), qtype: A, right }
 }
 
-/// The kinds of the Zipf mix: addresses of both families, an alias, a name that does not exist.
+/// Returns the kinds of the Zipf mix: addresses of both families, an alias, a name that does not
+/// exist.
 fn mixed(index: u32) -> Vec<Question> {
     let (even, aliased) = (index / 2 * 2, index / 10 * 10 + 5);
     let address = Ipv6Addr::from_bits(material::ADDRESS_PREFIX | u128::from(even));
@@ -230,18 +234,18 @@ fn mixed(index: u32) -> Vec<Question> {
     ]
 }
 
-/// The RCODE of a response to our query; `None` for any other message.
+/// Returns the RCODE of a response to our query; `None` for any other message.
 fn rcode(answer: &[u8]) -> Option<u8> {
     let header = answer.first_chunk::<12>()?;
     (header[..2] == ID && header[2] & 0x80 != 0).then_some(header[3] & 15)
 }
 
-/// Whether a response has a signature, without parsing it.
+/// Returns whether a response has a signature, without parsing it.
 fn is_signed(answer: &[u8]) -> bool {
     answer.windows(RRSIG_IN.len()).any(|octets| octets == RRSIG_IN)
 }
 
-/// Whether this is a response to our query with NOERROR and at least one record.
+/// Returns whether this is a response to our query with NOERROR and at least one record.
 fn is_positive(answer: &[u8]) -> bool {
     rcode(answer) == Some(0) && answer[6..8] != [0, 0]
 }

@@ -16,7 +16,7 @@ const DOMAINS: u32 = 200_000;
 /// The format in which a server reads its list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// One name per line.
+    /// The file has one name per line.
     Names,
     /// Lines of a hosts file with the null address.
     Hosts,
@@ -28,7 +28,7 @@ pub(super) enum Form {
     Policy,
 }
 
-/// The name with the given number, without its final dot.
+/// Returns the name with the given number, without its final dot.
 pub(super) fn name(index: u32) -> String {
     // An odd factor permutes the 32-bit numbers, so that neighbours on the list share no domain.
     let mixed = index.wrapping_mul(2_654_435_761);

@@ -87,7 +87,7 @@ const DNSMASQ: Recipe = Recipe {
 const COREDNS: Recipe = Recipe {
     fresh: &[],
     files: &[("Corefile", template!("coredns/Corefile"))],
-    // As many threads run Go code as other servers have.
+    // Go code gets as many threads as other servers have.
     command: "env GOMAXPROCS=%WORKERS% %COREDNS% -conf %DIRECTORY%/Corefile",
 };
 const DNSPROXY: Recipe = Recipe {
@@ -124,7 +124,7 @@ fn recipe(peer: Peer, workload: Workload) -> Recipe {
     }
 }
 
-/// The lines for `%BLOCKING%` that load the block list, and the format of the list.
+/// Returns the lines for `%BLOCKING%` that load the block list, and the format of the list.
 fn blocking(peer: Peer) -> Option<(&'static str, Form)> {
     match peer {
         Peer::Unbound => Some((template!("unbound/blocking.conf"), Form::LocalZones)),
@@ -141,7 +141,7 @@ fn blocking(peer: Peer) -> Option<(&'static str, Form)> {
     }
 }
 
-/// The lines for `%SIGNED%` with which an authoritative server has the signed zone.
+/// Returns the lines for `%SIGNED%` with which an authoritative server has the signed zone.
 fn signed(peer: Peer) -> &'static str {
     match peer {
         Peer::Nsd => template!("nsd/signed.conf"),
@@ -198,7 +198,7 @@ pub(super) fn prepare_upstream(setup: &Setup) -> Result<Vec<String>, String> {
     write(setup, &NSD, &words)
 }
 
-/// The number of queries that the upstream has received.
+/// Returns the number of queries that the upstream has received.
 pub(super) fn upstream_queries(setup: &Setup) -> Result<u64, String> {
     let program = process::find("nsd-control").ok_or("nsd-control is not installed")?;
     let mut command = Command::new(program);
@@ -263,7 +263,7 @@ impl Words {
         words
     }
 
-    /// Sets the address to listen on, in the forms that configurations want.
+    /// Sets the address to listen on, in the forms that configurations require.
     fn set_address(&mut self, address: IpAddr) {
         let (literal, ipv6, listen) = match address {
             IpAddr::V4(_) => (address.to_string(), "no", template!("bind9/ipv4.conf")),
@@ -283,7 +283,7 @@ impl Words {
     /// as far as they take the same units.
     fn set_cache(&mut self, peer: Peer, workload: Workload) {
         let (octets, messages, rrsets, entries) = match (workload, peer) {
-            // Unbound's manual wants twice as much for RRsets as for messages.
+            // Unbound's manual recommends twice as much for RRsets as for messages.
             (Workload::Endurance, _) => (32, 11, 21, 100_000),
             (_, Peer::Bind9) => (4096, 0, 0, 0),
             (_, Peer::KnotResolver) => (1200, 0, 0, 0),
@@ -305,7 +305,7 @@ impl Words {
     }
 }
 
-/// The name of the current user, for servers that would change to another user by default.
+/// Returns the name of the current user, for servers that would change to another user by default.
 fn user() -> String {
     let mut command = Command::new("id");
     command.arg("-un");

@@ -50,7 +50,7 @@ fn benches(crates: &Path) -> Result<Vec<(String, String)>, String> {
     Ok(found)
 }
 
-/// The names in a directory, in order.
+/// Returns the names in a directory, in order.
 fn names(directory: &Path) -> Result<Vec<String>, String> {
     let entries =
         fs::read_dir(directory).map_err(|error| format!("{}: {error}", directory.display()))?;

@@ -1,4 +1,4 @@
-//! Normal clients next to others that misbehave: what the normal ones get.
+//! Normal clients next to others that misbehave: measures the service for the normal ones.
 //!
 //! They are alone for a quarter of the time, which gives a server a figure of its own to compare
 //! with. A query without an answer counts as the time that the client waited for it.
@@ -24,12 +24,13 @@ const CONNECTIONS_PER_SEC: u64 = 100;
 /// The largest share of lost queries while the normal clients are alone.
 const LOST_ALONE: f64 = 0.01;
 
-/// The seconds that such a run takes if this many are wanted.
+/// Returns the seconds that such a run takes if this many are wanted.
 pub(super) fn secs(wanted: u64) -> u64 {
     wanted.max(LEAST_SECS)
 }
 
-/// What normal clients get, with its figures next to the others and alone.
+/// Measures the service for normal clients during the attack, with its figures next to those of the
+/// others and to those without the attack.
 ///
 /// # Errors
 ///
@@ -43,7 +44,7 @@ pub(super) fn run(setup: &Setup, workload: Workload, secs: u64) -> Result<Load, 
     parts.load()
 }
 
-/// Both parts of a run.
+/// The two parts of a run.
 #[derive(Debug, Default)]
 struct Parts {
     alone: Load,
@@ -53,7 +54,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// The load next to the others, with the figures of the clients alone.
+    /// Returns the load next to the others, with the figures of the clients alone.
     fn load(self) -> Result<Load, String> {
         let Self { alone, beside, others, mut extras } = self;
         Workload::HitSteady.judge(&alone, None).map_err(|error| format!("alone: {error}"))?;
@@ -69,12 +70,13 @@ impl Parts {
     }
 }
 
-/// The answered part of the queries, in per cent.
+/// Returns the answered part of the queries, in per cent.
 fn share(load: &Load) -> f64 {
     load.answered as f64 * 100.0 / (load.answered + load.lost).max(1) as f64
 }
 
-/// Random subdomains of the zone next to cached names, whose records are compared with the zone.
+/// Measures random subdomains of the zone next to cached names, whose records are compared with the
+/// zone.
 fn flood(setup: &Setup, secs: u64) -> Result<Parts, String> {
     let mut command = pinned(LOAD_CORE);
     command.arg(&setup.avocet).args(["load", &setup.target(Workload::Flood).to_string()]);

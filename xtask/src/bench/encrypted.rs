@@ -16,7 +16,7 @@ use super::workload::Workload;
 /// Clients with a connection each.
 const CLIENTS: &str = "10";
 
-/// What carries encrypted queries.
+/// The transport of encrypted queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Session {
     /// TLS (RFC 7858).
@@ -36,12 +36,12 @@ macro_rules! template {
 }
 
 impl Session {
-    /// Whether a server is asked in this way.
+    /// Returns whether a server is asked in this way.
     pub(super) fn is_spoken_by(self, peer: Peer) -> bool {
         !self.listener(peer).is_empty()
     }
 
-    /// The lines for `%ENCRYPTED%` in the configuration of a server; empty if it cannot.
+    /// Returns the lines for `%ENCRYPTED%` in the configuration of a server; empty if it cannot.
     pub(super) fn listener(self, peer: Peer) -> &'static str {
         match (peer, self) {
             (Peer::Avocet | Peer::Earlier | Peer::Logged, Self::Tls) => {

@@ -23,7 +23,7 @@ const LEAST_INTERVAL: Duration = Duration::from_millis(500);
 const LEAST_SECS: u64 = 20;
 const MB: f64 = 1e6;
 
-/// The seconds of a run: the hours that are wanted, or a few if none are.
+/// Returns the seconds of a run: the hours that are wanted, or a few if none are.
 pub(super) fn secs(hours: Option<f64>) -> u64 {
     hours.map_or(LEAST_SECS, |hours| (hours * 3600.0) as u64).max(LEAST_SECS)
 }
@@ -65,8 +65,8 @@ fn without_failures(load: Load) -> Load {
     Load { answered: load.answered - failed, lost: load.lost + failed, rcodes, ..load }
 }
 
-/// The memory of the processes in bytes, at each interval until the other end of the channel is
-/// dropped.
+/// Returns the memory of the processes in bytes, at each interval until the other end of the
+/// channel is dropped.
 fn samples(server: &Server, is_over: Receiver<()>, interval: Duration) -> Vec<f64> {
     let mut samples = Vec::new();
     while is_over.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
@@ -75,7 +75,7 @@ fn samples(server: &Server, is_over: Receiver<()>, interval: Duration) -> Vec<f6
     samples
 }
 
-/// Median, extremes and drift of the second half; `None` with too few samples.
+/// Returns median, extremes and drift of the second half; `None` with too few samples.
 fn figures(samples: &[f64], interval: Duration) -> Option<Vec<(Extra, f64)>> {
     let half = samples.get(samples.len() / 2..).filter(|half| half.len() >= 4)?;
     let (earlier, later) = half.split_at(half.len() / 2);

@@ -54,7 +54,7 @@ impl Extra {
         Self::FalselyAuthentic,
     ];
 
-    /// The key in a result file.
+    /// Returns the key in a result file.
     pub(super) fn key(self) -> &'static str {
         match self {
             Self::ResidentMb => "pss_mb",
@@ -75,7 +75,7 @@ impl Extra {
         }
     }
 
-    /// The head of the column.
+    /// Returns the head of the column.
     pub(super) fn head(self) -> &'static str {
         match self {
             Self::ResidentMb => "PSS MB",
@@ -96,7 +96,7 @@ impl Extra {
         }
     }
 
-    /// Decimal places that are shown.
+    /// Returns the number of decimal places that are shown.
     pub(super) fn digits(self) -> usize {
         match self {
             Self::ResidentMb | Self::LeastMb | Self::MostMb | Self::DriftMb => 1,

@@ -55,7 +55,7 @@ impl Goal {
         }
     }
 
-    /// The measured figure, in the unit of the limit, and the limit itself.
+    /// Returns the measured figure, in the unit of the limit, and the limit itself.
     fn measured(&self, report: &Report) -> Option<(Spread, f64)> {
         let workload = self.workload;
         match self.limit {
@@ -95,7 +95,8 @@ impl Goal {
     }
 }
 
-/// One row per goal and workload that was run; empty if Avocet was not measured.
+/// Returns a table with one row per goal and workload that was run; empty if Avocet was not
+/// measured.
 pub(super) fn table(report: &Report) -> Table {
     let mut table = Table::of("Goals of Avocet", &["workload", "goal", "measured (min-max)", ""]);
     let is_measured = report.samples.iter().any(|sample| sample.peer == Peer::Avocet);

@@ -91,7 +91,7 @@ fn remove_outputs(directory: &Path) {
     }
 }
 
-/// The sum over all processes that callgrind watched.
+/// Returns the sum over all processes that callgrind watched.
 fn total_instructions(directory: &Path) -> Result<u64, String> {
     let mut total = 0;
     for path in outputs(directory) {

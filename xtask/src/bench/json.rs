@@ -11,7 +11,7 @@ impl fmt::Display for Json {
     }
 }
 
-/// A string, escaped.
+/// Returns a string, escaped.
 pub(super) fn string(text: &str) -> Json {
     let mut quoted = String::from("\"");
     for c in text.chars() {
@@ -25,12 +25,12 @@ pub(super) fn string(text: &str) -> Json {
     Json(quoted + "\"")
 }
 
-/// A parsed value; an object in the order of its keys.
+/// Returns a parsed value; an object in the order of its keys.
 pub(super) fn value(value: &serde_json::Value) -> Json {
     Json(value.to_string())
 }
 
-/// A number to three decimal places; `null` if it is not finite.
+/// Returns a number to three decimal places; `null` if it is not finite.
 pub(super) fn number(value: f64) -> Json {
     if !value.is_finite() {
         return Json("null".to_owned());
@@ -39,14 +39,14 @@ pub(super) fn number(value: f64) -> Json {
     Json(rounded.to_string())
 }
 
-/// An object with its members in the given order.
+/// Returns an object with its members in the given order.
 pub(super) fn object<'a>(members: impl IntoIterator<Item = (&'a str, Json)>) -> Json {
     let members: Vec<_> =
         members.into_iter().map(|(key, value)| format!("{}: {value}", string(key))).collect();
     Json(format!("{{{}}}", members.join(", ")))
 }
 
-/// An array, one value per line.
+/// Returns an array, one value per line.
 pub(super) fn array(values: impl IntoIterator<Item = Json>) -> Json {
     let values: Vec<_> = values.into_iter().map(|value| value.0).collect();
     Json(format!("[\n{}\n]", values.join(",\n")))

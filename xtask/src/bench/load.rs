@@ -34,7 +34,7 @@ impl Generator {
         }
     }
 
-    /// A generator that can run these questions: dnsperf has no open loop, blast no TCP.
+    /// Returns a generator that can run these questions: dnsperf has no open loop, blast no TCP.
     fn able(self, questions: &Questions<'_>) -> Self {
         match questions.pace {
             _ if self == Self::Avocet => self,
@@ -107,7 +107,7 @@ impl Load {
         self.rcodes.iter().filter(|(rcode, _)| rcode == name).map(|(_, count)| count).sum()
     }
 
-    /// A further figure; `None` if the workload has no such figure.
+    /// Returns a further figure; `None` if the workload has no such figure.
     pub(super) fn extra(&self, wanted: Extra) -> Option<f64> {
         self.extras.iter().find(|(extra, _)| *extra == wanted).map(|(_, value)| *value)
     }
@@ -152,7 +152,8 @@ fn ask(
     }
 }
 
-/// The answers per second in a closed loop of our own generator, which reaches more than dnsperf.
+/// Returns the answers per second in a closed loop of our own generator, which reaches more than
+/// dnsperf.
 pub(super) fn capacity(setup: &Setup, workload: Workload, secs: u64) -> Result<Load, String> {
     Generator::Blast.ask(setup, &questions(setup, workload, Pace::Window { secs }))
 }
@@ -287,7 +288,7 @@ fn avocet(setup: &Setup, questions: &Questions<'_>) -> Result<Load, String> {
     parse_avocet(&text).ok_or_else(|| format!("avocet load said: {text}"))
 }
 
-/// The options of `avocet load` for a pace.
+/// Returns the options of `avocet load` for a pace.
 pub(super) fn words_of(pace: Pace) -> String {
     match pace {
         Pace::Window { secs } => format!("--window {WINDOW} --duration {secs}s"),
@@ -373,7 +374,7 @@ pub(super) fn parse_avocet(text: &str) -> Option<Load> {
     })
 }
 
-/// Checks what `avocet load --json` found in the answers, apart from their RCODEs.
+/// Checks the faults that `avocet load --json` found in the answers, apart from their RCODEs.
 ///
 /// # Errors
 ///

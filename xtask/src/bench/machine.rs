@@ -77,7 +77,7 @@ impl Origin {
     }
 }
 
-/// The distribution's package of a peer, and remarks on its build.
+/// Returns the distribution's package of a peer, and remarks on its build.
 fn package(peer: Peer) -> Option<Json> {
     let (_, name) = peer.package()?;
     let version = packages::version(name);
@@ -88,7 +88,7 @@ fn package(peer: Peer) -> Option<Json> {
     Some(json::object(known))
 }
 
-/// The SHA-256 of a file in hexadecimal digits.
+/// Returns the SHA-256 of a file in hexadecimal digits.
 fn sha256(path: &Path) -> Option<String> {
     let mut command = Command::new("sha256sum");
     command.arg(path);
@@ -116,13 +116,13 @@ fn machine() -> Json {
     ])
 }
 
-/// The name in `/etc/os-release`.
+/// Returns the name in `/etc/os-release`.
 fn system_name(release: &str) -> &str {
     let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
     name.map_or("an unknown system", |name| name.trim_matches('"'))
 }
 
-/// The measured commit, marked if the working tree differs from it.
+/// Returns the measured commit, marked if the working tree differs from it.
 fn commit() -> String {
     let git = |arguments: &[&str]| {
         let mut command = Command::new("git");

@@ -67,18 +67,18 @@ impl Material {
     }
 }
 
-/// The name with the given number, without its final dot.
+/// Returns the name with the given number, without its final dot.
 pub(super) fn name(index: u32) -> String {
     format!("www{index}.site.bench.test")
 }
 
-/// The address of the name with the given number.
+/// Returns the address of the name with the given number.
 pub(super) fn address(index: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(0x0a00_0000 | index)
 }
 
-/// The zone: an address for each name, AAAA for half of them, TXT and CNAME for a tenth each, and a
-/// wildcard.
+/// Returns the zone: an address for each name, AAAA for half of them, TXT and CNAME for a tenth
+/// each, and a wildcard.
 fn zone() -> String {
     let mut text = String::from(
         "$ORIGIN bench.test.\n$TTL 3600\n@ SOA ns admin 1 3600 600 86400 300\n@ NS ns\nns A \
@@ -103,8 +103,8 @@ fn zone() -> String {
     text
 }
 
-/// Queries for names by Zipf's law (s = 1): 75 % A, 15 % AAAA, 5 % aliases, 5 % names that do not
-/// exist.
+/// Returns queries for names by Zipf's law (s = 1): 75 % A, 15 % AAAA, 5 % aliases, 5 % names that
+/// do not exist.
 fn zipf(random: &mut Random) -> impl Iterator<Item = String> {
     let ranked = shuffled(NAMES, random);
     let mut sum = 0.0;
@@ -126,7 +126,7 @@ fn zipf(random: &mut Random) -> impl Iterator<Item = String> {
     })
 }
 
-/// A query for a name below the wildcard, unique to this number.
+/// Returns a query for a name below the wildcard, unique to this number.
 pub(super) fn unique_query(index: u32) -> String {
     // An odd factor permutes the 32-bit numbers, so that consecutive queries are not in name order.
     format!("u{:08x}.miss.bench.test A", index.wrapping_mul(2_654_435_761))
@@ -141,7 +141,7 @@ pub(super) fn write_lines(path: &Path, lines: impl Iterator<Item = String>) -> i
     file.flush()
 }
 
-/// The numbers below `count` in a random order.
+/// Returns the numbers below `count` in a random order.
 fn shuffled(count: u32, random: &mut Random) -> Vec<u32> {
     let mut numbers: Vec<u32> = (0..count).collect();
     random.shuffle(&mut numbers);

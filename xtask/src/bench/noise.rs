@@ -66,7 +66,7 @@ fn steal_secs() -> Option<f64> {
     stolen_ticks(&fs::read_to_string("/proc/stat").ok()?).map(|ticks| ticks / TICKS_PER_SEC)
 }
 
-/// The eighth counter of the server's core.
+/// Returns the eighth counter of the server's core.
 fn stolen_ticks(stat: &str) -> Option<f64> {
     let core = format!("cpu{SERVER_CORE}");
     let mut lines = stat.lines().map(str::split_whitespace);

@@ -6,7 +6,7 @@ use super::load::Generator;
 use super::peer::Peer;
 use super::workload::Workload;
 
-/// What to measure, and for how long.
+/// The measurements to make, and their duration.
 #[derive(Clone)]
 pub(super) struct Options {
     pub(super) peers: Vec<Peer>,
@@ -92,7 +92,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Whether the options select this pair.
+    /// Returns whether the options select this pair.
     pub(super) fn wants(&self, peer: Peer, workload: Workload) -> bool {
         let pair = format!("{}/{}", peer.name(), workload.name());
         peer.runs(workload) && self.only.as_ref().is_none_or(|only| pair.contains(only.as_str()))

@@ -91,22 +91,22 @@ pub(super) fn require(programs: &[(&str, &'static str)], options: &Options) -> R
     }
 }
 
-/// The version of an installed Debian package.
+/// Returns the version of an installed Debian package.
 pub(super) fn version(package: &str) -> Option<String> {
     let mut command = Command::new("dpkg-query");
     command.args(["-W", "-f", "${Version}", package]);
     output(command).ok()
 }
 
-/// The month in which Debian first had the upstream version of an installed package, from the
-/// package's changelog.
+/// Returns the month in which Debian first had the upstream version of an installed package, from
+/// the package's changelog.
 pub(super) fn since(package: &str, version: &str) -> Option<String> {
     let mut command = Command::new("zcat");
     command.arg(format!("/usr/share/doc/{package}/changelog.Debian.gz"));
     first_month(&output(command).ok()?, version)
 }
 
-/// The month of the oldest entry with the same upstream version: `2022-11`.
+/// Returns the month of the oldest entry with the same upstream version: `2022-11`.
 fn first_month(changelog: &str, version: &str) -> Option<String> {
     let upstream = |version: &str| {
         let version = version.split_once(':').map_or(version, |(_, version)| version);
@@ -134,7 +134,7 @@ fn first_month(changelog: &str, version: &str) -> Option<String> {
 const MONTHS: &[&str] =
     &["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// The Debian packages of missing programs.
+/// Returns the Debian packages of missing programs.
 fn missing(peers: &[Peer]) -> Vec<&'static str> {
     let needed = REQUIRED.iter().copied().chain(peers.iter().filter_map(|peer| peer.package()));
     let mut packages: Vec<_> = needed
@@ -169,7 +169,8 @@ fn install_all(packages: &[&str]) -> Result<(), String> {
     if let Err(error) = output(update) {
         eprintln!("the package lists could not be brought up to date: {error}");
     }
-    // One by one: a package that the distribution lacks does not prevent the others.
+    // Packages are installed one by one, so that one that the distribution lacks does not prevent
+    // the others.
     for package in packages {
         let mut install = Command::new("apt-get");
         install.args(["install", "-q", "-y", "--no-install-recommends", *package]);

@@ -60,8 +60,8 @@ pub(super) fn write_newest() -> Result<(), String> {
     write(path, &root)
 }
 
-/// The result that the documents have to show: the newest of those that are meant for them; without
-/// one, the result that README links to.
+/// Returns the result that the documents have to show: the newest of those that are meant for them;
+/// without one, the result that README links to.
 pub(crate) fn shown<'a>(
     results: &[(&'a str, &'a str)],
     readme: &str,
@@ -71,7 +71,7 @@ pub(crate) fn shown<'a>(
     publication::newest(results.iter().copied()).or_else(linked)
 }
 
-/// The documents that show a result, with their paths: the page, its pictures and README.
+/// Returns the documents that show a result, with their paths: the page, its pictures and README.
 ///
 /// # Errors
 ///
@@ -119,7 +119,7 @@ fn counts(report: &Report) -> String {
     }
 }
 
-/// One section per workload: picture, table, source.
+/// Returns one section per workload: picture, table, source.
 fn workloads(report: &Report, source: &str) -> String {
     let mut text = String::new();
     for workload in Workload::ALL.iter().copied() {
@@ -137,7 +137,7 @@ fn workloads(report: &Report, source: &str) -> String {
 }
 
 fn left_out(report: &Report) -> String {
-    // The first line of a reason says what went wrong; the rest is a log.
+    // The first line of a reason states the problem; the rest is a log.
     let line = |what: String, reason: &str| {
         item(&format!("{what}: {}", reason.lines().next().unwrap_or_default()))
     };
@@ -156,18 +156,19 @@ fn left_out(report: &Report) -> String {
     }
 }
 
-/// The two memory workloads, and the two kinds of hits, are too similar for separate pictures.
+/// Returns whether the workload has a picture of its own. The two memory workloads, and the two
+/// kinds of hits, are too similar for separate pictures.
 fn has_picture(workload: Workload) -> bool {
     !matches!(workload, Workload::HotEdns | Workload::MemorySmall)
 }
 
-/// The pictures and their file names.
+/// Returns the pictures and their file names.
 fn pictures(report: &Report) -> Vec<(&'static str, String)> {
     let drawn = Workload::ALL.iter().copied().filter(|workload| has_picture(*workload));
     drawn.filter_map(|workload| Some((workload.name(), picture(report, workload)?))).collect()
 }
 
-/// `None` if nothing was measured.
+/// Returns the picture of a workload; `None` if nothing was measured.
 fn picture(report: &Report, workload: Workload) -> Option<String> {
     let rows: Vec<_> = table::ranked(report, workload)
         .into_iter()

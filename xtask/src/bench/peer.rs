@@ -22,7 +22,7 @@ pub(super) enum Peer {
     Nsd,
     /// An authoritative server.
     Knot,
-    /// The same with AF_XDP, which bypasses the kernel's sockets.
+    /// Knot DNS with AF_XDP, which bypasses the kernel's sockets.
     KnotXdp,
     Unbound,
     Dnsdist,
@@ -43,7 +43,7 @@ pub(super) enum Peer {
 /// The role of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Does only what is unavoidable: it marks the limits of the machine.
+    /// The floor: only the unavoidable work, which marks the limits of the machine.
     Floor,
     /// Answers from its own zone.
     Authority,
@@ -125,7 +125,7 @@ impl Peer {
         }
     }
 
-    /// The program and its Debian package; `None` if it is built here.
+    /// Returns the program and its Debian package; `None` if it is built here.
     pub(super) fn package(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Nsd => Some(("nsd", "nsd")),
@@ -147,13 +147,13 @@ impl Peer {
         }
     }
 
-    /// Whether the workload applies to this server.
+    /// Returns whether the workload applies to this server.
     pub(super) fn runs(self, workload: Workload) -> bool {
         if let Some(session) = workload.session() {
             return session.is_spoken_by(self);
         }
         match workload {
-            // It is here for what is encrypted.
+            // Dnsproxy is measured for encryption only.
             _ if self == Self::Dnsproxy => false,
             Workload::Veth => matches!(self, Self::Bare | Self::Knot | Self::KnotXdp),
             Workload::Unlisted | Workload::Blocked => self.refusal().is_some(),
@@ -164,7 +164,7 @@ impl Peer {
             }
             Workload::Endurance => self.kind() == Kind::Resolver,
             Workload::Recursion => recursion::has(self),
-            // It has one thread.
+            // Dnsmasq has one thread.
             Workload::OneWorker | Workload::TwoWorkers if self == Self::Dnsmasq => false,
             Workload::OneWorker | Workload::TwoWorkers => self.is_whole(),
             _ => match self {
@@ -182,12 +182,12 @@ impl Peer {
         }
     }
 
-    /// Whether it is a server that clients could use, on sockets.
+    /// Returns whether it is a server that clients could use, on sockets.
     fn is_whole(self) -> bool {
         self.kind() != Kind::Floor && self != Self::KnotXdp
     }
 
-    /// The response to a blocked name; `None` if it has no block lists.
+    /// Returns the response to a blocked name; `None` if it has no block lists.
     pub(super) fn refusal(self) -> Option<Refusal> {
         match self {
             Self::Unbound
@@ -204,12 +204,12 @@ impl Peer {
         }
     }
 
-    /// Whether its answers come from the zone rather than being constant.
+    /// Returns whether its answers come from the zone rather than being constant.
     pub(super) fn knows_zone(self) -> bool {
         !matches!(self, Self::Bare | Self::BareMmsg)
     }
 
-    /// Whether one start serves both workloads.
+    /// Returns whether one start serves both workloads.
     pub(super) fn shares_start(self, one: Workload, other: Workload) -> bool {
         let is_tcp = |workload| workload == Workload::Tcp;
         one.has_list() && other.has_list()
@@ -219,7 +219,7 @@ impl Peer {
                 && (self != Self::Bare || is_tcp(one) == is_tcp(other))
     }
 
-    /// The binary that is measured; `None` if it is not there.
+    /// Returns the binary that is measured; `None` if it is not there.
     pub(super) fn program(self) -> Option<PathBuf> {
         let built = process::target_directory().join("release");
         match self {
@@ -232,20 +232,20 @@ impl Peer {
         }
     }
 
-    /// The version that the server reports; `None` if it has none or cannot be run.
+    /// Returns the version that the server reports; `None` if it has none or cannot be run.
     pub(super) fn version(self) -> Option<String> {
         let text = self.build()?;
         text.lines().next().map(|line| plain_version(line).to_owned())
     }
 
-    /// What the build of the server lacks for speed.
+    /// Returns a remark on what the build of the server lacks for speed.
     pub(super) fn remark(self) -> Option<String> {
         let lacks = "--disable-recvmmsg";
         (self == Self::Nsd && self.build()?.contains(lacks))
             .then(|| format!("built with {lacks}: one datagram per system call"))
     }
 
-    /// The output of the server about its version and build.
+    /// Returns the output of the server about its version and build.
     fn build(self) -> Option<String> {
         let option = match self {
             Self::Nsd | Self::Bind9 | Self::Dnsmasq => "-v",
@@ -259,7 +259,7 @@ impl Peer {
     }
 }
 
-/// The first line of a version, without the program's name, dates and copyrights.
+/// Returns the first line of a version, without the program's name, dates and copyrights.
 fn plain_version(line: &str) -> &str {
     let line = line.trim();
     let start = line.find("PowerDNS").unwrap_or(0);

@@ -32,7 +32,7 @@ pub(super) fn run(kind: &str, options: &Options) -> Result<(), String> {
     judge(&report)
 }
 
-/// Prints the tables and what was left out.
+/// Prints the tables and the parts that were left out.
 pub(super) fn show(report: &Report) {
     println!("{}", table::details(report).join("\n"));
     println!("{}", table::summary(report).text());
@@ -50,7 +50,7 @@ pub(super) fn show(report: &Report) {
     }
 }
 
-/// The peers with samples.
+/// Returns the peers with samples.
 pub(super) fn measured(report: &Report) -> Vec<Peer> {
     let has_sample = |peer: &Peer| report.samples.iter().any(|sample| sample.peer == *peer);
     Peer::ALL.iter().copied().filter(has_sample).collect()
@@ -337,8 +337,8 @@ impl Bench<'_> {
         })
     }
 
-    /// The answers per second that the server reaches now, if the rate of the workload depends on
-    /// it.
+    /// Returns the answers per second that the server reaches now, if the rate of the workload
+    /// depends on it.
     fn capacity(&self, workload: Workload) -> Result<Option<f64>, String> {
         if workload != Workload::HitHalf {
             return Ok(None);
@@ -367,7 +367,7 @@ impl Bench<'_> {
         }
     }
 
-    /// The share of these names that is still cached, and the memory per cached name.
+    /// Returns the share of these names that is still cached, and the memory per cached name.
     fn growth(&self, grown: f64, load: &Load) -> Result<Growth, String> {
         let file = self.setup.file("again.txt");
         let apart = load.answered as u32 / ASKED_AGAIN;

@@ -8,7 +8,7 @@ use super::peer::Peer;
 use super::workload::Workload;
 use super::{crowd, endurance};
 
-/// One start of a server and its workloads.
+/// A step of the plan: one start of a server and its workloads.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Step {
     /// Starts at 1.
@@ -45,8 +45,8 @@ impl Step {
     }
 }
 
-/// The steps of a round for the pairs that are wanted. Each round starts with another peer, so that
-/// the order varies.
+/// Returns the steps of a round for the pairs that are wanted. Each round starts with another peer,
+/// so that the order varies.
 pub(super) fn steps(
     peers: &[Peer],
     options: &Options,
@@ -65,7 +65,7 @@ pub(super) fn steps(
         .collect()
 }
 
-/// The workloads of a peer, grouped by the starts of the server that they need.
+/// Returns the workloads of a peer, grouped by the starts of the server that they need.
 fn sessions(peer: Peer, workloads: impl Iterator<Item = Workload>) -> Vec<Vec<Workload>> {
     let mut found: Vec<Vec<Workload>> = Vec::new();
     for workload in workloads {
@@ -80,7 +80,7 @@ fn sessions(peer: Peer, workloads: impl Iterator<Item = Workload>) -> Vec<Vec<Wo
 /// How long steps take, estimated from the completed ones.
 #[derive(Default)]
 pub(super) struct Pace {
-    /// The estimates of the completed steps, and what these took.
+    /// The estimates of the completed steps, and their real durations.
     estimated: Duration,
     elapsed: Duration,
 }
@@ -91,7 +91,7 @@ impl Pace {
         self.elapsed += elapsed;
     }
 
-    /// The time for these steps.
+    /// Returns the time for these steps.
     pub(super) fn of(&self, steps: &[Step], options: &Options) -> Duration {
         let estimate: Duration = steps.iter().map(|step| step.estimate(options)).sum();
         if self.estimated.is_zero() {

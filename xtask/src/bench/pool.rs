@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::json::{self, Json};
 use super::report::Report;
 
-/// What must be equal: the same builds on the same machine.
+/// The fields that must be equal: the same builds on the same machine.
 const SAME: [&str; 3] = ["kind", "commit", "machine"];
 
 /// Adds the rounds of further results to the first, and writes that file. The counts of

@@ -21,7 +21,7 @@ const END_WITHIN: Duration = Duration::from_secs(10);
 /// Directories of servers that the search path of an ordinary user may lack.
 const SERVER_DIRECTORIES: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// The path of a program; `None` if it is not installed.
+/// Returns the path of a program; `None` if it is not installed.
 pub(super) fn find(program: &str) -> Option<PathBuf> {
     let search = std::env::var_os("PATH").unwrap_or_default();
     let directories =
@@ -29,22 +29,22 @@ pub(super) fn find(program: &str) -> Option<PathBuf> {
     directories.map(|directory| directory.join(program)).find(|path| path.is_file())
 }
 
-/// The build directory of cargo.
+/// Returns the build directory of cargo.
 pub(crate) fn target_directory() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| crate::root().join("target"), PathBuf::from)
 }
 
-/// The path of the CoreDNS built from `bench/peers/coredns`.
+/// Returns the path of the CoreDNS built from `bench/peers/coredns`.
 pub(super) fn coredns() -> PathBuf {
     target_directory().join("peers/coredns")
 }
 
-/// The path of the dnsproxy built from `bench/peers/dnsproxy`.
+/// Returns the path of the dnsproxy built from `bench/peers/dnsproxy`.
 pub(super) fn dnsproxy() -> PathBuf {
     target_directory().join("peers/dnsproxy")
 }
 
-/// A command that is bound to a core and ends when this process does, in whatever way.
+/// Returns a command that is bound to a core and ends when this process does, in whatever way.
 pub(super) fn pinned(core: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "TERM", "taskset", "-c", core]);
@@ -101,12 +101,12 @@ impl Server {
         ))
     }
 
-    /// The process and all its descendants.
+    /// Returns the process and all its descendants.
     pub(super) fn tree(&self) -> Vec<u32> {
         descendants(self.child.id())
     }
 
-    /// CPU time that the process tree has used.
+    /// Returns the CPU time that the process tree has used.
     pub(crate) fn cpu(&self) -> Cpu {
         let tree = self.tree();
         let scheduled_secs = tree.iter().copied().map(scheduled_secs).sum();
@@ -118,7 +118,7 @@ impl Server {
         Cpu { scheduled_secs, ..ticks }
     }
 
-    /// Resident memory of the server's own process, in octets: now, and the peak since
+    /// Returns the resident memory of the server's own process, in octets: now, and the peak since
     /// [`Self::forget_peak`].
     pub(super) fn resident_bytes(&self) -> Option<(u64, u64)> {
         let text = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
@@ -135,7 +135,8 @@ impl Server {
         fs::write(&path, "5").map_err(|error| format!("{path}: {error}"))
     }
 
-    /// Memory of the process tree in bytes, with shared pages divided among their users.
+    /// Returns the memory of the process tree in bytes, with shared pages divided among their
+    /// users.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.tree().into_iter().filter_map(pss_bytes).sum()
     }
@@ -161,7 +162,7 @@ impl Drop for Server {
     }
 }
 
-/// CPU time in seconds.
+/// The CPU time in seconds.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Cpu {
     pub(crate) user_secs: f64,
@@ -176,8 +177,8 @@ pub(crate) struct Cpu {
 const ROUNDING_SECS: f64 = 0.05;
 
 impl Cpu {
-    /// The CPU time used since an earlier reading: by the scheduler's clock, which a short run at a
-    /// low rate needs, or by ticks if threads ended meanwhile.
+    /// Returns the CPU time used since an earlier reading: by the scheduler's clock, which a short
+    /// run at a low rate needs, or by ticks if threads ended meanwhile.
     pub(crate) fn since(&self, earlier: &Self) -> f64 {
         let ticks = self.user_secs + self.system_secs - earlier.user_secs - earlier.system_secs;
         let scheduled = self.scheduled_secs - earlier.scheduled_secs;
@@ -185,7 +186,7 @@ impl Cpu {
     }
 }
 
-/// Whether a text is the id of a process that has ended.
+/// Returns whether a text is the id of a process that has ended.
 pub(super) fn has_ended(number: &str) -> bool {
     number.parse::<u32>().is_ok() && !Path::new("/proc").join(number).exists()
 }
@@ -211,7 +212,8 @@ fn descendants(process: u32) -> Vec<u32> {
     found
 }
 
-/// The fields of `/proc/PID/stat` after the command, which may itself contain spaces and brackets.
+/// Returns the fields of `/proc/PID/stat` after the command, which may itself contain spaces and
+/// brackets.
 fn stat_fields(process: u32) -> Option<Vec<u64>> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let (_, fields) = text.rsplit_once(')')?;
@@ -222,7 +224,7 @@ fn parent_of(process: u32) -> Option<u32> {
     stat_fields(process)?.first().and_then(|parent| u32::try_from(*parent).ok())
 }
 
-/// CPU time of a process and of its children that have ended.
+/// Returns the CPU time of a process and of its children that have ended.
 pub(super) fn cpu_of(process: u32) -> Option<Cpu> {
     let fields = stat_fields(process)?;
     let secs = |field: usize| Some(*fields.get(field)? as f64 / TICKS_PER_SEC);
@@ -234,7 +236,7 @@ pub(super) fn cpu_of(process: u32) -> Option<Cpu> {
     })
 }
 
-/// CPU time of the running threads of a process by the scheduler's clock.
+/// Returns the CPU time of the running threads of a process by the scheduler's clock.
 fn scheduled_secs(process: u32) -> f64 {
     let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let nanos = threads.filter_map(|thread| {
@@ -250,7 +252,7 @@ fn pss_bytes(process: u32) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// The last lines of a log.
+/// Returns the last lines of a log.
 fn tail(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<_> = text.lines().collect();

@@ -1,5 +1,5 @@
-//! A stored result as the documents show it: where, when and on what it was measured, and which
-//! versions were measured.
+//! A stored result as the documents show it: the place, the time and the machine of the
+//! measurement, and the versions.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ const FEW_ROUNDS: usize = 3;
 
 /// A result with its description.
 pub(super) struct Publication {
-    /// Relative to the root.
+    /// The path relative to the root.
     path: String,
     document: Value,
     pub(super) report: Report,
@@ -47,13 +47,13 @@ impl Publication {
         self.document["machine"][key].as_str()
     }
 
-    /// A link to the file from a document; `up` leads from it to the root.
+    /// Returns a link to the file from a document; `up` leads from it to the root.
     pub(super) fn link(&self, up: &str) -> String {
         let name = self.path.rsplit('/').next().unwrap_or(&self.path);
         format!("[{name}]({up}{})", self.path)
     }
 
-    /// Date, commit, command, rounds and machine in one sentence.
+    /// Returns date, commit, command, rounds and machine in one sentence.
     pub(super) fn origin(&self) -> String {
         let trial = if self.rounds().1 < FEW_ROUNDS {
             " Fewer than three rounds: this is only a trial of the bench."
@@ -81,7 +81,7 @@ impl Publication {
         )
     }
 
-    /// The fewest and the most rounds of a timed pair.
+    /// Returns the fewest and the most rounds of a timed pair.
     fn rounds(&self) -> (usize, usize) {
         let pairs = Peer::ALL.iter().flat_map(|peer| {
             Workload::ALL
@@ -109,7 +109,8 @@ impl Publication {
         }
     }
 
-    /// The disturbances of the run in one sentence; `None` if the result does not have them.
+    /// Returns the disturbances of the run in one sentence; `None` if the result does not have
+    /// them.
     pub(super) fn noise(&self) -> Option<String> {
         let noises: Vec<_> = self.report.samples.iter().filter_map(|sample| sample.noise).collect();
         let largest = |value: fn(&super::noise::Noise) -> f64| {
@@ -129,12 +130,12 @@ impl Publication {
         ))
     }
 
-    /// The number of the measured version of a peer, such as `4.6.1`.
+    /// Returns the number of the measured version of a peer, such as `4.6.1`.
     pub(super) fn version_number(&self, peer: Peer) -> Option<&str> {
         version_number(self.document["versions"][peer.name()].as_str()?)
     }
 
-    /// One line per peer: name, version, package and remarks.
+    /// Returns one line per peer: name, version, package and remarks.
     pub(super) fn versions(&self) -> Vec<String> {
         let versions = self.document["versions"].as_object().into_iter().flatten();
         let line = |(name, version): (&String, &Value)| {
@@ -160,7 +161,7 @@ impl Publication {
     }
 }
 
-/// The first number with a dot in the output of `--version`.
+/// Returns the first number with a dot in the output of `--version`.
 fn version_number(text: &str) -> Option<&str> {
     let is_part = |c: char| c.is_ascii_digit() || c == '.';
     text.split(|c| !is_part(c))
@@ -168,7 +169,7 @@ fn version_number(text: &str) -> Option<&str> {
         .find(|number| number.contains('.'))
 }
 
-/// The newest of the results that are meant for the documents, by its time.
+/// Returns the newest of the results that are meant for the documents, by its time.
 pub(super) fn newest<'a>(
     results: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Option<(&'a str, &'a str)> {
@@ -181,7 +182,7 @@ pub(super) fn newest<'a>(
     })
 }
 
-/// The commit in the name of a result; `None` if the path is not that of a result.
+/// Returns the commit in the name of a result; `None` if the path is not that of a result.
 pub(crate) fn commit_of(path: &str) -> Option<&str> {
     let name = Path::new(path.strip_prefix(RESULTS)?).file_stem()?.to_str()?;
     // YYYY-MM-DD-COMMIT-KIND

@@ -13,7 +13,8 @@ use super::{instr, packages, page, peers, process, readme, syscalls};
 
 /// Minutes of the whole command if no other number is given. The fewest rounds are always measured.
 const MINUTES: u64 = 25;
-/// Seconds of a timed run: on a shared machine, many short rounds tell more than few long ones.
+/// Seconds of a timed run: on a shared machine, many short rounds are more reliable than few long
+/// ones.
 const SECS: u64 = 1;
 
 /// Programs that count, with their Debian packages.
@@ -61,8 +62,8 @@ pub(super) fn run(words: &[&str]) -> Result<(), String> {
     peers::judge(&report)
 }
 
-/// All workloads of all peers, without the one that is about hours, the smaller one of memory, and
-/// those with encryption, which need a compiler of Go for most peers.
+/// Returns all workloads of all peers, without the one that is about hours, the smaller one of
+/// memory, and those with encryption, which need a compiler of Go for most peers.
 fn whole() -> Result<Options, String> {
     let left_out = [Workload::Endurance, Workload::MemorySmall];
     let is_shown = |one: &Workload| !left_out.contains(one) && one.session().is_none();
@@ -70,7 +71,7 @@ fn whole() -> Result<Options, String> {
     Ok(Options { workloads, secs: SECS, minutes: Some(MINUTES), ..Options::parse(&[])? })
 }
 
-/// One round of what README shows, without the million names.
+/// Returns the options of one round of the workloads in the README, without the million names.
 fn trial() -> Result<Options, String> {
     let workloads = readme::workloads();
     let workloads = workloads.into_iter().filter(|one| one.measure() != Measure::Memory);

@@ -19,12 +19,12 @@ const PROFILE: &str = "bench-quick";
 const SCRIPTS: &str = "bench/querylog";
 /// Entries unless others are asked for.
 const ENTRIES: u64 = 4_000_000;
-/// Most entries of the other formats: JSON lines take 300 octets each.
+/// Maximum number of entries of the other formats: JSON lines take 300 octets each.
 const MAX_OTHERS: u64 = 10_000_000;
 /// Entries for which a goal of a search holds.
 const GOAL_ENTRIES: &str = "100 M";
 
-/// What must hold, by the start of a row.
+/// The conditions that must hold, by the start of a row.
 const GOALS: &[(&str, &str)] = &[
     ("octets an entry, head", "45"),
     ("octets an entry, merged", "14 at 10 M"),

@@ -47,7 +47,7 @@ const ROWS: &[(&str, Figure)] = &[
     ("system calls per miss", Figure::Calls),
 ];
 
-/// The workloads of the rows.
+/// Returns the workloads of the rows.
 pub(super) fn workloads() -> Vec<Workload> {
     let mut found = Vec::new();
     for (_, figure) in ROWS {
@@ -63,7 +63,7 @@ pub(super) fn workloads() -> Vec<Workload> {
     found
 }
 
-/// The text of `README.md` with the figures of a result.
+/// Returns the text of `README.md` with the figures of a result.
 ///
 /// # Errors
 ///
@@ -77,7 +77,7 @@ pub(super) fn with_figures(readme: &str, publication: &Publication) -> Result<St
     Ok(format!("{before}{BEGIN}{}{END}{after}", block(publication)))
 }
 
-/// The path of the result that the figures link to; `None` if there are none.
+/// Returns the path of the result that the figures link to; `None` if there are none.
 pub(super) fn source(readme: &str) -> Option<&str> {
     let figures = readme.split_once(BEGIN)?.1.split_once(END)?.0;
     let (_, target) = figures.split_once("](")?;
@@ -119,7 +119,8 @@ fn title(peer: Peer) -> &'static str {
     }
 }
 
-/// The median; for Avocet with its range, for others with the ratio of Avocet to it and its range.
+/// Returns the median; for Avocet with its range, for others with the ratio of Avocet to it and its
+/// range.
 fn cell(report: &Report, peer: Peer, figure: Figure) -> String {
     let (workload, value): (_, fn(&Sample) -> f64) = match figure {
         Figure::Instructions => return count(&report.instructions, peer, 0),

@@ -37,7 +37,7 @@ const RESOLVERS: &[(Peer, &str)] = &[
     (Peer::Avocet, "avocet"),
 ];
 
-/// Whether the simulated internet has this resolver.
+/// Returns whether the simulated internet has this resolver.
 pub(super) fn has(peer: Peer) -> bool {
     RESOLVERS.iter().any(|(resolver, _)| *resolver == peer)
 }
@@ -51,7 +51,7 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// The sample of a round.
+    /// Names the problem of the answers.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ pub(super) fn run(setup: &Setup, peers: &[Peer], round: usize) -> Result<Vec<Out
     read(&file)
 }
 
-/// The options of the run. At least one other resolver votes on the answers.
+/// Returns the options of the run. At least one other resolver votes on the answers.
 fn arguments(peers: &[Peer], round: usize) -> Vec<String> {
     let voters = RESOLVERS.iter().filter(|(peer, _)| *peer != Peer::Avocet);
     let mut names: Vec<_> =
@@ -149,7 +149,7 @@ fn parse(value: &Value) -> Option<Vec<Outcome>> {
     value["servers"].as_array()?.iter().map(outcome).collect()
 }
 
-/// Checks a resolver's part of a run.
+/// Names the problem of the answers.
 ///
 /// # Errors
 ///

@@ -259,7 +259,7 @@ impl Site {
 struct Outcome {
     rate: u64,
     quiet: Vec<Load>,
-    /// With a busy loop on the server's core.
+    /// The loads with a busy loop on the server's core.
     busy: Vec<Load>,
     swapped: Vec<Load>,
     swaps: Vec<f64>,
@@ -302,12 +302,12 @@ impl Outcome {
         );
     }
 
-    /// By how many percent the p99 during replacements exceeds that of `others`.
+    /// Returns by how many percent the p99 during replacements exceeds that of `others`.
     fn p99_percent(&self, others: &[Load]) -> f64 {
         (medians(&self.swapped).p99_us / medians(others).p99_us - 1.0) * 100.0
     }
 
-    /// Memory above the initial state, in multiples of the image size.
+    /// Returns the memory above the initial state, in multiples of the image size.
     fn images(&self, bytes: u64) -> f64 {
         (bytes as f64 - self.memory.before as f64) / self.image as f64
     }
@@ -344,7 +344,7 @@ impl Outcome {
     }
 }
 
-/// The median over the rounds, for each quantile.
+/// Returns the median over the rounds, for each quantile.
 fn medians(loads: &[Load]) -> Latency {
     let median = |of: fn(&Latency) -> f64| {
         let mut values: Vec<f64> = loads.iter().map(|load| of(&latency(load))).collect();
@@ -358,7 +358,7 @@ fn medians(loads: &[Load]) -> Latency {
     }
 }
 
-/// Responses, and queries without one.
+/// Returns the number of responses, and of queries without one.
 fn sums(loads: &[Load]) -> (u64, u64) {
     (loads.iter().map(|load| load.answered).sum(), loads.iter().map(|load| load.lost).sum())
 }

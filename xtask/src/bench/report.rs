@@ -10,7 +10,7 @@ use super::packages::LeftOut;
 use super::peer::Peer;
 use super::workload::{Measure, Workload};
 
-/// One run of a workload.
+/// The result of one run of a workload.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sample {
     pub(super) peer: Peer,
@@ -19,9 +19,10 @@ pub(super) struct Sample {
     pub(super) round: usize,
     /// CPU microseconds of the server's processes per answer, user and system.
     pub(super) cpu_us: f64,
-    /// The user part of it. The kernel samples it by the tick, so it is less precise than the sum.
+    /// The CPU time in user mode. The kernel samples it by the tick, so it is less precise than the
+    /// sum.
     pub(super) user_us: f64,
-    /// From the start of the process to its first right answer.
+    /// Seconds from the start of the process to its first right answer.
     pub(super) ready_secs: f64,
     /// Memory of its processes at that moment.
     pub(super) start_bytes: f64,
@@ -41,7 +42,7 @@ pub(super) struct Growth {
 }
 
 impl Sample {
-    /// The headline figure of the workload, in its unit.
+    /// Returns the headline figure of the workload, in its unit.
     pub(super) fn figure(&self) -> f64 {
         match self.workload.measure() {
             Measure::Cpu => self.cpu_us,
@@ -51,7 +52,7 @@ impl Sample {
         }
     }
 
-    /// The sample on one line, for progress output.
+    /// Returns the sample on one line, for progress output.
     pub(super) fn line(&self) -> String {
         let pair = format!("{}/{}", self.peer.name(), self.workload.name());
         format!(
@@ -173,7 +174,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// `None` if there are no values.
+    /// Returns the median of values; `None` if there are none.
     pub(super) fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -198,12 +199,13 @@ impl Report {
         self.failures.iter().any(|failure| (failure.peer, failure.workload) == (peer, workload))
     }
 
-    /// The samples of a pair, one per round.
+    /// Returns the samples of a pair, one per round.
     fn of_pair(&self, peer: Peer, workload: Workload) -> impl Iterator<Item = &Sample> {
         self.samples.iter().filter(move |sample| (sample.peer, sample.workload) == (peer, workload))
     }
 
-    /// The spread of a value of a pair; `None` if the pair was not measured or has no such value.
+    /// Returns the spread of a value of a pair; `None` if the pair was not measured or has no such
+    /// value.
     pub(super) fn spread(
         &self,
         peer: Peer,
@@ -213,19 +215,19 @@ impl Report {
         Spread::of(&self.of_pair(peer, workload).filter_map(value).collect::<Vec<_>>())
     }
 
-    /// The headline figure of a pair.
+    /// Returns the headline figure of a pair.
     pub(super) fn figure(&self, peer: Peer, workload: Workload) -> Option<Spread> {
         self.spread(peer, workload, |sample| Some(sample.figure()))
     }
 
-    /// The ratio of one peer's headline figure to another's, formed in each round.
+    /// Returns the ratio of one peer's headline figure to another's, formed in each round.
     ///
     /// Drift between rounds affects both and cancels.
     pub(super) fn ratio(&self, peer: Peer, other: Peer, workload: Workload) -> Option<Spread> {
         self.ratio_of((peer, workload), (other, workload))
     }
 
-    /// The same for any two pairs.
+    /// Returns the same for any two pairs.
     pub(super) fn ratio_of(
         &self,
         one: (Peer, Workload),
@@ -234,7 +236,7 @@ impl Report {
         Spread::of(&self.ratios_of(one, other, Sample::figure))
     }
 
-    /// The ratios of a value of one pair to that of another, one per round that has both.
+    /// Returns the ratios of a value of one pair to that of another, one per round that has both.
     pub(super) fn ratios_of(
         &self,
         one: (Peer, Workload),
@@ -249,7 +251,8 @@ impl Report {
         self.of_pair(one.0, one.1).filter_map(ratio).collect()
     }
 
-    /// Memory of the block list in a server, in bytes, and its loading time, in seconds.
+    /// Returns the memory of the block list in a server, in bytes, and its loading time, in
+    /// seconds.
     pub(super) fn list_cost(&self, peer: Peer) -> Option<(f64, f64)> {
         let start = |workload| self.spread(peer, workload, |sample| Some(sample.start_bytes));
         let ready = self.spread(peer, Workload::Blocked, |sample| Some(sample.ready_secs))?.median;
@@ -312,7 +315,7 @@ fn parse_counts(value: &Value) -> Result<Counts, String> {
         .collect()
 }
 
-/// A sample of a plain run, for tests.
+/// Returns a sample of a plain run, for tests.
 #[cfg(test)]
 pub(super) fn sample(peer: Peer, workload: Workload, round: usize, cpu_us: f64) -> Sample {
     let load =

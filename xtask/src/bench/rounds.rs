@@ -18,7 +18,7 @@ const MEMORY_SAMPLES: (usize, usize) = (3, 1);
 /// Rounds of the servers that README does not show, in a bench with a time limit.
 const ROUNDS_OF_OTHERS: usize = 1;
 
-/// Whether a pair is measured in this round, given the rounds before.
+/// Returns whether a pair is measured in this round, given the rounds before.
 pub(super) fn wants(
     report: &Report,
     options: &Options,
@@ -48,18 +48,18 @@ pub(super) fn wants(
         || peer == Peer::Avocet && options.peers.iter().any(|other| is_unclear(*other))
 }
 
-/// Whether README shows the server, or its goals or its text refer to it.
+/// Returns whether README shows the server, or its goals or its text refer to it.
 fn is_floor_or_shown(peer: Peer) -> bool {
     peer.kind() == Kind::Floor || readme::COLUMNS.contains(&peer)
 }
 
-/// Whether a run takes so long that a few have to do.
+/// Returns whether a run takes so long that a few have to do.
 fn is_costly(workload: Workload) -> bool {
     workload.has_crowd() || workload == Workload::Recursion
 }
 
-/// Whether further rounds would hardly change the ratio of Avocet to a pair. A pair without a ratio
-/// has nothing to become clear.
+/// Returns whether further rounds would hardly change the ratio of Avocet to a pair. A pair without
+/// a ratio has nothing to become clear.
 fn is_clear(report: &Report, pair: (Peer, Workload)) -> bool {
     // Percentiles depend on the machine: the CPU time decides in workloads at a fixed rate.
     let value = |sample: &Sample| sample.cpu_us;

@@ -104,17 +104,17 @@ impl Setup {
         Ok(())
     }
 
-    /// Whether the upstream and the authoritative servers have the signed zone.
+    /// Returns whether the upstream and the authoritative servers have the signed zone.
     pub(super) fn has_signed_zone(&self) -> bool {
         self.has_signed_zone
     }
 
-    /// A path in the temporary directory.
+    /// Returns a path in the temporary directory.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 
-    /// The address at which the measured server is queried.
+    /// Returns the address at which the measured server is queried.
     pub(super) fn target(&self, workload: Workload) -> SocketAddr {
         let address: IpAddr = match workload {
             Workload::Veth => veth::INSIDE.into(),
@@ -124,7 +124,7 @@ impl Setup {
         SocketAddr::new(address, self.port)
     }
 
-    /// The query file of a workload.
+    /// Returns the query file of a workload.
     pub(super) fn queries(&self, workload: Workload) -> &Path {
         match workload {
             Workload::Hot
@@ -161,7 +161,7 @@ impl Setup {
 impl Drop for Setup {
     fn drop(&mut self) {
         self.upstream = None;
-        // The next run removes what remains.
+        // The next run removes the remaining files.
         let _ = fs::remove_dir_all(&self.directory);
         if let Some(directory) = self.memory.parent() {
             let _ = fs::remove_dir_all(directory);
@@ -169,7 +169,7 @@ impl Drop for Setup {
     }
 }
 
-/// A file system in memory; on systems without one, that of temporary files.
+/// Returns a file system in memory; on systems without one, that of temporary files.
 fn in_memory() -> PathBuf {
     let shared = PathBuf::from("/dev/shm");
     if shared.is_dir() { shared } else { std::env::temp_dir() }
@@ -224,7 +224,7 @@ fn refuse_older(binaries: &[PathBuf]) -> Result<(), String> {
     Ok(())
 }
 
-/// A port that is free on loopback for UDP and TCP.
+/// Returns a port that is free on loopback for UDP and TCP.
 fn free_port() -> Result<u16, String> {
     for _ in 0..16 {
         let socket =

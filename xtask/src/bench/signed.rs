@@ -15,7 +15,7 @@ const ALGORITHM: &str = "ECDSAP256SHA256";
 /// The file of the zone; the configurations of the servers name it too.
 const FILE: &str = "signed.test.zone";
 
-/// The name with the given number, without its final dot.
+/// Returns the name with the given number, without its final dot.
 pub(super) fn name(index: u32) -> String {
     format!("www{index}.{ZONE}")
 }

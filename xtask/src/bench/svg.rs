@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::report::Spread;
 
-/// One row of a picture.
+/// A row of a picture.
 pub(super) struct Row {
     pub(super) label: String,
     pub(super) standing: Standing,
@@ -121,7 +121,7 @@ fn draw(text: &mut String, row: &Row, top: f64, (scale, digits): (&Scale, usize)
 
 /// Maps values to positions.
 enum Scale {
-    /// From zero to the maximum.
+    /// A linear axis from zero to the maximum.
     Linear { most: f64 },
     /// From minimum to maximum, with powers of ten equally far apart.
     Logarithmic { least: f64, most: f64 },

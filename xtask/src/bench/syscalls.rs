@@ -41,7 +41,7 @@ pub(super) fn per_miss(peers: &[Peer], options: &Options) -> Result<Counts, Stri
     Ok(of_each(peers, options)?.iter().map(|(peer, calls)| (*peer, sum(calls))).collect())
 }
 
-/// System calls by name, each per missed query.
+/// The numbers of system calls per missed query, by name.
 type Calls = Vec<(String, f64)>;
 
 /// Counts the calls of each peer. Leaves out other servers that cannot be counted.
@@ -66,13 +66,14 @@ fn of_each(peers: &[Peer], options: &Options) -> Result<Vec<(Peer, Calls)>, Stri
     Ok(figures)
 }
 
-/// The calls of a server by name, each divided by the number of responses.
+/// Returns the calls of a server by name, each divided by the number of responses.
 fn traced(setup: &Setup, peer: Peer) -> Result<Calls, String> {
     let log = setup.file(&format!("{}.log", peer.name()));
     let command = configuration::prepare(setup, peer, Workload::Miss)?;
     let launch = Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };
     let server = Server::start(&launch, || ask::is_ready(setup.target(Workload::Miss)))?;
-    // What is opened once, such as a pool of sockets, is open before the count begins.
+    // Resources that are opened once, such as a pool of sockets, are opened before the count
+    // begins.
     load::blast(
         setup,
         &setup.material.zipf,
@@ -131,7 +132,7 @@ impl Drop for Tracer {
     }
 }
 
-/// The rows of strace's table: name and count.
+/// Returns the rows of strace's table: name and count.
 fn calls(table: &str) -> impl Iterator<Item = (&str, u64)> {
     table.lines().filter_map(|line| {
         let words: Vec<_> = line.split_whitespace().collect();

@@ -32,7 +32,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The table in columns of equal width.
+    /// Returns the table in columns of equal width.
     pub(super) fn text(&self) -> String {
         let lines: Vec<&Vec<String>> = std::iter::once(&self.heads).chain(&self.rows).collect();
         let width = |column: usize| {
@@ -51,7 +51,7 @@ impl Table {
         text
     }
 
-    /// The table in Markdown, without its title.
+    /// Returns the table in Markdown, without its title.
     pub(super) fn markdown(&self) -> String {
         let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
         let rule = format!("|---{}|\n", "|--:".repeat(self.heads.len().saturating_sub(1)));
@@ -60,7 +60,7 @@ impl Table {
     }
 }
 
-/// One row per peer and one column per workload, with medians.
+/// Returns a table with one row per peer and one column per workload, with medians.
 pub(super) fn summary(report: &Report) -> Table {
     let is_measured = |workload: &Workload| {
         Peer::ALL.iter().any(|peer| report.figure(*peer, *workload).is_some())
@@ -81,7 +81,7 @@ pub(super) fn summary(report: &Report) -> Table {
     table
 }
 
-/// What was counted and not timed: one row per peer.
+/// Returns the table of figures that were counted and not timed: one row per peer.
 pub(super) fn counts(report: &Report) -> Table {
     let mut table =
         Table::of("Counts", &["server", "user instructions per hit", "system calls per miss"]);
@@ -107,13 +107,13 @@ fn summary_cell(report: &Report, peer: Peer, workload: Workload) -> String {
     }
 }
 
-/// One table per workload: each row is a peer with its spread and the ratio to Avocet, the lowest
-/// first.
+/// Returns one table per workload: each row is a peer with its spread and the ratio to Avocet, the
+/// lowest first.
 pub(super) fn details(report: &Report) -> Vec<String> {
     Workload::ALL.iter().filter_map(|workload| Some(detail(report, *workload)?.text())).collect()
 }
 
-/// The table of a workload; `None` if it was not measured.
+/// Returns the table of a workload; `None` if it was not measured.
 pub(super) fn detail(report: &Report, workload: Workload) -> Option<Table> {
     let peers = ranked(report, workload);
     if peers.is_empty() {
@@ -147,9 +147,9 @@ pub(super) fn detail(report: &Report, workload: Workload) -> Option<Table> {
     Some(table)
 }
 
-/// The measured peers, the lowest headline figure first. Latencies with overlapping spreads depend
-/// more on the machine than on the servers: where any two neighbours overlap, the order is that of
-/// the peers.
+/// Returns the measured peers, the lowest headline figure first. Latencies with overlapping spreads
+/// depend more on the machine than on the servers: where any two neighbours overlap, the order is
+/// that of the peers.
 pub(super) fn ranked(report: &Report, workload: Workload) -> Vec<(Peer, Spread)> {
     let figures =
         Peer::ALL.iter().filter_map(|peer| Some((*peer, report.figure(*peer, workload)?)));
@@ -167,7 +167,7 @@ pub(super) fn ranked(report: &Report, workload: Workload) -> Vec<(Peer, Spread)>
     ranked
 }
 
-/// The lowest and the highest value, if they differ: a single sample has no range.
+/// Returns the lowest and the highest value, if they differ: a single sample has no range.
 fn range(spread: Spread, text: impl Fn(f64) -> String) -> String {
     if spread.least == spread.most {
         return NONE.to_owned();
@@ -225,7 +225,7 @@ impl Column {
         }
     }
 
-    /// `None` if the sample does not have the figure.
+    /// Returns the figure of a sample; `None` if the sample does not have it.
     fn value(self, sample: &Sample, report: &Report) -> Option<f64> {
         let latency = sample.load.latency;
         match self {
@@ -243,7 +243,7 @@ impl Column {
         }
     }
 
-    /// The median over the rounds.
+    /// Returns the median over the rounds.
     fn cell(self, report: &Report, peer: Peer, workload: Workload) -> String {
         let spread = report.spread(peer, workload, |sample| self.value(sample, report));
         let digits = self.digits();
@@ -251,7 +251,7 @@ impl Column {
     }
 }
 
-/// The figures of a workload in addition to its headline.
+/// Returns the figures of a workload in addition to its headline.
 fn columns(workload: Workload) -> Vec<Column> {
     match workload {
         Workload::Latency => vec![Column::P50, Column::P999, Column::CpuUs],

@@ -32,8 +32,8 @@ impl Veth {
         let veth = Self { process: std::process::id() };
         let (namespace, outside, inside) = (veth.namespace(), veth.outside(), veth.interface());
         ip(&format!("netns add {namespace}"))?;
-        // One queue each: a server that bypasses sockets serves the queues it is given, and one
-        // core is measured.
+        // Each end has one queue: a server that bypasses sockets serves the queues it is given, and
+        // one core is measured.
         let queues = "numrxqueues 1 numtxqueues 1";
         ip(&format!(
             "link add {outside} {queues} type veth peer name {inside} {queues} netns {namespace}"
@@ -46,7 +46,7 @@ impl Veth {
         Ok(veth)
     }
 
-    /// The name of the server's device.
+    /// Returns the name of the server's device.
     pub(super) fn interface(&self) -> String {
         format!("avb{}i", self.process)
     }
@@ -59,7 +59,7 @@ impl Veth {
         format!("{PREFIX}{}", self.process)
     }
 
-    /// The start of a command line that runs it in the namespace.
+    /// Returns the start of a command line that runs it in the namespace.
     pub(super) fn inside(&self) -> Vec<String> {
         ["ip", "netns", "exec", &self.namespace()].map(str::to_owned).to_vec()
     }

@@ -90,9 +90,10 @@ const SLOW_RATE: u64 = 5_000;
 
 /// The largest share of responses that may be missing: retransmission is left to clients.
 const LOST_SHARE: f64 = 0.005;
-/// The same where a lost response already counts in the figure, with the time waited for it.
+/// The largest share of missing responses where a lost response already counts in the figure, with
+/// the time waited for it.
 const LOST_SHARE_AT_RATE: f64 = 0.2;
-/// The same at rates far below capacity: the bound of `avocet load`.
+/// The largest share of missing responses at rates far below capacity: the bound of `avocet load`.
 const LOST_SHARE_BELOW_CAPACITY: f64 = 0.01;
 /// The share of NXDOMAIN in the Zipf mix, and the tolerance for a short run.
 const ZIPF_NXDOMAIN: (f64, f64) = (0.05, 0.02);
@@ -170,7 +171,7 @@ impl Workload {
         found.ok_or_else(|| format!("there is no workload `{name}`"))
     }
 
-    /// The heading of the workload.
+    /// Returns the heading of the workload.
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::Hot => "Cached names over UDP",
@@ -213,7 +214,7 @@ impl Workload {
         }
     }
 
-    /// Names that a memory workload caches.
+    /// Returns names that a memory workload caches.
     pub(super) fn cached_names(self) -> Option<u64> {
         match self {
             Self::MemorySmall => Some(200_000),
@@ -222,20 +223,20 @@ impl Workload {
         }
     }
 
-    /// Whether the server has a block list.
+    /// Returns whether the server has a block list.
     pub(super) fn has_list(self) -> bool {
         matches!(self, Self::Unlisted | Self::Blocked)
     }
 
-    /// Whether all names are cached before the run with the same configuration, so that one start
-    /// serves several workloads.
+    /// Returns whether all names are cached before the run with the same configuration, so that one
+    /// start serves several workloads.
     pub(super) fn is_warm(self) -> bool {
         matches!(self, Self::Hot | Self::HotEdns | Self::Latency | Self::Tcp)
             || self.is_below_capacity()
     }
 
-    /// Whether queries arrive more slowly than the server can answer, so that CPU time includes
-    /// the wake-ups that saturation avoids.
+    /// Returns whether queries arrive more slowly than the server can answer, so that CPU time
+    /// includes the wake-ups that saturation avoids.
     pub(super) fn is_below_capacity(self) -> bool {
         matches!(self, Self::HitSlow | Self::HitSteady | Self::HitHalf)
     }
@@ -245,7 +246,7 @@ impl Workload {
         if self == Self::TwoWorkers { 2 } else { 1 }
     }
 
-    /// The cores of the server.
+    /// Returns the cores of the server.
     pub(super) fn server_cores(self) -> &'static str {
         match self {
             Self::OneWorker | Self::TwoWorkers => SERVER_CORES,
@@ -253,7 +254,7 @@ impl Workload {
         }
     }
 
-    /// The session that carries the queries, if they are encrypted.
+    /// Returns the session that carries the queries, if they are encrypted.
     pub(super) fn session(self) -> Option<Session> {
         match self {
             Self::Dot | Self::DotNew | Self::DotResumed => Some(Session::Tls),
@@ -264,12 +265,13 @@ impl Workload {
         }
     }
 
-    /// Whether normal clients are asked about next to others that misbehave: losses are the result.
+    /// Returns whether normal clients are asked about next to others that misbehave: losses are the
+    /// result.
     pub(super) fn has_crowd(self) -> bool {
         matches!(self, Self::Flood | Self::SlowTcp)
     }
 
-    /// Queries per second, if they are the same for all servers.
+    /// Returns the queries per second, if they are the same for all servers.
     pub(super) fn rate(self) -> Option<u64> {
         match self {
             Self::Latency | Self::HitSteady => Some(STEADY_RATE),
@@ -278,7 +280,8 @@ impl Workload {
         }
     }
 
-    /// Whether the cache must be empty at the start, so that answers cannot be compared before.
+    /// Returns whether the cache must be empty at the start, so that answers cannot be compared
+    /// before.
     pub(super) fn is_cold(self) -> bool {
         matches!(self, Self::Miss | Self::Zipf | Self::MemorySmall | Self::Memory | Self::Endurance)
     }
@@ -292,8 +295,7 @@ impl Workload {
         }
     }
 
-    /// Checks the answers of a run. `refusal` is the response to blocked names, if the workload
-    /// queries these.
+    /// Returns the problem of the answers.
     ///
     /// # Errors
     ///

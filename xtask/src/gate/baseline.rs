@@ -39,7 +39,7 @@ pub(super) enum Verdict {
 }
 
 impl Baseline {
-    /// The file of these counts.
+    /// Returns the file of these counts.
     pub(super) fn text(&self) -> String {
         let mut text = HEAD.to_owned();
         for (key, value) in &self.surroundings {
@@ -102,14 +102,14 @@ impl Baseline {
 }
 
 impl Verdict {
-    /// The operation.
+    /// Returns the operation.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Compared { name, .. } | Self::Unknown(name, _) | Self::Gone(name) => name,
         }
     }
 
-    /// Whether the gate fails.
+    /// Returns whether the gate fails.
     pub(super) fn is_refused(&self) -> bool {
         match self {
             Self::Compared { kept, found, .. } => *found > kept * (1.0 + LIMIT_PERCENT / 100.0),
@@ -117,7 +117,7 @@ impl Verdict {
         }
     }
 
-    /// The verdict as a line of text.
+    /// Returns the verdict as a line of text.
     pub(super) fn line(&self) -> String {
         match self {
             Self::Compared { name, kept, found } => {

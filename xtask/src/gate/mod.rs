@@ -94,7 +94,7 @@ fn build() -> Result<PathBuf, String> {
     Ok(target_directory().join(PROFILE).join(PACKAGE))
 }
 
-/// What the counts depend on besides the code.
+/// Returns the properties of the machine and the build that the counts depend on.
 fn surroundings() -> Result<Vec<(String, String)>, String> {
     let first_line = |program: &str, argument: &str| {
         let mut command = Command::new(program);

@@ -2,7 +2,8 @@
 
 use super::modules::Imports;
 
-/// The groups of files that all depend on one another, the largest first, without single files.
+/// Returns the groups of files that all depend on one another, the largest first, without single
+/// files.
 pub(super) fn cycles(imports: &Imports) -> Vec<Vec<usize>> {
     let mut search = Search::of(imports);
     for file in 0..imports.len() {

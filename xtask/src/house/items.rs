@@ -8,7 +8,7 @@ use super::source::{Crate, is_test};
 
 /// A function of the product.
 pub(super) struct Function {
-    /// Crate, file and name.
+    /// The crate, the file and the name.
     pub(super) place: String,
     /// Lines from signature to closing brace.
     pub(super) lines: usize,
@@ -76,7 +76,7 @@ impl Visitor<'_> {
     }
 }
 
-/// Whether a parameter of this type is a `bool` or a tuple with one.
+/// Returns whether a parameter of this type is a `bool` or a tuple with one.
 fn has_bool(ty: &Type) -> bool {
     match ty {
         Type::Path(path) => path.path.is_ident("bool"),
@@ -87,7 +87,7 @@ fn has_bool(ty: &Type) -> bool {
     }
 }
 
-/// The number of values in a parameter of this type.
+/// Returns the number of values in a parameter of this type.
 fn values(ty: &Type) -> usize {
     match ty {
         Type::Tuple(tuple) => tuple.elems.iter().map(values).sum(),

@@ -28,10 +28,11 @@ pub(crate) fn run(root: &Path, options: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// Most files of a crate that may form a cycle.
+/// Maximum number of files of a crate that may form a cycle.
 const MAX_CYCLE: usize = 5;
 
-/// Most types of the product that may share a name: readers cannot keep more of them apart.
+/// Maximum number of types of the product that may share a name: readers cannot keep more of them
+/// apart.
 const MAX_NAMESAKES: usize = 3;
 
 /// Finds large cycles of files, imports from a higher layer, parameters whose values have no names,

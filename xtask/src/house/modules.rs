@@ -66,7 +66,8 @@ impl Index {
         Self { modules, passed_on }
     }
 
-    /// The file that defines the target of a path from the crate's root, and the name there.
+    /// Returns the file that defines the target of a path from the crate's root, and the name
+    /// there.
     fn resolve(&self, mut path: Vec<String>) -> Option<(usize, String)> {
         for _ in 0..MAX_HOPS {
             let length = (0..=path.len())

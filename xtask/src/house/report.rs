@@ -25,7 +25,7 @@ pub(super) enum Details {
     Cycles,
 }
 
-/// The report on these crates.
+/// Returns the report on these crates.
 pub(super) fn of(crates: &[Crate], details: Details) -> String {
     let mut out = String::new();
     if details == Details::Figures {
@@ -87,7 +87,7 @@ fn percent(part: usize, whole: usize) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
-/// Median, 90th percentile and maximum.
+/// Returns median, 90th percentile and maximum.
 fn spread(values: &mut [usize]) -> (usize, usize, usize) {
     values.sort_unstable();
     let at = |percent: usize| {

@@ -105,7 +105,7 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Whether the item is compiled for tests, benches or model checking only.
+/// Returns whether the item is compiled for tests, benches or model checking only.
 pub(super) fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         Meta::List(list) if list.path.is_ident("cfg") => {
@@ -118,7 +118,7 @@ pub(super) fn is_test(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// The first and last line of an item with its attributes, starting at 1.
+/// Returns the first and last line of an item with its attributes, starting at 1.
 fn lines_of(item: &Item) -> (usize, usize) {
     use syn::spanned::Spanned;
     let first = attributes(item).iter().map(|attribute| attribute.span().start().line).min();

@@ -20,7 +20,7 @@ const LOOK_FOR: Duration = Duration::from_millis(50);
 /// The result of a question.
 #[derive(Clone, Default)]
 pub(super) struct Asked {
-    /// `None` if there was no answer.
+    /// The answer; `None` if there was none.
     pub(super) answer: Option<Answer>,
     /// The time until the answer, or until the client gave up.
     pub(super) took: Duration,
@@ -50,7 +50,7 @@ pub(super) fn ask_all(server: SocketAddrV4, questions: &[Question]) -> Vec<Asked
     answers.into_inner().unwrap_or_default()
 }
 
-/// Whether a server answers; takes some time if it does not.
+/// Returns whether a server answers; takes some time if it does not.
 pub(super) fn is_answering(server: SocketAddrV4, name: &str) -> bool {
     let question = Question {
         name: name.to_owned(),

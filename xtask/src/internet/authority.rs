@@ -52,7 +52,7 @@ impl Authorities {
         Ok(Self { daemons, traffic })
     }
 
-    /// The number of queries that have arrived by UDP and TCP, answered or not.
+    /// Returns the number of queries that have arrived by UDP and TCP, answered or not.
     pub(super) fn queries(&self) -> Result<Queries, String> {
         let mut queries = Queries {
             total: self.traffic.lost().load(Ordering::Relaxed),
@@ -66,8 +66,8 @@ impl Authorities {
         Ok(queries)
     }
 
-    /// The queries that passed the links since the last call; empty if the links neither delay nor
-    /// lose.
+    /// Returns the queries that passed the links since the last call; empty if the links neither
+    /// delay nor lose.
     pub(super) fn passed(&self) -> Vec<Passed> {
         self.traffic.take()
     }
@@ -93,7 +93,7 @@ impl Queries {
         }
     }
 
-    /// The difference to an earlier count.
+    /// Returns the difference to an earlier count.
     pub(super) fn since(mut self, before: &Self) -> Self {
         self.total -= before.total;
         for (kind, count) in &mut self.by_type {

@@ -19,7 +19,7 @@ pub(super) struct Class {
     families: Option<Vec<String>>,
     types: Option<Vec<String>>,
     checking_disabled: Option<bool>,
-    /// `silence`, `rcode`, `ad` or `records`.
+    /// The difference: `silence`, `rcode`, `ad` or `records`.
     differs: Option<String>,
     got: Option<String>,
     expected: Option<String>,
@@ -50,7 +50,7 @@ impl Classes {
         Ok(classes)
     }
 
-    /// The class that explains a server's difference.
+    /// Returns the class that explains a server's difference.
     pub(super) fn explain(&self, server: &str, difference: &Difference) -> Option<&Class> {
         self.list.iter().find(|class| class.fits(server, difference))
     }

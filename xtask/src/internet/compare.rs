@@ -110,7 +110,7 @@ fn written(records: &BTreeSet<Record>) -> String {
     format!("[{}]", records.join("; "))
 }
 
-/// The values with the most votes; all values if no two agree.
+/// Returns the values with the most votes; all values if no two agree.
 fn accepted<T: PartialEq>(votes: impl Iterator<Item = T>) -> Vec<T> {
     let mut counted: Vec<(T, usize)> = Vec::new();
     for vote in votes {
@@ -143,15 +143,15 @@ fn families<'a>(
     families
 }
 
-/// Family and best security status of the zone with the DS records of a name.
+/// Returns family and best security status of the zone with the DS records of a name.
 fn parent_side(internet: &Internet, name: &str) -> (&'static str, Security) {
     let zone = internet.zone_of(name);
     let zone = if zone.name == name { &internet.zones[zone.parent] } else { zone };
     (zone.family.label, zone.security)
 }
 
-/// Whether an answer has AD set although its name is in no secure zone. This is wrong regardless of
-/// the votes.
+/// Returns whether an answer has AD set although its name is in no secure zone. This is wrong
+/// regardless of the votes.
 pub(super) fn is_falsely_authentic(
     internet: &Internet,
     question: &Question,

@@ -23,7 +23,7 @@ pub(super) const REPLAYED: &str = "replayed.wild";
 const LEADING_AWAY: &[&str] =
     &["loop", "far", "far-alias", "far-gone", "twice", "wfar", "away", "deep"];
 
-/// Whether the answer for a name depends on other zones.
+/// Returns whether the answer for a name depends on other zones.
 pub(super) fn leads_away(name: &str) -> bool {
     name.split('.').any(|label| LEADING_AWAY.contains(&label))
 }
@@ -94,7 +94,8 @@ impl Writer<'_> {
         }
     }
 
-    /// The root and the top-level domains contain little besides delegations.
+    /// Adds the names of the root and the top-level domains, which contain little besides
+    /// delegations.
     fn top_names(&mut self) {
         self.ask(&["nic", "none", "ns1.none", "*"]);
     }
@@ -183,7 +184,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The name of another zone that answers.
+    /// Returns the name of another zone that answers.
     fn elsewhere(&mut self) -> String {
         loop {
             let zone = self.random.pick(&self.internet.zones);
@@ -248,8 +249,8 @@ impl Writer<'_> {
         ]);
     }
 
-    /// DS records in wrong places: at the apex, where the parent answers, and at a name that is no
-    /// zone cut.
+    /// Adds DS records in wrong places: at the apex, where the parent answers, and at a name that
+    /// is no zone cut.
     fn misplaced_ds(&mut self) {
         let digest = "5ca1ab1e".repeat(8);
         self.line("@", &format!("DS 12345 13 2 {digest}"));

@@ -10,7 +10,7 @@ const NSEC3: Denial = Denial::Nsec3 { salt: "-", iterations: 0 };
 
 const P256: &[u8] = &[13];
 
-/// A family of unsigned zones below any top-level domain.
+/// Returns a family of unsigned zones below any top-level domain.
 pub(super) const fn unsigned(label: &'static str, count: usize) -> Family {
     Family {
         label,
@@ -25,7 +25,8 @@ pub(super) const fn unsigned(label: &'static str, count: usize) -> Family {
     }
 }
 
-/// A family of zones below signed top-level domains, signed with these algorithms, with DS records.
+/// Returns a family of zones below signed top-level domains, signed with these algorithms, with DS
+/// records.
 pub(super) const fn signed(
     label: &'static str,
     count: usize,
@@ -41,7 +42,7 @@ pub(super) const fn signed(
     }
 }
 
-/// The default signed family.
+/// Returns the default signed family.
 const fn p256(label: &'static str, count: usize) -> Family {
     signed(label, count, P256, NSEC)
 }
@@ -165,7 +166,7 @@ pub(super) const FAMILIES: &[Family] = &[
         .insecure(),
     p256("wrong-ds", 2).anchored(Anchor::WrongKey).bogus(),
     p256("wrong-sha256", 1).anchored(Anchor::WrongSha256).bogus(),
-    // Faults.
+    // Zones with faults.
     p256("expired", 1).broken(Fault::Expired).bogus(),
     hashed("expired-hashed", 1).broken(Fault::Expired).bogus(),
     p256("not-yet-valid", 2).broken(Fault::NotYetValid).bogus(),
@@ -185,7 +186,7 @@ pub(super) const FAMILIES: &[Family] = &[
     p256("wrong-signer", 1).broken(Fault::WrongSigner),
     p256("replayed", 2).broken(Fault::ReplayedWildcard),
     hashed("replayed-hashed", 2).broken(Fault::ReplayedWildcard),
-    // Servers.
+    // Zones with special servers.
     unsigned("glueless", 3).hosted(Hosting::GluelessTwice),
     p256("glueless-signed", 2).hosted(Hosting::GluelessTwice),
     unsigned("one-silent", 2).served(Liveness::OneSilent),

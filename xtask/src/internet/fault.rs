@@ -24,7 +24,7 @@ impl Record {
         format!("{} {} IN {} {}\n", self.owner, self.ttl, self.kind, self.data.join(" "))
     }
 
-    /// Whether this is the signature over an RRset of the given type.
+    /// Returns whether this is the signature over an RRset of the given type.
     fn covers(&self, kind: &str) -> bool {
         self.kind == "RRSIG" && self.data.first().is_some_and(|covered| covered == kind)
     }
@@ -46,7 +46,7 @@ const DNSKEY_ALGORITHM: usize = 2;
 /// An unassigned algorithm.
 const UNASSIGNED: &str = "200";
 
-/// The text of the zone as it is served.
+/// Returns the text of the zone as it is served.
 pub(super) fn apply(zone: &Zone, signed: &str) -> String {
     let mut records: Vec<_> = signed.lines().filter_map(Record::parse).collect();
     match zone.family.fault {

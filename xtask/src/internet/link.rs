@@ -31,7 +31,7 @@ pub(super) struct Weather {
 }
 
 impl Weather {
-    /// No delay, and nothing is lost.
+    /// A network without delay and loss.
     pub(super) const CLEAR: Self = Self { round_trip: Duration::ZERO, loss_percent: 0 };
 }
 
@@ -60,7 +60,7 @@ impl Traffic {
         passed.push(Passed { at: Instant::now(), server, question });
     }
 
-    /// The queries that passed since the last call.
+    /// Returns the queries that passed since the last call.
     pub(super) fn take(&self) -> Vec<Passed> {
         std::mem::take(&mut self.passed.lock().unwrap_or_else(PoisonError::into_inner))
     }

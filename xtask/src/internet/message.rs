@@ -44,7 +44,7 @@ const UDP_PAYLOAD: [u8; 2] = 1232_u16.to_be_bytes();
 /// More pointers than a name of 255 octets can contain.
 const MOST_POINTERS: usize = 128;
 
-/// The mnemonic of a type.
+/// Returns the mnemonic of a type.
 pub(super) fn type_name(kind: u16) -> String {
     let known = TYPES.iter().find(|(number, _)| *number == kind);
     known.map_or_else(|| format!("TYPE{kind}"), |(_, name)| (*name).to_owned())
@@ -61,7 +61,8 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// The query in wire format. Without DO it has AD set, which also requests AD (RFC 6840 §5.7).
+    /// Returns the query in wire format. Without DO it has AD set, which also requests AD (RFC 6840
+    /// §5.7).
     pub(super) fn wire(&self, id: u16) -> Vec<u8> {
         let mut wire = id.to_be_bytes().to_vec();
         let ad = if self.is_dnssec_ok { 0 } else { 0x20 };
@@ -114,13 +115,13 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Whether the answer is data or a negative response: the records of an error response mean
-    /// nothing.
+    /// Returns whether the answer is data or a negative response: the records of an error response
+    /// mean nothing.
     pub(super) const fn is_conclusive(&self) -> bool {
         matches!(self.rcode, NOERROR | NXDOMAIN)
     }
 
-    /// The RCODE by name.
+    /// Returns the RCODE by name.
     pub(super) fn rcode_name(&self) -> String {
         RCODES
             .get(usize::from(self.rcode))
@@ -128,7 +129,7 @@ impl Answer {
     }
 }
 
-/// Name and type of a query, the name in lower case; `None` if it is malformed.
+/// Returns name and type of a query, the name in lower case; `None` if it is malformed.
 pub(super) fn question_of(query: &[u8]) -> Option<String> {
     let mut cursor = Cursor { message: query, at: 12 };
     let name = cursor.name()?;
@@ -216,7 +217,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A record and its TTL field.
+    /// Returns a record and its TTL field.
     fn record(&mut self) -> Option<(Record, [u8; 4])> {
         let owner = self.name()?;
         let kind = self.number()?;
@@ -242,7 +243,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Type covered, algorithm, labels, key tag and signer.
+    /// Reads type covered, algorithm, labels, key tag and signer.
     fn signature(&mut self) -> Option<String> {
         let covered = type_name(self.number()?);
         let [algorithm, labels] = [self.take(1)?[0], self.take(1)?[0]];

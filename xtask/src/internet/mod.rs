@@ -55,7 +55,7 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     compare_all(&options, &resolvers, &directory.path)
 }
 
-/// The directory of a run; removed when dropped unless it is to be kept.
+/// The directory of a run; removed when dropped unless it must be kept.
 struct Directory {
     path: PathBuf,
     is_kept: bool,
@@ -139,7 +139,7 @@ fn write(directory: &Path, name: &str, text: &str) -> Result<(), String> {
     fs::write(directory.join(name), text).map_err(|error| format!("{name}: {error}"))
 }
 
-/// The resolvers to query; prints those that are left out.
+/// Returns the resolvers to query; prints those that are left out.
 fn resolvers(options: &Options) -> Vec<Peer> {
     let own = options.avocet.clone().map(Peer::Avocet);
     if own.is_none() {

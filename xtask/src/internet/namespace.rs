@@ -13,7 +13,7 @@ use crate::bench::output;
 /// Set inside the namespace; its value has no meaning.
 const INSIDE: &str = "AVOCET_INTERNET_NAMESPACE";
 
-/// Whether this process is inside the namespace.
+/// Returns whether this process is inside the namespace.
 pub(super) fn is_inside() -> bool {
     env::var_os(INSIDE).is_some()
 }

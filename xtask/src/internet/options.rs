@@ -23,8 +23,8 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Whether something hinders answers. Then the report counts answered questions instead of
-    /// comparing answers.
+    /// Returns whether something hinders answers. Then the report counts answered questions instead
+    /// of comparing answers.
     pub(super) fn is_rough(&self) -> bool {
         self.weather != Weather::CLEAR || self.alive == Alive::Half
     }

@@ -51,7 +51,7 @@ impl Peer {
         }
     }
 
-    /// Whether the program is installed.
+    /// Returns whether the program is installed.
     pub(super) fn is_installed(&self) -> bool {
         match self {
             Self::Avocet(path) => path.is_file(),
@@ -123,7 +123,7 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The root hints as a zone file.
+/// Returns the root hints as a zone file.
 fn hints(internet: &Internet) -> String {
     let servers = &internet.zones[0].servers;
     let lines = servers

@@ -30,12 +30,12 @@ pub(super) const LEAF_ADDRESSES: u8 = 12;
 pub(super) const SILENT_ADDRESSES: u8 = 4;
 const ROOT_SERVER_LETTERS: [&str; 3] = ["a", "b", "c"];
 
-/// The address of a leaf process by its number, from 1.
+/// Returns the address of a leaf process by its number, from 1.
 pub(super) fn leaf_address(daemon: usize, number: u8) -> Ipv4Addr {
     Ipv4Addr::new(NETWORK.0, NETWORK.1, daemon as u8, number)
 }
 
-/// A silent address by its number, from 1.
+/// Returns a silent address by its number, from 1.
 pub(super) fn silent_address(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(NETWORK.0, NETWORK.1, SILENT_ADDRESSES_AT, number)
 }
@@ -44,11 +44,12 @@ pub(super) fn silent_address(number: u8) -> Ipv4Addr {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Alive {
     All,
-    /// One of the two servers of each zone is silent, including the root and the top-level domains.
+    /// In each zone, one of the two servers is silent, including the root and the top-level
+    /// domains.
     Half,
 }
 
-/// The address of the server behind a link.
+/// Returns the address of the server behind a link.
 pub(super) const fn behind(address: Ipv4Addr) -> Ipv4Addr {
     let [_, _, third, last] = address.octets();
     Ipv4Addr::new(BEHIND.0, BEHIND.1, third, last)
@@ -83,14 +84,14 @@ impl Internet {
         builder.internet
     }
 
-    /// The zone that contains a name.
+    /// Returns the zone that contains a name.
     pub(super) fn zone_of(&self, name: &str) -> &Zone {
         let containing = self.zones.iter().filter(|zone| zone.contains(name));
         // The root contains every name.
         containing.max_by_key(|zone| zone.name.len()).unwrap_or(&self.zones[0])
     }
 
-    /// The zones delegated from this one.
+    /// Returns the zones delegated from this one.
     pub(super) fn children(&self, parent: usize) -> impl Iterator<Item = &Zone> {
         self.zones
             .iter()
@@ -99,13 +100,13 @@ impl Internet {
             .map(|(_, zone)| zone)
     }
 
-    /// The number of zone cuts between the root and a zone.
+    /// Returns the number of zone cuts between the root and a zone.
     pub(super) fn depth(&self, zone: usize) -> usize {
         let parent = self.zones[zone].parent;
         if parent == zone { 0 } else { 1 + self.depth(parent) }
     }
 
-    /// The addresses of a process.
+    /// Returns the addresses of a process.
     pub(super) fn addresses(&self, daemon: usize) -> Vec<Ipv4Addr> {
         if LEAF_DAEMONS.contains(&daemon) {
             return (1..=LEAF_ADDRESSES).map(|number| leaf_address(daemon, number)).collect();
@@ -216,7 +217,7 @@ impl Builder {
         self.push(name, *family, parent, daemon, servers);
     }
 
-    /// Two servers, silent or not as the family requires.
+    /// Returns two servers, silent or not as the family requires.
     fn servers(&mut self, family: &Family, name: &str, daemon: usize) -> Vec<Server> {
         let hoster = self.hoster(family.hosting);
         let other = LEAF_DAEMONS.into_iter().find(|other| *other != daemon).unwrap_or(ROOT_DAEMON);
@@ -242,7 +243,7 @@ impl Builder {
             .collect()
     }
 
-    /// The zone with the names of the servers; `None` is the zone itself.
+    /// Returns the zone with the names of the servers; `None` is the zone itself.
     fn hoster(&mut self, hosting: Hosting) -> Option<usize> {
         let hosters = &self.internet.hosters;
         match hosting {
@@ -283,7 +284,7 @@ impl Spot {
         }
     }
 
-    /// The label of its name at a hoster.
+    /// Returns the label of its name at a hoster.
     pub(super) fn label(self) -> String {
         match self {
             Self::At(daemon, number) => format!("n{number}.rack{daemon}"),
@@ -291,7 +292,7 @@ impl Spot {
         }
     }
 
-    /// All positions.
+    /// Returns all positions.
     pub(super) fn all() -> impl Iterator<Item = Self> {
         let leaves = LEAF_DAEMONS
             .into_iter()

@@ -83,7 +83,7 @@ pub(super) fn draw(
     questions
 }
 
-/// Whether a zone and its ancestors have no faults.
+/// Returns whether a zone and its ancestors have no faults.
 fn is_sound(internet: &Internet, zone: usize) -> bool {
     let of = &internet.zones[zone];
     let is_served = !matches!(of.family.liveness, Liveness::NoneButSilent | Liveness::NoneButLame);

@@ -77,7 +77,7 @@ pub(super) fn judge(
 }
 
 impl Findings {
-    /// The differences by class, and some of the unexplained ones.
+    /// Returns the differences by class, and some of the unexplained ones.
     pub(super) fn details(&self) -> String {
         let mut text = String::new();
         for (class, count) in &self.explained {
@@ -93,7 +93,7 @@ impl Findings {
         text
     }
 
-    /// All unexplained differences, one per line.
+    /// Returns all unexplained differences, one per line.
     pub(super) fn lines(&self) -> String {
         let lines =
             self.unexplained.iter().map(|difference| format!("{}\t{difference}\n", self.server));
@@ -105,7 +105,7 @@ impl Findings {
     }
 }
 
-/// One row per server.
+/// Returns a table with one row per server.
 pub(super) fn table(runs: &[Run], findings: &[Findings]) -> String {
     let mut text = format!(
         "{:<8} {:>7} {:>9} {:>11} {:>6} {:>8} {:>8} {:>13} {:>11} {:>9} {:>9}\n",
@@ -144,7 +144,7 @@ pub(super) fn table(runs: &[Run], findings: &[Findings]) -> String {
     text
 }
 
-/// The queries of each server to the name servers, by the most frequent types.
+/// Returns the queries of each server to the name servers, by the most frequent types.
 pub(super) fn upstream(runs: &[Run]) -> String {
     let mut text = String::new();
     for run in runs {
@@ -161,8 +161,8 @@ pub(super) fn upstream(runs: &[Run]) -> String {
     text
 }
 
-/// Each query of a server to the name servers, one per line: ms after the first one, destination,
-/// question.
+/// Returns each query of a server to the name servers, one per line: ms after the first one,
+/// destination, question.
 pub(super) fn passed(run: &Run) -> String {
     let Some(first) = run.passed.first() else { return String::new() };
     let line = |query: &Passed| {
@@ -172,7 +172,7 @@ pub(super) fn passed(run: &Run) -> String {
     run.passed.iter().map(line).collect()
 }
 
-/// The table as JSON.
+/// Returns the table as JSON.
 pub(super) fn json(runs: &[Run], findings: &[Findings]) -> Value {
     let server = |(run, findings): (&Run, &Findings)| {
         let names = run.answers.len();
@@ -196,12 +196,12 @@ pub(super) fn json(runs: &[Run], findings: &[Findings]) -> Value {
     serde_json::json!({ "servers": servers })
 }
 
-/// Whether a difference is a wrong answer and not a failure.
+/// Returns whether a difference is a wrong answer and not a failure.
 fn is_wrong(difference: &Difference) -> bool {
     difference.aspect != Aspect::Silence && difference.got != "SERVFAIL"
 }
 
-/// The time within which so many of a thousand questions were completed.
+/// Returns the time within which so many of a thousand questions were completed.
 fn percentile_ms(run: &Run, per_mille: usize) -> f64 {
     let mut times: Vec<_> = run.answers.iter().map(|asked| asked.took).collect();
     times.sort_unstable();

@@ -46,7 +46,7 @@ pub(super) fn write(
     Ok(root.flat_map(|(_, records)| records).collect())
 }
 
-/// The zone file of a zone.
+/// Returns the zone file of a zone.
 pub(super) fn served(directory: &Path, zone: usize) -> PathBuf {
     directory.join("served").join(format!("{zone}.zone"))
 }
@@ -161,7 +161,7 @@ fn sign(zone: &Zone, signing: Signing, keys: &ZoneKeys, directory: &Path) -> Res
     output(command).map(drop)
 }
 
-/// The DS records in the parent.
+/// Returns the DS records in the parent.
 fn anchors(zone: &Zone, keys: &ZoneKeys, directory: &Path) -> Result<Vec<String>, String> {
     let digest = |key: Option<&PathBuf>, digest: &str| {
         let mut command = Command::new("dnssec-dsfromkey");

@@ -19,7 +19,7 @@ pub(super) enum Denial {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeySet {
     Usual,
-    /// One key that signs everything.
+    /// The zone has one key that signs everything.
     Single,
     /// Two keys sign the DNSKEY RRset, as during a rollover of the key-signing key (RFC 6781
     /// §4.1.2).
@@ -86,7 +86,7 @@ pub(super) enum Fault {
 /// The zone with the names of a zone's servers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hosting {
-    /// Drawn separately for each zone.
+    /// The choice is drawn separately for each zone.
     Any,
     InBailiwick,
     /// In a zone whose own servers have no glue either.
@@ -112,7 +112,7 @@ pub(super) enum Place {
     Tld(&'static str),
     AnyTld,
     SignedTld,
-    /// Below each zone of the family with this label.
+    /// The zone is below each zone of the family with this label.
     Below(&'static str),
 }
 
@@ -163,12 +163,12 @@ pub(super) struct Zone {
 }
 
 impl Zone {
-    /// A name in this zone.
+    /// Returns a name in this zone.
     pub(super) fn below(&self, label: &str) -> String {
         if self.name == "." { format!("{label}.") } else { format!("{label}.{}", self.name) }
     }
 
-    /// Whether a name is this zone's apex or below it.
+    /// Returns whether a name is this zone's apex or below it.
     pub(super) fn contains(&self, name: &str) -> bool {
         self.name == "." || name == self.name || name.ends_with(&format!(".{}", self.name))
     }

@@ -137,7 +137,7 @@ fn banned_in(path: &str, text: &str) -> Vec<Fault> {
     faults
 }
 
-/// Whether cargo builds the file for tests, benches or the build only.
+/// Returns whether cargo builds the file for tests, benches or the build only.
 fn is_test_file(path: &str) -> bool {
     let parts: Vec<_> = path.split('/').collect();
     let directories = parts.len() - 1;

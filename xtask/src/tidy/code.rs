@@ -40,12 +40,12 @@ impl Code {
         Self { text: String::from_utf8_lossy(&text).into_owned() }
     }
 
-    /// The code, as long as the source.
+    /// Returns the code, as long as the source.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// The line of a byte offset, starting at 1.
+    /// Returns the line of a byte offset, starting at 1.
     pub(super) fn line(&self, offset: usize) -> usize {
         1 + self.text.as_bytes()[..offset].iter().filter(|byte| **byte == b'\n').count()
     }
@@ -62,7 +62,7 @@ impl Code {
         self.text.match_indices(word).map(|(at, _)| at).filter(free)
     }
 
-    /// The identifier after an offset and white space; empty if there is none.
+    /// Returns the identifier after an offset and white space; empty if there is none.
     pub(super) fn identifier_after(&self, offset: usize) -> &str {
         let rest = self.text[offset..].trim_start();
         let rest = rest.strip_prefix("r#").unwrap_or(rest);
@@ -70,7 +70,7 @@ impl Code {
         &rest[..end]
     }
 
-    /// The functions with a body, including nested ones.
+    /// Returns the functions with a body, including nested ones.
     pub(super) fn functions(&self) -> Vec<Function> {
         let measure = |at: usize| {
             let name = self.identifier_after(at + 2);
@@ -85,7 +85,7 @@ impl Code {
         self.words("fn").filter_map(measure).collect()
     }
 
-    /// The byte ranges of test code: the items under `#[cfg(test)]` and similar attributes.
+    /// Returns the byte ranges of test code: the items under `#[cfg(test)]` and similar attributes.
     pub(super) fn test_ranges(&self) -> Vec<Range<usize>> {
         let attributes = self.text.match_indices("#[cfg(").filter(|(at, _)| {
             let line = self.text[*at..].split(']').next().unwrap_or_default();
@@ -94,7 +94,7 @@ impl Code {
         attributes.filter_map(|(at, _)| Some(at..self.block_after(at)?.end)).collect()
     }
 
-    /// The next block, from its `{` to past its `}`; `None` if `;` comes first.
+    /// Returns the next block, from its `{` to past its `}`; `None` if `;` comes first.
     fn block_after(&self, offset: usize) -> Option<Range<usize>> {
         let bytes = self.text.as_bytes();
         let mut depth = 0_usize;
@@ -123,7 +123,7 @@ pub(super) struct Prose<'a> {
 }
 
 impl Prose<'_> {
-    /// Whether it is a comment rather than a literal.
+    /// Returns whether it is a comment rather than a literal.
     pub(super) fn is_comment(&self) -> bool {
         self.text.starts_with('/')
     }
@@ -143,7 +143,7 @@ pub(super) fn prose(source: &str) -> Vec<Prose<'_>> {
     found
 }
 
-/// The offset past the brace that matches the one at `opens`, or the end of the text.
+/// Returns the offset past the brace that matches the one at `opens`, or the end of the text.
 fn closing_brace(bytes: &[u8], opens: usize) -> usize {
     let mut depth = 0_usize;
     for (at, byte) in bytes.iter().enumerate().skip(opens) {
@@ -157,12 +157,12 @@ fn closing_brace(bytes: &[u8], opens: usize) -> usize {
     bytes.len()
 }
 
-/// Whether a byte may be part of an identifier.
+/// Returns whether a byte may be part of an identifier.
 pub(super) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
-/// The end of the comment or literal that starts at `at`; `at` itself if there is none.
+/// Returns the end of the comment or literal that starts at `at`; `at` itself if there is none.
 fn skipped_end(bytes: &[u8], at: usize) -> usize {
     let rest = &bytes[at..];
     let in_word = at > 0 && is_word(bytes[at - 1]);
@@ -177,7 +177,7 @@ fn skipped_end(bytes: &[u8], at: usize) -> usize {
     }
 }
 
-/// The length of a block comment, which may be nested.
+/// Returns the length of a block comment, which may be nested.
 fn block_comment(rest: &[u8]) -> usize {
     let (mut depth, mut at) = (0_usize, 0);
     while at < rest.len() {
@@ -191,7 +191,7 @@ fn block_comment(rest: &[u8]) -> usize {
     rest.len()
 }
 
-/// The length of a literal between two `quote`s with backslash escapes.
+/// Returns the length of a literal between two `quote`s with backslash escapes.
 fn quoted(rest: &[u8], quote: u8) -> usize {
     let mut at = 1;
     while at < rest.len() {
@@ -204,7 +204,7 @@ fn quoted(rest: &[u8], quote: u8) -> usize {
     rest.len()
 }
 
-/// The length of a character literal; zero for a lifetime.
+/// Returns the length of a character literal; zero for a lifetime.
 fn character(rest: &[u8]) -> usize {
     let one = std::str::from_utf8(&rest[1..rest.len().min(5)]);
     let valid = one.unwrap_or_else(|error| {
@@ -217,8 +217,8 @@ fn character(rest: &[u8]) -> usize {
     }
 }
 
-/// The length of a raw string whose prefix (`r`, `br`, `cr`) has `prefix` bytes; zero for other
-/// text.
+/// Returns the length of a raw string whose prefix (`r`, `br`, `cr`) has `prefix` bytes; zero for
+/// other text.
 fn raw_string(rest: &[u8], prefix: usize) -> usize {
     let hashes = rest[prefix..].iter().take_while(|byte| **byte == b'#').count();
     let start = prefix + hashes;

@@ -5,7 +5,7 @@ use super::{Fault, Tree};
 
 const ROOT: &str = "Cargo.toml";
 
-/// One of our crates and those of our crates that it may import.
+/// A crate of the workspace, and the workspace crates that it may import.
 struct Layer {
     name: &'static str,
     imports: &'static [&'static str],

@@ -65,7 +65,7 @@ pub(super) fn dead_links(tree: &Tree) -> Vec<Fault> {
     faults
 }
 
-/// The relative targets of the links of a page, outside fenced and inline code.
+/// Returns the relative targets of the links of a page, outside fenced and inline code.
 fn links(text: &str) -> Vec<(usize, &str)> {
     let (mut found, mut fenced) = (Vec::new(), false);
     for (index, line) in text.lines().enumerate() {

@@ -10,7 +10,7 @@ use crate::bench::{commit_of, documents, output, shown};
 
 const README: &str = "README.md";
 
-/// Finds documents that differ from what the newest result gives: nobody edits figures by hand.
+/// Finds documents that differ from the newest result: figures must not be edited by hand.
 pub(super) fn out_of_date(tree: &Tree) -> Vec<Fault> {
     let readme = tree.text(README).unwrap_or_default();
     let results: Vec<_> = tree.texts().filter(|(path, _)| commit_of(path).is_some()).collect();

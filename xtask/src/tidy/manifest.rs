@@ -14,7 +14,7 @@ pub(super) struct Entry<'a> {
     pub(super) has_comment: bool,
 }
 
-/// The entries of a manifest in order. A value that spans several lines is one entry.
+/// Returns the entries of a manifest in order. A value that spans several lines is one entry.
 pub(super) fn entries(text: &str) -> Vec<Entry<'_>> {
     let (mut found, mut section, mut depth, mut above) = (Vec::new(), "", 0_isize, false);
     for (index, raw) in text.lines().enumerate() {
@@ -53,13 +53,13 @@ fn split_comment(line: &str) -> (&str, bool) {
     }
 }
 
-/// The number of open brackets and braces at the end of the text.
+/// Returns the number of open brackets and braces at the end of the text.
 fn nesting(text: &str) -> isize {
     let count = |c: char| isize::try_from(text.matches(c).count()).unwrap_or(0);
     count('[') + count('{') - count(']') - count('}')
 }
 
-/// The value of `key = "value"` in a section, if it is on one line.
+/// Returns the value of `key = "value"` in a section, if it is on one line.
 pub(super) fn string<'a>(entries: &[Entry<'a>], section: &str, key: &str) -> Option<&'a str> {
     let entry = entries.iter().find(|entry| entry.section == section && entry.key == key)?;
     entry.rest.split('"').nth(1)

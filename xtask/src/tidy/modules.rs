@@ -25,7 +25,7 @@ pub(super) fn orphans(tree: &Tree) -> Vec<Fault> {
         .collect()
 }
 
-/// The crate roots of a manifest: the default ones and those named by `path = `.
+/// Returns the crate roots of a manifest: the default ones and those named by `path = `.
 fn targets(tree: &Tree, manifest: &str, text: &str) -> Vec<String> {
     let home = manifest.trim_end_matches("Cargo.toml");
     let is_target = |path: &&str| {
@@ -53,7 +53,7 @@ fn targets(tree: &Tree, manifest: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The files that `mod name;` and `include!` in a file refer to.
+/// Returns the files that `mod name;` and `include!` in a file refer to.
 fn submodules(tree: &Tree, file: &str) -> Vec<String> {
     let Some(source) = tree.text(file) else {
         return Vec::new();
@@ -79,13 +79,13 @@ fn submodules(tree: &Tree, file: &str) -> Vec<String> {
     found
 }
 
-/// The value of a `#[path = "..."]` between the previous item and the `mod` at `at`.
+/// Returns the value of a `#[path = "..."]` between the previous item and the `mod` at `at`.
 fn path_attribute(source: &str, at: usize) -> Option<&str> {
     let item = source[..at].rsplit([';', '}']).next()?;
     item.split("#[path = \"").nth(1)?.split('"').next()
 }
 
-/// The paths at which the compiler looks for the module `name` of a file.
+/// Returns the paths at which the compiler looks for the module `name` of a file.
 fn candidates(file: &str, name: &str) -> [String; 2] {
     let stem = file.trim_end_matches(".rs");
     let (directory, last) = stem.rsplit_once('/').unwrap_or(("", stem));

@@ -42,7 +42,7 @@ pub(super) fn banned(tree: &Tree) -> Vec<Fault> {
     faults
 }
 
-/// Files with names that are not ours: scenarios keep their original names.
+/// Returns files with names that are not ours: scenarios keep their original names.
 fn is_foreign(path: &str) -> bool {
     path.starts_with("tests/scenarios/") || path.starts_with("fuzz/corpus/")
 }
@@ -57,7 +57,7 @@ fn advice(name: &str, word: &str) -> String {
     format!("`{name}`: name it by what it is in the words of RFC 9499, not `{word}`")
 }
 
-/// The first banned segment of a name in snake, kebab or camel case, also in the plural.
+/// Returns the first banned segment of a name in snake, kebab or camel case, also in the plural.
 fn banned_word(name: &str) -> Option<&'static str> {
     let segments = segments(name);
     BANNED.iter().copied().find(|word| {
@@ -67,7 +67,7 @@ fn banned_word(name: &str) -> Option<&'static str> {
     })
 }
 
-/// The words of a name, in lower case: `RrsetKey_v2` gives `rrset`, `key`, `v2`.
+/// Returns the words of a name, in lower case: `RrsetKey_v2` gives `rrset`, `key`, `v2`.
 fn segments(name: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut previous = '_';

@@ -30,7 +30,7 @@ pub(super) fn missing_tests(tree: &Tree) -> Vec<Fault> {
     faults
 }
 
-/// The names of the functions in a file.
+/// Returns the names of the functions in a file.
 fn functions(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(|line| {
         line.trim_start().trim_start_matches("pub(crate) ").strip_prefix("fn ")?.split('(').next()

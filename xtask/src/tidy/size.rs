@@ -7,7 +7,7 @@ use super::{Fault, Tree};
 /// shrinks.
 const EXCEPTIONS: &str = "xtask/tidy/exceptions.txt";
 
-/// Longer files are split by idea, in lines.
+/// Number of lines above which files must be split by idea.
 const FILE_LINES: usize = 700;
 /// A longer function contains a step that deserves a name, in lines.
 const FUNCTION_LINES: usize = 70;

@@ -13,12 +13,12 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// A fault at a line, starting at 1.
+    /// Returns a fault at a line, starting at 1.
     pub(super) fn at(path: &str, line: usize, message: impl Into<String>) -> Self {
         Self { path: path.to_owned(), line, message: message.into() }
     }
 
-    /// A fault of the whole file.
+    /// Returns a fault of the whole file.
     pub(super) fn of(path: &str, message: impl Into<String>) -> Self {
         Self::at(path, 0, message)
     }
@@ -74,34 +74,34 @@ impl Tree {
         Ok(())
     }
 
-    /// A tree with the given paths and texts.
+    /// Returns a tree with the given paths and texts.
     #[cfg(test)]
     pub(super) fn planted(files: &[(&str, &str)]) -> Self {
         let own = |(path, text): &(&str, &str)| ((*path).to_owned(), Some((*text).to_owned()));
         Self { files: files.iter().map(own).collect() }
     }
 
-    /// All paths, in order.
+    /// Returns all paths, in order.
     pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
         self.files.keys().map(String::as_str)
     }
 
-    /// All texts with their paths, in order.
+    /// Returns all texts with their paths, in order.
     pub(super) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files.iter().filter_map(|(path, text)| Some((path.as_str(), text.as_deref()?)))
     }
 
-    /// All texts with a path that ends in `end`, in order.
+    /// Returns all texts with a path that ends in `end`, in order.
     pub(super) fn ending(&self, end: &str) -> impl Iterator<Item = (&str, &str)> {
         self.texts().filter(move |(path, _)| path.ends_with(end))
     }
 
-    /// The text at a path; `None` if there is no such file or it is not text.
+    /// Returns the text at a path; `None` if there is no such file or it is not text.
     pub(super) fn text(&self, path: &str) -> Option<&str> {
         self.files.get(path)?.as_deref()
     }
 
-    /// Whether there is a file or a directory at the path.
+    /// Returns whether there is a file or a directory at the path.
     pub(super) fn has(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         let below = format!("{path}/");
@@ -110,7 +110,8 @@ impl Tree {
             || self.files.keys().any(|file| file.starts_with(&below))
     }
 
-    /// The entries of a list file of tidy, one per line with its line number; `#` starts a comment.
+    /// Returns the entries of a list file of tidy, one per line with its line number; `#` starts a
+    /// comment.
     pub(super) fn list(&self, path: &str) -> Vec<(usize, &str)> {
         let lines = self.text(path).unwrap_or_default().lines().enumerate();
         lines

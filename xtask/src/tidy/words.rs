@@ -25,7 +25,8 @@ const WORDS: &[(&str, &str)] = &[
     ("whomever", "the noun: a client, a server"),
 ];
 
-/// The same for texts that users read. Comments may use these: "an entry whose hash differs".
+/// The banned words of texts that users read. Comments may use these: "an entry whose hash
+/// differs".
 const WORDS_OF_TEXTS: &[(&str, &str)] =
     &[("of which", "a second sentence"), ("whose", "with, or a second sentence")];
 
@@ -95,12 +96,12 @@ pub(super) fn wide_lines(tree: &Tree) -> Vec<Fault> {
     faults
 }
 
-/// The advice for each banned word in a text that users read.
+/// Returns the advice for each banned word in a text that users read.
 fn words_of_texts(text: &str) -> impl Iterator<Item = String> {
     words(text, WORDS).chain(words(text, WORDS_OF_TEXTS))
 }
 
-/// The advice for each word of a table in a text.
+/// Returns the advice for each word of a table in a text.
 fn words(
     text: &str,
     table: &'static [(&'static str, &'static str)],
@@ -112,7 +113,7 @@ fn words(
         .map(|(word, plain)| format!("`{word}` makes readers stop: write {plain}"))
 }
 
-/// Whether a text in lower case has a word that is not part of a longer one.
+/// Returns whether a text in lower case has a word that is not part of a longer one.
 fn has(text: &str, word: &str) -> bool {
     let bytes = text.as_bytes();
     text.match_indices(word).any(|(at, _)| {
@@ -123,7 +124,7 @@ fn has(text: &str, word: &str) -> bool {
     })
 }
 
-/// Whether an octet continues a word, a file name or a letter outside of ASCII.
+/// Returns whether an octet continues a word, a file name or a letter outside of ASCII.
 fn is_part(byte: u8) -> bool {
     is_word(byte) || matches!(byte, b'-' | b'\'') || !byte.is_ascii()
 }
@@ -135,13 +136,13 @@ fn is_below(path: &str, places: &[&str]) -> bool {
     })
 }
 
-/// Whether a source is compiled into the product, and not only into tests.
+/// Returns whether a source is compiled into the product, and not only into tests.
 fn is_product(path: &str) -> bool {
     let is_test = path.contains("/tests/") || path.ends_with("/tests.rs");
     path.starts_with("crates/") && !path.starts_with("crates/testkit/") && !is_test
 }
 
-/// Whether a comment is a drawing, by its arrows and columns.
+/// Returns whether a comment is a drawing, by its arrows and columns.
 fn is_drawing(line: &str) -> bool {
     line.trim().contains("  ") || line.contains("->") || line.contains("--")
 }
@@ -150,7 +151,7 @@ fn is_comment(line: &str) -> bool {
     line.trim_start().starts_with("//")
 }
 
-/// The lines of a document or of comments outside of fenced code, with their numbers.
+/// Returns the lines of a document or of comments outside of fenced code, with their numbers.
 fn unfenced(text: &str) -> Vec<(usize, &str)> {
     let mut is_fenced = false;
     let is_prose = |(_, line): &(usize, &str)| {

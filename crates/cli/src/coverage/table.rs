@@ -1,12 +1,12 @@
 //! The commands and the requests that they send: data alone, which tests of the binary read, too.
 
-/// What a command does.
+/// The effect of a command.
 pub(crate) enum Work {
-    /// It sends one of these requests, or several.
+    /// The command sends one or several of these requests.
     Requests(&'static [&'static str]),
-    /// It sends any request that the API has.
+    /// The command sends any request of the API.
     AnyRequest,
-    /// It needs no running server.
+    /// The command needs no running server.
     Here,
 }
 

@@ -77,7 +77,7 @@ const REWRITE_TTL_SECS: u32 = 10;
 /// Range of `min-ttl-secs` and `block-ttl-secs`, and upper bound of `max-ttl-secs`, in seconds.
 const MIN_TTL_RANGE: (u64, u64) = (0, 86_400);
 const MAX_TTL_RANGE: (u64, u64) = (0, 604_800);
-/// Most networks of one condition, whose length in octets is limited.
+/// Maximum number of networks of one condition, whose length in octets is limited.
 const NETWORKS_OF_RULE: usize = 1_000;
 /// Range of a cache size in octets.
 const CACHE_RANGE: (u64, u64) = (1 << 20, 1 << 40);
@@ -399,7 +399,7 @@ fn rewrites(
             record(address_type(address), &answer);
         } else if let Some(target) = name::domain(&answer) {
             match wildcard_over(&owner, &target) {
-                // As a record it would be an alias to itself.
+                // As a record, the entry would be an alias to itself.
                 Some(zone) => rules.extend([
                     format!("||*.{zone}^$dnsrewrite=NOERROR;CNAME;{target}"),
                     format!("@@|{target}^$dnsrewrite=NOERROR;CNAME;{target}"),

@@ -48,7 +48,7 @@ const DEFINITIONS: &[&str] = &[
 ];
 /// Statements that do not affect answers.
 const QUIET: &[&str] = &["controls", "logging", "lwres", "statistics-channels"];
-/// Most views.
+/// Maximum number of views.
 const MAX_VIEWS: usize = 64;
 /// The group of clients in no other one.
 const DEFAULT_GROUP: &str = "default";

@@ -417,7 +417,7 @@ impl<'r> BindReader<'r> {
         addresses
     }
 
-    /// Reads `trust-anchors` and the statements before it. Those of the root are built in.
+    /// Reads `trust-anchors` and the statements before it. The anchors of the root are built in.
     pub(super) fn anchors(&mut self, statement: &Statement, found: &mut Vec<Value>) {
         for anchor in statement.block() {
             let words: Vec<&str> =
@@ -444,7 +444,7 @@ impl<'r> BindReader<'r> {
     }
 
     /// Returns the clients that may ask for any name: those of `allow-recursion`, or of the
-    /// settings that stand for it.
+    /// settings that replace it.
     pub(super) fn recursion(&mut self, view: &View<'r>) -> Networks {
         if view.find("recursion").and_then(Statement::flag) == Some(false) {
             return Networks::default();

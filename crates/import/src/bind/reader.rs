@@ -1,4 +1,4 @@
-//! What is defined by name in `named.conf`: access lists, keys, lists of servers, TLS settings. The
+//! The named definitions in `named.conf`: access lists, keys, lists of servers, TLS settings. The
 //! reader resolves references to them.
 
 use std::collections::{HashMap, HashSet};
@@ -13,7 +13,7 @@ use crate::source::Files;
 
 use super::statement::{Item, Statement, beside, last};
 
-/// Most elements of one list.
+/// Maximum number of elements of one list.
 const MAX_ELEMENTS: usize = 4_096;
 /// Deepest nesting of lists of servers by name.
 const MAX_REFERENCES: usize = 16;

@@ -12,7 +12,7 @@ pub(super) struct View<'s> {
     pub(super) place: Option<&'s Statement>,
     /// The statements of the view.
     pub(super) block: &'s [Statement],
-    /// Those of `options`.
+    /// The statements of `options`.
     pub(super) options: &'s [Statement],
     /// The clients that see this view and no earlier one.
     pub(super) clients: Networks,

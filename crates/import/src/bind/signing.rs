@@ -6,7 +6,7 @@ use super::reader::BindReader;
 use super::scope::View;
 use super::statement::{Statement, last};
 
-/// Most days of the lifetime of a key, and of a signature.
+/// Maximum number of days of the lifetime of a key, and of a signature.
 const MAX_KEY_DAYS: u64 = 36_500;
 const MAX_SIGNATURE_DAYS: u64 = 365;
 

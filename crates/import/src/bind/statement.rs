@@ -13,13 +13,13 @@ use super::token::{BindToken, Tokens};
 
 /// Deepest nesting of blocks.
 const MAX_NESTING: usize = 32;
-/// Most files that include one another.
+/// Maximum number of files that include one another.
 const MAX_INCLUDE_NESTING: usize = 16;
-/// Most words and blocks of all files together.
+/// Maximum number of words and blocks of all files together.
 const MAX_ITEMS: usize = 4_000_000;
-/// Most words of a statement that a note shows.
+/// Maximum number of words of a statement that a note shows.
 const MAX_SHOWN: usize = 4;
-/// Most characters of a word that a note shows.
+/// Maximum number of characters of a word that a note shows.
 const MAX_SHOWN_WORD: usize = 60;
 
 /// A part of a statement.
@@ -138,7 +138,7 @@ struct StatementReading<'r> {
     draft: &'r mut Draft,
     /// The value of `directory`, once it was read.
     directory: Option<String>,
-    /// Octets that may still be read.
+    /// Number of octets that may still be read.
     room: u64,
     read: usize,
     items: usize,

@@ -4,7 +4,7 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Most octets of a word or of a quoted text.
+/// Maximum number of octets of a word or of a quoted text.
 const MAX_WORD: usize = 64 << 10;
 
 /// A token of the text.

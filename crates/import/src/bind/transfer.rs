@@ -90,7 +90,8 @@ impl<'r> BindReader<'r> {
         is_any
     }
 
-    /// Returns a primary in the form of the configuration, and sets what it must prove with TLS.
+    /// Returns a primary in the form of the configuration, and sets the proofs that it must provide
+    /// with TLS.
     pub(super) fn primary(
         &mut self,
         remote: &Remote,
@@ -148,7 +149,7 @@ impl<'r> BindReader<'r> {
             for grant in statement.block() {
                 match self.grant(grant) {
                     Some(item) => items.push(item),
-                    // What a later rule grants may be what this one denies.
+                    // A later rule may grant what this one denies.
                     None if grant.key() == "deny" => {
                         self.draft.note(statement, "the rules behind one with `deny` are left out");
                         break;

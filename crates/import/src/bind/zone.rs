@@ -113,7 +113,7 @@ impl BuiltZones {
     }
 }
 
-/// What a `zone` statement is.
+/// The types of a `zone` statement.
 pub(super) enum ZoneKind {
     Hosted(Box<BuiltZone>),
     /// A zone of another view.
@@ -121,7 +121,7 @@ pub(super) enum ZoneKind {
         zone: String,
         view: String,
     },
-    /// Anything else, which is in the draft.
+    /// Any other type, which is in the draft.
     Other,
 }
 
@@ -259,7 +259,7 @@ impl<'r> BindReader<'r> {
         ZoneKind::Hosted(Box::new(BuiltZone { is_secondary: true, ..zone }))
     }
 
-    /// Reads the hints of the root. Those with the servers of the Internet are built in.
+    /// Reads the hints of the root. Hints with the servers of the Internet are built in.
     fn hints(&mut self, zone: &Statement) {
         let Some(file) = last(zone.block(), "file").and_then(|file| file.word(1)) else { return };
         let path = self.path(file);

@@ -1,8 +1,8 @@
 //! `clientGroupsBlock` of blocky, and the clients of `clientLookup`.
 //!
 //! In blocky, a client gets the lists of all keys that match: its names, its address, and each
-//! network that contains the address. Those of `default` apply only if none matches. In Avocet an
-//! address belongs to a single client, so the lists of a network are copied to the groups of
+//! network that contains the address. The lists of `default` apply only if none matches. In Avocet
+//! an address belongs to a single client, so the lists of a network are copied to the groups of
 //! addresses and networks within it.
 
 use std::net::IpAddr;

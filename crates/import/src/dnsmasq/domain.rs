@@ -95,7 +95,7 @@ impl<'a> Written<'a> {
 pub(super) enum Names {
     #[default]
     AsWritten,
-    /// They get the domain of their address.
+    /// The names get the domain of their address.
     Expanded,
 }
 

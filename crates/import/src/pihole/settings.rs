@@ -275,14 +275,14 @@ pub(super) fn limit_clients(count: u64, interval: u64, origin: &str, draft: &mut
     draft.rule(rule);
 }
 
-/// The switches that tell programs whether they may bypass the server, in version 6, in version 5
+/// The switches that inform programs whether they may bypass the server, in version 6, in version 5
 /// and here.
 pub(super) const SIGNALS: [(&str, &str, &str); 2] = [
     ("mozillaCanary", "MOZILLA_CANARY", "block-firefox-dns"),
     ("iCloudPrivateRelay", "BLOCK_ICLOUD_PR", "block-private-relay"),
 ];
 
-/// Reads these switches. One that is off is kept, too: the default here is another one.
+/// Reads these switches. A switch that is off is kept, too, because its default here is different.
 fn special_domains(dns: &mut Section, draft: &mut Draft) {
     let mut special = dns.section("specialDomains");
     for (name, _, key) in SIGNALS {

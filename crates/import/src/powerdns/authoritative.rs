@@ -170,7 +170,8 @@ impl Transfers {
     }
 }
 
-/// Returns an address or network in the form of the configuration. One in brackets has a port.
+/// Returns an address or network in the form of the configuration. An address in brackets has a
+/// port.
 fn item_of(item: &str) -> Option<String> {
     let is_known = item.parse::<IpAddr>().is_ok()
         || item.parse::<ipnet::IpNet>().is_ok()

@@ -12,20 +12,20 @@ use crate::name::ROOT;
 use crate::source::{Error, Files, MAX_UNPACKED, octets};
 use crate::sqlite::{Columns, Database, DatabaseRow};
 
-/// Most octets of the data of a record.
+/// Maximum number of octets of the data of a record.
 const MAX_DATA: usize = 131_072;
-/// Most records that are left out with a note each; others are counted.
+/// Maximum number of records that are left out with a note each; others are counted.
 const MAX_NOTES: usize = 20;
 /// Types of PowerDNS that no zone file has.
 const OWN_TYPES: &[&str] = &["ALIAS", "LUA", "MBOXFW", "URL", "CURL"];
-/// Most records of all zones.
+/// Maximum number of records of all zones.
 const MAX_RECORDS: usize = 1_000_000;
 
 /// Why a record is left out.
 #[derive(Debug)]
 enum RecordFault {
     Disabled,
-    /// Only PowerDNS has the type.
+    /// The type exists only in PowerDNS.
     OwnType,
     /// There is no such type.
     Type,

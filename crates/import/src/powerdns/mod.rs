@@ -84,7 +84,7 @@ fn is_yaml(path: &str, files: &dyn Files) -> Result<bool, Error> {
     Ok(text.lines().any(is_section))
 }
 
-/// Takes a setting out of all.
+/// Removes a setting from the list and returns it.
 fn take(settings: &mut Vec<Setting>, key: &str) -> Option<Setting> {
     let at = settings.iter().position(|one| one.key == key)?;
     Some(settings.remove(at))
@@ -129,7 +129,7 @@ fn listeners(settings: &mut Vec<Setting>, any: &[&str], draft: &mut Draft) {
     draft.listen(&addresses, &places.join(", "));
 }
 
-/// Notes the settings that were not read. Those in `quiet` do not affect answers.
+/// Notes the settings that were not read. Settings in `quiet` do not affect answers.
 fn leave(settings: Vec<Setting>, quiet: &[&str], draft: &mut Draft) {
     for setting in settings {
         let key = setting.key.as_str();

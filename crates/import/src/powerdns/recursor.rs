@@ -268,7 +268,7 @@ impl RecursorFiles<'_> {
     }
 }
 
-/// What the servers of a forwarded zone are.
+/// The kind of servers of a forwarded zone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ForwardServers {
     /// Servers with the data of the zone.

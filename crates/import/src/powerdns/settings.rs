@@ -5,7 +5,7 @@ use std::fmt;
 use crate::draft::{Draft, one_line};
 use crate::source::{self, Error, Files, MAX_INCLUDES, MAX_TEXT};
 
-/// Most characters of a value that a note shows.
+/// Maximum number of characters of a value that a note shows.
 const MAX_SHOWN: usize = 60;
 
 /// A setting.

@@ -1,4 +1,4 @@
-//! Single settings of BIND and PowerDNS: what becomes of each.
+//! Single settings of BIND and PowerDNS: how each is converted.
 
 use super::*;
 

@@ -10,7 +10,7 @@ use avocet_wire::{NameBuf, Rtype, rdata, text};
 use super::questions::{Form, Questions};
 use crate::error::LoadError;
 
-/// Most octets of a line: a name with every octet escaped, and a type.
+/// Maximum number of octets of a line: a name with every octet escaped, and a type.
 const MAX_NAME_LINE: usize = 2048;
 
 /// Reads a file of queries.

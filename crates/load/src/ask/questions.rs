@@ -6,10 +6,10 @@ use avocet_wire::{Builder, Class, Rcode, Rtype};
 
 use crate::error::LoadError;
 
-/// Most octets of a query: a header, the longest name and an OPT record.
+/// Maximum number of octets of a query: a header, the longest name and an OPT record.
 pub(crate) const MAX_QUERY: usize = 512;
 
-/// Most queries. 4 million take about 300 MB.
+/// Maximum number of queries. 4 million take about 300 MB.
 pub(crate) const MAX_QUESTIONS: usize = 4_000_000;
 
 /// Digits of the label that makes a name unique.

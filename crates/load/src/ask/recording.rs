@@ -18,7 +18,7 @@ use super::questions::{MAX_QUERY, Questions};
 use super::tapped;
 use crate::error::LoadError;
 
-/// Most octets of one captured packet, as in common capture tools.
+/// Maximum number of octets of one captured packet, as in common capture tools.
 const MAX_PACKET: usize = 262_144;
 
 /// Distinct clients. Further ones share the sockets of the first.

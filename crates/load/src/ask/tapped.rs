@@ -43,7 +43,7 @@ pub(super) fn read(input: impl Read) -> Result<Recording, LoadError> {
             TapMessage { kind, response_message: Some(response), .. }
                 if kind.is_sent_response() =>
             {
-                // Not taken if the file has queries.
+                // Questions in responses are not used if the file has queries.
                 query_of(response).map_or(Ok(false), |query| answered.take(&message, &query))?
             }
             _ => false,

@@ -148,7 +148,7 @@ pub(crate) enum Source {
 #[derive(Clone, Debug)]
 pub(crate) struct Judge {
     pub(crate) depth: Depth,
-    /// Expected if nothing more specific is known.
+    /// The RCODEs that are expected if nothing more specific is known.
     pub(crate) rcodes: Rcodes,
     pub(crate) source: Source,
     /// Deviations that are no faults.

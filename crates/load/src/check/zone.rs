@@ -14,10 +14,10 @@ use super::judge::{Expected, Rcodes, digest_record};
 use crate::ask::names::wire_name;
 use crate::error::LoadError;
 
-/// Most aliases followed for one question.
+/// Maximum number of aliases followed for one question.
 const MAX_ZONE_ALIASES: usize = 8;
 
-/// Most octets of a zone file.
+/// Maximum number of octets of a zone file.
 const MAX_FILE: u64 = 1 << 30;
 
 type Rrsets = Vec<(Rtype, Vec<Box<[u8]>>)>;

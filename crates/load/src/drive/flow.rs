@@ -1,7 +1,7 @@
 //! A flow of queries: their choice, pace and clients, and their results.
 //!
-//! A flow has no socket and no clock. It determines what to send and when, receives messages from
-//! the driver, and counts.
+//! A flow has no socket and no clock. It determines which message to send and when, receives
+//! messages from the driver, and counts.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ use crate::check::{Judge, Wrong};
 /// The reaction to a truncated answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
-    /// Only count it.
+    /// Count the answer, and do not repeat the question.
     Never,
     /// Repeat the question over TCP (RFC 7766 §5). Latency counts from the first query.
     OverTcp,
@@ -40,7 +40,7 @@ pub(crate) struct Flow {
     pub(crate) share: f64,
     /// The part of a run in which the flow sends, in nanoseconds.
     pub(crate) span: Range<u64>,
-    /// Most queries per run.
+    /// Maximum number of queries per run.
     pub(crate) limit: u64,
     /// Queries left to send.
     left: u64,
@@ -273,7 +273,7 @@ impl Flow {
     /// next one.
     pub(crate) fn unsend(&mut self, client: usize) {
         if self.workload.is_unanswerable() {
-            // One malformed query is as good as another: it is not kept.
+            // A malformed query is not kept: any other one serves as well.
             self.tally.counts.sent -= 1;
             return;
         }

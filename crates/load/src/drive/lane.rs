@@ -20,7 +20,7 @@ use super::quic::QuicLane;
 use crate::ask::MAX_QUERY;
 use crate::encrypted::{QuicTarget, TlsTarget};
 
-/// Octets queued on a connection above which no further queries are added.
+/// Number of octets queued on a connection above which no further queries are added.
 const MAX_UNWRITTEN: usize = 64 << 10;
 
 /// Delay before a failed connection is retried, so that a dead server is not flooded.
@@ -42,13 +42,13 @@ pub enum Carrier {
     Udp,
     /// Connections, one a client
     Tcp,
-    /// The same with TLS
+    /// DNS over TLS
     Tls,
-    /// The same with HTTPS in HTTP/2
+    /// DNS over HTTPS in HTTP/2
     Https,
     /// Streams of QUIC, one connection a client
     Quic,
-    /// The same with HTTPS in HTTP/3
+    /// DNS over HTTPS in HTTP/3
     H3,
 }
 
@@ -120,7 +120,7 @@ pub(super) fn nanos_since(start: Instant) -> u64 {
 pub(crate) struct Handed {
     /// Queries composed.
     pub(crate) composed: usize,
-    /// The first of them that the socket accepted.
+    /// The number of these queries that the socket accepted.
     pub(crate) sent: usize,
     /// Whether the system reported an error.
     pub(crate) failed: bool,
@@ -133,7 +133,7 @@ pub(crate) struct Handed {
 pub(crate) enum Handshake {
     Full,
     Resumed,
-    /// The connection ended before.
+    /// The connection had ended before.
     Failed,
 }
 
@@ -201,14 +201,14 @@ impl Lane {
     }
 }
 
-/// Source and destination.
+/// The addresses of source and destination.
 #[derive(Clone, Debug)]
 pub(crate) struct Way {
     pub(crate) server: SocketAddr,
     pub(crate) source: Option<IpAddr>,
-    /// `None` without TLS.
+    /// The server's TLS; `None` without TLS.
     pub(crate) tls: Option<TlsTarget>,
-    /// `None` without QUIC.
+    /// The server's QUIC; `None` without QUIC.
     pub(crate) quic: Option<QuicTarget>,
     pub(crate) connections: Connections,
 }
@@ -338,7 +338,7 @@ impl Connection {
         (self.waits_to_write, self.is_ready, self.asked_ns) = (false, false, None);
     }
 
-    /// Ends the connection after its only answer. Another may begin at once.
+    /// Ends the connection after its only answer. Another connection may begin at once.
     fn end(&mut self) {
         if let Some(stream) = &mut self.stream {
             self.session.close(stream);

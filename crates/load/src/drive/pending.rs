@@ -9,7 +9,8 @@ use crate::ask::Pick;
 
 /// Initial places. A client with few queries in flight stays small.
 const PLACES_MIN: usize = 64;
-/// Most places: the number of IDs. A query that still waits when its ID is reused is lost.
+/// Maximum number of places: the number of IDs. A query that still waits when its ID is reused is
+/// lost.
 const PLACES_MAX: usize = 1 << 16;
 
 /// A query that was sent.

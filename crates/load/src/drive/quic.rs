@@ -17,9 +17,9 @@ use super::lane::{
 use crate::ask::MAX_QUERY;
 use crate::encrypted::QuicTarget;
 
-/// Octets of a datagram: more than a path carries.
+/// Number of octets of a datagram: more than a path carries.
 const DATAGRAM_ROOM: usize = 4096;
-/// Most datagrams of one lane in a turn.
+/// Maximum number of datagrams of one lane in a turn.
 const MAX_DATAGRAMS: usize = MAX_READS * BATCH;
 
 /// The connection of one client, opened when there is something to send.
@@ -77,7 +77,7 @@ impl QuicLane {
 }
 
 impl OpenConnection {
-    /// Sends what the connection has to send.
+    /// Sends the waiting datagrams of the connection.
     fn flush(&mut self) -> io::Result<()> {
         let now = Instant::now();
         self.client.fire(now);
@@ -92,7 +92,7 @@ impl OpenConnection {
         Ok(())
     }
 
-    /// Receives what has arrived.
+    /// Receives the datagrams that have arrived.
     fn receive(&mut self, server: SocketAddr) -> io::Result<()> {
         let (mut buffer, now) = ([0; DATAGRAM_ROOM], Instant::now());
         for _ in 0..MAX_DATAGRAMS {

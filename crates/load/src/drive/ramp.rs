@@ -8,7 +8,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Most steps of one search.
+/// Maximum number of steps of one search.
 const MAX_STEPS: usize = 40;
 
 /// The search ends when the gap is this share of the highest successful rate.
@@ -18,7 +18,7 @@ const PRECISION: f64 = 0.03;
 /// twice as much each time.
 const STEP_DOWN: f64 = 0.05;
 
-/// Most whole runs.
+/// Maximum number of whole runs.
 const MAX_RUNS: usize = 6;
 
 /// If less than this share of a step's queries was sent, the generator is the bottleneck.
@@ -33,7 +33,7 @@ pub struct Bounds {
     pub max_p99_ns: u64,
 }
 
-/// One rate that was tried.
+/// A rate that was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RampStep {
     /// Queries per second that were due.

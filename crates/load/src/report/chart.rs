@@ -9,7 +9,7 @@ const RIGHT: f64 = 14.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 42.0;
 
-/// Most points of a line: there are no more pixels.
+/// Maximum number of points of a line: there are no more pixels.
 const MAX_POINTS: usize = 1_000;
 
 /// Colours of the style sheet. Further lines start over.
@@ -18,13 +18,13 @@ pub(crate) const COLOURS: usize = 6;
 /// The scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scale {
-    /// Linear, from zero.
+    /// A linear scale from zero.
     Linear,
-    /// Logarithmic, in powers of ten.
+    /// A logarithmic scale in powers of ten.
     Logarithmic,
 }
 
-/// One line.
+/// A line of a chart.
 pub(crate) struct ChartLine {
     pub(crate) name: String,
     /// Number of its colour.

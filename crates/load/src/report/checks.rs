@@ -1,4 +1,5 @@
-//! What a run checked and what it did not, in words, so that nobody takes silence for proof.
+//! A list, in words, of what a run checked and what it did not check, so that a missing check is
+//! not taken for a passed one.
 
 use crate::args::{LoadArgs, Scenario};
 use crate::check::judge::Source;

@@ -47,7 +47,7 @@ const SEPARATED: f64 = 0.8;
 /// exceeds it once in 2,000 figures.
 const SIGNIFICANT: f64 = 3.3;
 
-/// One figure of both sides.
+/// A figure of both sides of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 struct ComparedFigure {
     name: &'static str,
@@ -155,7 +155,7 @@ impl Values {
     }
 }
 
-/// Both sides, while their figures are collected.
+/// The two sides of a comparison, while their figures are collected.
 struct Sides<'a> {
     earlier: &'a [Report],
     later: &'a [Report],

@@ -7,7 +7,7 @@ use super::chart::{COLOURS, Chart, ChartLine, Mark, Scale, escape};
 use super::{Cpu, Outcome, Report, Sample, WrongReport};
 use crate::units::{count_text, nanos_text};
 
-/// Most runs on one page: more lines in one chart cannot be told apart.
+/// Maximum number of runs on one page: more lines in one chart cannot be distinguished.
 const MAX_RUNS: usize = 24;
 
 /// Points of a step, of which a search has few.

@@ -23,10 +23,10 @@ use crate::drive::tally::rcode_name;
 use crate::drive::{Carrier, Connections, Counts, Flow, Latencies};
 use crate::error::LoadError;
 
-/// What `format` says in files of this form.
+/// The value of `format` in files of this form.
 pub const FORMAT: &str = "avocet-load/2";
 
-/// Most octets of a results file.
+/// Maximum number of octets of a results file.
 const MAX_FILE: u64 = 64 << 20;
 
 /// Returns a report as text for a terminal.
@@ -54,9 +54,9 @@ pub struct Report {
     pub seed: u64,
     /// When the run started, in seconds since 1970.
     pub started_unix_secs: u64,
-    /// What it ran on.
+    /// The machine of the run.
     pub machine: Machine,
-    /// What was driven.
+    /// The server under test.
     pub server: Server,
     /// The scenario.
     pub scenario: Scenario,
@@ -64,13 +64,13 @@ pub struct Report {
     pub pace: PaceReport,
     /// How deep answers were checked.
     pub check: Depth,
-    /// What was checked, in words.
+    /// The checks that were made, in words.
     pub checked: Vec<String>,
-    /// What was not checked, in words.
+    /// The checks that were not made, in words.
     pub unchecked: Vec<String>,
     /// For how long it asked, in seconds.
     pub asked_secs: f64,
-    /// What came of all queries.
+    /// The outcome of all queries.
     pub outcome: Outcome,
     /// Latency of all flows that wait for answers.
     pub latency: Latency,
@@ -94,9 +94,9 @@ pub struct Report {
     pub ramp: Option<Ramp>,
     /// Whether all was right.
     pub passed: bool,
-    /// What was not, in words.
+    /// The faults, in words.
     pub faults: Vec<String>,
-    /// What should be known to read the figures rightly.
+    /// Remarks that are needed to interpret the figures.
     pub remarks: Vec<String>,
     /// The first wrong answers, in words.
     pub examples: Vec<String>,
@@ -154,7 +154,7 @@ pub struct Server {
     pub address: String,
     /// The transport.
     pub transport: Carrier,
-    /// What it answers to `version.bind` in class CH.
+    /// Its answer to `version.bind` in class CH.
     pub version: Option<String>,
     /// Its process, with `--pid`.
     pub pid: Option<u32>,
@@ -212,26 +212,26 @@ pub struct Outcome {
     pub rcodes: BTreeMap<String, u64>,
 }
 
-/// Wrong answers by what is wrong.
+/// Wrong answers by problem.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WrongReport {
-    /// All of them.
+    /// The number of all wrong answers.
     pub total: u64,
-    /// No response, or unreadable.
+    /// There was no response, or an unreadable one.
     pub malformed: u64,
     /// An ID that no query had.
     pub id: u64,
-    /// Another question than was asked.
+    /// The answer has another question than the query.
     pub question: u64,
-    /// Another RCODE than expected.
+    /// The answer has another RCODE than expected.
     pub rcode: u64,
-    /// Other records than expected.
+    /// The answer has other records than expected.
     pub records: u64,
     /// A record of another class than the question.
     pub class: u64,
-    /// Octets after the last record.
+    /// Number of octets after the last record.
     pub trailing: u64,
-    /// Longer over UDP than the client permits.
+    /// The answer is longer over UDP than the client permits.
     pub long: u64,
     /// Truncated, where the scenario does not expect it.
     pub truncated: u64,
@@ -259,7 +259,7 @@ impl WrongReport {
 }
 
 impl Outcome {
-    /// What else happened to queries and answers.
+    /// Other events of queries and answers.
     pub(crate) const OTHERS: [Kind<Self>; 7] = [
         ("truncated", |outcome| outcome.truncated),
         ("repeated over TCP", |outcome| outcome.retried_over_tcp),
@@ -271,7 +271,7 @@ impl Outcome {
     ];
 }
 
-/// Latencies of all queries in nanoseconds. Those of lost queries are at least the timeout.
+/// Latencies of all queries in nanoseconds. Latencies of lost queries are at least the timeout.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// Mean.
@@ -292,12 +292,12 @@ pub struct Latency {
     pub curve: Vec<(f64, u64)>,
 }
 
-/// One kind of queries.
+/// The results of one kind of queries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowReport {
     /// Its name.
     pub name: String,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: Outcome,
     /// Its latency.
     pub latency: Latency,
@@ -310,7 +310,7 @@ pub struct Cpu {
     pub user_us: f64,
     /// System time per answer, in microseconds.
     pub system_us: f64,
-    /// Both.
+    /// The time in user mode and in the kernel.
     pub total_us: f64,
     /// Cores that were busy on average.
     pub cores: f64,
@@ -319,9 +319,9 @@ pub struct Cpu {
 /// Resident memory.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Memory {
-    /// At the start, in bytes.
+    /// The memory at the start, in bytes.
     pub start_bytes: u64,
-    /// At the end.
+    /// The memory at the end, in bytes.
     pub end_bytes: u64,
     /// The most that was seen.
     pub peak_bytes: u64,
@@ -334,11 +334,11 @@ pub struct Memory {
 pub struct Drift {
     /// Median of the intervals' 99th percentiles in the second quarter of the run, in nanoseconds.
     pub early_p99_ns: u64,
-    /// The same in its last quarter.
+    /// The 99th percentile of its last quarter, in nanoseconds.
     pub late_p99_ns: u64,
 }
 
-/// One interval of a run.
+/// The figures of one interval of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
     /// When it ended, in seconds from the start.

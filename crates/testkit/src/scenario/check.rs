@@ -19,7 +19,7 @@ pub(super) struct Differences {
     pub(super) others: Vec<String>,
 }
 
-/// Owner, class, type, canonical data: what makes two records equal.
+/// Owner, class, type and canonical data: two records are equal if these are.
 type Key = (Vec<u8>, u16, Rtype, Vec<u8>);
 
 const SECTIONS: [&str; 3] = ["answer", "authority", "additional"];

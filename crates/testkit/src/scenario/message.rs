@@ -44,7 +44,7 @@ impl Question {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Packet {
     pub(super) questions: Vec<Question>,
-    /// Answer, authority, additional.
+    /// The records of answer, authority and additional section.
     pub(super) sections: [Vec<Rr>; 3],
     pub(super) flags: u16,
     pub(super) opcode: u16,

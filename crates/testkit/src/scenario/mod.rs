@@ -101,7 +101,7 @@ impl Entry {
     }
 }
 
-/// One step of a scenario.
+/// A step of a scenario.
 #[derive(Debug)]
 struct Step {
     number: f64,

@@ -21,7 +21,7 @@ use super::config::{Config, Simulated};
 use super::message::{HEAD_ROOM, Transport};
 use crate::Chance;
 
-/// Most octets of a datagram to a client, and the size in its OPT record.
+/// Maximum number of octets of a datagram to a client, and the size in its OPT record.
 const UDP_SIZE: u16 = 4096;
 
 /// The monotonic and the wall clock.
@@ -59,7 +59,7 @@ struct Client {
 pub(crate) struct Server {
     /// One resolver per worker. All share the caches.
     workers: Vec<Resolver<Client>>,
-    /// By their numbers in [`Effect`].
+    /// The sockets by their numbers in [`Effect`].
     sockets: HashMap<u32, SocketId>,
     caches: Caches,
     plan: Arc<Plan>,

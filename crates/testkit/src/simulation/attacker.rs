@@ -16,7 +16,7 @@ use crate::{Chance, Query};
 pub(super) const FORGED: [u8; 4] = [203, 0, 113, 66];
 /// Share of replies that are changed, in percent.
 const CHANGED_PERCENT: u32 = 60;
-/// Most changes of one reply.
+/// Maximum number of changes of one reply.
 const MAX_TRICKS: u64 = 4;
 /// The TTL of most forged records, in seconds.
 const TTL_SECS: u32 = 300;

@@ -13,15 +13,15 @@ use crate::Chance;
 const TTL_SECS: u32 = 300;
 /// SHA-1, the only hash of NSEC3.
 const SHA1: u8 = 1;
-/// Octets of a hash.
+/// Number of octets of a hash.
 const HASH_LEN: u8 = 20;
 
 /// The kind of denial.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Denies {
-    /// By NSEC.
+    /// The denial uses NSEC.
     Plainly,
-    /// By NSEC3.
+    /// The denial uses NSEC3.
     Hashed { opt_out: OptOut, iterations: u16, salt: Vec<u8> },
 }
 

@@ -11,7 +11,8 @@ use super::zone::{Wire, Zone, below};
 use super::{Mode, fill};
 use crate::{Chance, shown};
 
-/// Most zones. Each has up to three servers, distinguished by the last octet of their addresses.
+/// Maximum number of zones. Each has up to three servers, distinguished by the last octet of their
+/// addresses.
 const MAX_ZONES: usize = 24;
 /// Levels of zones below the root.
 const MAX_DEPTH: u32 = 4;
@@ -31,7 +32,7 @@ pub(super) enum Behaviour {
     Upward,
     /// Behaves well, but sends large answers and some others only over TCP.
     Truncates,
-    /// Does not support EDNS, and reports that.
+    /// The server does not support EDNS, and reports that.
     WithoutEdns,
     /// Answers after a delay.
     Slow,
@@ -43,7 +44,7 @@ pub(super) enum Behaviour {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Adversary {
     Nobody,
-    /// Some servers of zones.
+    /// The servers of some zones.
     Servers,
     /// The forwarders.
     Forwarders,

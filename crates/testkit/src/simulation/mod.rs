@@ -39,7 +39,7 @@ const START_SECS: u64 = 1_800_000_000;
 /// The way the server resolves.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Mode {
-    /// Recursively from the root.
+    /// Names are resolved recursively from the root.
     Recursion,
     /// By a rule that forwards all names or those below a zone, otherwise from the root. Everything
     /// is validated.
@@ -65,7 +65,7 @@ impl Mode {
 pub struct Tally {
     /// Questions sent and answered.
     pub questions: u64,
-    /// SERVFAIL among the answers.
+    /// Number of SERVFAIL responses among the answers.
     pub failed: u64,
     /// Answers with AD.
     pub authentic: u64,
@@ -73,7 +73,7 @@ pub struct Tally {
     pub sent: u64,
     /// Replies changed by an attacker.
     pub changed: u64,
-    /// Most queries to servers for one question.
+    /// Maximum number of queries to servers for one question.
     pub most_queries: u64,
     /// Longest time to an answer, in ms.
     pub longest_ms: u64,
@@ -104,7 +104,7 @@ pub enum Fault {
     AdOnInsecure,
     /// AD is missing in an answer that validation can prove.
     NoAd,
-    /// SERVFAIL without a cause.
+    /// The answer is SERVFAIL without a cause.
     Failure,
     /// A TTL exceeds the original one.
     Ttl,

@@ -10,7 +10,7 @@ use super::internet::Internet;
 use super::zone::{Said, Set, Wire, Zone, below, next_closer};
 use crate::Query;
 
-/// Most octets of a datagram.
+/// Maximum number of octets of a datagram.
 pub(super) const UDP_SIZE: usize = 1_232;
 /// Room for any reply, in octets. An attacker adds a few RRsets to those of a chain of aliases.
 const MAX_REPLY: usize = 16_384;

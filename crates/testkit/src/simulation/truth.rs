@@ -7,7 +7,7 @@ use avocet_wire::{Rcode, Rtype};
 use super::internet::Internet;
 use super::zone::{Said, Set, Wire, Zone};
 
-/// Most aliases followed: more than the resolver follows.
+/// Maximum number of aliases followed: more than the resolver follows.
 pub(super) const MAX_ALIASES: usize = 32;
 /// Longest chain of aliases that the resolver must follow.
 const MAX_EXPECTED: usize = 8;

@@ -9,19 +9,19 @@ use super::attacker::FORGED;
 /// A planted weakness.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Weakness {
-    /// It validates nothing.
+    /// The resolver validates nothing.
     ValidatesNothing,
-    /// It sets AD in every answer.
+    /// The resolver sets AD in every answer.
     AlwaysAuthentic,
-    /// It never sets AD.
+    /// The resolver never sets AD.
     NeverAuthentic,
-    /// It replaces the first address of each answer.
+    /// The resolver replaces the first address of each answer.
     ForgesAddresses,
-    /// It answers SERVFAIL to names with an even number of octets.
+    /// The resolver answers SERVFAIL to names with an even number of octets.
     FailsOften,
-    /// It raises TTLs.
+    /// The resolver raises TTLs.
     RaisesTtls,
-    /// It answers NXDOMAIN for each name without data.
+    /// The resolver answers NXDOMAIN for each name without data.
     DeniesAll,
 }
 

@@ -24,12 +24,12 @@ use crate::{Chance, Faults, Network, Query};
 const START_MS: u64 = 1_000_000;
 /// The longest time to an answer, in ms.
 const MAX_ANSWER_MS: u64 = 10_000;
-/// Most queries to servers for one question.
+/// Maximum number of queries to servers for one question.
 const MAX_QUERIES: u64 = 64;
-/// Fewest turns of the clients.
+/// Minimum number of turns of the clients.
 const MIN_TURNS: u64 = 6;
 const MORE_TURNS: u64 = 10;
-/// Most workers that share the caches.
+/// Maximum number of workers that share the caches.
 const MAX_WORKERS: u64 = 3;
 /// Time after its last reply in which an attacker can have an effect, in ms: the highest TTL and
 /// the longest memory of a failure or of a server's behaviour.

@@ -24,7 +24,7 @@ pub(super) struct Set {
 /// A zone.
 pub(super) struct Zone {
     pub(super) apex: Wire,
-    /// `None` for an unsigned zone.
+    /// The key; `None` for an unsigned zone.
     pub(super) key: Option<Key>,
     /// The kind of denial if it is signed.
     pub(super) denies: Denies,

@@ -66,14 +66,14 @@ fn read(text: &str) -> Stacks {
     stacks
 }
 
-/// The frames from the worker's outermost to our innermost; empty for other threads.
+/// Returns the frames from the worker's outermost to our innermost; empty for other threads.
 fn of_worker(frames: &[String]) -> &[String] {
     let first = frames.iter().position(|frame| frame.contains(WORKER));
     let last = frames.iter().rposition(|frame| frame.contains(OURS));
     first.zip(last).and_then(|(first, last)| frames.get(first..=last)).unwrap_or_default()
 }
 
-/// The text between the first and the last quotation mark of a line.
+/// Returns the text between the first and the last quotation mark of a line.
 fn quoted(line: &str) -> Option<&str> {
     let (start, end) = (line.find('"')?, line.rfind('"')?);
     line.get(start + 1..end)

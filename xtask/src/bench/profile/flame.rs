@@ -39,7 +39,7 @@ impl<'s> Frame<'s> {
     }
 }
 
-/// The picture as SVG.
+/// Returns the picture as SVG.
 pub(super) fn draw(title: &str, stacks: &Stacks) -> String {
     let mut root = Frame { name: "all", ..Frame::default() };
     for (frames, weight) in stacks.iter() {
@@ -96,7 +96,7 @@ fn draw_frame(svg: &mut String, frame: &Frame<'_>, (x, y): (f64, f64), scale: f6
     }
 }
 
-/// Green for our functions, a warm colour for others; the name determines the shade.
+/// Returns green for our functions, a warm colour for others; the name determines the shade.
 fn colour(name: &str) -> String {
     let shade =
         name.bytes().fold(7u32, |sum, octet| sum.wrapping_mul(31).wrapping_add(u32::from(octet)))

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::{Setup, Stacks, Watcher, Workload, put_under_load, start};
 
-/// Both cores, so that two workers can contend.
+/// The two cores, so that two workers can contend.
 const CORES: &str = "0,1";
 const TWO_WORKERS: &[&str] = &["env", "AVOCET_SERVER__WORKERS=2"];
 
@@ -49,7 +49,7 @@ fn read(text: &str) -> Stacks {
     stacks
 }
 
-/// `/path(symbol+0x1) [0x2]`, or the path if there is no symbol.
+/// Returns the symbol of a frame `/path(symbol+0x1) [0x2]`, or the path if there is no symbol.
 fn symbol(frame: &str) -> &str {
     let name = frame.split_once('(').map_or(frame, |(_, rest)| rest);
     match name.rsplit_once("+0x") {
@@ -58,7 +58,7 @@ fn symbol(frame: &str) -> &str {
     }
 }
 
-/// The duration of a call, at least one microsecond; zero if there is none.
+/// Returns the duration of a call, at least one microsecond; zero if there is none.
 fn took_micros(line: &str) -> u64 {
     let secs = line
         .trim_end()

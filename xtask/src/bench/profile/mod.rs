@@ -129,7 +129,7 @@ impl Drop for Watcher {
     }
 }
 
-/// The process ids of the server, as one argument.
+/// Returns the process ids of the server, as one argument.
 fn ids(server: &Server) -> String {
     server.tree().iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }

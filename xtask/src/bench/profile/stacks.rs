@@ -26,17 +26,17 @@ impl Stacks {
         self
     }
 
-    /// All stacks in order.
+    /// Returns all stacks in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[String], u64)> {
         self.weights.iter().map(|(frames, weight)| (frames.as_slice(), *weight))
     }
 
-    /// The sum of the weights.
+    /// Returns the sum of the weights.
     pub(super) fn total(&self) -> u64 {
         self.weights.values().sum()
     }
 
-    /// The innermost functions with the largest shares.
+    /// Returns the innermost functions with the largest shares.
     pub(super) fn leaves(&self, most: usize) -> Vec<(String, f64)> {
         let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
         for (frames, weight) in self.iter() {
@@ -50,7 +50,8 @@ impl Stacks {
         leaves
     }
 
-    /// One stack per line with frames joined by semicolons, the input format of other tools.
+    /// Returns one stack per line with frames joined by semicolons, the input format of other
+    /// tools.
     pub(super) fn folded(&self) -> String {
         let mut text = String::new();
         for (frames, weight) in self.iter() {

@@ -78,8 +78,8 @@ fn a_known_delay_of_a_known_share_is_the_percentile() {
     assert!(flow.tally.latencies.at(0.97).abs_diff(MILLI) <= MILLI / 2);
 }
 
-/// A server that stalls for 200 ms in each second delays a fifth of the queries by 100 ms on
-/// average.
+/// Returns a server that stalls for 200 ms in each second delays a fifth of the queries by 100 ms
+/// on average.
 fn stalls(_: u64, now: u64) -> Option<u64> {
     let into = now % SECOND;
     Some(if into < 200 * MILLI { now - into + 200 * MILLI } else { now })
