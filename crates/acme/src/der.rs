@@ -1,7 +1,7 @@
 //! DER (X.690), as far as certificates need it: fields are written from inside out, and read one
 //! after the other.
 
-/// Tags.
+/// The tags of the types of fields.
 pub(crate) const BOOLEAN: u8 = 0x01;
 pub(crate) const INTEGER: u8 = 0x02;
 pub(crate) const BIT_STRING: u8 = 0x03;
@@ -12,11 +12,11 @@ pub(crate) const UTC_TIME: u8 = 0x17;
 pub(crate) const GENERALIZED_TIME: u8 = 0x18;
 pub(crate) const SEQUENCE: u8 = 0x30;
 pub(crate) const SET: u8 = 0x31;
-/// A context-specific field with fields inside: `[number]`.
+/// Returns a context-specific field with fields inside: `[number]`.
 pub(crate) const fn constructed(number: u8) -> u8 {
     0xa0 | number
 }
-/// A context-specific field with a value: `[number] IMPLICIT`.
+/// Returns a context-specific field with a value: `[number] IMPLICIT`.
 pub(crate) const fn primitive(number: u8) -> u8 {
     0x80 | number
 }
@@ -53,7 +53,7 @@ pub(crate) fn bits_with_unused(unused: u8, octets: &[u8]) -> Vec<u8> {
     nested(BIT_STRING, &[&[unused], octets])
 }
 
-/// A field, and what follows it.
+/// A field, and the octets after it.
 #[derive(Clone, Copy)]
 pub(crate) struct DerField<'d> {
     pub(crate) tag: u8,

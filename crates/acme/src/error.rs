@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::key::KeyFault;
 use crate::world::{PresentFault, Silence, Stopped};
 
-/// Most characters of a text of the authority in errors.
+/// Maximum number of characters of a text of the authority in errors.
 const MAX_TEXT: usize = 400;
 
 /// An error: no certificate was obtained.
@@ -44,7 +44,7 @@ pub enum AcmeError {
         /// The kinds that it offers.
         offered: String,
     },
-    /// A response is not what RFC 8555 says.
+    /// A response does not follow RFC 8555.
     #[error("the response of the authority to {step} is invalid: {what}")]
     Invalid {
         /// The request.

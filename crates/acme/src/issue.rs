@@ -19,10 +19,10 @@ const AUTHORITY_KEY: [u8; 3] = [0x55, 0x1d, 0x23];
 const EXTENDED_USAGE: [u8; 3] = [0x55, 0x1d, 0x25];
 /// `id-kp-serverAuth`.
 const SERVER_AUTH: [u8; 8] = [0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x01];
-/// Octets of a key identifier (RFC 7093 §2, method 1).
+/// Number of octets of a key identifier (RFC 7093 §2, method 1).
 const KEY_ID_LEN: usize = 20;
 
-/// Who a certificate is for.
+/// The kind of holder that a certificate is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// A server with host names.
@@ -31,10 +31,10 @@ pub enum Role {
     Authority,
 }
 
-/// What a certificate says.
+/// The contents of a certificate that vary: its role, its owner, its names and addresses.
 #[derive(Debug, Clone, Copy)]
 pub struct CertificateFacts<'a> {
-    /// Who it is for.
+    /// The kind of holder that the certificate is for.
     pub role: Role,
     /// The common name of its owner.
     pub subject: &'a str,

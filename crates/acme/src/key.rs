@@ -26,9 +26,9 @@ const ECDSA_SHA256: [u8; 8] = [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
 const EXTENSION_REQUEST: [u8; 9] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x09, 0x0e];
 /// `subjectAltName` (RFC 5280 §4.2.1.6).
 const SUBJECT_ALT_NAME: [u8; 3] = [0x55, 0x1d, 0x11];
-/// `dNSName` of a name.
+/// The tag of a `dNSName` among the names of a certificate.
 const DNS_NAME: u8 = primitive(2);
-/// `iPAddress` of a name.
+/// The tag of an `iPAddress` among the names of a certificate.
 const IP_ADDRESS: u8 = primitive(7);
 /// Characters of a line of PEM (RFC 7468 §2).
 const PEM_LINE: usize = 64;

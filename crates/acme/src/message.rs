@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::error::{AuthorityProblem, printable};
 
-/// Most members of a list in a response: names, authorizations, challenges.
+/// Maximum number of members of a list in a response: names, authorizations, challenges.
 pub(crate) const MAX_ITEMS: usize = 100;
 /// The start of the types of problems (RFC 8555 §6.7).
 const PROBLEM_TYPE: &str = "urn:ietf:params:acme:error:";

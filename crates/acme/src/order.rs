@@ -14,13 +14,13 @@ use crate::proof::{ChallengeKind, Proof};
 use crate::requests::{Authority, Received, Signer};
 use crate::world::World;
 
-/// Times between two looks at what the authority works on, in seconds. The authority may ask for
-/// others within these bounds.
+/// Times between two looks at an order that the authority works on, in seconds. The authority may
+/// ask for others within these bounds.
 const POLL_SECS: (u64, u64) = (2, 30);
-/// Most seconds that one step of the authority may take.
+/// Maximum number of seconds that one step of the authority may take.
 const MOST_STEP_SECS: u64 = 300;
 
-/// What is asked for.
+/// The certificate that is requested from the authority.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
     /// The host names, all of them in one certificate.

@@ -7,7 +7,7 @@ use crate::der::{self, BOOLEAN, OCTET_STRING};
 use crate::issue::{CertificateFacts, Issuer, Role, extension, signed};
 use crate::key::{CertificateKey, KeyFault, alternative_names};
 
-/// Most octets of a token; authorities send 43.
+/// Maximum number of octets of a token; authorities send 43.
 const MAX_TOKEN: usize = 256;
 /// `id-pe-acmeIdentifier` (RFC 8737 §6.1).
 const ACME_IDENTIFIER: [u8; 8] = [0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x01, 0x1f];

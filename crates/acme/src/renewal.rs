@@ -10,7 +10,7 @@ use crate::world::World;
 
 /// `authorityKeyIdentifier` (RFC 5280 §4.2.1.1).
 const AUTHORITY_KEY: [u8; 3] = [0x55, 0x1d, 0x23];
-/// Most extensions of a certificate that are read.
+/// Maximum number of extensions of a certificate that are read.
 const MAX_EXTENSIONS: usize = 64;
 
 /// The time in which a certificate should be renewed, in Unix seconds.
@@ -26,7 +26,8 @@ pub struct Window {
 
 /// Bounds of the seconds between two requests (RFC 9773 §4.3).
 const AGAIN_SECS: (u64, u64) = (3_600, 86_400);
-/// Their number if the authority says none.
+/// Default number of seconds until the next query for renewal information, if the authority states
+/// none.
 const DEFAULT_AGAIN_SECS: u64 = 21_600;
 
 /// Returns the identifier of a certificate in DER (RFC 9773 §4.1): the key of its authority and its

@@ -8,11 +8,11 @@ use crate::key::AccountKey;
 use crate::message::{Directory, Problem};
 use crate::world::{AuthorityRequest, AuthorityResponse, World};
 
-/// Most octets of a body: a chain of certificates has below 20 KiB.
+/// Maximum number of octets of a body: a chain of certificates has below 20 KiB.
 pub const MAX_AUTHORITY_BODY: usize = 256 << 10;
 /// How often a request is repeated with a new nonce (RFC 8555 §6.5).
 const MAX_NONCES: usize = 5;
-/// Most octets of a nonce or URL.
+/// Maximum number of octets of a nonce or URL.
 const MAX_FIELD: usize = 2_048;
 
 /// A connection to an authority, as an account or without one yet.
@@ -83,7 +83,7 @@ impl<'w, W: World> Authority<'w, W> {
         }
     }
 
-    /// As [`Self::post`], for a response in JSON.
+    /// Sends a request like [`Self::post`] and reads the response as JSON.
     pub(crate) fn read<T: DeserializeOwned>(
         &mut self,
         step: &'static str,

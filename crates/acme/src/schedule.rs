@@ -6,13 +6,14 @@
 use crate::error::AcmeError;
 use crate::renewal::Window;
 
-/// Seconds to the first repetition after a failure; each further one waits twice as long.
+/// Seconds to the first repetition after a failure; the wait doubles with each further one.
 pub const FIRST_RETRY_SECS: u64 = 600;
-/// Most seconds to a repetition.
+/// Maximum number of seconds to a repetition.
 pub const MOST_RETRY_SECS: u64 = 86_400;
-/// The same after the authority has limited the requests and said no time.
+/// Number of seconds to the next attempt after the authority has limited the requests without
+/// stating a time.
 const RATE_LIMIT_SECS: u64 = 3_600;
-/// Most seconds that an authority can make the server wait.
+/// Maximum number of seconds that an authority can make the server wait.
 const MOST_ASKED_SECS: u64 = 7 * 86_400;
 
 /// The life of a certificate, in Unix seconds.

@@ -1,4 +1,4 @@
-//! What the protocol needs from outside.
+//! The services that the protocol needs from its caller.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ pub struct AuthorityRequest {
 pub struct AuthorityResponse {
     /// The HTTP status.
     pub status: u16,
-    /// `Replay-Nonce`.
+    /// The header field `Replay-Nonce`.
     pub nonce: Option<String>,
-    /// `Location`.
+    /// The header field `Location`.
     pub location: Option<String>,
-    /// `Retry-After` in seconds.
+    /// The header field `Retry-After`, in seconds.
     pub retry_after_secs: Option<u64>,
     /// The body; at most [`MAX_AUTHORITY_BODY`](crate::MAX_AUTHORITY_BODY) octets.
     pub body: Vec<u8>,
@@ -58,10 +58,10 @@ pub trait World {
     /// There is no complete response.
     fn exchange(&mut self, request: &AuthorityRequest) -> Result<AuthorityResponse, Silence>;
 
-    /// Waits.
+    /// Waits for a time.
     ///
     /// # Errors
-    /// The attempt is to end.
+    /// The attempt must end.
     fn wait(&mut self, time: Duration) -> Result<(), Stopped>;
 
     /// Shows a proof until [`withdraw`](Self::withdraw).
@@ -70,6 +70,6 @@ pub trait World {
     /// It cannot be shown, such as without permission to listen.
     fn present(&mut self, proof: &Proof) -> Result<(), PresentFault>;
 
-    /// No longer shows any proof.
+    /// Ends the presentation of all proofs.
     fn withdraw(&mut self);
 }

@@ -9,7 +9,7 @@
 
 use crate::sync::AtomicU64;
 
-/// Octets of a large page.
+/// Number of octets of a large page.
 #[cfg(all(target_os = "linux", not(loom)))]
 const LARGE_PAGE: usize = 2 << 20;
 

@@ -1,6 +1,6 @@
 //! Minimal parsing of names in wire form: labels from the left.
 
-/// Most labels of a name including the root (RFC 1035 §3.1: 255 octets).
+/// Maximum number of labels of a name including the root (RFC 1035 §3.1: 255 octets).
 const MAX_LABELS: usize = 128;
 
 /// Returns the name and its ancestors up to the root. Ends early at octets that are not

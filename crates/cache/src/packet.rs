@@ -87,9 +87,9 @@ const HEADER_BYTES: usize = 12;
 pub const STALE_TTL_SECS: u32 = 30;
 /// A popular entry is refreshed when less than one part in this many of its validity remains.
 const PREFETCH_DIVISOR: u32 = 10;
-/// Octets of EDE, note and flags after the TTL offsets.
+/// Number of octets of EDE, note and flags after the TTL offsets.
 const TRAILER_BYTES: usize = 5;
-/// Most TTL offsets for which an insertion needs no allocation.
+/// Maximum number of TTL offsets for which an insertion needs no allocation.
 const FEW_TTL_OFFSETS: usize = 32;
 const COUNT_BITS: u32 = 13;
 const MAX_TTL_OFFSETS: usize = (1 << COUNT_BITS) - 1;
@@ -98,11 +98,11 @@ const MEAN_ENTRY_BYTES: usize = 96;
 
 /// Bits of [`PacketKey::flags`] and of [`PacketMeta::flags`].
 pub mod packet_flags {
-    /// In a key: the query's DO bit.
+    /// The query's DO bit, in a key.
     pub const DO: u8 = 1;
-    /// In a key: the query's CD bit.
+    /// The query's CD bit, in a key.
     pub const CD: u8 = 1 << 1;
-    /// In a key: the query's RD bit.
+    /// The query's RD bit, in a key.
     pub const RD: u8 = 1 << 2;
     /// In an entry's meta: the entry may be served stale. The other seven bits belong to the
     /// caller.
@@ -168,11 +168,11 @@ pub struct PacketHit {
     pub remaining_secs: u32,
     /// The entry is popular and expires soon: the caller should refresh it.
     pub prefetch: bool,
-    /// As stored.
+    /// The flags, as stored.
     pub flags: u8,
-    /// As stored.
+    /// The EDE INFO-CODE, as stored.
     pub ede: Option<u16>,
-    /// As stored.
+    /// The note, as stored.
     pub note: u16,
 }
 
@@ -184,9 +184,9 @@ pub struct PacketStale {
     pub len: usize,
     /// Seconds since the validity ended.
     pub stale_secs: u32,
-    /// As stored.
+    /// The flags, as stored.
     pub flags: u8,
-    /// As stored.
+    /// The EDE INFO-CODE, as stored.
     pub ede: Option<u16>,
 }
 
@@ -195,7 +195,7 @@ pub struct PacketStale {
 pub struct StoredPacket<'a> {
     /// The epoch under which it was stored.
     pub epoch: u32,
-    /// As stored.
+    /// The flags, as stored.
     pub flags: u8,
     /// The response, with the TTLs that it was stored with.
     pub response: &'a [u8],
@@ -216,10 +216,10 @@ pub enum PacketLookup {
     Hit(PacketHit),
     /// A stale response, to be sent if resolution fails or is slow.
     Stale(PacketStale),
-    /// A valid response longer than the buffer, which holds its start: header, question and as many
-    /// octets as fit.
+    /// A valid response longer than the buffer. The buffer holds its header, its question and the
+    /// octets that fit.
     Longer {
-        /// Bytes that a buffer needs for it.
+        /// Number of bytes that a buffer needs for the response.
         needed: usize,
     },
     /// A response of another epoch, which [`PacketCache::renew`] may move to this one.
@@ -458,7 +458,7 @@ fn write_trailer(trailer: &mut [u8], ttl_offsets: &[u16], meta: &PacketMeta) {
     for (place, offset) in offsets.as_chunks_mut::<2>().0.iter_mut().zip(ttl_offsets) {
         *place = offset.to_be_bytes();
     }
-    // INFO-CODEs are at most 65,534, so the highest value can stand for none.
+    // INFO-CODEs are at most 65,534, so the highest value can represent a missing one.
     let [high, low] = meta.ede.unwrap_or(u16::MAX).to_be_bytes();
     let [note_low, note_high] = meta.note.to_le_bytes();
     rest.copy_from_slice(&[high, low, note_low, note_high, meta.flags]);

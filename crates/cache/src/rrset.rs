@@ -27,9 +27,9 @@ use crate::{
 const NXDOMAIN_TYPE: u16 = 0;
 /// DNAME (RFC 6672), looked up at every ancestor.
 const DNAME_TYPE: u16 = 39;
-/// The highest valid TTL. One with the top bit set counts as zero (RFC 2181 §8).
+/// The highest valid TTL. A TTL with the top bit set counts as zero (RFC 2181 §8).
 const MAX_WIRE_TTL: u32 = i32::MAX as u32;
-/// Ring bytes of an address RRset.
+/// Number of ring bytes of an address RRset.
 const MEAN_ENTRY_BYTES: usize = 72;
 
 /// The key of an RRset.
@@ -46,15 +46,15 @@ pub struct RrsetKey<'a> {
 /// The DNSSEC status of data (RFC 4035 §4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Security {
-    /// Not validated: validation is off or pending.
+    /// The data was not validated: validation is off or pending.
     Unchecked = 0,
     /// No chain of trust leads to the data, and it is unknown whether one should.
     Indeterminate = 1,
-    /// Proven to be outside all chains of trust.
+    /// The data is proven to be outside all chains of trust.
     Insecure = 2,
     /// A chain of trust should lead to the data and does not.
     Bogus = 3,
-    /// Validated.
+    /// The data was validated.
     Secure = 4,
 }
 
@@ -79,7 +79,7 @@ pub enum Rank {
     /// Answer section of an answer without AA, or non-authoritative data in an AA answer, such as
     /// the records after a CNAME.
     NonAuthoritativeAnswer = 1,
-    /// Authority section of an AA answer.
+    /// The authority section of an AA answer.
     AuthoritativeAuthority = 2,
     /// Answer section of an AA answer, or the denial in its place.
     AuthoritativeAnswer = 3,
@@ -152,11 +152,11 @@ pub struct Negative<'a> {
 /// Limits on TTLs, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TtlBounds {
-    /// Lower bound for positive data.
+    /// The lower bound for positive data.
     pub min: u32,
-    /// Upper bound for all data.
+    /// The upper bound for all data.
     pub max: u32,
-    /// Lower bound for negative data.
+    /// The lower bound for negative data.
     pub negative_min: u32,
     /// Upper bound for negative data (RFC 2308 §5 suggests one to three hours).
     pub negative_max: u32,
@@ -505,7 +505,7 @@ impl RrsetCache {
     }
 }
 
-/// Returns `None` if the data is too old for the look-up.
+/// Returns the freshness of data at a time; `None` if it is too old for the look-up.
 #[inline]
 fn freshness(meta: &Meta, at: ReadAt) -> Option<Freshness> {
     match meta.remaining(at.now) {

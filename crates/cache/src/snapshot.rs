@@ -74,7 +74,7 @@ pub enum SnapshotError {
     Miscounted,
     /// The checksum does not match.
     Checksum,
-    /// Octets follow the end.
+    /// There are octets after the end.
     TrailingBytes,
 }
 
@@ -123,8 +123,8 @@ impl From<io::Error> for SnapshotError {
     }
 }
 
-/// Writes both caches, of the packet cache only what still `holds`. An entry that changes meanwhile
-/// is saved in its old or new state.
+/// Writes both caches, of the packet cache only the entries that still hold. An entry that changes
+/// meanwhile is saved in its old or new state.
 pub fn save(
     out: &mut impl Write,
     packets: &PacketCache,

@@ -10,16 +10,16 @@ use aws_lc_rs::signature::{
     UnparsedPublicKey, VerificationAlgorithm,
 };
 
-/// Fewest bits of an RSA modulus: the minimum of the cryptographic library.
+/// Minimum number of bits of an RSA modulus: the minimum of the cryptographic library.
 pub const MIN_RSA_BITS: usize = 1024;
-/// Most bits of an RSA modulus (RFC 5702 §2.1). Larger ones cost too much.
+/// Maximum number of bits of an RSA modulus (RFC 5702 §2.1). Larger ones cost too much.
 pub const MAX_RSA_BITS: usize = 4096;
-/// Most bits of an RSA exponent: 2^32 + 1 is the largest in use, and long exponents make
-/// verification costly.
+/// Maximum number of bits of an RSA exponent: 2^32 + 1 is the largest in use, and long exponents
+/// make verification costly.
 const MAX_RSA_EXPONENT_BITS: usize = 33;
 /// The prefix of an uncompressed curve point, which DNSKEY omits (RFC 6605 §4).
 const UNCOMPRESSED: u8 = 4;
-/// Octets of a public key of ECDSA P-256, P-384 and Ed25519.
+/// Number of octets of a public key of ECDSA P-256, P-384 and Ed25519.
 const P256_KEY: usize = 64;
 const P384_KEY: usize = 96;
 const ED25519_KEY: usize = 32;
@@ -75,7 +75,7 @@ impl Policy {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum KeyForm {
     Usable,
-    /// Well-formed, but of an unsupported size.
+    /// The key is well-formed, but has an unsupported size.
     UnsupportedSize,
     Malformed,
 }

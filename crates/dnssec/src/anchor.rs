@@ -149,8 +149,8 @@ impl Anchor {
         }
     }
 
-    /// Does it trust each key that `other` trusts? A DNSKEY anchor does so for DS anchors of its
-    /// key.
+    /// Returns whether this anchor trusts each key that `other` trusts. A DNSKEY anchor does so for
+    /// DS anchors of its key.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         let of_key = || self.dnskey().and_then(Dnskey::read).is_some_and(|key| other.is_of(&key));

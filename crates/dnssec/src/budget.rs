@@ -29,7 +29,7 @@ pub const MAX_DNSKEYS: u32 = 64;
 pub const MAX_RRSIGS: u32 = 32;
 /// Records of an RRset that can be verified.
 pub const MAX_RRSET_RECORDS: usize = 256;
-/// Octets of record data of an RRset that can be verified.
+/// Number of octets of record data of an RRset that can be verified.
 pub const MAX_RRSET_OCTETS: usize = 65_535;
 /// NSEC and NSEC3 records of one proof. Honest proofs have up to four, or five together with a
 /// referral's.

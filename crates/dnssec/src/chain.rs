@@ -98,7 +98,8 @@ pub(crate) struct ZoneKey {
 }
 
 impl ZoneKey {
-    /// Returns `None` for keys that are revoked, malformed, or of an unsupported algorithm or size.
+    /// Returns a usable key; `None` for keys that are revoked, malformed, or of an unsupported
+    /// algorithm or size.
     fn of(key: &Dnskey<'_>, policy: Policy) -> Option<Self> {
         Self::of_revoked(key, policy).filter(|_| !key.is_revoked())
     }

@@ -13,7 +13,7 @@ const SECURE_ENTRY_POINT: u16 = 0x0001;
 const PROTOCOL: u8 = 3;
 /// RSA/MD5, whose key tag is part of the modulus (RFC 4034 appendix B.1).
 const RSAMD5: u8 = 1;
-/// Octets before the public key.
+/// Number of octets before the public key.
 const FIXED: usize = 4;
 
 /// A DNSKEY record's data.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use aws_lc_rs::digest::{self, SHA256};
 
-/// Most signatures kept for the keys of a zone. The oldest is replaced.
+/// Maximum number of signatures kept for the keys of a zone. The oldest is replaced.
 const MAX_SIGNATURES: usize = 16;
 
 /// A digest of a signature and the data it covers.

@@ -4,7 +4,7 @@ use avocet_wire::{FoldedNameBuf, NameBuf, name};
 
 use crate::label;
 
-/// Most negative trust anchors. Every validation searches all of them.
+/// Maximum number of negative trust anchors. Every validation searches all of them.
 pub const MAX_NEGATIVE_ANCHORS: usize = 256;
 
 /// A name at and below which data is treated as insecure.

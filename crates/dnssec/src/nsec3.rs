@@ -9,13 +9,13 @@ use crate::label;
 use crate::types::TypeMap;
 use crate::verdict::Reason;
 
-/// Most iterations that are computed. A zone with more is insecure (RFC 9276 §3.2).
+/// Maximum number of iterations that are computed. A zone with more is insecure (RFC 9276 §3.2).
 pub const MAX_ITERATIONS: u16 = 50;
 /// The only defined hash algorithm: SHA-1 (RFC 5155 §11).
 const SHA1: u8 = 1;
-/// Octets of a hash.
+/// Number of octets of a hash.
 const HASH: usize = 20;
-/// Octets of a hash in base32hex, as used in owner names.
+/// Number of octets of a hash in base32hex, as used in owner names.
 const HASH_LABEL: usize = 32;
 /// The flag of records that may skip delegations without DS (RFC 5155 §3.1.2.1).
 const OPT_OUT: u8 = 1;

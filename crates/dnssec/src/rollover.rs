@@ -30,19 +30,19 @@ const DAY: u32 = 24 * HOUR;
 /// How long a key must be seen before it is trusted, and a revoked key is remembered (RFC 5011
 /// §2.4.1, §2.4.2).
 pub const HOLD_DOWN_SECS: u64 = 30 * DAY as u64;
-/// Most keys tracked for one zone. Further keys are ignored.
+/// Maximum number of keys tracked for one zone. Further keys are ignored.
 pub const MAX_FOLLOWED_KEYS: usize = 32;
 
 /// The state of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyState {
-    /// Seen, but not yet for long enough.
+    /// The key was seen, but not yet for long enough.
     AddPending,
-    /// Trusted.
+    /// The key is trusted.
     Valid,
-    /// Trusted, but no longer seen.
+    /// The key is trusted, but no longer seen.
     Missing,
-    /// Permanently revoked by its owner.
+    /// The key was permanently revoked by its owner.
     Revoked,
 }
 

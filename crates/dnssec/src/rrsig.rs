@@ -8,7 +8,7 @@ use crate::verdict::Reason;
 
 /// Tolerated difference between the clocks of signer and validator.
 pub const MAX_CLOCK_SKEW_SECS: u32 = 300;
-/// Octets before the signer's name.
+/// Number of octets before the signer's name.
 const FIXED: usize = 18;
 
 /// An RRSIG record's data.

@@ -5,10 +5,11 @@ use std::fmt::Write;
 
 use avocet_wire::{FoldedNameBuf, Question, Rtype};
 
-/// Most key tags in one signal, whose label has 63 octets (RFC 8145 §5.1).
+/// Maximum number of key tags in one signal, whose label has 63 octets (RFC 8145 §5.1).
 pub const MAX_SIGNALLED_TAGS: usize = 12;
 
-/// Returns the name whose NULL query tells a zone which of its keys are trusted (RFC 8145 §5.1).
+/// Returns the name whose NULL query reports to a zone which of its keys are trusted (RFC 8145
+/// §5.1).
 ///
 /// Returns `None` without tags, or if the name would be too long. Of more than
 /// [`MAX_SIGNALLED_TAGS`] tags the lowest are used.

@@ -18,7 +18,8 @@ use crate::{chain, signature};
 pub const ZONEMD: Rtype = Rtype(63);
 /// The scheme SIMPLE (RFC 8976 §2.2.2).
 const SIMPLE: u8 = 1;
-/// Octets of SOA data after its names: five numbers, starting with the serial (RFC 1035 §3.3.13).
+/// Number of octets of SOA data after its names: five numbers, starting with the serial (RFC 1035
+/// §3.3.13).
 const SOA_NUMBERS: usize = 20;
 
 /// A record of a zone.

@@ -18,9 +18,9 @@ use crate::message::TapMessage;
 
 /// The content type of dnstap.
 pub const CONTENT_TYPE: &[u8] = b"protobuf:dnstap.Dnstap";
-/// Octets of the longest data frame: two messages of DNS with the facts about them.
+/// Length of the longest data frame in octets: two messages of DNS with the facts about them.
 pub const MAX_FRAME: usize = 256 << 10;
-/// Octets of the longest control frame, as in other implementations.
+/// Length of the longest control frame in octets, as in other implementations.
 const MAX_CONTROL: usize = 512;
 /// The field of a control frame with a content type.
 const FIELD_CONTENT_TYPE: u32 = 1;

@@ -1,7 +1,7 @@
 //! The messages of dnstap: a query or response with its addresses and times.
 //!
 //! The numbers of the fields are those of `dnstap.proto`. Most fields are optional: a writer leaves
-//! out what it does not know, and a reader ignores fields that it does not know.
+//! out unknown values, and a reader ignores fields that it does not know.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -32,7 +32,7 @@ const RESPONSE_SECS: u32 = 12;
 const RESPONSE_NANOS: u32 = 13;
 const RESPONSE_MESSAGE: u32 = 14;
 
-/// What a message is about.
+/// The transaction that a message belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum MessageKind {
     /// A query that an authoritative server received.
@@ -135,7 +135,7 @@ impl TapTime {
 /// A message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TapMessage<'a> {
-    /// What it is about.
+    /// The transaction that it belongs to.
     pub kind: MessageKind,
     /// The name of the server; empty if unknown.
     pub identity: &'a [u8],

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Words of a record before its octets.
 const FIXED: usize = 6;
-/// Octets of the longest message.
+/// Length of the longest message in octets.
 const MAX_OCTETS: usize = u16::MAX as usize;
 /// Words of the longest record.
 const MAX_WORDS: usize = FIXED + MAX_OCTETS.div_ceil(8);
@@ -34,7 +34,7 @@ pub struct TappedReply<'a> {
     pub entrance: u16,
     /// The number of the transport.
     pub transport: u8,
-    /// What `octets` are.
+    /// The kind of message in `octets`.
     pub is_reply: bool,
     /// The reply in wire format; or the question in wire format, if no reply was sent.
     pub octets: &'a [u8],

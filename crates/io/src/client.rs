@@ -83,7 +83,7 @@ impl Batches {
         Self { outbox: Slots::connected(), inbox: Slots::connected(), segments: Segments::new() }
     }
 
-    /// Most bytes of a message.
+    /// Maximum number of bytes of a message.
     pub const MESSAGE_MAX: usize = MESSAGE_MAX;
 
     /// Returns the buffer for outgoing message `i`, which must be below [`BATCH`].

@@ -15,7 +15,8 @@ pub fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(directory_of(path))?.sync_all()
 }
 
-/// Returns the directory of a file. That of a relative path without one is the working directory.
+/// Returns the directory of a file. The directory of a relative path without a directory is the
+/// working directory.
 fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => directory,

@@ -17,10 +17,10 @@ use crate::syscall::check_len;
 /// Descriptors per batch. The kernel accepts at most 253 (`SCM_MAX_FD`).
 const BATCH: usize = 200;
 
-/// Most descriptors that a process accepts.
+/// Maximum number of descriptors that a process accepts.
 const TOTAL_MAX: usize = 4096;
 
-/// Most bytes of a label, whose length is sent in one byte.
+/// Maximum number of bytes of a label, whose length is sent in one byte.
 const LABEL_MAX: usize = u8::MAX as usize;
 
 const HEADER: usize = 8;

@@ -5,10 +5,11 @@ use std::net::IpAddr;
 
 use crate::netlink::{KernelTable, attributes, dump, ip};
 
-/// Most addresses that are read. A host with a bridge for each of many containers has hundreds.
+/// Maximum number of addresses that are read. A host with a bridge for each of many containers has
+/// hundreds.
 pub const MAX_INTERFACE_ADDRESSES: usize = 4_096;
 
-/// Octets of `struct ifaddrmsg`.
+/// Number of octets of `struct ifaddrmsg`.
 const FACTS: usize = 8;
 /// `RTM_GETADDR` and `RTM_NEWADDR`.
 const TABLE: KernelTable = KernelTable { request: 22, entry: 20, fixed: FACTS };

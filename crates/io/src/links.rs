@@ -7,7 +7,8 @@ use std::net::IpAddr;
 
 use crate::netlink::{KernelTable, Queries, attributes, dump, ip};
 
-/// Most networks that are read. A host with a bridge for each of many containers has hundreds.
+/// Maximum number of networks that are read. A host with a bridge for each of many containers has
+/// hundreds.
 pub const MAX_LINK_NETWORKS: usize = 256;
 
 /// `RTM_GETLINK` and `RTM_NEWLINK`, and the octets of `struct ifinfomsg`.

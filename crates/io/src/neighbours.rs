@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::netlink::{KernelTable, Listener, Queries, attributes, dump, ip};
 
-/// Octets of `struct ndmsg`.
+/// Number of octets of `struct ndmsg`.
 const FACTS: usize = 12;
 /// `RTM_GETNEIGH` and `RTM_NEWNEIGH`.
 const TABLE: KernelTable = KernelTable { request: 30, entry: 28, fixed: FACTS };
@@ -108,12 +108,12 @@ impl NeighbourQueries {
     }
 }
 
-/// What was read of the changes of the table.
+/// The result of reading the changes of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Heard {
-    /// All, or the first of many.
+    /// The changes: all, or the first of many.
     Changes,
-    /// The kernel dropped some: the table has to be read.
+    /// The kernel dropped some changes: the table must be read again.
     Lost,
 }
 

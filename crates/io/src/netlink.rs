@@ -13,15 +13,15 @@ use crate::syscall::is_idle;
 
 /// Timeout for one part of the kernel's answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Most octets of one part. The kernel sends up to 32 KiB at once.
+/// Maximum number of octets of one part. The kernel sends up to 32 KiB at once.
 const PART: usize = 64 * 1024;
-/// Octets of a message header.
+/// Number of octets of a message header.
 const HEADER: usize = 16;
-/// Octets of an attribute header.
+/// Number of octets of an attribute header.
 const ATTRIBUTE: usize = 4;
-/// Most parts of changes read at once.
+/// Maximum number of parts of changes read at once.
 const MAX_PARTS: usize = 64;
-/// Most messages read from one table.
+/// Maximum number of messages read from one table.
 const MAX_MESSAGES: usize = 1 << 17;
 
 /// A kernel table: the types of its request and its entries.
@@ -31,7 +31,7 @@ pub(crate) struct KernelTable {
     pub(crate) request: u16,
     /// Type of an entry.
     pub(crate) entry: u16,
-    /// Octets of the fixed part of both.
+    /// Number of octets of the fixed part of both.
     pub(crate) fixed: usize,
 }
 

@@ -14,7 +14,7 @@ const FAMILY_V6: u16 = libc::AF_INET6 as u16;
 #[repr(C)]
 pub(crate) struct SocketName {
     family: u16,
-    /// Big-endian.
+    /// The port in big-endian order.
     port: [u8; 2],
     /// IPv4: the address. IPv6: the flow label.
     word: [u8; 4],

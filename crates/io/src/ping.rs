@@ -10,13 +10,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-/// Octets of data in a request.
+/// Number of octets of data in a request.
 pub const PING_DATA: usize = 16;
-/// Octets of the header of an echo message.
+/// Number of octets of the header of an echo message.
 const HEADER: usize = 8;
 /// TTL and hop limit: packets reach all hosts of the Internet, and no more.
 const TTL: u32 = 64;
-/// Octets of a message that is received: the longest header of IPv4, and ours.
+/// Number of octets of a message that is received: the longest header of IPv4, and ours.
 const ROOM: usize = 60 + HEADER + PING_DATA + 64;
 
 /// Types of messages (RFC 792, RFC 4443).

@@ -20,14 +20,14 @@ pub enum Interest {
     Read,
     /// Data can be written, or a connect has ended.
     Write,
-    /// Both.
+    /// Both reading and writing.
     ReadWrite,
 }
 
 /// When to report an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// On each wait while the condition holds.
+    /// The event is reported on each wait while the condition holds.
     Level,
     /// Once per transition into the condition. The caller must then read or write until it would
     /// block.
@@ -315,7 +315,7 @@ impl Waker {
         let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
         // SAFETY: the kernel has just returned this descriptor, which has no other owner.
         let eventfd = unsafe { OwnedFd::from_raw_fd(fd as _) };
-        // Each write to an eventfd is a new edge, so it never has to be read.
+        // Each write to an eventfd is a new edge, so it never needs to be read.
         poller.add(&eventfd, token, Interest::Read, Trigger::Edge)?;
         Ok(Self { eventfd, signalled: AtomicBool::new(false) })
     }

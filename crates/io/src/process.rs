@@ -85,7 +85,7 @@ pub fn allow_ordinary_threads() -> io::Result<()> {
 pub enum Eagerness {
     /// Normal priority.
     Ordinary,
-    /// Runs only while no other thread wants the core.
+    /// The thread runs only while no other thread needs the core.
     Idle,
 }
 
@@ -101,7 +101,7 @@ impl Thread {
         Self(unsafe { libc::gettid() })
     }
 
-    /// Lowers the share of the cores that the thread gets while others want them, to about a tenth.
+    /// Lowers the share of the cores that the thread gets while others need them, to about a tenth.
     /// It cannot be raised again.
     ///
     /// # Errors

@@ -1,9 +1,9 @@
 //! Puts a file in the place of another one that people edit, too, without losing their edits.
 //!
-//! The kernel exchanges the two files, so that the place is never empty, and what comes out of it
-//! is compared with what the caller expects to be there. If somebody saved the file meanwhile, the
-//! files are exchanged back. What comes out then is compared, too: somebody may have saved the file
-//! once more.
+//! The kernel exchanges the two files, so that the place is never empty, and the file that comes
+//! out of it is compared with the file that the caller expects. If somebody saved the file
+//! meanwhile, the files are exchanged back. What comes out then is compared, too: somebody may have
+//! saved the file once more.
 //!
 //! ```text
 //! exchange -> what comes out is expected: remove it                                  done
@@ -26,17 +26,17 @@ use std::path::{Path, PathBuf};
 
 use crate::file::{exchange, rename_to_missing, sync_directory};
 
-/// Most times that files are exchanged back. Each time needs somebody who saves the file between
-/// two system calls.
+/// Maximum number of times that files are exchanged back. An exchange back happens only if another
+/// program saves the file between two system calls.
 const MAX_RETURNS: usize = 16;
-/// Most edits that are kept next to one file.
+/// Maximum number of edits that are kept next to one file.
 const MAX_KEPT: usize = 99;
 
 /// The state of a file that is about to be replaced.
 pub enum ExpectedFile<'a> {
-    /// There is none.
+    /// There is no file.
     Missing,
-    /// There is one for which the function returns whether it is as expected.
+    /// There is a file for which the function returns whether it is as expected.
     Present(&'a dyn Fn(&Path) -> io::Result<bool>),
 }
 
@@ -52,7 +52,7 @@ pub struct ReplaceFault {
 /// The reason why a file was not replaced.
 #[derive(Debug)]
 pub enum ReplaceReason {
-    /// Somebody saved or removed the file meanwhile. The last edit is in its place.
+    /// Another program saved or removed the file meanwhile. The last edit is in its place.
     Changed,
     /// The system reports an error.
     System(io::Error),
@@ -135,7 +135,7 @@ fn put_in_gap(
     })
 }
 
-/// A file, another one that is to have its place, and how to exchange the two.
+/// A file, another file that takes its place, and the way to exchange the two.
 struct Replacement<'a> {
     path: &'a Path,
     written: &'a Path,
@@ -174,16 +174,16 @@ impl Replacement<'_> {
         }
     }
 
-    /// Exchanges back what came out of the place, which is `written` now, until the file comes out
-    /// that was put there: `own`, if nobody has saved the file since. Returns the file of an edit
-    /// that has no place any more.
+    /// Exchanges the file at the place, which is `written` now, back until the file comes out that
+    /// was put there: `own`, if no other program has saved the file since. Returns the file of an
+    /// edit that has no place any more.
     fn put_back(&self, own: Option<Identity>) -> Option<PathBuf> {
         let mut awaited = own;
         for _ in 0..MAX_RETURNS {
             let edit = Identity::of(self.written);
             match self.exchange() {
                 Ok(()) => {}
-                // Who removed our file, or a later edit, did not know this one.
+                // Another process that removed or edited our file did not know this one.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     match rename_to_missing(self.written, self.path) {
                         Ok(()) => return None,
@@ -206,7 +206,7 @@ impl Replacement<'_> {
         Some(self.keep())
     }
 
-    /// Gives the edit in `written` a name under which nobody removes it.
+    /// Renames the edit in `written` so that no cleanup removes it.
     fn keep(&self) -> PathBuf {
         let names = (1..=MAX_KEPT).map(|n| self.path.with_added_extension(format!("edit-{n}")));
         let mut kept = names.filter(|name| {
@@ -268,7 +268,7 @@ mod tests {
     /// How a file gets another name.
     type Rename = dyn Fn(&Path, &Path) -> io::Result<()>;
 
-    /// A directory with a file and another one that is to have its place.
+    /// A directory with a file and another file that takes its place.
     struct Case {
         directory: PathBuf,
         path: PathBuf,
@@ -305,7 +305,7 @@ mod tests {
                 .run(&|path| Ok(fs::read_to_string(path)? == "base"))
         }
 
-        /// Asserts what the directory has: the text of the file, and those of other files.
+        /// Asserts the contents of the directory: the text of the file, and those of other files.
         fn check(&self, text: &str, others: &[(&str, &str)]) {
             assert_eq!(fs::read_to_string(&self.path).unwrap(), text);
             for (name, text) in others {

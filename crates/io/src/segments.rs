@@ -11,11 +11,11 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use crate::slots::{BATCH, Slots};
 use crate::syscall::{check, is_idle};
 
-/// Most octets of one piece: below the largest payload of IPv4.
+/// Maximum number of octets of one piece: below the largest payload of IPv4.
 const PIECE_MAX: usize = 60_000;
 
-/// Most octets of a message that is combined with others. It must fit the path without fragments
-/// (RFC 9715).
+/// Maximum number of octets of a message that is combined with others. It must fit the path without
+/// fragments (RFC 9715).
 const SEGMENT_MAX: usize = 1_232;
 
 /// A control message with the length of a segment.

@@ -10,7 +10,7 @@ use std::{io, mem};
 use crate::peer::{Family, Peer, SocketName};
 use crate::syscall::{check, is_idle};
 
-/// Most datagrams that one system call receives or sends.
+/// Maximum number of datagrams that one system call receives or sends.
 pub const BATCH: usize = 64;
 
 /// Bytes of a slot: the longest query that is read completely, and the longest reply over UDP.

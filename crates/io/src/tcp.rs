@@ -139,7 +139,7 @@ fn is_of_system(error: &io::Error) -> bool {
     error.raw_os_error().is_none_or(|code| OURS.contains(&code))
 }
 
-/// Acknowledges what was received at once. The kernel otherwise waits up to 40 ms for data to send
+/// Acknowledges received data at once. The kernel otherwise waits up to 40 ms for data to send
 /// along, and a peer with Nagle's algorithm (RFC 896) waits for the acknowledgement. The kernel
 /// returns to delayed acknowledgements by itself, so this is needed after each read.
 ///

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::syscall::check;
 
-/// A terminal that does not show what is typed. Dropping the value restores it.
+/// A terminal that does not show typed text.
 pub struct Silenced<'f> {
     terminal: BorrowedFd<'f>,
     before: libc::termios,

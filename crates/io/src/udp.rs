@@ -105,7 +105,7 @@ impl<F: FnMut(Datagram<'_>, &mut [u8]) -> Option<usize>> Service for F {
 
 /// A UDP socket of a worker, based on `recvmmsg` and `sendmmsg`.
 pub struct UdpListener {
-    /// Shared with its [`LateReplies`].
+    /// The socket, shared with its [`LateReplies`].
     socket: Arc<Socket>,
     inbox: Slots,
     outbox: Slots,

@@ -46,8 +46,8 @@ impl UpstreamSocket {
         Ok(Self { socket })
     }
 
-    /// Lets the kernel keep this number of octets until they are received, including what it adds
-    /// to each datagram.
+    /// Lets the kernel keep this number of octets until they are received, including the kernel's
+    /// overhead for each datagram.
     ///
     /// # Errors
     /// The kernel refuses it.

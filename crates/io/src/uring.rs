@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use io_uring::{IoUring, opcode, squeue, types};
 
-/// Most operations per system call.
+/// Maximum number of operations per system call.
 pub const BATCH: usize = 64;
 
 /// Bytes received of one datagram. Longer ones are truncated.
@@ -21,7 +21,7 @@ type Buffer = [u8; RECEIVE_MAX + 64];
 
 /// A ring with room for one batch, and its receive buffers.
 pub struct SyscallBatch {
-    /// `None` after the ring has failed.
+    /// The ring; `None` after it has failed.
     ring: Option<IoUring>,
     entries: Vec<squeue::Entry>,
     results: [i32; BATCH],

@@ -86,7 +86,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::{Encoding, SpanKind, TraceId};
 
-    /// A resource and a span with every part.
+    /// Returns a resource and a span with every part.
     pub(crate) fn example() -> (Resource<'static>, Span) {
         let mut span = Span::new(TraceId([0x5b; 16]), [0xee; 8], SpanKind::Server);
         span.parent = Some([0x01; 8]);

@@ -137,10 +137,10 @@ impl Attribute {
     }
 }
 
-/// Something that happened at a moment of a span.
+/// An event at a moment of a span.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpanEvent {
-    /// Unix nanoseconds.
+    /// The time in Unix nanoseconds.
     pub time_ns: u64,
     /// Its name.
     pub name: &'static str,
@@ -167,7 +167,7 @@ pub struct Span {
     pub end_ns: u64,
     /// Its attributes.
     pub attributes: Vec<Attribute>,
-    /// What happened, in order.
+    /// The events, in order.
     pub events: Vec<SpanEvent>,
     /// The number of further events that were not recorded.
     pub dropped_events: u32,
@@ -211,7 +211,7 @@ impl Span {
 /// The source of spans.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Resource<'r> {
-    /// What is known of it.
+    /// Its attributes.
     pub attributes: Vec<Attribute>,
     /// The name of the code that made the spans.
     pub scope: &'r str,

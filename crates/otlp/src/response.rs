@@ -9,20 +9,20 @@ use crate::Encoding;
 const PARTIAL_SUCCESS: u64 = 1;
 const REJECTED_SPANS: u64 = 1;
 const ERROR_MESSAGE: u64 = 2;
-/// Most characters of a message.
+/// Maximum number of characters of a message.
 const MAX_REASON: usize = 200;
 
 /// Spans that a collector rejected.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Rejected {
-    /// Their number; zero for a warning.
+    /// The number of spans; zero for a warning.
     pub spans: u64,
     /// The reason, without control characters.
     pub message: String,
 }
 
-/// Returns what the collector rejected of a request, by the body of its response; nothing if the
-/// body is empty or not one of the protocol: the status has said that the request was taken.
+/// Returns the spans of a request that the collector rejected, by the body of its response; nothing
+/// if the body is empty or not one of the protocol: the status has said that the request was taken.
 #[must_use]
 pub fn read_rejected(encoding: Encoding, body: &[u8]) -> Rejected {
     let found = match encoding {

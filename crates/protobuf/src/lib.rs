@@ -11,7 +11,7 @@
 #[error("malformed protocol buffer")]
 pub struct ProtoError;
 
-/// Octets of the longest varint.
+/// Length of the longest varint in octets.
 const MAX_VARINT: usize = 10;
 
 /// Appends a field with an integer.
@@ -56,7 +56,7 @@ pub enum FieldValue<'a> {
     Fixed32(u32),
     /// 64 fixed bits.
     Fixed64(u64),
-    /// Octets or a message.
+    /// The octets of a text or a message.
     Octets(&'a [u8]),
 }
 

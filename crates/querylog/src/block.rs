@@ -30,10 +30,10 @@ use crate::column::{INTS, Int, NULL, SETS, Set, TEXTS, Text};
 use crate::error::LogError;
 use crate::varint;
 
-/// Octets of the header.
+/// Number of octets of the header.
 pub(crate) const HEADER: usize = 44;
 pub(crate) const MAGIC: [u8; 4] = *b"AVQB";
-/// Octets of a payload, compressed or not: far more than the writer collects.
+/// Number of octets of a payload, compressed or not: far more than the writer collects.
 pub(crate) const MAX_PAYLOAD: usize = 1 << 24;
 /// Level of zstd: the level with the most octets per second.
 const LEVEL: i32 = 1;
@@ -258,8 +258,8 @@ impl Block {
         &self.sets
     }
 
-    /// Appends the values of a column to `out`, or returns `None` if they are not those of as many
-    /// entries.
+    /// Appends the values of a column to `out`, or returns `None` if their number differs from that
+    /// of the entries.
     pub(crate) fn ints(&self, int: Int, out: &mut Vec<i64>) -> Option<()> {
         let mut octets = &self.raw[self.columns[int as usize].clone()];
         let mut last = 0_i64;
@@ -301,7 +301,7 @@ impl Block {
     }
 }
 
-/// Takes a number of things that follow, each of at least one octet.
+/// Takes the number of the following items, each of at least one octet.
 fn take_count(rest: &mut &[u8]) -> Option<usize> {
     let count = usize::try_from(varint::take(rest)?).ok()?;
     (count <= rest.len()).then_some(count)

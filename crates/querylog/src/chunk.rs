@@ -19,7 +19,7 @@ pub(crate) struct Dictionary {
 }
 
 impl Dictionary {
-    /// `places` are within `octets`.
+    /// Creates a column of texts. `places` are within `octets`.
     pub(crate) fn new(octets: Bytes, places: Vec<Range<u32>>) -> Self {
         Self { octets, places }
     }

@@ -34,7 +34,7 @@ pub(crate) struct Collector {
     summary: Summary,
     /// Texts of numbers, which outlive the batch.
     known: HashMap<u64, Vec<Box<str>>>,
-    /// Texts of the batch by the number that they stand for.
+    /// The texts of the batch, by number.
     codes: HashMap<u64, u32>,
     groups: HashMap<u64, u32>,
     clients: HashMap<(IpAddr, u8), u32>,

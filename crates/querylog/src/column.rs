@@ -19,9 +19,9 @@ pub enum Int {
     Delay = 4,
     /// Round-trip time of the upstream in microseconds; may be null.
     Rtt = 5,
-    /// Octets of the query.
+    /// Number of octets of the query.
     QuerySize = 6,
-    /// Octets of the reply.
+    /// Number of octets of the reply.
     ResponseSize = 7,
     /// ANCOUNT of the reply.
     AnswerCount = 8,
@@ -55,9 +55,9 @@ pub enum Text {
     Rule = 10,
     /// Upstream that answered.
     Upstream = 11,
-    /// What the caches had.
+    /// How the caches were used.
     Cache = 12,
-    /// What validation found.
+    /// The result of validation.
     Validation = 13,
     /// The first addresses and the last alias of the answer.
     Answer = 14,

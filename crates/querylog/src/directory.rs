@@ -38,7 +38,8 @@ pub(crate) struct HeadName {
 pub(crate) struct SegmentName {
     pub(crate) path: PathBuf,
     pub(crate) label: SegmentLabel,
-    /// Octets from the end of the last row group to the end of the file: indexes and footer.
+    /// Number of octets from the end of the last row group to the end of the file: indexes and
+    /// footer.
     pub(crate) tail: u64,
     /// CRC-32 of these octets.
     pub(crate) crc: u32,

@@ -9,8 +9,8 @@
 
 use std::net::IpAddr;
 
-/// Octets of the answer section that an entry holds: a record of an alias and four addresses, or
-/// two of IPv6, without parsing them on the path of a query.
+/// Number of octets of the answer section that an entry holds: a record of an alias and four
+/// addresses, or two of IPv6, without parsing them on the path of a query.
 pub const MAX_ANSWER_OCTETS: usize = 96;
 /// Lists that an entry names. A name that is on more lists shows the first of them.
 pub const MAX_ENTRY_LISTS: usize = 15;
@@ -18,7 +18,7 @@ pub const MAX_ENTRY_LISTS: usize = 15;
 /// One answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry<'a> {
-    /// All that has a fixed size.
+    /// The parts that have a fixed size.
     pub facts: Facts,
     /// QNAME in uncompressed wire form, as asked or folded. Empty if no question was read.
     pub qname: &'a [u8],
@@ -49,7 +49,7 @@ pub struct Facts {
     pub profile: u16,
     /// Number of the client's name, as [`Label::Device`]; zero if it has none.
     pub device: u16,
-    /// [`RawFacts::device`].
+    /// The device, as [`RawFacts::device`].
     pub known_as: u64,
     /// Number of the listener, as [`Label::Listener`]; zero if it has no name.
     pub listener: u16,
@@ -69,21 +69,21 @@ pub struct Facts {
     pub ede: u16,
     /// ANCOUNT of the reply.
     pub answer_count: u16,
-    /// Octets of the query.
+    /// Number of octets of the query.
     pub query_size: u16,
-    /// Octets of the reply; zero if none was sent.
+    /// Number of octets of the reply; zero if none was sent.
     pub response_size: u16,
     /// Number of the stage that decided, as [`Label::Stage`].
     pub stage: u8,
     /// Number of the transport, as [`Label::Transport`].
     pub transport: u8,
-    /// Number of what the caches had, as [`Label::Cache`].
+    /// Number of the state of the caches, as [`Label::Cache`].
     pub cache: u8,
-    /// Number of what validation found, as [`Label::Validation`].
+    /// Number of the result of validation, as [`Label::Validation`].
     pub validation: u8,
     /// How the query ended.
     pub outcome: Outcome,
-    /// What the log may show of the client and its question.
+    /// How much the log may show of the client and its question.
     pub privacy: Privacy,
 }
 
@@ -108,7 +108,7 @@ pub struct RawFacts {
     pub response_delay_us: u32,
     /// Round-trip time of the upstream that answered, in milliseconds; zero if none was queried.
     pub upstream_rtt_ms: u32,
-    /// Revision of the configuration that decided.
+    /// The revision of the configuration that decided.
     pub revision: u32,
     /// The worker's number of the client's groups.
     pub profile: u16,
@@ -124,15 +124,15 @@ pub struct RawFacts {
     pub rcode: u16,
     /// INFO-CODE of the extended error (RFC 8914); [`NO_EDE`] if there is none.
     pub ede: u16,
-    /// Octets of the query.
+    /// Number of octets of the query.
     pub query_size: u16,
     /// Number of the stage that decided.
     pub stage: u8,
     /// Number of the transport.
     pub transport: u8,
-    /// Number of what the caches had.
+    /// Number of the state of the caches.
     pub cache: u8,
-    /// Number of what validation found.
+    /// Number of the result of validation.
     pub validation: u8,
 }
 
@@ -145,11 +145,11 @@ pub const NO_EDE: u16 = u16::MAX;
 pub enum Outcome {
     /// Answered with data or a denial, from upstream or from a cache.
     Answered = 0,
-    /// Answered from local records or special names.
+    /// The query was answered from local records or special names.
     Local = 1,
-    /// Blocked by a rule or list.
+    /// The query was blocked by a rule or list.
     Blocked = 2,
-    /// Answered with different data, by a rule.
+    /// The query was answered with different data, by a rule.
     Rewritten = 3,
     /// Refused: the client is not allowed, or a rate limit applies.
     Refused = 4,
@@ -225,12 +225,12 @@ impl Facts {
     }
 }
 
-/// What the log shows of a client and its questions. Answers to clients that are off are not pushed
-/// at all.
+/// How much the log shows of a client and its questions. Answers to clients with `Off` are not
+/// pushed at all.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(u8)]
 pub enum Privacy {
-    /// Everything.
+    /// All details.
     #[default]
     Full = 0,
     /// The address is cut to /24 or /56, and the client's name is left out.

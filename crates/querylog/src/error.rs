@@ -1,4 +1,4 @@
-//! Errors of the log. None ends the service: the writer counts what it loses and goes on.
+//! Errors of the log. None ends the service: the writer counts lost entries and goes on.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ pub enum LogError {
 }
 
 impl LogError {
-    /// Returns a closure that adds what was attempted to an error of the system.
+    /// Returns a closure that adds the attempted action to an error of the system.
     pub(crate) fn file<'a>(
         action: &'static str,
         path: &'a Path,

@@ -75,7 +75,7 @@ pub fn export(
     }
 }
 
-/// Octets that wait for the output of an export.
+/// A queue of the octets that wait for the output of an export.
 #[derive(Clone, Default)]
 struct UnsentOctets(Arc<Mutex<Vec<u8>>>);
 
@@ -99,7 +99,7 @@ impl Write for UnsentOctets {
     }
 }
 
-/// Writes row groups of the wanted entries. One of them is in memory.
+/// Writes row groups of the wanted entries. Only one row group is in memory.
 fn parquet(
     reader: &LogReader,
     filter: &Filter,

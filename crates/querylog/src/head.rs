@@ -2,8 +2,8 @@
 //!
 //! A file of the head is a sequence of [blocks](crate::block). The writer appends whole blocks and
 //! continues in a new file at each start, so it never has to repair one. A reader accepts a block
-//! if its checksum matches. Otherwise it looks for the next block that matches and counts what it
-//! passed over: a truncated or damaged block costs its own entries only.
+//! if its checksum matches. Otherwise it looks for the next block that matches and counts the
+//! octets that it skipped: a truncated or damaged block costs its own entries only.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write as _;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::block::{Block, BlockHeader, HEADER, MAGIC};
 use crate::error::LogError;
 
-/// Octets that a search for the next block reads at once.
+/// Number of octets that a search for the next block reads at once.
 const WINDOW: usize = 1 << 16;
 
 /// The file of the head that the writer appends to.
@@ -23,7 +23,7 @@ pub(crate) struct HeadFile {
     path: PathBuf,
     pub(crate) octets: u64,
     pub(crate) entries: u64,
-    /// Octets of the blocks before compression.
+    /// Number of octets of the blocks before compression.
     pub(crate) raw: u64,
     /// Whether blocks were appended since the last [`sync`](Self::sync).
     is_dirty: bool,
@@ -103,10 +103,10 @@ pub(crate) fn is_written(path: &Path) -> Result<bool, LogError> {
     Ok(matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-/// What a reader passed over.
+/// The damaged parts of the log that a reader skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct HeadLoss {
-    /// Octets that belong to no intact block.
+    /// Number of octets that belong to no intact block.
     pub octets: u64,
     /// Entries that the headers of damaged blocks promise.
     pub entries: u64,
@@ -137,7 +137,7 @@ pub(crate) struct HeadReader {
     path: Arc<Path>,
     pub(crate) blocks: Vec<BlockPlace>,
     pub(crate) loss: HeadLoss,
-    /// Octets that were scanned.
+    /// Number of octets that were scanned.
     scanned: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What the log shows of the addresses of clients.
+//! How the log shows the addresses of clients.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -13,7 +13,7 @@ const KEPT_V6: u32 = 56;
 
 /// Conceals addresses.
 pub struct Concealment {
-    /// `None` if the library refuses the key, which no key of 16 octets causes.
+    /// The cipher; `None` if the library refuses the key, which no key of 16 octets causes.
     cipher: Option<EncryptingKey>,
 }
 
@@ -25,7 +25,7 @@ impl Concealment {
         Self { cipher: cipher.ok() }
     }
 
-    /// Returns what the log shows in place of an address, or `None` for no address.
+    /// Returns the address that the log shows in place of an address, or `None` for no address.
     #[must_use]
     pub fn shown(&self, client: IpAddr, privacy: Privacy) -> Option<IpAddr> {
         match privacy {
@@ -35,7 +35,7 @@ impl Concealment {
         }
     }
 
-    /// ipcrypt-deterministic: AES-128 of the address as IPv6, as one block.
+    /// Encrypts an address by ipcrypt-deterministic: AES-128 of the address as IPv6, as one block.
     fn pseudonym(&self, client: IpAddr) -> Option<IpAddr> {
         let mut block = match client {
             IpAddr::V4(address) => address.to_ipv6_mapped().octets(),

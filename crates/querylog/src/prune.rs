@@ -1,4 +1,4 @@
-//! Deletes entries on request: those that a filter wants.
+//! Deletes entries on request: those that a filter selects.
 //!
 //! The entries of a segment cannot be removed one by one: the segment is replaced by one without
 //! them, and a file of the head is sealed before. A crash leaves each file as it was or replaced.
@@ -24,7 +24,7 @@ pub struct Pruned {
 }
 
 impl Upkeep {
-    /// Deletes the entries that a filter wants from all files that are complete: segments, and
+    /// Deletes the entries that a filter selects from all files that are complete: segments, and
     /// files of the head that begin before an id. `goes_on` is called before each file, and ends
     /// the work if it returns false.
     ///
@@ -103,8 +103,8 @@ fn without(group: RowGroup, filter: &Filter) -> Result<RowSource, LogError> {
     Ok(RowSource { chunk, kept })
 }
 
-/// Deletes the entries that a filter wants from a log that no process writes. `progress` is called
-/// before each file.
+/// Deletes the entries that a filter selects from a log that no process writes. `progress` is
+/// called before each file.
 ///
 /// # Errors
 /// Another process writes the log, the directory cannot be read, or the roll-ups cannot be written.

@@ -1,4 +1,4 @@
-//! Rankings of the entries that a filter wants: counted from the entries, as roll-ups have no
+//! Rankings of the entries that a filter selects: counted from the entries, as roll-ups have no
 //! filter.
 
 use std::collections::HashSet;
@@ -24,7 +24,7 @@ pub struct Ranked {
     pub broken: Vec<Broken>,
 }
 
-/// Counts the texts of the entries that a filter wants. `progress` is called now and then with
+/// Counts the texts of the entries that a filter selects. `progress` is called now and then with
 /// their number.
 pub fn rank(
     reader: &LogReader,

@@ -27,8 +27,8 @@ pub struct PartCounts {
 }
 
 impl PartCounts {
-    /// Counts the entries that a filter wants, the newest first. `rest` is called now and then, and
-    /// ends the work if it breaks.
+    /// Counts the entries that a filter selects, the newest first. `rest` is called now and then,
+    /// and ends the work if it breaks.
     pub fn of(reader: &LogReader, filter: &Filter, rest: impl FnMut() -> ControlFlow<()>) -> Self {
         Self::in_slices(reader, filter, SLICE_ROWS, rest)
     }

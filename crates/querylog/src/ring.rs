@@ -46,9 +46,9 @@ use crate::sync::{Arc, AtomicU64, Ordering, zeroed_words};
 const FIXED: usize = 7;
 /// Words of an IPv6 address.
 const V6_WORDS: usize = 2;
-/// Octets of QTYPE and QCLASS.
+/// Number of octets of QTYPE and QCLASS.
 const TYPE_AND_CLASS: usize = 4;
-/// Octets of a reply that a record keeps.
+/// Number of octets of a reply that a record keeps.
 const MAX_OCTETS: usize = HEADER_LEN + MAX_QUESTION + MAX_ANSWER_OCTETS;
 /// Words of the longest record.
 const MAX_WORDS: usize = FIXED + V6_WORDS + MAX_OCTETS.div_ceil(8);
@@ -122,7 +122,8 @@ impl Producer {
         let RawEntry { client, question, reply } = *entry;
         match kept(question.len(), reply) {
             Some(octets) => self.put(entry, octets, facts),
-            // Not by reference: what a call takes by reference is in memory for all entries.
+            // Arguments are not passed by reference: a referenced value would be in memory for all
+            // entries.
             None => self.push_without_question(client, question, reply, facts()),
         }
     }
@@ -301,9 +302,9 @@ impl Consumer {
 pub struct Record {
     facts: Facts,
     octets: [u8; MAX_OCTETS.next_multiple_of(8)],
-    /// Octets of the reply.
+    /// Number of octets of the reply.
     len: usize,
-    /// Octets of the question.
+    /// Number of octets of the question.
     question: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What several tests need: a directory of their own, and texts of numbers.
+//! Tools of several tests: a directory for each, and texts of numbers.
 
 use std::fs;
 use std::path::PathBuf;

@@ -15,7 +15,7 @@ use crate::entry::Entry;
 
 /// Addresses in a summary.
 const MAX_ADDRESSES: usize = 4;
-/// Octets of a record after its owner: type, class, TTL, length (RFC 1035 §3.2.1).
+/// Number of octets of a record after its owner: type, class, TTL, length (RFC 1035 §3.2.1).
 const RECORD_HEAD: usize = 10;
 
 /// Writes summaries, with reused memory.

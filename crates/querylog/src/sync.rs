@@ -11,8 +11,8 @@ pub(crate) use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-/// Returns words of zero. The system zeroes their memory when it is used, so a ring that nobody
-/// uses takes none.
+/// Returns words of zero. The system zeroes their memory when it is used, so an unused ring takes
+/// no memory.
 #[cfg(not(loom))]
 pub(crate) fn zeroed_words(count: usize) -> Box<[AtomicU64]> {
     bytemuck::zeroed_slice_box(count)

@@ -13,7 +13,7 @@ use crate::error::LogError;
 
 /// The name of the file.
 const NAME: &str = "taken";
-/// Octets of the two ids and their checksum.
+/// Number of octets of the two ids and their checksum.
 const OCTETS: usize = 20;
 
 /// The file with the id after the last entry that was taken.
@@ -22,12 +22,12 @@ pub(crate) struct TakenFile {
     noted: Noted,
 }
 
-/// What the file has.
+/// The ids in the file.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Noted {
     /// The id after the last entry that was taken.
     end_id: u64,
-    /// The same when the process began: losses before it are counted.
+    /// The value of `end_id` when the process began: losses before it are counted.
     counted_id: u64,
 }
 
@@ -85,7 +85,7 @@ impl Noted {
         let (end_id, counted_id) =
             (u64::from_le_bytes(*end_id), u64::from_le_bytes(counted_id.try_into().ok()?));
         let is_intact = crc32fast::hash(ids).to_le_bytes() == *crc;
-        // No log has as many entries.
+        // No log has this many entries.
         let is_possible = counted_id <= end_id && end_id < u64::MAX / 2;
         (is_intact && is_possible).then_some(Self { end_id, counted_id })
     }

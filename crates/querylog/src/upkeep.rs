@@ -1,5 +1,5 @@
-//! The upkeep of a log: seals files of the head, merges the segments of a day, and deletes what is
-//! older or larger than it may be.
+//! The upkeep of a log: seals files of the head, merges the segments of a day, and deletes segments
+//! beyond the limits of age and size.
 //!
 //! ```text
 //!  head-*.blocks ──seal──> segments of up to an hour ──merge──> a segment for each day ──> deleted
@@ -33,7 +33,7 @@ const DAY_US: u64 = 86_400_000_000;
 pub struct Retention {
     /// Days after which a segment is deleted; zero for no limit.
     pub days: u64,
-    /// Octets of all files, above which the oldest segment is deleted; zero for no limit.
+    /// Number of octets of all files, above which the oldest segment is deleted; zero for no limit.
     pub octets: u64,
     /// Outcomes with a shorter time of their own.
     pub outcomes: Vec<OutcomeDays>,
@@ -66,7 +66,7 @@ pub struct UpkeepCounters {
     pub merged: u64,
     /// Entries that were deleted, as retention says.
     pub deleted: u64,
-    /// Octets of the head that belong to no intact block.
+    /// Number of octets of the head that belong to no intact block.
     pub lost_octets: u64,
     /// Entries that damaged blocks of the head promise.
     pub lost_entries: u64,
@@ -145,7 +145,7 @@ impl Upkeep {
             return Ok(true);
         }
         listing.heads.pop();
-        // Names say little if another program adds files: the lock says what the writer uses.
+        // Names say little if another program adds files: the lock names the files of the writer.
         let is_complete = |head: &&HeadName| {
             !self.refused.contains(&head.path) && !is_written(&head.path).is_ok_and(|it_is| it_is)
         };

@@ -6,8 +6,8 @@
 //!                 or BLOCK_ENTRIES          a number of entries, then the next one begins
 //! ```
 //!
-//! It runs on one thread, which also sets the pace: [`Writer::add`] for what it takes out of the
-//! rings and [`Writer::tick`] after it. Nothing here waits except for the disk. An error loses the
+//! It runs on one thread, which also sets the pace: [`Writer::add`] for each entry from the rings,
+//! and [`Writer::tick`] after them. Nothing here waits except for the disk. An error loses the
 //! entries of one block, which are counted, and the next block goes to another file. After a
 //! process that was killed, the next one counts what was taken and not written ([`TakenFile`]).
 
@@ -29,12 +29,13 @@ use crate::taken::TakenFile;
 
 /// Entries of a block: enough to compress well, and few enough to decode for one page of a search.
 const BLOCK_ENTRIES: usize = 8192;
-/// Octets of a block before compression: names may be long.
+/// Number of octets of a block before compression: names may be long.
 const BLOCK_OCTETS: usize = 1 << 20;
-/// Octets of a file of the head before compression, which are in memory while it is sealed.
+/// Number of octets of a file of the head before compression, which are in memory while it is
+/// sealed.
 const HEAD_RAW_OCTETS: u64 = 13 << 20;
 /// Time that an entry may wait for its block, and a block for the disk. A crash of the machine
-/// loses at most what arrived during it.
+/// loses at most the entries of this time.
 const FLUSH_US: u64 = 1_000_000;
 /// Time after a failure until the next attempt. Blocks until then are lost without one.
 const RETRY_US: u64 = 2_000_000;
@@ -65,7 +66,7 @@ pub struct WriterCounters {
     /// Entries that were lost as a block could not be written, as another program deleted their
     /// file, or as the process before was killed between taking and writing them.
     pub lost: u64,
-    /// Octets of blocks that were written.
+    /// Number of octets of blocks that were written.
     pub octets: u64,
     /// Attempts to write or sync that failed.
     pub failures: u64,
@@ -99,7 +100,7 @@ impl Writer {
     ///
     /// # Errors
     /// The directory cannot be used, or another process writes there. The caller may try again
-    /// later; meanwhile the rings count what they drop.
+    /// later; meanwhile the rings count dropped entries.
     pub fn open(options: WriterOptions, now_us: u64) -> Result<Self, LogError> {
         let directory = &options.directory;
         fs::create_dir_all(directory).map_err(LogError::file("create", directory))?;
@@ -143,8 +144,8 @@ impl Writer {
         if self.is_full() { self.flush(now_us) } else { Ok(()) }
     }
 
-    /// Does what is due: notes what was taken, writes the block, waits for the disk and begins the
-    /// next file of the head.
+    /// Does the work that is due: notes the entries that were taken, writes the block, waits for
+    /// the disk and begins the next file of the head.
     ///
     /// # Errors
     /// A file cannot be written. The entries of the block are lost and counted.
@@ -167,7 +168,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes what was taken and waits until it is on the disk.
+    /// Writes the entries that were taken and waits until they are on the disk.
     ///
     /// # Errors
     /// As [`tick`](Self::tick).
@@ -179,8 +180,8 @@ impl Writer {
         Ok(self.counters)
     }
 
-    /// Writes what was taken, and completes the file of the head, so that [`Upkeep::prune_entries`]
-    /// may replace it. Returns the id of the next entry.
+    /// Writes the entries that were taken, and completes the file of the head, so that
+    /// [`Upkeep::prune_entries`] may replace it. Returns the id of the next entry.
     ///
     /// # Errors
     /// As [`tick`](Self::tick).

@@ -8,10 +8,10 @@ use crate::exchange::endpoint::{Endpoint, EndpointId, SocketId};
 use crate::plan::HeaderPlace;
 use crate::trace::Trace;
 
-/// Most traces of which the memory is kept: about the questions that end in one turn.
+/// Maximum number of traces of which the memory is kept: about the questions that end in one turn.
 const MAX_SPARE: usize = 64;
 
-/// One instruction to the driver.
+/// An instruction to the driver.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// Send a message.
@@ -25,8 +25,8 @@ pub enum Action {
         renew: bool,
         /// The message in the octets of [`Actions`]; over TCP without its length.
         octets: Range<usize>,
-        /// Octets at their beginning that are no part of the message, but a header of the PROXY
-        /// protocol. A connection that begins with one is for this message only.
+        /// Number of octets at their beginning that are no part of the message, but a header of the
+        /// PROXY protocol. A connection that begins with one is for this message only.
         header_len: u8,
         /// The place of such a header on an encrypted connection.
         header_place: HeaderPlace,
@@ -51,7 +51,7 @@ pub enum Action {
     },
     /// The waiter has waited long for its question: answer it with stale data.
     Overdue {
-        /// One waiter, in the waiters of [`Actions`].
+        /// The waiter, as a range in the waiters of [`Actions`].
         waiters: Range<usize>,
     },
     /// The question is resolved or has failed: answer all its waiters.
@@ -69,7 +69,7 @@ pub enum Action {
 /// The parameters of a submitted question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AskedFor {
-    /// Octets of the question.
+    /// Number of octets of the question.
     pub question_len: usize,
     /// The hash as submitted.
     pub hash: u64,

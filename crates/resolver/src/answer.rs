@@ -1,7 +1,8 @@
 //! The result of a resolution, in the form in which it goes to the clients and the packet cache.
 //!
 //! [`Gathered`] contains the records of an answer in message order. Writing them gives a message
-//! that lacks only what differs between clients: ID, RD, CD, the case of the question, OPT.
+//! that lacks only the parts that differ between clients: ID, RD, CD, the case of the question,
+//! OPT.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -44,7 +45,7 @@ pub struct Source {
     pub over_tcp: bool,
 }
 
-/// The extended error for signed data that was not validated because support is missing.
+/// Returns the extended error for signed data that was not validated because support is missing.
 pub(crate) fn error_of(unsupported: Unsupported) -> (Ede, &'static str) {
     let ede = match unsupported {
         Unsupported::Algorithm => Ede::UNSUPPORTED_DNSKEY_ALGORITHM,
@@ -143,19 +144,20 @@ impl Gathered {
         })
     }
 
-    /// The TTL of an RRset among the records.
+    /// Returns the TTL of an RRset among the records.
     pub(crate) fn ttl_of(&self, owner: FoldedName<'_>, rtype: Rtype) -> Option<u32> {
         self.iter()
             .find(|(kind, at, _)| kind.rtype == rtype && *at == owner)
             .map(|(kind, ..)| kind.ttl_secs)
     }
 
-    /// Whether there is a CNAME at this name.
+    /// Returns whether there is a CNAME at this name.
     pub(crate) fn has_alias(&self, owner: FoldedName<'_>) -> bool {
         self.iter().any(|(kind, at, _)| kind.rtype == Rtype::CNAME && at == owner)
     }
 
-    /// Whether the message is a negative response: it has an SOA record in its authority section.
+    /// Returns whether the message is a negative response: it has an SOA record in its authority
+    /// section.
     pub(crate) fn is_denial(&self) -> bool {
         self.iter().any(|(kind, ..)| kind.section == Section::Authority && kind.rtype == Rtype::SOA)
     }
@@ -183,7 +185,7 @@ impl Gathered {
         }
     }
 
-    /// An upper bound of the message's length, with its question.
+    /// Returns an upper bound of the message's length, with its question.
     fn bound(&self, question: Question<'_>) -> usize {
         HEADER_LEN + question.octets().len() + self.octets.len() + 10 * self.entries.len()
     }

@@ -243,7 +243,7 @@ impl Walk<'_> {
         self.nxdomain(at, qtype, class)
     }
 
-    /// This server's own data, which takes precedence over the cache.
+    /// Returns this server's own data, which takes precedence over the cache.
     fn own(&mut self, at: &FoldedNameBuf, qtype: Rtype, class: Class) -> Option<ChainStep> {
         let (rcode, section, set) = match self.plan.own(at.view(), qtype)? {
             Own::Set(set) => (Rcode::NOERROR, Section::Answer, set),
@@ -296,9 +296,9 @@ impl Walk<'_> {
         None
     }
 
-    /// An NXDOMAIN at or above the name (RFC 8020), but not from above the zone that is queried for
-    /// it. The child's denial at its apex says nothing about the DS records there, which belong to
-    /// the parent.
+    /// Returns an NXDOMAIN at or above the name (RFC 8020), but not from above the zone that is
+    /// queried for it. The child's denial at its apex says nothing about the DS records there,
+    /// which belong to the parent.
     fn nxdomain(&mut self, at: &FoldedNameBuf, qtype: Rtype, class: Class) -> ChainStep {
         let found = self.cache.covering_nxdomain(at.view(), class.0, self.wanted.at, self.found);
         let Some((owner_len, denial)) = found else { return ChainStep::Unknown };
@@ -316,8 +316,8 @@ impl Walk<'_> {
     }
 }
 
-/// The names above a name whose DNAME applies to it: none from above the zone that is queried for
-/// the name (S23).
+/// Returns the names above a name whose DNAME applies to it: none from above the zone that is
+/// queried for the name (S23).
 fn dname_owners<'n>(
     plan: &Plan,
     name: FoldedName<'n>,
@@ -326,8 +326,8 @@ fn dname_owners<'n>(
     name.ancestors().skip(1).take_while(move |owner| owner.len() >= boundary_len)
 }
 
-/// Whether data with this provenance can be used for the client. With validation, the client gets
-/// validated data, or sets CD (RFC 6840 §5.9).
+/// Returns whether data with this provenance can be used for the client. With validation, the
+/// client gets validated data, or sets CD (RFC 6840 §5.9).
 fn serves(plan: &Plan, wanted: &Wanted<'_>, provenance: &Provenance) -> bool {
     let validates = plan.recursion.as_ref().is_some_and(|recursion| recursion.validation.is_some());
     let is_judged = matches!(provenance.security, Security::Secure | Security::Insecure);

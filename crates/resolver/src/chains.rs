@@ -45,7 +45,7 @@ impl Chains {
         }
     }
 
-    /// The entries with this hash, and others of the same bucket.
+    /// Returns the entries with this hash, and others of the same bucket.
     pub(crate) fn candidates(&self, hash: u64) -> impl Iterator<Item = u32> + '_ {
         let first = self.heads[self.bucket(hash)];
         std::iter::successors((first != NONE).then_some(first), |&entry| {

@@ -25,7 +25,7 @@ impl Configured {
 }
 
 impl Plan {
-    /// The nearest configured zone at or above a folded name.
+    /// Returns the nearest configured zone at or above a folded name.
     pub(crate) fn configured(&self, qname: FoldedName<'_>) -> Option<Configured> {
         let forward = self.route(qname).map(Configured::Forward);
         let stub = self.stubs.nearest(qname).map(|(number, len)| Configured::Stub(number, len));
@@ -40,8 +40,8 @@ impl Plan {
 }
 
 impl Plan {
-    /// Whether a secure answer to this question must become SERVFAIL, so that clients learn which
-    /// root keys are trusted (RFC 8509 §2.2).
+    /// Returns whether a secure answer to this question must become SERVFAIL, so that clients learn
+    /// which root keys are trusted (RFC 8509 §2.2).
     pub(crate) fn refuses_sentinel(&self, question: Question<'_>) -> bool {
         let Some(sentinel) = Sentinel::read(question) else { return false };
         let validation =

@@ -21,7 +21,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// The first `len` bits of an address, at most 128.
+    /// Returns the first `len` bits of an address, at most 128.
     #[must_use]
     pub fn new(address: Ipv6Addr, len: u8) -> Self {
         let len = len.min(128);
@@ -55,8 +55,8 @@ impl Dns64 {
         is_sound.then_some(Self { prefix, exclude })
     }
 
-    /// The AAAA data for this A data. Returns `None` for addresses that translators do not accept:
-    /// private ones under the well-known prefix (RFC 6052 §3.1).
+    /// Returns the AAAA data for this A data. Returns `None` for addresses that translators do not
+    /// accept: private ones under the well-known prefix (RFC 6052 §3.1).
     pub(crate) fn synthesise(&self, rdata: &[u8]) -> Option<[u8; 16]> {
         let v4 = <[u8; 4]>::try_from(rdata).ok()?;
         if self.prefix.bits == WELL_KNOWN.to_bits() && !is_global(Ipv4Addr::from(v4)) {
@@ -69,14 +69,14 @@ impl Dns64 {
         Some(octets)
     }
 
-    /// Whether this AAAA data is ignored.
+    /// Returns whether this AAAA data is ignored.
     pub(crate) fn is_excluded(&self, rdata: &[u8]) -> bool {
         let address = <[u8; 16]>::try_from(rdata).map(Ipv6Addr::from);
         address.is_ok_and(|address| self.exclude.iter().any(|prefix| prefix.contains(address)))
     }
 
-    /// The reverse name of the IPv4 address that is embedded in an IPv6 reverse name (RFC 6147
-    /// §5.3.1). Both are folded.
+    /// Returns the reverse name of the IPv4 address that is embedded in an IPv6 reverse name (RFC
+    /// 6147 §5.3.1). Both are folded.
     pub(crate) fn reverse(&self, qname: FoldedName<'_>, qtype: Rtype) -> Option<NameBuf> {
         if qtype != Rtype::PTR {
             return None;
@@ -92,7 +92,7 @@ impl Dns64 {
         NameBuf::from_wire(&wire).ok()
     }
 
-    /// The IPv4 address that is embedded in an IPv6 address under the prefix.
+    /// Returns the IPv4 address that is embedded in an IPv6 address under the prefix.
     #[must_use]
     pub fn translated(&self, address: Ipv6Addr) -> Option<Ipv4Addr> {
         if !self.prefix.contains(address) {
@@ -106,13 +106,13 @@ impl Dns64 {
         Some(v4.into())
     }
 
-    /// The indexes of the octets in an IPv6 address that contain the IPv4 address.
+    /// Returns the indexes of the octets in an IPv6 address that contain the IPv4 address.
     fn places(&self) -> impl Iterator<Item = usize> {
         (usize::from(self.prefix.len / 8)..).filter(|place| *place != RESERVED_OCTET).take(4)
     }
 }
 
-/// The address of a complete name under ip6.arpa.
+/// Returns the address of a complete name under ip6.arpa.
 fn reversed(qname: FoldedName<'_>) -> Option<Ipv6Addr> {
     let mut labels = name::labels(&qname).filter(|label| !label.is_empty());
     let mut bits = 0u128;

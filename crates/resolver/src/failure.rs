@@ -46,7 +46,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// The extended error for clients.
+    /// Returns the extended error for clients.
     pub(crate) fn ede(self) -> (Ede, &'static str) {
         match self {
             Self::Silence => (Ede::NO_REACHABLE_AUTHORITY, "no upstream answered in time"),

@@ -18,7 +18,7 @@ use crate::iterate::rrset::Rrset;
 use crate::name_order::order;
 use crate::read::{Reply, ReplyRecord, folded_target};
 
-/// Octets of the five numbers in SOA data (RFC 1035 §3.3.13).
+/// Number of octets of the five numbers in SOA data (RFC 1035 §3.3.13).
 const SOA_NUMBERS: usize = 20;
 
 /// Why a copy of the root zone is rejected.
@@ -81,7 +81,7 @@ impl Timers {
 /// A verified copy of the root zone.
 #[derive(Debug)]
 pub struct LocalRoot {
-    /// By canonical order of the owners, and type.
+    /// The RRsets by canonical order of the owners, and by type.
     sets: BTreeMap<(Vec<u8>, u16), Rrset>,
     /// NSEC RRsets by canonical order of their owners.
     gaps: BTreeMap<Vec<u8>, Rrset>,
@@ -144,7 +144,7 @@ impl LocalRoot {
         Ok(Self { sets, gaps, timers, signed_until_secs })
     }
 
-    /// Its serial and timers.
+    /// Returns its serial and timers.
     #[must_use]
     pub fn timers(&self) -> Timers {
         self.timers
@@ -157,20 +157,20 @@ impl LocalRoot {
         (checked_at_secs + u64::from(self.timers.expire_secs)).min(self.signed_until_secs)
     }
 
-    /// The number of RRsets.
+    /// Returns the number of RRsets.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sets.len()
     }
 
-    /// Whether it has no RRsets, which is impossible because it has a digest.
+    /// Returns whether it has no RRsets, which is impossible because it has a digest.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sets.is_empty()
     }
 
-    /// The reply to a folded name and type (RFC 1034 §4.3.2). Returns `None` for an alias or a
-    /// wildcard in the root, for which its servers are queried.
+    /// Returns the reply to a folded name and type (RFC 1034 §4.3.2). Returns `None` for an alias
+    /// or a wildcard in the root, for which its servers are queried.
     pub(crate) fn say(&self, qname: FoldedName<'_>, qtype: Rtype) -> Option<Said> {
         if let Some(cut) =
             self.cut_above(qname).filter(|cut| qtype != Rtype::DS || cut.owner.view() != qname)
@@ -207,20 +207,20 @@ impl LocalRoot {
         self.sets.get(&(order(&owner), rtype.0))
     }
 
-    /// Whether there is data at the name or below.
+    /// Returns whether there is data at the name or below.
     fn exists(&self, owner: FoldedName<'_>) -> bool {
         let key = order(&owner);
         let next = self.sets.range((key.clone(), 0)..).next();
         next.is_some_and(|((at, _), _)| at.starts_with(&key))
     }
 
-    /// The delegation at or above a name that is nearest to the root.
+    /// Returns the delegation at or above a name that is nearest to the root.
     fn cut_above(&self, qname: FoldedName<'_>) -> Option<&Rrset> {
         let above = qname.ancestors().filter(|above| above.len() > 1);
         above.filter_map(|above| self.get(above, Rtype::NS)).last()
     }
 
-    /// The NSEC RRset that matches or covers a name.
+    /// Returns the NSEC RRset that matches or covers a name.
     fn gap(&self, qname: FoldedName<'_>) -> Option<&Rrset> {
         self.gaps.range(..=order(&qname)).next_back().map(|(_, set)| set)
     }
@@ -278,7 +278,7 @@ impl LocalRootSlot {
         *self.held() = None;
     }
 
-    /// The copy in use at a time in seconds since 1970, with its expiry.
+    /// Returns the copy in use at a time in seconds since 1970, with its expiry.
     #[must_use]
     pub fn at(&self, wall_secs: u64) -> Option<(Arc<LocalRoot>, u64)> {
         let held = self.held();

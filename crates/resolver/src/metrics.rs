@@ -54,7 +54,7 @@ pub struct Counters {
     pub malformed: u64,
     /// Responses that match their query except for letter case or the cookie.
     pub near_misses: u64,
-    /// Fewest unpredictable bits of a query over UDP.
+    /// Minimum number of unpredictable bits of a query over UDP.
     pub min_bits_seen: u32,
     /// Queries to authoritative servers, over TCP included.
     pub sent: u64,
@@ -74,11 +74,11 @@ pub struct Counters {
     pub local_root: u64,
     /// Questions that recursion answered with secure data, and with insecure data.
     pub secure: u64,
-    /// See [`Counters::secure`].
+    /// Answers that are insecure; see [`Counters::secure`].
     pub insecure: u64,
     /// Errors that were reported (RFC 9567), and those that were not because of a limit.
     pub reports: u64,
-    /// See [`Counters::reports`].
+    /// Reports that were withheld; see [`Counters::reports`].
     pub reports_withheld: u64,
     /// Questions that failed validation.
     pub bogus: u64,
@@ -165,7 +165,7 @@ pub struct UpstreamCounters {
     pub tls_faults: [u64; TlsFault::ALL.len()],
     /// Usable responses.
     pub replies: u64,
-    /// Sum of their round-trip times in ms.
+    /// Sum of the round-trip times of these in ms.
     pub rtt_sum_ms: u64,
     /// Replies by round-trip time.
     pub rtt_buckets: [u64; RTT_BUCKETS_MS.len() + 1],

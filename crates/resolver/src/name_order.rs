@@ -2,8 +2,8 @@
 
 use avocet_wire::name;
 
-/// Octets that compare like names in canonical order (RFC 4034 §6.1): labels from the root, each
-/// ended by a value below any octet.
+/// Returns octets that compare like names in canonical order (RFC 4034 §6.1): labels from the root,
+/// each ended by a value below any octet.
 pub(crate) fn order(wire: &[u8]) -> Vec<u8> {
     let mut labels: Vec<&[u8]> = name::labels(wire).collect();
     labels.reverse();

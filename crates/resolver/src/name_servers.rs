@@ -16,21 +16,21 @@ use crate::plan::Plan;
 
 /// The class under which delegations and glue are cached.
 pub const DELEGATIONS: u16 = Side::Delegation.class();
-/// Fewest labels of a zone that is examined: the servers of the root and the top-level domains
-/// serve everyone.
+/// Minimum number of labels of a zone that is examined: the servers of the root and the top-level
+/// domains serve everyone.
 const MIN_LABELS: usize = 2;
 
 /// Names and addresses of servers, without duplicates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameServers {
-    /// Their names, folded.
+    /// The names of the servers, folded.
     pub names: Vec<FoldedNameBuf>,
-    /// Their addresses.
+    /// The addresses of the servers.
     pub addresses: Vec<IpAddr>,
 }
 
 impl NameServers {
-    /// The servers of all zones below the top-level domains that contain this folded name,
+    /// Returns the servers of all zones below the top-level domains that contain this folded name,
     /// including expired delegations that are still cached, and the servers of its stub zone at any
     /// level. `now_secs` is the time of the cache.
     #[must_use]
@@ -45,7 +45,7 @@ impl NameServers {
             && let Some(stub) = recursion.stubs.get(number).filter(|stub| *stub.zone != [0])
         {
             stub.servers.iter().for_each(|server| servers.add_address(server.ip()));
-            // Their names are known after a query for the zone's NS records.
+            // The names of the servers are known after a query for the zone's NS records.
             let zone = name.ancestor_of_len(stub.zone.len());
             servers.add_servers(&mut reader, (Class::IN.0, zone));
         }
@@ -89,7 +89,7 @@ struct CacheReader<'c> {
 }
 
 impl CacheReader<'_> {
-    /// The first `most` records of an RRset; empty if it is not cached.
+    /// Returns the first `most` records of an RRset; empty if it is not cached.
     fn records(&mut self, key: &RrsetKey<'_>, most: usize) -> Vec<Box<[u8]>> {
         let at = ReadAt { now: self.now_secs, stale_window: u32::MAX };
         match self.cache.lookup(key, at, &mut self.buffer) {

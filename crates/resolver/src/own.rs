@@ -10,7 +10,7 @@ use avocet_wire::{FoldedName, Rcode, Rtype};
 
 /// The RNAME of a zone without an administrator.
 const MAILBOX: &[u8] = b"\x06nobody\x07invalid\x00";
-/// Octets of the longest SOA data: two names and five numbers.
+/// Length of the longest SOA data in octets: two names and five numbers.
 const SOA_ROOM: usize = 255 + MAILBOX.len() + 20;
 
 /// A source of own names.
@@ -30,7 +30,7 @@ pub struct Sought<'a> {
     pub qname: FoldedName<'a>,
     /// The QTYPE.
     pub qtype: Rtype,
-    /// Octets of the apex of the nearest zone with configured servers, except the root.
+    /// Number of octets of the apex of the nearest zone with configured servers, except the root.
     pub served_len: Option<usize>,
 }
 
@@ -69,7 +69,7 @@ pub enum Data<'a> {
 }
 
 impl<'a> OwnSet<'a> {
-    /// The SOA of a zone with this TTL for negative responses.
+    /// Returns the SOA of a zone with this TTL for negative responses.
     #[must_use]
     pub fn soa(apex: FoldedName<'a>, ttl_secs: u32) -> Self {
         Self { owner: apex, rtype: Rtype::SOA, ttl_secs, data: Data::Soa }

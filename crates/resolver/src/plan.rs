@@ -18,13 +18,14 @@ use crate::exchange::endpoint::{Endpoint, MAX_RACE, Strategy};
 use crate::own::{Own, OwnNames, Sought};
 use crate::recursion::{Recursion, Stubs};
 
-/// Most servers of one rule: each has one bit in a task's sets.
+/// Maximum number of servers of one rule: each has one bit in a task's sets.
 pub const MAX_UPSTREAMS: usize = 64;
 
 /// Default of [`ZoneRule::timeout_ms`] for sets of servers: the shortest and the longest timeout of
 /// one query, in ms.
 const SET_TIMEOUT_MS: (u32, u32) = (50, 2_000);
-/// Most rules and most servers of a plan: their indexes have 16 bits, and one value means "none".
+/// Maximum number of rules and most servers of a plan: their indexes have 16 bits, and one value
+/// means "none".
 pub(crate) const MAX_NUMBERED: usize = u16::MAX as usize - 1;
 
 /// The treatment of a client subnet option (RFC 7871).
@@ -32,14 +33,14 @@ pub(crate) const MAX_NUMBERED: usize = u16::MAX as usize - 1;
 pub enum EcsPolicy {
     /// Omit it: upstreams learn nothing about clients.
     Strip,
-    /// Forward it unchanged.
+    /// The response passes unchanged.
     Pass,
 }
 
-/// What servers learn about the client of each query.
+/// The information about the client that servers get with each query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Introduction {
-    /// Nothing.
+    /// The servers get no information.
     None,
     /// Its address, by a header of the PROXY protocol before each datagram and at the start of each
     /// connection. Answers are for that client only, and are not cached.
@@ -51,7 +52,7 @@ pub enum Introduction {
 pub enum HeaderPlace {
     /// The first octets that are encrypted.
     InsideTls,
-    /// Before the handshake.
+    /// The header comes before the handshake.
     OutsideTls,
 }
 
@@ -72,7 +73,7 @@ pub struct ZoneRule {
     pub case_randomisation: bool,
     /// The treatment of a client subnet option.
     pub ecs: EcsPolicy,
-    /// What the servers learn about clients.
+    /// The information about clients that the servers get.
     pub introduction: Introduction,
     /// The shortest and the longest timeout of one query, in ms.
     pub timeout_ms: (u32, u32),
@@ -85,9 +86,9 @@ pub struct Settings {
     pub minimal: bool,
     /// When a client gets stale data if there is some (RFC 8767 §5), in ms after its query.
     pub stale_client_ms: u32,
-    /// Most questions in flight in one resolver.
+    /// Maximum number of questions in flight in one resolver.
     pub in_flight: usize,
-    /// Most waiting clients in one resolver.
+    /// Maximum number of waiting clients in one resolver.
     pub waiters: usize,
     /// The limits on TTLs, as in the RRset cache.
     pub ttl: TtlBounds,
@@ -97,7 +98,7 @@ pub struct Settings {
 /// capacity for others. Forwarded zones have no such limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FetchLimits {
-    /// For the servers of one zone.
+    /// The limit for the servers of one zone.
     pub per_zone: u32,
     /// For queries that one server has not answered yet.
     pub per_server: u32,
@@ -248,7 +249,7 @@ pub struct Ask<'a> {
 }
 
 impl Ask<'_> {
-    /// The key in the cache of failures.
+    /// Returns the key in the cache of failures.
     pub(crate) fn failure_key(&self) -> FailureKey<'_> {
         FailureKey { question: self.question, checking_disabled: self.checking_disabled }
     }
@@ -370,7 +371,7 @@ impl Plan {
         self.own_names.as_ref()?.find(&self.sought(qname, qtype))
     }
 
-    /// Whether this folded name is in a zone for which no other server is queried.
+    /// Returns whether this folded name is in a zone for which no other server is queried.
     pub(crate) fn is_in_own_zone(&self, qname: FoldedName<'_>) -> bool {
         self.own_names
             .as_ref()
@@ -381,19 +382,19 @@ impl Plan {
         Sought { qname, qtype, served_len: self.own_rule_len(qname) }
     }
 
-    /// Whether this server answers this folded name by itself.
+    /// Returns whether this server answers this folded name by itself.
     pub(crate) fn is_own(&self, qname: FoldedName<'_>) -> bool {
         self.own(qname, Rtype::A).is_some()
     }
 
-    /// The settings of DNS64. The caller must not apply them for validating clients, which set DO
-    /// and CD (RFC 6147 §5.5).
+    /// Returns the settings of DNS64. The caller must not apply them for validating clients, which
+    /// set DO and CD (RFC 6147 §5.5).
     pub(crate) fn dns64(&self) -> Option<&Arc<Dns64>> {
         self.dns64.as_ref()
     }
 
-    /// Whether a walk resolves this question. Walks resolve all questions of a plan with recursion;
-    /// without it, those with an answer that may have to be made from other data.
+    /// Returns whether a walk resolves this question. Walks resolve all questions of a plan with
+    /// recursion; without it, those with an answer that may have to be made from other data.
     pub(crate) fn walks(&self, ask: &Ask<'_>) -> bool {
         let validates = ask.dnssec_ok && ask.checking_disabled;
         let is_made = |dns64: &Arc<Dns64>| {
@@ -421,7 +422,7 @@ impl Plan {
         Rule { upstreams, ordinary, strategy, case_randomisation, ecs, introduction, timeout_ms }
     }
 
-    /// The route of a folded name; `None` if no rule applies.
+    /// Returns the route of a folded name; `None` if no rule applies.
     pub(crate) fn route(&self, qname: FoldedName<'_>) -> Option<Route> {
         match self.zones.nearest(&qname) {
             None => self.root,
@@ -438,19 +439,19 @@ impl Plan {
         rule.max(stub)
     }
 
-    /// The route to a set of servers; `None` if there is no such set.
+    /// Returns the route to a set of servers; `None` if there is no such set.
     pub(crate) fn route_to(&self, servers: &[SocketAddr]) -> Option<Route> {
         self.sets.get(servers).map(|&rule| Route { rule, apex_len: 1 })
     }
 
-    /// Whether the servers of any rule learn the address of the client. Mostly none does, and
-    /// questions cost less then.
+    /// Returns whether the servers of any rule learn the address of the client. Mostly none does,
+    /// and questions cost less then.
     #[inline]
     pub(crate) fn has_introductions(&self) -> bool {
         self.has_introductions
     }
 
-    /// Whether the servers of a route learn the address of the client.
+    /// Returns whether the servers of a route learn the address of the client.
     #[inline]
     pub(crate) fn introduces(&self, route: Route) -> bool {
         self.has_introductions && self.header_place(route).is_some()
@@ -467,31 +468,31 @@ impl Plan {
         }
     }
 
-    /// Whether there are sets of servers.
+    /// Returns whether there are sets of servers.
     pub(crate) fn has_sets(&self) -> bool {
         !self.sets.is_empty()
     }
 
-    /// Whether the route leads to a set, which is trusted for all names.
+    /// Returns whether the route leads to a set, which is trusted for all names.
     pub(crate) fn leads_to_a_set(&self, route: Route) -> bool {
         route.rule >= self.first_set
     }
 
-    /// The settings of DNS64, if it is configured.
+    /// Returns the settings of DNS64, if it is configured.
     #[must_use]
     pub fn translation(&self) -> Option<&Dns64> {
         self.dns64.as_deref()
     }
 
-    /// Whether a rule other than that of the root applies to this folded name.
+    /// Returns whether a rule other than that of the root applies to this folded name.
     #[must_use]
     pub fn has_own_rule(&self, qname: FoldedName<'_>) -> bool {
         self.zones.nearest(&qname).is_some_and(|(_, rule)| rule.is_some())
             || self.stubs.nearest(qname).is_some_and(|(_, apex_len)| apex_len > 1)
     }
 
-    /// The length of the apex of the nearest rule or stub zone for this folded name; `None` if that
-    /// is the root.
+    /// Returns the length of the apex of the nearest rule or stub zone for this folded name; `None`
+    /// if that is the root.
     #[must_use]
     pub fn own_rule_len(&self, qname: FoldedName<'_>) -> Option<usize> {
         let rule = self
@@ -506,7 +507,7 @@ impl Plan {
         rule.max(stub)
     }
 
-    /// Whether any server is queried for this folded name.
+    /// Returns whether any server is queried for this folded name.
     #[must_use]
     pub fn resolves(&self, qname: FoldedName<'_>) -> bool {
         self.recursion.is_some() || self.route(qname).is_some()
@@ -521,7 +522,7 @@ impl Plan {
         &self.rules[usize::from(route.rule)]
     }
 
-    /// Whether a rule has reserves.
+    /// Returns whether a rule has reserves.
     pub(crate) fn has_reserves(&self) -> bool {
         self.has_reserves
     }
@@ -533,7 +534,7 @@ impl Plan {
         numbers.iter().map(|&number| self.upstreams[usize::from(number)])
     }
 
-    /// Whether a client's ECS option is forwarded for this folded name.
+    /// Returns whether a client's ECS option is forwarded for this folded name.
     #[must_use]
     pub fn passes_ecs(&self, qname: FoldedName<'_>) -> bool {
         self.recursion.is_none()
@@ -559,7 +560,7 @@ fn check(number: usize, rule: &ZoneRule) -> Result<(), PlanError> {
     if min == 0 || min > max { Err(PlanError::Timeouts(number)) } else { Ok(()) }
 }
 
-/// The rule for the names directly below `rule.zone`.
+/// Returns the rule for the names directly below `rule.zone`.
 fn target(rules: &[ZoneRule], zones: &HashMap<Box<[u8]>, usize>, rule: &ZoneRule) -> Option<u16> {
     if !rule.exception {
         return zones.get(&rule.zone).map(|&number| number as u16);
@@ -597,7 +598,7 @@ mod tests {
         )
     }
 
-    /// The port of the first server for `name`.
+    /// Returns the port of the first server for `name`.
     fn port(plan: &Plan, name: &[u8]) -> Option<u16> {
         let rule = plan.rule(plan.route(FoldedName::new(name).unwrap())?);
         Some(plan.upstreams[usize::from(rule.upstreams[0])].addr.port())

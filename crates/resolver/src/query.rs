@@ -12,7 +12,7 @@ pub(crate) const UDP_SIZE: u16 = 1232;
 /// The contents of an OPT record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OptOf<'a> {
-    /// Most octets of a reply over UDP.
+    /// Maximum number of octets of a reply over UDP.
     pub(crate) udp_size: u16,
     pub(crate) dnssec_ok: bool,
     /// Data of the cookie option.
@@ -22,7 +22,7 @@ pub(crate) struct OptOf<'a> {
     pub(crate) privacy: Privacy,
 }
 
-/// Whether the length of a query tells what it asks for.
+/// Whether the length of a query reveals its question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Privacy {
     /// The query can be read anyway.
@@ -34,7 +34,7 @@ pub(crate) enum Privacy {
     PaddedWithKeepalive,
 }
 
-/// Octets of a block of padding for queries (RFC 8467 §4.1).
+/// Number of octets of a block of padding for queries (RFC 8467 §4.1).
 const BLOCK: usize = 128;
 
 /// Appends a query with these header flags and this question to `out`.

@@ -10,10 +10,10 @@ use avocet_wire::{Class, FoldedName, FoldedNameBuf, MessageView, Rcode, Rtype, r
 /// The growth of record data when its names are uncompressed: at most two names.
 const EXPANSION: usize = 2 * 255;
 
-/// Most records that are read from one section. An answer has at most 11 aliases, 256 records and
-/// 32 signatures: a reply with more records in its answer section is not used, because an
-/// incomplete RRset is useless. In other sections further records are ignored: at most 13 servers,
-/// 32 proofs and a few addresses are ever used.
+/// Maximum number of records that are read from one section. An answer has at most 11 aliases, 256
+/// records and 32 signatures: a reply with more records in its answer section is not used, because
+/// an incomplete RRset is useless. In other sections further records are ignored: at most 13
+/// servers, 32 proofs and a few addresses are ever used.
 const MAX_SECTION_RECORDS: usize = 512;
 
 /// Why a reply cannot be read.
@@ -28,16 +28,16 @@ pub(crate) enum Malformed {
 /// The treatment of records with data that does not match their type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Faulty {
-    /// Reject the reply.
+    /// The reply is rejected.
     Refuse,
-    /// Ignore the records.
+    /// The records are ignored.
     PassOver,
 }
 
 /// The part of a reply that is needed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Extent {
-    /// All of them.
+    /// The whole reply.
     Whole,
     /// The answer section if its last record has this type, otherwise all sections: a client that
     /// gets an answer and requests neither proofs nor additional data needs nothing else.
@@ -66,7 +66,7 @@ pub(crate) struct ReplyRecord<'a> {
 }
 
 impl ReplyRecord<'_> {
-    /// For an RRSIG, the type it covers (RFC 4034 §3.1.1).
+    /// Returns the type that an RRSIG covers (RFC 4034 §3.1.1).
     pub(crate) fn covered(&self) -> Option<Rtype> {
         let covered = self.rdata.first_chunk().filter(|_| self.rtype == Rtype::RRSIG)?;
         Some(Rtype(u16::from_be_bytes(*covered)))
@@ -93,7 +93,7 @@ pub(crate) struct ReplyOpt {
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
     octets: Vec<u8>,
-    /// In message order.
+    /// The records in message order.
     entries: Vec<ReplyEntry>,
     opt: ReplyOpt,
     /// Whether there is an OPT record.
@@ -105,7 +105,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// A reply with these records to a question with this name.
+    /// Returns a reply with these records to a question with this name.
     pub(crate) fn of<'r>(
         qname: FoldedName<'_>,
         records: impl Iterator<Item = ReplyRecord<'r>>,
@@ -196,7 +196,7 @@ impl Reply {
         Ok(())
     }
 
-    /// Whether the record follows everything that is needed.
+    /// Returns whether the record follows everything that is needed.
     fn is_past(&self, record: &RecordView<'_>, extent: Extent) -> bool {
         match extent {
             Extent::Whole => false,
@@ -277,7 +277,7 @@ impl Reply {
         &self.opt
     }
 
-    /// The RCODE with its upper bits.
+    /// Returns the RCODE with its upper bits.
     pub(crate) fn rcode(&self, view: &MessageView<'_>) -> Rcode {
         Rcode(u16::from(self.opt.rcode_high) << 4 | view.header().rcode().0)
     }
@@ -326,7 +326,7 @@ fn may_hold_names(rtype: Rtype) -> bool {
     rtype.0 < 64 && rtype != Rtype::A && rtype != Rtype::AAAA
 }
 
-/// The name that is the complete data of a CNAME or DNAME.
+/// Returns the name that is the complete data of a CNAME or DNAME.
 pub(crate) fn folded_target(rdata: &[u8]) -> Option<FoldedNameBuf> {
     FoldedNameBuf::from_wire(rdata).ok()
 }
@@ -341,8 +341,8 @@ mod tests {
 
     const QNAME: &[u8] = b"\x03www\x07example\x00";
 
-    /// The number of records that are read from each section, for a reply with or without an
-    /// answer.
+    /// Returns the number of records that are read from each section, for a reply with or without
+    /// an answer.
     fn read(extent: Extent, has_answer: bool) -> ([usize; 2], bool) {
         let mut octets = [0; 512];
         let mut builder = Builder::new(&mut octets, usize::MAX, 0, QR).unwrap();

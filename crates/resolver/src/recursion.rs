@@ -12,7 +12,7 @@ use crate::validation::Validation;
 /// A root server with its addresses (RFC 8109 §2).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RootServer {
-    /// In folded wire format.
+    /// The name in folded wire format.
     pub name: Box<[u8]>,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
@@ -50,7 +50,7 @@ pub struct Recursion {
     pub aggressive_nsec: bool,
     /// Report errors to the reporting agents of zones (RFC 9567).
     pub error_reports: bool,
-    /// Most octets of a response over UDP.
+    /// Maximum number of octets of a response over UDP.
     pub udp_size: u16,
     /// The addresses on which this server listens; these are never queried.
     pub own: Vec<SocketAddr>,
@@ -64,7 +64,7 @@ pub struct Recursion {
 }
 
 impl Recursion {
-    /// Has no servers.
+    /// A table without servers.
     pub(crate) const NONE: Self = Self {
         hints: Vec::new(),
         priming: false,
@@ -101,7 +101,8 @@ impl Stubs {
         }
     }
 
-    /// The nearest stub zone at or above a folded name: its index and the length of its apex.
+    /// Returns the nearest stub zone at or above a folded name: its index and the length of its
+    /// apex.
     #[inline]
     pub(crate) fn nearest(&self, name: FoldedName<'_>) -> Option<(usize, u8)> {
         self.zones.nearest(&name).map(|(zone, number)| (*number, zone.len() as u8))
@@ -117,8 +118,8 @@ pub(crate) enum AddressReach {
     Private,
 }
 
-/// Whether this address may be queried: never one of our own, or one that is not a host address
-/// (S24).
+/// Returns whether this address may be queried: never one of our own, or one that is not a host
+/// address (S24).
 pub(crate) fn may_ask(recursion: &Recursion, reach: AddressReach, addr: SocketAddr) -> bool {
     let ip = addr.ip().to_canonical();
     let is_host = !ip.is_unspecified() && !ip.is_multicast() && ip != IpAddr::from([255; 4]);

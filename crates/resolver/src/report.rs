@@ -43,7 +43,7 @@ fn is_report(qname: &Name) -> bool {
     qname.view().labels().next() == Some(MARK)
 }
 
-/// Whether the owners of the zone can correct the error.
+/// Returns whether the owners of the zone can correct the error.
 pub(crate) fn is_of_zone(reason: Reason) -> bool {
     !matches!(
         reason,

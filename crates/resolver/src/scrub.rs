@@ -16,10 +16,10 @@ use crate::numbering::Numbering;
 use crate::plan::{Plan, Route};
 use crate::read::{Reply, ReplyRecord, folded_target};
 
-/// Most aliases that are followed for one question (BIND and Unbound: 11).
+/// Maximum number of aliases that are followed for one question (BIND and Unbound: 11).
 pub const MAX_ALIASES: usize = 11;
 
-/// Most additional addresses: for 13 servers, two or three of each family.
+/// Maximum number of additional addresses: for 13 servers, two or three of each family.
 const MAX_EXTRAS: usize = 64;
 
 /// The question, and the servers that were queried.
@@ -55,12 +55,12 @@ impl Belief {
         }
     }
 
-    /// The name up to which the servers are trusted.
+    /// Returns the name up to which the servers are trusted.
     fn apex<'a>(self, asked: &Asked<'a>) -> FoldedName<'a> {
         asked.qname.ancestor_of_len(self.apex_len())
     }
 
-    /// Whether a rule of the policy selected the servers. They are trusted for all names.
+    /// Returns whether a rule of the policy selected the servers. They are trusted for all names.
     fn is_of_a_set(self, asked: &Asked<'_>) -> bool {
         matches!(self, Self::Rule(route) if asked.plan.leads_to_a_set(route))
     }
@@ -205,7 +205,7 @@ impl<'a> Scrubber<'a> {
         }
     }
 
-    /// The owner of the closest DNAME above the current name.
+    /// Returns the owner of the closest DNAME above the current name.
     fn dname(&self) -> Option<FoldedNameBuf> {
         let end = self.end.wire();
         let above = self.reply.section(RecordSection::Answer).filter(|record| {
@@ -216,7 +216,7 @@ impl<'a> Scrubber<'a> {
         above.max_by_key(|record| record.owner.len()).map(|record| record.owner.to_buf())
     }
 
-    /// Takes a DNAME and the synthesized CNAME (RFC 6672 §3.1). One that the reply has must be
+    /// Takes a DNAME and the synthesized CNAME (RFC 6672 §3.1). A CNAME in the reply must be
     /// identical.
     fn take_dname(&mut self, owner: FoldedNameBuf) -> Result<FoldedNameBuf, Verdict> {
         let Self { asked, reply, out, end } = self;
@@ -373,7 +373,7 @@ impl<'a> Scrubber<'a> {
         }
     }
 
-    /// The name up to which the servers are trusted.
+    /// Returns the name up to which the servers are trusted.
     fn apex(&self) -> FoldedName<'a> {
         self.asked.belief.apex(&self.asked)
     }
@@ -435,8 +435,8 @@ fn kind(section: Section, record: &ReplyRecord<'_>, ttl_secs: u32) -> RecordFiel
     RecordFields { section, rtype: record.rtype, class: record.class, ttl_secs }
 }
 
-/// `name` with its suffix `owner` replaced by `target`; `None` if the result is too long for a
-/// name.
+/// Returns `name` with its suffix `owner` replaced by `target`; `None` if the result is too long
+/// for a name.
 pub(crate) fn substitute(name: &[u8], owner: &[u8], target: &[u8]) -> Option<NameBuf> {
     let kept = name.get(..name.len().checked_sub(owner.len())?)?;
     let mut wire = [0; name::MAX_NAME];

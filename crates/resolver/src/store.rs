@@ -58,8 +58,8 @@ pub(crate) fn positive(cache: &RrsetCache, gathered: &Gathered, fetched: &Fetche
             continue;
         }
         let mut provenance = fetched.provenance();
-        // The proof that goes with an answer from a wildcard is not kept, so that it does not
-        // serve those who validate.
+        // The proof of an answer from a wildcard is not kept, so the answer is not for validating
+        // clients.
         provenance.asked_with_do &= !is_wildcard;
         let new = ReceivedRrset {
             provenance,
@@ -72,7 +72,7 @@ pub(crate) fn positive(cache: &RrsetCache, gathered: &Gathered, fetched: &Fetche
     }
 }
 
-/// Is `next` in the set that begins with `first`, or a signature of it?
+/// Returns whether `next` is in the set that begins with `first`, or is a signature of it.
 fn belongs(first: &GatheredParts<'_>, next: &GatheredParts<'_>) -> bool {
     let same_type = next.0.rtype == first.0.rtype;
     let covers = next.0.rtype == Rtype::RRSIG

@@ -21,11 +21,11 @@ use crate::trace::{Step, Trace};
 const DEADLINE_MS: u64 = 4_900;
 /// The extended deadline, if servers answer but much is lost: many clients wait that long.
 const LAST_DEADLINE_MS: u64 = 9_500;
-/// Most queries for one question, aliases included (BIND and PowerDNS: 50; in all 64).
+/// Maximum number of queries for one question, aliases included (BIND and PowerDNS: 50; in all 64).
 pub(crate) const MAX_SENDS: u32 = 64;
-/// Octets of replies to one question after which it sends no more queries (PowerDNS: 100,000): as
-/// many as 64 replies of 4,096 octets, or four of the longest. Reading a reply of 64 KiB may take 1
-/// ms, and a question 20 ms.
+/// Number of octets of replies to one question after which it sends no more queries (PowerDNS:
+/// 100,000): as many as 64 replies of 4,096 octets, or four of the longest. Reading a reply of 64
+/// KiB may take 1 ms, and a question 20 ms.
 const MAX_REPLY_OCTETS: usize = 262_144;
 /// How recently before the deadline a server must have answered for the extension, in ms.
 const PROGRESS_MS: u64 = 2_500;
@@ -67,7 +67,7 @@ pub(crate) struct Task<W> {
     pub(crate) ecs: Vec<u8>,
     /// The client, as in its key.
     pub(crate) introduced: Option<IpAddr>,
-    /// Whether servers learn the client: what they answer is for that client only.
+    /// Whether servers learn the client: their answers are for that client only.
     pub(crate) is_personal: bool,
     /// The set of servers, as in its key. Their data is for the clients of that rule, and is not
     /// cached.
@@ -102,7 +102,7 @@ pub(crate) struct Task<W> {
     pub(crate) exchange: Exchange,
     /// Queries sent for all targets.
     pub(crate) sends: u32,
-    /// Octets of the replies that were read for it.
+    /// Number of octets of the replies that were read for it.
     pub(crate) reply_octets: usize,
     /// The longest SCOPE PREFIX-LENGTH of the replies in its answer (RFC 7871 §7.2.1); `None` if no
     /// reply had one.
@@ -280,7 +280,7 @@ pub(crate) struct Tasks<W> {
     newest: u32,
 }
 
-/// Whether both have the same client. Mostly both have none.
+/// Returns whether both have the same client. Mostly both have none.
 #[inline]
 fn is_same_client(one: Option<&IpAddr>, other: Option<&IpAddr>) -> bool {
     match (one, other) {

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 /// Lines without change around each change.
 const CONTEXT: usize = 3;
-/// Most removed and added lines that are compared one by one; the work grows with their square. A
-/// larger change is shown as one block.
+/// Maximum number of removed and added lines that are compared one by one; the work grows with
+/// their square. A larger change is shown as one block.
 const MAX_EDITS: usize = 1_000;
 
 /// A line, and whether it is in both texts.

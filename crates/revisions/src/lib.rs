@@ -12,8 +12,8 @@
 //! A crash between these steps loses nothing: the file has the text before or after, and the store
 //! has both.
 //!
-//! This crate reads no clock and does not know what a configuration means: time, texts and counts
-//! are arguments.
+//! This crate reads no clock and does not interpret a configuration: time, texts and counts are
+//! arguments.
 //!
 //! ```
 //! use avocet_revisions::{Band, ChangeOrigin, Health, Probation, Reason, Store, Submission};

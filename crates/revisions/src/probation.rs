@@ -19,9 +19,9 @@ use serde::{Deserialize, Serialize};
 
 /// Seconds of service before a change with which the time after it is compared.
 const BAND_SECS: u64 = 300;
-/// Fewest seconds between two samples of the band.
+/// Minimum number of seconds between two samples of the band.
 const SAMPLE_SECS: u64 = 10;
-/// Fewest queries after a change from which a share of failures is computed.
+/// Minimum number of queries after a change from which a share of failures is computed.
 const FEWEST_QUERIES: u64 = 50;
 /// The share of failures may grow by this many thousandths of all queries.
 const MARGIN: u64 = 100;
@@ -35,13 +35,13 @@ const FACTOR: u64 = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Health {
-    /// All queries.
+    /// The number of all queries.
     pub queries: u64,
-    /// Those that were refused, or that could not be resolved.
+    /// Queries that were refused, or that could not be resolved.
     pub failed: u64,
     /// Answers that waited for the network.
     pub waited: u64,
-    /// Those that waited for longer than half a second.
+    /// Queries that waited for longer than half a second.
     pub slow: u64,
 }
 
@@ -106,7 +106,7 @@ impl Band {
 /// Why a revision is rolled back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
-    /// Nobody confirmed it in time.
+    /// The revision was not confirmed in time.
     Unconfirmed,
     /// No name can be resolved any more; with the cause.
     Unresolved(String),

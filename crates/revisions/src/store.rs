@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::probation::Probation;
 
-/// Most octets of all revisions together; the oldest are removed first.
+/// Maximum number of octets of all revisions together; the oldest are removed first.
 const MAX_OCTETS: usize = 64 << 20;
-/// Most octets of a comment or an author.
+/// Maximum number of octets of a comment or an author.
 const MAX_NOTE: usize = 1_000;
 const ENDING: &str = ".revision";
 const PROBATION: &str = "probation.json";
@@ -52,7 +52,7 @@ pub struct Facts {
     pub at_secs: u64,
     /// Its origin.
     pub origin: ChangeOrigin,
-    /// Who made the change, if known.
+    /// The author of the change, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
     /// Where the change came from, such as the control socket or an address.
@@ -61,7 +61,7 @@ pub struct Facts {
     /// The comment of its author.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
-    /// Octets of the text.
+    /// Number of octets of the text.
     pub octets: usize,
     /// CRC-32 of the text.
     pub crc32: u32,
@@ -70,11 +70,11 @@ pub struct Facts {
 /// A change on its way into the history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submission {
-    /// Unix seconds.
+    /// The time in Unix seconds.
     pub at_secs: u64,
     /// Its origin.
     pub origin: ChangeOrigin,
-    /// Who makes the change.
+    /// The author of the change.
     pub author: Option<String>,
     /// Where the change comes from.
     pub source: Option<String>,

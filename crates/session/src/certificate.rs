@@ -124,8 +124,8 @@ pub fn own_names(certificate: &CertificateDer<'_>) -> Vec<String> {
 }
 
 thread_local! {
-    /// The word in the name of the server that the client of this call has asked for: what rustls
-    /// knows of a connection without buffers does not include the name.
+    /// The word in the name of the server that the client of this call has asked for: for a
+    /// connection without buffers, rustls does not show the name.
     static WORD: Cell<Option<Box<[u8]>>> = const { Cell::new(None) };
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn take_word() -> Option<Box<[u8]>> {
 
 /// The certificates that a listener shows.
 pub struct CertificateChoice {
-    /// In the order of the configuration.
+    /// The certificates in the order of the configuration.
     all: Vec<Arc<CertifiedKey>>,
     /// Places in `all` by name; those of a wildcard without its first label.
     by_name: HashMap<String, Vec<usize>>,
@@ -208,7 +208,7 @@ impl Tickets {
     }
 }
 
-/// Which certificates a listener asks its clients for.
+/// The client certificates that a listener requests.
 #[derive(Clone, Debug)]
 pub struct ClientAuthority {
     /// The authorities that issue them.
@@ -220,7 +220,7 @@ pub struct ClientAuthority {
 /// Whether clients may have no certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absence {
-    /// They may.
+    /// Clients may have no certificate.
     Accepted,
     /// The handshake fails.
     Refused,
@@ -239,7 +239,7 @@ impl ClientAuthority {
 }
 
 /// Returns the configuration of a listener: TLS 1.3 and 1.2 (RFC 8446, RFC 5246), without early
-/// data. Tickets restore what a client has proven: `tickets` must not be those of a listener with
+/// data. Tickets restore the proof of a client: `tickets` must not be those of a listener with
 /// other authorities.
 ///
 /// # Errors

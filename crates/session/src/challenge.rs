@@ -34,10 +34,10 @@ impl ChallengeCertificates {
     }
 }
 
-/// Shows proofs, and to all other clients what a listener shows anyway.
+/// Presents proofs to authorities, and the usual certificates of a listener to all other clients.
 struct WithProofs {
     proofs: Arc<ChallengeCertificates>,
-    /// `None`: other clients get no connection.
+    /// The certificates for other clients; `None`: they get no connection.
     others: Option<Arc<dyn ResolvesServerCert>>,
 }
 

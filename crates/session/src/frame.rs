@@ -5,7 +5,7 @@
 //! its memory follows the bytes that have arrived, not the length that they claim.
 //!
 //! Both ends work on any [`Read`] and [`Write`]. A TLS session passes decrypted octets to
-//! [`FrameReader::take`], and encrypts what a [`FrameWriter`] has collected.
+//! [`FrameReader::take`], and encrypts the octets that a [`FrameWriter`] has collected.
 //!
 //! ```
 //! use std::ops::ControlFlow;
@@ -131,8 +131,7 @@ impl FrameReader {
         Ok(if stopped { ReadState::Stopped } else { state })
     }
 
-    /// Takes bytes that were received elsewhere, and delivers what is complete. After a break, the
-    /// rest is kept for [`Self::resume`].
+    /// Takes bytes that were received elsewhere, and delivers the complete messages.
     pub fn take(
         &mut self,
         bytes: &[u8],
@@ -295,14 +294,15 @@ impl Outgoing {
         self.apart = octets.len();
     }
 
-    /// Returns what is not written, for a layer that encrypts it: what the connection begins with
-    /// apart from the rest. Unbound 1.17 does not notice what follows in the same record.
+    /// Returns the octets that are not written yet, for a layer that encrypts them: the beginning
+    /// of the connection apart from the rest. Unbound 1.17 does not notice data that follows in the
+    /// same record.
     pub(crate) fn parts(&self) -> [&[u8]; 2] {
         let (apart, rest) = self.unwritten().split_at(self.apart);
         [apart, rest]
     }
 
-    /// Returns what is not written.
+    /// Returns the octets that are not written yet.
     pub(crate) fn unwritten(&self) -> &[u8] {
         &self.pending[self.written..]
     }
@@ -316,8 +316,8 @@ impl Outgoing {
         self.pending.len() - self.written
     }
 
-    /// Writes with one write, and keeps what the stream does not accept. Without pending data it
-    /// does not call the stream.
+    /// Writes with one write, and keeps the octets that the stream does not accept. Without pending
+    /// data it does not call the stream.
     pub(crate) fn write(&mut self, stream: &mut impl Write) -> io::Result<WriteState> {
         if self.pending.is_empty() {
             return Ok(WriteState::Drained);
@@ -405,8 +405,8 @@ impl FrameWriter {
         self.outgoing.pending.is_empty()
     }
 
-    /// Writes the pending data with one write and keeps what the stream does not accept. Without
-    /// pending data it does not call the stream.
+    /// Writes the pending data with one write and keeps the data that the stream does not accept.
+    /// Without pending data it does not call the stream.
     ///
     /// # Errors
     /// Those of the stream, except that it accepts nothing now.
@@ -414,7 +414,7 @@ impl FrameWriter {
         self.outgoing.write(stream)
     }
 
-    /// The frames that wait, for a layer that encrypts them.
+    /// Returns the frames that wait, for a layer that encrypts them.
     pub(crate) fn out(&mut self) -> &mut Outgoing {
         &mut self.outgoing
     }

@@ -1,10 +1,10 @@
 //! Properties of each layer, whatever its octets are: the body of the fuzz target `layers`, which
 //! `cargo test` runs on its corpus and on mutations of it.
 //!
-//! The first octet of an input chooses the layer. What the layer delivers must not depend on how
-//! its octets arrive, and what it keeps and sends is bounded by them. If an input ends a
-//! connection, the pieces in which it arrives may decide where: then one delivery is the beginning
-//! of the other.
+//! The first octet of an input chooses the layer. The messages that the layer delivers must not
+//! depend on how its octets arrive, and the octets that it keeps and sends are bounded by them. If
+//! an input ends a connection, the pieces in which it arrives may decide where: then one delivery
+//! is the beginning of the other.
 
 use std::fmt::Debug;
 use std::ops::ControlFlow;
@@ -18,12 +18,12 @@ use crate::quic::doq::{DoqQuery, DoqReply, query_of};
 
 /// Lengths of pieces, besides the whole.
 const PIECES: [usize; 2] = [1, 7];
-/// Octets that a connection sends by itself: settings, errors and its end.
+/// Number of octets that a connection sends by itself: settings, errors and its end.
 const MAX_FIXED: usize = 16 << 10;
-/// Octets of the fields of a response and of the heads of its frames.
+/// Number of octets of the fields of a response and of the heads of its frames.
 const MAX_HEAD: usize = 256;
-/// Octets of a response without a query for each octet of its request, which may be few references
-/// to fields of another.
+/// Number of octets of a response without a query for each octet of its request, which may be few
+/// references to fields of another.
 const MAX_REFUSAL: usize = 10;
 /// A query for `a. A`.
 const QUERY: &[u8] = b"\0\x07\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01";
@@ -48,7 +48,7 @@ pub fn check(input: &[u8]) {
     LAYERS[usize::from(*layer) % LAYERS.len()](octets);
 }
 
-/// What a connection has delivered.
+/// The messages that a connection has delivered.
 #[derive(Debug, Default, PartialEq)]
 struct Delivered {
     messages: Vec<Vec<u8>>,

@@ -1,5 +1,6 @@
-//! What a handshake reports of the device of a client: what its certificate proves, once rustls has
-//! verified it, and the word in the name of the server that the client has asked for.
+//! Facts about the device of a client from the handshake: the identity that its certificate proves,
+//! once rustls has verified it, and the word in the name of the server that the client has asked
+//! for.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use webpki::EndEntityCert;
 
 use crate::trust::{PIN_LEN, pin};
 
-/// Most names of a certificate that count, and octets of each.
+/// Maximum number of names of a certificate that count, and octets of each.
 const MAX_NAMES: usize = 16;
 const MAX_PROVEN_NAME: usize = 253;
 /// Tags of DER (X.690).
@@ -21,17 +22,17 @@ const IA5_STRING: u8 = 0x16;
 /// The type of a common name: 2.5.4.3.
 const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
 
-/// What a handshake reports of the device of a client.
+/// Facts about the device of a client from the handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandshakeFacts {
-    /// What its certificate proves, if it has shown one.
+    /// The identity that its certificate proves, if it has shown one.
     pub proof: Option<ClientProof>,
     /// The first label of the name of the server, if a wildcard of a certificate matches it.
     pub word: Option<Box<[u8]>>,
 }
 
 impl HandshakeFacts {
-    /// Reads the certificate of a client. Returns `None` if there is nothing to tell.
+    /// Reads the certificate of a client. Returns `None` if there are no facts.
     pub(crate) fn new(
         shown: Option<&CertificateDer<'_>>,
         word: Option<Box<[u8]>>,
@@ -44,7 +45,7 @@ impl HandshakeFacts {
 /// The facts in a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientProof {
-    /// SHA-256 of its SubjectPublicKeyInfo.
+    /// The SHA-256 digest of its SubjectPublicKeyInfo.
     pub pin: [u8; PIN_LEN],
     /// Its names: those for DNS, and the common name of its subject.
     pub names: Vec<String>,
@@ -80,7 +81,7 @@ fn common_name(mut subject: &[u8]) -> Option<String> {
     None
 }
 
-/// Returns the content of the first element, which has this tag, and what follows it.
+/// Returns the content of the first element, which has this tag, and the octets after it.
 fn element(octets: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let [first, len, rest @ ..] = octets else { return None };
     let (len, rest) = match (*len, rest) {
@@ -96,7 +97,7 @@ fn element(octets: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
 mod tests {
     use super::*;
 
-    /// O=home, CN=phone
+    /// The subject O=home, CN=phone.
     const SUBJECT: &[u8] =
         b"\x31\x0d\x30\x0b\x06\x03\x55\x04\x0a\x0c\x04home\x31\x0e\x30\x0c\x06\x03\x55\x04\x03\x13\x05phone";
 

@@ -21,7 +21,7 @@ pub type ServerSession = Session<UnbufferedServerConnection>;
 /// A connection to a server.
 pub type ClientSession = Session<UnbufferedClientConnection>;
 
-/// One end of a connection.
+/// One end of a connection with DNS messages.
 pub struct Session<S> {
     frames: FrameReader,
     /// Messages to send.
@@ -29,7 +29,7 @@ pub struct Session<S> {
     tls: Option<Box<Tls<S>>>,
     /// The server's end of HTTP; `None` where messages are in frames.
     http: Option<Box<Http>>,
-    /// What the handshake reports of the device of a client.
+    /// Facts about the client's device from the handshake.
     facts: Option<Arc<HandshakeFacts>>,
     /// The client's end of HTTP.
     asking: Option<Box<Http2Client>>,
@@ -43,7 +43,7 @@ struct Framed<'s, D> {
     deliver: D,
 }
 
-/// HTTP as a reader of plaintext.
+/// HTTP that reads the plaintext of a connection.
 struct InHttp<'s, D> {
     http: &'s mut Http,
     facts: &'s mut Option<Arc<HandshakeFacts>>,
@@ -200,7 +200,7 @@ impl ClientSession {
         self.asking.as_ref().is_some_and(|asking| asking.is_owed())
     }
 
-    /// Takes what a server of DNS over HTTPS has said about HTTP/3.
+    /// Takes the announcement of HTTP/3 from a server of DNS over HTTPS.
     pub fn take_alternative(&mut self) -> Option<AltSvc> {
         self.asking.as_mut()?.take_alternative()
     }
@@ -274,7 +274,7 @@ impl<S: Side> Session<S> {
         self.tls.as_mut().map_or(Ok(()), |tls| tls.begin())
     }
 
-    /// Appends a message to send. One that is too long for a frame is left out.
+    /// Appends a message to send. A message that is too long for a frame is left out.
     pub fn push(&mut self, message: &[u8]) {
         match &mut self.asking {
             Some(asking) => asking.push(message),
@@ -283,7 +283,7 @@ impl<S: Side> Session<S> {
     }
 
     /// Sends the reply to an earlier request, or ends the request if `message` is empty. Only HTTP
-    /// tells requests apart.
+    /// distinguishes requests.
     pub fn push_late(&mut self, request: u32, message: &[u8]) {
         let Some(http) = &mut self.http else {
             if !message.is_empty() {
@@ -301,7 +301,8 @@ impl<S: Side> Session<S> {
         self.http.as_ref().is_some_and(|http| http.must_wait())
     }
 
-    /// Allows the peer more of what is no query, because about half a second has passed.
+    /// Increases the budget of the peer for data without queries, because about half a second has
+    /// passed.
     pub fn refill(&mut self) {
         if let Some(http) = &mut self.http {
             http.refill();
@@ -311,7 +312,7 @@ impl<S: Side> Session<S> {
         }
     }
 
-    /// Writes what waits with one write, and keeps what the stream does not accept.
+    /// Writes the waiting octets with one write, and keeps those that the stream does not accept.
     ///
     /// # Errors
     /// Those of the stream, except that it accepts nothing now; and those of TLS.
@@ -377,7 +378,7 @@ impl<S: Side> Session<S> {
     }
 
     /// Returns a number that changes with each message, or part of one, that is handed to the
-    /// transport; what the transport sends of its own does not change it.
+    /// transport; data that the transport sends by itself does not change it.
     pub fn replied(&self) -> u32 {
         self.http.as_ref().map_or(self.messages.pushed(), |http| http.replied())
     }

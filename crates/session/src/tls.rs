@@ -21,12 +21,12 @@ use crate::certificate;
 use crate::frame::{Outgoing, ReadBuffer, ReadBytes, ReadState, WriteState, read_once, trim};
 use crate::proof::HandshakeFacts;
 
-/// Most octets that a peer may send before the handshake is complete. A client without certificate
-/// sends below 4 KiB, of which the key share of X25519MLKEM768 is a third.
+/// Maximum number of octets that a peer may send before the handshake is complete. A client without
+/// certificate sends below 4 KiB, of which the key share of X25519MLKEM768 is a third.
 pub const MAX_HANDSHAKE: usize = 32 << 10;
-/// Octets that one record adds to its plaintext, in any version and cipher suite.
+/// Number of octets that one record adds to its plaintext, in any version and cipher suite.
 const RECORD_OVERHEAD: usize = 64;
-/// Most octets of plaintext in a record.
+/// Maximum number of octets of plaintext in a record.
 const RECORD_MAX: usize = 1 << 14;
 
 /// Returns the cryptography of all TLS sessions: aws-lc-rs, with X25519MLKEM768 first.
@@ -68,7 +68,7 @@ impl Side for UnbufferedClientConnection {
     }
 }
 
-/// What reads the plaintext of a connection.
+/// The reader of the plaintext of a connection.
 pub(crate) trait PlaintextReader {
     /// Reports whether octets wait that were not processed because delivery was stopped.
     fn is_stopped(&self) -> bool;
@@ -78,11 +78,11 @@ pub(crate) trait PlaintextReader {
     fn take(&mut self, octets: &[u8]) -> ControlFlow<()>;
     /// Reports whether it takes nothing more.
     fn has_ended(&self) -> bool;
-    /// Takes what the handshake of a client reports of its device, before any octets.
+    /// Takes the facts about the client's device from the handshake, before any octets.
     fn greet(&mut self, _facts: Option<Arc<HandshakeFacts>>) {}
 }
 
-/// Octets to send once the connection permits it.
+/// The octets to send once the connection permits it.
 #[derive(Clone, Copy)]
 enum Send<'p> {
     Nothing,
@@ -97,7 +97,7 @@ pub struct Tls<S> {
     held: Vec<u8>,
     /// Records to send.
     sealed: Outgoing,
-    /// Octets received before the handshake was complete.
+    /// Number of octets received before the handshake was complete.
     handshake_octets: usize,
     has_peer_closed: bool,
     /// The word in the name of the server that a client has asked for.
@@ -163,7 +163,7 @@ impl<S: Side> Tls<S> {
     ) -> Result<bool, Error> {
         let mut stopped = false;
         let consumed = if self.side.is_handshaking() {
-            // What follows the handshake at once waits until it is known who sends it.
+            // Data directly after the handshake waits until the sender is known.
             let mut early = Vec::new();
             let consumed =
                 self.drive(arrived, Send::Nothing, &mut |octets| early.extend_from_slice(octets));
@@ -218,14 +218,14 @@ impl<S: Side> Tls<S> {
         self.send(Send::Nothing).map_err(invalid)
     }
 
-    /// Tells the peer that nothing follows, without waiting until it accepts that.
+    /// Announces to the peer that nothing follows, without waiting until it accepts that.
     pub(crate) fn close(&mut self, stream: &mut impl io::Write) {
         if !self.side.is_handshaking() && self.send(Send::CloseNotify).is_ok() {
             let _ = self.sealed.write(stream);
         }
     }
 
-    /// Writes what was queued for a peer at fault: the alert.
+    /// Writes the alert that was queued for a peer at fault.
     pub(crate) fn write_alert(&mut self, stream: &mut impl io::Write) {
         let _ = self.sealed.write(stream);
     }
@@ -334,8 +334,8 @@ fn seal<D>(
     if exhausted { Err(Error::EncryptError) } else { Ok(()) }
 }
 
-/// Appends what `write` puts into the room after `out`: it returns a length, or the room that it
-/// needs.
+/// Appends the octets that `write` puts into the room after `out`: it returns a length, or the room
+/// that it needs.
 fn append(
     out: &mut Vec<u8>,
     mut room: usize,

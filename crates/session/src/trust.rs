@@ -1,4 +1,5 @@
-//! Which certificates a client accepts: those of authorities, those with a known key, or all.
+//! The server certificates that a client accepts: those of authorities, those with a known key, or
+//! all.
 
 use std::cell::RefCell;
 use std::io;
@@ -18,7 +19,7 @@ use rustls::{
 use crate::certificate::Certificate;
 use crate::tls::provider;
 
-/// Octets of a pin: SHA-256 of a SubjectPublicKeyInfo (RFC 7858 §4.2).
+/// Number of octets of a pin: SHA-256 of a SubjectPublicKeyInfo (RFC 7858 §4.2).
 pub const PIN_LEN: usize = 32;
 
 /// How a client verifies a server.
@@ -28,9 +29,9 @@ pub enum Trust {
     Authorities(RootCertStore),
     /// Its key is one of these.
     Pins(Vec<[u8; PIN_LEN]>),
-    /// Both of these.
+    /// Both conditions hold.
     AuthoritiesAndPins(RootCertStore, Vec<[u8; PIN_LEN]>),
-    /// Not at all.
+    /// No certificate is accepted.
     Nobody,
 }
 
@@ -65,7 +66,7 @@ pub fn client(trust: Trust, alpn: &[&[u8]]) -> Result<Arc<ClientConfig>, Error> 
 }
 
 /// Returns the configuration of a client that speaks one of these protocols, and shows a
-/// certificate to servers that want one.
+/// certificate to servers that request one.
 ///
 /// # Errors
 /// There is no authority.
@@ -135,8 +136,8 @@ pub fn pin(certificate: &CertificateDer<'_>) -> Result<[u8; PIN_LEN], Error> {
     octets.map_err(|_| Error::General("SHA-256 has 32 octets".to_owned()))
 }
 
-/// Accepts the certificates with known keys (RFC 8310 §8.2), whatever else they say unless it asks
-/// authorities as well.
+/// Accepts the certificates with known keys (RFC 8310 §8.2), regardless of their other contents,
+/// unless authorities are required as well.
 #[derive(Debug)]
 struct Pinned {
     pins: Vec<[u8; PIN_LEN]>,

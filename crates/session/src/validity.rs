@@ -32,7 +32,7 @@ fn validity(certificate: &[u8]) -> Option<Validity> {
     let (signed, _) = field(whole, SEQUENCE)?;
     let rest = field(signed, VERSION).map_or(signed, |(_, rest)| rest);
     let (_, rest) = field(rest, INTEGER)?;
-    // Algorithm, issuer.
+    // Skip the algorithm and the issuer.
     let (_, rest) = field(rest, SEQUENCE)?;
     let (_, rest) = field(rest, SEQUENCE)?;
     let (times, _) = field(rest, SEQUENCE)?;
@@ -41,7 +41,7 @@ fn validity(certificate: &[u8]) -> Option<Validity> {
     Some(Validity { not_before, not_after })
 }
 
-/// Splits a time, as its Unix second, from what follows it.
+/// Splits a time, as its Unix second, from the octets after it.
 fn moment(octets: &[u8]) -> Option<(u64, &[u8])> {
     if let Some((text, rest)) = field(octets, UTC_TIME) {
         let year = digits(text, 0, 2)?;
@@ -53,7 +53,7 @@ fn moment(octets: &[u8]) -> Option<(u64, &[u8])> {
     Some((time(digits(text, 0, 4)?, text.get(4..)?)?, rest))
 }
 
-/// Splits a field with this tag from what follows it.
+/// Splits a field with this tag from the octets after it.
 fn field(octets: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (head, rest) = octets.split_first_chunk::<2>()?;
     if head[0] != tag {

@@ -83,7 +83,7 @@ pub struct Record<'a> {
 /// The fixed fields of the OPT record to write.
 #[derive(Clone, Copy, Debug)]
 pub struct OptFields {
-    /// Our UDP payload size in octets.
+    /// The UDP payload size that this server announces, in octets.
     pub udp_size: u16,
     /// The whole RCODE. OPT carries its upper bits.
     pub rcode: Rcode,

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use crate::name::MAX_NAME;
 use crate::rdata::folded_names;
 
-/// Most labels in a name: each takes at least two octets, the root one.
+/// Maximum number of labels in a name: each takes at least two octets, the root one.
 const MAX_LABELS: usize = MAX_NAME / 2;
 
 /// Compares two valid uncompressed names in canonical order (RFC 4034 §6.1): label by label from

@@ -19,9 +19,9 @@ use std::fmt;
 use crate::code::Ede;
 use crate::name::{self, NameError};
 
-/// Most options read from one OPT record. No legitimate message has more.
+/// Maximum number of options read from one OPT record. No legitimate message has more.
 pub const MAX_OPTIONS: usize = 32;
-/// Octets of an OPT record without options.
+/// Number of octets of an OPT record without options.
 pub const OPT_LEN: usize = 11;
 
 /// Option codes of the IANA registry that this crate understands.
@@ -77,7 +77,7 @@ pub struct Edns<'a> {
     pub rcode_high: u8,
     /// EDNS version.
     pub version: u8,
-    /// The DO flag: the sender wants DNSSEC records (RFC 3225).
+    /// The DO flag: the sender requests DNSSEC records (RFC 3225).
     pub dnssec_ok: bool,
     options: &'a [u8],
 }

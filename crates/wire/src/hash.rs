@@ -13,13 +13,13 @@ use crate::name::MAX_NAME;
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
-/// Octets that the hash consumes per step.
+/// Number of octets that the hash consumes per step.
 const BLOCK: usize = 16;
 /// Longest question: QNAME, QTYPE, QCLASS.
 pub const MAX_QUESTION: usize = MAX_NAME + 4;
 /// [`MAX_QUESTION`] rounded up to whole blocks of the hash.
 pub(crate) const KEY_ROOM: usize = MAX_QUESTION.next_multiple_of(BLOCK);
-/// Octets of a name plus the last block that begins in it: see [`HashKey::chain`].
+/// Number of octets of a name plus the last block that begins in it: see [`HashKey::chain`].
 pub const CHAIN_ROOM: usize = (MAX_NAME + BLOCK).next_multiple_of(BLOCK);
 
 /// Converts the ASCII letters among eight octets to lower case.

@@ -43,6 +43,6 @@ pub use view::{MessageView, RecordView, WireError};
 
 /// The port of DNS over UDP and TCP (RFC 1035 §4.2).
 pub const DNS_PORT: u16 = 53;
-/// Octets of the longest message: the length before a message over TCP has 16 bits (RFC 1035
-/// §4.2.2).
+/// Length of the longest message in octets: the length prefix of a message over TCP has 16 bits
+/// (RFC 1035 §4.2.2).
 pub const MAX_MESSAGE: usize = 65_535;

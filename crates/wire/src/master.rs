@@ -32,8 +32,8 @@ use entry::{Entries, Misread};
 pub use generate::MAX_GENERATED;
 use generate::Range;
 
-/// Most octets of the tokens of one entry, over all its lines: the longest record data with each
-/// octet written as `\DDD`.
+/// Maximum number of octets of the tokens of one entry, over all its lines: the longest record data
+/// with each octet written as `\DDD`.
 pub const MAX_ENTRY: usize = 4 * 65_535 + 1024;
 /// The longest TTL (RFC 2181 §8). A longer one counts as 0.
 const MAX_TTL_SECS: u32 = i32::MAX as u32;

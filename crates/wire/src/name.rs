@@ -19,11 +19,12 @@ use crate::folded::FoldedNameBuf;
 use crate::text::{self, TextError};
 use crate::{hash, short};
 
-/// Most octets in a name, including the root's (RFC 1035 §3.1).
+/// Maximum number of octets in a name, including the root's (RFC 1035 §3.1).
 pub const MAX_NAME: usize = 255;
-/// Most octets in a label (RFC 1035 §3.1).
+/// Maximum number of octets in a label (RFC 1035 §3.1).
 pub const MAX_LABEL: usize = 63;
-/// Most compression pointers followed for one name. A name cannot have more than 127 labels.
+/// Maximum number of compression pointers followed for one name. A name cannot have more than 127
+/// labels.
 pub const MAX_POINTERS: usize = 127;
 
 /// Compression pointers that the names of a message may follow in addition to those that its length

@@ -8,7 +8,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// What begins each header.
+/// The signature that begins each header of version 2.
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 /// Version 2, and the command of a connection that the proxy makes of its own accord.
 const LOCAL: u8 = 0x20;
@@ -18,20 +18,20 @@ const PROXY: u8 = 0x21;
 const UNSPECIFIED: u8 = 0x00;
 const INET: u8 = 0x10;
 const INET6: u8 = 0x20;
-/// Octets of two addresses with their ports.
+/// Number of octets of two addresses with their ports.
 const INET_LEN: u16 = 12;
 const INET6_LEN: u16 = 36;
 
-/// Octets of the longest header that [`write()`] appends.
+/// Length in octets of the longest header that [`write()`] appends.
 pub const MAX_PROXY_HEADER: usize = SIGNATURE.len() + 4 + INET6_LEN as usize;
 
-/// Octets of the longest header that [`read()`] and [`read_stream()`] accept: what follows the
-/// addresses is of no use here, and a checksum, an authority and the facts of TLS have room.
+/// Length in octets of the longest header that [`read()`] and [`read_stream()`] accept: data after
+/// the addresses is not used here, and a checksum, an authority and the facts of TLS have room.
 pub const MAX_READ_HEADER: usize = 536;
 
-/// Octets of the longest header of version 1.
+/// Length of the longest header of version 1 in octets.
 const MAX_TEXT: usize = 107;
-/// What begins a header of version 1.
+/// The text that begins a header of version 1.
 const TEXT_SIGNATURE: &[u8] = b"PROXY ";
 
 /// A header that was read.
@@ -39,7 +39,7 @@ const TEXT_SIGNATURE: &[u8] = b"PROXY ";
 pub struct ProxyHeader {
     /// The client, an IPv4 address as such; `None`: the message is the proxy's own.
     pub client: Option<IpAddr>,
-    /// Octets of the header: the message follows them.
+    /// Number of octets of the header: the message follows them.
     pub len: usize,
 }
 
@@ -48,11 +48,11 @@ pub struct ProxyHeader {
 pub enum NoHeader {
     /// The octets may be the beginning of one.
     Incomplete,
-    /// They are none, or it is too long.
+    /// The octets are no header, or it is too long.
     Invalid,
 }
 
-/// What carries the message behind a header.
+/// The transport of the message behind a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum ProxiedBy {
@@ -101,7 +101,7 @@ pub fn read(octets: &[u8]) -> Result<ProxyHeader, NoHeader> {
     if !matches!(command, LOCAL | PROXY) || whole > MAX_READ_HEADER {
         return Err(NoHeader::Invalid);
     }
-    // What carried the query to the proxy does not matter: it may not be what carries it here.
+    // The transport to the proxy does not matter: it may differ from the transport here.
     let (family, by) = (family & 0xf0, family & 0x0f);
     let needed = match family {
         UNSPECIFIED => 0,
@@ -319,7 +319,7 @@ mod tests {
         let header = |rest: &[u8]| [&SIGNATURE[..], rest].concat();
         let v4 = b"\xc0\0\x02\x07\0\0\0\0\0\0\0\0";
         let client = Some(IpAddr::from([192, 0, 2, 7]));
-        // With what follows the addresses, and whatever carried the query to the proxy.
+        // The header has data after the addresses, and any transport to the proxy.
         for by in [0x10, 0x11, 0x12] {
             let octets = header(&[&[0x21, by, 0, 15], &v4[..], b"\x04\0\0rest"].concat());
             assert_eq!(read(&octets), Ok(ProxyHeader { client, len: 31 }));

@@ -195,7 +195,7 @@ fn read_rest<'a>(octets: &'a [u8], records: u64, rest: &'a [u8]) -> Option<Optio
 }
 
 /// Handles the general case: skips records in any section and finds OPT anywhere in the additional
-/// section. A message with TSIG is no plain query: its signature has to be verified first.
+/// section. A message with TSIG is no plain query: its signature must be verified first.
 #[cold]
 fn read_records(octets: &[u8]) -> Option<Option<Edns<'_>>> {
     let view = MessageView::new(octets).ok()?;

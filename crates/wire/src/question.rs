@@ -5,7 +5,7 @@ use std::fmt;
 use crate::code::{Class, Rtype};
 use crate::folded::FoldedName;
 
-/// Octets of QTYPE and QCLASS, which follow QNAME.
+/// Number of octets of QTYPE and QCLASS, which follow QNAME.
 const FIXED: usize = 4;
 
 /// A question in wire form: QNAME in lower case, QTYPE, QCLASS.

@@ -27,9 +27,9 @@ pub struct SuffixMap<T> {
     /// the entry plus one.
     slots: Box<[u64]>,
     entries: Vec<(Box<[u8]>, T)>,
-    /// One bit for each length in octets that a name of the map has.
+    /// The lengths in octets of the names of the map, with one bit for each length.
     lengths: [u64; 4],
-    /// Octets of the shortest name. Larger than any name if the map is empty.
+    /// Length of the shortest name in octets. Larger than any name if the map is empty.
     shortest: usize,
 }
 

@@ -243,7 +243,7 @@ impl<'a> RecordView<'a> {
     /// The owner is not the root (RFC 6891 §6.1.2).
     pub fn edns(&self) -> Result<Edns<'a>, EdnsError> {
         debug_assert_eq!(self.rtype, Rtype::OPT);
-        // A pointer to the root is the root, too, though nobody sends it.
+        // A pointer to the root is the root, too, though no known software sends it.
         let is_at_root = self.message.get(self.owner_at) == Some(&0)
             || self.owner().is_ok_and(|owner| owner.wire() == [0]);
         if !is_at_root {

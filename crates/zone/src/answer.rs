@@ -16,15 +16,15 @@ use crate::find::NameMatch;
 use crate::set::HostedZones;
 use crate::tree::{HostedRecords, HostedSet, HostedZone, Node};
 
-/// Most aliases that are followed for one question.
+/// Maximum number of aliases that are followed for one question.
 const MAX_HOSTED_ALIASES: usize = 16;
-/// Most aliases from wildcards that are followed for one question in signed zones: their proofs
-/// wait for the authority section.
+/// Maximum number of aliases from wildcards that are followed for one question in signed zones:
+/// their proofs wait for the authority section.
 const MAX_EXPANSIONS: usize = 8;
-/// Most names with proofs that are known to be in the authority section: those of all aliases from
-/// wildcards and of the end.
+/// Maximum number of names with proofs that are known to be in the authority section: those of all
+/// aliases from wildcards, and the name at the end of the aliases.
 const MAX_PROVEN: usize = MAX_EXPANSIONS + MAX_PROOF;
-/// Most hosts with addresses in the additional section.
+/// Maximum number of hosts with addresses in the additional section.
 const MAX_HOSTS: usize = 32;
 
 /// A question to the hosted zones.
@@ -36,23 +36,23 @@ pub struct HostedQuestion<'q> {
     pub qtype: Rtype,
     /// Whether signatures and proofs are wanted (DO).
     pub proofs: Proofs,
-    /// Most octets of the message without OPT.
+    /// Maximum number of octets of the message without OPT.
     pub limit: usize,
 }
 
 /// Whether signatures and proofs of denial are part of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Proofs {
-    /// The client understands DNSSEC records.
+    /// The answer contains them.
     Included,
-    /// It does not.
+    /// The answer does not contain them.
     Omitted,
 }
 
 /// An answer in the buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostedAnswer {
-    /// Octets of the message.
+    /// Number of octets of the message.
     pub len: usize,
     /// RCODE.
     pub rcode: Rcode,

@@ -14,7 +14,7 @@ use crate::tree::{
     Denial, Flags, HostedZone, MAX_SET_OCTETS, Nsec3Chain, RECORD_HEAD, SET_HEAD, slots_of,
 };
 
-/// Most records of a zone. Their numbers have 32 bits, and some remain.
+/// Maximum number of records of a zone. Their numbers have 32 bits, and some remain.
 pub const MAX_HOSTED_RECORDS: u32 = 1 << 30;
 /// Labels of the longest name.
 const MAX_LABELS: usize = 127;
@@ -30,7 +30,7 @@ pub struct ZoneBuilder {
     is_full: bool,
 }
 
-/// Consecutive records of one owner.
+/// A run of consecutive records of one owner.
 #[derive(Clone, Copy)]
 struct OwnerRun {
     /// The first octets of the key.
@@ -186,8 +186,8 @@ struct Planting<'b> {
     nodes: Vec<u32>,
     nsec: Vec<u32>,
     nsec3: Vec<([u8; 20], u32)>,
-    /// The ancestors of the last name and the name itself: offset, length, and whether what is
-    /// below is occluded.
+    /// The ancestors of the last name and the name itself: offset, length, and whether the names
+    /// below it are occluded.
     path: Vec<Above>,
     pending: Vec<PendingTarget>,
     sets: Vec<(Rtype, u32)>,
@@ -459,7 +459,7 @@ impl<'b> Planting<'b> {
         });
     }
 
-    /// Completes the tree and checks what needs all of it.
+    /// Completes the tree and makes the checks that need all of it.
     fn finish(mut self, whole: EntryPlace) -> Option<HostedZone> {
         if self.is_too_large {
             self.faults.error(whole, ZoneProblem::TooLarge);

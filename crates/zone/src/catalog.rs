@@ -15,9 +15,9 @@ use avocet_wire::{FoldedName, NameBuf, Rtype};
 
 use crate::tree::{HostedSet, HostedZone, Node};
 
-/// Most members of a catalog: each is a zone with its files, timers and transfers.
+/// Maximum number of members of a catalog: each is a zone with its files, timers and transfers.
 pub const MAX_CATALOG_MEMBERS: usize = 4_096;
-/// Most groups of a member that are kept.
+/// Maximum number of groups of a member that are kept.
 const MAX_MEMBER_GROUPS: usize = 8;
 
 /// A zone that a catalog lists.
@@ -29,7 +29,7 @@ pub struct CatalogMember {
     pub id: Box<[u8]>,
     /// The values of the property `group`, sorted (§4.4.2).
     pub groups: Vec<String>,
-    /// The catalog that the member is to move to, folded, in wire form (`coo`, §4.4.1).
+    /// The catalog to which the member moves, folded, in wire form (`coo`, §4.4.1).
     pub owner: Option<Box<[u8]>>,
 }
 
@@ -39,7 +39,7 @@ pub enum CatalogFault {
     /// It has no version, several, or one of another form.
     #[error("it is no catalog zone: `version` has not one TXT record")]
     NoVersion,
-    /// It has another version of the format.
+    /// The catalog has another version of the format.
     #[error("its version is not 2")]
     OtherVersion,
     /// A member has several PTR records.
@@ -48,7 +48,7 @@ pub enum CatalogFault {
     /// A zone is listed twice.
     #[error("the zone {0} is listed twice")]
     Duplicate(String),
-    /// It has too many members.
+    /// The catalog has too many members.
     #[error("it has more than {MAX_CATALOG_MEMBERS} members")]
     TooMany,
 }
@@ -119,7 +119,8 @@ fn add_property(member: &mut CatalogMember, label: &[u8], node: Node<'_>) {
         b"group" => {
             let texts = node.set(Rtype::TXT);
             let texts = texts.iter().flat_map(HostedSet::iter);
-            // One string (RFC 9432 §4.3.2); others make the property broken, not the catalog.
+            // The property has one string (RFC 9432 §4.3.2). Other strings make the property
+            // broken, not the catalog.
             let text = texts.filter_map(|record| match record.rdata {
                 [len, text @ ..] if usize::from(*len) == text.len() => Some(text),
                 _ => None,

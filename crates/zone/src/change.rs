@@ -13,10 +13,10 @@ use avocet_wire::{FoldedName, Rtype, hash};
 
 use crate::tree::{HostedRecord, HostedZone, Node, RECORD_HEAD};
 
-/// Most changes that a zone keeps.
+/// Maximum number of changes that a zone keeps.
 pub const MAX_KEPT_CHANGES: usize = 1_024;
-/// Octets of changes that each zone may keep. A large zone keeps as many octets as it has: a
-/// difference that is longer than the zone is not sent.
+/// Number of octets of changes that each zone may keep. A large zone keeps as many octets as it
+/// has: a difference that is longer than the zone is not sent.
 const MIN_KEPT_OCTETS: usize = 64 << 10;
 
 /// Records of any owners, one after another: the owner, then as in a message.
@@ -131,9 +131,9 @@ pub struct ZoneChange {
 /// The number of records that a change removes and adds, without SOA records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChangeSize {
-    /// Removed.
+    /// Number of removed records.
     pub removed: u32,
-    /// Added.
+    /// Number of added records.
     pub added: u32,
 }
 
@@ -410,7 +410,7 @@ mod tests {
         assert_eq!((three.changes_since(1), three.first_sent_serial()), (None, Some(2)));
         assert_eq!(three.changes_since(2).map(<[_]>::len), Some(1));
         assert_eq!(three.changes_since(3), Some(&[][..]));
-        // A version that follows says itself what it withholds.
+        // A later version states itself which changes it withholds.
         let four = || of(4).following(&three, 0);
         assert_eq!((four().changes().len(), four().first_sent_serial()), (3, Some(1)));
         assert_eq!((three.withheld_from(), four().withheld_from()), (Some(1), None));

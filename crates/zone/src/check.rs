@@ -10,7 +10,7 @@ use crate::fault::{EntryPlace, Faults, ZoneProblem};
 use crate::tree::{Denial, Flags, HostedZone, Node};
 
 const SRV: Rtype = Rtype(33);
-/// Most iterations of NSEC3 that are computed for an answer.
+/// Maximum number of iterations of NSEC3 that are computed for an answer.
 pub const MAX_SERVED_ITERATIONS: u16 = 150;
 
 /// A name that is about to be added to the tree.
@@ -147,7 +147,7 @@ pub(crate) fn whole(
     }
 }
 
-/// What the zone has at the target of a record.
+/// The data of the zone at the target of a record.
 enum Target {
     /// Addresses, or a delegation to a zone that may have them.
     Fine,

@@ -8,7 +8,7 @@ use avocet_wire::{FoldedName, Rtype};
 use crate::find::wildcard_name;
 use crate::tree::{Denial, HostedZone, Node, Nsec3Chain};
 
-/// Most records of a proof.
+/// Maximum number of records of a proof.
 pub(crate) const MAX_PROOF: usize = 4;
 
 /// The nodes with the NSEC or NSEC3 records of a proof, each once.
@@ -39,7 +39,7 @@ impl<'z> DenialProof<'z> {
     }
 }
 
-/// What is to be proven.
+/// The kind of name whose absence is proven.
 #[derive(Clone, Copy)]
 pub(crate) enum Denied<'n> {
     /// Neither the name nor a wildcard exists. Holds the closest encloser.

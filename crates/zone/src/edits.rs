@@ -15,7 +15,7 @@ use crate::tree::{HostedRecord, HostedZone};
 /// Edits of a version of a zone. The version itself never changes.
 pub struct ZoneEdits<'z> {
     zone: &'z HostedZone,
-    /// What differs from the zone: the record as it is now, or `None` if it was removed.
+    /// The differences from the zone: each record as it is now, or `None` if it was removed.
     edits: BTreeMap<EditKey, Option<EditedRecord>>,
 }
 
@@ -190,8 +190,7 @@ impl<'z> ZoneEdits<'z> {
         if is_new { Ok(()) } else { Err(NotExact) }
     }
 
-    /// Applies what a change of another version says, as far as it has an effect here. The SOA
-    /// record stays.
+    /// Applies a change of another version, as far as it has an effect here. The SOA record stays.
     pub fn merge(&mut self, change: &ZoneChange) {
         for one in change.removed.iter().filter(|one| one.record.rtype != Rtype::SOA) {
             self.remove(one.owner, &one.record);

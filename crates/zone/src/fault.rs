@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::provided::SourceProblem;
 use crate::tree::{MAX_SET_OCTETS, MAX_SIGNABLE_OCTETS};
 
-/// Most faults that are kept. A file with more is most likely no zone.
+/// Maximum number of faults that are kept. A file with more is most likely no zone.
 pub const MAX_FAULTS: usize = 100;
 
 /// The problem with a record, a name or a zone.
@@ -119,7 +119,7 @@ pub enum ZoneProblem {
     /// The ZONEMD record is not that of the zone.
     #[error("{0}")]
     Digest(zonemd::Fault),
-    /// The zone is to get a ZONEMD record, but another server has signed it.
+    /// The zone should get a ZONEMD record, but another server has signed it.
     #[error("the zone has signatures, so that no ZONEMD record can be added: zonemd-hash")]
     DigestOfSigned,
 }

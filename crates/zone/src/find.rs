@@ -4,7 +4,7 @@ use avocet_wire::{FoldedName, NameBuf, Rtype};
 
 use crate::tree::{Flags, HostedZone, Node};
 
-/// What a zone has for a name.
+/// The match of a name in a zone.
 #[derive(Clone, Copy)]
 pub(crate) enum NameMatch<'z> {
     /// The name exists, with or without records.
@@ -43,7 +43,7 @@ impl HostedZone {
         self.find_above(name)
     }
 
-    /// Finds what applies to a name without a node.
+    /// Finds the match of a name without a node.
     fn find_above(&self, name: FoldedName<'_>) -> Option<NameMatch<'_>> {
         let apex_len = self.apex().len();
         let above = name.ancestors().skip(1).take_while(|above| above.len() >= apex_len);

@@ -19,12 +19,12 @@ use crate::change::{RecordList, ZoneChange, ZoneVersion};
 
 /// The first octets of a journal.
 const MAGIC: &[u8; 8] = b"AVOJRNL1";
-/// Octets of an entry before its kind.
+/// Number of octets of an entry before its kind.
 const ENTRY_HEAD: usize = 8;
-/// Octets of a version.
+/// Number of octets of a version.
 const VERSION: usize = 12;
-/// Most octets of an entry: a change is at most as long as its zone, and 1 GiB is 30 million
-/// records.
+/// Maximum number of octets of an entry: a change is at most as long as its zone, and 1 GiB is 30
+/// million records.
 const MAX_JOURNAL_ENTRY: u32 = 1 << 30;
 
 /// The kind of an entry.
@@ -41,9 +41,9 @@ pub struct JournalContent {
     pub changes: Vec<Arc<ZoneChange>>,
     /// The version that the master file had when the server wrote it last.
     pub written: Option<ZoneVersion>,
-    /// Octets up to the last usable entry.
+    /// Number of octets up to the last usable entry.
     pub usable: usize,
-    /// Octets behind it.
+    /// Number of octets behind it.
     pub cut: usize,
 }
 
@@ -87,8 +87,7 @@ fn append_entry(out: &mut Vec<u8>, kind: EntryKind, content: impl FnOnce(&mut Ve
     out[start + 4..start + 8].copy_from_slice(&check.to_be_bytes());
 }
 
-/// Reads the journal of a zone, up to what is not usable. The journal of another zone has nothing
-/// usable.
+/// Reads the journal of a zone, up to the first unusable octet.
 #[must_use]
 pub fn read_journal(octets: &[u8], apex: FoldedName<'_>) -> JournalContent {
     let mut content = JournalContent { cut: octets.len(), ..JournalContent::default() };

@@ -17,13 +17,14 @@ use crate::change::{OwnedRecord, ZoneChange};
 use crate::tree::{HostedRecord, HostedZone, Node, RECORD_HEAD};
 use crate::tsig::MAX_TSIG;
 
-/// Octets at which a message is sent. All names in it can be the target of a pointer.
+/// Number of octets at which a message is sent. All names in it can be the target of a pointer.
 const MESSAGE: usize = 16 << 10;
-/// Octets of the longest message with one record.
+/// Length of the longest message with one record in octets.
 const LONGEST: usize = 65_535 - MAX_TSIG;
 /// A pointer to QNAME, which is the name of the zone.
 const TO_APEX: [u8; 2] = [0xc0, HEADER_LEN as u8];
-/// Most records of a message: its count has 16 bits, and no record is shorter than 12 octets.
+/// Maximum number of records of a message: its count has 16 bits, and no record is shorter than 12
+/// octets.
 const _: () = assert!(MESSAGE / 12 < 0xffff);
 
 /// A transfer of a zone to a client.
@@ -40,7 +41,7 @@ pub struct OutboundTransfer {
     place: TransferPlace,
 }
 
-/// What comes next.
+/// The next part of the transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum TransferPlace {
     /// The SOA record.
@@ -51,7 +52,7 @@ enum TransferPlace {
     Changes { list: usize, at: usize },
     /// The SOA record again.
     End,
-    /// Nothing.
+    /// The transfer is complete.
     Done,
 }
 
@@ -93,7 +94,7 @@ impl OutboundTransfer {
         self.place == TransferPlace::Done
     }
 
-    /// Writes the next message to `out`, in place of what it has. Empties it if there is none.
+    /// Writes the next message to `out`, in place of the previous contents.
     ///
     /// # Errors
     /// The zone cannot be transferred.
@@ -250,7 +251,7 @@ pub(crate) mod tests {
         Arc::new(zone.unwrap_or_else(|| panic!("{:?}", faults.list())))
     }
 
-    /// The messages of a transfer, and their records.
+    /// Returns the messages of a transfer, and their records.
     fn transfer(zone: &Arc<HostedZone>) -> (Vec<Vec<u8>>, Vec<String>) {
         messages_of(begin(zone))
     }

@@ -18,7 +18,7 @@ use crate::reader::{OpenFile, read};
 use crate::serial::with_serial;
 use crate::tree::HostedZone;
 
-/// Most octets of a source: about a million records.
+/// Maximum number of octets of a source: about a million records.
 pub const MAX_SOURCE_OCTETS: u64 = 64 << 20;
 
 /// A source of the records of a zone.
@@ -36,7 +36,7 @@ pub struct ProvidedSource<'s> {
     pub file: &'s Path,
     /// A master file with records that are not in the source.
     pub head: Option<&'s Path>,
-    /// The serial of the zone, whatever its SOA record has.
+    /// The serial of the zone, regardless of its SOA record.
     pub serial: u32,
     /// TTL of records without one.
     pub ttl_secs: u32,

@@ -9,11 +9,11 @@ use avocet_wire::{Class, NameBuf};
 
 use crate::fault::{EntryPlace, Faults, ZoneProblem};
 
-/// Most files that include one another.
+/// Maximum number of files that include one another.
 pub const MAX_INCLUDE_DEPTH: usize = 16;
-/// Most files of a zone. A file that includes another often is read as often.
+/// Maximum number of files of a zone. A file that includes another often is read as often.
 const MAX_INCLUDES: u32 = 10_000;
-/// Most octets of all files of a zone: 4 GiB of text are about 60 million records.
+/// Maximum number of octets of all files of a zone: 4 GiB of text are about 60 million records.
 pub const MAX_ZONE_TEXT: u64 = 4 << 30;
 
 /// Opens files, with a limit in octets for each.
@@ -46,7 +46,7 @@ struct Reading<'r> {
     faults: &'r mut Faults,
     take: &'r mut dyn FnMut(&MasterRecord, EntryPlace, &mut Faults),
     record: MasterRecord,
-    /// Octets that may still be read.
+    /// Number of octets that may still be read.
     rest: u64,
     includes: u32,
     is_full: bool,

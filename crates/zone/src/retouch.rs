@@ -1,8 +1,8 @@
 //! The text of a master file after a change: lines of records that are gone are taken out, others
 //! put in, and all else stays as people wrote it, with comments.
 //!
-//! The result is read again: it is used only if it has exactly the records of the zone. So what
-//! this file does not understand costs comments, never records.
+//! The result is read again: it is used only if it has exactly the records of the zone. So text
+//! that this file does not understand loses comments, never records.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -27,7 +27,7 @@ struct RecordLines {
     fate: Fate,
 }
 
-/// What becomes of an entry.
+/// The fate of an entry.
 enum Fate {
     Stays,
     /// It is the SOA record, and only its serial changes.
@@ -166,7 +166,8 @@ impl Added {
     }
 }
 
-/// Puts the text together: what changes in place, what is new behind its name, the rest at the end.
+/// Puts the text together: first records that change in place, then new records after their names,
+/// then the rest at the end.
 fn assembled(lines: &[&str], entries: &[RecordLines], mut added: Added) -> String {
     let mut text: Vec<String> = Vec::with_capacity(lines.len());
     // Without $TTL, a record may have the TTL of the one before it.

@@ -1,5 +1,4 @@
-//! Edits of RRsets by people and programs that know what the zone should have. Where an UPDATE
-//! ignores a record that the zone cannot have (RFC 2136 §3.4.2), such an edit is refused.
+//! Edits of RRsets by people and programs that know the desired contents of the zone.
 
 use std::collections::BTreeMap;
 

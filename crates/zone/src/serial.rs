@@ -10,12 +10,12 @@ pub const fn is_newer(serial: u32, than: u32) -> bool {
 /// How the serial is raised when the server changes a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SerialPolicy {
-    /// By one.
+    /// The serial increases by one.
     #[default]
     Increment,
     /// To the date and a number of two digits: 2026112401.
     Date,
-    /// To the seconds since 1970.
+    /// The serial becomes the number of seconds since 1970.
     UnixTime,
 }
 

@@ -15,8 +15,8 @@ pub fn append_line(text: &mut String, owner: FoldedName<'_>, record: &HostedReco
 }
 
 impl HostedZone {
-    /// Returns all records with their owners: the SOA record first, signatures behind what they
-    /// sign.
+    /// Returns all records with their owners: the SOA record first, signatures after the records
+    /// that they sign.
     pub fn in_order(&self) -> impl Iterator<Item = (FoldedName<'_>, HostedRecord<'_>)> {
         let is_soa = |set: &HostedSet<'_>| set.rtype == Rtype::SOA;
         let soa = self.sets_of(self.apex()).into_iter().flatten().filter(is_soa);

@@ -17,15 +17,15 @@ use avocet_wire::{FoldedName, FoldedNameBuf, Rtype, hash, short};
 
 use crate::change::ZoneChange;
 
-/// Octets of a record before its data.
+/// Number of octets of a record before its data.
 pub(crate) const RECORD_HEAD: usize = 12;
-/// Most octets of an RRset with its signatures: it must fit in a message (RFC 1035 §4.2.2) after
-/// the header, the longest question and OPT, or no client ever gets it.
+/// Maximum number of octets of an RRset with its signatures: it must fit in a message (RFC 1035
+/// §4.2.2) after the header, the longest question and OPT, or no client ever gets it.
 pub(crate) const MAX_SET_OCTETS: usize = 65_535 - 512;
-/// Most octets of an RRset that this server is to sign: the rest is for a signature of each key
-/// that a roll-over may need at the same time.
+/// Maximum number of octets of an RRset that this server signs: the rest is for a signature of each
+/// key that a roll-over may need at the same time.
 pub(crate) const MAX_SIGNABLE_OCTETS: usize = MAX_SET_OCTETS - (4 << 10);
-/// Octets of an RRset before its records.
+/// Number of octets of an RRset before its records.
 pub(crate) const SET_HEAD: usize = 10;
 /// Slots of the hash table for each four nodes: open addressing needs free slots.
 const SLOTS: (usize, usize) = (4, 3);
@@ -58,11 +58,11 @@ pub struct HostedZone {
     pub(crate) denial: Denial,
     pub(crate) records: u32,
     pub(crate) names: u32,
-    /// See [`HostedZone::version`].
+    /// The digest; see [`HostedZone::version`].
     pub(crate) digest: OnceLock<u64>,
-    /// See [`HostedZone::changes`].
+    /// The changes; see [`HostedZone::changes`].
     pub(crate) changes: Vec<Arc<ZoneChange>>,
-    /// See [`HostedZone::withhold_changes_from`].
+    /// The serial; see [`HostedZone::withhold_changes_from`].
     pub(crate) withheld_from: OnceLock<u32>,
 }
 

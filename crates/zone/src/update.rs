@@ -15,11 +15,12 @@ use crate::build::is_stored;
 use crate::edits::{PresentRecord, ZoneEdits};
 use crate::tree::HostedRecord;
 
-/// Most records of an update: a message of 65,535 octets with addresses of short names.
+/// Maximum number of records of an update: a message of 65,535 octets with addresses of short
+/// names.
 pub const MAX_UPDATE_RECORDS: usize = 4_096;
 
-/// Most records that are looked at for an update, about a tenth of a second of work: each of its
-/// records looks at those of its name. 700 records may be added to a name without any.
+/// Maximum number of records that are looked at for an update, about a tenth of a second of work:
+/// each of its records looks at those of its name. 700 records may be added to a name without any.
 pub(crate) const MAX_UPDATE_STEPS: usize = 1 << 20;
 
 /// A message that was read.
@@ -42,7 +43,7 @@ struct UpdateRecord {
     rdata: Box<[u8]>,
 }
 
-/// What a record of an update changes: the owner, and the type, or all types of the owner.
+/// The scope of a record of an update: the owner, and the type, or all types of the owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EditScope<'u> {
     /// The owner.
@@ -107,7 +108,7 @@ impl ZoneUpdate {
         Ok(update)
     }
 
-    /// Returns what the records of the update change.
+    /// Returns the scopes of the records of the update.
     pub fn edited(&self) -> impl Iterator<Item = EditScope<'_>> {
         self.edits.iter().map(|one| EditScope { owner: one.owner.view(), rtype: one.rtype })
     }
@@ -399,7 +400,7 @@ mod tests {
         check(&[("a", any, (Rtype::A, 0), &[])], &[ns, txt, cname, ns_a]);
         check(&[("a", none, (Rtype::A, 0), &[192, 0, 2, 2])], &[ns, txt, cname, ns_a]);
         check(&[("a", none, (Rtype::A, 0), &[192, 0, 2, 3])], &[ns, a, txt, cname, ns_a]);
-        // What a zone needs stays.
+        // An update cannot remove the records that every zone needs.
         let apex = [
             ("", any, (Rtype::ANY, 0), &[][..]),
             ("", any, (Rtype::NS, 0), &[]),

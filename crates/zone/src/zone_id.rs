@@ -1,4 +1,4 @@
-//! Which zone is meant, where several have the same name.
+//! The identity of a zone where several zones have the same name.
 
 use std::fmt;
 

@@ -17,7 +17,8 @@ const PADDING_BITS: u32 = 3;
 const PADDING_MASK: u64 = (1 << PADDING_BITS) - 1;
 const WORDS_MASK: u64 = (1 << 14) - 1;
 
-/// Most payload bytes of one entry: a message of 64 KiB and the data that its cache adds.
+/// Maximum number of payload bytes of one entry: a message of 64 KiB and the data that its cache
+/// adds.
 pub const MAX_PAYLOAD_BYTES: usize = 72 * 1024;
 
 const _: () = assert!(MAX_PAYLOAD_BYTES / WORD + HEADER_WORDS <= WORDS_MASK as usize);

@@ -28,7 +28,7 @@ const GENERATION_MAX: u64 = (1 << 5) - 1;
 const GENERATION_MASK: u64 = GENERATION_MAX << GENERATION_SHIFT;
 const LAP_SHIFT: u32 = GENERATION_SHIFT + 5;
 
-/// Most words that the rings of one shard can address.
+/// Maximum number of words that the rings of one shard can address.
 pub(super) const MAX_RING_WORDS: usize = 1 << OFFSET_BITS;
 
 /// Bits of the hash that the slot compares before the entry is read.

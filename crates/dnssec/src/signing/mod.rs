@@ -33,13 +33,13 @@ pub struct SigningKey {
 pub struct SignatureFields<'f> {
     /// The owner of the records.
     pub owner: FoldedName<'f>,
-    /// Their type.
+    /// The type of the records.
     pub rtype: Rtype,
-    /// Their TTL.
+    /// The TTL of the records.
     pub ttl_secs: u32,
     /// Start of validity: seconds since 1970, modulo 2^32.
     pub inception: u32,
-    /// End of validity.
+    /// The end of validity.
     pub expiration: u32,
     /// The zone.
     pub zone: FoldedName<'f>,
@@ -79,8 +79,8 @@ impl SigningKey {
         self.private.algorithm().number()
     }
 
-    /// Returns the data of the DS record for the parent, with SHA-256. That of CDS is the same (RFC
-    /// 7344 §3.1).
+    /// Returns the data of the DS record for the parent, with SHA-256. The data of CDS is the same
+    /// (RFC 7344 §3.1).
     #[must_use]
     pub fn ds(&self, zone: FoldedName<'_>) -> Vec<u8> {
         let mut context = digest::Context::new(&digest::SHA256);

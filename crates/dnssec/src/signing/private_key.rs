@@ -8,13 +8,13 @@ use data_encoding::BASE64;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-/// Octets of a private key of either algorithm in BIND's files.
+/// Number of octets of a private key of either algorithm in BIND's files.
 const SECRET: usize = 32;
-/// Octets of a signature of either algorithm.
+/// Number of octets of a signature of either algorithm.
 const SIGNATURE: usize = 64;
-/// An ECPrivateKey (RFC 5915) of P-256 without its public key: what precedes the secret.
+/// An ECPrivateKey (RFC 5915) of P-256 without its public key: the octets before the secret.
 const EC_HEAD: [u8; 7] = [0x30, 0x31, 0x02, 0x01, 0x01, 0x04, 0x20];
-/// What follows it: the curve.
+/// The octets after it: the curve.
 const EC_TAIL: [u8; 12] = [0xa0, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 
 /// An algorithm that zones are signed with (RFC 8624 §3.1, RFC 9904).

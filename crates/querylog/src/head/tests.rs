@@ -1,4 +1,4 @@
-//! The head on disk: what is written is read, and damage costs no more than its block.
+//! The head on disk: tests that written entries are read, and damage costs no more than its block.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Deletions against what a search finds afterwards, while the writer goes on.
+//! Compares deletions with the results of later searches, while the writer goes on.
 
 use std::fs;
 
@@ -53,7 +53,7 @@ impl Log {
         Upkeep::open(self.scratch.0.clone(), Retention::default()).unwrap()
     }
 
-    /// Deletes what is there now, as the server does.
+    /// Deletes the present entries, as the server does.
     fn prune(&mut self, filter: &Filter) -> Pruned {
         let before_id = self.writer.cut(START_US).unwrap();
         let pruned = self.upkeep().prune_entries(filter, before_id, || true).unwrap();
@@ -61,7 +61,7 @@ impl Log {
         pruned
     }
 
-    /// The numbers of the entries that a search finds, the earliest first.
+    /// Returns the numbers of the entries that a search finds, the earliest first.
     fn found(&self) -> Vec<u32> {
         let reader = LogReader::open(self.scratch.0.clone()).unwrap();
         let whole = SearchExtent { before_id: u64::MAX, entries: 10_000, max_rows: u64::MAX };

@@ -1,5 +1,5 @@
-//! What roll-ups forget when entries are deleted on request. Retention does not change them: they
-//! outlive the entries.
+//! The counts that roll-ups drop when entries are deleted on request. Retention does not change
+//! roll-ups: they outlive the entries.
 
 use std::sync::Arc;
 

@@ -172,7 +172,7 @@ impl Totals {
         &self.tops[ranking as usize]
     }
 
-    /// Counts an entry. Without a reply there is no time to it.
+    /// Counts an entry. An entry without a reply has no delay.
     fn count(&mut self, outcome: Option<Outcome>, delay_us: Option<i64>) {
         self.entries += 1;
         if let Some(outcome) = outcome {

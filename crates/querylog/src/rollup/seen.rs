@@ -1,6 +1,6 @@
 //! When each client was seen: its first and its latest query, in bounded memory. Retention of
-//! entries does not change it. What is old is forgotten, and what a wrong clock has left is
-//! repaired, only while the clock is trusted: a wrong one would make all others look old.
+//! entries does not change it. Old clients are forgotten, and times from a wrong clock are
+//! repaired, only while the clock is trusted: with a wrong clock, all clients would look old.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::column::{Int, Text};
 use crate::entry::Outcome;
 use crate::search::{Condition, Filter, LogEntry};
 
-/// Most clients. A device with temporary addresses (RFC 8981) has a few each day.
+/// Maximum number of clients. A device with temporary addresses (RFC 8981) has a few each day.
 pub(super) const MAX_SIGHTINGS: usize = 4096;
 /// The clients that are left after some went.
 const KEPT_CLIENTS: usize = MAX_SIGHTINGS / 4 * 3;
@@ -34,7 +34,7 @@ pub struct SeenClient {
     pub last_us: u64,
 }
 
-/// What is known of a client.
+/// The first and the last time of a client, and its names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Sighting {
     pub(super) name: Box<str>,
@@ -48,8 +48,8 @@ pub(super) struct Sightings {
     pub(super) clients: HashMap<Box<str>, Sighting>,
 }
 
-/// Returns whether a query with this outcome says that its sender is a client: anybody can send
-/// what is refused.
+/// Returns whether a query with this outcome shows that its sender is a client: queries that are
+/// refused may come from any address.
 fn is_of_client(outcome: &str) -> bool {
     let none = [Outcome::Refused, Outcome::Dropped, Outcome::Malformed];
     Outcome::named(outcome).is_none_or(|outcome| !none.contains(&outcome))

@@ -16,11 +16,11 @@ use crate::error::LogError;
 use crate::varint;
 
 const MAGIC: [u8; 4] = *b"AVQV";
-/// The same of files without the clients, which earlier servers wrote.
+/// The start of files without the clients, which earlier servers wrote.
 const CLIENTLESS_MAGIC: [u8; 4] = *b"AVQU";
-/// The same of files without the last ranking, too.
+/// The start of files that also lack the last ranking.
 const EARLIER_MAGIC: [u8; 4] = *b"AVQT";
-/// Octets of the file before compression: far more than the bounds of the roll-ups allow.
+/// Number of octets of the file before compression: far more than the bounds of the roll-ups allow.
 const MAX_OCTETS: usize = 1 << 26;
 const LEVEL: i32 = 3;
 const FILE: &str = "rollups";
@@ -68,7 +68,8 @@ impl Rollups {
         Some(error)
     }
 
-    /// Deletes a damaged file that was kept: nobody can tell whether it has what is to be deleted.
+    /// Deletes a damaged file that was kept: it is not known whether it has the entries that must
+    /// be deleted.
     ///
     /// # Errors
     /// The file cannot be deleted.

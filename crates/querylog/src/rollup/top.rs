@@ -16,7 +16,7 @@ pub struct TopText {
     pub text: String,
     /// The count, which is at least the true one.
     pub count: u64,
-    /// By how much the count may be too high.
+    /// The amount by which the count may be too high.
     pub error: u64,
 }
 

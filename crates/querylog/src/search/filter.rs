@@ -1,4 +1,4 @@
-//! Which entries a search wants: a time range and conditions that all must hold.
+//! The entries that a search selects: a time range and conditions that all must hold.
 
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ pub enum Condition {
     Any(Vec<Condition>),
 }
 
-/// The entries that a search wants.
+/// The conditions on the entries that a search selects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Filter {
     /// Times in microseconds since the epoch.

@@ -5,8 +5,9 @@
 //! decoded; the remaining columns are decoded for the rows of the page. A page is continued by the
 //! id of its last entry, which stays valid while entries arrive and segments are merged.
 //!
-//! The work of a call has a bound in rows: a call that reaches it returns what it has, and where to
-//! continue. A damaged file is named in the result, and the others are searched.
+//! The work of a call has a bound in rows: a call that reaches it returns the rows that it has
+//! found, and where to continue. A damaged file is named in the result, and the others are
+//! searched.
 
 mod filter;
 mod network;
@@ -61,7 +62,7 @@ impl LogEntry {
     }
 }
 
-/// What a search may cost and where it begins.
+/// The cost that a search may have, and its beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SearchExtent {
     /// Only entries with smaller ids are searched: the end of the page before.
@@ -223,7 +224,7 @@ impl LogReader {
         }
     }
 
-    /// Returns a file that could be opened. One that the upkeep has replaced is not broken: the
+    /// Returns a file that could be opened. A file that the upkeep has replaced is not broken: the
     /// next refresh finds its successor.
     fn usable<T>(&mut self, path: &Path, opened: Result<T, LogError>) -> Option<T> {
         let error = match opened {

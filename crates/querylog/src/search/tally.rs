@@ -13,16 +13,16 @@ use crate::chunk::TextColumn;
 use crate::column::{Int, Text};
 use crate::error::LogError;
 
-/// Most columns by which entries are grouped.
+/// Maximum number of columns by which entries are grouped.
 pub const MAX_TALLY_COLUMNS: usize = 10;
 const MINUTE_US: i64 = 60_000_000;
 
 /// Whether entries of different times are equal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TallyTimes {
-    /// They are.
+    /// Equal entries may have any times.
     Any,
-    /// Only within a minute.
+    /// Equal entries lie within a minute.
     ByMinute,
 }
 
@@ -48,7 +48,7 @@ impl EqualEntries<'_> {
     }
 }
 
-/// What was scanned.
+/// The result of a scan.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Tallied {
     /// The entries.

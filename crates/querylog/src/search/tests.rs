@@ -136,7 +136,7 @@ fn random_filter(chance: &mut Chance, log: &Log) -> Filter {
         let list = format!("List-1-{}-0", 1 + chance.below(4));
         conditions.push(Condition::Has(Set::Lists, list));
     }
-    // Some filters want one of their conditions instead of all.
+    // Some filters require one of their conditions instead of all.
     if chance.below(4) == 0 {
         conditions = vec![Condition::Any(conditions)];
     }

@@ -98,7 +98,7 @@ pub(super) fn column(
     Ok(Encoded { octets: sink.into_inner()?.into(), close })
 }
 
-/// Some rows of a source.
+/// Rows of a source that were chosen.
 pub(super) struct Chosen<'s> {
     source: &'s RowSource,
     rows: std::ops::Range<usize>,

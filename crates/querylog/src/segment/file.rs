@@ -26,7 +26,7 @@ use crate::column::{Int, NULL, Set, Text};
 use crate::directory::SegmentName;
 use crate::error::LogError;
 
-/// Octets of the length of the footer and the magic number behind it.
+/// Number of octets of the length of the footer and the magic number behind it.
 const FOOTER_END: usize = 8;
 /// The largest tail that is read: that of a file with hundreds of row groups.
 const MAX_TAIL: u64 = 1 << 28;

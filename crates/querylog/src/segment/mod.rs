@@ -42,14 +42,15 @@ use parquet::schema::types::{ColumnPath, SchemaDescriptor, Type};
 
 use crate::column::{INT_NAMES, INTS, Int, SET_NAMES, SETS, Set, TEXT_NAMES, TEXTS, Text};
 
-/// Rows of a page, the same in all columns: what one page of a search decodes at least.
-/// Tests have small pages and row groups, so that files have several of them.
+/// Number of rows of a page, the same in all columns: one page of a search decodes at least this
+/// many.
 pub(crate) const PAGE_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 15 };
 /// Rows of the largest row group. Larger ones share more in their dictionaries, and need more
 /// memory to write.
 pub(crate) const GROUP_ROWS: usize = if cfg!(test) { 1 << 8 } else { 5 << 19 };
-/// Octets of names, compressed, in the sources of a row group, above which it gets no further
-/// source: an attack with random labels would otherwise fill the memory with its dictionary.
+/// Number of octets of names, compressed, in the sources of a row group, above which it gets no
+/// further source: an attack with random labels would otherwise fill the memory with its
+/// dictionary.
 pub(crate) const GROUP_NAME_OCTETS: u64 = 1 << 23;
 /// Level of zstd for pages. Most of their octets are packed numbers, which no level makes smaller.
 const LEVEL: i32 = 3;

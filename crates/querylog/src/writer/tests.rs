@@ -74,7 +74,7 @@ fn a_file_that_another_program_deletes_is_counted_and_the_next_one_begins() {
         log.writer.counters(),
         WriterCounters { lost: 2, failures: 1, ..log.writer.counters() }
     );
-    // What was written stays counted as such: a counter of metrics never falls.
+    // Written entries stay counted as written: a counter of metrics never falls.
     assert_eq!(log.writer.counters().written, 2);
     log.write().unwrap();
     assert_eq!(log.found(), (1, 0));

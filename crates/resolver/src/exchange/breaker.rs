@@ -21,9 +21,9 @@ const ALIVE_MS: u64 = 5_000;
 /// Whether an upstream is queried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BreakerState {
-    /// Yes.
+    /// The upstream is queried.
     Closed,
-    /// Only by probes.
+    /// The upstream is queried only by probes.
     Open,
 }
 

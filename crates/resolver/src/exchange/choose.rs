@@ -7,11 +7,11 @@ use super::{Candidates, Exchange, rtt};
 /// The order of servers that are not known to be dead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ServerOrder {
-    /// As configured.
+    /// The configured order.
     Written,
-    /// In turn; this is the number of the turn.
+    /// The servers in turn; this is the number of the turn.
     Turn(u32),
-    /// At random.
+    /// A random server.
     Random,
     /// The best score first; a server that was never queried has the best score of all.
     Fastest,

@@ -4,7 +4,7 @@
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
-/// Most servers that [`Strategy::Race`] queries at once.
+/// Maximum number of servers that [`Strategy::Race`] queries at once.
 pub const MAX_RACE: u8 = 8;
 
 /// The transport of queries to a server.
@@ -25,7 +25,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Returns the number of what the server must prove, if it must.
+    /// Returns the number of the proof that the server must provide, if it must.
     #[must_use]
     pub fn peer(self) -> Option<PeerId> {
         match self {
@@ -35,12 +35,12 @@ impl Transport {
     }
 }
 
-/// The number of what a server with TLS must prove: its name, and the authorities or keys that
-/// vouch for it. Equal numbers mean equal demands, in all plans.
+/// The number of the proof that a server with TLS must provide: its name, and the authorities or
+/// keys that vouch for it. Equal numbers mean equal demands, in all plans.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PeerId(pub u64);
 
-/// What carries one query: a server that is queried over UDP may be queried over TCP as well.
+/// The transport of one query: a server that is queried over UDP may be queried over TCP as well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carrier {
     /// A datagram.
@@ -193,7 +193,7 @@ pub enum TlsFault {
     Certificate,
     /// The server refused with an alert.
     Alert,
-    /// What the server sent is not TLS, or breaks its rules.
+    /// The server's octets are not TLS, or violate its rules.
     Protocol,
     /// The handshake took too long.
     Slow,
@@ -254,12 +254,13 @@ impl TlsFault {
 /// The order in which the servers of a rule are queried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Strategy {
-    /// As configured; the next one if one fails.
+    /// In the configured order; the next server is queried if one fails.
     Ordered,
-    /// In turn.
+    /// The servers take turns.
     RoundRobin,
-    /// The one with the lowest smoothed round-trip time.
+    /// The server with the lowest smoothed round-trip time.
     Fastest,
-    /// This number at once, from 2 to [`MAX_RACE`]; the first good answer is used.
+    /// This number of servers is queried at once, from 2 to [`MAX_RACE`]; the first good answer is
+    /// used.
     Race(u8),
 }

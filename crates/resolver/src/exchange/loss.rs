@@ -11,9 +11,9 @@ use super::rtt::Fate;
 
 /// Number of voices. Networks that hash to the same voice share it.
 const VOICES: usize = 64;
-/// Age in ms at which a voice expires.
+/// The age in ms at which a voice expires.
 const HEARD_MS: u64 = 30_000;
-/// Fewest outcomes of a voice that counts.
+/// Minimum number of outcomes of a voice that counts.
 const FEWEST_OUTCOMES: u32 = 2;
 /// Milliseconds without any reply after which no loss is assumed, because the network is gone.
 const GONE_MS: u64 = 3_000;

@@ -100,7 +100,7 @@ pub(crate) struct Exchange {
     pub(crate) queries: Vec<u32>,
     /// Number of queries that count against the limits.
     pub(crate) sends: u32,
-    /// Those of `sends` that this host could not send.
+    /// The queries among `sends` that this host could not send.
     pub(crate) unsent: u32,
     /// How long the last query waited without a reply, in ms.
     pub(crate) waited_ms: u64,
@@ -117,7 +117,8 @@ pub(crate) struct Exchange {
     pub(crate) minding_case: u64,
     /// The server whose denial of a name in mixed case is verified.
     pub(crate) denied: u64,
-    /// Servers of `plain` that were merely silent with EDNS.
+    /// The servers in the set `plain` for which only a timeout suggests that they do not support
+    /// EDNS.
     pub(crate) guessed_plain: u64,
     pub(crate) bad_cookies: u8,
     /// How often queries were sent again because the kept connection was closed.

@@ -6,7 +6,7 @@ use crate::chains::Chains;
 /// Places in the memory of queries that ended without a reply.
 const REMEMBERED: usize = 1024;
 
-/// The kept connection among the slots in a key; no pool has as many.
+/// The kept connection among the slots in a key; no pool has this many.
 const STREAM: u64 = 0xffff;
 
 /// How a query ends.
@@ -21,7 +21,7 @@ pub(crate) enum Closing {
 /// The owner of a query.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Owner {
-    /// No owner: the place is free.
+    /// The query has no owner: its place is free.
     #[default]
     Nobody,
     /// The target of a forwarded question, by its task.

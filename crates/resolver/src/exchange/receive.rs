@@ -13,7 +13,7 @@ use super::{Exchange, Exchanges};
 /// A received message by its match. A message that does not certainly belong to a query is dropped,
 /// and the query stays outstanding (S8).
 pub(crate) enum Received<'m> {
-    /// No reply.
+    /// The message is not a reply.
     Malformed,
     /// A reply to none of our queries.
     Foreign,
@@ -42,7 +42,7 @@ enum Match {
     Exact,
     /// The letters differ in case only.
     OtherCase,
-    /// No question, or more than one.
+    /// The message has no question, or more than one.
     NoQuestion,
     Other,
 }

@@ -14,8 +14,8 @@ use crate::action::{Action, Actions};
 use crate::plan::HeaderPlace;
 use crate::query::{self, OptOf, Privacy};
 
-/// Fewest unpredictable bits of a query from a pool (RFC 5452 §9). A query with fewer letters gets
-/// its own socket.
+/// Minimum number of unpredictable bits of a query from a pool (RFC 5452 §9). A query with fewer
+/// letters gets its own socket.
 const MIN_BITS: u32 = 32;
 /// Bits of the ID.
 const ID_BITS: u32 = 16;
@@ -51,7 +51,7 @@ pub(crate) enum Sockets {
 /// The transports over which a query with EDNS has a cookie (RFC 7873).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cookies {
-    /// None.
+    /// No transport.
     Off,
     /// UDP. To an authoritative server, a TCP connection proves the same as a cookie.
     OverUdp,
@@ -59,10 +59,10 @@ pub(crate) enum Cookies {
     Always,
 }
 
-/// What a server learns about the client of a query, before the query.
+/// Information about the client that is sent to a server before the query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Preface {
-    /// Nothing.
+    /// The server gets no information.
     None,
     /// The address of the client; `None` for a query of this server.
     Header(HeaderPlace, Option<IpAddr>),
@@ -72,7 +72,7 @@ pub(crate) enum Preface {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Longest {
     pub(crate) measured_ms: u32,
-    /// For servers without a measurement.
+    /// The wait for servers without a measurement.
     pub(crate) blind_ms: u32,
 }
 
@@ -81,7 +81,7 @@ impl Longest {
     pub(crate) const OF_RULE: Self = Self { measured_ms: u32::MAX, blind_ms: u32::MAX };
 }
 
-/// The form in which an owner wants its question sent.
+/// The form in which a question must be sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms<'a> {
     pub(crate) question: Question<'a>,
@@ -224,7 +224,7 @@ impl Exchanges {
             carrier,
             with_edns,
             with_cookie: with_edns
-                // With TLS, a cookie would only tell one client from others.
+                // With TLS, a cookie would only distinguish clients.
                 && !carrier.is_encrypted()
                 && match terms.cookies {
                     Cookies::Off => false,
@@ -294,7 +294,8 @@ impl Exchanges {
         DrawnSocket { slot, renew: false, bits }
     }
 
-    /// Draws an ID. One that is in use on the socket is taken only if several draws yield no other.
+    /// Draws an ID. An ID that is in use on the socket is taken only if several draws yield no
+    /// other.
     fn draw_id(&mut self, socket: SocketId) -> u16 {
         let mut id = self.rng.next_u32() as u16;
         for _ in 1..ID_DRAWS {

@@ -15,11 +15,11 @@ use super::rtt::Rtt;
 use super::streams::Streams;
 use crate::metrics::UpstreamCounters;
 
-/// Most servers in the table that are not pinned, per resolver, unless more have outstanding
-/// queries.
+/// Maximum number of servers in the table that are not pinned, per resolver, unless more have
+/// outstanding queries.
 pub(crate) const MAX_SERVERS: usize = 16_384;
-/// Most zones recorded for a server: those that it does not serve, and those that it serves without
-/// signatures.
+/// Maximum number of zones recorded for a server: those that it does not serve, and those that it
+/// serves without signatures.
 const MAX_ZONES: usize = 8;
 /// Lifetime of such a record in ms (Unbound: 15 minutes).
 const ZONE_MS: u64 = 900_000;
@@ -27,7 +27,7 @@ const ZONE_MS: u64 = 900_000;
 /// query tests it again, which costs less than to do without EDNS or 0x20 for long after the server
 /// was repaired.
 pub(crate) const INABILITY_MS: u64 = 900_000;
-/// As [`INABILITY_MS`], if silence is the only evidence, which may be chance.
+/// The duration of [`INABILITY_MS`] if the only evidence is silence, which may be chance.
 const GUESSED_INABILITY_MS: u64 = 60_000;
 /// How often in a row only queries without EDNS must be answered for that conclusion.
 const GUESSES: u32 = 3;
@@ -284,7 +284,7 @@ impl Zones {
 pub(crate) struct Servers {
     all: Vec<Server>,
     by_endpoint: HashMap<Endpoint, EndpointId>,
-    /// Free numbers.
+    /// The free numbers.
     vacant: Vec<EndpointId>,
     pinned: usize,
     /// The position of the search for a server to forget.
@@ -369,7 +369,7 @@ impl Servers {
         all.map(|(at, _)| EndpointId(at)).collect()
     }
 
-    /// Forgets a pinned server. Another may get its number.
+    /// Forgets a pinned server. Another server may get its number.
     pub(crate) fn forget(&mut self, id: EndpointId) {
         let endpoint = self[id].endpoint;
         self[id].pinned = None;

@@ -1,4 +1,4 @@
-//! What the connections to one server have shown: whether one carries several queries, and whether
+//! Experience with the connections to one server: whether one carries several queries, and whether
 //! the kept one still answers.
 //!
 //! RFC 7766 §6.2.1 wants queries pipelined on one connection. Some servers close it after each
@@ -14,7 +14,8 @@ const SILENT_MS: u64 = 900;
 const MANY_ANSWERS: u32 = 16;
 /// Connections in a row that were closed early, after which queries get their own.
 const EARLY_CLOSES: u8 = 2;
-/// Most connections for single queries to a server of a rule. Queries beyond them use the kept one.
+/// Maximum number of connections for single queries to a server of a rule. Queries beyond them use
+/// the kept one.
 const MAX_SINGLES: u32 = 64;
 
 /// The record of a server's kept connections.

@@ -23,10 +23,11 @@ use crate::recursion::{AddressReach, may_ask};
 use crate::scrub::MAX_ALIASES;
 use crate::trace::{Step, Why};
 
-/// Most look-ups of servers in one question that yield no address, in total (Unbound: 5).
+/// Maximum number of look-ups of servers in one question that yield no address, in total (Unbound:
+/// 5).
 pub(super) const MAX_FAILED_SERVERS: u32 = 4;
-/// Most labels of a registry zone, which lists the existing domains: the root and the top-level
-/// domains.
+/// Maximum number of labels of a registry zone, which lists the existing domains: the root and the
+/// top-level domains.
 const REGISTRY_LABELS: usize = 1;
 
 type Deeper<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -53,7 +54,7 @@ pub(super) struct LookUps {
 /// The reason to look up a server, the most promising first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Need {
-    /// It has no address that may be queried.
+    /// The server has no address that may be queried.
     NoAddress,
     /// Its addresses may be wrong.
     Doubt,
@@ -78,7 +79,7 @@ enum DenialSource {
 }
 
 impl Walker {
-    /// The address families in use.
+    /// Returns the address families in use.
     fn families(&self) -> impl Iterator<Item = Rtype> + use<> {
         let recursion = self.recursion();
         let wanted = [(recursion.ipv4, Rtype::A), (recursion.ipv6, Rtype::AAAA)];
@@ -102,18 +103,18 @@ impl Walker {
         if is_private { AddressReach::Private } else { AddressReach::Internet }
     }
 
-    /// Whether this address of a server of a delegated zone may be queried.
+    /// Returns whether this address of a server of a delegated zone may be queried.
     pub(super) fn is_to_be_asked(&self, zone: &Name, server: &Name, addr: SocketAddr) -> bool {
         may_ask(self.recursion(), self.reach(zone, server), addr)
     }
 
-    /// Whether any of these addresses of a server of a delegated zone may be queried.
+    /// Returns whether any of these addresses of a server of a delegated zone may be queried.
     pub(super) fn any_to_ask(&self, zone: &Name, server: &Name, addresses: &[IpAddr]) -> bool {
         let mut addrs = addresses.iter().map(|ip| SocketAddr::new(*ip, DNS_PORT));
         addrs.any(|addr| self.is_to_be_asked(zone, server, addr))
     }
 
-    /// The next look-up of this server, with its reason; `None` if nothing is left.
+    /// Returns the next look-up of this server, with its reason; `None` if nothing is left.
     fn open(&self, cut: &Cut, made: &LookUps, server: &NameServer) -> Option<(Need, LookUp)> {
         let look_up = |rtype, extent| LookUp { server: server.name.clone(), rtype, extent };
         let is_open = |look_up: &LookUp| !made.made.contains(look_up);
@@ -133,14 +134,14 @@ impl Walker {
         (!name::is_under(&server.name, &cut.zone)).then_some((Need::Doubt, next))
     }
 
-    /// The reason of the most promising look-up left at this cut.
+    /// Returns the reason of the most promising look-up left at this cut.
     pub(super) fn need(&self, cut: &Cut, made: &LookUps) -> Option<Need> {
         let CutServers::Named(servers) = &cut.servers else { return None };
         servers.iter().filter_map(|server| self.open(cut, made, server)).map(|(need, _)| need).min()
     }
 
-    /// The next look-up at this cut. Among equally promising ones, a server in a zone with a known
-    /// delegation comes first.
+    /// Returns the next look-up at this cut. Among equally promising ones, a server in a zone with
+    /// a known delegation comes first.
     pub(super) async fn next_look_up(&mut self, cut: &Cut, made: &LookUps) -> Option<LookUp> {
         let CutServers::Named(servers) = &cut.servers else { return None };
         let open: Vec<_> =
@@ -161,7 +162,7 @@ impl Walker {
         best.map(|(_, look_up)| look_up)
     }
 
-    /// The number of labels of the nearest zone above a name with a known delegation.
+    /// Returns the number of labels of the nearest zone above a name with a known delegation.
     async fn known_labels(&mut self, server: &Name) -> usize {
         for zone in server.view().ancestors().skip(1).take_while(|zone| zone.len() > 1) {
             if self.io.look_up(Side::Delegation, &zone.into(), Rtype::NS).await.is_some() {
@@ -301,9 +302,9 @@ impl Walker {
     }
 }
 
-/// Whether the root or a top-level domain denies that the domain of this server is registered. A
-/// zone often has many servers at one hoster that no longer exists, and one query per server to a
-/// registry is no attack on it.
+/// Returns whether the root or a top-level domain denies that the domain of this server is
+/// registered. A zone often has many servers at one hoster that no longer exists, and one query per
+/// server to a registry is no attack on it.
 fn is_of_registry(denial: &Denial, denied: &Name, server: &Name) -> bool {
     let labels = |name: &Name| name.view().labels().count();
     let Some(of_soa) = denial.soa.as_ref().map(|soa| labels(&soa.owner)) else { return false };

@@ -23,17 +23,19 @@ use crate::local_root::{LocalRoot, Said};
 use crate::read::ReplyRecord;
 use crate::trace::{Step, Taken};
 
-/// Most servers of a cut that may return an error or be lame before the cut is given up.
+/// Maximum number of servers of a cut that may return an error or be lame before the cut is given
+/// up.
 const MAX_BAD_REPLIES: u32 = 8;
-/// Most servers of a cut that may return data that does not match its type: most zones have the
-/// same data on all servers.
+/// Maximum number of servers of a cut that may return data that does not match its type: most zones
+/// have the same data on all servers.
 pub(crate) const MAX_MALFORMED: u32 = 2;
-/// Most servers of a zone that one question skips because of missing signatures: if all of these
-/// omit them, the others do as well (Unbound: 4).
+/// Maximum number of servers of a zone that one question skips because of missing signatures: if
+/// all of these omit them, the others do as well (Unbound: 4).
 const MAX_UNSIGNED: usize = 3;
-/// Most servers of a zone that are queried again in lower case after errors in mixed case.
+/// Maximum number of servers of a zone that are queried again in lower case after errors in mixed
+/// case.
 const MAX_LOWER_CASE: usize = 2;
-/// Most signers of records of one question with prefetched keys.
+/// Maximum number of signers of records of one question with prefetched keys.
 const MAX_SIGNERS: usize = 16;
 /// Limits of the wait for one server, in ms.
 const TIMEOUT_MS: (u32, u32) = (50, 2_000);
@@ -55,7 +57,7 @@ pub(crate) struct ZoneQuestion<'a> {
 
 /// The result of querying the servers of a cut.
 pub(crate) enum Reply {
-    /// Continue at this cut.
+    /// The servers refer to this cut: continue there.
     Referral(Cut),
     Part(Box<Part>),
 }

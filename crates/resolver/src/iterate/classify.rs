@@ -12,7 +12,7 @@ use crate::scrub::MAX_ALIASES;
 /// The kind of a reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Sort {
-    /// Data, a negative response, or an alias.
+    /// The reply has data, a negative response, or an alias.
     Answer,
     /// A referral to the zone of this name, below the queried zone.
     Referral(Name),
@@ -47,14 +47,14 @@ pub(crate) fn sort(inquiry: &Inquiry, fetched: &Fetched) -> Sort {
     }
 }
 
-/// Whether the reply contains only malformed data as its answer.
+/// Returns whether the reply contains only malformed data as its answer.
 pub(crate) fn is_malformed(inquiry: &Inquiry, fetched: &Fetched) -> bool {
     fetched.reply.has_faulty_answers
         && fetched.rcode == Rcode::NOERROR
         && !answers(inquiry, fetched)
 }
 
-/// Whether there is a record of the queried type, or an alias, at the name.
+/// Returns whether there is a record of the queried type, or an alias, at the name.
 fn answers(inquiry: &Inquiry, fetched: &Fetched) -> bool {
     let answer = || fetched.reply.section(RecordSection::Answer);
     let mut at = inquiry.qname.view().to_buf();

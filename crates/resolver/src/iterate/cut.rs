@@ -21,9 +21,9 @@ use crate::exchange::endpoint::{Endpoint, Strategy};
 use crate::read::folded_target;
 use crate::trace::Why;
 
-/// Most servers that are used from one delegation (BIND: 13, CVE-2026-3592).
+/// Maximum number of servers that are used from one delegation (BIND: 13, CVE-2026-3592).
 pub(crate) const MAX_NS: usize = 13;
-/// Most addresses that are used for one server.
+/// Maximum number of addresses that are used for one server.
 pub(crate) const MAX_ADDRESSES: usize = 6;
 /// Shortest life of a cached delegation: with none, policies could not test the servers of an
 /// answer that outlives it.
@@ -70,8 +70,8 @@ pub(crate) struct NameServer {
 }
 
 impl Cut {
-    /// The delegation in a referral, with acceptable glue: addresses of names within the queried
-    /// zone (S5).
+    /// Returns the delegation in a referral, with acceptable glue: addresses of names within the
+    /// queried zone (S5).
     pub(crate) fn from_referral(zone: Name, asked: &[u8], fetched: &Fetched) -> Self {
         let ns = fetched.reply.section(RecordSection::Authority);
         let ns = ns.filter(|record| record.rtype == Rtype::NS && record.owner == zone.view());
@@ -96,17 +96,17 @@ impl Cut {
         Self { zone, servers: CutServers::Named(servers), left_secs: 0 }
     }
 
-    /// Whether its servers are known by name, from a delegation.
+    /// Returns whether its servers are known by name, from a delegation.
     pub(crate) fn is_named(&self) -> bool {
         matches!(self.servers, CutServers::Named(_))
     }
 
-    /// Whether its servers recurse for this resolver.
+    /// Returns whether its servers recurse for this resolver.
     pub(crate) fn recurses(&self) -> bool {
         matches!(&self.servers, CutServers::Listed { forward: Some(_), .. })
     }
 
-    /// Whether the addresses of a server can be resolved without querying this zone.
+    /// Returns whether the addresses of a server can be resolved without querying this zone.
     fn names_others(&self) -> bool {
         match &self.servers {
             CutServers::Named(servers) => {
@@ -117,7 +117,7 @@ impl Cut {
     }
 }
 
-/// The address in A or AAAA data.
+/// Returns the address in A or AAAA data.
 pub(crate) fn address(rtype: Rtype, rdata: &[u8]) -> Option<IpAddr> {
     match rtype {
         Rtype::A => <[u8; 4]>::try_from(rdata).ok().map(IpAddr::from),
@@ -126,13 +126,14 @@ pub(crate) fn address(rtype: Rtype, rdata: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// The name in the data of an NS record.
+/// Returns the name in the data of an NS record.
 fn name_of_server(rdata: &[u8]) -> Option<Name> {
     folded_target(rdata).map(|name| name.view().into())
 }
 
 impl Walker {
-    /// The nearest zone cut above a name with known servers. DS records belong to the parent.
+    /// Returns the nearest zone cut above a name with known servers. DS records belong to the
+    /// parent.
     pub(crate) async fn nearest_cut(&mut self, qname: &Name, qtype: Rtype) -> Cut {
         let skip = usize::from(qtype == Rtype::DS && qname.len() > 1);
         self.cut_above(qname.view().ancestors().nth(skip).unwrap_or(FoldedName::ROOT).into()).await
@@ -143,7 +144,7 @@ impl Walker {
         self.cut_above(zone.view().parent().unwrap_or(FoldedName::ROOT).into()).await
     }
 
-    /// The nearest zone cut at or above a name with known servers.
+    /// Returns the nearest zone cut at or above a name with known servers.
     async fn cut_above(&mut self, start: Name) -> Cut {
         let configured = self.plan.configured(start.view());
         if let Some(Configured::Forward(_)) = configured {
@@ -199,7 +200,7 @@ impl Walker {
         Cut { zone, servers, left_secs: u32::MAX }
     }
 
-    /// The root's servers, from a priming response or from the hints.
+    /// Returns the root's servers, from a priming response or from the hints.
     async fn root(&mut self) -> Cut {
         let root: Name = FoldedName::ROOT.into();
         if self.recursion().priming
@@ -261,7 +262,7 @@ impl Walker {
         Some(cut)
     }
 
-    /// The cached delegation of a zone: its servers and their addresses.
+    /// Returns the cached delegation of a zone: its servers and their addresses.
     async fn known_delegation(&mut self, zone: &Name) -> Option<Cut> {
         let (CachedAnswer::Set(ns), _) = self.io.look_up(Side::Delegation, zone, Rtype::NS).await?
         else {
@@ -281,7 +282,7 @@ impl Walker {
         Some(Cut { zone: zone.clone(), servers: CutServers::Named(servers), left_secs })
     }
 
-    /// Cached addresses of a server.
+    /// Returns the cached addresses of a server.
     pub(crate) async fn known_addresses(&mut self, side: Side, server: &Name) -> Vec<IpAddr> {
         let mut addresses = Vec::new();
         for rtype in [Rtype::A, Rtype::AAAA] {
@@ -379,7 +380,7 @@ impl Walker {
         }
     }
 
-    /// The known addresses of a cut that may be queried.
+    /// Returns the known addresses of a cut that may be queried.
     pub(crate) fn candidates(&self, cut: &Cut) -> Vec<Endpoint> {
         let mut candidates = Vec::new();
         match &cut.servers {

@@ -18,9 +18,9 @@ use super::part::{Ending, Part};
 use super::rrset::{Denial, Name, Side, Stored};
 use crate::failure::Failure;
 
-/// Most referrals for one name.
+/// Maximum number of referrals for one name.
 const MAX_REFERRALS: u32 = 32;
-/// Most queries with a minimised name (RFC 9156 §2.3: MAX_MINIMISE_COUNT).
+/// Maximum number of queries with a minimised name (RFC 9156 §2.3: MAX_MINIMISE_COUNT).
 const MAX_MINIMISED: u32 = 10;
 /// The number of these that add a single label (MINIMISE_ONE_LAB).
 const MINIMISED_BY_ONE: u32 = 4;
@@ -34,18 +34,18 @@ type Proving<'a> = Pin<Box<dyn Future<Output = Option<Part>> + Send + 'a>>;
 enum Shortened {
     /// The name exists.
     Exists,
-    /// Nothing follows for the complete name.
+    /// The response shows nothing about the complete name.
     Unknown,
-    /// It answers the question for the complete name.
+    /// The response answers the question for the complete name.
     Ends(Box<Part>),
 }
 
 /// The servers' response to a minimised name, kept for the duration of a question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Seen {
-    /// It exists.
+    /// The shortened name exists.
     Exists,
-    /// It was denied, or there was no response: the complete name is queried next.
+    /// The shortened name was denied, or there was no response: the complete name is queried next.
     Unknown,
 }
 
@@ -84,7 +84,7 @@ impl Shown {
         shown.len() == self.qname.len()
     }
 
-    /// The name to query next.
+    /// Returns the name to query next.
     fn next(&mut self) -> Name {
         let left = self.labels.saturating_sub(self.known);
         if self.whole || self.queries >= MAX_MINIMISED || left <= 1 {
@@ -131,9 +131,9 @@ impl Shown {
     }
 }
 
-/// What to do after the servers of a cut failed.
+/// The next step after the servers of a cut failed.
 enum Afterwards {
-    /// Fail.
+    /// The question fails.
     End,
     /// Query the parent for the delegation once more; fail if that is not possible.
     GoUp,
@@ -141,13 +141,13 @@ enum Afterwards {
     Widen,
 }
 
-/// Whether an answer for DS records is the child's instead of the parent's: an alias, from a server
-/// of both zones. A recursive server finds the parent itself.
+/// Returns whether an answer for DS records is the child's instead of the parent's: an alias, from
+/// a server of both zones. A recursive server finds the parent itself.
 fn is_of_child(part: &Part, qtype: Rtype, cut: &Cut) -> bool {
     qtype == Rtype::DS && part.is_alias() && !cut.recurses()
 }
 
-/// Returns what to do after `failure` of a question that shows `extent` of the name.
+/// Returns the next step after `failure` of a question that shows `extent` of the name.
 fn afterwards(failure: Failure, extent: Extent) -> Afterwards {
     match (failure, extent) {
         (Failure::TooManyQueries | Failure::Crowded, _) => Afterwards::End,
@@ -247,7 +247,7 @@ impl Walker {
         }
     }
 
-    /// Whether the name is known to exist, from cached data or a cached proof of NODATA.
+    /// Returns whether the name is known to exist, from cached data or a cached proof of NODATA.
     async fn knows_to_exist(&mut self, name: &Name) -> bool {
         for rtype in KNOWN_BY {
             if self.io.look_up(Side::Zone, name, rtype).await.is_some() {
@@ -285,7 +285,7 @@ impl Walker {
         Shortened::Unknown
     }
 
-    /// The cached denial of a minimised name, or of an ancestor.
+    /// Returns the cached denial of a minimised name, or of an ancestor.
     async fn denied_before(&mut self, shown: &Name, cut: &Cut) -> Option<Part> {
         let (len, denial, _) = self.io.covering_nxdomain(Side::Delegation, shown).await?;
         let owner = shown.view().ancestor_of_len(len).into();
@@ -305,8 +305,8 @@ impl Walker {
         }
     }
 
-    /// The denial of the complete name by a validated denial of a minimised one, which proves that
-    /// nothing exists below it (RFC 8020 §2).
+    /// Returns the denial of the complete name by a validated denial of a minimised one, which
+    /// proves that nothing exists below it (RFC 8020 §2).
     fn proven_denial<'a>(
         &'a mut self,
         part: &'a Part,
@@ -338,7 +338,8 @@ impl Walker {
     }
 }
 
-/// Whether nothing is known of the name itself, so that the complete name can be queried at once.
+/// Returns whether nothing is known of the name itself, so that the complete name can be queried at
+/// once.
 fn denies_all(part: &Part) -> bool {
     let denies =
         !matches!(&part.ending, Ending::Denied(_, denial) if denial.rcode == Rcode::NOERROR);

@@ -1,4 +1,4 @@
-//! One question to the servers of one zone: the inquiry and its result.
+//! An inquiry, which is one question to the servers of one zone, and its result.
 
 use avocet_wire::header::{AA, RA};
 use avocet_wire::{Class, QuestionBuf, Rcode, Rtype};
@@ -7,7 +7,7 @@ use super::rrset::Name;
 use crate::exchange::endpoint::{Endpoint, Strategy, TlsFault};
 use crate::read::Reply;
 
-/// Most servers of one inquiry: one bit each in the sets of an exchange.
+/// Maximum number of servers of one inquiry: one bit each in the sets of an exchange.
 pub(crate) const MAX_CANDIDATES: usize = 32;
 
 /// The way in which the servers of a zone are queried.
@@ -49,7 +49,7 @@ pub(crate) struct Inquiry {
     pub(crate) patience: Patience,
     /// Whether the servers are configured ones.
     pub(crate) are_listed: bool,
-    /// Whether a client wants the data. Look-ups of servers get fewer retries.
+    /// Whether the data is for a client. Look-ups of servers get fewer retries.
     pub(crate) is_of_client: bool,
     pub(crate) letters: Letters,
     /// Queries that these servers left unanswered before.
@@ -59,7 +59,7 @@ pub(crate) struct Inquiry {
 /// The letter case of names in queries.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Letters {
-    /// Random, if the server preserves it.
+    /// The case is random, if the server preserves it.
     #[default]
     Random,
     /// Lower case, after all servers returned errors for mixed case.
@@ -77,14 +77,15 @@ pub(crate) enum Extent {
 /// How long silent servers are queried, from the least patience to the most.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Patience {
-    /// As [`Patience::OneRound`], but a server that has answered before gets two queries: the name
-    /// is shortened, and some servers answer only for the whole name (RFC 9156 §3 step 6e).
+    /// Like [`Patience::OneRound`], but a server that has answered before gets two queries: the
+    /// name is shortened, and some servers answer only for the whole name (RFC 9156 §3 step 6e).
     Shortened,
     /// Once each: there are other servers with addresses to be looked up.
     OneRound,
-    /// As [`Patience::OneRound`] if none of them ever answered: their addresses may be wrong.
+    /// Like [`Patience::OneRound`] if none of the servers ever answered: their addresses may be
+    /// wrong.
     WhileKnown,
-    /// Up to the limits.
+    /// Servers are queried up to the limits.
     All,
 }
 
@@ -152,8 +153,8 @@ pub(crate) enum NotFetched {
     Unusable,
     /// No server may be queried.
     NoServers,
-    /// The question has sent as many queries as it may.
+    /// The question has reached its limit of queries.
     Exhausted,
-    /// The zone, or all its servers, have as many inquiries in flight as they may.
+    /// The zone, or all its servers, have reached their limit of inquiries in flight.
     Crowded,
 }

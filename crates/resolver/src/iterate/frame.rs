@@ -23,12 +23,12 @@ impl Frame<'_> {
         Frame { above: None, name, qtype, depth: 0, to_deny: Extent::Whole }
     }
 
-    /// Whether this is the client's question.
+    /// Returns whether this is the client's question.
     pub(crate) fn is_first(&self) -> bool {
         self.depth == 0
     }
 
-    /// Whether the chain has this question. Both address families of a server count as one.
+    /// Returns whether the chain has this question. Both address families of a server count as one.
     fn contains(&self, name: FoldedName<'_>, qtype: Rtype) -> bool {
         let is_address = |qtype| matches!(qtype, Rtype::A | Rtype::AAAA);
         let is_same_type = self.qtype == qtype || is_address(qtype) && is_address(self.qtype);
@@ -43,7 +43,7 @@ impl Frame<'_> {
         fits.then(|| Frame { above: Some(self), name: name.clone(), qtype, depth, to_deny })
     }
 
-    /// The same question, with the part of the name that a denial must cover.
+    /// Returns the same question, with the part of the name that a denial must cover.
     pub(crate) fn denied_by(self, extent: Extent) -> Self {
         Self { to_deny: extent, ..self }
     }

@@ -9,11 +9,12 @@ use avocet_wire::{FoldedName, Rtype};
 use super::rrset::{Name, Rrset};
 use crate::name_order::order;
 
-/// Most zones with ranges, in each resolver.
+/// Maximum number of zones with ranges, in each resolver.
 const MAX_ZONES: usize = 512;
-/// Most ranges of one zone.
+/// Maximum number of ranges of one zone.
 const MAX_GAPS: usize = 1_024;
-/// Most ranges in each resolver. A range takes about 400 octets with signatures of usual sizes.
+/// Maximum number of ranges in each resolver. A range takes about 400 octets with signatures of
+/// usual sizes.
 const MAX_ALL_GAPS: usize = 32_768;
 
 /// The position of a range.
@@ -29,13 +30,13 @@ pub(crate) enum Sought {
 #[derive(Clone, Debug)]
 pub(crate) struct Gap {
     pub(crate) apex: Name,
-    /// `None` until a negative response of the zone was seen.
+    /// The SOA record; `None` until a negative response of the zone was seen.
     pub(crate) soa: Option<Rrset>,
     pub(crate) by: By,
 }
 
 impl Gap {
-    /// Its NSEC3 record.
+    /// Returns its NSEC3 record.
     pub(crate) fn nsec3(&self) -> Option<Nsec3<'_>> {
         let By::Set(set) = &self.by else { return None };
         Nsec3::read(&set.owner, set.records.first()?, &self.apex)

@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use super::rrset::Name;
 use crate::validation::Chain;
 
-/// Most zones, in each resolver, with about 2 kB each for keys of usual sizes.
+/// Maximum number of zones, in each resolver, with about 2 kB each for keys of usual sizes.
 const MAX_ZONES: usize = 8_192;
 
 /// The ends of chains by zone.

@@ -24,7 +24,7 @@ const ZONE_SHARE: u32 = 4;
 /// Divisor of the recent inquiries: under overload, the result limits the recent questions of a
 /// network of clients.
 const CLIENT_SHARE: u32 = 2;
-/// Fewest recent inquiries that count as a flood.
+/// Minimum number of recent inquiries that count as a flood.
 const FEW: u32 = 64;
 /// Lowest percentage of busy time at which a thread counts as overloaded.
 const PRESSED_PERCENT: u32 = 90;
@@ -59,7 +59,7 @@ struct ZoneLoad {
 /// Why a question is rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Excess {
-    /// The zone has as many inquiries in flight as it may.
+    /// The zone has reached its limit of inquiries in flight.
     UnderWay,
     /// The thread is overloaded, and the zone uses most of its time.
     Zone,
@@ -70,7 +70,8 @@ pub(crate) enum Excess {
 /// The load of zones and clients; see the module.
 pub(crate) struct Loads {
     zones: HashMap<Name, ZoneLoad>,
-    /// The number of zones at which idle ones are removed: twice what the last removal left.
+    /// The number of zones at which idle ones are removed: twice the number that the last removal
+    /// left.
     sweep_at: usize,
     clients: Box<[Recent]>,
     key: HashKey,

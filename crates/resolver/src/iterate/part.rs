@@ -37,7 +37,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// A part from the cache, without records.
+    /// Returns a part from the cache, without records.
     pub(crate) fn of_cache(ending: Ending) -> Self {
         Self {
             sets: Vec::new(),
@@ -50,7 +50,7 @@ impl Part {
         }
     }
 
-    /// Whether the first RRset is an alias.
+    /// Returns whether the first RRset is an alias.
     pub(crate) fn is_alias(&self) -> bool {
         self.sets.first().is_some_and(|set| set.rtype == Rtype::CNAME)
     }
@@ -73,12 +73,12 @@ impl Part {
         true
     }
 
-    /// Whether it denies an ancestor of this name, but not the name itself.
+    /// Returns whether it denies an ancestor of this name, but not the name itself.
     pub(crate) fn denies_above(&self, name: FoldedName<'_>) -> bool {
         matches!(&self.ending, Ending::Denied(owner, _) if owner.len() < name.len() && self.sets.is_empty())
     }
 
-    /// Whether it has any signatures.
+    /// Returns whether it has any signatures.
     pub(crate) fn has_signatures(&self) -> bool {
         let denial = match &self.ending {
             Ending::Denied(_, denial) => Some(denial),
@@ -88,7 +88,7 @@ impl Part {
         self.sets.iter().chain(&self.proof).chain(denied).any(|set| !set.signatures.is_empty())
     }
 
-    /// Whether it has no data and no proof.
+    /// Returns whether it has no data and no proof.
     pub(crate) fn is_empty(&self) -> bool {
         let says_nothing = |denial: &Denial| {
             denial.rcode == Rcode::NOERROR && denial.soa.is_none() && denial.proof.is_empty()
@@ -183,7 +183,8 @@ impl Walker {
     }
 }
 
-/// The RRsets outside of the answer; the scrubber has removed them if responses are minimal.
+/// Returns the RRsets outside of the answer; the scrubber has removed them if responses are
+/// minimal.
 fn beside_in(gathered: &Gathered, signatures: &Signatures<'_>) -> Vec<(Section, Rrset)> {
     let is_proof = |rtype| matches!(rtype, Rtype::SOA | Rtype::NSEC | Rtype::NSEC3);
     let sets = |section| {
@@ -195,17 +196,17 @@ fn beside_in(gathered: &Gathered, signatures: &Signatures<'_>) -> Vec<(Section, 
     sets(Section::Authority).chain(sets(Section::Additional)).collect()
 }
 
-/// Most RRsets of an answer to ANY, all of which are validated: a part of them is a valid answer
-/// (RFC 8482 §4.1).
+/// Maximum number of RRsets of an answer to ANY, all of which are validated: a part of them is a
+/// valid answer (RFC 8482 §4.1).
 const MAX_ANY_SETS: usize = 24;
-/// Most RRsets of one section that are grouped: each of 11 aliases may have a DNAME.
+/// Maximum number of RRsets of one section that are grouped: each of 11 aliases may have a DNAME.
 const MAX_SECTION_SETS: usize = 64;
 
 /// The RRSIG records of a reply by the RRsets they cover, from all sections: some servers put them
 /// elsewhere.
 struct Signatures<'r> {
     covered: Numbering<(FoldedName<'r>, Rtype)>,
-    /// By the index of the RRset.
+    /// The data of the RRSIG records, by the index of the RRset.
     data: Vec<Vec<&'r [u8]>>,
 }
 
@@ -236,7 +237,7 @@ impl<'r> Signatures<'r> {
     }
 }
 
-/// The DS records next to a delegation, which are the answer to a question for them.
+/// Returns the DS records next to a delegation, which are the answer to a question for them.
 pub(crate) fn delegated_ds(owner: FoldedName<'_>, reply: &Reply) -> Vec<Rrset> {
     let records = reply.section(RecordSection::Authority).filter(|record| {
         let is_ds = record.rtype == Rtype::DS || record.covered() == Some(Rtype::DS);
@@ -248,7 +249,7 @@ pub(crate) fn delegated_ds(owner: FoldedName<'_>, reply: &Reply) -> Vec<Rrset> {
     )
 }
 
-/// All RRSIG records at a name, as one RRset.
+/// Returns all RRSIG records at a name, as one RRset.
 fn signatures_at(owner: FoldedName<'_>, reply: &Reply) -> Vec<Rrset> {
     let here = |record: &ReplyRecord<'_>| record.rtype == Rtype::RRSIG && record.owner == owner;
     let mut set = Rrset::empty(owner.into(), Rtype::RRSIG, u32::MAX);
@@ -259,7 +260,8 @@ fn signatures_at(owner: FoldedName<'_>, reply: &Reply) -> Vec<Rrset> {
     if set.records.is_empty() { Vec::new() } else { vec![set] }
 }
 
-/// The first NSEC and NSEC3 RRsets of the authority section. Validation determines their zone.
+/// Returns the first NSEC and NSEC3 RRsets of the authority section. Validation determines their
+/// zone.
 pub(crate) fn proof_in(reply: &Reply) -> Vec<Rrset> {
     let is_proof = |rtype| matches!(rtype, Rtype::NSEC | Rtype::NSEC3);
     let records = reply
@@ -271,7 +273,7 @@ pub(crate) fn proof_in(reply: &Reply) -> Vec<Rrset> {
     )
 }
 
-/// The SOA RRset of a negative response.
+/// Returns the SOA RRset of a negative response.
 fn soa_in(gathered: &Gathered) -> Vec<Rrset> {
     let records =
         ungrouped(gathered, Section::Authority).filter(|record| record.rtype == Rtype::SOA);
@@ -288,7 +290,7 @@ fn ungrouped(gathered: &Gathered, section: Section) -> impl Iterator<Item = Ungr
     })
 }
 
-/// The RRsets of a section. A CNAME after a DNAME of an ancestor is synthesized.
+/// Returns the RRsets of a section. A CNAME after a DNAME of an ancestor is synthesized.
 fn sets_of(gathered: &Gathered, section: Section) -> Vec<Rrset> {
     let most = Most { sets: MAX_SECTION_SETS, records: MAX_RRSET_RECORDS };
     let mut sets = group(ungrouped(gathered, section), most);

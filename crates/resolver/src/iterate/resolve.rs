@@ -46,7 +46,7 @@ pub(crate) struct Resolution {
 }
 
 impl Resolution {
-    /// An empty result without an error.
+    /// Returns an empty result without an error.
     pub(crate) fn empty() -> Self {
         Self {
             rcode: Rcode::NOERROR,
@@ -58,7 +58,7 @@ impl Resolution {
         }
     }
 
-    /// Whether all of it is validated.
+    /// Returns whether all of it is validated.
     pub(crate) fn is_authentic(&self) -> bool {
         let is_secure = |set: &Rrset| set.security == Security::Secure;
         let denial = self.denial.as_ref();
@@ -67,7 +67,7 @@ impl Resolution {
             && denial.is_none_or(|denial| denial.security == Security::Secure)
     }
 
-    /// The unsupported algorithm or similar because of which signed data is not validated.
+    /// Returns the unsupported algorithm or similar because of which signed data is not validated.
     pub(crate) fn unsupported(&self) -> Option<Unsupported> {
         let of_sets = self.sets.iter().find_map(|set| set.unsupported);
         of_sets.or_else(|| self.denial.as_ref()?.unsupported)
@@ -163,7 +163,7 @@ impl Walker {
         Ok(resolution)
     }
 
-    /// The answer from this server's own data, which needs no query and is not cached.
+    /// Returns the answer from this server's own data, which needs no query and is not cached.
     fn own_part(&self, qname: &Name, qtype: Rtype) -> Option<Part> {
         let part = match self.plan.own(qname.view(), qtype)? {
             Own::Set(own) => {
@@ -274,7 +274,8 @@ impl Walker {
         Failure::Bogus(ede)
     }
 
-    /// Why nothing in the zone of this name can be validated, if that is cached (RFC 9520 §3.2).
+    /// Returns the reason why nothing in the zone of this name can be validated, if that is cached
+    /// (RFC 9520 §3.2).
     async fn broken_chain(&mut self, qname: &Name, qtype: Rtype) -> Option<Reason> {
         if self.validation().is_none() || self.checking_disabled {
             return None;
@@ -432,8 +433,8 @@ impl Walker {
         }
     }
 
-    /// Whether the parent of a configured zone denies its apex in a response for DS records.
-    /// Caching that would deny all names of the zone (S23).
+    /// Returns whether the parent of a configured zone denies its apex in a response for DS
+    /// records. Caching that would deny all names of the zone (S23).
     fn denies_own_zone(&self, owner: &Name, qtype: Rtype, rcode: Rcode) -> bool {
         qtype == Rtype::DS
             && rcode == Rcode::NXDOMAIN

@@ -15,7 +15,7 @@ use crate::read::ReplyRecord;
 /// A name of a walk.
 pub(crate) type Name = SharedName;
 
-/// A name for tests, folded.
+/// Returns a name for tests, folded.
 #[cfg(test)]
 pub(crate) fn name_of(wire: &[u8]) -> Name {
     avocet_wire::FoldedNameBuf::from_wire(wire).unwrap().view().into()
@@ -41,7 +41,7 @@ pub(crate) struct Rrset {
 pub(crate) struct Denial {
     /// NOERROR or NXDOMAIN.
     pub(crate) rcode: Rcode,
-    /// `None` if the servers sent none; such a denial is not cached (RFC 2308 §5).
+    /// The SOA record; `None` if the servers sent none. Such a denial is not cached (RFC 2308 §5).
     pub(crate) soa: Option<Rrset>,
     /// NSEC and NSEC3 RRsets.
     pub(crate) proof: Vec<Rrset>,
@@ -76,14 +76,14 @@ impl Side {
         }
     }
 
-    /// The key of an RRset in the cache.
+    /// Returns the key of an RRset in the cache.
     pub(crate) const fn key(self, owner: FoldedName<'_>, rtype: Rtype) -> RrsetKey<'_> {
         RrsetKey { owner, rtype: rtype.0, class: self.class() }
     }
 }
 
 impl Denial {
-    /// A denial from this server's own data.
+    /// Returns a denial from this server's own data.
     pub(crate) fn of_own(rcode: Rcode, soa: &OwnSet<'_>) -> Self {
         let soa = Some(Rrset::of_own(soa));
         Self { rcode, soa, proof: Vec::new(), security: Security::Insecure, unsupported: None }
@@ -91,7 +91,7 @@ impl Denial {
 }
 
 impl Rrset {
-    /// An empty RRset.
+    /// Returns an empty RRset.
     pub(crate) fn empty(owner: Name, rtype: Rtype, ttl_secs: u32) -> Self {
         Self {
             owner,
@@ -105,7 +105,7 @@ impl Rrset {
         }
     }
 
-    /// An RRset from this server's own data: it is unsigned and never cached.
+    /// Returns an RRset from this server's own data: it is unsigned and never cached.
     pub(crate) fn of_own(own: &OwnSet<'_>) -> Self {
         let mut set = Self {
             security: Security::Insecure,
@@ -140,7 +140,7 @@ impl Rrset {
         }
     }
 
-    /// Whether it has signatures and all of them are by this zone.
+    /// Returns whether it has signatures and all of them are by this zone.
     pub(crate) fn is_signed_only_by(&self, apex: FoldedName<'_>) -> bool {
         let mut signers = self.signatures.iter().map(|rrsig| signer_of(rrsig));
         !self.signatures.is_empty()
@@ -151,7 +151,7 @@ impl Rrset {
         self.rtype == rtype && *self.owner == *owner
     }
 
-    /// Whether the RRset is a wildcard expansion (RFC 4035 §5.3.4).
+    /// Returns whether the RRset is a wildcard expansion (RFC 4035 §5.3.4).
     pub(crate) fn is_expanded(&self) -> bool {
         let labels = name::labels(&self.owner).filter(|label| *label != b"*").count();
         self.signatures
@@ -168,7 +168,7 @@ pub(crate) enum Signed {
 }
 
 impl From<bool> for Signed {
-    /// From the DO bit of a query.
+    /// Converts the DO bit of a query.
     fn from(dnssec_ok: bool) -> Self {
         if dnssec_ok { Self::Yes } else { Self::No }
     }
@@ -191,7 +191,7 @@ pub(crate) struct Ungrouped<'a> {
 }
 
 impl<'a> Ungrouped<'a> {
-    /// A record of a reply.
+    /// Returns a record of a reply.
     pub(crate) fn of(record: &ReplyRecord<'a>) -> Self {
         let ReplyRecord { owner, rtype, ttl_secs, rdata, .. } = *record;
         Self { owner, rtype, ttl_secs, rdata }
@@ -206,12 +206,12 @@ pub(crate) struct Most {
     pub(crate) records: usize,
 }
 
-/// Most RRSIG records per RRset.
+/// Maximum number of RRSIG records per RRset.
 pub(crate) const MAX_SIGNATURES: usize = 32;
-/// Most NSEC and NSEC3 RRsets per reply.
+/// Maximum number of NSEC and NSEC3 RRsets per reply.
 pub(crate) const MAX_PROOF: usize = 32;
-/// Most records of an NSEC or NSEC3 RRset. A valid one has a single record, and validation checks
-/// all proofs of a question for each label of a name.
+/// Maximum number of records of an NSEC or NSEC3 RRset. A valid one has a single record, and
+/// validation checks all proofs of a question for each label of a name.
 pub(crate) const MAX_PROOF_RECORDS: usize = 4;
 
 /// The common properties of an RRset's records.
@@ -231,7 +231,7 @@ impl<'a> SetKey<'a> {
         Self { owner, rtype, of_apex: rtype == Rtype::NSEC && lists_soa(rdata) }
     }
 
-    /// The RRset that an RRSIG record covers, which its signer helps to identify.
+    /// Returns the RRset that an RRSIG record covers, which its signer helps to identify.
     fn covered(owner: FoldedName<'a>, rrsig: &[u8]) -> Option<Self> {
         let rtype = rrsig.first_chunk().map(|covered| Rtype(u16::from_be_bytes(*covered)))?;
         let signer = rrsig.get(BEFORE_SIGNER..).and_then(|rest| rest.get(..owner.len()));
@@ -244,7 +244,8 @@ impl<'a> SetKey<'a> {
     }
 }
 
-/// Whether the type bitmap of this NSEC record has SOA, which means that its owner is an apex.
+/// Returns whether the type bitmap of this NSEC record has SOA, which means that its owner is an
+/// apex.
 fn lists_soa(nsec: &[u8]) -> bool {
     let types = name::wire_len(nsec).ok().and_then(|len| nsec.get(len..));
     // The first octet of the first window, for types 0 to 7 (RFC 4034 §4.1.2).
@@ -388,7 +389,7 @@ pub(crate) fn look_up(
     })
 }
 
-/// Whether the cache has the delegation of a zone.
+/// Returns whether the cache has the delegation of a zone.
 pub(crate) fn knows_delegation(
     cache: &RrsetCache,
     zone: FoldedName<'_>,
@@ -400,7 +401,7 @@ pub(crate) fn knows_delegation(
     matches!(cache.lookup(&key, at, buffer), Some(Cached::Rrset(_)))
 }
 
-/// The cached NXDOMAIN at a name or its nearest ancestor, with the length of that name.
+/// Returns the cached NXDOMAIN at a name or its nearest ancestor, with the length of that name.
 pub(crate) fn look_up_nxdomain(
     cache: &RrsetCache,
     (side, owner): (Side, FoldedName<'_>),

@@ -4,7 +4,7 @@ use avocet_wire::{Class, FoldedName, name};
 
 use super::rrset::{Name, Rrset};
 
-/// Octets of RRSIG data before the signer's name (RFC 4034 §3.1).
+/// Number of octets of RRSIG data before the signer's name (RFC 4034 §3.1).
 pub(super) const BEFORE_SIGNER: usize = 18;
 
 /// Passes RRsets to the validator.
@@ -28,7 +28,7 @@ pub(crate) fn lend<R>(sets: &[Rrset], act: impl FnOnce(&[avocet_dnssec::Rrset<'_
     act(&views)
 }
 
-/// The signer in the first signature of these RRsets, if it may sign for `owner`.
+/// Returns the signer in the first signature of these RRsets, if it may sign for `owner`.
 pub(crate) fn signer<'a>(
     sets: impl IntoIterator<Item = &'a Rrset>,
     owner: FoldedName<'_>,
@@ -37,7 +37,7 @@ pub(crate) fn signer<'a>(
     signer_of(signature).filter(|signer| name::is_under(&owner, signer))
 }
 
-/// The signer in RRSIG data, folded.
+/// Returns the signer in RRSIG data, folded.
 pub(crate) fn signer_of(rrsig: &[u8]) -> Option<Name> {
     let wire = rrsig.get(BEFORE_SIGNER..)?;
     let signer =

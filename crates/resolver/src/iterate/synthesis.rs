@@ -17,10 +17,11 @@ use super::rrset::{CachedAnswer, Denial, Name, Rrset, Side};
 use super::signed::lend;
 use crate::read::folded_target;
 
-/// Most ranges that are looked up for one answer: with NSEC3 one per label and two more.
+/// Maximum number of ranges that are looked up for one answer: with NSEC3 one per label and two
+/// more.
 const MAX_STEPS: u32 = 12;
-/// Most names that are hashed for one answer; beyond that the servers are queried. It does not
-/// count towards the budget of validation.
+/// Maximum number of names that are hashed for one answer; beyond that the servers are queried. It
+/// does not count towards the budget of validation.
 const MAX_HASHES: u32 = 12;
 
 /// The records of a name's zone that were looked up.
@@ -53,7 +54,7 @@ impl Evidence {
         said
     }
 
-    /// The position at which to look for a name.
+    /// Returns the position at which to look for a name.
     fn sought(&mut self, wanted: &NameBuf) -> Option<Sought> {
         let Some(hashing) = &self.hashing else {
             return Some(Sought::Name(wanted.folded().view().into()));
@@ -217,7 +218,7 @@ impl Walker {
         None
     }
 
-    /// The cached RRset of a wildcard, expanded to a name (RFC 8198 §5.3).
+    /// Returns the cached RRset of a wildcard, expanded to a name (RFC 8198 §5.3).
     async fn part_by_wildcard(
         &mut self,
         known: KnownWildcard<'_>,

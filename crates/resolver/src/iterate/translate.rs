@@ -21,7 +21,7 @@ const IPV4ONLY_ADDRESSES: [[u8; 4]; 2] = [[192, 0, 0, 170], [192, 0, 0, 171]];
 const MAX_TTL_SECS: u32 = 600;
 
 impl Walker {
-    /// Like [`Walker::find`], with synthesized addresses if needed.
+    /// Finds an answer like [`Walker::find`], with synthesized addresses if needed.
     pub(crate) async fn translated(
         &mut self,
         dns64: Arc<Dns64>,
@@ -58,8 +58,8 @@ impl Walker {
         Ok(made.unwrap_or(found))
     }
 
-    /// The name of a synthesized address is an alias of the name of its IPv4 address (RFC 6147
-    /// §5.3.1).
+    /// Resolves the name of a synthesized address, which is an alias of the name of its IPv4
+    /// address (RFC 6147 §5.3.1).
     async fn reverse(&mut self, qname: Name, target: Name) -> Result<Resolution, Failure> {
         let mut found = self.find(target.clone(), Rtype::PTR).await?;
         let ttls =
@@ -73,7 +73,7 @@ impl Walker {
     }
 }
 
-/// Whether the answer has an address outside of the excluded ranges.
+/// Returns whether the answer has an address outside of the excluded ranges.
 pub(crate) fn has_address(dns64: &Dns64, found: &Resolution) -> bool {
     let sets = found.sets.iter().filter(|set| set.rtype == Rtype::AAAA);
     sets.flat_map(|set| &set.records).any(|rdata| !dns64.is_excluded(rdata))

@@ -51,7 +51,7 @@ enum Link {
 }
 
 impl Walker {
-    /// The settings of validation; `None` if nothing is validated.
+    /// Returns the settings of validation; `None` if nothing is validated.
     pub(crate) fn validation(&self) -> Option<&Validation> {
         self.recursion().validation.as_ref()
     }
@@ -61,7 +61,8 @@ impl Walker {
         Context { now_secs: self.io.moment().wall_secs as u32, policy }
     }
 
-    /// The keys of the zone with this apex. If there is no zone cut, the keys of the zone above.
+    /// Returns the keys of the zone with this apex. If there is no zone cut, the keys of the zone
+    /// above.
     pub(crate) fn keys_of<'a>(&'a mut self, zone: &'a Name, frame: &'a Frame<'a>) -> Climbing<'a> {
         Box::pin(async move {
             if let Some(chain) = self.known_chain(zone).await {
@@ -86,9 +87,9 @@ impl Walker {
         })
     }
 
-    /// The keys of the zone above, if they prove that there is no zone cut at an anchor that
-    /// failed. Any matching anchor is sufficient (RFC 6840 §5.10), but the anchor of an existing
-    /// zone is never ignored.
+    /// Returns the keys of the zone above, if they prove that there is no zone cut at an anchor
+    /// that failed. Any matching anchor is sufficient (RFC 6840 §5.10), but the anchor of an
+    /// existing zone is never ignored.
     async fn keys_over_anchor(&mut self, zone: &Name, frame: &Frame<'_>) -> Option<Arc<ZoneKeys>> {
         let parent: Name = zone.view().parent()?.into();
         self.anchor_of(parent.view()).ok()?;
@@ -113,7 +114,7 @@ impl Walker {
         }
     }
 
-    /// The anchor that applies to a name.
+    /// Returns the anchor that applies to a name.
     pub(crate) fn anchor_of(&self, name: FoldedName<'_>) -> Result<Name, Reason> {
         let validation = self.validation().ok_or(Reason::NoAnchor)?;
         let anchor = validation.anchors.closest(&name).ok_or(Reason::NoAnchor)?;
@@ -130,7 +131,7 @@ impl Walker {
         }
     }
 
-    /// The end of the chain at a zone, if it is known from this question, or cached.
+    /// Returns the end of the chain at a zone, if it is known from this question, or cached.
     async fn known_chain(&mut self, zone: &Name) -> Option<Chain> {
         match self.io.keys(zone).await {
             None => self.chains.get(zone).cloned(),
@@ -160,7 +161,7 @@ impl Walker {
         self.io.note(Note::Keys(zone.clone(), chain.clone(), lifetime_secs));
     }
 
-    /// Keys that the anchor itself authenticates.
+    /// Returns keys that the anchor itself authenticates.
     async fn anchored_keys(&mut self, zone: &Name, frame: &Frame<'_>) -> Chain {
         let data = |validation: &Validation| {
             let point = validation.anchors.point(zone);
@@ -229,7 +230,7 @@ impl Walker {
         Err(fault.unwrap_or(Reason::DnskeyMissing))
     }
 
-    /// DS or DNSKEY records, from the cache or from servers that have not sent bad ones.
+    /// Returns DS or DNSKEY records, from the cache or from servers that have not sent bad ones.
     ///
     /// # Errors
     ///
@@ -299,8 +300,9 @@ impl Walker {
             || self.io.look_up(Side::Delegation, name, Rtype::NS).await.is_some()
     }
 
-    /// Like [`Walker::link`]. If the records found belong to neither zone, searches for zone cuts
-    /// name by name: a child zone on the servers of its parent causes no referral.
+    /// Adds a link to the chain of trust like [`Walker::link`]. If the records found belong to
+    /// neither zone, searches for zone cuts name by name: a child zone on the servers of its parent
+    /// causes no referral.
     async fn link_over_cuts(
         &mut self,
         above: &Arc<ZoneKeys>,
@@ -323,7 +325,7 @@ impl Walker {
         }
     }
 
-    /// The information of the zone with these keys on a name below it.
+    /// Returns the information of the zone with these keys on a name below it.
     async fn link(
         &mut self,
         above: &Arc<ZoneKeys>,
@@ -367,8 +369,8 @@ impl Walker {
         Err(fault.unwrap_or(Reason::Unreachable))
     }
 
-    /// Like [`Walker::link_by`], with the answer to a DS query. If it belongs to a zone in between,
-    /// that zone's keys are used.
+    /// Adds a link to the chain of trust like [`Walker::link_by`], with the answer to a DS query.
+    /// If it belongs to a zone in between, that zone's keys are used.
     async fn link_by_part(
         &mut self,
         above: &Arc<ZoneKeys>,
@@ -408,8 +410,8 @@ impl Walker {
         }
     }
 
-    /// The information in these records of the parent on a name: DS records, or the proof that
-    /// there are none.
+    /// Returns the information in these records of the parent on a name: DS records, or the proof
+    /// that there are none.
     async fn link_by(
         &mut self,
         above: &Arc<ZoneKeys>,
@@ -452,9 +454,9 @@ impl Walker {
         self.trusted_keys(child, &vouched, frame).await.map(Link::Keys)
     }
 
-    /// Whether the parent has a signed alias at this name, so that there is no zone cut (RFC 1034
-    /// §3.6.2). An alias from a wildcard counts if the name is proven not to exist: a wildcard
-    /// never replaces a delegation (RFC 1034 §4.3.3).
+    /// Returns whether the parent has a signed alias at this name, so that there is no zone cut
+    /// (RFC 1034 §3.6.2). An alias from a wildcard counts if the name is proven not to exist: a
+    /// wildcard never replaces a delegation (RFC 1034 §4.3.3).
     fn is_alias_of(&mut self, above: &ZoneKeys, child: &Name, sets: &[Rrset]) -> bool {
         let Some(alias) = sets.iter().find(|set| set.rtype == Rtype::CNAME && set.owner == *child)
         else {
@@ -474,8 +476,8 @@ impl Walker {
         }
     }
 
-    /// Whether the chain ends between a zone and a name below it, at a cut that no referral showed.
-    /// `proof` comes from the same reply.
+    /// Returns whether the chain ends between a zone and a name below it, at a cut that no referral
+    /// showed. `proof` comes from the same reply.
     pub(crate) async fn ends_between(
         &mut self,
         keys: &Arc<ZoneKeys>,
@@ -544,8 +546,8 @@ impl Walker {
     }
 }
 
-/// The error of a search that continued after a fault and found nothing more. After a limit was
-/// reached, other servers might have answered differently.
+/// Returns the error of a search that continued after a fault and found nothing more. After a limit
+/// was reached, other servers might have answered differently.
 fn end_of(fault: Option<Reason>, reason: Reason) -> Reason {
     if reason == Reason::NotAsked { reason } else { fault.unwrap_or(reason) }
 }

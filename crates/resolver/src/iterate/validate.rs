@@ -15,7 +15,7 @@ use super::rrset::{Denial, Name, Rrset, Side, Stored};
 use super::signed::{lend, signer};
 use crate::validation::Chain;
 
-/// Most NSEC and NSEC3 RRsets of one question that are kept for the chain of trust.
+/// Maximum number of NSEC and NSEC3 RRsets of one question that are kept for the chain of trust.
 const MAX_PROOFS: usize = 24;
 
 /// The reply that contained an RRset.
@@ -232,8 +232,8 @@ impl Walker {
         self.io.note(Note::Gaps(keys.zone().view().into(), soa.cloned(), sets));
     }
 
-    /// The keys of the zone that contains a name: the zone of the reply, or one below it if the
-    /// signer hints at it. The chain of trust shows whether that is a zone.
+    /// Returns the keys of the zone that contains a name: the zone of the reply, or one below it if
+    /// the signer hints at it. The chain of trust shows whether that is a zone.
     async fn zone_of(
         &mut self,
         owner: &Name,
@@ -269,7 +269,7 @@ impl Walker {
         self.keys_of(&zone, frame).await
     }
 
-    /// Whether a forwarding rule covers the zone: its servers answer for foreign zones.
+    /// Returns whether a forwarding rule covers the zone: its servers answer for foreign zones.
     pub(super) fn is_forwarded(&self, zone: &Name) -> bool {
         matches!(self.plan.configured(zone.view()), Some(crate::configured::Configured::Forward(_)))
     }
@@ -409,25 +409,25 @@ fn believed(proof: &Proof<'_>) -> Vec<Believed> {
     proof.believed().filter_map(parts).collect()
 }
 
-/// Whether another chain cannot change the result.
+/// Returns whether another chain cannot change the result.
 pub(super) fn is_final(reason: Reason) -> bool {
     !matches!(reason, Reason::SignatureMissing | Reason::WrongSigner | Reason::DenialMissing)
 }
 
-/// Whether the zone of these keys has signed any of the RRsets, so that they belong to no child
-/// zone.
+/// Returns whether the zone of these keys has signed any of the RRsets, so that they belong to no
+/// child zone.
 fn is_signed_by<'a>(sets: impl IntoIterator<Item = &'a Rrset>, keys: &ZoneKeys) -> bool {
     let apex = keys.zone().wire();
     sets.into_iter()
         .any(|set| signer([set], set.owner.view()).is_some_and(|signer| *signer == *apex))
 }
 
-/// Whether the status has not been determined.
+/// Returns whether the status has not been determined.
 fn is_open(security: Security) -> bool {
     !matches!(security, Security::Secure | Security::Insecure)
 }
 
-/// The name up to which there may be zone cuts above data of this type.
+/// Returns the name up to which there may be zone cuts above data of this type.
 fn parent_side(owner: &Name, rtype: Rtype) -> Name {
     if rtype == Rtype::DS {
         owner.view().parent().unwrap_or(FoldedName::ROOT).into()

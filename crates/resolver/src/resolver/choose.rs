@@ -1,4 +1,4 @@
-//! Chooses the next server of an exchange, within the limits of what one question may cost.
+//! Chooses the next server of an exchange, within the limits on the cost of one question.
 
 use chacha20::rand_core::Rng;
 
@@ -18,30 +18,32 @@ use crate::iterate::fetches::Fetch;
 use crate::plan::Rule;
 use crate::task::Task;
 
-/// Most queries for one target while an upstream is alive and loses much: with half of all
-/// datagrams lost in each direction, 99 % of questions are still answered.
+/// Maximum number of queries for one target while an upstream is alive and loses much: with half of
+/// all datagrams lost in each direction, 99 % of questions are still answered.
 const MAX_SENDS_ALIVE: u32 = 24;
-/// Most queries for one target to a few silent upstreams.
+/// Maximum number of queries for one target to a few silent upstreams.
 const MAX_SENDS_FEW: u32 = 4;
-/// As [`MAX_SENDS_FEW`] for several upstreams, or if one answered recently: 8 together with a
-/// probe.
+/// The limit in place of [`MAX_SENDS_FEW`] for several upstreams, or if one answered recently: 8
+/// together with a probe.
 const MAX_SENDS_AGAIN: u32 = 7;
-/// Most queries to silent servers of a zone: one for each server that a delegation may have, or the
-/// same number to fewer.
+/// Maximum number of queries to silent servers of a zone: one for each server that a delegation may
+/// have, or the same number to fewer.
 const MAX_SENDS_SILENT: u32 = 13;
-/// As [`MAX_SENDS_SILENT`] for configured servers.
+/// The limit in place of [`MAX_SENDS_SILENT`] for configured servers.
 const MAX_SENDS_LISTED: u32 = 8;
-/// As [`MAX_SENDS_SILENT`] for a shortened name, if one of them has answered before.
+/// The limit in place of [`MAX_SENDS_SILENT`] for a shortened name, if one of the servers has
+/// answered before.
 const MAX_SENDS_SHORTENED: u32 = 2;
-/// Most queries of one fetch if the network, or the path to one of the servers, loses much.
+/// Maximum number of queries of one fetch if the network, or the path to one of the servers, loses
+/// much.
 const MAX_SENDS_LOSSY: u32 = 24;
-/// As [`MAX_SENDS_LOSSY`] if half of all datagrams may be lost in each direction: about one fetch
-/// of ten thousand fails.
+/// The limit in place of [`MAX_SENDS_LOSSY`] if half of all datagrams may be lost in each
+/// direction: about one fetch of ten thousand fails.
 const MAX_SENDS_LOSING_MOST: u32 = 32;
 /// How often each of a few servers is queried before another is looked up, if the network loses
 /// much.
 const LOSSY_ROUNDS: u32 = 6;
-/// One fetch of this number first queries a server that was not queried for long, or never.
+/// One of this many fetches first queries a server that was not queried for long, or never.
 const EXPLORE_ONE_OF: u32 = 16;
 /// With [`Strategy::Fastest`], one forwarded question of this number also goes to another upstream,
 /// to notice one that became faster.
@@ -57,9 +59,9 @@ const LONG_WAIT_MS: u64 = 400;
 pub(super) enum Pick {
     /// The next one, in the first round with one left.
     Next,
-    /// The same, but no reserve: another query may still be answered.
+    /// The next one, but no reserve: another query may still be answered.
     Copy,
-    /// Another one of this round, and no reserve.
+    /// Another server of this round, and no reserve.
     Further,
 }
 
@@ -232,7 +234,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Returns whether the server has as many outstanding queries as it may.
+    /// Returns whether the server has reached its limit of outstanding queries.
     pub(super) fn is_crowded(&self, endpoint: Endpoint) -> bool {
         self.exchanges.servers.known(endpoint).is_some_and(|server| self.owes_much(server))
     }

@@ -57,7 +57,7 @@ impl<W> Resolver<W> {
             return;
         }
         let task = &self.tasks[at];
-        // What servers answer to one client is not for others.
+        // Answers that servers give to one client are not used for others.
         if self.bound.plan.introduces(task.route) {
             return;
         }
@@ -308,7 +308,7 @@ impl<W> Resolver<W> {
         self.retire(at, cx);
     }
 
-    /// Removes a task for which nobody waits and that has no query.
+    /// Removes a task without waiting clients and without queries.
     fn retire(&mut self, at: u32, cx: &mut Context<'_, W>) {
         self.exchanges.timers.clear(Timer::Task(at));
         let bound = self.tasks[at].bound.take();

@@ -29,8 +29,8 @@ use crate::trace::{Reaction, Step};
 
 /// Longest wait for a reply over UDP before the next query is sent, in ms.
 const MAX_WAIT_MS: u32 = 800;
-/// As [`MAX_WAIT_MS`], under heavy loss, when a late reply is a lost one, and for servers without a
-/// measurement, most of which are near.
+/// The limit in place of [`MAX_WAIT_MS`] under heavy loss, when a late reply is a lost one, and for
+/// servers without a measurement, most of which are near.
 const MAX_BLIND_WAIT_MS: u32 = 400;
 /// The round in which a server without known EDNS support is queried without EDNS, because it may
 /// drop such queries.
@@ -38,7 +38,7 @@ const PLAIN_ROUND: u32 = 2;
 /// The round from which names are in lower case, because a server may drop queries in mixed case.
 /// Port and ID have at least 31 unpredictable bits.
 const LOWER_CASE_ROUND: u32 = 3;
-/// Most fetches in flight per resolver; a question rarely has more than one.
+/// Maximum number of fetches in flight per resolver; a question rarely has more than one.
 const MAX_FETCHES: usize = 32_768;
 
 impl<W> Resolver<W> {
@@ -171,7 +171,7 @@ impl<W> Resolver<W> {
         let loss = self.loss_of(self.fetches.get(fetch_at)?, cx.now_ms);
         let fetch = self.fetches.get_mut(fetch_at)?;
         let candidate = *fetch.inquiry.servers.get(usize::from(place))?;
-        // One waiter pays for each query: what is sent once counts once.
+        // Only one waiter pays for each query, so that each query counts once.
         let payer = *fetch.waiters.iter().find(|at| self.tasks[**at].may_ask())?;
         self.tasks[payer].sends += 1;
         let server = self.exchanges.servers.number(candidate);

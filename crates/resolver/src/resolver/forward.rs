@@ -23,14 +23,14 @@ use crate::trace::{Reaction, Step, Taken};
 /// The round in which an upstream without known EDNS support is queried without EDNS, because it
 /// may drop such queries.
 const PLAIN_ROUND: u32 = 2;
-/// As [`PLAIN_ROUND`] for several upstreams without known EDNS support: silent ones get one and a
-/// half queries each, so that the second round is the last certain one.
+/// The value of [`PLAIN_ROUND`] for several upstreams without known EDNS support: silent ones get
+/// one and a half queries each, so that the second round is the last certain one.
 const PLAIN_ROUND_OF_MANY: u32 = 1;
 
 /// The round from which names are in lower case, because an upstream may drop queries in mixed
 /// case. Port and ID have at least 31 unpredictable bits.
 const LOWER_CASE_ROUND: u32 = 1;
-/// Most upstreams of a question that are queried again in lower case after errors.
+/// Maximum number of upstreams of a question that are queried again in lower case after errors.
 const MAX_LOWER_CASE: u32 = 2;
 
 impl<W> Resolver<W> {
@@ -139,7 +139,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Returns whether an NXDOMAIN may be due to the mixed case of the name, and is to be verified
+    /// Returns whether an NXDOMAIN may be due to the mixed case of the name, and must be verified
     /// in lower case: once for a target, and of an upstream that has found no such name so far.
     fn doubts_forwarded_denial(&mut self, query_at: u32, rcode: Rcode, now_ms: u64) -> bool {
         let query = &self.exchanges.pending[query_at];

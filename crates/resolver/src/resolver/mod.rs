@@ -45,7 +45,7 @@ use crate::trace::{Kept, Traced};
 
 pub use traced::Handing;
 
-/// Most sockets in the pool of an upstream, per worker (RFC 5452 §9.2).
+/// Maximum number of sockets in the pool of an upstream, per worker (RFC 5452 §9.2).
 pub const MAX_POOL: usize = 4096;
 
 /// The environment of an event: time, caches and the list of actions.
@@ -71,13 +71,13 @@ impl<W> Context<'_, W> {
 /// The result of submitting a question.
 #[derive(Debug)]
 pub enum Submitted<W> {
-    /// It is being resolved; [`Action::Finish`] follows later.
+    /// The question is being resolved; [`Action::Finish`] follows later.
     Started,
-    /// It waits for an equal question that is already being resolved.
+    /// The question waits for an equal question that is already being resolved.
     Joined,
-    /// [`Action::Finish`] is among the actions.
+    /// The answer is ready: [`Action::Finish`] is among the actions.
     Answered,
-    /// It was rejected.
+    /// The question was rejected.
     Shed {
         /// The reason.
         reason: Shed,
@@ -89,13 +89,13 @@ pub enum Submitted<W> {
 /// Why a question was rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shed {
-    /// As many questions as allowed are in flight, all of them recent.
+    /// The limit of questions in flight is reached, and all of them are recent.
     Tasks,
-    /// As many clients as allowed wait, for this question or in total.
+    /// The limit of waiting clients is reached, for this question or in total.
     Waiters,
-    /// As many actions as allowed wait to be executed.
+    /// The limit of actions that wait to be executed is reached.
     Actions,
-    /// The zone has as many inquiries in flight as allowed, or it uses most of the time of an
+    /// The zone has reached its limit of inquiries in flight, or it uses most of the time of an
     /// overloaded thread.
     Zone,
     /// The client's network uses most of the time of an overloaded thread.
@@ -107,13 +107,13 @@ pub enum Shed {
 /// A question that was in flight when its resolver failed: see [`Resolver::abandon`].
 #[derive(Debug)]
 pub struct Abandoned<W> {
-    /// See [`Ask`](crate::Ask).
+    /// The question; see [`Ask`](crate::Ask).
     pub question: QuestionBuf,
-    /// See [`Ask`](crate::Ask).
+    /// The hash; see [`Ask`](crate::Ask).
     pub hash: u64,
-    /// See [`Ask`](crate::Ask).
+    /// The DO bit; see [`Ask`](crate::Ask).
     pub dnssec_ok: bool,
-    /// See [`Ask`](crate::Ask).
+    /// The CD bit; see [`Ask`](crate::Ask).
     pub checking_disabled: bool,
     /// See [`Ask`](crate::Ask); empty if the rule passes none.
     pub ecs: Vec<u8>,
@@ -247,7 +247,7 @@ impl<W> Resolver<W> {
         let mut rng = ChaCha12Rng::from_seed(seed);
         let mut cookie_secret = [0; 16];
         rng.fill_bytes(&mut cookie_secret);
-        // Neither use reveals the secret.
+        // Neither of these two uses reveals the secret.
         let mut loads_key = [0; 32];
         loads_key[..16].copy_from_slice(&cookie_secret);
         let in_flight = plan.settings.in_flight;

@@ -13,9 +13,9 @@ use crate::iterate::rrset::{self, Name, Side};
 use crate::plan::Route;
 use crate::task::Key;
 
-/// Most reports in [`WINDOW_MS`], per resolver.
+/// Maximum number of reports in [`WINDOW_MS`], per resolver.
 const MAX_REPORTS: u32 = 20;
-/// See [`MAX_REPORTS`], in ms.
+/// The time in ms to which [`MAX_REPORTS`] applies.
 const WINDOW_MS: u64 = 60_000;
 
 /// The reports of the current period.

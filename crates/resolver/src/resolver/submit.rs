@@ -16,9 +16,10 @@ use crate::iterate::rrset::knows_delegation;
 use crate::plan::{Ask, EcsPolicy, Route};
 use crate::task::{Key, Waiting};
 
-/// Most waiters of one task (Unbound's wait-limit).
+/// Maximum number of waiters of one task (Unbound's wait-limit).
 const TASK_WAITERS: usize = 1_000;
-/// Most questions in flight that differ only by the client subnet (S7: birthday attacks).
+/// Maximum number of questions in flight that differ only by the client subnet (S7: birthday
+/// attacks).
 const SUBNETS_IN_FLIGHT: usize = 4;
 /// How long a question may be in flight before others may replace it, in ms.
 const JOSTLE_MS: u64 = 200;
@@ -26,11 +27,12 @@ const JOSTLE_MS: u64 = 200;
 const PREFETCHES_LOOKED_AT: usize = 16;
 /// If an upstream sends a question so soon after it was sent there, it is our own; in ms.
 const LOOP_WINDOW_MS: u64 = 100;
-/// As [`LOOP_WINDOW_MS`] on this host, where other clients have that address too.
+/// The window in place of [`LOOP_WINDOW_MS`] on this host, where other clients have that address
+/// too.
 const LOCAL_LOOP_WINDOW_MS: u64 = 5;
 
-/// Most actions that wait to be executed while questions are taken. Answers that need no network
-/// are actions, too, and no other limit counts these.
+/// Maximum number of actions that wait to be executed while questions are taken. Answers that need
+/// no network are actions, too, and no other limit counts these.
 const MAX_ACTIONS: usize = 16_384;
 
 impl<W> Resolver<W> {
@@ -151,8 +153,8 @@ impl<W> Resolver<W> {
         Some(reason)
     }
 
-    /// Returns the question as it is sent upstream: with the client's subnet only if the rule wants
-    /// it, and with few subnets at a time.
+    /// Returns the question as it is sent upstream: with the client's subnet only if the rule
+    /// requires it, and with few subnets at a time.
     pub(super) fn key_of<'a>(&mut self, ask: &'a Ask<'a>, route: Route, ecs: &'a [u8]) -> Key<'a> {
         let key = Key {
             question: ask.question,

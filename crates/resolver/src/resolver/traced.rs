@@ -12,10 +12,10 @@ use crate::trace::{Step, Trace, Traced};
 /// Whether a resolver hands the trace of each question over.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Handing {
-    /// It does not.
+    /// The resolver does not hand traces over.
     #[default]
     Off,
-    /// It does.
+    /// The resolver hands traces over.
     On,
 }
 
@@ -214,7 +214,7 @@ mod tests {
         let found = handed(Handing::On, false);
         assert!(matches!(found[..], [Some((2.., true))]), "{found:?}");
         assert_eq!(handed(Handing::Off, false), [None]);
-        // Both clients get expired data in the same moment, and nobody waits for the end.
+        // Both clients get expired data at the same moment, and no client waits for the end.
         let found = handed(Handing::On, true);
         assert!(matches!(found[..], [Some((1.., false)), Some((1.., false)), None]), "{found:?}");
         assert_eq!(found[0], found[1]);

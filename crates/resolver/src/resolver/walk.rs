@@ -18,7 +18,7 @@ use crate::iterate::resolve::Resolution;
 use crate::iterate::rrset::{self, Denial, Signed};
 use crate::iterate::{Ahead, Walk, WalkQuestion, WalkStep};
 
-/// Most prefetches of one walk, for the keys of the zones on its way.
+/// Maximum number of prefetches of one walk, for the keys of the zones on its way.
 const MAX_AHEAD: usize = 4;
 
 impl<W> Resolver<W> {

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use super::Trace;
 
-/// Most traces in one resolver; with 256 steps of about 80 octets they take at most 1.3 MB.
+/// Maximum number of traces in one resolver; with 256 steps of about 80 octets they take at most
+/// 1.3 MB.
 pub(crate) const MAX_KEPT: usize = 64;
 
 /// The kept traces, the latest last.
@@ -28,7 +29,7 @@ impl Kept {
         gone.unwrap_or_default()
     }
 
-    /// The traces, the oldest first.
+    /// Returns the traces, the oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Trace> {
         self.traces.iter()
     }

@@ -22,17 +22,18 @@ use crate::iterate::rrset::Name;
 pub(crate) use kept::Kept;
 pub use step::{Find, Reaction, Step, Taken, Why};
 
-/// Most steps of one trace: about as many as a question takes that reaches all its limits.
+/// Maximum number of steps of one trace: about as many as a question takes that reaches all its
+/// limits.
 pub(crate) const MAX_STEPS: usize = 256;
 
 /// A step with its time and depth. The steps of a subordinate question are one level deeper.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// In ms since the start of the question.
+    /// The time in ms since the start of the question.
     pub at_ms: u32,
-    /// 0 for the question itself.
+    /// The depth of the step; 0 for the question itself.
     pub depth: u8,
-    /// What happened.
+    /// The event.
     pub step: Step,
 }
 
@@ -44,7 +45,7 @@ pub struct Trace {
     depth: u8,
     events: Vec<Event>,
     dropped: u32,
-    /// Set only if the trace outlives its task.
+    /// The question, set only if the trace outlives its task.
     question: Option<QuestionBuf>,
     began_wall_secs: u64,
 }
@@ -80,7 +81,8 @@ impl Trace {
         self.events.push(Event { at_ms, depth: self.depth, step });
     }
 
-    /// Like [`Trace::record`], for the last step of a question, which is never omitted.
+    /// Records a step like [`Trace::record`], for the last step of a question, which is never
+    /// omitted.
     pub(crate) fn conclude(&mut self, step: Step) {
         self.depth = 0;
         if self.events.len() >= MAX_STEPS {
@@ -107,37 +109,37 @@ impl Trace {
             now_wall_secs.saturating_sub(self.now_ms.saturating_sub(self.began_ms) / 1000);
     }
 
-    /// The steps in order.
+    /// Returns the steps in order.
     #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.events
     }
 
-    /// The number of steps beyond the limit.
+    /// Returns the number of steps beyond the limit.
     #[must_use]
     pub fn dropped(&self) -> u32 {
         self.dropped
     }
 
-    /// The question; `None` while the task has the trace.
+    /// Returns the question; `None` while the task has the trace.
     #[must_use]
     pub fn question(&self) -> Option<Question<'_>> {
         self.question.as_ref().map(QuestionBuf::view)
     }
 
-    /// When the question started, in seconds since 1970.
+    /// Returns the time at which the question started, in seconds since 1970.
     #[must_use]
     pub fn began_wall_secs(&self) -> u64 {
         self.began_wall_secs
     }
 
-    /// When the question started, in ms on the clock of the caller.
+    /// Returns the time at which the question started, in ms on the clock of the caller.
     #[must_use]
     pub fn began_ms(&self) -> u64 {
         self.began_ms
     }
 
-    /// The duration in ms.
+    /// Returns the duration in ms.
     #[must_use]
     pub fn took_ms(&self) -> u64 {
         self.now_ms.saturating_sub(self.began_ms)

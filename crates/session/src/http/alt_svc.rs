@@ -6,17 +6,17 @@
 /// Seconds for which an alternative is good, if the server does not say (RFC 7838 §3.1), and at
 /// most.
 const MAX_AGE_SECS: u32 = 86_400;
-/// Octets of a value that are read.
+/// Number of octets of a value that are read.
 const MAX_VALUE: usize = 1_024;
-/// Most alternatives in a value.
+/// Maximum number of alternatives in a value.
 const MAX_ALTERNATIVES: usize = 16;
 
-/// What a server says about HTTP/3.
+/// A server's announcement of HTTP/3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AltSvc {
     /// There is none any more.
     Clear,
-    /// At this UDP port of the same host.
+    /// The server offers HTTP/3 at this UDP port of the same host.
     H3 {
         /// The port, never 0.
         port: u16,

@@ -24,7 +24,7 @@ use super::hpack::{self, FieldDecoder, FieldName};
 use super::request::MEDIA_TYPE;
 use crate::frame::{Outgoing, trim};
 
-/// Most streams at a time, if the server permits more.
+/// Maximum number of streams at a time, if the server permits more.
 const MAX_STREAMS: u32 = 500;
 /// Streams before the server has said how many it permits (RFC 9113 §6.5.2 asks for at least 100).
 const FIRST_STREAMS: u32 = 100;
@@ -32,30 +32,31 @@ const FIRST_STREAMS: u32 = 100;
 const LAST_STREAM: u32 = (1 << 31) - 1;
 /// How often a query is sent that the server refuses unprocessed.
 const MAX_TRIES: u8 = 2;
-/// Periods of [`Http2Client::refill`] after which nobody waits for a response.
+/// Periods of [`Http2Client::refill`] after which a response is no longer awaited.
 const MAX_AGE: u8 = 20;
 /// The flow-control window before any settings (RFC 9113 §6.9.2).
 const WINDOW: i64 = 65_535;
 /// The largest window.
 const MAX_WINDOW: i64 = (1 << 31) - 1;
-/// Octets of a response that the server may send at once: a message with padding of HTTP/2.
+/// Number of octets of a response that the server may send at once: a message with padding of
+/// HTTP/2.
 const STREAM_WINDOW: u32 = 128 << 10;
-/// Octets that the server may send in all responses, beyond the default.
+/// Number of octets that the server may send in all responses, beyond the default.
 const MORE_WINDOW: u32 = 4 << 20;
-/// Octets of received DATA after which the server gets them back.
+/// Number of octets of received DATA after which the server gets them back.
 const RETURNED: u32 = 1 << 20;
 /// Frames that the server may send without a response, and how many each response adds.
 const MAX_BUDGET: u32 = 1_000;
 const RESPONSE_REFILL: u32 = 8;
-/// What a period of time adds.
+/// The increase of the budget per period.
 const TIME_REFILL: u32 = 50;
-/// Octets of the header of a message, and of its ID.
+/// Number of octets of the header of a message, and of its ID.
 const HEADER_LEN: usize = 12;
 const ID_LEN: usize = 2;
-/// Octets of the payload of PING, and of frames with one number (RFC 9113 §6).
+/// Number of octets of the payload of PING, and of frames with one number (RFC 9113 §6).
 const PING_LEN: usize = 8;
 const NUMBER_LEN: usize = 4;
-/// Least octets of the payload of GOAWAY.
+/// Minimum number of octets of the payload of GOAWAY.
 const GOAWAY_LEN: usize = 8;
 
 /// How a query is sent.
@@ -63,7 +64,7 @@ const GOAWAY_LEN: usize = 8;
 pub enum HttpMethod {
     /// In the path, so that caches of HTTP know it.
     Get,
-    /// As the body.
+    /// In the body of the request.
     #[default]
     Post,
 }
@@ -119,7 +120,7 @@ impl HttpTarget {
 /// A query whose response is outstanding, or that waits for its turn.
 #[derive(Debug)]
 struct OpenQuery {
-    /// 0 while it waits.
+    /// The stream; 0 while the query waits.
     stream: u32,
     query: Vec<u8>,
     status: u16,
@@ -153,10 +154,10 @@ pub struct Http2Client {
     waiting_octets: usize,
     next_stream: u32,
     max_streams: u32,
-    /// What the server takes of all streams, and of a new one.
+    /// The flow-control window of the server for all streams, and its initial value for a new one.
     window: i64,
     first_window: i64,
-    /// Octets of DATA received and not returned.
+    /// Number of octets of DATA received and not returned.
     received: u32,
     budget: u32,
     is_draining: bool,
@@ -166,7 +167,7 @@ pub struct Http2Client {
     alternative: HeardAlternative,
 }
 
-/// What the server says about HTTP/3, read in one response of each period of
+/// The server's announcement of HTTP/3, read in one response of each period of
 /// [`Http2Client::refill`].
 #[derive(Debug)]
 enum HeardAlternative {
@@ -221,14 +222,14 @@ impl Http2Client {
         !self.open.is_empty() || !self.waiting.is_empty()
     }
 
-    /// Takes what the server has said about HTTP/3.
+    /// Takes the server's announcement of HTTP/3.
     pub(crate) fn take_alternative(&mut self) -> Option<AltSvc> {
         let HeardAlternative::Said(said) = self.alternative else { return None };
         self.alternative = HeardAlternative::Read;
         Some(said)
     }
 
-    /// Queues a query. One without a header is left out.
+    /// Queues a query. A query without a header is left out.
     pub(crate) fn push(&mut self, query: &[u8]) {
         if query.len() < HEADER_LEN || query.len() > MAX_MESSAGE {
             return;
@@ -286,8 +287,8 @@ impl Http2Client {
         self.send_waiting();
     }
 
-    /// Counts time, about half a second: the server may send some more of what is no response, and
-    /// queries that nobody waits for any more make room.
+    /// Counts time, about half a second: the server may send some more frames that are no
+    /// responses, and queries whose clients have left make room.
     pub(crate) fn refill(&mut self) {
         self.budget = (self.budget + TIME_REFILL).min(MAX_BUDGET);
         self.alternative = HeardAlternative::Wanted;
@@ -308,7 +309,7 @@ impl Http2Client {
         self.send_waiting();
     }
 
-    /// Tells the server that nothing follows.
+    /// Announces to the server that nothing follows.
     pub(crate) fn close(&mut self) {
         if self.end.is_none() {
             write_frame(self.out.end(), [GOAWAY, 0], 0, &[0; 8]);
@@ -473,7 +474,7 @@ impl Http2Client {
         payload: &[u8],
         deliver: &mut impl FnMut(&[u8]),
     ) -> Result<(), HttpFault> {
-        /// Weight and parent of a stream.
+        /// Number of octets for the weight and the parent of a stream.
         const PRIORITY_LEN: usize = 5;
         let mut block = match self.block.take() {
             None => {
@@ -537,7 +538,7 @@ impl Http2Client {
             write_frame(self.out.end(), [WINDOW_UPDATE, 0], 0, &returned);
         }
         if let Some(query) = self.open.iter_mut().find(|query| query.stream == head.id) {
-            // What a page of HTML says is of no interest.
+            // The contents of an HTML page are ignored.
             if query.status == 200 && query.is_dns_message {
                 if query.body.len() + content.len() > MAX_MESSAGE {
                     return Err(HttpFault::Malformed);

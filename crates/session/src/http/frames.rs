@@ -2,13 +2,13 @@
 
 use super::hpack::BadBlock;
 
-/// What a client sends first (RFC 9113 §3.4).
+/// The octets that a client sends first (RFC 9113 §3.4).
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Octets of the head of a frame.
+/// Number of octets of the head of a frame.
 pub(super) const HEAD: usize = 9;
-/// Most octets of the payload of a frame, in both directions: the default.
+/// Maximum number of octets of the payload of a frame, in both directions: the default.
 pub(super) const MAX_PAYLOAD: usize = 1 << 14;
-/// Most octets of a header block with its continuations.
+/// Maximum number of octets of a header block with its continuations.
 pub(super) const MAX_BLOCK: usize = 32 << 10;
 
 pub(super) const DATA: u8 = 0;

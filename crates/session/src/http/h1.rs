@@ -14,17 +14,19 @@ use super::response::alternative;
 use super::{Replies, ReplyPlace};
 use crate::frame::{Outgoing, trim};
 
-/// Most fields of a request.
+/// Maximum number of fields of a request.
 const MAX_FIELD_COUNT: usize = 64;
-/// Most octets before the body.
+/// Maximum number of octets before the body.
 const MAX_HEAD: usize = 16 << 10;
-/// Most pieces in which the head of a request arrives: each of them is reason to read it again.
+/// Maximum number of pieces in which the head of a request arrives: each of them is reason to read
+/// it again.
 const MAX_PIECES: u32 = 64;
-/// Most requests without a query before the next query. The last of them ends the connection.
+/// Maximum number of requests without a query before the next query. The last of them ends the
+/// connection.
 pub(super) const MAX_REJECTED: u32 = 64;
 /// Lets a client send its body (RFC 9110 §10.1.1).
 const CONTINUE: &[u8] = b"HTTP/1.1 100 \r\n\r\n";
-/// What a connection is at its end.
+/// The header field of the last response of a connection.
 const CLOSE: &str = "Connection: close\r\n";
 
 /// A request that has no response yet.
@@ -37,7 +39,7 @@ struct PendingRequest {
 }
 
 impl PendingRequest {
-    /// One without a query.
+    /// A rejected request, which has no query.
     const REJECTED: Self =
         Self { extent: ResponseExtent::Whole, media: Media::Message, is_last: false };
 }
@@ -45,14 +47,14 @@ impl PendingRequest {
 /// A connection.
 #[derive(Debug, Default)]
 pub(crate) struct Http1 {
-    /// Octets received and not used.
+    /// The octets that were received and not used.
     pub(crate) held: Vec<u8>,
     pub(crate) out: Outgoing,
     pending: Option<PendingRequest>,
     /// Whether a complete request may wait in `held`.
     is_stopped: bool,
     pieces: u32,
-    /// Octets of the first request in `held`, once its head is complete.
+    /// Number of octets of the first request in `held`, once its head is complete.
     needed: usize,
     /// Requests without a query since the last query.
     rejected: u32,
@@ -66,7 +68,7 @@ pub(crate) struct Http1 {
 /// The result of an attempt to read a request.
 enum Progress {
     Incomplete,
-    /// It took these octets.
+    /// The request took these octets.
     Used(usize, ControlFlow<()>),
     /// The connection has ended.
     Ended,
@@ -264,7 +266,7 @@ impl Http1 {
     }
 }
 
-/// What the client waits for before it sends the body.
+/// The reply that the client waits for before it sends the body.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expects {
     Nothing,

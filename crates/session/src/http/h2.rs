@@ -27,23 +27,25 @@ use super::request::{RequestHead, RequestVerdict, ResponseExtent, Status};
 use super::{Replies, ReplyPlace};
 use crate::frame::{Outgoing, trim};
 
-/// Most streams of a connection at a time, with those that wait for the client to read.
+/// Maximum number of streams of a connection at a time, with those that wait for the client to
+/// read.
 pub(super) const MAX_HTTP_STREAMS: usize = 100;
-/// Most continuations of a header block.
+/// Maximum number of continuations of a header block.
 const MAX_CONTINUATIONS: u32 = 8;
-/// Most octets of all bodies that are incomplete, and of all responses that wait for a window.
+/// Maximum number of octets of all bodies that are incomplete, and of all responses that wait for a
+/// window.
 const MAX_KEPT: usize = 256 << 10;
-/// What frames without a query may cost before the connection ends.
+/// The budget for frames without a query; the connection ends when it is used up.
 pub(super) const MAX_BUDGET: u32 = 400;
-/// What a period of time adds to the budget; see [`Http2::refill`].
+/// The increase of the budget per period; see [`Http2::refill`].
 const TIME_REFILL: u32 = 10;
-/// What a reset costs: the query behind it may be work.
+/// The cost of a reset: the query behind it may have caused work.
 const RESET_COST: u32 = 4;
 /// The flow-control window before any settings (RFC 9113 §6.9.2).
 const WINDOW: i64 = 65_535;
 /// The largest window.
 const MAX_WINDOW: i64 = (1 << 31) - 1;
-/// Octets of received DATA after which the client gets them back.
+/// Number of octets of received DATA after which the client gets them back.
 const RETURNED: u32 = 32 << 10;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,12 +74,12 @@ pub(crate) struct Http2 {
     /// way, from before the client knew.
     last_reset: u32,
     streams: Vec<OpenStream>,
-    /// Octets in bodies that are incomplete and in responses that wait for a window.
+    /// Number of octets in bodies that are incomplete and in responses that wait for a window.
     kept: usize,
-    /// Octets of DATA received and not returned.
+    /// Number of octets of DATA received and not returned.
     received: u32,
     budget: u32,
-    /// What the client takes of all streams, and of a new one.
+    /// The flow-control window of the client for all streams, and its initial value for a new one.
     window: i64,
     first_window: i64,
     /// Parts of responses sent; wraps.
@@ -419,7 +421,7 @@ impl Http2 {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Takes a complete header block.
+    /// Handles a complete header block.
     fn request(
         &mut self,
         id: u32,
@@ -448,7 +450,7 @@ impl Http2 {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Takes the fields after a body: they complete it.
+    /// Handles the fields after a body: they complete it.
     fn trailers(
         &mut self,
         id: u32,

@@ -3,7 +3,7 @@
 use super::frames::StreamEnd;
 use super::request::{Media, ResponseExtent};
 
-/// What a stream waits for.
+/// The states of a stream, by what it waits for.
 #[derive(Debug)]
 pub(super) enum StreamState {
     /// The body is incomplete.
@@ -50,7 +50,7 @@ impl RequestBody {
 #[derive(Debug)]
 pub(super) struct OpenStream {
     pub(super) id: u32,
-    /// What the client takes of it.
+    /// The flow-control window of the client for the stream.
     pub(super) window: i64,
     pub(super) extent: ResponseExtent,
     pub(super) media: Media,
@@ -62,7 +62,7 @@ pub(super) struct OpenStream {
 pub enum HttpEnd {
     /// The client violates the protocol.
     Protocol,
-    /// It reaches a limit on what is no query.
+    /// The stream reaches a limit on frames without queries.
     Excess,
 }
 

@@ -30,9 +30,9 @@ const CONTROL_STREAM: u64 = 0;
 const PUSH_STREAM: u64 = 1;
 const ENCODER_STREAM: u64 = 2;
 const DECODER_STREAM: u64 = 3;
-/// Most octets of a header block.
+/// Maximum number of octets of a header block.
 pub(super) const MAX_BLOCK: u64 = 32 << 10;
-/// Most octets of the settings of a client.
+/// Maximum number of octets of the settings of a client.
 const MAX_SETTINGS: u64 = 1 << 10;
 /// The instruction of the encoder stream that a table of no octets permits.
 const NO_TABLE: u8 = 0x20;
@@ -40,7 +40,7 @@ const NO_TABLE: u8 = 0x20;
 /// Why a connection or a stream ends (RFC 9114 §8.1, RFC 9204 §6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum H3Error {
-    /// Nothing is wrong.
+    /// There is no error.
     None = 0x100,
     /// The peer violates the protocol.
     Protocol = 0x101,
@@ -113,27 +113,27 @@ pub(super) struct Frames {
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     kind: u64,
-    /// Octets of the payload that have not arrived.
+    /// Number of octets of the payload that have not arrived.
     left: u64,
     handling: Handling,
 }
 
-/// What happens with the payload of a frame.
+/// How the payload of a frame is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Handling {
-    /// It is needed as a whole.
+    /// The payload is needed as a whole.
     Collect,
-    /// It is passed on as it arrives.
+    /// The payload is passed on as it arrives.
     Pass,
-    /// It has no meaning.
+    /// The payload has no meaning.
     Skip,
 }
 
-/// Takes frames.
+/// A receiver of frames.
 pub(super) trait FrameSink {
     /// Decides about a frame with this kind and length.
     fn begin(&mut self, kind: u64, len: u64) -> Result<Handling, H3Error>;
-    /// Takes a whole payload, or a part of one that is passed on.
+    /// Handles a whole payload, or a part of one that is passed on.
     fn payload(&mut self, kind: u64, octets: &[u8]) -> Result<(), H3Error>;
 }
 
@@ -169,7 +169,7 @@ impl Frames {
 
     /// Reads the head of a frame: its kind and length.
     fn head(&mut self, rest: &mut &[u8]) -> Option<(u64, u64)> {
-        /// Octets of two integers.
+        /// Number of octets of two integers.
         const HEAD_MAX: usize = 16;
         let before = self.held.len();
         let added = rest.len().min(HEAD_MAX - before);
@@ -217,9 +217,9 @@ struct RequestMessage {
 /// The result of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum H3Asked {
-    /// It has a query.
+    /// The request has a query.
     Query(Vec<u8>, ResponseExtent),
-    /// It has none.
+    /// The request has no query.
     Reject(Status),
 }
 
@@ -238,7 +238,7 @@ impl H3Request {
         })
     }
 
-    /// Returns what the request asks for, at the end of its stream.
+    /// Returns the query of the request, or the status of its rejection, at the end of its stream.
     ///
     /// # Errors
     /// It is incomplete, or its body has another length than it says.
@@ -326,7 +326,7 @@ impl FrameSink for RequestMessage {
 
 /// Returns the octets of a response: with status 200, its body is `message`, else the reason.
 pub(crate) fn response(status: Status, message: &[u8], form: ResponseForm) -> Vec<u8> {
-    /// Octets of frame heads and fields.
+    /// Number of octets of frame heads and fields.
     const OVERHEAD: usize = 64;
     let body = match status {
         Status::Ok => form.media.body(message),
@@ -390,7 +390,7 @@ pub(crate) fn settings() -> Vec<u8> {
     out
 }
 
-/// Returns the frame that tells a client that requests from this stream on are not answered.
+/// Returns the frame that announces to a client that requests from this stream on are not answered.
 pub(crate) fn goaway(stream: u64) -> Vec<u8> {
     let (mut payload, mut out) = (Vec::new(), vec![GOAWAY as u8]);
     write_varint(stream, &mut payload);
@@ -417,14 +417,14 @@ pub(crate) enum StreamKind {
     Encoder,
     /// Answers to the server's encoder, which has no table.
     Decoder,
-    /// One that has no meaning here.
+    /// A frame that has no meaning here.
     Unknown,
 }
 
 #[derive(Debug, Default)]
 struct ControlFrames {
     has_settings: bool,
-    /// From which request on the peer answers none.
+    /// The request from which on the peer answers no further ones.
     last: Option<u64>,
     /// The highest push that the peer accepts.
     max_push: Option<u64>,
@@ -438,7 +438,7 @@ impl H3Stream {
     pub(crate) fn take(&mut self, octets: &[u8]) -> Result<(), H3Error> {
         let mut rest = octets;
         if self.kind.is_none() {
-            /// Octets of an integer.
+            /// Number of octets of an integer.
             const KIND_MAX: usize = 8;
             let before = self.held.len();
             let added = rest.len().min(KIND_MAX - before);
@@ -485,7 +485,7 @@ impl FrameSink for ControlFrames {
             _ if !self.has_settings => Err(H3Error::MissingSettings),
             DATA | HEADERS | PUSH_PROMISE => Err(H3Error::FrameUnexpected),
             kind if OF_HTTP2.contains(&kind) => Err(H3Error::FrameUnexpected),
-            // Their payload is one integer.
+            // The payload of these frames is one integer.
             CANCEL_PUSH | GOAWAY | MAX_PUSH_ID if !(1..=8).contains(&len) => Err(H3Error::Frame),
             // Nothing is pushed, so that there is nothing to cancel (RFC 9114 §7.2.3).
             CANCEL_PUSH => Err(H3Error::Id),

@@ -118,7 +118,7 @@ impl FrameSink for ResponseMessage {
 
     fn payload(&mut self, kind: u64, octets: &[u8]) -> Result<(), H3Error> {
         if kind == DATA {
-            // What a page of HTML says is of no interest.
+            // The contents of an HTML page are ignored.
             if self.status == OK && self.is_dns_message {
                 self.body.extend_from_slice(octets);
             }

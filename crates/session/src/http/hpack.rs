@@ -1,4 +1,5 @@
-//! Header fields of HTTP/2 (RFC 7541): a decoder of what DoH needs, and an encoder without state.
+//! Header fields of HTTP/2 (RFC 7541): a decoder of the fields that DoH needs, and an encoder
+//! without state.
 //!
 //! The decoder knows the fields of [`FieldName`]. Of all others it keeps only the size, which
 //! decides what the table evicts, so that a table has few octets whatever a client puts into it.
@@ -7,13 +8,13 @@ use std::collections::VecDeque;
 
 use super::huffman;
 
-/// Octets of the dynamic table that clients may use: the default of RFC 9113 §6.5.2. A table of
-/// this size has at most 128 entries.
+/// Number of octets of the dynamic table that clients may use: the default of RFC 9113 §6.5.2. A
+/// table of this size has at most 128 entries.
 pub(crate) const TABLE_SIZE: usize = 4096;
-/// Octets that an entry counts besides its name and value (RFC 7541 §4.1).
+/// Number of octets that an entry counts besides its name and value (RFC 7541 §4.1).
 pub(crate) const ENTRY_OVERHEAD: usize = 32;
-/// Most octets of all fields of a request, with the overhead of entries: what an index of one octet
-/// refers to counts too (RFC 9113 §6.5.2).
+/// Maximum number of octets of all fields of a request, with the overhead of entries: a field to
+/// which an index of one octet refers counts, too (RFC 9113 §6.5.2).
 pub(crate) const MAX_FIELDS: usize = 16 << 10;
 
 /// The fields that have a meaning here.
@@ -111,7 +112,7 @@ struct TableEntry {
     name: FieldName,
     name_len: u16,
     value_len: u16,
-    /// Empty if the value is not needed.
+    /// The value; empty if it is not needed.
     value: Box<[u8]>,
 }
 
@@ -494,7 +495,7 @@ mod tests {
         assert_eq!((decoder.entries.len(), decoder.size), (0, 0));
         read(&mut decoder, &[0x40, 1, b'x', 1, b'y']).unwrap();
         assert_eq!(decoder.entries.len(), 0);
-        // As large as before, but not larger.
+        // The table may be as large as before, but not larger.
         read(&mut decoder, &[0x3f, 0xe1, 0x1f]).unwrap();
         assert_eq!(read(&mut decoder, &[0x3f, 0xe2, 0x1f]), Err(BadBlock));
     }

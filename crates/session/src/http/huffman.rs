@@ -10,7 +10,7 @@ const SYMBOLS: usize = 257;
 const END: u16 = 256;
 /// Bits of the longest code.
 const MAX_BITS: usize = 30;
-/// Most bits of padding.
+/// Maximum number of bits of padding.
 const MAX_PADDING: u32 = 7;
 
 /// The length of the code of each symbol.

@@ -12,12 +12,13 @@ use avocet_wire::{MessageView, Rtype, rdata, text};
 
 /// The media type of responses.
 pub(crate) const MEDIA_TYPE_JSON: &[u8] = b"application/dns-json";
-/// Most octets of a response. Names that a message repeats by pointers are written in full: without
-/// a limit, a message of 64 KiB would become 14 MB.
+/// Maximum number of octets of a response. Names that a message repeats by pointers are written in
+/// full: without a limit, a message of 64 KiB would become 14 MB.
 pub(super) const MAX_JSON: usize = 256 << 10;
-/// Most octets of the text of a name: each octet of a label may be `\DDD`.
+/// Maximum number of octets of the text of a name: each octet of a label may be `\DDD`.
 const MAX_NAME_TEXT: usize = 4 * MAX_NAME;
-/// Octets of a response that advertises more than it needs; a stream has no limit of its own.
+/// Number of octets of a response that advertises more than it needs; a stream has no limit of its
+/// own.
 const UDP_SIZE: u16 = 1232;
 /// DO in the TTL of OPT (RFC 6891 §6.1.3).
 const DNSSEC_OK: u16 = 1 << 15;
@@ -245,12 +246,12 @@ fn write_data(record: &RecordView<'_>, wire: &mut [u8], out: &mut JsonText) -> f
     write!(out, "{}", rdata::display(record.rtype.0, octets))
 }
 
-/// A text within [`MAX_JSON`]. What is written to it becomes the content of a string.
+/// A text within [`MAX_JSON`]. Text that is written to it becomes the content of a string.
 struct JsonText {
     text: String,
 }
 
-/// The same for what is not within a string.
+/// The text, for the parts outside of strings.
 struct Raw<'t>(&'t mut JsonText);
 
 impl JsonText {
@@ -363,7 +364,7 @@ mod tests {
         }
     }
 
-    /// A response with one TXT record and a name, both of these octets.
+    /// Returns a response with one TXT record and a name, both of these octets.
     fn message(octets: &[u8]) -> Vec<u8> {
         let label = [&[octets.len() as u8][..], octets, &[0]].concat();
         let mut out = b"\0\0\x81\xa0\0\x01\0\x01\0\0\0\0".to_vec();

@@ -33,27 +33,27 @@ use h1::Http1;
 use h2::Http2;
 pub use h2_stream::HttpEnd;
 
-/// Octets that only HTTP/2 begins with.
+/// Number of octets that only HTTP/2 begins with.
 const SIGN: &[u8] = b"PRI";
 
-/// Takes the reply to one query.
+/// A receiver of the replies to one query.
 pub struct Replies<'s> {
     place: ReplyPlace<'s>,
     /// The word by which the request names the device of the client.
     word: Option<&'s [u8]>,
-    /// What the handshake reports of the device of the client.
+    /// Facts about the client's device from the handshake.
     facts: Option<Arc<HandshakeFacts>>,
-    /// Octets of earlier replies that TLS has encrypted and that wait to be sent.
+    /// Number of octets of earlier replies that TLS has encrypted and that wait to be sent.
     sealed: usize,
 }
 
 /// Where a reply goes.
 enum ReplyPlace<'s> {
-    /// In a frame (RFC 7766).
+    /// The reply leaves in a frame (RFC 7766).
     Frames(&'s mut FrameWriter),
-    /// To the only request that waits.
+    /// The reply goes to the only request that waits.
     One(&'s mut Http1),
-    /// To a stream.
+    /// The reply goes to a stream.
     Two(&'s mut Http2, u32),
 }
 
@@ -83,7 +83,7 @@ impl<'s> Replies<'s> {
         self.facts.clone_from(facts);
     }
 
-    /// Returns what the handshake reports of the device of the client.
+    /// Returns the facts about the client's device from the handshake.
     #[inline]
     pub fn facts(&self) -> Option<&HandshakeFacts> {
         self.facts.as_deref()
@@ -95,13 +95,13 @@ impl<'s> Replies<'s> {
         self.word
     }
 
-    /// Lets [`Self::is_over`] include what TLS has encrypted before.
+    /// Lets [`Self::is_over`] include octets that TLS has encrypted before.
     #[inline]
     pub(crate) fn count_sealed(&mut self, octets: usize) {
         self.sealed = octets;
     }
 
-    /// Sends a reply. One that is too long for a frame is left out.
+    /// Sends a reply. A reply that is too long for a frame is left out.
     #[inline]
     pub fn push(&mut self, message: &[u8]) {
         match &mut self.place {
@@ -258,7 +258,7 @@ impl Http {
         }
     }
 
-    /// Returns what takes the reply to a request.
+    /// Returns the receiver of the reply to a request.
     pub(crate) fn replies(&mut self, request: u32) -> Option<Replies<'_>> {
         match &mut self.0 {
             Version::Unknown(..) => None,
@@ -282,7 +282,8 @@ impl Http {
         }
     }
 
-    /// Adds to what the client may cost without queries, because half a second has passed.
+    /// Increases the budget of the client for frames without queries, because half a second has
+    /// passed.
     pub(crate) fn refill(&mut self) {
         if let Version::Two(http) = &mut self.0 {
             http.refill();
@@ -298,7 +299,7 @@ impl Http {
         }
     }
 
-    /// Writes what waits with one write, and keeps what the stream does not accept.
+    /// Writes the waiting octets with one write, and keeps those that the stream does not accept.
     ///
     /// # Errors
     /// Those of the stream, except that it accepts nothing now.

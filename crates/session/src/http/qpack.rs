@@ -9,7 +9,7 @@ use super::hpack::{
 
 /// Number of entries of the static table (RFC 9204 Appendix A).
 const STATIC_LEN: usize = 99;
-/// Octets that an entry of the static table counts: more than any has, with the overhead.
+/// Number of octets that an entry of the static table counts: more than any has, with the overhead.
 const STATIC_SIZE: usize = 128;
 /// Entries of the static table with a use: place, name and value.
 const STATIC: [(usize, FieldName, &[u8]); 35] = [
@@ -69,7 +69,7 @@ pub(crate) fn read(
     let (mut octets, mut name, mut value) = (0, Vec::new(), Vec::new());
     while let Some(first) = rest.first().copied() {
         let (field, size) = match first {
-            // Indexed, in the static table.
+            // The field is indexed, in the static table.
             0xc0.. => {
                 let (field, found) = entry(integer(&mut rest, 6)?)?;
                 value.clear();

@@ -17,9 +17,10 @@ const JSON_PATH: &[u8] = b"/resolve";
 pub(crate) const MEDIA_TYPE: &[u8] = b"application/dns-message";
 /// The media type of reasons.
 pub(super) const REASON_TYPE: &[u8] = b"text/plain";
-/// Most octets of the word of a device in a path.
+/// Maximum number of octets of the word of a device in a path.
 const MAX_WORD: usize = 63;
-/// Most octets of a path with a query in base64. It is checked before anything is decoded.
+/// Maximum number of octets of a path with a query in base64. It is checked before anything is
+/// decoded.
 pub(super) const MAX_TARGET: usize = 8 << 10;
 
 /// The status of a response.
@@ -115,7 +116,7 @@ impl Media {
     }
 }
 
-/// What a client wants of a response.
+/// The form of the response that a client accepts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResponseForm {
     pub(crate) extent: ResponseExtent,
@@ -137,7 +138,7 @@ enum Method {
     Other,
 }
 
-/// What the path names.
+/// The target that the path names.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum RequestTarget {
     #[default]
@@ -146,7 +147,7 @@ enum RequestTarget {
     TooLong,
     /// The path of queries, with the text of `dns`, if there is one.
     Query(Option<Vec<u8>>),
-    /// The same with a text that is no base64.
+    /// The request has the parameter of a query, but its text is no base64.
     BadQuery,
     /// The path of queries in parameters, with the query if there is one.
     Json(Result<Vec<u8>, ParameterFault>),
@@ -160,7 +161,7 @@ pub(crate) struct RequestHead {
     /// The word after the path of queries, by which the client names its device.
     word: Option<Box<[u8]>>,
     is_message: bool,
-    /// Which fields have occurred.
+    /// The fields that have occurred.
     seen: SeenFields,
     /// The octets of the body, if the request says so.
     pub(crate) content_length: Option<usize>,
@@ -169,7 +170,7 @@ pub(crate) struct RequestHead {
     pub(crate) is_malformed: bool,
 }
 
-/// Which fields of a request have occurred, as a sum of the constants.
+/// The fields of a request that have occurred, as a sum of the constants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct SeenFields(u8);
 
@@ -195,7 +196,7 @@ impl SeenFields {
     }
 }
 
-/// What to do with a request.
+/// The verdict on a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RequestVerdict {
     /// The query is in the path.
@@ -207,7 +208,7 @@ pub(crate) enum RequestVerdict {
 }
 
 impl RequestHead {
-    /// Takes a field.
+    /// Reads a field of the request.
     pub(crate) fn field(&mut self, name: FieldName, value: &[u8]) {
         // Pseudo-fields come first (RFC 9113 §8.3, RFC 9114 §4.3).
         if name.is_pseudo() {
@@ -285,7 +286,7 @@ impl RequestHead {
         }
     }
 
-    /// Returns what to do with the request.
+    /// Returns the verdict on the request.
     pub(crate) fn verdict(self) -> RequestVerdict {
         let extent = if self.method == Method::Head {
             ResponseExtent::Fields

@@ -1,4 +1,4 @@
-//! The fields of a response in HTTP/2, without any table: what every client understands.
+//! The fields of a response in HTTP/2, without any table: every client understands them.
 
 use super::hpack;
 use super::request::{Media, REASON_TYPE, Status, max_age};

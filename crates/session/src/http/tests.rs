@@ -16,7 +16,7 @@ const POST: &[u8] = b"\x83\x87\x04\x0a/dns-query\x5f\x17application/dns-message"
 /// A header block without path.
 const NO_PATH: &[u8] = b"\x82\x87";
 
-/// What the server does with queries.
+/// The reaction of the server to queries.
 #[derive(Clone, Copy, PartialEq)]
 enum Then {
     Answer,
@@ -59,7 +59,7 @@ impl Client {
         });
     }
 
-    /// Takes what the server has sent.
+    /// Takes the octets that the server has sent.
     fn out(&mut self) -> Vec<u8> {
         let out = self.http.out();
         let octets = out.unwritten().to_vec();
@@ -80,19 +80,19 @@ fn frame(kind: u8, flags: u8, id: u32, payload: &[u8]) -> Vec<u8> {
     [&[a, b, c, kind, flags][..], &id.to_be_bytes(), payload].concat()
 }
 
-/// A POST request with a body.
+/// Returns a POST request with a body.
 fn post(id: u32, body: &[u8]) -> Vec<u8> {
     [frame(1, 4, id, POST), frame(0, 1, id, body)].concat()
 }
 
-/// A GET request with this path.
+/// Returns a GET request with this path.
 fn get(id: u32, path: &str) -> Vec<u8> {
     let mut block = vec![0x82, 0x87, 0x04, 0x7f, (path.len() - 127) as u8 & 0x7f | 0x80];
     block.push(((path.len() - 127) >> 7) as u8);
     frame(1, 5, id, &[&block, path.as_bytes()].concat())
 }
 
-/// The frames in some octets.
+/// Returns the frames in some octets.
 fn frames(mut octets: &[u8]) -> Vec<(u8, u8, u32, &[u8])> {
     let mut all = Vec::new();
     while let Some(([a, b, c, kind, flags, id @ ..], rest)) = octets.split_first_chunk::<9>() {
@@ -108,13 +108,13 @@ fn kinds(octets: &[u8]) -> Vec<(u8, u8, u32)> {
     frames(octets).into_iter().map(|(kind, flags, id, _)| (kind, flags, id)).collect()
 }
 
-/// The error code of the GOAWAY at the end.
+/// Returns the error code of the GOAWAY at the end.
 fn goaway(client: &mut Client) -> Option<u8> {
     let octets = client.out();
     let last = frames(&octets).last().map(|(kind, .., payload)| (*kind, payload.to_vec()));
     let (7, payload) = last? else { return None };
     assert!(client.http.has_ended());
-    // Nothing is read afterwards.
+    // Nothing is read after that.
     let before = client.messages.len();
     client.send(&post(9_999_999, QUERY));
     assert_eq!((client.messages.len(), client.out()), (before, Vec::new()));
@@ -188,7 +188,7 @@ fn requests_without_a_query_get_a_status() {
         assert_eq!(&payload[..5], [&[8, 3], status.as_bytes()].concat(), "{status}");
         assert_eq!(frames(&out).len(), if flags == 5 { 1 } else { 2 }, "{status}");
         assert!(!client.http.is_partial());
-        // What the client sent before it knew of the reset.
+        // The client sent this before it knew of the reset.
         let late = if flags == 5 { Vec::new() } else { frame(0, 0, 1, b"x") };
         client.send(&[late, post(3, QUERY)].concat());
         assert_eq!(client.messages, [QUERY], "{status}");
@@ -391,7 +391,7 @@ fn responses_that_nobody_takes_are_bounded() {
     }
     assert!(client.two_mut().kept_octets() <= 256 << 10);
     let _ = client.out();
-    // They leave when the windows open.
+    // The responses leave when the windows open.
     client.send(&frame(8, 0, 0, &[0x3f, 0xff, 0xff, 0xff]));
     client.send(&frame(4, 0, 0, &[0, 4, 0, 1, 0, 0]));
     let sent: usize =

@@ -38,7 +38,7 @@ fn h3_frame(kind: u64, payload: &[u8]) -> Vec<u8> {
     [&out, payload].concat()
 }
 
-/// A message behind its length.
+/// Returns a message behind its length.
 fn framed(message: &[u8]) -> Vec<u8> {
     [&(message.len() as u16).to_be_bytes()[..], message].concat()
 }

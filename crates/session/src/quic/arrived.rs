@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use quinn_proto::{Connection as Inner, ReadError, StreamId};
 
-/// What has arrived on a stream.
+/// The data that has arrived on a stream.
 pub(super) struct Arrived {
     pub(super) pieces: Vec<Bytes>,
     pub(super) has_ended: bool,

@@ -24,13 +24,13 @@ use crate::http::h3::H3Error;
 use crate::http::h3_ask::{H3Response, NoMessage, request};
 use crate::trust::take_refusal;
 
-/// Octets of a response that may arrive ahead of what was read: a message with its frame.
+/// Number of octets of a response that may arrive before they are read: a message with its frame.
 const STREAM_WINDOW: u32 = 128 << 10;
-/// Octets of all of them.
+/// Number of octets of all such responses together.
 const CONNECTION_WINDOW: u32 = 4 << 20;
-/// Octets of queries that the server has not acknowledged.
+/// Number of octets of queries that the server has not acknowledged.
 const SEND_WINDOW: u64 = 1 << 20;
-/// Most octets of responses that have begun to arrive.
+/// Maximum number of octets of responses that have begun to arrive.
 const MAX_PARTIAL: usize = 4 << 20;
 
 /// An error: there is no connection, or there is none any more, or a query has no response.
@@ -83,7 +83,7 @@ pub enum QuicFault<'e> {
     TimedOut,
     /// The server has closed the connection.
     Closed,
-    /// One query has no response.
+    /// A query has no response yet.
     Query,
 }
 
@@ -124,7 +124,7 @@ impl From<NoMessage> for QuicError {
     }
 }
 
-/// What the connections of a client have in common: trust, and sessions to resume.
+/// The settings that the connections of a client share: trust, and sessions to resume.
 #[derive(Clone)]
 pub struct QuicSettings {
     config: ClientConfig,
@@ -163,7 +163,7 @@ pub struct QuicClient {
     connection: Connection,
     /// Replies that have begun to arrive, by stream.
     partial: HashMap<u64, PartialReply>,
-    /// Octets of them.
+    /// Number of octets held.
     held: usize,
     /// Rests of queries that wait for the window of the server, by stream.
     unsent: HashMap<u64, Bytes>,
@@ -245,7 +245,8 @@ impl QuicClient {
         Some(id.index())
     }
 
-    /// Writes a query or the rest of one, and keeps what the window of the server does not take.
+    /// Writes a query or the rest of one, and keeps the octets that exceed the window of the
+    /// server.
     fn write(&mut self, id: StreamId, octets: Bytes) {
         let (mut parts, mut stream) = ([octets], self.connection.send_stream(id));
         while !parts[0].is_empty() {
@@ -276,7 +277,7 @@ impl QuicClient {
         let _ = self.connection.send_stream(id).reset(VarInt::from_u32(code));
     }
 
-    /// Forgets what is held of a query.
+    /// Forgets a query and the octets held of it.
     fn forget(&mut self, request: u64) {
         let held = self.partial.remove(&request).map_or(0, |reply| reply.held());
         self.held -= held;
@@ -286,7 +287,7 @@ impl QuicClient {
     /// Takes a datagram of the server. Returns whether it belongs to the connection.
     pub fn receive(&mut self, now: Instant, server: SocketAddr, octets: &[u8]) -> bool {
         self.buffer.clear();
-        // One of another connection.
+        // The refusal of another connection is dropped.
         take_refusal();
         let Self { endpoint, connection, buffer, .. } = self;
         let event = endpoint.handle(now, server, None, None, BytesMut::from(octets), buffer);

@@ -1,5 +1,5 @@
-//! A connection of a client: the queries on its streams, and the bounds on what it makes the server
-//! keep.
+//! A connection of a client: the queries on its streams, and the bounds on the memory that it
+//! takes.
 //!
 //! ```text
 //! stream opened -> Reading -> end of the stream: answered -> response written, at once or in parts
@@ -28,19 +28,21 @@ use crate::http::h3::{self, H3Asked, H3Error, H3Request};
 use crate::http::request::{Media, ResponseExtent, ResponseForm, Status};
 use crate::proof::HandshakeFacts;
 
-/// Octets of incomplete queries of a connection, and of its responses that wait for the client.
+/// Number of octets of incomplete queries of a connection, and of its responses that wait for the
+/// client.
 const MAX_HELD: usize = 256 << 10;
-/// Octets sent for each octet of a client that has not proven its address (RFC 9000 §8.1).
+/// Number of octets that may be sent for each octet from a client that has not proven its address
+/// (RFC 9000 §8.1).
 const AMPLIFICATION: usize = 3;
 /// Datagrams without a query that a client may send before the first response.
 const FIRST_BUDGET: u32 = 400;
 /// The most of them that a client may save.
 const MAX_BUDGET: u32 = 2_000;
-/// Those that each response allows, besides one for each [`ACKNOWLEDGED`] octets.
+/// The budget that each response adds, besides one for each [`ACKNOWLEDGED`] octets.
 const BUDGET_OF_RESPONSE: u32 = 4;
-/// Octets of a response that a client acknowledges with at most one datagram.
+/// Number of octets of a response that a client acknowledges with at most one datagram.
 const ACKNOWLEDGED: usize = 1_000;
-/// Those that each half second allows.
+/// The budget that each half second adds.
 const BUDGET_OF_TIME: u32 = 10;
 /// The time from the start of a connection to the end of the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(5);
@@ -72,7 +74,7 @@ enum IncompleteQuery {
     H3(Box<H3Request>),
 }
 
-/// What the octets of a stream lead to.
+/// The destination of the octets of a stream.
 enum Reached {
     /// The query is incomplete.
     More,
@@ -138,7 +140,7 @@ impl IncompleteQuery {
         }
     }
 
-    /// Takes what has arrived.
+    /// Takes the data that has arrived.
     fn take(&mut self, arrived: &Arrived) -> Result<Reached, Violation> {
         match self {
             Self::Doq(query) => {
@@ -181,12 +183,12 @@ impl QueryState {
 /// The arguments of the events of a connection.
 pub(super) struct Turn<'t, H> {
     pub(super) now: Instant,
-    /// That of the connection; the request is another one for each query.
+    /// The route of the connection; the request is another one for each query.
     pub(super) route: QuicRoute,
     pub(super) host: &'t mut H,
 }
 
-/// What the events of a connection mean to its server.
+/// The effects of a connection's events on its server.
 #[derive(Default)]
 pub(super) struct Progress {
     pub(super) has_connected: bool,
@@ -217,16 +219,17 @@ pub(super) struct QuicConnection {
     /// Why the server has closed it.
     closed_for: Option<DoqError>,
     requests: Vec<Request>,
-    /// `None` in DNS over QUIC.
+    /// The state of HTTP/3; `None` in DNS over QUIC.
     http: Option<Box<H3State>>,
     held: usize,
     budget: u32,
-    /// Octets that may be sent before the client has proven its address; `None` after that.
+    /// Number of octets that may be sent before the client has proven its address; `None` after
+    /// that.
     allowance: Option<usize>,
     /// The word in the name of the server that the client has asked for, before the handshake is
     /// complete.
     word: Option<Box<[u8]>>,
-    /// What the handshake reports of the device of the client.
+    /// Facts about the client's device from the handshake.
     facts: Option<Arc<HandshakeFacts>>,
 }
 
@@ -267,7 +270,7 @@ impl QuicConnection {
         }
     }
 
-    /// Reads what the handshake reports of the device of the client.
+    /// Reads the facts about the client's device from the handshake.
     fn note_facts(&mut self) {
         let shown = self.inner.crypto_session().peer_identity();
         let shown = shown.and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
@@ -292,7 +295,7 @@ impl QuicConnection {
         self.is_quiet() && self.inner.streams().send_streams() <= endless
     }
 
-    /// Limits what is sent to a client that has not proven its address: `octets` have come from it.
+    /// Limits the octets to a client that has not proven its address: `octets` have come from it.
     pub(super) fn limit_to(&mut self, octets: usize) {
         self.allowance = Some(octets * AMPLIFICATION);
     }
@@ -316,7 +319,7 @@ impl QuicConnection {
         self.budget > 0
     }
 
-    /// Processes what has happened since the last call, until its share of time is used up.
+    /// Processes the events since the last call, until the connection's share of time is used up.
     pub(super) fn process(&mut self, turn: &mut Turn<'_, impl QuicService>) -> Progress {
         let mut progress = Progress::default();
         // Its turn comes after that of the others that are behind.
@@ -450,7 +453,7 @@ impl QuicConnection {
         }
     }
 
-    /// Reads what has arrived on a stream.
+    /// Reads the data that has arrived on a stream.
     fn read(&mut self, id: StreamId, turn: &mut Turn<'_, impl QuicService>) {
         let arrived = match Arrived::read(&mut self.inner, id) {
             Ok(Some(arrived)) => arrived,
@@ -511,7 +514,7 @@ impl QuicConnection {
                 self.budget = self.budget.saturating_sub(1);
                 let response = h3::response(status, &[], ResponseForm::MESSAGE);
                 self.send(id, Bytes::from(response), turn.now);
-                // What follows has no meaning.
+                // Data after the end of the query has no meaning.
                 let code = self.code(DoqError::None);
                 let _ = self.inner.recv_stream(id).stop(code);
             }
@@ -601,7 +604,7 @@ impl QuicConnection {
                     let [rest] = parts;
                     return self.keep(id, rest, since);
                 }
-                // The client does not want the response.
+                // The client has cancelled the response.
                 Err(_) => return self.reset(id, DoqError::Cancelled),
             }
         }
@@ -649,8 +652,8 @@ impl QuicConnection {
         self.reset(id, reason);
     }
 
-    /// Ends what has taken too long, and allows the client more datagrams. Called about twice a
-    /// second. Returns whether something was ended.
+    /// Ends queries that have taken too long, and allows the client more datagrams. Called about
+    /// twice a second. Returns whether something was ended.
     pub(super) fn sweep(&mut self, now: Instant, patience: QuicPatience) -> bool {
         let late = |since: Instant, limit| now.saturating_duration_since(since) > limit;
         self.budget = (self.budget + BUDGET_OF_TIME).min(MAX_BUDGET);

@@ -6,15 +6,15 @@
 use avocet_wire::edns::EdnsOption;
 use avocet_wire::{MAX_MESSAGE, QueryView};
 
-/// Octets of the length in front of a message.
+/// Number of octets of the length in front of a message.
 pub const LENGTH_LEN: usize = 2;
-/// Octets of the header of a message.
+/// Number of octets of the header of a message.
 const HEADER_LEN: usize = 12;
 
 /// The reason why a stream or a connection ends (RFC 9250 §4.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DoqError {
-    /// Nothing is wrong.
+    /// There is no error.
     None = 0,
     /// The server cannot answer.
     Internal = 1,
@@ -86,8 +86,8 @@ pub fn query_of(stream: &[u8]) -> Result<&[u8], DoqViolation> {
     if has_keepalive(message) { Err(DoqViolation) } else { Ok(message) }
 }
 
-/// Reports whether a query has the option edns-tcp-keepalive. One that cannot be read is answered
-/// with FORMERR.
+/// Reports whether a query has the option edns-tcp-keepalive. A query that cannot be read is
+/// answered with FORMERR.
 fn has_keepalive(message: &[u8]) -> bool {
     let Ok(view) = QueryView::parse(message) else { return false };
     let Some(edns) = view.edns else { return false };
@@ -140,14 +140,14 @@ impl DoqReply {
 mod tests {
     use super::*;
 
-    /// A query for `a. A` with these octets at its end.
+    /// Returns a query for `a. A` with these octets at its end.
     fn query(additional: &[u8]) -> Vec<u8> {
         let count = u8::from(!additional.is_empty());
         let header = [0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, count];
         [&header[..], b"\x01a\x00\x00\x01\x00\x01", additional].concat()
     }
 
-    /// An OPT record with an option of this code and without data.
+    /// Returns an OPT record with an option of this code and without data.
     fn opt(code: u8) -> Vec<u8> {
         [&[0, 0, 41, 4, 208, 0, 0, 0, 0, 0, 4][..], &[0, code, 0, 0]].concat()
     }

@@ -11,7 +11,7 @@ use crate::http::h3::{H3Error, H3Stream, StreamKind, goaway, settings};
 #[derive(Default)]
 pub(super) struct H3State {
     streams: Vec<OpenStream>,
-    /// Our control stream.
+    /// The control stream that this end has opened.
     control: Option<StreamId>,
     /// The number of the next request that has not begun.
     next_request: u64,
@@ -24,7 +24,7 @@ struct OpenStream {
 
 /// Why a stream is not read.
 pub(super) enum StreamFault {
-    /// It has no meaning.
+    /// The stream has no meaning.
     Unknown,
     /// The connection ends.
     Connection(H3Error),
@@ -49,7 +49,7 @@ impl H3State {
         self.next_request = self.next_request.max(u64::from(index) + 1);
     }
 
-    /// Tells the client that later requests are not answered.
+    /// Announces to the client that later requests are not answered.
     pub(super) fn go_away(&mut self, connection: &mut Inner) {
         /// Numbers of streams between two requests.
         const STEP: u64 = 4;
@@ -62,7 +62,7 @@ impl H3State {
         self.streams.iter().find_map(|one| one.stream.last())
     }
 
-    /// Takes what has arrived on a stream.
+    /// Takes the data that has arrived on a stream.
     pub(super) fn take(&mut self, id: StreamId, arrived: &Arrived) -> Result<(), StreamFault> {
         let Arrived { pieces, has_ended } = arrived;
         let place = self.streams.iter().position(|one| one.id == id).unwrap_or_else(|| {

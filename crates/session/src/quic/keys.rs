@@ -18,9 +18,9 @@ use quinn_proto::crypto::{HandshakeTokenKey, HmacKey};
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, EndpointConfig, InvalidCid};
 use siphasher::sip::SipHasher13;
 
-/// Octets of a connection ID.
+/// Number of octets of a connection ID.
 const ID_LEN: usize = 10;
-/// Octets of it that are random.
+/// Number of random octets in a connection ID.
 const RANDOM_LEN: usize = 6;
 /// The bit of the first octet that a long header has (RFC 9000 §17.2).
 const LONG_HEADER: u8 = 0x80;

@@ -12,22 +12,24 @@ use thiserror::Error;
 
 use super::keys::QuicKeys;
 
-/// Most queries of a connection at a time, with responses that the client has not acknowledged.
+/// Maximum number of queries of a connection at a time, with responses that the client has not
+/// acknowledged.
 pub const MAX_QUERIES: u32 = 100;
-/// Octets of a stream that a client may send ahead of what was read. Nearly all queries fit.
+/// Number of octets of a stream that a client may send before they are read. Nearly all queries
+/// fit.
 const STREAM_WINDOW: u32 = 8 << 10;
-/// Octets of all streams that a client may send ahead of what was read.
+/// Number of octets of all streams that a client may send before they are read.
 const CONNECTION_WINDOW: u32 = 128 << 10;
-/// Octets of responses that the client has not acknowledged.
+/// Number of octets of responses that the client has not acknowledged.
 const SEND_WINDOW: u64 = 256 << 10;
-/// Octets of handshake messages that arrive in the wrong order. A client without certificate sends
-/// below 4 KiB.
+/// Number of octets of handshake messages that arrive in the wrong order. A client without
+/// certificate sends below 4 KiB.
 const CRYPTO_WINDOW: usize = 16 << 10;
-/// Most connection attempts of a worker that wait for a decision.
+/// Maximum number of connection attempts of a worker that wait for a decision.
 const MAX_INCOMING: usize = 1 << 10;
-/// Octets of datagrams that wait with such an attempt.
+/// Number of octets of datagrams that wait with such an attempt.
 const INCOMING_OCTETS: u64 = 8 << 10;
-/// Octets of datagrams that wait with all of them.
+/// Number of octets of datagrams that wait with all such attempts.
 const ALL_INCOMING_OCTETS: u64 = 4 << 20;
 
 /// An error: the settings cannot be used.

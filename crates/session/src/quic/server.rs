@@ -39,8 +39,8 @@ const CROWDED_CLIENT: usize = 2;
 const MAX_DATAGRAMS: usize = 32;
 /// Timers that are handled in one turn.
 const MAX_TIMERS: usize = 256;
-/// Octets of incomplete queries and of responses that wait for clients, of a whole worker. Beyond
-/// this, connections that add more are closed.
+/// Number of octets of incomplete queries and of responses that wait for clients, of a whole
+/// worker. Beyond this, connections that add more are closed.
 const MAX_HELD: usize = 64 << 20;
 
 /// A datagram of a client.
@@ -87,18 +87,18 @@ pub struct QuicQuery<'q> {
     pub protocol: QuicProtocol,
     /// The word by which the request names the device of the client.
     pub word: Option<&'q [u8]>,
-    /// What the handshake reports of the device of the client.
+    /// Facts about the client's device from the handshake.
     pub facts: Option<&'q HandshakeFacts>,
 }
 
 /// The result of a query.
 #[derive(Debug)]
 pub enum QuicAnswer<'r> {
-    /// It gets this reply.
+    /// The query gets this reply.
     Now(&'r [u8]),
     /// Its reply comes later, by [`QuicServer::reply`].
     Later,
-    /// It gets no reply.
+    /// The query gets no reply.
     Never,
 }
 
@@ -118,9 +118,9 @@ pub struct Newcomer {
 /// Whether a connection could be closed to make room for another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
-    /// None was closed yet.
+    /// No connection was closed yet.
     Unknown,
-    /// One was closed, or none is idle.
+    /// A connection was closed, or none is idle.
     Final,
 }
 
@@ -146,11 +146,11 @@ impl Whose {
 /// Whether a client may connect.
 #[derive(Debug)]
 pub enum Admission {
-    /// It may, with these settings, and is counted.
+    /// The client may connect, with these settings, and is counted.
     Admitted(QuicListener),
-    /// It may once a connection was closed.
+    /// The client may connect once another connection was closed.
     Crowded(Whose),
-    /// It may not, and gets no datagram.
+    /// The client may not connect, and gets no datagram.
     Refused,
 }
 
@@ -171,14 +171,14 @@ pub trait QuicService: QuicHost {
     /// Begins the share of the next connection. Returns false if no time is left in this turn: its
     /// queries wait for [`QuicServer::catch_up`].
     fn begin_share(&mut self) -> bool;
-    /// Whether the connection may have another query answered in this turn.
+    /// Returns whether the connection may have another query answered in this turn.
     fn has_time(&self) -> bool;
 }
 
 /// Time limits of connections.
 #[derive(Clone, Copy, Debug)]
 pub struct QuicPatience {
-    /// Without a query.
+    /// The time without a query.
     pub idle: Duration,
     /// For a query that has begun to arrive, and for a response that waits for the client.
     pub read: Duration,
@@ -209,7 +209,7 @@ struct Slot {
 struct Attempt {
     incoming: Incoming,
     entrance: u16,
-    /// Octets that the client has sent.
+    /// Number of octets that the client has sent.
     octets: usize,
 }
 
@@ -228,7 +228,7 @@ pub struct QuicServer {
     behind: VecDeque<u32>,
     /// Connections whose handshake is incomplete, by client.
     handshaking: HashMap<IpAddr, usize>,
-    /// Their number.
+    /// The number of half-open connections.
     half_open: usize,
     open: usize,
     held: usize,
@@ -283,7 +283,7 @@ impl QuicServer {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// Takes a datagram.
+    /// Handles a datagram.
     pub fn receive(
         &mut self,
         now: Instant,
@@ -446,8 +446,8 @@ impl QuicServer {
         }
     }
 
-    /// Processes the events of a connection, and notes that it may have datagrams to send. One that
-    /// is behind keeps its place among those that are.
+    /// Processes the events of a connection, and notes that it may have datagrams to send. A
+    /// connection that is behind keeps its place in the queue of such connections.
     fn process(&mut self, now: Instant, slot: u32, host: &mut impl QuicService) {
         let Some(place) = self.slots.get_mut(slot as usize) else { return };
         let Some(connection) = place.connection.as_deref_mut() else { return };
@@ -596,7 +596,7 @@ impl QuicServer {
         }
     }
 
-    /// Ends what was idle or slow for too long. Called about twice a second.
+    /// Ends connections that were idle or slow for too long. Called about twice a second.
     pub fn sweep(&mut self, now: Instant, patience: QuicPatience, host: &mut impl QuicHost) {
         for slot in 0..self.slots.len() as u32 {
             let Some(connection) = connection_at(&mut self.slots, slot) else { continue };

@@ -21,24 +21,24 @@ use crate::http::HttpTarget;
 use crate::http::client::servfail;
 use crate::http::h3::H3Error;
 
-/// Most streams at a time, if the server permits more.
+/// Maximum number of streams at a time, if the server permits more.
 const MAX_STREAMS: usize = 500;
-/// Most octets of queries that wait for a stream. Queries beyond them are lost like datagrams of a
-/// full queue.
+/// Maximum number of octets of queries that wait for a stream. Queries beyond them are lost like
+/// datagrams of a full queue.
 const MAX_WAITING: usize = 1 << 20;
-/// Periods of [`QuicUpstream::refill`] after which nobody waits for a response.
+/// Periods of [`QuicUpstream::refill`] after which a response is no longer awaited.
 const MAX_AGE: u8 = 20;
 /// Datagrams that the server may send before the first response, and the most that it may save.
 const MAX_BUDGET: u32 = 2_000;
-/// What a query adds: its acknowledgement, also if it is sent again.
+/// The increase of the budget per query: its acknowledgement, also if it is sent again.
 const QUERY_REFILL: u32 = 2;
-/// What a response adds, besides one for each [`DATAGRAM`] octets.
+/// The increase of the budget per response, besides one for each [`DATAGRAM`] octets.
 const RESPONSE_REFILL: u32 = 4;
-/// Octets of a response in a datagram, at least, if half of them get lost.
+/// Number of octets of a response in a datagram, at least, if half of them get lost.
 const DATAGRAM: usize = 500;
-/// What a period of time adds.
+/// The increase of the budget per period.
 const TIME_REFILL: u32 = 50;
-/// Octets of the header of a message, and of its ID.
+/// Number of octets of the header of a message, and of its ID.
 const HEADER_LEN: usize = 12;
 const ID_LEN: usize = 2;
 
@@ -96,7 +96,7 @@ impl QuicUpstream {
         self
     }
 
-    /// Queues a query. One without a header is left out, and so is one that finds the queue full.
+    /// Queues a query. A query without a header, or for which the queue is full, is left out.
     /// Returns whether it leaves now, because it waits neither for a stream nor for a window.
     pub fn push(&mut self, query: &[u8]) -> bool {
         let is_message = (HEADER_LEN..=MAX_MESSAGE).contains(&query.len());
@@ -209,8 +209,8 @@ impl QuicUpstream {
         self.client.transmit(now)
     }
 
-    /// Counts a period of time, about half a second: the server may send some more of what is no
-    /// response, and queries that nobody waits for any more make room.
+    /// Counts a period of time, about half a second: the server may send some more data that is no
+    /// response, and queries whose clients have left make room.
     pub fn refill(&mut self) {
         self.budget = (self.budget + TIME_REFILL).min(MAX_BUDGET);
         let is_old = |query: &mut SentQuery| {

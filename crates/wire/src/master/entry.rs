@@ -7,11 +7,11 @@ use crate::text::Token;
 /// A cursor over the text that yields the tokens of one entry at a time.
 pub(super) struct Entries<'t> {
     text: &'t [u8],
-    /// Offset of the next octet.
+    /// The offset of the next octet.
     at: usize,
     /// The line at `at`, from 1.
     line: u32,
-    /// Offset of the entry that was read last.
+    /// The offset of the entry that was read last.
     start: usize,
     /// The line on which that entry begins.
     start_line: u32,

@@ -9,9 +9,9 @@ use std::io::Write;
 
 use super::MasterError;
 
-/// Most records of one directive: a zone rarely generates more than an IPv4 /16.
+/// Maximum number of records of one directive: a zone rarely generates more than an IPv4 /16.
 pub const MAX_GENERATED: u32 = 1 << 20;
-/// Most characters of a number in a template.
+/// Maximum number of characters of a number in a template.
 const MAX_WIDTH: i64 = 255;
 
 /// The numbers of a series.

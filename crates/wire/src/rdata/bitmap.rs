@@ -12,11 +12,11 @@ use super::output::Stop;
 use super::reader::Reader;
 use crate::code::Rtype;
 
-/// Most octets of the map in one window (RFC 4034 §4.1.2).
+/// Maximum number of octets of the map in one window (RFC 4034 §4.1.2).
 const MAX_WINDOW: usize = 32;
-/// Most octets of NXT's map, which covers types below 128 only (RFC 2535 §5.2).
+/// Maximum number of octets of NXT's map, which covers types below 128 only (RFC 2535 §5.2).
 const MAX_NXT: usize = 16;
-/// Most octets of a port map.
+/// Maximum number of octets of a port map.
 const MAX_SERVICES: usize = 8192;
 /// The first type that does not fit into NXT's map.
 const NXT_TYPES: u16 = 128;

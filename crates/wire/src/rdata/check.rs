@@ -4,7 +4,7 @@ use super::reader::Reader;
 use super::table::{self, Field};
 use super::{MAX_RDATA, Problem, RdataError, apl, bitmap, gateway, location, svcb};
 
-/// Fewest octets of a ZONEMD digest (RFC 8976 §2.2.4).
+/// Minimum number of octets of a ZONEMD digest (RFC 8976 §2.2.4).
 const MIN_ZONEMD_DIGEST: usize = 12;
 
 /// Checks that uncompressed data has the structure of its type: every length is within the data,

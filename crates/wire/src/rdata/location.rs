@@ -13,13 +13,13 @@ const ZERO_ANGLE: u32 = 1 << 31;
 const DEGREE: u32 = 3_600_000;
 /// Sea level, in centimetres above the lowest altitude that LOC can express.
 const ZERO_ALTITUDE: i64 = 10_000_000;
-/// One metre, as mantissa and exponent of centimetres.
+/// The default size of one metre, as mantissa and exponent of centimetres.
 const DEFAULT_SIZE: u8 = 0x12;
-/// Ten kilometres.
+/// The default horizontal precision: ten kilometres.
 const DEFAULT_HORIZONTAL: u8 = 0x16;
 /// Largest size that a digit and an exponent of at most 9 can express, in centimetres.
 const MAX_SIZE: u64 = 9_000_000_000;
-/// Ten metres.
+/// The default vertical precision: ten metres.
 const DEFAULT_VERTICAL: u8 = 0x13;
 
 /// The data of LOC, version 0.

@@ -53,7 +53,7 @@ use crate::name::NameError;
 use crate::text::TextError;
 use table::Field;
 
-/// Most octets of record data, whose length is a 16-bit field (RFC 1035 §3.2.1).
+/// Maximum number of octets of record data, whose length is a 16-bit field (RFC 1035 §3.2.1).
 const MAX_RDATA: usize = 65_535;
 
 /// The problem with record data, on the wire or as text.

@@ -161,7 +161,7 @@ pub(super) enum Compression {
 /// No further name follows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NameLayout {
-    /// Octets before the names, without the character-strings.
+    /// Number of octets before the names, without the character-strings.
     pub prefix: u8,
     /// Character-strings between the prefix and the names (NAPTR has three). Always 0 in the result
     /// of [`compressible_names`](super::compressible_names).

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::health::PoolMasks;
 use super::place::{ClientPlace, MemberPlace, nearness};
 
-/// Most addresses of a pool: their sets fit one word each.
+/// Maximum number of addresses of a pool: their sets fit one word each.
 pub const MAX_POOL_ADDRESSES: usize = 64;
 
 /// An address of a pool.
@@ -19,24 +19,25 @@ pub struct PoolMember {
     pub places: Vec<MemberPlace>,
 }
 
-/// Which of the healthy addresses an answer contains.
+/// The choice among the healthy addresses for an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PoolMode {
-    /// All.
+    /// All healthy addresses.
     All,
-    /// The first one in the order of the configuration.
+    /// The first address in the order of the configuration.
     First,
     /// Drawn at random by their weights, at most this many.
     Weighted(u8),
     /// Each as often as the others, at most this many.
     Rotate(u8),
-    /// The same for the same client as long as they are healthy, at most this many.
+    /// Addresses that are the same for the same client as long as they are healthy, at most this
+    /// many.
     Consistent(u8),
-    /// Those near the client, at most this many.
+    /// The addresses near the client, at most this many.
     Nearest(u8),
 }
 
-/// What an answer contains if no address is healthy.
+/// The contents of an answer if no address is healthy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WhenAllDown {
     /// All addresses that people have not taken out.
@@ -76,9 +77,9 @@ pub struct PoolClient {
 pub struct PoolRule {
     /// The addresses, at most [`MAX_POOL_ADDRESSES`].
     pub members: Vec<PoolMember>,
-    /// Which of them.
+    /// The choice among them.
     pub mode: PoolMode,
-    /// What if none is healthy.
+    /// The contents of an answer if none is healthy.
     pub when_all_down: WhenAllDown,
     /// The addresses for [`WhenAllDown::Fallback`].
     pub fallback: Vec<IpAddr>,
@@ -89,7 +90,7 @@ pub struct PoolRule {
 pub enum ChosenBy {
     /// The pool has no address of this family.
     NoFamily,
-    /// They are healthy.
+    /// The targets are healthy.
     Health,
     /// Only drained addresses are healthy.
     Drained,
@@ -244,8 +245,8 @@ impl PoolRule {
         }
     }
 
-    /// Returns the usable positions nearest to a client. Those without places are for clients that
-    /// no other one is near to; if there are none, all are.
+    /// Returns the usable positions nearest to a client. Positions without places are for clients
+    /// that no other position is near to; if there are none, all are for them.
     fn near(&self, usable: u64, client: &ClientPlace) -> u64 {
         let nearness = |member: &PoolMember| nearness(&member.places, client);
         let nearest = self.among(usable).map(|(_, member)| nearness(member)).max().unwrap_or(0);

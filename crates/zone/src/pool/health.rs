@@ -1,12 +1,12 @@
 //! The health of one target, from the results of its probes.
 
-/// Most results that are remembered of a target.
+/// Maximum number of results that are remembered of a target.
 pub const MAX_PROBE_WINDOW: u8 = 64;
 /// Milliseconds after which the penalty for a failure has halved.
 const HALF_LIFE_MS: u64 = 300_000;
 /// The penalty of one change to down.
 const PENALTY: u32 = 1_000;
-/// Most doublings of `rise` for a target that keeps going down.
+/// Maximum number of doublings of `rise` for a target that keeps going down.
 const MAX_DOUBLINGS: u32 = 3;
 
 /// How many results change the health of a target.
@@ -18,7 +18,7 @@ pub struct Thresholds {
     pub fall: u8,
     /// Results that count, at most [`MAX_PROBE_WINDOW`].
     pub window: u8,
-    /// What is required of a target that went down several times within minutes.
+    /// The requirements for a target that went down several times within minutes.
     pub damping: Damping,
 }
 
@@ -27,7 +27,7 @@ pub struct Thresholds {
 pub enum Damping {
     /// `rise` doubles with each change to down within minutes, at most to its eightfold.
     Doubled,
-    /// `rise` is always the same.
+    /// The value of `rise` is always the same.
     Off,
 }
 
@@ -36,9 +36,9 @@ pub enum Damping {
 pub enum HealthState {
     /// No probe has ended yet. Counts as up: a pool that is new must not start without addresses.
     Unknown,
-    /// Up.
+    /// The target is up.
     Up,
-    /// Down.
+    /// The target is down.
     Down,
 }
 
@@ -77,7 +77,7 @@ pub struct TargetHealth {
     state: HealthState,
     /// The results since the last change, the latest in the lowest bit; 1 is a success.
     results: u64,
-    /// Their number, at most [`MAX_PROBE_WINDOW`].
+    /// The number of results, at most [`MAX_PROBE_WINDOW`].
     count: u8,
     /// The penalty for changes to down at `penal_at_ms`.
     penalty: u32,
@@ -172,21 +172,21 @@ impl TargetHealth {
 pub enum ProbeVerdict {
     /// The target is as required.
     Success,
-    /// It is not, or it did not reply in time.
+    /// The target is not healthy, or it did not reply in time.
     Failure,
 }
 
-/// What people decide about an address of a pool.
+/// The setting of an operator for an address of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum MemberControl {
     /// Its probes decide.
     #[default]
     Auto,
-    /// It is in the answers, whatever its probes say.
+    /// The address is in the answers, whatever its probes say.
     Up,
-    /// It is in no answer.
+    /// The address is in no answer.
     Down,
-    /// It is in answers only if no other address is usable.
+    /// The address is in answers only if no other address is usable.
     Drain,
 }
 
@@ -215,11 +215,11 @@ impl MemberControl {
 /// The addresses of a pool that an answer may contain, as sets of their positions.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PoolMasks {
-    /// Those that are usable.
+    /// The targets that are usable.
     pub healthy: u64,
-    /// Those that are usable, but drained: they follow if none of the others is.
+    /// The targets that are usable, but drained: they follow if no other target is usable.
     pub drained: u64,
-    /// Those that people have not taken out: what remains if none is usable.
+    /// The targets that no operator has taken out: they remain if none is usable.
     pub present: u64,
 }
 

@@ -61,8 +61,8 @@ pub struct ClientPlace {
     pub continent: Option<[u8; 2]>,
 }
 
-/// How near a place is: networks before countries before continents, and longer prefixes before
-/// shorter ones.
+/// Returns how near a place is: networks before countries before continents, and longer prefixes
+/// before shorter ones.
 pub(super) fn nearness(places: &[MemberPlace], client: &ClientPlace) -> u8 {
     let of_one = |place: &MemberPlace| match *place {
         MemberPlace::Network(network) if network.contains(client.address) => {

@@ -7,7 +7,7 @@ use data_encoding::BASE32_DNSSEC;
 use super::{CDNSKEY, CDS, SignFault, SignedDenial, Signing, bitmap, hashes, own_sets};
 use crate::tree::{Flags, HostedZone, Node};
 
-/// Octets of the hash in the owner of an NSEC3 record.
+/// Number of octets of the hash in the owner of an NSEC3 record.
 const HASH_LABEL: usize = 32;
 /// The parameters of NSEC3 (RFC 9276 §3.1): SHA-1, no flags, no additional iterations, no salt.
 const NSEC3_PARAMETERS: [u8; 5] = [1, 0, 0, 0, 0];
@@ -23,7 +23,7 @@ pub(super) struct Chain {
 pub(super) enum Links {
     /// The offsets of the nodes with NSEC records, in order.
     Nsec(Vec<u32>),
-    /// NSEC3 records by hash.
+    /// The NSEC3 records by hash.
     Nsec3(Vec<HashedName>),
 }
 
@@ -62,7 +62,7 @@ fn at_of(node: Node<'_>) -> u32 {
     node.at as u32
 }
 
-/// What a node is to DNSSEC.
+/// The role of a node in DNSSEC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum NodeKind {
     /// The zone has authority for its records.
@@ -75,7 +75,7 @@ pub(super) enum NodeKind {
     Outside,
 }
 
-/// Returns what a node of a source is.
+/// Returns the kind of a node of a source.
 pub(super) fn kind_of(node: Node<'_>) -> NodeKind {
     if node.flags().has(Flags::OCCLUDED) || own_sets(node.sets()).next().is_none() {
         return NodeKind::Outside;

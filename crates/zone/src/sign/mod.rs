@@ -6,10 +6,10 @@
 //! source, last version --writer--> nodes with signatures, those kept that are still good --review
 //! ```
 //!
-//! Only authoritative data is signed: neither the NS records of delegations nor what is below them.
-//! A signature is kept while its records and its key are the same and it is valid for longer than
-//! the refresh time. Records for DNSSEC in the source are replaced, but DNSKEY records of other
-//! signers remain (RFC 8901).
+//! Only authoritative data is signed: neither the NS records of delegations nor names below them. A
+//! signature is kept while its records and its key are the same and it is valid for longer than the
+//! refresh time. Records for DNSSEC in the source are replaced, but DNSKEY records of other signers
+//! remain (RFC 8901).
 
 mod bitmap;
 mod chain;
@@ -46,11 +46,11 @@ pub enum SignedDenial {
     Nsec,
     /// NSEC3 without salt and additional iterations (RFC 9276 §3.1).
     Nsec3,
-    /// The same, without records for delegations that are not signed (RFC 5155 §6).
+    /// NSEC3 without records for delegations that are not signed (RFC 5155 §6).
     Nsec3OptOut,
 }
 
-/// The keys of a zone at one time, and what they do.
+/// The keys of a zone at one time, and their use.
 #[derive(Clone, Default, Debug)]
 pub struct ZoneSigners {
     /// The keys in the DNSKEY RRset.
@@ -68,7 +68,7 @@ pub struct ZoneSigners {
 pub struct SignatureTimes {
     /// The present, since 1970.
     pub now_secs: u64,
-    /// For how long new signatures are valid.
+    /// The duration of validity of new signatures.
     pub validity_secs: u32,
     /// A signature with less than this left is replaced.
     pub refresh_secs: u32,
@@ -76,7 +76,7 @@ pub struct SignatureTimes {
     pub dnskey_ttl_secs: u32,
 }
 
-/// How a zone is to be signed.
+/// The parameters with which a zone is signed.
 #[derive(Clone, Debug)]
 pub struct Signing<'s> {
     /// The keys.
@@ -217,8 +217,8 @@ impl Signing<'_> {
         Ok(written.into_signed(self))
     }
 
-    /// Returns what the apex is written with before the digest is known: the data of another
-    /// version, or zeros, which have the same length (RFC 8976 §3.1).
+    /// Returns the head with which the apex is written before the digest is known: the data of
+    /// another version, or zeros, which have the same length (RFC 8976 §3.1).
     fn head(&self, serial: u32, known: Option<&[u8]>) -> Head {
         let zeros = |hash: DigestHash| hash.rdata(serial, &vec![0; hash.octets()]);
         let like =
@@ -230,7 +230,7 @@ impl Signing<'_> {
         Head { serial, zonemd }
     }
 
-    /// Returns the data of the ZONEMD record of a zone, if it is to have one.
+    /// Returns the data of the ZONEMD record of a zone, if the zone gets one.
     fn digest_of(&self, zone: &HostedZone) -> Option<Vec<u8>> {
         let hash = self.digest?;
         let digest = in_thread(self.begin, || zone.zone_digest(hash));
@@ -253,7 +253,7 @@ pub fn in_thread<T: Send>(begin: fn(), work: impl Fn() -> T + Sync) -> T {
     })
 }
 
-/// What changes in the apex with each version.
+/// The apex records that change with each version.
 struct Head {
     serial: u32,
     /// The data of the ZONEMD record.
@@ -282,7 +282,7 @@ pub(crate) fn hashes(name: FoldedName<'_>) -> [u8; 20] {
     Parameters { iterations: 0, salt: &[] }.of_own(name.wire())
 }
 
-/// Reports whether signing replaces records of this type that the source has. Those of the digest
+/// Reports whether signing replaces records of this type that the source has. Records of the digest
 /// are replaced at the apex alone: elsewhere they mean nothing (RFC 8976 §2).
 pub(crate) fn is_replaced(rtype: Rtype) -> bool {
     matches!(rtype, Rtype::RRSIG | Rtype::NSEC | Rtype::NSEC3 | Rtype::NSEC3PARAM | CDS | CDNSKEY)

@@ -1,5 +1,5 @@
-//! The review of a signed zone before it is published: what validators will do with it, now and
-//! until the next signatures are made.
+//! The review of a signed zone before it is published: how validators will judge it, now and until
+//! the next signatures are made.
 //!
 //! The tree is read like the answers are. Dates, signers and proofs are checked for all names. All
 //! signatures of zones with up to [`MAX_VERIFIED`] are verified, and as many of larger ones, evenly
@@ -16,9 +16,9 @@ use thiserror::Error;
 use super::{SignatureTimes, ZoneSigners, hashes};
 use crate::tree::{Denial, Flags, HostedSet, HostedZone, Node};
 
-/// Most signatures that are verified in a review: they take about two seconds.
+/// Maximum number of signatures that are verified in a review: they take about two seconds.
 pub const MAX_VERIFIED: u32 = 30_000;
-/// Most records of an RRset that validators accept.
+/// Maximum number of records of an RRset that validators accept.
 const MAX_RECORDS: u16 = 256;
 
 /// Why a signed zone is held back.
@@ -260,7 +260,7 @@ impl Reviewing<'_> {
             }
             let found = self.zone.nsec3_node(&hashes(node.name()));
             let proof = found.and_then(|found| found.set(Rtype::NSEC3));
-            // Opt-out leaves these out.
+            // An opt-out chain has no records for these nodes.
             let may_lack = node.flags().has(Flags::CUT) && node.set(Rtype::DS).is_none();
             if proof.is_none() && may_lack {
                 continue;

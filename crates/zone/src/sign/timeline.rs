@@ -1,5 +1,5 @@
 //! The life of the keys of a zone (RFC 6781, RFC 7583): which of them are published, which sign,
-//! and when that changes. Pure: the time and what the parent has come from the caller.
+//! and when that changes. Pure: the time and the records of the parent come from the caller.
 //!
 //! ```text
 //! zsk      Published --TTL--> Active --replaced--> Retired --TTL--> removed
@@ -17,17 +17,18 @@
 
 use avocet_dnssec::signing::SigningAlgorithm;
 
-/// Most keys of a zone: two for each role in a roll-over, of two algorithms, and some to spare.
+/// Maximum number of keys of a zone: two for each role in a roll-over, of two algorithms, and some
+/// to spare.
 pub const MAX_ZONE_KEYS: usize = 16;
 
-/// What a key signs.
+/// The role of a key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum KeyRole {
-    /// Everything.
+    /// The key signs everything.
     Csk,
-    /// The DNSKEY RRset.
+    /// The key signs the DNSKEY RRset.
     Ksk,
-    /// Everything else.
+    /// The key signs everything except the DNSKEY RRset.
     Zsk,
 }
 
@@ -56,11 +57,12 @@ pub enum KeyPhase {
     Submitted,
     /// The parent has its DS record; caches may have the one before.
     Confirmed,
-    /// In use.
+    /// The key is in use.
     Active,
     /// Replaced; still published, because caches have its signatures.
     Retired,
-    /// Not published; still signs, because caches have the key: the last step to another algorithm.
+    /// The key is not published, but still signs, because caches have it: the last step to another
+    /// algorithm.
     Leaving,
 }
 
@@ -71,7 +73,7 @@ pub struct TimedKey {
     pub tag: u16,
     /// Its algorithm.
     pub algorithm: SigningAlgorithm,
-    /// What it signs.
+    /// The role of the key.
     pub role: KeyRole,
     /// Its state.
     pub phase: KeyPhase,
@@ -83,7 +85,7 @@ pub struct TimedKey {
     pub ds_ttl_secs: u32,
 }
 
-/// The times that the steps wait for, in seconds, and the keys that the policy wants.
+/// The times that the steps wait for, in seconds, and the keys that the policy requires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyPolicy {
     /// The algorithm of new keys.
@@ -107,7 +109,7 @@ pub struct KeyPolicy {
 /// The keys of a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyScheme {
-    /// One key that signs everything.
+    /// The zone has one key that signs everything.
     Csk,
     /// A KSK and a ZSK.
     Split,
@@ -124,14 +126,14 @@ impl KeyScheme {
     }
 }
 
-/// What is known when the keys are examined.
+/// The facts on which the examination of the keys depends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyFacts<'f> {
     /// The time since 1970.
     pub now_secs: u64,
     /// The highest TTL of a record of the zone that a cache may have.
     pub max_ttl_secs: u32,
-    /// What the parent has, if that was looked up since the last time.
+    /// The DS records of the parent, if they were looked up since the last time.
     pub parent: Option<ParentDs<'f>>,
 }
 
@@ -140,14 +142,14 @@ pub struct KeyFacts<'f> {
 pub struct ParentDs<'f> {
     /// The tags of the keys of the zone that they refer to.
     pub tags: &'f [u16],
-    /// Their TTL in seconds.
+    /// The TTL of the records in seconds.
     pub ttl_secs: u32,
 }
 
-/// A key that has to be made, and the state it begins in.
+/// A key that must be made, and the state it begins in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WantedKey {
-    /// What it will sign.
+    /// The role of the key.
     pub role: KeyRole,
     /// Its algorithm.
     pub algorithm: SigningAlgorithm,
@@ -173,21 +175,21 @@ pub struct KeyTimeline {
     pub keys: Vec<TimedKey>,
 }
 
-/// The keys at one time, by what they do.
+/// The keys at one time, by their use.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct KeyUse {
-    /// In the DNSKEY RRset.
+    /// The keys in the DNSKEY RRset.
     pub published: Vec<u16>,
-    /// Signing it.
+    /// The keys that sign the DNSKEY RRset.
     pub entry: Vec<u16>,
-    /// Signing the rest.
+    /// The keys that sign the rest of the zone.
     pub zone: Vec<u16>,
-    /// In the CDS and CDNSKEY RRsets.
+    /// The keys in the CDS and CDNSKEY RRsets.
     pub parent: Vec<u16>,
 }
 
 impl KeyTimeline {
-    /// Returns what each key does.
+    /// Returns the use of each key.
     #[must_use]
     pub fn key_use(&self) -> KeyUse {
         let tags = |is: &dyn Fn(&TimedKey) -> bool| {
@@ -242,9 +244,9 @@ impl KeyTimeline {
         self.keys.iter().find(|key| key.phase == KeyPhase::Submitted)
     }
 
-    /// Returns the keys that have to be made now: the first ones, or those that follow one that is
-    /// too old or has another algorithm than the policy. `forced` is a role that is replaced
-    /// regardless of age.
+    /// Returns the keys that must be made now: the first ones, or those that follow one that is too
+    /// old or has another algorithm than the policy. `forced` is a role that is replaced regardless
+    /// of age.
     #[must_use]
     pub fn wanted(
         &self,
@@ -264,7 +266,7 @@ impl KeyTimeline {
             };
             return policy.scheme.roles().iter().map(first).collect();
         }
-        // One roll-over at a time.
+        // Only one roll-over takes place at a time.
         let is_settled = |key: &TimedKey| key.phase == KeyPhase::Active;
         let roles: Vec<KeyRole> = self.keys.iter().map(|key| key.role).collect();
         let all_settled = self.keys.iter().all(is_settled);
@@ -346,7 +348,7 @@ impl KeyTimeline {
         })
     }
 
-    /// Reports whether what a key waits for besides time is there.
+    /// Reports whether the conditions besides time are met that a key waits for.
     fn may_step(&self, key: &TimedKey, facts: &KeyFacts<'_>) -> bool {
         match (key.phase, key.role) {
             (KeyPhase::Submitted, _) => facts.parent.is_some_and(|parent| {

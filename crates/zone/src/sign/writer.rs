@@ -138,13 +138,13 @@ struct Writer<'w> {
     head: &'w Head,
 }
 
-/// Consecutive nodes.
+/// A page of consecutive nodes.
 #[derive(Default)]
 struct NodePage {
     block: Vec<u8>,
     /// The nodes of names.
     nodes: Vec<u32>,
-    /// Those of them with NSEC records.
+    /// The nodes among them with NSEC records.
     nsec: Vec<u32>,
     /// The nodes of NSEC3 records.
     nsec3: Vec<([u8; 20], u32)>,
@@ -260,7 +260,7 @@ impl Writer<'_> {
             if data.is_empty() {
                 continue;
             }
-            // Nobody but other signers asks for the parameters.
+            // Only other signers ask for the parameters.
             let is_parameters = rtype == Rtype::NSEC3PARAM;
             let ttl_secs = if is_parameters { 0 } else { self.signing.times.dnskey_ttl_secs };
             let mut records = Vec::new();
@@ -402,7 +402,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Returns by how much a signature ends earlier. Those of the apex are made together anyway.
+    /// Returns by how much a signature ends earlier. Signatures of the apex are made together
+    /// anyway.
     fn jitter_secs(&self, owner: FoldedName<'_>, rtype: Rtype) -> u32 {
         let most = self.signing.times.jitter_secs();
         if most == 0 || owner.len() == self.source.apex().len() {

@@ -6,9 +6,10 @@ use avocet_wire::{FoldedName, FoldedNameBuf, NameBuf};
 use aws_lc_rs::hmac;
 use zeroize::Zeroizing;
 
-/// Octets of the shortest secret. RFC 8945 §8 wants as many as the digest has; shorter ones exist.
+/// Length of the shortest secret in octets. RFC 8945 §8 requires as many as the digest has; shorter
+/// ones exist.
 pub const MIN_TSIG_SECRET: usize = 8;
-/// Octets of the longest secret.
+/// Length of the longest secret in octets.
 pub const MAX_TSIG_SECRET: usize = 512;
 
 /// An algorithm for message authentication codes. HMAC-MD5 must not be used (RFC 8945 §6), and
@@ -25,7 +26,7 @@ struct AlgorithmRow {
     wire: &'static [u8],
     /// The digest.
     digest: hmac::Algorithm,
-    /// Octets of a code.
+    /// Number of octets of a code.
     mac: usize,
 }
 

@@ -21,7 +21,7 @@ use record::{TsigNames, TsigValues, append};
 
 /// Seconds by which clocks may differ (RFC 8945 §10).
 const FUDGE_SECS: u16 = 300;
-/// Most messages of a transfer between two that are signed (RFC 8945 §5.3.1).
+/// Maximum number of messages of a transfer between two that are signed (RFC 8945 §5.3.1).
 const MAX_UNSIGNED: usize = 99;
 
 /// Why a signed request is not answered with data.
@@ -56,8 +56,7 @@ pub enum UntrustedReply {
     Reported(TsigError),
 }
 
-/// Verifies the TSIG record of a request with the key of its name, `None` if no key has it.
-/// Returns what signs the reply, after an error, too.
+/// Returns the signer of the reply, after an error, too.
 ///
 /// # Errors
 /// The errors of RFC 8945 §5.2, in its order: key, code, time, length of the code.
@@ -191,7 +190,7 @@ impl TsigSigner {
         (self.prior, self.is_later) = (mac.to_vec(), true);
     }
 
-    /// Returns what verifies the replies, once the request is signed.
+    /// Returns the verifier of the replies, once the request is signed.
     #[must_use]
     pub fn verifier(&self) -> TsigVerifier {
         let (key, prior) = (self.key.clone(), self.prior.clone());

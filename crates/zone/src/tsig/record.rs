@@ -7,19 +7,19 @@ use avocet_wire::{Class, FoldedNameBuf, NameBuf, Rtype};
 
 use super::key::TsigKey;
 
-/// Octets of the longest code in a record that is written: those of HMAC-SHA512.
+/// Length in octets of the longest code in a record that is written: those of HMAC-SHA512.
 const MAX_MAC: usize = 64;
-/// Octets of the data without names, code and other data.
+/// Number of octets of the data without names, code and other data.
 const FIXED: usize = 16;
-/// Octets of a record's head behind the owner.
+/// Number of octets of a record's head behind the owner.
 const HEAD: usize = 10;
-/// Octets of the longest record that is written.
+/// Length in octets of the longest record that is written.
 pub const MAX_TSIG: usize = 2 * MAX_NAME + HEAD + FIXED + MAX_MAC + 6;
 
 /// The errors of a TSIG record (RFC 8945 §3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TsigError {
-    /// No error.
+    /// There is no error.
     #[default]
     None,
     /// The code does not match.

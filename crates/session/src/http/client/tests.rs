@@ -7,7 +7,7 @@ use avocet_wire::{MessageView, Rcode};
 use super::*;
 use crate::http::{Http, Replies};
 
-/// A query for `NAME. A` with an OPT record, whose ID is the number.
+/// Returns a query for `NAME. A` with an OPT record, whose ID is the number.
 fn query(id: u16, name: u8) -> Vec<u8> {
     let mut octets = id.to_be_bytes().to_vec();
     octets.extend_from_slice(&[1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 1, name, 0, 0, 1, 0, 1]);
@@ -19,7 +19,7 @@ fn target(method: HttpMethod) -> HttpTarget {
     HttpTarget { authority: "dns.example".into(), path: "/dns-query".into(), method }
 }
 
-/// A connection, and what the client has delivered.
+/// A connection, and the messages that the client has delivered.
 struct Pair {
     client: Http2Client,
     delivered: Vec<Vec<u8>>,
@@ -50,7 +50,7 @@ impl Pair {
         self.frame(DATA, END_STREAM, id, body);
     }
 
-    /// Takes what the client has sent, as frames: kind, flags, stream and payload.
+    /// Takes the frames that the client has sent: kind, flags, stream and payload.
     fn sent(&mut self) -> Vec<(u8, u8, u32, Vec<u8>)> {
         let octets = self.client.out.unwritten().to_vec();
         self.client.out.clear();
@@ -75,7 +75,7 @@ impl Pair {
     }
 }
 
-/// Settings of a server.
+/// Returns the settings of a server.
 fn setting(id: u16, value: u32) -> Vec<u8> {
     [&id.to_be_bytes()[..], &value.to_be_bytes()].concat()
 }
@@ -246,7 +246,7 @@ fn queries_that_nobody_waits_for_make_room() {
     assert!(pair.delivered.is_empty() && !pair.client.has_ended());
     pair.respond(3, "200", &query(0, b'a'));
     assert_eq!(pair.delivered.len(), 1);
-    // Those that were never sent go too.
+    // Queries that were never sent are dropped, too.
     pair.frame(SETTINGS, 0, 0, &setting(3, 0));
     pair.client.push(&query(3, b'a'));
     pair.sent();

@@ -11,7 +11,7 @@ use crate::http::h2_stream::{OpenStream, StreamState};
 use crate::http::request::{ResponseExtent, Status};
 use crate::http::response::{self, Content};
 
-/// What a response adds to the budget.
+/// The increase of the budget per response.
 const RESPONSE_REFILL: u32 = 4;
 
 impl Http2 {
@@ -98,7 +98,7 @@ impl Http2 {
         sent
     }
 
-    /// Sends what has waited for a window.
+    /// Sends responses that have waited for a window.
     pub(super) fn send_waiting(&mut self) {
         let mut at = 0;
         while self.window > 0 && at < self.streams.len() {

@@ -30,7 +30,7 @@ fn get(path: &[u8]) -> Vec<u8> {
     frame(HEADERS, &block)
 }
 
-/// A request for a query in the path, with these fields for the host.
+/// Returns a request for a query in the path, with these fields for the host.
 fn without(left_out: u8, host: &[(&[u8], &[u8])]) -> Vec<u8> {
     let mut block = qpack::PREFIX.to_vec();
     [17, 23].iter().filter(|entry| **entry != left_out).for_each(|entry| {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A header block with literal fields.
+/// Returns a header block with literal fields.
 fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let part = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
     let field = |(name, value): &(&str, &str)| [vec![0], part(name), part(value)].concat();
@@ -57,7 +57,7 @@ fn malformed_requests_end_their_stream() {
     check_malformed(&frame(1, 5, 1, &block(&[&request[..2], &[(":path", "")]].concat())));
     let late = [request[0], request[1], ("accept", "x"), request[2]];
     check_malformed(&frame(1, 5, 1, &block(&late)));
-    // The same from a table.
+    // The same field comes from a table.
     let mut octets = vec![0x82, 0x87, 0x40, 4];
     octets.extend_from_slice(b"X-Id\x01x\xbe");
     check_malformed(&frame(1, 5, 1, &octets));
