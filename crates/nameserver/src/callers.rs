@@ -51,7 +51,7 @@ impl Callers {
         place.count.store(count.wrapping_add(2), Ordering::Release);
     }
 
-    /// The remembered addresses.
+    /// Returns the remembered addresses.
     pub fn all(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.places.iter().filter_map(AddressSlot::read)
     }

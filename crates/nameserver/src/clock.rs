@@ -35,7 +35,7 @@ pub struct Clock {
     at_boot: i64,
     /// Wall time minus monotonic time in microseconds, when the wall clock last counted as set.
     apart: AtomicI64,
-    /// The same in whole seconds, from which wall time is computed, as microseconds.
+    /// The difference in whole seconds, from which wall time is computed, as microseconds.
     wall_offset: AtomicI64,
 }
 
@@ -48,9 +48,9 @@ pub struct Moment {
 /// The change of the wall clock between two checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WallClock {
-    /// It was not set, or by too little to matter.
+    /// The wall clock was not set, or by too little to matter.
     WentOn,
-    /// It was set: the seconds of wall time have changed.
+    /// The wall clock was set: the seconds of wall time have changed.
     WasSet {
         /// By how many seconds; negative if it was set back.
         by_secs: i64,
@@ -58,13 +58,13 @@ pub enum WallClock {
 }
 
 impl Clock {
-    /// A clock that starts now.
+    /// Returns a clock that starts now.
     pub fn start() -> Self {
         let (boot, wall) = Self::read_both();
         Self::of(boot, wall)
     }
 
-    /// A clock that starts at a time since boot and a wall time, in microseconds.
+    /// Returns a clock that starts at a time since boot and a wall time, in microseconds.
     fn of(boot: i64, wall: i64) -> Self {
         // No other thread has read the count yet, so the seconds of both can be aligned.
         let base = BASE_SECS * SECOND + wall.rem_euclid(SECOND);
@@ -76,20 +76,20 @@ impl Clock {
         }
     }
 
-    /// The current time.
+    /// Returns the current time.
     #[inline]
     pub fn now(&self) -> Moment {
         self.at(micros_since_boot() as i64)
     }
 
-    /// Wall time at a moment, in seconds since 1970.
+    /// Returns wall time at a moment, in seconds since 1970.
     #[inline]
     pub fn wall_secs(&self, moment: Moment) -> u64 {
         let offset = self.wall_offset.load(Ordering::Relaxed) / SECOND;
         u64::from(moment.secs()).saturating_add_signed(offset)
     }
 
-    /// Wall time at a moment, in microseconds since 1970.
+    /// Returns wall time at a moment, in microseconds since 1970.
     #[inline]
     pub fn wall_micros(&self, moment: Moment) -> u64 {
         moment.micros.wrapping_add_signed(self.wall_offset.load(Ordering::Relaxed))
@@ -119,7 +119,7 @@ impl Clock {
         Moment { micros: (self.at_boot + boot) as u64 }
     }
 
-    /// Both clocks, in microseconds.
+    /// Reads both clocks, in microseconds.
     fn read_both() -> (i64, i64) {
         let mut reading = Self::read_once();
         for _ in 1..MAX_READINGS {
@@ -131,8 +131,8 @@ impl Clock {
         (reading.0, reading.2)
     }
 
-    /// The microseconds since boot, the time between the readings, and the microseconds of the wall
-    /// clock.
+    /// Returns the microseconds since boot, the time between the readings, and the microseconds of
+    /// the wall clock.
     fn read_once() -> (i64, Duration, i64) {
         let boot = micros_since_boot();
         let wall = SystemTime::now()
@@ -143,31 +143,31 @@ impl Clock {
 }
 
 impl Moment {
-    /// Microseconds.
+    /// Returns the microseconds.
     #[inline]
     pub fn micros(self) -> u64 {
         self.micros
     }
 
-    /// Milliseconds, the resolver's unit.
+    /// Returns the milliseconds, the resolver's unit.
     #[inline]
     pub fn millis(self) -> u64 {
         self.micros / 1000
     }
 
-    /// This moment plus `secs` seconds.
+    /// Returns this moment plus `secs` seconds.
     pub fn plus_secs(self, secs: u32) -> Self {
         Self { micros: self.micros + u64::from(secs) * SECOND as u64 }
     }
 
-    /// Seconds, the caches' unit.
+    /// Returns the seconds, the caches' unit.
     #[inline]
     pub fn secs(self) -> u32 {
         (self.micros / 1_000_000) as u32
     }
 }
 
-/// Wall time in seconds since 1970.
+/// Returns wall time in seconds since 1970.
 pub fn wall_secs() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

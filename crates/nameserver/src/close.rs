@@ -16,14 +16,14 @@ use crate::query::rate_limit::Limited;
 use crate::query::respond::slip;
 use crate::query::{Decision, Outgoing, QueryContext, QueryStep};
 
-/// What to send for a step.
+/// The message to send for a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Delivery {
     /// This many octets of the buffer.
     Message(usize),
-    /// Nothing, neither now nor later.
+    /// No message, neither now nor later.
     Nothing,
-    /// Nothing yet: the query is waiting.
+    /// No message yet: the query is waiting.
     Later,
 }
 
@@ -37,7 +37,7 @@ impl Delivery {
     }
 }
 
-/// The query that a step ends: what the log takes besides the [`Decision`].
+/// The query that a step ends: the facts that the log needs besides the [`Decision`].
 #[derive(Clone, Copy)]
 pub struct Ended<'q> {
     /// The client's address.
@@ -48,7 +48,7 @@ pub struct Ended<'q> {
     pub entrance: Entrance,
     /// The question in any letter case; empty if none was read.
     pub question: &'q [u8],
-    /// Octets of the query.
+    /// Number of octets of the query.
     pub octets: u16,
     /// When the query arrived.
     pub since: Moment,
@@ -60,15 +60,15 @@ pub struct Ended<'q> {
 }
 
 impl<'q> Ended<'q> {
-    /// The query of a client that has waited.
+    /// Returns the query of a client that has waited.
     pub fn waiting(waiter: &'q Waiter, rtt_ms: u32) -> Self {
         let Waiter { ref ip, device, entrance, ref question, octets, since, .. } = *waiter;
         Self { ip, device, entrance, question, octets, since, rtt_ms, trace: None }
     }
 }
 
-/// Counts and logs a step, and applies the rate limit to its reply in `out`. `ended` is called for
-/// what is needed, so a query that nobody logs costs next to nothing here.
+/// Counts and logs a step, and applies the rate limit to its reply in `out`. `ended` is called only
+/// for data that is needed, so a query that is not logged costs next to nothing here.
 #[inline]
 pub fn close<'q>(
     cx: &QueryContext<'_>,

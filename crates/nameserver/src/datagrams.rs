@@ -98,7 +98,7 @@ impl Service for Datagrams<'_> {
         }
         let (mut ip, mut bytes) = (peer.ip(), bytes);
         if self.has_proxies {
-            // It is dropped later.
+            // A datagram without a usable header is dropped later.
             let Some(named) = self.client_of(bytes, ip) else { return };
             (ip, bytes) = (named.ip, &bytes[named.header_len..]);
         }

@@ -10,18 +10,18 @@ use avocet_io::replace::{ExpectedFile, ReplaceFault};
 
 use crate::file_watch::FileFingerprint;
 
-/// Octets per read or write. On kernels that yield the core only between calls, a worker waits this
-/// long: about 30 us.
+/// Number of octets per read or write. On kernels that yield the core only between calls, a worker
+/// waits this long: about 30 us.
 pub const PIECE: usize = 64 << 10;
 
-/// Octets between two syncs. The kernel keeps the core while it hands data to the disk: 20 MB take
-/// a third of a millisecond at a time.
+/// Number of octets between two syncs. The kernel keeps the core while it hands data to the disk:
+/// 20 MB take a third of a millisecond at a time.
 const SYNCED: usize = 1 << 20;
 
 /// A new file that is written in pieces, so that nothing else on this core waits for long.
 pub struct Paced {
     file: File,
-    /// Octets since the last sync.
+    /// Number of octets since the last sync.
     unsynced: usize,
 }
 
@@ -70,8 +70,8 @@ pub fn replace(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     replace_known(path, parts).map(|_| ())
 }
 
-/// Replaces a file like [`replace`], and returns the fingerprint of what was written. A later one
-/// has the same content only if nobody else has written the file since.
+/// Replaces a file like [`replace`], and returns the fingerprint of the written file. A later
+/// fingerprint is equal only if no other program has written the file since.
 ///
 /// # Errors
 ///
@@ -150,7 +150,7 @@ fn put(
     Ok(fingerprint)
 }
 
-/// A complete file that is to get the name of another one.
+/// A complete file that replaces another one.
 struct WrittenFile {
     /// Its path, in the directory of the other one.
     beside: PathBuf,

@@ -12,12 +12,13 @@ pub struct FileFingerprint {
     size: u64,
     device: u64,
     inode: u64,
-    /// Also changes with permissions.
+    /// The time of the last change of the file or its properties, such as permissions.
     changed: (i64, i64),
 }
 
 impl FileFingerprint {
-    /// The fingerprint of the file at `path`, following symbolic links; `None` if there is no file.
+    /// Returns the fingerprint of the file at `path`, following symbolic links; `None` if there is
+    /// no file.
     pub fn of(path: &Path) -> Option<Self> {
         let facts = fs::metadata(path).ok()?;
         Some(Self {
@@ -74,7 +75,7 @@ impl FileWatch {
     }
 }
 
-/// Tells when a file has not changed for some time: a program that saves it in place may have
+/// Detects that a file has not changed for some time: a program that saves it in place may have
 /// written half of it.
 pub struct QuietWatch {
     seen: Option<FileFingerprint>,
@@ -98,9 +99,9 @@ impl QuietWatch {
 
 /// The configuration file, with its fingerprint from before it was read at the start.
 pub struct ConfigFile {
-    /// `None` if there is no file.
+    /// The path of the file; `None` if there is no file.
     pub path: Option<PathBuf>,
-    /// Its fingerprint then.
+    /// Its fingerprint at that time.
     pub seen: Option<FileFingerprint>,
 }
 

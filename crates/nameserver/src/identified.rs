@@ -58,7 +58,7 @@ impl Strangers {
 /// The identified addresses.
 #[derive(Default)]
 pub struct Identified {
-    /// Allocated with the first entry.
+    /// The places, allocated with the first entry.
     places: OnceLock<Box<[AddressPlace]>>,
     writing: Mutex<()>,
 }
@@ -124,7 +124,7 @@ impl Identified {
     }
 }
 
-/// The two places that an address may have.
+/// Returns the two places that an address may have.
 fn places_of(bits: u128) -> [usize; 2] {
     let (high, low) = ((bits >> 64) as u64, bits as u64);
     let hash = (high ^ low.rotate_left(17)).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -39,7 +39,7 @@ use crate::zone_files::ZoneFiles;
 /// TTL of learned delegations, in seconds.
 const DELEGATION_SECS: u32 = 3_600;
 
-/// Provenance of an RRset that its own servers gave and nobody validated.
+/// Provenance of an RRset that came from its own servers and was not validated.
 const UNCHECKED: Provenance = Provenance {
     security: Security::Unchecked,
     unsupported: None,
@@ -48,7 +48,7 @@ const UNCHECKED: Provenance = Provenance {
     asked_with_cd: false,
 };
 
-/// Octets of the ring for the query log.
+/// Number of octets of the ring for the query log.
 const LOG_OCTETS: usize = 256 << 10;
 
 /// A placeholder for the connection of a client, which no test uses.

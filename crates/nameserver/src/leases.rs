@@ -11,7 +11,7 @@ use avocet_policy::client::{MAX_NEIGHBOURS, Mac, Neighbour};
 
 use crate::file_watch::FileFingerprint;
 
-/// Most octets of the file that are read: some hundred thousand leases.
+/// Maximum number of octets of the file that are read: some hundred thousand leases.
 const MAX_OCTETS: u64 = 32 << 20;
 
 /// The leases of a file, read again when it has changed.
@@ -66,8 +66,8 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&octets).into_owned())
 }
 
-/// The devices in a text of any of the three formats; other lines are ignored. `now_secs` is wall
-/// time.
+/// Returns the devices in a text of any of the three formats; other lines are ignored. `now_secs`
+/// is wall time.
 pub(crate) fn devices(text: &str, now_secs: u64) -> Vec<Neighbour> {
     let first = text
         .lines()
@@ -90,7 +90,8 @@ pub(crate) fn devices(text: &str, now_secs: u64) -> Vec<Neighbour> {
     devices
 }
 
-/// Expiry, MAC address (for IPv6 a number), address, name or `*`, client identifier.
+/// Reads a line with expiry, MAC address (for IPv6 a number), address, name or `*`, and client
+/// identifier.
 fn of_dnsmasq(line: &str, now_secs: u64) -> Option<Neighbour> {
     let [expiry, mac, address, name] =
         line.split_whitespace().take(4).collect::<Vec<_>>().try_into().ok()?;
@@ -106,7 +107,8 @@ fn of_dnsmasq(line: &str, now_secs: u64) -> Option<Neighbour> {
     })
 }
 
-/// `lease ADDRESS { ... }` with statements that end with `;`. Leases are appended repeatedly.
+/// Reads entries of the form `lease ADDRESS { ... }` with statements that end with `;`. Leases are
+/// appended repeatedly.
 fn of_isc(text: &str) -> Vec<Neighbour> {
     let mut devices = Vec::new();
     let mut open: Option<Neighbour> = None;
@@ -136,7 +138,7 @@ fn of_isc(text: &str) -> Vec<Neighbour> {
     devices
 }
 
-/// A table with a header line. Leases are appended repeatedly.
+/// Reads a table with a header line. Leases are appended repeatedly.
 fn of_kea(text: &str, now_secs: u64) -> Vec<Neighbour> {
     let mut lines = text.lines();
     let headings: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();

@@ -27,7 +27,7 @@ impl Counter {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// The current value.
+    /// Returns the current value.
     pub fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -69,7 +69,7 @@ impl Latencies {
         self.sum_micros.add(micros * n);
     }
 
-    /// The counts of the buckets, and the sum in microseconds.
+    /// Returns the counts of the buckets, and the sum in microseconds.
     pub fn read(&self) -> ([u64; BUCKETS], u64) {
         (std::array::from_fn(|at| self.buckets[at].value()), self.sum_micros.value())
     }
@@ -130,7 +130,7 @@ pub struct WorkerMetrics {
     pub tcp_open: Counter,
     /// TLS connections open, with those whose handshake is incomplete.
     pub tls_open: Counter,
-    /// Those of them with HTTPS.
+    /// The HTTPS connections among them.
     pub https_open: Counter,
     /// Connections that HTTP has ended, in the order of [`HTTPS_ENDS`].
     pub https_ends: [Counter; HTTPS_ENDS.len()],
@@ -172,12 +172,13 @@ impl WorkerMetrics {
         self.rcodes[usize::from(rcode.0).min(RCODES - 1)].add(1);
     }
 
-    /// Queries that reached resolution without a valid answer in the packet cache.
+    /// Returns the number of queries that reached resolution without a valid answer in the packet
+    /// cache.
     pub fn packet_misses(&self) -> u64 {
         self.rrset_misses() + self.stages[Stage::RrsetHit as usize].value()
     }
 
-    /// Of these, queries without an answer in the RRset cache.
+    /// Returns the number of packet-cache misses without an answer in the RRset cache.
     pub fn rrset_misses(&self) -> u64 {
         let stages = [
             Stage::Resolved,

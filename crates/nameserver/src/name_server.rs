@@ -23,15 +23,15 @@ const FAILURE_BYTES: usize = 1 << 20;
 
 /// The state of the name server that outlives its configuration.
 pub struct NameServer {
-    /// Monotonic time.
+    /// The clock of monotonic time.
     pub clock: Clock,
     /// Secret of all hashes of names.
     pub key: HashKey,
-    /// Final answers.
+    /// The cache of final answers.
     pub packets: PacketCache,
     /// Records.
     pub rrsets: RrsetCache,
-    /// Failed questions.
+    /// The cache of failed questions.
     pub failures: FailureCache,
     /// The clients that asked each worker lately, where the policy goes by names of clients.
     pub callers: Vec<Callers>,
@@ -43,8 +43,8 @@ pub struct NameServer {
     pub transfers: Arc<TransferLedger>,
     /// Updates of zones that wait.
     pub updates: UpdateQueue,
-    /// Counts how often what was proven was dropped from the caches: workers forget what follows
-    /// from it.
+    /// Counts how often proven facts were dropped from the caches: workers then forget conclusions
+    /// from them.
     forgotten: AtomicU64,
     current: Mutex<Arc<Snapshot>>,
     /// The snapshots before, until no worker uses them any more.
@@ -97,13 +97,13 @@ impl NameServer {
         self.revision.load(Ordering::Acquire)
     }
 
-    /// Counts the times that workers were to forget what was proven.
+    /// Counts the times that workers had to forget proven facts.
     #[inline]
     pub fn forgotten(&self) -> u64 {
         self.forgotten.load(Ordering::Acquire)
     }
 
-    /// Has workers forget keys and gaps between names when they look next.
+    /// Makes workers forget keys and gaps between names at their next look.
     pub fn forget_proofs(&self) {
         self.forgotten.fetch_add(1, Ordering::Release);
     }

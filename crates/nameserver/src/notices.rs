@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Zones that are to be checked. Only names of configured zones come here, each once, so that a
-/// flood of messages takes no memory and causes one check.
+/// Zones that must be checked. Only names of configured zones come here, each once, so that a flood
+/// of messages takes no memory and causes one check.
 #[derive(Default)]
 pub struct NoticeBoard {
     noted: Mutex<Noted>,

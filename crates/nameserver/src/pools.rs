@@ -27,7 +27,7 @@ pub struct Pools {
 pub struct LivePool {
     /// Its configuration.
     pub config: PoolConfig,
-    /// See [`PoolMasks`].
+    /// The healthy addresses; see [`PoolMasks`].
     healthy: AtomicU64,
     drained: AtomicU64,
     present: AtomicU64,

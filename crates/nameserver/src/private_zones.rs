@@ -72,8 +72,8 @@ pub fn doubtful_zones(config: &Config) -> Vec<String> {
     zones.map(|zone| zone.to_string()).collect()
 }
 
-/// Whether an anchor is at or above the zone. The root's anchor only counts for the root, because
-/// it is above every zone.
+/// Returns whether an anchor is at or above the zone. The root's anchor only counts for the root,
+/// because it is above every zone.
 fn is_below_anchor(zone: &[u8], anchor: &[u8]) -> bool {
     (anchor.len() > 1 || zone.len() <= 1) && name::is_under(zone, &anchor.to_ascii_lowercase())
 }

@@ -11,7 +11,7 @@ use crate::query::asked::Entrance;
 /// The networks of proxies of each listener that has any.
 #[derive(Clone, Debug, Default)]
 pub struct Proxies {
-    /// By entrance; empty if no listener has any.
+    /// The networks by entrance; empty if no listener has any.
     by_entrance: Box<[Option<AddressSet>]>,
 }
 
@@ -20,7 +20,7 @@ pub struct Proxies {
 pub struct Named {
     /// Its address.
     pub ip: IpAddr,
-    /// Octets before the message.
+    /// Number of octets before the message.
     pub header_len: usize,
 }
 
@@ -41,7 +41,8 @@ impl Proxies {
         matches!(self.by_entrance.get(usize::from(entrance.0)), Some(Some(_)))
     }
 
-    /// Reports whether what comes from this address to an entrance begins with a header.
+    /// Reports whether datagrams and connections from this address to an entrance begin with a
+    /// header.
     #[must_use]
     pub fn include(&self, entrance: Entrance, ip: IpAddr) -> bool {
         let set = self.by_entrance.get(usize::from(entrance.0));

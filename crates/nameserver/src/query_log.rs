@@ -7,9 +7,9 @@
 //!
 //! An entry has numbers only, such as that of the note and of the entrance, and octets of question
 //! and reply that nobody has parsed. The thread finds the texts of the numbers in the snapshot of
-//! the entry's revision, and there it also learns what the log may know of the client, so that the
-//! worker looks nothing up. For dnstap, the whole reply goes to another ring, and for the export of
-//! traces a selected query goes to a queue.
+//! the entry's revision, and there it also learns how much the log may store about the client, so
+//! that the worker looks nothing up. For dnstap, the whole reply goes to another ring, and for the
+//! export of traces a selected query goes to a queue.
 
 use avocet_dnstap::TappedReply;
 use avocet_querylog::{Consumer, NO_EDE, Outcome, Producer, RawEntry, RawFacts};
@@ -98,9 +98,9 @@ impl QueryContext<'_> {
 /// When a query ended, in microseconds.
 #[derive(Clone, Copy)]
 struct Times {
-    /// Since 1970.
+    /// The time since 1970.
     wall_us: u64,
-    /// Since the query arrived.
+    /// The time since the query arrived.
     delay_us: u32,
 }
 

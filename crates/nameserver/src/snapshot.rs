@@ -62,7 +62,7 @@ pub use generations::Generations;
 pub use inputs::Inputs;
 use inputs::Placement;
 
-/// Octets of an answer of a hosted zone that is looked at here: of any.
+/// Number of octets of an answer of a hosted zone that is looked at here: of any.
 const LOOKED_UP: usize = 65_535;
 
 /// The complete state that answers queries at one time.

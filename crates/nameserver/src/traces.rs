@@ -26,11 +26,12 @@ use ipnet::IpNet;
 use crate::query::asked::Entrance;
 use crate::query::decision::Decision;
 
-/// Most queries in the queue of a worker.
+/// Maximum number of queries in the queue of a worker.
 const MAX_QUEUED: usize = 1024;
-/// Most steps in the traces of the queue of a worker: about 1.5 MiB, and as much for their names.
+/// Maximum number of steps in the traces of the queue of a worker: about 1.5 MiB, and as much for
+/// their names.
 const MAX_STEPS: usize = 16_384;
-/// Octets of the type and class of a question.
+/// Number of octets of the type and class of a question.
 const TYPE_AND_CLASS: usize = 4;
 
 /// The queries with exported traces.
@@ -39,7 +40,7 @@ pub struct Selection {
     /// The share of all queries; zero for none.
     share: f64,
     rules: Box<[SelectionRule]>,
-    /// Most queries of each worker in a second.
+    /// Maximum number of queries of each worker in a second.
     per_second: u32,
 }
 
@@ -49,16 +50,16 @@ struct SelectionRule {
     name: Arc<str>,
     /// The subtrees of names; `None` for all.
     names: Option<SuffixMap<()>>,
-    /// Empty for all.
+    /// The networks of clients; empty for all.
     clients: Box<[IpNet]>,
-    /// One bit for each outcome.
+    /// The outcomes, with one bit for each.
     outcomes: u16,
     /// The shortest duration.
     slower_than_us: u64,
     share: f64,
 }
 
-/// A query that ended, as far as the selection looks at it.
+/// A query that ended, with the properties that the selection tests.
 #[derive(Clone, Copy)]
 pub(crate) struct Candidate<'q> {
     pub(crate) outcome: Outcome,
@@ -73,9 +74,9 @@ pub(crate) struct Candidate<'q> {
 /// Why a query was selected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SelectedBy {
-    /// By the share of all queries.
+    /// The share of all queries selected the query.
     Share,
-    /// By the rule with this name.
+    /// The rule with this name selected the query.
     Rule(Arc<str>),
 }
 
@@ -94,11 +95,11 @@ pub struct TracedQuery {
     pub question: Box<[u8]>,
     /// When the query arrived, in Unix microseconds.
     pub since_us: u64,
-    /// The same on the monotonic clock of traces, in milliseconds.
+    /// The time of arrival on the monotonic clock of traces, in milliseconds.
     pub since_ms: u64,
     /// Microseconds from the query to its end.
     pub took_us: u64,
-    /// Octets of the reply; zero if none was sent.
+    /// Number of octets of the reply; zero if none was sent.
     pub reply_octets: usize,
     /// Why it was selected.
     pub selected_by: SelectedBy,
@@ -199,7 +200,7 @@ pub struct TraceScratch {
     draws: Cell<u64>,
     /// The second to which `in_second` belongs.
     second: Cell<u32>,
-    /// Queries selected in it.
+    /// Number of queries selected in this second.
     in_second: Cell<u32>,
 }
 
@@ -236,7 +237,8 @@ impl TraceScratch {
             self.to_pass.set(passed_over(share, draw()));
             return true;
         }
-        // Another share since the last query: this one is the first of it.
+        // The share has changed since the last query: this query is the first one with the new
+        // share.
         self.drawn_for.set(share);
         let to_pass = passed_over(share, draw());
         self.to_pass.set(to_pass.saturating_sub(1));
@@ -341,9 +343,9 @@ pub struct TraceReceiver {
 /// Queries that a worker selected, and dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TraceDrops {
-    /// Because the queue was full.
+    /// Queries dropped because the queue was full.
     pub queue: u64,
-    /// Because their second had as many as allowed.
+    /// Queries dropped because the limit of their second was reached.
     pub limit: u64,
 }
 
@@ -403,7 +405,7 @@ mod tests {
         assert_eq!(receiver.counts.steps.0.load(Ordering::Relaxed), 0);
         sender.push(query(7));
         assert!(receiver.pop().is_some());
-        // Nobody takes it.
+        // No thread takes it.
         drop(receiver);
         sender.push(query(8));
         assert_eq!(sender.counts.dropped.0.load(Ordering::Relaxed), 4);

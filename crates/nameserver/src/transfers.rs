@@ -1,5 +1,5 @@
-//! What happens between servers: counts, and transfers of zones to others with their limits, and
-//! the messages still to send.
+//! The exchange with other servers: counts, transfers of zones with their limits, and the messages
+//! still to send.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use avocet_config::name::shown;
 use avocet_zone::{OutboundTransfer, TsigError, TsigSigner};
 
-/// Most transfers at the same time. Each holds a version of its zone in memory.
+/// Maximum number of transfers at the same time. Each holds a version of its zone in memory.
 const MAX_TRANSFERS: usize = 64;
-/// Most transfers at the same time to one address.
+/// Maximum number of transfers at the same time to one address.
 const MAX_TRANSFERS_OF_CLIENT: usize = 8;
 
 /// A counter of something that happens between servers.
@@ -35,15 +35,15 @@ pub enum ServerEvent {
     BadTrunc,
     /// A message had a malformed TSIG record.
     MalformedTsig,
-    /// NOTIFY of a primary.
+    /// NOTIFY of a primary was accepted.
     NoticeHeard,
     /// NOTIFY of a server that is no primary of the zone.
     NoticeRefused,
     /// A zone was transferred from a primary, and put in force.
     Received,
-    /// Of these, one by its changes alone (IXFR).
+    /// A zone was received by its changes alone (IXFR); also counted as received.
     ReceivedChanges,
-    /// Of these, one over TLS.
+    /// A zone was received over TLS; also counted as received.
     ReceivedOverTls,
     /// NOTIFY was sent to another server.
     NoticeSent,
@@ -78,7 +78,7 @@ pub const TRANSFER_RESULTS: [&str; 4] = ["sent", "cut-short", "refused", "limite
 pub const SIGNATURE_ERRORS: [&str; 5] = ["badkey", "badsig", "badtime", "badtrunc", "malformed"];
 /// The results of NOTIFY in metrics, in the order of [`ServerEvent`] behind those above.
 pub const NOTICE_RESULTS: [&str; 2] = ["heard", "refused"];
-/// What happens to NOTIFY to other servers, in the order of [`ServerEvent`] behind those above.
+/// The results of NOTIFY to other servers, in the order of [`ServerEvent`] after those above.
 pub const SENT_NOTICE_RESULTS: [&str; 3] = ["sent", "acknowledged", "failed"];
 /// The results of updates in metrics, in the order of [`ServerEvent`] behind those above.
 pub const UPDATE_RESULTS: [&str; 6] =
@@ -109,23 +109,23 @@ impl ServerEvent {
 
 /// The counts of [`ServerEvent`].
 pub struct ServerCounts {
-    /// By [`TRANSFER_RESULTS`].
+    /// Transfers to others, by [`TRANSFER_RESULTS`].
     pub transfers: [u64; TRANSFER_RESULTS.len()],
-    /// By [`SIGNATURE_ERRORS`].
+    /// Signatures of messages, by [`SIGNATURE_ERRORS`].
     pub signatures: [u64; SIGNATURE_ERRORS.len()],
-    /// By [`NOTICE_RESULTS`].
+    /// NOTIFY messages received, by [`NOTICE_RESULTS`].
     pub notices: [u64; NOTICE_RESULTS.len()],
     /// Zones that were transferred from primaries.
     pub received: u64,
-    /// Of these, by changes alone.
+    /// Zones received by changes alone.
     pub received_changes: u64,
-    /// Of these, over TLS.
+    /// Zones received over TLS.
     pub received_over_tls: u64,
-    /// By [`SENT_NOTICE_RESULTS`].
+    /// NOTIFY messages sent, by [`SENT_NOTICE_RESULTS`].
     pub sent_notices: [u64; SENT_NOTICE_RESULTS.len()],
-    /// By [`UPDATE_RESULTS`].
+    /// Updates, by [`UPDATE_RESULTS`].
     pub updates: [u64; UPDATE_RESULTS.len()],
-    /// By [`FETCH_RESULTS`].
+    /// Fetches of zones, by [`FETCH_RESULTS`].
     pub fetches: [u64; FETCH_RESULTS.len()],
 }
 

@@ -13,10 +13,10 @@ use avocet_zone::{TsigKey, TsigSigner, ZoneId};
 
 use crate::query::miss::Waiter;
 
-/// Most updates that wait: each has at most 64 KiB. Those of clients without a permitted key never
-/// wait.
+/// Maximum number of updates that wait: each has at most 64 KiB. Updates of clients without a
+/// permitted key never wait.
 const MAX_WAITING: usize = 256;
-/// Most of these that wait for one zone.
+/// Maximum number of updates that wait for one zone.
 const MAX_WAITING_OF_ZONE: usize = 64;
 /// The last places: only for zones for which nothing waits.
 const SPARE_PLACES: usize = 64;
@@ -75,7 +75,7 @@ struct Queued<T> {
 
 struct QueuedZone<T> {
     id: ZoneId,
-    /// What waits, in order.
+    /// The waiting updates, in order.
     updates: Vec<T>,
     /// Whether a thread applies earlier ones.
     is_taken: bool,
@@ -123,7 +123,7 @@ impl<T> UpdateQueue<T> {
         Some(TakenUpdates { queue: self, id, updates })
     }
 
-    /// Ends the waiting, and returns what still waits. Further updates are not taken.
+    /// Ends the waiting, and returns the updates that still wait.
     #[must_use]
     pub fn close(&self) -> Vec<T> {
         let mut queued = self.queued();
@@ -201,7 +201,7 @@ mod tests {
             assert_eq!(offer_many(&queue, &format!("other {number}"), 2), 1);
         }
         assert!(!queue.offer(&zone("one too many"), 0));
-        // What is applied does not wait.
+        // An update that is being applied does not count as waiting.
         let mut taken = queue.take().unwrap();
         assert_eq!(taken.updates(), Vec::from_iter(0..MAX_WAITING_OF_ZONE));
         assert!(queue.offer(&zone("one too many"), 0));

@@ -1,5 +1,5 @@
-//! What the server learns of its upstreams: the addresses of those that the configuration has only
-//! names for, and the encrypted servers that others designate.
+//! What the server learns about its upstreams at run time: the addresses of upstreams that the
+//! configuration identifies only by name, and the encrypted servers that other servers designate.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;

@@ -8,8 +8,8 @@ use avocet_zone::{HostedZone, retouched};
 use crate::clock::wall_secs;
 use crate::disk;
 
-/// Most octets of a file that is changed line by line: it is read twice for each change. Larger
-/// ones are written as a whole.
+/// Maximum number of octets of a file that is changed line by line: it is read twice for each
+/// change. Larger ones are written as a whole.
 const MAX_TEXT: u64 = 1 << 20;
 
 /// Returns the text of a file with the records of a zone and the comments that it has; `None` if

@@ -1,6 +1,6 @@
 //! The digest of a hosted zone (ZONEMD, RFC 8976): whether its records are those that its publisher
-//! had. The signature of the digest is not verified: what changes records on the way can change an
-//! unsigned digest, too, but a file or transfer that was cut or damaged does not have it.
+//! had. The signature of the digest is not verified: an attacker who changes records on the way can
+//! change an unsigned digest, too, but the digest of a truncated or damaged file does not match.
 
 use avocet_config::zonemd::ZonemdPolicy;
 use avocet_dnssec::zonemd::{self, Fault, ZoneRecord};

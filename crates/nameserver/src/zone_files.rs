@@ -191,7 +191,7 @@ impl ZoneFiles {
         ReadZones(zones)
     }
 
-    /// Keeps the zones of a configuration that is in force now.
+    /// Puts the zones of a configuration that is now in force in place of the previous ones.
     pub fn put(&self, ReadZones(mut zones): ReadZones) {
         let mut kept = self.kept();
         for (id, zone) in &mut zones {
@@ -229,8 +229,7 @@ impl ZoneFiles {
         is_replaced
     }
 
-    /// Changes the state of a zone while nothing else does. Returns what `alter` does, if the
-    /// state is kept.
+    /// Returns the result of `alter`, if the state is kept.
     fn alter<T>(
         &self,
         id: &ZoneId,
@@ -243,9 +242,9 @@ impl ZoneFiles {
         self.store(zone).then_some(altered)
     }
 
-    /// Puts the version in force that `make` makes from the one before, signed if it is to be. It
-    /// is in the journal, on disk, when this returns. `None` from `make` changes nothing. Both are
-    /// versions without the signatures of this server.
+    /// Puts the version in force that `make` makes from the one before, signed if the zone is
+    /// signed here. It is in the journal, on disk, when this returns. `None` from `make` changes
+    /// nothing. Both are versions without the signatures of this server.
     ///
     /// # Errors
     /// There is no version in force, `make` has an error, or the disk is full.
@@ -362,7 +361,7 @@ impl ZoneFiles {
             if zone.source.is_some() && zone.expires_at_secs().is_some_and(|at| at <= now_secs) {
                 tracing::error!("zone {} has expired", zone.config.id());
                 zone.withdraw();
-                // Who has read the state before must not put it back.
+                // A reading that began with the state before must not restore it.
                 zone.reading = self.next_reading();
                 is_expired = true;
             }

@@ -1,6 +1,6 @@
-//! The file with the changes of a zone: what serves IXFR after a restart, and what the master file
-//! does not have yet. It is only appended to, until it is larger than the changes that the zone
-//! keeps, and then replaced as a whole.
+//! The file with the changes of a zone: the changes that serve IXFR after a restart, and those that
+//! the master file does not have yet. It is only appended to, until it is larger than the changes
+//! that the zone keeps, and then replaced as a whole.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -15,9 +15,9 @@ use avocet_zone::{
 
 use crate::disk;
 
-/// Most octets of a journal that is read: more than a zone of the largest size writes.
+/// Maximum number of octets of a journal that is read: more than a zone of the largest size writes.
 const MAX_JOURNAL: u64 = 8 << 30;
-/// Octets that a journal may have regardless of its zone, before it is written again.
+/// Number of octets that a journal may have regardless of its zone, before it is written again.
 const MIN_JOURNAL: u64 = 1 << 20;
 
 /// The journal of a zone.
@@ -29,7 +29,7 @@ pub(crate) struct ZoneJournal {
 /// A journal that was read.
 struct OpenJournal {
     file: File,
-    /// Octets of whole entries.
+    /// Number of octets of whole entries.
     len: u64,
     /// The version that the last change leads to.
     end: Option<ZoneVersion>,
@@ -43,7 +43,7 @@ impl ZoneJournal {
         Self { path, open: None }
     }
 
-    /// Reads the changes, and cuts off what is behind the last usable entry.
+    /// Reads the changes, and cuts off the octets after the last usable entry.
     pub(crate) fn read(&mut self, apex: FoldedName<'_>) -> io::Result<JournalContent> {
         self.open = None;
         let Some(octets) = disk::read(&self.path, MAX_JOURNAL)? else {
@@ -108,7 +108,7 @@ impl ZoneJournal {
         let written = open.file.write_all(&entries).and_then(|()| open.file.sync_data());
         match written {
             Ok(()) => open.len += entries.len() as u64,
-            // The disk is full: what was written in part must not stay in the middle.
+            // The disk is full: an incomplete entry must not stay in the middle.
             Err(_) => {
                 let is_cut = open.file.set_len(open.len).is_ok();
                 self.open = self.open.take().filter(|_| is_cut);

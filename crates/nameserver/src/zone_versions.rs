@@ -1,5 +1,5 @@
-//! Which version of a zone comes into force when its file was read: that of the file, or another
-//! one with changes that the file does not have yet.
+//! Chooses the version of a zone that comes into force after its file was read: that of the file,
+//! or another one with changes that the file does not have yet.
 //!
 //! ```text
 //! at the start     the file has a version of the journal ---> the changes behind it are applied
@@ -19,7 +19,7 @@ use crate::clock::wall_secs;
 
 /// The version to serve at the start.
 pub(crate) struct RestoredZone {
-    /// Another version than that of the file.
+    /// A version other than that of the file.
     pub(crate) other: Option<HostedZone>,
     /// The changes that lead to the version of the file, if that is served.
     pub(crate) changes: Vec<Arc<ZoneChange>>,

@@ -15,7 +15,7 @@ use avocet_zone::{HostedZones, ZoneId};
 use crate::StateError;
 use crate::policy::Policy;
 
-/// Most different sets of zones of views. Each has an entry for each of its zones.
+/// Maximum number of different sets of zones of views. Each has an entry for each of its zones.
 const MAX_SETS: usize = 1_024;
 
 /// One bit for each item of all views, in their order.
@@ -24,7 +24,7 @@ pub type ViewBits = u64;
 /// The hosted zones by profile. A clone shares them.
 #[derive(Clone, Debug)]
 pub struct ZoneViews {
-    /// For each profile an index into `sets`.
+    /// An index into `sets` for each profile.
     by_profile: Arc<[u16]>,
     sets: Arc<[HostedZones]>,
     sources: Arc<ViewSources>,
@@ -40,7 +40,7 @@ struct ViewSources {
 }
 
 impl ZoneViews {
-    /// Makes the sets of zones; `None` if no zone has a view. Those of before are shared if they
+    /// Makes the sets of zones; `None` if no zone has a view. The previous sets are shared if they
     /// would be the same.
     ///
     /// # Errors

@@ -36,8 +36,8 @@ use crate::running::Running;
 use crate::trace::{self, Resolution, TraceFailure, TraceQuestion as Question, given};
 use avocet_worker::state::Shared;
 
-/// Most upstream questions of one query: its own, and the targets of aliases that the policy
-/// substitutes for the question and then for its answer.
+/// Maximum number of upstream questions of one query: its own, and the targets of aliases that the
+/// policy substitutes for the question and then for its answer.
 const MAX_TURNS: usize = 4;
 /// Characters of a list's line that are shown.
 const MAX_SHOWN: usize = 200;
@@ -45,7 +45,7 @@ const MAX_SHOWN: usize = 200;
 /// tables.
 const MAX_TRIED: usize = 256;
 
-/// Who sends a query, and how.
+/// The sender of a query, and its transport.
 #[derive(Clone, Copy)]
 pub(crate) struct InquiringClient {
     /// The client's address.
@@ -96,8 +96,8 @@ impl Inquiry<'_> {
     }
 }
 
-/// The decision of the policy on the question, as far as it is in the caches; `None` without a
-/// policy.
+/// Returns the decision of the policy on the question, as far as it is in the caches; `None`
+/// without a policy.
 pub(crate) fn outcome(shared: &Shared, state: &Snapshot, inquiry: &Inquiry<'_>) -> Option<Outcome> {
     let policy = state.policy.as_ref()?;
     let InquiringClient { ip, device, entrance, transport } = inquiry.asker;
@@ -149,7 +149,7 @@ pub(crate) fn why(
     Ok(policy.map(WhySection::Policy).into_iter().chain(looked).chain([answer]).collect())
 }
 
-/// Whether this server answers by itself, regardless of the caches.
+/// Returns whether this server answers by itself, regardless of the caches.
 fn is_own(ended: &Ended) -> bool {
     let Ended::Reply { decision, .. } = ended else { return false };
     matches!(
@@ -196,14 +196,14 @@ fn ask(
     Ok((vec![section], rehearsal.go_on(waiter, &resolved(rcode, &message, ede))))
 }
 
-/// The result of a resolution for an explanation: the policy judges it as for the client, and it is
-/// not cached.
+/// Returns the result of a resolution for an explanation: the policy judges it as for the client,
+/// and it is not cached.
 fn resolved<'a>(rcode: Rcode, message: &'a [u8], ede: Option<(Ede, &'static str)>) -> Obtained<'a> {
     let stage = Obtained::stage_of(rcode, ede);
     Obtained { rcode, message, ttl_offsets: &[], kept_for: None, ede, stage, upstream: None }
 }
 
-/// The report of the policy, with everything that decides; `None` without a policy.
+/// Returns the report of the policy, with everything that decides; `None` without a policy.
 fn decision(
     shared: &Shared,
     state: &Snapshot,
@@ -318,8 +318,8 @@ pub(crate) fn shown_time(config: &Config, secs: u64) -> String {
         .map_or_else(String::new, |zone| format!("{} ({name})", zone.shown(secs)))
 }
 
-/// The groups that name the client's address or network but do not apply: the client has a table
-/// that names other groups.
+/// Returns the groups that name the client's address or network but do not apply: the client has a
+/// table that names other groups.
 fn left_groups(config: &Config, ip: IpAddr, identity: &Identity) -> Vec<String> {
     let is_table = |name: &String| config.policy.clients.iter().any(|table| table.name == *name);
     if !identity.client.as_ref().is_some_and(is_table) {
@@ -338,7 +338,7 @@ fn left_groups(config: &Config, ip: IpAddr, identity: &Identity) -> Vec<String> 
         .collect()
 }
 
-/// The text of a list's line in the current file or copy; `None` if it cannot be read.
+/// Returns the text of a list's line in the current file or copy; `None` if it cannot be read.
 fn line_text(config: &Config, line: &ExplainedLine<'_>) -> Option<String> {
     let list = config.policy.lists.iter().find(|list| line.list == Some(list.name.as_str()))?;
     let number = usize::try_from(line.line).ok()?.checked_sub(1)?;
@@ -352,7 +352,7 @@ fn line_text(config: &Config, line: &ExplainedLine<'_>) -> Option<String> {
 pub(crate) struct GivenClient<'a> {
     /// Its address; one of this machine if it has none.
     pub(crate) ip: IpAddr,
-    /// Its device; none if the address tells who it is.
+    /// Its device; none if the address identifies the client.
     pub(crate) device: DeviceId,
     /// The name by which it is given.
     pub(crate) name: Option<&'a str>,
@@ -420,9 +420,9 @@ fn device(id: &str) -> Result<DeviceId, ControlError> {
     }
 }
 
-/// The scopes that the client of a pause or a grant may mean: a name stays as it is; an address
-/// means the `[[client]]` that it belongs to, if any, and the address. The most specific one comes
-/// first.
+/// Returns the scopes that the client of a pause or a grant may mean: a name stays as it is; an
+/// address means the `[[client]]` that it belongs to, if any, and the address. The most specific
+/// one comes first.
 pub(crate) fn client_scopes(state: &Snapshot, client: String) -> Vec<Scope> {
     let Ok(ip) = client.parse::<IpAddr>() else { return vec![Scope::Client(client)] };
     let ip = ip.to_canonical();
@@ -433,7 +433,7 @@ pub(crate) fn client_scopes(state: &Snapshot, client: String) -> Vec<Scope> {
     named.into_iter().chain([Scope::Address(ip)]).collect()
 }
 
-/// The addresses that an id denotes; a network gives some of its addresses.
+/// Returns the addresses that an id denotes; a network gives some of its addresses.
 fn addresses(id: Id) -> Vec<IpAddr> {
     match id {
         Id::Address(ip) => vec![ip],

@@ -83,7 +83,7 @@ pub fn drain() {
     }
 }
 
-/// Lines that were lost because they were not read.
+/// Returns the number of lines that were lost because they were not read.
 pub(crate) fn lines_lost() -> u64 {
     LINES.get().map_or(0, LineQueue::lost)
 }

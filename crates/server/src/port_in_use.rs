@@ -1,4 +1,4 @@
-//! What to do about a port that another process uses.
+//! Advice about a port that another process uses.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -82,7 +82,7 @@ pub enum StartError {
     Config(ConfigErrors),
     /// The server cannot listen on an address.
     Listen(ListenFault),
-    /// Another system error, and what failed.
+    /// Another system error, and the failed action.
     System(String, io::Error),
     /// The configuration cannot be put in force.
     State(StateError),
@@ -421,7 +421,7 @@ fn take(taken: &mut Vec<TakenSocket>, place: &SocketPlace) -> Option<OwnedFd> {
     Some(taken.swap_remove(at).fd)
 }
 
-/// The address of a socket; works for UDP and TCP.
+/// Returns the address of a socket; works for UDP and TCP.
 fn local_addr(socket: &TakenSocket) -> Option<SocketAddr> {
     let copy = socket.fd.try_clone().ok()?;
     StdUdpSocket::from(copy).local_addr().ok()

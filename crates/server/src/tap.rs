@@ -14,7 +14,7 @@ use avocet_dnstap::{ControlKind, FrameReader};
 
 /// Longest wait for the receiver: to connect, to agree, to take octets.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Octets of messages that are sent together.
+/// Number of octets of messages that are sent together.
 const BATCH_OCTETS: usize = 64 << 10;
 
 /// Counts of dnstap since the start.
@@ -26,7 +26,7 @@ pub(crate) struct TapCounts {
     pub(crate) dropped: AtomicU64,
     /// Messages lost: the connection ended.
     pub(crate) lost: AtomicU64,
-    /// 1 while the receiver is connected.
+    /// Whether the receiver is connected: 1 while it is.
     pub(crate) connected: AtomicU64,
 }
 

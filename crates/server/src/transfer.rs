@@ -26,16 +26,16 @@ use avocet_worker::upstream_tls::PrimaryTls;
 
 /// Longest duration of the query for the SOA record, regardless of the bounds of the transfer.
 const TIMERS_TIME: Duration = Duration::from_secs(30);
-/// Most octets that a record takes in memory besides its owner and its data.
+/// Maximum number of octets that a record takes in memory besides its owner and its data.
 const RECORD_OCTETS: u64 = 64;
 
 /// A record of an unverified zone.
 pub(crate) struct UnverifiedRecord {
-    /// Folded and uncompressed.
+    /// The owner in folded and uncompressed form.
     pub(crate) owner: Box<[u8]>,
     pub(crate) rtype: Rtype,
     pub(crate) ttl_secs: u32,
-    /// Uncompressed.
+    /// The data in uncompressed form.
     pub(crate) rdata: Box<[u8]>,
 }
 
@@ -128,12 +128,12 @@ impl From<UntrustedReply> for TransferError {
 /// The bounds of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TransferLimits {
-    /// Most octets of all messages and of the records in memory, which are longer than in messages
-    /// with compressed names.
+    /// Maximum number of octets of all messages and of the records in memory, which are longer than
+    /// in messages with compressed names.
     pub(crate) octets: u64,
-    /// Most records.
+    /// Maximum number of records.
     pub(crate) records: usize,
-    /// Longest duration.
+    /// The longest duration of the transfer.
     pub(crate) time: Duration,
 }
 
@@ -148,7 +148,7 @@ pub(crate) enum ReceivedChanges {
     Latest,
 }
 
-/// What a transfer still has to contain.
+/// The next part that a transfer must contain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Awaited {
     /// The second record of IXFR, which shows whether there are changes.
@@ -159,7 +159,7 @@ enum Awaited {
     Added,
     /// The SOA record of the next change, or at the end.
     Removed,
-    /// Nothing.
+    /// The transfer is complete.
     Nothing,
 }
 
@@ -177,7 +177,7 @@ pub(crate) struct ZoneSource<'s> {
     pub(crate) limits: TransferLimits,
     /// The memory that the records take; `None` if the bounds are low.
     pub(crate) share: Option<&'s TransferShare<'s>>,
-    /// Whether the transfer is to end: the server is shutting down, for instance.
+    /// Whether the transfer must end: the server is shutting down, for instance.
     pub(crate) is_closed: &'s dyn Fn() -> bool,
 }
 
@@ -207,7 +207,7 @@ impl ZoneSource<'_> {
         self.collect(exchange, Awaited::LastSoa).map(|(lines, _)| lines)
     }
 
-    /// Returns what has changed since the version with this SOA record.
+    /// Returns the changes since the version with this SOA record.
     ///
     /// # Errors
     /// See [`TransferError`].
@@ -221,7 +221,7 @@ impl ZoneSource<'_> {
         })
     }
 
-    /// Collects the records up to the last SOA record, and returns what announced it.
+    /// Collects the records up to the last SOA record, and returns the record that announced it.
     fn collect(
         &self,
         mut exchange: Exchange<'_>,
@@ -264,7 +264,7 @@ impl ZoneSource<'_> {
         }
     }
 
-    /// Returns what a transfer awaits behind the record at this place.
+    /// Returns the part that a transfer awaits behind the record at this place.
     fn behind(&self, awaited: Awaited, lines: &[UnverifiedRecord], at: usize) -> Awaited {
         let is_soa = self.is_soa(&lines[at]);
         let is_last = is_soa && lines[at].rdata == lines[0].rdata;

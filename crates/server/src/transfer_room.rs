@@ -1,7 +1,7 @@
 //! The memory that the records of zone transfers may take together.
 //!
-//! A server may send records without end. What its transfers may take together is half of what all
-//! may take, so that those from other servers go on meanwhile.
+//! A server may send records without end. Its transfers together may take half of the limit for all
+//! transfers, so that those from other servers go on meanwhile.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,14 +13,14 @@ use avocet_io::memory;
 /// The part of the memory of the process that all transfers may take. They take about as much again
 /// when their zone is made.
 const PART: u64 = 4;
-/// Octets that they may take if the memory of the process is not known.
+/// Number of octets that they may take if the memory of the process is not known.
 const FALLBACK: u64 = 1 << 30;
 
 /// Memory for the records of all transfers that run.
 pub(crate) struct TransferRoom {
-    /// Octets for all transfers.
+    /// Number of octets for all transfers.
     most: u64,
-    /// Octets that the transfers from each server take.
+    /// Number of octets that the transfers from each server take.
     taken: Mutex<BTreeMap<IpAddr, u64>>,
 }
 
@@ -46,7 +46,7 @@ impl TransferRoom {
     }
 }
 
-/// What a transfer takes, until it is dropped.
+/// The part of the limits that a transfer takes, until it is dropped.
 pub(crate) struct TransferShare<'r> {
     room: &'r TransferRoom,
     server: IpAddr,

@@ -9,7 +9,8 @@
 const TURN_US: u64 = 2_000;
 /// Microseconds for one connection, after which the others have their share.
 const SHARE_US: u64 = 1_000;
-/// Most queries between two readings of the clock. The first of a run is always measured.
+/// Maximum number of queries between two readings of the clock. The first of a run is always
+/// measured.
 const MAX_STRIDE: u32 = 8;
 /// Microseconds of a run of queries below which the next run may be longer.
 const SHORT_RUN_US: u64 = 50;
@@ -21,7 +22,7 @@ pub(super) struct Allowance {
     share_us: u64,
     /// The last reading of the clock.
     read_us: u64,
-    /// Whether the work has ended: what is done now does not count.
+    /// Whether the work has ended: further work does not count.
     has_ended: bool,
     /// Queries until the next one, and the length of this run.
     until_reading: u32,
@@ -82,7 +83,7 @@ impl Allowance {
         took_us
     }
 
-    /// Whether the connection may have another query answered in this turn.
+    /// Returns whether the connection may have another query answered in this turn.
     pub(super) fn has_time(&self) -> bool {
         self.turn_us > 0 && self.share_us > 0
     }
@@ -144,7 +145,7 @@ mod tests {
         allowance.begin(0);
         allowance.note(|| 900);
         allowance.end(1_000);
-        // Some are turned away before the work of the next turn.
+        // Some clients are turned away before the work of the next turn.
         allowance.renew();
         allowance.note(|| 90_000);
         allowance.note(|| 90_001);

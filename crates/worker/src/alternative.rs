@@ -1,4 +1,4 @@
-//! HTTP/3 of upstreams over HTTPS: what their replies say about it (RFC 7838), and whether it
+//! HTTP/3 of upstreams over HTTPS: the announcements in their replies (RFC 7838), and whether it
 //! works.
 
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ pub(crate) struct Alternative {
     known: Mutex<HashMap<SocketAddr, KnownH3>>,
 }
 
-/// What is known of one address.
+/// The state of HTTP/3 at one address.
 #[derive(Clone, Copy, Default)]
 struct KnownH3 {
     /// The UDP port; 0 for none.
@@ -33,7 +33,7 @@ struct KnownH3 {
 }
 
 impl Alternative {
-    /// Nothing is known.
+    /// Creates the state before anything is known of any address.
     pub(crate) fn new(settings: QuicSettings) -> Self {
         Self { settings, known: Mutex::default() }
     }
@@ -48,7 +48,7 @@ impl Alternative {
         change(known.entry(addr).or_default());
     }
 
-    /// Notes what the server at an address has said.
+    /// Notes the announcement of the server at an address.
     pub(crate) fn note(&self, addr: SocketAddr, said: AltSvc, now_ms: u64) {
         self.change(addr, |known| match said {
             AltSvc::Clear => known.port = 0,
@@ -59,7 +59,7 @@ impl Alternative {
         });
     }
 
-    /// Returns where HTTP/3 is to be tried now.
+    /// Returns the address at which HTTP/3 must be tried now.
     pub(crate) fn target(&self, addr: SocketAddr, now_ms: u64) -> Option<SocketAddr> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let KnownH3 { port, until_ms, retry_ms, .. } = *known.get(&addr)?;

@@ -34,9 +34,9 @@ use crate::home_ca;
 
 /// Permissions of users that neither own a file nor are in its group.
 const OTHERS: u32 = 0o007;
-/// Most octets of a file with certificates or a key.
+/// Maximum number of octets of a file with certificates or a key.
 pub const MAX_PEM: u64 = 1 << 20;
-/// Most sets of authorities whose tickets are kept: more than listeners have.
+/// Maximum number of sets of authorities whose tickets are kept: more than listeners have.
 const MAX_CLIENT_TICKETS: usize = 256;
 
 /// Why a certificate is not used.
@@ -103,15 +103,15 @@ impl CertificateFault {
     }
 }
 
-/// What clients with TLS are shown, by the address that they connect to.
+/// The certificates that clients with TLS are shown, by the address that they connect to.
 pub struct TlsListeners {
     tickets: Tickets,
     quic_keys: QuicKeys,
-    /// Those of addresses that ask for certificates, by the authorities: a ticket restores what a
-    /// client has proven, which must not count where other authorities do.
+    /// The ticket keys of addresses that ask for certificates, by the authorities: a ticket
+    /// restores the proof of a client, which must not count where other authorities apply.
     client_tickets: Mutex<HashMap<[u8; 32], Tickets>>,
     in_force: Mutex<InForce>,
-    /// What authorities look for at present, and whether they do.
+    /// The proofs that authorities look for at present, and whether there are any.
     proofs: Mutex<Option<ShownProofs>>,
     has_proofs: AtomicBool,
 }
@@ -120,16 +120,16 @@ pub struct TlsListeners {
 #[derive(Clone)]
 struct ShownProofs {
     certificates: Arc<ChallengeCertificates>,
-    /// For clients that get nothing else.
+    /// The configuration for clients that get nothing else.
     only: Arc<ServerConfig>,
 }
 
 /// Certificates that were read.
 #[derive(Default)]
 pub struct TlsState {
-    /// By entrance; `None` without TLS.
+    /// The configurations by entrance; `None` without TLS.
     listeners: Vec<Option<Arc<ServerConfig>>>,
-    /// By entrance; `None` without QUIC.
+    /// The listeners by entrance; `None` without QUIC.
     quic: Vec<Option<QuicListener>>,
     /// The files, as they were before they were read.
     files: Vec<SeenFile>,
@@ -141,7 +141,7 @@ impl TlsState {
     /// Returns the names of the certificates, and the server's addresses for which they are valid.
     pub fn shown_names(&self, config: &Config) -> Arc<[ShownCertificate]> {
         let own: BTreeSet<_> = config.server.addresses().iter().map(SocketAddr::ip).collect();
-        // One that is not obtained yet has no name, so that nobody is sent to it.
+        // A certificate that is not obtained yet has no name, so that no client is sent to it.
         let shown = |one: &Option<Certificate>| ShownCertificate {
             names: one.as_ref().map_or_else(Vec::new, |one| one.names().to_vec()),
             addresses: own
@@ -165,7 +165,7 @@ struct InForce {
     fault: Option<String>,
 }
 
-/// What clients are shown at present.
+/// The certificates that clients are shown at present.
 pub struct CertificatesInUse {
     /// The certificates, in the order of the configuration; `None` for one that the server has not
     /// obtained yet.
@@ -208,7 +208,7 @@ impl TlsListeners {
         Ok(listeners)
     }
 
-    /// Reads the certificates of a configuration that is to come into force.
+    /// Reads the certificates of a configuration before it comes into force.
     ///
     /// # Errors
     /// A certificate cannot be used.
@@ -357,7 +357,7 @@ impl TlsListeners {
         Ok(())
     }
 
-    /// No longer shows proofs.
+    /// Ends the presentation of proofs.
     pub fn clear_proofs(&self) {
         self.has_proofs.store(false, Ordering::Relaxed);
         *self.proofs.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -457,8 +457,8 @@ fn read_all(config: &Config) -> Result<Vec<Option<Certificate>>, CertificateFaul
     config.certificates.iter().map(read_if_there).collect()
 }
 
-/// Reads a certificate. One that the server obtains may not be there yet; if its file is damaged,
-/// it is obtained again.
+/// Reads a certificate. A certificate that the server obtains may not exist yet; if its file is
+/// damaged, it is obtained again.
 fn read_if_there(config: &CertificateConfig) -> Result<Option<Certificate>, CertificateFault> {
     match (read_one(config), config.source) {
         (Ok(read), _) => Ok(Some(read)),

@@ -16,14 +16,14 @@ pub struct ConnectionCounts {
 /// The limits for open connections.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
-    /// For all clients together.
+    /// The limit for all clients together.
     pub total: usize,
-    /// For each client.
+    /// The limit for each client.
     pub per_client: usize,
 }
 
 impl ConnectionLimits {
-    /// The limits of the configuration.
+    /// Returns the limits of the configuration.
     pub fn of(tcp: &TcpConfig) -> Self {
         Self { total: tcp.connections, per_client: tcp.connections_per_client }
     }
@@ -54,7 +54,7 @@ impl ConnectionCounts {
         Ok(())
     }
 
-    /// The number of connections of `client`.
+    /// Returns the number of connections of `client`.
     pub fn of_client(&self, client: IpAddr) -> usize {
         self.by_client
             .lock()

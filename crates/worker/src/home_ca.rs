@@ -7,8 +7,7 @@
 //! ```
 //! An authority is made once and never replaced by itself: each device would have to install the
 //! next one. A file that is damaged or half missing is an error that the operator resolves.
-//! `certificate.pem` is watched like those of `[[certificate]]`; it says in its first line what it
-//! is for.
+//! `certificate.pem` is watched like those of `[[certificate]]`; its first line states its purpose.
 
 use std::fs::{DirBuilder, Permissions};
 use std::io;
@@ -44,7 +43,7 @@ const EARLIEST_CLOCK: u64 = 1_767_225_600;
 const LOOK_SECS: u64 = 3_600;
 /// Seconds until the next attempt after an error.
 const RETRY_SECS: u64 = 60;
-/// Most octets of a file.
+/// Maximum number of octets of a file.
 const MAX_OCTETS: u64 = 1 << 16;
 
 /// An error: there is no authority or no certificate.
@@ -139,8 +138,7 @@ impl HomeCa {
         begun
     }
 
-    /// Looks at the files if the settings are new or an hour is over; issues a certificate if one
-    /// is due. Returns what is wrong, if anything is.
+    /// Returns the problem, if there is one.
     pub fn look(&self, config: Option<&HomeCaConfig>, now_secs: u64) -> Option<String> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(config) = config else {
@@ -355,8 +353,8 @@ fn serial() -> [u8; 16] {
     octets
 }
 
-/// Creates the directory, readable by the account of the server only. One that is there may have
-/// other files, and keeps its mode.
+/// Creates the directory, readable by the account of the server only. An existing directory may
+/// have other files, and keeps its mode.
 fn create(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());

@@ -1,8 +1,8 @@
 //! The workers of the server: each is one thread with one event loop for all that its clients and
 //! their servers need.
 //!
-//! A worker has three parts, each with one owner. They know nothing of one another: what passes
-//! between them are values (`values`), and only the event loop (`worker`) calls all three.
+//! A worker has three parts, each with one owner. They know nothing of one another: they exchange
+//! only values (`values`), and only the event loop (`worker`) calls all three.
 //!
 //! ```text
 //!             octets, client, entrance                step

@@ -1,4 +1,4 @@
-//! The recent load of a worker: what its thread used and served over the last seconds.
+//! The recent load of a worker: the CPU time and the queries of its thread over the last seconds.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use avocet_nameserver::query::asked::Transport;
 
 use crate::load_report::LoadReport;
 
-/// Most samples. A worker takes one in each sweep, so they reach back ten seconds.
+/// Maximum number of samples. A worker takes one in each sweep, so they reach back ten seconds.
 const MAX_SAMPLES: usize = 21;
 
 /// The counts of a worker at one time.

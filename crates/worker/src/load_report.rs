@@ -7,6 +7,6 @@ use avocet_control::load::RecentLoad;
 pub struct LoadReport {
     /// CPU time of the thread in microseconds, in user mode and in the kernel.
     pub cpu_us: u64,
-    /// That of the last seconds.
+    /// The load of the last seconds.
     pub recent: RecentLoad,
 }

@@ -13,9 +13,9 @@ use avocet_resolver::{Trace, Traced};
 use avocet_session::quic::QuicPath;
 use avocet_wire::{QuestionBuf, Rcode, SharedName};
 
-/// Most waiting messages for one worker. Further ones are dropped and counted.
+/// Maximum number of waiting messages for one worker. Further ones are dropped and counted.
 const MAX_WAITING: usize = 65_536;
-/// Most octets of waiting responses and datagrams for one worker.
+/// Maximum number of octets of waiting responses and datagrams for one worker.
 const MAX_OCTETS: usize = 64 << 20;
 
 /// A question to resolve with a trace.
@@ -91,7 +91,7 @@ pub struct Mailbox {
 #[derive(Default)]
 struct Waiting {
     letters: Vec<Letter>,
-    /// Octets of the waiting responses and datagrams.
+    /// Number of octets of the waiting responses and datagrams.
     octets: usize,
 }
 
@@ -135,7 +135,7 @@ impl Mailbox {
         self.waker.wake();
     }
 
-    /// Whether the box is empty.
+    /// Returns whether the box is empty.
     pub fn is_empty(&self) -> bool {
         self.lock().letters.is_empty()
     }

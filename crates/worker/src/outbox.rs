@@ -16,7 +16,7 @@
 //!   same address, in one batch at the end of the turn; to a connection of this worker; or by
 //!   letter to the worker that holds the connection.
 //!
-//! Bounds on what a connection may hold back, and its writes, are with the connection in the
+//! Bounds on the unwritten data of a connection, and its writes, are with the connection in the
 //! intake: reading stops while too much is unwritten, so the two directions share their state.
 
 use std::io;
@@ -37,7 +37,7 @@ use crate::state::Shared;
 pub(crate) struct Outbox {
     index: u16,
     shared: Arc<Shared>,
-    /// One for each address.
+    /// The replies that could not be sent at once, by address.
     late: Vec<LateReplies>,
 }
 
@@ -69,8 +69,7 @@ impl Outbox {
         metrics.replies_dropped.add(batch.dropped as u64);
     }
 
-    /// Counts the step of a query that has waited, and sends its reply, if there is one. Returns
-    /// what a connection of this worker gets.
+    /// Returns the message for a connection of this worker.
     pub(crate) fn send<'r>(&mut self, late: LateStep<'r>) -> Option<StreamReply<'r>> {
         let LateStep { ended, route, step, message, cx } = late;
         if let QueryStep::Reply(_) = step {

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use avocet_resolver::{BreakerState, Counters, EndpointId, TlsFault, Transport, UpstreamCounters};
 
-/// What the query log writes before the address of an upstream with encryption: TLS, HTTPS, QUIC
-/// and HTTP/3.
+/// The prefix that the query log writes before the address of an encrypted upstream: TLS, HTTPS,
+/// QUIC and HTTP/3.
 pub const LOGGED_ENCRYPTED: [&str; 4] = ["tls://", "https://", "quic://", "h3://"];
 
 /// The state of one worker's resolver at its last sweep.
@@ -13,7 +13,7 @@ pub const LOGGED_ENCRYPTED: [&str; 4] = ["tls://", "https://", "quic://", "h3://
 pub struct ResolverReport {
     /// Counters of the resolver.
     pub counters: Counters,
-    /// One for each upstream in the plan.
+    /// The report of each upstream in the plan.
     pub upstreams: Vec<UpstreamReport>,
     /// Open upstream sockets.
     pub sockets: SocketCounts,

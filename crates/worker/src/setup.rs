@@ -1,4 +1,4 @@
-//! What a worker is given at its start.
+//! The inputs of a worker at its start.
 
 use avocet_config::Protocol;
 use avocet_dnstap::TapSender;
@@ -10,11 +10,11 @@ use avocet_querylog::Producer;
 /// The sockets on which a worker is queried.
 #[derive(Default)]
 pub struct Listeners {
-    /// One for each address without encryption.
+    /// The socket of each address without encryption.
     pub datagrams: Vec<UdpListener>,
-    /// One for each address that uses TCP.
+    /// The socket of each address that uses TCP.
     pub streams: Vec<TcpListener>,
-    /// One for each address with QUIC.
+    /// The socket of each address with QUIC.
     pub quic: Vec<UdpListener>,
 }
 
@@ -33,11 +33,11 @@ pub fn owner_of(hash: u64, workers: usize) -> usize {
 
 /// The worker's ends of its rings.
 pub struct WorkerRings {
-    /// That of the query log.
+    /// The producer of the query log.
     pub(crate) log: Producer,
-    /// That of dnstap.
+    /// The sender of dnstap.
     pub(crate) tap: TapSender,
-    /// That of the export of traces.
+    /// The sender of exported traces.
     pub(crate) trace: TraceSender,
 }
 
@@ -53,6 +53,6 @@ pub(crate) struct Setup {
     pub(crate) most_streams: usize,
     /// Seed of its random numbers, from the system's source.
     pub(crate) seed: [u8; 32],
-    /// The same for QUIC.
+    /// Seed of the random numbers of QUIC, from the system's source.
     pub(crate) quic_seed: [u8; 32],
 }

@@ -27,18 +27,18 @@ use strangers::StrangerQueue;
 pub struct Shared {
     /// Caches, secrets, and the snapshot in force.
     pub name_server: NameServer,
-    /// One per worker.
+    /// The metrics of each worker.
     pub metrics: Vec<WorkerMetrics>,
-    /// One per worker: the state of its resolver at its last sweep.
+    /// The state of each worker's resolver at its last sweep.
     pub resolver_reports: Vec<Mutex<ResolverReport>>,
-    /// One per worker: its load at its last sweep.
+    /// The load of each worker at its last sweep.
     pub loads: Vec<Mutex<LoadReport>>,
-    /// One per worker.
+    /// The mailbox of each worker.
     pub mailboxes: Vec<Mailbox>,
-    /// One per worker: whether it drains and waits for nothing. Workers that still wait may send it
+    /// Whether each worker drains and waits for nothing. Workers that still wait may send it
     /// letters.
     pub quiet: Vec<AtomicBool>,
-    /// What clients with TLS are shown.
+    /// The certificates that clients with TLS are shown.
     pub tls: TlsListeners,
     /// The upstreams with TLS.
     pub upstream_peers: Arc<UpstreamPeers>,

@@ -1,4 +1,4 @@
-//! The threads of the workers: what each needs, their start, and what a panic does.
+//! The threads of the workers: their resources, their start, and the recovery from a panic.
 
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
@@ -20,26 +20,27 @@ use crate::setup::{Listeners, Setup, WorkerRings};
 use crate::state::Shared;
 use crate::worker::Worker;
 
-/// Octets of a worker's ring for the query log: about 25,000 entries, more than a worker writes
-/// between two rounds of the thread that reads them.
+/// Number of octets of a worker's ring for the query log: about 25,000 entries, more than a worker
+/// writes between two rounds of the thread that reads them.
 const LOG_OCTETS: usize = 4 << 20;
-/// Octets of a worker's ring for dnstap: some ten thousand replies, or a second of full load.
+/// Number of octets of a worker's ring for dnstap: some ten thousand replies, or a second of full
+/// load.
 const TAP_OCTETS: usize = 4 << 20;
 /// Descriptors for other purposes than upstream sockets: listeners, log, snapshot, control.
 const OTHER_FILES: usize = 128;
 /// Client connections use at most one part in this many of the descriptors.
 const STREAM_PART: usize = 4;
-/// Fewest slots of a pool. With so few, most queries get their own socket.
+/// Minimum number of slots of a pool. With so few, most queries get their own socket.
 const MIN_POOL: usize = 16;
 /// Pools with fewer slots are logged: the port then adds fewer than 8 unpredictable bits to those
 /// of ID and letter case.
 const FEW_PORTS: u32 = 256;
 
-/// Why the workers do not start, with what failed.
+/// Why the workers do not start, with the failed action.
 #[derive(Debug, Error)]
 #[error("cannot {attempt}: {error}")]
 pub struct ThreadError {
-    /// What failed, as in "cannot start a thread".
+    /// The failed action, as in "cannot start a thread".
     pub attempt: &'static str,
     /// The error of the system.
     pub error: io::Error,
@@ -69,15 +70,15 @@ pub fn mailboxes(workers: usize) -> Result<(Vec<Poller>, Vec<Mailbox>), ThreadEr
 
 /// The other ends of the rings of a worker.
 pub struct RingEnds {
-    /// That of the query log.
+    /// The consumer of the query log.
     pub logged: Consumer,
-    /// That of dnstap.
+    /// The receiver of dnstap.
     pub tapped: TapReceiver,
-    /// That of the export of traces.
+    /// The receiver of exported traces.
     pub traced: TraceReceiver,
 }
 
-/// What a worker gets for its own.
+/// The resources that a worker owns.
 pub struct Seat {
     poller: Poller,
     listeners: Listeners,
@@ -101,7 +102,7 @@ pub fn rings() -> (WorkerRings, RingEnds) {
     (WorkerRings { log, tap, trace }, RingEnds { logged, tapped, traced })
 }
 
-/// Returns what each worker gets for its own, in their order.
+/// Returns the resources of each worker, in their order.
 pub fn seats(pollers: Vec<Poller>, sockets: Vec<Listeners>, ends: Vec<WorkerRings>) -> Vec<Seat> {
     let parts = pollers.into_iter().zip(sockets).zip(ends);
     parts.map(|((poller, listeners), ends)| Seat { poller, listeners, ends }).collect()
@@ -177,15 +178,15 @@ fn run_worker(mut worker: Worker, core: Option<usize>) {
     }
 }
 
-/// UDP upstream sockets that each worker may open.
+/// Returns the number of UDP upstream sockets that each worker may open.
 fn sockets_each(open_files: usize, config: &Config) -> usize {
     let reserved = OTHER_FILES + config.server.tcp.connections.min(open_files / STREAM_PART);
     (open_files.saturating_sub(reserved) / config.server.workers).max(2 * MIN_POOL)
 }
 
-/// Pool slots for each upstream: limited by the sockets, less a reserve for queries that need their
-/// own, and by the ports, of which half are left to queries with their own socket and to other
-/// programs.
+/// Returns the number of pool slots for each upstream: limited by the sockets, less a reserve for
+/// queries that need their own, and by the ports, of which half are left to queries with their own
+/// socket and to other programs.
 fn pool_size(sockets: usize, source_ports: usize, config: &Config) -> u32 {
     let upstreams: usize = config.forwards.iter().map(|forward| forward.upstreams.len()).sum();
     let by_ports = source_ports / 2 / config.server.workers;

@@ -55,16 +55,15 @@ pub type PeerMap = HashMap<PeerId, Arc<UpstreamPeer>>;
 #[derive(Default)]
 struct InForce {
     peers: PeerMap,
-    /// Those of the configuration before, whose queries may still be in flight.
+    /// The peers of the previous configuration, whose queries may still be in flight.
     before: PeerMap,
-    /// Those that other upstreams designate.
+    /// The peers that other upstreams designate.
     designated: PeerMap,
-    /// Those that they have designated before.
+    /// The peers that they designated before.
     designated_before: PeerMap,
 }
 
-/// Configurations of clients by what servers must prove and by protocol, so that files are read
-/// once.
+/// Configurations of clients by required proof and by protocol, so that files are read once.
 #[derive(Default)]
 pub struct ClientConfigs(HashMap<(UpstreamTls, &'static [u8]), Arc<ClientConfig>>);
 
@@ -90,13 +89,13 @@ pub struct UpstreamPeer {
     name: ServerName<'static>,
     /// Where queries go in HTTP; `None` without.
     target: Option<HttpTarget>,
-    /// HTTP/3 of an upstream in HTTP/2.
+    /// HTTP/3 of an upstream that is queried in HTTP/2.
     alternative: Option<Alternative>,
     /// When a worker last warned of it, in milliseconds; `u64::MAX` for never.
     warned_ms: AtomicU64,
 }
 
-/// What carries the queries to an upstream.
+/// The transport of the queries to an upstream.
 enum PeerCarrier {
     /// A stream with TLS.
     Stream(Arc<ClientConfig>),
@@ -107,13 +106,13 @@ enum PeerCarrier {
 /// How a primary of a zone with TLS is verified.
 #[derive(Clone)]
 pub struct PrimaryTls {
-    /// What it must prove.
+    /// The proofs that the upstream must provide.
     pub config: Arc<ClientConfig>,
     /// The name in its certificate.
     pub name: ServerName<'static>,
 }
 
-/// What the server of a URL must prove, and what this server shows it.
+/// Proofs that the server of a URL must provide, and the certificate that this server shows it.
 pub struct UrlTls {
     /// The authorities that are trusted; without any, those of the system.
     pub authorities: Option<Vec<CertificateDer<'static>>>,
@@ -153,7 +152,7 @@ impl UpstreamPeers {
     /// Puts the settings of the upstreams in force that others designate.
     pub fn put_designated(&self, peers: PeerMap) {
         let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
-        // Connections of workers with the plan before need those of before.
+        // Connections of workers with the previous plan need its peers.
         let is_same = peers.keys().all(|id| in_force.designated.contains_key(id))
             && peers.len() == in_force.designated.len();
         let before = std::mem::replace(&mut in_force.designated, peers);
@@ -211,7 +210,7 @@ impl UpstreamPeer {
         }))
     }
 
-    /// Sends a query to one of its addresses on a connection of its own, and waits for the reply.
+    /// It does not answer, or does not provide the required proof.
     ///
     /// # Errors
     /// It does not answer, or does not prove what it must.
@@ -252,14 +251,14 @@ impl UpstreamPeer {
         QuicUpstream::connect(settings, addr, (&name, target), now).map_err(io::Error::other)
     }
 
-    /// Notes what an upstream in HTTP/2 has said about HTTP/3.
+    /// Notes the announcement of HTTP/3 by an upstream in HTTP/2.
     pub fn note_alternative(&self, addr: SocketAddr, said: AltSvc, now_ms: u64) {
         if let Some(alternative) = &self.alternative {
             alternative.note(addr, said, now_ms);
         }
     }
 
-    /// Returns where an upstream in HTTP/2 is to be tried in HTTP/3 now.
+    /// Returns the address at which an upstream in HTTP/2 must be tried in HTTP/3 now.
     pub fn alternative(&self, addr: SocketAddr, now_ms: u64) -> Option<SocketAddr> {
         self.alternative.as_ref()?.target(addr, now_ms)
     }
@@ -322,7 +321,7 @@ impl UpstreamPeer {
     }
 }
 
-/// Reads the settings of a configuration that is to come into force.
+/// Reads the settings of a configuration before it comes into force.
 ///
 /// # Errors
 /// A file cannot be used.
@@ -334,8 +333,9 @@ pub fn read(config: &Config) -> Result<PeerMap, CertificateFault> {
             peers.insert(peer.id(), Arc::new(settings));
         }
     }
-    // What designated servers must prove is read when they are found; files that are written for
-    // them are read now as well. A system without authorities may use servers without encryption.
+    // The requirements for designated servers are read when they are found; files that are written
+    // for them are read now as well. A system without authorities may use servers without
+    // encryption.
     let discover = config.forwards.iter().filter(|forward| forward.discover != Discovery::Off);
     for forward in discover {
         match configs.of(&forward.tls, ALPN_DOT) {
@@ -377,8 +377,8 @@ fn carrier(
     Ok(PeerCarrier::Quic(settings))
 }
 
-/// Reads what a primary of a zone must prove; `None` for one without TLS. The files are read for
-/// each check of the zone, so that a renewed authority needs no reload.
+/// Reads the proofs that a primary of a zone must provide; `None` for one without TLS. The files
+/// are read for each check of the zone, so that a renewed authority needs no reload.
 ///
 /// # Errors
 /// A file cannot be used.
@@ -393,8 +393,8 @@ pub fn of_primary(
     Ok(Some(PrimaryTls { config, name }))
 }
 
-/// Reads what the server of a URL must prove, and what this server shows. The files are read for
-/// each request.
+/// Reads the proofs that the server of a URL must provide, and the certificate that this server
+/// presents. The files are read for each request.
 ///
 /// # Errors
 /// A file cannot be used.
@@ -410,7 +410,7 @@ pub fn of_url(source: &ZoneUrl) -> Result<UrlTls, CertificateFault> {
 
 fn shown_by_url(files: &CertificateFiles) -> Result<ClientCert, CertificateFault> {
     let (chain, key) = (read_file(&files.chain)?, Zeroizing::new(read_file(&files.key)?));
-    // What does not belong together must not come as far as a connection.
+    // A certificate and a key that do not match must be refused before a connection uses them.
     certificate_of(files, &chain, &key)?;
     let unusable = |path: &Path, error: ureq::Error| {
         let source = io::Error::new(io::ErrorKind::InvalidData, error);
@@ -452,7 +452,7 @@ fn client_config(tls: &UpstreamTls, alpn: &[u8]) -> Result<Arc<ClientConfig>, Ce
     client_showing(trust, shown.as_ref(), &[alpn]).map_err(CertificateFault::Cryptography)
 }
 
-/// Reads what servers must prove, and the certificate that they are shown.
+/// Reads the proofs that servers must provide, and the certificate that they are shown.
 fn proof(tls: &UpstreamTls) -> Result<(Trust, Option<Certificate>), CertificateFault> {
     let shown = tls.client.as_ref().map(certificate).transpose()?;
     let pins = || tls.pins.iter().map(|pin| pin.0).collect();

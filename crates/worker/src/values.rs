@@ -12,9 +12,9 @@ use avocet_nameserver::transfers::TransferRest;
 /// A moment on both clocks, which are read once for each turn and batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Time {
-    /// On the monotonic clock.
+    /// The time on the monotonic clock.
     pub(crate) now: Moment,
-    /// On the wall clock, in Unix seconds.
+    /// The time on the wall clock, in Unix seconds.
     pub(crate) wall_secs: u64,
 }
 
@@ -74,13 +74,13 @@ pub(crate) struct StreamReply<'r> {
 
 /// The result of a query that arrived on a connection.
 pub(crate) enum Answered<'r> {
-    /// It gets this reply.
+    /// The query gets this reply.
     Now(&'r [u8]),
-    /// It gets this reply, and then the messages of a transfer.
+    /// The query gets this reply, and then the messages of a transfer.
     Transfer(&'r [u8], Box<TransferRest>),
     /// Its reply comes later, as a [`StreamReply`].
     Later,
-    /// It gets no reply.
+    /// The query gets no reply.
     Never,
 }
 
@@ -93,6 +93,6 @@ pub(crate) trait Answer {
     /// queries wait for the next one.
     fn begin_share(&mut self) -> bool;
 
-    /// Whether the connection may have another query answered in this turn.
+    /// Returns whether the connection may have another query answered in this turn.
     fn has_time(&self) -> bool;
 }

@@ -44,7 +44,7 @@ const DRAIN_MS: u64 = 6_000;
 /// Longest idle time of client connections while a worker ends, in milliseconds.
 const DRAIN_IDLE_MS: u64 = 1_000;
 
-/// One of the server's workers.
+/// A worker of the server.
 pub(crate) struct Worker {
     index: u16,
     shared: Arc<Shared>,
@@ -137,7 +137,7 @@ impl Worker {
                 match Token::unpack(event.token()) {
                     Token::Mailbox => self.read_letters(),
                     Token::Datagrams(number) => self.serve_datagrams(number, DATAGRAMS_US),
-                    // Which connections have queries is known after the last event.
+                    // It is known after the last event which connections have queries.
                     Token::Accept(_) | Token::Header(_) => has_new = true,
                     Token::Quic(number) => self.serve_quic(number),
                     Token::Stream(slot) => self.intake.note_readable(slot),
@@ -167,7 +167,7 @@ impl Worker {
         self.outbox.metrics()
     }
 
-    /// Returns resolution, with what it works with in this turn.
+    /// Returns resolution, with the parts that it uses in this turn.
     fn resolving(&mut self) -> (&mut Resolution, WorkerTurn<'_, LatePath<'_>>) {
         let Self { poller, intake, resolution, outbox, time, .. } = self;
         (
@@ -266,7 +266,7 @@ impl Worker {
         self.serve_with_allowance(|intake, time, frames| intake.drive_quic(time, frames));
     }
 
-    /// Lets the intake serve queries for as long as a turn allows, then resolves what they miss.
+    /// Lets the intake serve queries for as long as a turn allows, then resolves the misses.
     fn serve_with_allowance(&mut self, serve: impl FnOnce(&mut Intake, Time, &mut Frames<'_>)) {
         let mut allowance = Allowance::default();
         allowance.begin(self.now_us());
@@ -387,7 +387,7 @@ impl Worker {
         }
     }
 
-    /// Does what is due by now, sends what was queued, and sweeps.
+    /// Does the work that is due, sends queued messages, and sweeps.
     fn end_turn(&mut self) {
         let (resolution, mut turn) = self.resolving();
         resolution.end_turn(&mut turn);
@@ -400,7 +400,7 @@ impl Worker {
         }
     }
 
-    /// About twice a second: timeouts of connections, and reports.
+    /// Ends connections that have timed out, and publishes reports, about twice a second.
     fn sweep(&mut self) {
         let patience = self.patience();
         self.intake.sweep(&self.poller, patience, self.time);
@@ -437,8 +437,8 @@ impl Worker {
         Patience { idle_ms, read_ms: tcp.read.as_millis() as u64 }
     }
 
-    /// Stops taking queries. Those that the kernel already holds are answered first, unless another
-    /// process serves the same sockets now.
+    /// Stops taking queries. Queries that the kernel already holds are answered first, unless
+    /// another process serves the same sockets now.
     fn begin_draining(&mut self) {
         if self.draining_since.is_some() {
             return;
@@ -453,8 +453,8 @@ impl Worker {
         self.intake.stop_listening(&mut self.poller, self.time);
     }
 
-    /// Whether this worker and the others have nothing left to wait for. A worker that still reads
-    /// from a connection may send letters here, and sends them before it gets quiet.
+    /// Returns whether this worker and the others have nothing left to wait for. A worker that
+    /// still reads from a connection may send letters here, and sends them before it gets quiet.
     fn has_drained(&self) -> bool {
         let Some(since) = self.draining_since else { return false };
         let is_quiet = self.resolution.in_flight() == 0 && self.intake.open_streams() == 0;
@@ -468,7 +468,7 @@ impl Worker {
         all_quiet && mailbox.is_empty() || self.time.millis() >= since + DRAIN_MS
     }
 
-    /// Rebuilds what a panic in [`Worker::run`] may have left half changed. Listeners and
+    /// Rebuilds the parts that a panic in [`Worker::run`] may have left half changed. Listeners and
     /// connections stay, and so do the queries that wait.
     pub(crate) fn recover(&mut self) {
         self.metrics().panics.add(1);

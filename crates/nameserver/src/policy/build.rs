@@ -24,7 +24,7 @@ use crate::policy::{are_wanted, macs_are_wanted};
 use crate::query::respond::Note;
 use crate::zone_views::view_bits;
 
-/// Most octets of a zone's name in an extended error; every answer has room for these.
+/// Maximum number of octets of a zone's name in an extended error; every answer has room for these.
 const MAX_ORIGIN: usize = 80;
 
 /// The inputs of a policy other than the configuration.
@@ -76,7 +76,8 @@ impl Parts {
         self.neighbours_version = self.neighbours_version.wrapping_add(1);
     }
 
-    /// Makes every client a stranger: it is identified by what the configuration now asks for.
+    /// Makes every client a stranger: it is identified by the properties that the configuration now
+    /// tests.
     pub(crate) fn start_over(&mut self) {
         self.neighbours_version = self.neighbours_version.wrapping_add(1);
         self.identified_since = self.neighbours_version;
@@ -94,7 +95,7 @@ impl Parts {
 
     /// Reports whether these inputs make the same policy from the same configuration.
     pub(crate) fn build_the_same(&self, other: &Self) -> bool {
-        // Versions and links tell which clients to identify, which the policy does not see.
+        // Versions and links decide which clients are identified. The policy does not see them.
         let Self {
             lists, switches, neighbours, countries, limiter, counts, clock_settings, ..
         } = self;
@@ -171,7 +172,7 @@ impl<'p> Judged<'p> {
             time_zone,
             rebinding,
             geo_database,
-            // Of pools.
+            // Pools use it.
             locates_clients: _,
             lists,
             rules,
@@ -179,7 +180,7 @@ impl<'p> Judged<'p> {
             groups,
             listeners,
             views,
-            // They determine the profile of each client.
+            // The clients determine the profile of each client address.
             clients: _,
             id_precedence: _,
             leases: _,
@@ -286,7 +287,7 @@ fn clients(
         };
         clients?.with_neighbours(&parts.neighbours)
     };
-    // The profiles that nobody has any more may exceed the limit together with the new ones.
+    // The unused profiles may exceed the limit together with the new ones.
     Ok(build(before).or_else(|_| build(None))?)
 }
 

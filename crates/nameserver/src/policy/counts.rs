@@ -14,8 +14,8 @@ use avocet_policy::rule::RuleId;
 use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE, FIRST_ZONE_NOTE, REBINDING_NOTE};
 use crate::metrics::Counter;
 
-/// Most rules and lists that are counted by name since the start; the first slot is for all others
-/// together.
+/// Maximum number of rules and lists that are counted by name since the start; the first slot is
+/// for all others together.
 const MAX_COUNTED: usize = 4_096;
 /// The slot of rules and lists that are not counted by name.
 const OTHERS: usize = 0;
@@ -118,11 +118,11 @@ impl Counts {
 /// The slots of a policy's lists and rules.
 pub(super) struct Places {
     rebinding: usize,
-    /// By index in the configuration.
+    /// The slots of lists, by index in the configuration.
     lists: Vec<usize>,
     /// The slots of policy zones, in their order.
     zones: Vec<usize>,
-    /// By [`RuleId`].
+    /// The slots of rules, by [`RuleId`].
     rules: Vec<usize>,
 }
 

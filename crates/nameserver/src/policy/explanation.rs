@@ -1,4 +1,4 @@
-//! The explanation of a decision of the policy: its facts, for whatever shows them.
+//! The explanation of a decision of the policy: its facts, in a form for commands and the API.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ impl Outcome {
     }
 }
 
-/// What the policy does with a query.
+/// How the policy treats a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Treatment {
     /// No effect.
@@ -32,7 +32,7 @@ pub enum Treatment {
     Block,
     /// A response with other records, or with those of another name.
     Rewrite,
-    /// Resolution by servers that the policy names.
+    /// The query is resolved by servers that the policy names.
     Forward,
     /// No response.
     Drop,
@@ -71,7 +71,7 @@ pub struct Explanation<'p> {
     pub rule: Option<&'p Rule>,
     /// The rules that matched without deciding.
     pub noted: Vec<&'p Rule>,
-    /// What suspends filtering.
+    /// The suspension of filtering.
     pub lifted: Option<Lift>,
     /// The Unix second until which the decision holds; none if time does not change it.
     pub valid_until: Option<u64>,
@@ -112,9 +112,9 @@ pub enum LineEntry<'p> {
 /// Whether an entry takes precedence over allow lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Importance {
-    /// It does.
+    /// The entry takes precedence.
     Important,
-    /// It does not.
+    /// The entry does not take precedence.
     Plain,
 }
 

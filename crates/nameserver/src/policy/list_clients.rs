@@ -13,7 +13,8 @@ use avocet_policy::list::{ClientTest as Asked, Modifiers};
 
 use super::Lists;
 
-/// Most names of clients and groups in the tests of lists; further ones match no client.
+/// Maximum number of names of clients and groups in the tests of lists; further ones match no
+/// client.
 const MAX_NAMED: usize = 1_024;
 
 /// Returns the tests that profiles must distinguish for these lists, without duplicates.

@@ -55,7 +55,7 @@ pub use ruling::{
 pub struct Policy {
     clients: Clients,
     program: Program,
-    /// `None` without lists.
+    /// The lists; `None` without any.
     lists: Option<Arc<Lists>>,
     /// For each list of the image its index in the configuration; `None` if it is no longer
     /// configured.
@@ -70,7 +70,7 @@ pub struct Policy {
     view_bits: Box<[ViewBits]>,
     /// The origin of queries at the first address of the server, by transport.
     first_origins: [Origin; Transport::COUNT],
-    /// The same for the other addresses.
+    /// The origins of queries at the other addresses.
     other_origins: Box<[[Origin; Transport::COUNT]]>,
     block: BlockConfig,
     rebinding: Option<Exceptions>,
@@ -80,7 +80,7 @@ pub struct Policy {
     asks_for_lists: bool,
     /// Whether anything depends on the names of clients.
     wants_names: bool,
-    /// `None` if no rule tests countries.
+    /// The geo database; `None` if no rule tests countries.
     countries: Option<Arc<GeoDatabase>>,
     counts: Arc<Counts>,
     counted: counts::Places,
@@ -125,9 +125,9 @@ pub type KnownAnswer<'a> = Answered<'a, &'a dyn Fn(FoldedName<'_>) -> NameServer
 /// The time. Schedules use the wall clock, limits the monotonic one.
 #[derive(Clone, Copy)]
 pub struct Moment {
-    /// Unix seconds.
+    /// The wall clock in Unix seconds.
     pub wall_secs: u64,
-    /// Monotonic milliseconds.
+    /// The monotonic clock in milliseconds.
     pub millis: u64,
 }
 
@@ -138,12 +138,12 @@ pub struct Scratch {
     hours: Hours,
     generation: Option<u32>,
     lists: list::Scratch,
-    /// The same for lists that rules test by name, in force or not.
+    /// The state of look-ups in lists that rules test by name, in force or not.
     named_lists: list::Scratch,
     found: names::AnswerTargets,
     /// The matching rules that do not decide, for the question and its answer.
     noted: Vec<RuleId>,
-    /// Those of `noted` that match only with the answer.
+    /// The rules of `noted` that match only with the answer.
     noted_later: Vec<RuleId>,
     held: counts::PendingCounts,
     tokens: Tokens,
@@ -152,10 +152,10 @@ pub struct Scratch {
 /// The use of rate-limit tokens.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Tokens {
-    /// Takes one for each query.
+    /// Each query takes a token.
     #[default]
     Take,
-    /// Takes no tokens: used for explanations.
+    /// No token is taken: this is for explanations.
     Leave,
 }
 

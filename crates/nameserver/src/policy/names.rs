@@ -11,10 +11,10 @@ use avocet_wire::{FoldedName, FoldedNameBuf, MessageView, NameBuf, Rtype};
 use super::{Asked, GeoDatabase};
 use crate::query::alias::Alias;
 
-/// Most addresses, and most names, of an answer that are examined. The client does not get a larger
-/// answer.
+/// Maximum number of addresses, and most names, of an answer that are examined. The client does not
+/// get a larger answer.
 const MAX_FOUND: usize = 512;
-/// Most aliases of one answer that are followed: more than resolution follows.
+/// Maximum number of aliases of one answer that are followed: more than resolution follows.
 const MAX_CHAIN: usize = 16;
 /// SvcParamKeys of address hints (RFC 9460 §7.3).
 const IPV4_HINT: u16 = 4;
@@ -72,7 +72,8 @@ impl AnswerTargets {
         self.services.iter().filter_map(|place| self.names.get(usize::from(*place)))
     }
 
-    /// Returns the addresses that clients reach. One that DNS64 made only leads to an IPv4 address.
+    /// Returns the addresses that clients reach. An address that DNS64 made leads to the IPv4
+    /// address in it.
     pub(super) fn reached(&self, translation: Option<&Dns64>) -> impl Iterator<Item = IpAddr> {
         self.addresses.iter().copied().filter(move |address| match (address, translation) {
             (IpAddr::V6(address), Some(translation)) => translation.translated(*address).is_none(),

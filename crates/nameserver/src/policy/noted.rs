@@ -10,10 +10,10 @@ use super::verdict::{FIRST_LIST_NOTE, FIRST_ZONE_NOTE, names_it};
 use super::{Asked, Policy, Scratch, counts};
 use crate::query::decision::Stage;
 
-/// Who decided about a query.
+/// The deciding part of the policy for a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Noted<'p> {
-    /// Nobody.
+    /// No part of the policy decided.
     Nobody,
     /// The rule with this name.
     Rule(&'p str),

@@ -47,7 +47,7 @@ pub struct Validity {
 }
 
 impl Validity {
-    /// Without a limit.
+    /// Validity without a limit.
     pub const ALWAYS: Self = Self { secs: u32::MAX, per_query: false };
 
     pub(super) fn of(verdict: &Verdict, moment: Moment) -> Self {
@@ -72,9 +72,9 @@ pub enum Decider {
 
 /// The verdict on a question, with its reason.
 pub struct QuestionRuling<'p> {
-    /// What becomes of it.
+    /// The verdict on the question.
     pub verdict: QuestionVerdict<'p>,
-    /// What decided.
+    /// The rule, list or default that decided.
     pub by: Decider,
     /// How long it is valid.
     pub validity: Validity,
@@ -84,15 +84,15 @@ pub struct QuestionRuling<'p> {
 
 /// The verdict on an answer, with its reason.
 pub struct AnswerRuling<'p> {
-    /// What becomes of it.
+    /// The verdict on the answer.
     pub verdict: AnswerVerdict<'p>,
-    /// As [`QuestionRuling::note`].
+    /// The deciding rule, list or policy zone, as in [`QuestionRuling::note`].
     pub note: u16,
 }
 
 /// A verdict on a question.
 pub enum QuestionVerdict<'p> {
-    /// Resolve it normally.
+    /// Resolve the query normally.
     Pass,
     /// Send this answer.
     Answer(Made<'p>),
@@ -108,7 +108,7 @@ pub enum QuestionVerdict<'p> {
 
 /// A verdict on an answer.
 pub enum AnswerVerdict<'p> {
-    /// Send it.
+    /// Send the answer.
     Pass {
         /// How long the verdict is valid.
         validity: Validity,

@@ -284,7 +284,7 @@ impl Policy {
             Some(after) => self.program.decide_answer(question, after, hours, lists),
         };
         if verdict.overflowed {
-            // Those that match the question are noted already.
+            // Rules that match the question are noted already.
             let mut all = self.program.all_noted(
                 question,
                 (after.map(|(answer, _)| answer), verdict.decided),
@@ -533,8 +533,8 @@ impl Policy {
         None
     }
 
-    /// Returns whether a trigger of a zone takes precedence over a list. One that only ends the
-    /// evaluation of zones does not.
+    /// Returns whether a trigger of a zone takes precedence over a list. A trigger that only ends
+    /// the evaluation of zones does not take precedence.
     fn goes_first(&self, found: &Found<'_>, list: Option<ListId>) -> bool {
         list.is_none_or(|list| {
             *found.action != rpz::Action::Passthru

@@ -12,7 +12,7 @@ use super::respond::Draft;
 pub struct Alias {
     /// The owner.
     pub owner: FoldedNameBuf,
-    /// Target as configured.
+    /// The target as configured.
     pub target: NameBuf,
     /// TTL in seconds.
     pub ttl_secs: u32,

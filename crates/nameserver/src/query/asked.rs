@@ -60,7 +60,7 @@ impl Transport {
         !matches!(self, Self::Udp)
     }
 
-    /// Reports whether nobody else can read the query.
+    /// Reports whether the transport encrypts the query.
     #[inline]
     #[must_use]
     pub const fn is_encrypted(self) -> bool {
@@ -90,7 +90,7 @@ pub struct Asked {
     pub flags: u16,
     /// The client understands AD: it set AD or DO in the query (RFC 6840 §5.7).
     pub wants_ad: bool,
-    /// Most octets of the response.
+    /// Maximum number of octets of the response.
     pub limit: u16,
     /// The transport.
     pub transport: Transport,
@@ -124,7 +124,7 @@ pub struct AskedEdns {
 pub enum ZoneVersion {
     /// The query has no ZONEVERSION option.
     NotAsked,
-    /// The query has one.
+    /// The query has a ZONEVERSION option.
     Asked,
     /// The answer is one of a hosted zone.
     Known {
@@ -142,9 +142,9 @@ pub struct Reader<'a> {
     pub ip: IpAddr,
     /// The transport of the query.
     pub transport: Transport,
-    /// Most octets of a UDP response.
+    /// Maximum number of octets of a UDP response.
     pub max_udp_size: u16,
-    /// `None` if cookies are off.
+    /// The secrets; `None` if cookies are off.
     pub cookies: Option<&'a CookieSecrets>,
     /// Wall time in seconds.
     pub wall_secs: u64,

@@ -33,7 +33,7 @@ pub struct QueryContext<'w> {
     pub state: &'w Snapshot,
     /// When the batch arrived.
     pub now: Moment,
-    /// The same on the wall clock, in seconds.
+    /// The time of arrival on the wall clock, in seconds.
     pub wall_secs: u64,
     /// The worker's own memory.
     pub scratch: &'w Scratch,
@@ -108,7 +108,7 @@ pub struct Client<'c> {
     pub transport: Transport,
     /// The address at which the query arrived.
     pub entrance: Entrance,
-    /// What it says and proves of its device.
+    /// The identities that the device of the client sends and proves.
     pub claims: DeviceClaims<'c>,
     /// Where the reply goes.
     pub route: Way<'c>,
@@ -130,7 +130,7 @@ pub(super) struct Query<'q> {
     pub(super) asked: &'q Asked,
     /// Its question.
     pub(super) key: &'q QuestionKey,
-    /// See [`packet_hash`].
+    /// The hash of the question; see [`packet_hash`].
     pub(super) hash: u64,
     /// See [`Policy::profile`](crate::policy::Policy::profile).
     pub(super) profile: u16,
@@ -252,7 +252,7 @@ impl<'q> Query<'q> {
         policy::Asked {
             profile: self.profile,
             ip: self.ip(),
-            // The profile has what depends on it.
+            // The profile has the properties that depend on the device.
             device: DeviceId::NONE,
             transport: self.asked.transport,
             qname: self.key.qname(),

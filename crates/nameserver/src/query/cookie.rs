@@ -11,7 +11,7 @@ use std::net::IpAddr;
 
 use siphasher::sip::SipHasher24;
 
-/// Octets of a complete COOKIE option: eight of the client and sixteen of the server.
+/// Number of octets of a complete COOKIE option: eight of the client and sixteen of the server.
 pub const COOKIE_LEN: usize = 24;
 /// Seconds for which a cookie is accepted (RFC 9018 §4.3).
 const MAX_AGE_SECS: i64 = 3600;
@@ -28,9 +28,10 @@ pub type Secret = [u8; 16];
 /// The current secret, and the previous one, which is still accepted.
 #[derive(Clone, PartialEq)]
 pub struct CookieSecrets {
-    /// Makes and checks cookies.
+    /// The secret that makes and checks cookies.
     pub current: Secret,
-    /// Only checks them, after a rotation, during the lifetime of cookies.
+    /// The secret before it, which only checks cookies: after a rotation, during the lifetime of
+    /// cookies.
     pub previous: Option<Secret>,
 }
 

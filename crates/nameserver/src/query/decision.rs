@@ -15,7 +15,7 @@ use super::asked::Transport;
 pub enum QueryStep {
     /// The reply in the buffer must be sent.
     Reply(Outgoing),
-    /// Nothing is sent.
+    /// The query ends without a reply.
     Silent(Decision),
     /// The query waits: its question, with the client, is among the misses of the [`Output`].
     ///
@@ -108,22 +108,22 @@ impl Decision {
 /// The state of the caches for a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CacheState {
-    /// They were not searched.
+    /// The caches were not searched.
     NotAsked,
-    /// They had the answer.
+    /// The caches had the answer.
     Hit,
-    /// They had an expired answer.
+    /// The caches had an expired answer.
     Stale,
-    /// They had no usable answer.
+    /// The caches had no usable answer.
     Miss,
 }
 
 /// The result of validation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Validated {
-    /// Insecure or not validated.
+    /// The answer is insecure, or was not validated.
     Unknown,
-    /// Completely secure.
+    /// All of the answer is secure.
     Secure,
     /// Bogus: the client gets an error (RFC 4035 §4.3).
     Bogus,
@@ -152,19 +152,19 @@ pub enum Stage {
     Refused,
     /// No answer: not a query at all, or too short to answer.
     Ignored,
-    /// From the packet cache.
+    /// The packet cache answered.
     PacketHit,
     /// Expired data, because resolution failed or took long.
     Stale,
-    /// Local records.
+    /// Local records answered.
     Local,
     /// Special names, and queries for a cookie without a question.
     Special,
     /// Class CH.
     Chaos,
-    /// Assembled from the RRset cache.
+    /// The answer was assembled from the RRset cache.
     RrsetHit,
-    /// Resolved by the network.
+    /// The network answered.
     Resolved,
     /// Resolution failed.
     Failed,
@@ -174,7 +174,7 @@ pub enum Stage {
     NotRecursive,
     /// Rejected because too many queries are in flight.
     Shed,
-    /// Blocked by a list or a rule.
+    /// A list or a rule blocked the query.
     Blocked,
     /// Answered by a rule with other data: addresses, or the data of another name.
     Rewritten,
@@ -182,7 +182,7 @@ pub enum Stage {
     Limited,
     /// No answer, due to a rule.
     Dropped,
-    /// Hosted zones.
+    /// Hosted zones answered.
     Hosted,
     /// Names that follow the health of their hosts.
     Pool,

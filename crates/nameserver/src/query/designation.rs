@@ -28,9 +28,9 @@ pub(super) const DISCOVERY: &[u8] = b"\x04_dns\x08resolver\x04arpa\x00";
 const DNS_LABEL: &[u8] = b"_dns";
 /// TTL in seconds: clients notice a change of the listeners within five minutes.
 pub(super) const TTL_SECS: u32 = 300;
-/// Most names of a listener's certificates with records.
+/// Maximum number of names of a listener's certificates with records.
 const MAX_NAMES: usize = 256;
-/// Most addresses of a target and family: with them, an answer fits into 1,232 octets.
+/// Maximum number of addresses of a target and family: with them, an answer fits into 1,232 octets.
 const MAX_ADDRESSES: usize = 4;
 /// The paths of DNS over HTTPS as a URI template (RFC 9461 §5).
 const DOH_PATH: &str = "/dns-query{?dns}";
@@ -275,7 +275,7 @@ pub fn is_host(name: &str) -> bool {
     host(name).is_some()
 }
 
-/// Returns the name of a host in wire form; `None` for a wildcard and for what is no name.
+/// Returns the name of a host in wire form; `None` for a wildcard and for text that is no name.
 pub fn host_wire(name: &str) -> Option<Box<[u8]>> {
     Some(host(name)?.wire().into())
 }
@@ -291,7 +291,7 @@ pub fn addresses_of(
     local.unwrap_or_else(|| known(listening))
 }
 
-/// Returns the name of a host in wire form; `None` for a wildcard and for what is no name.
+/// Returns the name of a host in wire form; `None` for a wildcard and for text that is no name.
 fn host(name: &str) -> Option<NameBuf> {
     let mut wire = Vec::with_capacity(name.len() + 2);
     for label in name.trim_end_matches('.').split('.') {

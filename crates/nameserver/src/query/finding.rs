@@ -109,9 +109,9 @@ impl Offer {
 /// How the packet cache may store an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Lifetime {
-    /// Not at all, or it is stored already.
+    /// The answer is not stored, or it is stored already.
     Unkept,
-    /// For this many seconds, with constant TTLs.
+    /// The answer is stored for this many seconds, with constant TTLs.
     Fixed(NonZeroU32),
     /// For this many seconds, with TTLs that count down.
     Counting(NonZeroU32),

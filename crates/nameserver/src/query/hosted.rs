@@ -18,10 +18,10 @@ use super::shown::ShownHosts;
 use super::ttl::{self, Terms};
 use crate::pools::Pools;
 
-/// Octets of a cookie option: code, length, client and server cookie.
+/// Number of octets of a cookie option: code, length, client and server cookie.
 const COOKIE_OPTION: usize = 28;
 
-/// Whether a client wants an answer from beyond the hosted zones.
+/// Whether a client requests an answer from outside the hosted zones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Beyond {
     /// Names that are delegated, targets of aliases, and DS records of the parent are resolved.
@@ -51,8 +51,8 @@ pub(super) fn on_terms(
     finding
 }
 
-/// Returns what the client asked for with the version of the zone that has answered, if it wants
-/// that (RFC 9660 §3.2). With a referral, that is the zone above.
+/// Returns the state of the query with the version of the zone that has answered, if the client
+/// requests it (RFC 9660 §3.2). With a referral, that is the zone above.
 #[inline]
 pub(super) fn with_version(
     cx: &QueryContext<'_>,
@@ -63,7 +63,7 @@ pub(super) fn with_version(
     let wanting = query.asked.edns.filter(|edns| edns.zone_version == ZoneVersion::Asked);
     let edns = wanting.filter(|_| offer.stage == Stage::Hosted)?;
     let header = Header::read(out)?;
-    // A referral has no answer records; what is behind an alias of the configuration has.
+    // A referral has no answer records; a referral behind an alias of the configuration has.
     if header.flags & AA == 0 && header.counts[1] != 0 {
         return None;
     }
@@ -107,12 +107,12 @@ fn judged(
     finding
 }
 
-/// What an answer from hosted zones depends on, next to its question.
+/// The properties of a client that an answer from hosted zones depends on.
 struct OfClient<'c> {
     zones: &'c HostedZones,
     pools: &'c Pools,
     asked: &'c Asked,
-    /// `None` without a policy.
+    /// The properties of the client; `None` without a policy.
     shown: Option<&'c ShownHost<'c>>,
 }
 

@@ -1,4 +1,4 @@
-//! The queries that have waited: with what resolution brought, or without, if it takes long or
+//! The queries that have waited: with the result of resolution, or without one, if it takes long or
 //! failed.
 //!
 //! Data goes the way of an answer that is found at once: [`settle`], then [`conclude`]. In place of

@@ -20,7 +20,7 @@ use crate::clock::Moment;
 pub struct StreamRoute {
     /// The worker that holds the connection.
     pub worker: u16,
-    /// Its slot there.
+    /// The slot of the connection there.
     pub slot: u32,
     /// The use count, which distinguishes connections that had the same slot.
     pub generation: u32,
@@ -38,7 +38,7 @@ pub enum ReplyRoute {
         /// Client, and the local address that it queried.
         peer: Peer,
     },
-    /// Over a stream.
+    /// The query came over a stream.
     Stream(StreamRoute),
 }
 
@@ -55,14 +55,14 @@ impl ReplyRoute {
 /// The borrowed form of [`ReplyRoute`]: most queries are answered at once and copy nothing.
 #[derive(Clone, Copy)]
 pub enum Way<'c> {
-    /// As [`ReplyRoute::Datagram`].
+    /// The query came over UDP; see [`ReplyRoute::Datagram`].
     Datagram {
         /// Number of the listener.
         listener: u16,
         /// Client, and the local address that it queried.
         peer: &'c Peer,
     },
-    /// Over a stream.
+    /// The query came over a stream.
     Stream(StreamRoute),
 }
 
@@ -83,7 +83,7 @@ pub struct Waiter {
     pub asked: Asked,
     /// The question as sent.
     pub question: Octets,
-    /// Octets of the query.
+    /// Number of octets of the query.
     pub octets: u16,
     /// The epoch of the snapshot that allowed the question.
     pub epoch: u32,
@@ -129,7 +129,7 @@ impl Waiter {
         self.ended(Stage::Shed, revision)
     }
 
-    /// The decision about a query that caused a panic.
+    /// Returns the decision about a query that caused a panic.
     pub fn failed(&self, revision: u32) -> Decision {
         self.ended(Stage::Failed, revision)
     }

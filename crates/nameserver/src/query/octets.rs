@@ -3,10 +3,10 @@
 use std::fmt;
 use std::ops::Deref;
 
-/// Most octets that are stored inline: a question for a name of forty octets.
+/// Maximum number of octets that are stored inline: a question for a name of forty octets.
 const IN_PLACE: usize = 46;
 
-/// Owned octets.
+/// Octets in owned memory.
 #[derive(Clone)]
 pub struct Octets(Form);
 

@@ -32,11 +32,11 @@ pub struct Names {
     pub special: SpecialNames,
     /// The entrance of questions that an alias leads to: one of `[server]`.
     own_entrance: Entrance,
-    /// Their changes.
+    /// The changes of these names.
     pub(super) changes: NameChanges,
 }
 
-/// What the names are made from next to the configuration.
+/// The sources of the names besides the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct NameSources {
     /// Hosted zones.

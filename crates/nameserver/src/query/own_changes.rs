@@ -8,8 +8,9 @@ use std::collections::HashMap;
 
 use avocet_wire::{FoldedName, name};
 
-/// Most names recorded, including those above changed names: some hundred octets each, copied with
-/// every change. Beyond that all are discarded, and every earlier answer counts as affected.
+/// Maximum number of names recorded, including those above changed names: some hundred octets each,
+/// copied with every change. Beyond that all are discarded, and every earlier answer counts as
+/// affected.
 const MAX_CHANGED_NAMES: usize = 16_384;
 
 /// A name with an answer that may have changed.

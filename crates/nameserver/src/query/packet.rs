@@ -27,7 +27,7 @@ const NOTED: u8 = packet_flags::STALE_OK << 1;
 const BY_RULE: u8 = NOTED << 1;
 /// Flag of a [`NOTED`] entry: the policy rewrote it, and it is no block.
 const REWRITTEN: u8 = BY_RULE << 1;
-/// Flag of an entry: the local records gave it.
+/// Flag of an entry: local records produced it.
 const LOCAL: u8 = REWRITTEN << 1;
 /// Flag of an entry: it depends on no answer of other servers.
 const OF_QUESTION: u8 = LOCAL << 1;
@@ -35,8 +35,8 @@ const OF_QUESTION: u8 = LOCAL << 1;
 /// Seconds for which a local answer is cached, unless its records change.
 const LOCAL_SECS: NonZeroU32 = NonZeroU32::new(86_400).unwrap();
 
-/// Most octets that an answer of 4096 octets takes in the packet cache, nearly: the TTL offsets
-/// follow it. Longer answers fit in none of our datagrams.
+/// Maximum number of octets that an answer of 4096 octets takes in the packet cache, nearly: the
+/// TTL offsets follow it. Longer answers fit in none of our datagrams.
 const LONGEST_DATAGRAM: usize = 4096 + 1024;
 
 /// Looks up the question.
@@ -94,7 +94,7 @@ fn is_apart_from_names(state: &Snapshot, stored: &StoredPacket<'_>) -> Option<bo
         let record = record.ok()?;
         let name = match (record.rtype, record.section) {
             (Rtype::CNAME, _) => NameBuf::read(response, record.ttl_offset() + 6).ok()?,
-            // Additional addresses from a server.
+            // Additional addresses may come from a server.
             (_, RecordSection::Additional) => record.owner().ok()?,
             _ => continue,
         };

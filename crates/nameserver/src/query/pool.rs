@@ -21,7 +21,7 @@ use super::respond::{Draft, draft_empty};
 use super::ttl::{self, Terms};
 use crate::pools::LivePool;
 
-/// What an answer is made of.
+/// The parts from which an answer with addresses is made.
 struct Addressed<'a> {
     pool: &'a LivePool,
     /// The addresses; `None` for another type.

@@ -21,14 +21,14 @@ const SCALE: u64 = 1000;
 /// Bits of a bucket's word for its credit; the others are the time in milliseconds.
 const CREDIT_BITS: u32 = 24;
 
-/// What to do with an answer.
+/// How an answer is sent under the rate limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limited {
-    /// Send it.
+    /// Send the answer.
     Send,
     /// Send it empty with TC, so that a real client returns over TCP.
     Slip,
-    /// Send nothing.
+    /// Send no answer.
     Drop,
 }
 

@@ -25,9 +25,9 @@ use super::{judge, late, packet, rrsets};
 use crate::name_server::NameServer;
 use crate::snapshot::Snapshot;
 
-/// Octets of a query with the longest name.
+/// Number of octets of a query with the longest name.
 const LONGEST_QUERY: usize = HEADER_LEN + 255 + 4;
-/// Most octets of an answer: the limit of TCP, so that nothing is truncated.
+/// Maximum number of octets of an answer: the limit of TCP, so that nothing is truncated.
 const LONGEST_ANSWER: usize = u16::MAX as usize;
 
 /// The end of a rehearsal.
@@ -48,7 +48,7 @@ pub enum Ended {
 /// The time of the query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum At {
-    /// Now.
+    /// The present, as Unix second.
     Now(u64),
     /// At another Unix second: final answers in the cache are valid now and do not count.
     Then(u64),
@@ -89,13 +89,13 @@ impl<'s> Rehearsal<'s> {
         Self { entrance, ..self }
     }
 
-    /// Lets it come over another transport.
+    /// Changes the transport of the rehearsed query.
     #[must_use]
     pub fn over(self, transport: Transport) -> Self {
         Self { transport, ..self }
     }
 
-    /// Lets it come from a known device.
+    /// Changes the device of the rehearsed query.
     #[must_use]
     pub fn from_device(self, device: DeviceId) -> Self {
         Self { device, ..self }
@@ -122,7 +122,7 @@ impl<'s> Rehearsal<'s> {
         self.end(|output| late::resume(&self.context(), waiter, Some(obtained), output))
     }
 
-    /// Returns what the policy decided.
+    /// Returns the witness with the decision of the policy.
     pub fn into_witness(self) -> Witness {
         self.scratch.into_witness()
     }

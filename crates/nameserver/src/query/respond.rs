@@ -14,24 +14,24 @@ use avocet_wire::{Ede, Rcode, Rtype, short};
 
 use super::asked::{Asked, AskedEdns, ZoneVersion};
 
-/// Most octets of our OPT: cookie, EDE with its text, NSID, keepalive.
+/// Maximum number of octets of our OPT: cookie, EDE with its text, NSID, keepalive.
 const MAX_OPT: usize = 512;
 /// The longest NSID that is sent, in octets; longer ones are cut.
 const MAX_NSID: usize = 128;
 
-/// Octets of the blocks to which answers are padded (RFC 8467 §4.1).
+/// Number of octets of the blocks to which answers are padded (RFC 8467 §4.1).
 const PADDED: usize = 468;
 /// The number of the padding option (RFC 7830 §3).
 const PADDING: u16 = 12;
 /// The kind of a zone's version that is the serial of its SOA record (RFC 9660 §2).
 const SOA_SERIAL: u8 = 0;
-/// Octets of an option without its data.
+/// Number of octets of an option without its data.
 const OPTION_HEAD: usize = 4;
 
 /// An answer before it is adapted to the client.
 #[derive(Clone, Copy, Debug)]
 pub struct Draft {
-    /// Octets of the message in the buffer.
+    /// Number of octets of the message in the buffer.
     pub len: usize,
     /// The RCODE with its upper bits.
     pub rcode: Rcode,

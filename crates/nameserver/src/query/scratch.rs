@@ -38,7 +38,7 @@ pub struct Scratch {
     traces: TraceScratch,
     /// The key of the message that is being answered, if it is signed.
     signer: RefCell<Option<Arc<TsigKey>>>,
-    /// What follows the reply in the buffer, if that is the first message of a transfer.
+    /// The rest of a transfer whose first message is the reply in the buffer.
     transfer: Cell<Option<Box<TransferRest>>>,
     /// The queries of strangers since the worker last took them.
     held: RefCell<Vec<HeldQuery>>,
@@ -108,12 +108,12 @@ impl Scratch {
         self.signer.borrow().clone()
     }
 
-    /// Keeps what follows the reply in the buffer.
+    /// Keeps the rest of a transfer whose first message is the reply in the buffer.
     pub(super) fn put_transfer(&self, rest: Box<TransferRest>) {
         self.transfer.set(Some(rest));
     }
 
-    /// Takes what follows the reply in the buffer, if that is the first message of a transfer.
+    /// Takes the rest of a transfer, if its first message is the reply in the buffer.
     #[inline]
     pub fn take_transfer(&self) -> Option<Box<TransferRest>> {
         self.transfer.take()
@@ -208,12 +208,12 @@ struct Ending {
     at_secs: u32,
 }
 
-/// What to do for a name that is about to expire.
+/// How a name that is about to expire is refreshed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ahead {
-    /// Prefetch it.
+    /// Prefetch the name.
     Ask,
-    /// Nothing: it was prefetched in this second.
+    /// Do nothing: the name was prefetched in this second.
     Wait,
     /// Make the answer from the RRset cache, which has the result of the prefetch. If the prefetch
     /// failed, the new answer expires with the old one, and is prefetched again near its end.

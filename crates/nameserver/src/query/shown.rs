@@ -17,7 +17,7 @@ pub(super) struct ShownHosts<'c, 'q> {
 }
 
 impl<'c, 'q> ShownHosts<'c, 'q> {
-    /// Returns `None` without a policy.
+    /// Returns the host that the client sees; `None` without a policy.
     #[inline]
     pub(super) fn of(cx: &'c QueryContext<'c>, query: &'c Query<'q>) -> Option<Self> {
         cx.state.policy.as_ref()?;

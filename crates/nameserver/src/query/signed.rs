@@ -1,4 +1,4 @@
-//! Messages that are no plain queries: those with a TSIG record (RFC 8945), and malformed ones.
+//! A signed query is answered only from data of this server.
 //!
 //! ```text
 //! signed message -- verified --> the message without its signature, through the whole path
@@ -25,7 +25,7 @@ use super::respond::draft_empty;
 use super::{notify, strangers, update};
 use crate::transfers::ServerEvent;
 
-/// Octets of the shortest UDP reply that every client takes.
+/// Length in octets of the shortest UDP reply that every client takes.
 const MIN_UDP: usize = 512;
 /// The bits of the flags with the OPCODE.
 const OPCODE: u16 = 0x7800;
@@ -61,7 +61,7 @@ pub(super) fn answer(
     }
 }
 
-/// Verifies a signed message, and answers what is in it.
+/// Verifies a signed message, and answers the message in it.
 fn signed(
     cx: &QueryContext<'_>,
     octets: &[u8],

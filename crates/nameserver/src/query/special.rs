@@ -49,9 +49,9 @@ const EMPTY_ZONES: &str = "invalid test onion alt local home.arpa resolver.arpa 
 /// The contents of a special zone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Zone {
-    /// Only an SOA.
+    /// The zone has only an SOA record.
     Empty,
-    /// As configured: an SOA and local records.
+    /// The name is answered as configured: with an SOA record and local records.
     Local,
     /// `localhost` and all names below it: the loopback addresses.
     Localhost,

@@ -1,6 +1,6 @@
 //! Transfers of hosted zones to other servers: AXFR (RFC 5936) and IXFR (RFC 1995).
 //!
-//! The reply to this query is the first message of the transfer. Those behind it are in the
+//! The reply to this query is the first message of the transfer. The later messages are in the
 //! worker's memory ([`Scratch::take_transfer`](super::scratch::Scratch)), to be sent as the client
 //! reads them. IXFR gets the changes since the client's version, or the whole zone if they are not
 //! kept or are longer (RFC 1995 §4).
@@ -18,7 +18,7 @@ use super::finding::{Finding, Offer};
 use super::respond::{Draft, draft_empty};
 use crate::transfers::{ServerEvent, TransferRest};
 
-/// Octets of OPT with a cookie.
+/// Number of octets of OPT with a cookie.
 const OPT_ROOM: usize = 64;
 
 /// Answers a query for a transfer.
@@ -62,7 +62,7 @@ fn begin(
         return Err((Stage::Refused, Rcode::REFUSED, Some(Ede::PROHIBITED), text));
     }
     if !is_stream && view.qtype == Rtype::AXFR {
-        // Not defined over UDP (RFC 5936 §4.2).
+        // AXFR is not defined over UDP (RFC 5936 §4.2).
         return Err((Stage::Malformed, Rcode::FORMERR, None, ""));
     }
     let Some(Some(zone)) = zones.get(apex) else {
@@ -152,7 +152,7 @@ fn soa_alone(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Draft 
     Draft { len, rcode, ede: None, note: 0 }
 }
 
-/// Removes what is behind the answer section. Returns the length.
+/// Removes everything after the answer section. Returns the length.
 fn only_answer(message: &mut [u8]) -> Option<usize> {
     let view = MessageView::new(message).ok()?;
     let mut header: Header = view.header();

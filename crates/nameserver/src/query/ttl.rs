@@ -22,7 +22,7 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// No conditions.
+    /// Terms without conditions.
     pub(super) const FREE: Self =
         Self { least_secs: 0, greatest_secs: u32::MAX, per_query: false, note: 0 };
 

@@ -14,8 +14,8 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// Records a verdict. One that allows the question or the answer does not replace an earlier
-    /// one: a forwarded query remains forwarded.
+    /// Records a verdict. A verdict that allows the question or the answer does not replace an
+    /// earlier verdict: a forwarded query remains forwarded.
     pub(super) fn of_policy(&mut self, said: Outcome) {
         if said.treatment != Treatment::Pass || self.said.is_none() {
             self.said = Some(said);

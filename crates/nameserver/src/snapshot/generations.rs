@@ -6,8 +6,8 @@
 pub struct Generations {
     /// The configuration. No answer depends on it but through the other parts.
     pub configuration: u32,
-    /// What the policy says to a profile. Another table of clients or neighbours is no change, as
-    /// long as each profile has the same facts.
+    /// The generation of the policy's decisions for each profile. A new table of clients or
+    /// neighbours changes nothing, as long as each profile has the same facts.
     pub policy: u32,
     /// Where and how names are resolved and validated.
     pub plan: u32,

@@ -21,18 +21,18 @@ use super::ttl_bounds;
 use crate::private_zones::{private_zones, served_zones};
 use crate::query::designation::requires_certificate;
 
-/// What the parts of a snapshot are built from. Equal inputs make equal parts.
+/// The inputs from which the parts of a snapshot are built. Equal inputs make equal parts.
 #[derive(PartialEq, Debug)]
 pub struct Inputs<'c> {
-    /// Of the policy.
+    /// The inputs of the policy.
     pub policy: &'c PolicyConfig,
-    /// Of the plan.
+    /// The inputs of the plan.
     pub plan: PlanInputs<'c>,
-    /// Of the own names.
+    /// The inputs of the own names.
     pub names: NameInputs<'c>,
 }
 
-/// What the plan is built from.
+/// The inputs of the plan.
 #[derive(PartialEq, Debug)]
 pub struct PlanInputs<'c> {
     resolver: &'c ResolverConfig,
@@ -49,14 +49,14 @@ pub struct PlanInputs<'c> {
     is_minimal: bool,
 }
 
-/// What the own names are built from.
+/// The inputs of the server's own names.
 #[derive(PartialEq, Debug)]
 pub struct NameInputs<'c> {
     records: &'c [RecordConfig],
     pools: &'c [PoolConfig],
     local_zones: &'c [Box<[u8]>],
     has_special_names: bool,
-    /// What is announced to clients, if anything is.
+    /// The services that are announced to clients, if any.
     announced: Option<Announced<'c>>,
     /// Zones with servers of their own.
     served: Vec<&'c [u8]>,
@@ -86,7 +86,7 @@ impl<'c> Announced<'c> {
     }
 }
 
-/// What of the plan is other in a server with more workers or other sockets, and alters no answer.
+/// The parts of the plan that depend on the number of workers and sockets, and change no answer.
 #[derive(PartialEq, Debug)]
 pub(super) struct Placement {
     workers: usize,
@@ -97,11 +97,11 @@ impl<'c> Inputs<'c> {
     /// Assigns every key to its parts.
     pub fn of(config: &'c Config) -> Self {
         let Config {
-            // What it says is in the others.
+            // The other fields hold its contents.
             is_bare: _,
             server,
             resolver,
-            // Which ports queries leave from.
+            // The ports that queries do not leave from.
             avoid_ports: _,
             stubs,
             dnssec,
@@ -120,7 +120,7 @@ impl<'c> Inputs<'c> {
             // Decided for each query or reply; the packet cache holds answers from before that.
             rate_limit: _,
             query_log: _,
-            // What connections begin with.
+            // Connections use them only at their start.
             certificates: _,
             acme: _,
             home_ca: _,
@@ -161,7 +161,7 @@ impl Placement {
     }
 }
 
-/// The keys of `[server]` that decide about what the packet cache holds.
+/// The keys of `[server]` on which the contents of the packet cache depend.
 struct OfServer<'c> {
     has_special_names: bool,
     local_zones: &'c [Box<[u8]>],
@@ -172,23 +172,23 @@ impl<'c> OfServer<'c> {
     fn of(server: &'c ServerConfig) -> Self {
         let ServerConfig {
             local_names,
-            // See `Announced`.
+            // Its inputs are in `Announced`.
             announce: _,
             local_zones,
             minimal_responses,
             // The packet cache holds answers from before they are cut to a client's size.
             max_udp_size: _,
-            // See `Placement`.
+            // Its inputs are in `Placement`.
             listen: _,
             encrypted: _,
             h3: _,
-            // They prove who a client is, which its profile has.
+            // Client certificates prove the identity of a client, which its profile contains.
             client_certificates: _,
-            // Their names are in the policy as well.
+            // The names of listeners are in the policy as well.
             listeners: _,
             open: _,
             workers: _,
-            // Who is served, and where.
+            // These settings decide who is served, and where.
             pin_workers: _,
             http: _,
             http_names: _,
@@ -230,7 +230,7 @@ mod tests {
 
     use super::*;
 
-    /// The parts that change if this text is added to a configuration.
+    /// Returns the parts that change if this text is added to a configuration.
     fn changed_by(text: &str) -> [bool; 3] {
         let config = |text: &str| {
             let text =

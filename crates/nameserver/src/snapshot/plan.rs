@@ -22,8 +22,8 @@ use crate::upstream_addresses::UpstreamAddresses;
 const MAX_IN_FLIGHT: usize = 20_000;
 /// Waiting clients at most, in all workers together.
 const MAX_WAITERS: usize = 100_000;
-/// Fewest inquiries at one zone or server that a worker may have under way, however many workers
-/// there are.
+/// Minimum number of inquiries at one zone or server that a worker may have under way, however many
+/// workers there are.
 const MIN_FETCHES: u32 = 8;
 /// When a client gets expired data if none of `[cache]` says so; never used then.
 const NO_STALE_MS: u32 = u32::MAX;
@@ -44,8 +44,8 @@ pub(super) fn plan(config: &Config, unconfigured: &Unconfigured) -> Result<Plan,
     })
 }
 
-/// The forwarding rules. Names that an exception takes out of the rule for all names have no other
-/// servers in a server that only forwards: they stay with that rule.
+/// Returns the forwarding rules. Names that an exception takes out of the rule for all names have
+/// no other servers in a server that only forwards: they stay with that rule.
 fn rules(config: &Config, addresses: &UpstreamAddresses) -> Vec<ZoneRule> {
     let is_left = |exception: &ForwardConfig| {
         let is_over = |rule: &&ForwardConfig| !rule.exception && *rule.zone != [0];
@@ -78,7 +78,7 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
-/// The share of one worker, as names are spread over them.
+/// Returns the share of one worker, as names are spread over them.
 fn fetch_limits(config: &Config) -> FetchLimits {
     let share =
         |limit: u32| limit.div_ceil(config.server.workers as u32).max(MIN_FETCHES.min(limit));
@@ -189,7 +189,7 @@ fn transport(written: config::UpstreamTransport, peer: impl Fn() -> PeerId) -> T
     }
 }
 
-/// Returns what answers are validated with; `None` where validation is off.
+/// Returns the anchors and the policy of validation; `None` where validation is off.
 fn validation_of(config: &DnssecConfig, trust: &LearntTrust) -> Option<Validation> {
     let mut anchors = config.anchors();
     if config.trust_anchor_updates {

@@ -12,9 +12,9 @@ use crate::zone_source::load_from;
 /// The records of a text, compared with those of the copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FetchedRecords {
-    /// The same, whatever else differs.
+    /// The records are the same, whatever else differs.
     Same,
-    /// Others, or there is no usable copy.
+    /// The records differ, or there is no usable copy.
     Changed,
 }
 

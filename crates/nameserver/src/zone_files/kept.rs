@@ -41,17 +41,19 @@ pub(super) struct KeptZone {
     pub(super) unsettled: Option<(SeenFiles, u64)>,
     /// The version that was read, with the changes since: without the signatures of this server.
     pub(super) source: Option<Arc<HostedZone>>,
-    /// The version in force: the same, or the last one that could be signed if it is to be.
+    /// The version in force: the same, or, if the zone is signed here, the last one that could be
+    /// signed.
     pub(super) zone: Option<Arc<HostedZone>>,
     pub(super) loaded_at_secs: Option<u64>,
     pub(super) failures: u64,
     /// The first error of the last reading.
     pub(super) fault: Option<String>,
-    /// Held while the zone changes.
+    /// The journal. Its lock is held while the zone changes.
     pub(super) journal: Arc<Mutex<ZoneJournal>>,
     /// The version that the file has.
     pub(super) on_file: Option<ZoneVersion>,
-    /// The same, while `source` is another one, so that an edited file can be merged.
+    /// The version that the file has, while `source` is another one, so that an edited file can be
+    /// merged.
     pub(super) base: Option<Arc<HostedZone>>,
     /// Whether this server has changed the zone of a file since the start.
     pub(super) is_changed_here: bool,
@@ -192,7 +194,7 @@ impl KeptZone {
                 let base = self.base.as_ref().filter(|_| before != Some(served.version()));
                 let other = match base {
                     Some(base) => merged(served, base, &file),
-                    // Who wrote the file may not know the serials of this server.
+                    // The author of the file may not know the serials of this server.
                     None if self.config.is_raised() || self.is_changed_here => {
                         raised(served, &file)
                     }
@@ -251,7 +253,8 @@ impl KeptZone {
         content
     }
 
-    /// Puts the version that was read in force, signed if it is to be. Returns whether it is.
+    /// Puts the version that was read in force, signed if the zone is signed here. Returns whether
+    /// it is in force.
     fn publish(&mut self, signers: &KnownSigners) -> bool {
         self.fault = None;
         let is_signed = self.sign(signers);

@@ -7,10 +7,10 @@
 //! anything else ---------------------------------> the last serial + 1
 //! ```
 //! Signatures and digests come and go with the configuration, and the source does not change with
-//! them. A secondary with an equal serial takes the versions for the same, and applies the changes
-//! of its serial (IXFR) to what it has. So two versions with different records never have the same
-//! serial, and the changes of the source are withheld from serials that were published in another
-//! form.
+//! them. A secondary with an equal serial assumes that the versions are equal, and applies the
+//! changes since its serial (IXFR) to its copy. So two versions with different records never have
+//! the same serial, and the changes of the source are withheld from serials that were published in
+//! another form.
 
 use std::io;
 use std::path::Path;
@@ -30,13 +30,13 @@ use crate::zone_signing::{SigningError, UndigestedZone, is_small, yield_to_worke
 
 /// The first word of the file of a publication.
 const MAGIC: &str = "avocet-published-1";
-/// Most octets of the file.
+/// Maximum number of octets of the file.
 const MAX_OCTETS: u64 = 256;
 
 /// The records that this server adds to a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ZoneForm {
-    /// None.
+    /// This server adds no records.
     Plain,
     /// Signatures, proofs and keys, and maybe a digest.
     Signed,
@@ -239,7 +239,7 @@ impl KeptZone {
         is_fixed
     }
 
-    /// Keeps on disk what the next version must know about this one.
+    /// Writes the facts about this version that the next version needs to disk.
     fn note_published(&mut self, source: &Arc<HostedZone>, zone: &Arc<HostedZone>) {
         let form = ZoneForm::of(&self.config);
         let next = if form == ZoneForm::Plain && Arc::ptr_eq(source, zone) {

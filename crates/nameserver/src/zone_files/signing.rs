@@ -14,8 +14,8 @@ use super::{ZoneFiles, lock};
 use crate::clock::wall_secs;
 use crate::zone_signing::{SigningError, SigningReport, ZoneSigner};
 
-/// Returns why a version of a zone can never be signed as it is to be. A transfer is not refused
-/// for that: its source is kept, and held back.
+/// Returns why a version of a zone can never be signed as configured. A transfer is not refused for
+/// that: its source is kept, and held back.
 pub(super) fn fault_of_signing(config: &ZoneConfig, zone: &HostedZone) -> Option<ZoneProblem> {
     let is_refused = config.signing.is_some() && !config.is_secondary();
     is_refused.then(|| zone.unsignable_set()).flatten()
@@ -28,7 +28,7 @@ pub(super) struct KnownSigners(Mutex<BTreeMap<ZoneId, SharedSigner>>);
 pub(super) type SharedSigner = Arc<Mutex<ZoneSigner>>;
 
 impl KnownSigners {
-    /// Returns the signing of a zone, if it is to be signed.
+    /// Returns the signing of a zone, if the zone is signed here.
     pub(super) fn of(&self, config: &ZoneConfig) -> Option<SharedSigner> {
         let signing = config.signing.as_ref()?;
         let apex = FoldedName::new(&config.name)?;

@@ -172,7 +172,7 @@ struct OneZone {
 }
 
 impl OneZone {
-    /// A zone that others may have, with enough records for changes to be shorter.
+    /// Returns a zone that others may have, with enough records for changes to be shorter.
     fn of(name: &str, settings: &str) -> Self {
         let (ZoneConfig { file, journal, .. }, included) = including(name);
         let hosts: String = (0..40).map(|host| format!("h{host} 60 A 10.0.0.{host}\n")).collect();
@@ -335,7 +335,7 @@ impl EditedZone {
         format!("; by hand\n@ 60 SOA ns h {serial} 2 3 4 5\n@ 60 NS ns.other.\n{rest}\n")
     }
 
-    /// Returns what the server makes of a version.
+    /// Returns the version that the server makes from a version of a file.
     fn changed(&self, serial: u32, rest: &str) -> HostedZone {
         let file = self.directory.join("changed");
         fs::write(&file, Self::text(serial, rest)).unwrap();

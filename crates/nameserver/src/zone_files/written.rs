@@ -22,31 +22,31 @@ use crate::zone_source::load_from;
 
 /// The first line of a file that the server writes, without the serial.
 const WRITTEN: &str = "; Written by Avocet from its changes; comments are not kept. Serial ";
-/// Octets of a file that show whether this server wrote it.
+/// Number of octets of a file that show whether this server wrote it.
 const HEAD: usize = 1024;
 /// Seconds between two writings of a file for each second that one takes.
 const WRITE_PAUSE: u64 = 20;
-/// Octets of a zone that are written in a second, at least.
+/// Number of octets of a zone that are written in a second, at least.
 const WRITTEN_IN_SECOND: u64 = 16 << 20;
 
 /// Why the file of a zone is not replaced.
 const OTHER_CONTENT: &str = "the file has something else than the zone, and is not replaced: move \
                              it away, or set another `file`";
 
-/// What the file of a zone has.
+/// The contents of the file of a zone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FileContent {
-    /// Nothing, or it is missing.
+    /// The file is empty, or missing.
     Nothing,
     /// A copy that this server wrote.
     Ours,
-    /// The zone, as somebody else wrote it.
+    /// The zone, as another program wrote it.
     Foreign,
 }
 
-/// Checks that the file of a zone may be replaced by what other servers send: it is missing, empty,
-/// a copy that this server wrote, or another file with the zone. A mistake in a setting must not
-/// cost what another program keeps there.
+/// Checks that the file of a zone may be replaced by a zone from other servers: it is missing,
+/// empty, a copy that this server wrote, or another file with the zone. A mistake in a setting must
+/// not cost what another program keeps there.
 ///
 /// # Errors
 /// The file has something else, or cannot be read.
@@ -54,7 +54,7 @@ pub fn check_copy(config: &ZoneConfig) -> io::Result<()> {
     content(config).map(drop)
 }
 
-/// Checks the file like [`check_copy`], and keeps a copy of what somebody else wrote.
+/// Checks the file like [`check_copy`], and keeps a copy of a file that another program wrote.
 ///
 /// # Errors
 /// The file has something else, or cannot be read or copied.
@@ -76,7 +76,7 @@ fn content(config: &ZoneConfig) -> io::Result<FileContent> {
     if head.is_empty() {
         return Ok(FileContent::Nothing);
     }
-    // Also of a copy that was damaged since.
+    // The check also covers a copy that was damaged since.
     let own = format!("{} ", shown(&config.name));
     let is_own = |line: &str| {
         let mut fields = line.strip_prefix(&own).unwrap_or_default().split(' ');
@@ -145,8 +145,8 @@ impl KeptZone {
         Ok(read.is_ok() && head == *WRITTEN.as_bytes())
     }
 
-    /// Writes a version to the file. That of a primary zone is replaced only if it is the one that
-    /// was read: an edit that is saved meanwhile stays in its place.
+    /// Writes a version to the file. The file of a primary zone is replaced only if it is still the
+    /// file that was read: an edit that is saved meanwhile stays in its place.
     pub(super) fn write(&mut self, zone: &Arc<HostedZone>) -> Result<(), ReplaceFault> {
         let file = &self.config.file;
         let confirmed = std::fs::metadata(file).and_then(|facts| facts.modified());

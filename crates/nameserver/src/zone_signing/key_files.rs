@@ -33,9 +33,9 @@ use crate::disk;
 const STATE: &str = "state.json";
 /// The version that was signed last, as a master file.
 const SIGNED: &str = "signed.zone";
-/// Most octets of the state and of a key.
+/// Maximum number of octets of the state and of a key.
 const MAX_OCTETS: u64 = 64 << 10;
-/// Most octets of the signed zone.
+/// Maximum number of octets of the signed zone.
 const MAX_SIGNED: u64 = avocet_zone::MAX_ZONE_TEXT;
 /// Keys that are made until one has a free tag.
 const MAX_TRIES: u32 = 20;
@@ -66,7 +66,7 @@ pub enum KeyFileError {
     /// The key in a file is another one.
     #[error("{path} has another key than the one with tag {1}", path = .0.display())]
     OtherKey(PathBuf, u16),
-    /// Others may read a key.
+    /// Other accounts may read a key.
     #[error("{path} may be used by others: its mode must be 600", path = .0.display())]
     Mode(PathBuf),
     /// There are several keys to import for one role.
@@ -89,7 +89,7 @@ pub(super) struct KeyFiles {
     directory: PathBuf,
 }
 
-/// What is kept about the keys.
+/// The stored state of the keys.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct SignerState {
     pub(super) timeline: KeyTimeline,

@@ -38,7 +38,7 @@ const NOTE_SECS: u64 = 600;
 const GAP_SECS: u64 = 2 * NOTE_SECS;
 /// Zones with fewer records are signed so quickly that no query is delayed noticeably.
 const SMALL_ZONE: u32 = 2_000;
-/// Most threads that sign a zone.
+/// Maximum number of threads that sign a zone.
 const MAX_THREADS: usize = 16;
 
 /// Why a zone is held back, or a request about its keys refused.
@@ -89,12 +89,12 @@ pub(crate) struct ZoneSigner {
     /// The hash of the ZONEMD record.
     digest: Option<DigestHash>,
     files: KeyFiles,
-    /// `None` until the files were read.
+    /// The state of the keys; `None` until the files were read.
     state: Option<SignerState>,
     keys: BTreeMap<u16, Arc<SigningKey>>,
     /// The version that was signed last.
     last: Option<Arc<HostedZone>>,
-    /// A role whose key is to be replaced at once.
+    /// A role whose key must be replaced at once.
     forced: Option<KeyRole>,
     /// DS records of the parent that were looked up since the last look.
     parent: Option<SeenDs>,
@@ -217,8 +217,8 @@ impl ZoneSigner {
         Ok(zone)
     }
 
-    /// Returns the version that was published last, from its file: what is served after a start
-    /// while none can be signed, for example because the disk is full. It passes the review now.
+    /// Returns the version that was published last, from its file: it is served after a start while
+    /// no version can be signed, for example because the disk is full. It passes the review now.
     pub(crate) fn kept_version(&mut self, now_secs: u64) -> Option<Arc<HostedZone>> {
         self.read_files().ok()?;
         let (last, state) = (self.last.clone()?, self.state.as_ref()?);
@@ -452,7 +452,7 @@ pub(crate) fn is_small(zone: &HostedZone) -> bool {
     zone.records() < SMALL_ZONE
 }
 
-/// Lets a thread that signs work only while no other wants the core.
+/// Makes a thread that signs work only while no other thread needs the core.
 pub(crate) fn yield_to_workers() {
     // If the system refuses, the workers are delayed a little.
     let _ = Thread::current().set_eagerness(Eagerness::Idle);

@@ -47,7 +47,7 @@ pub struct KeyReport {
     pub tag: u16,
     /// The mnemonic of its algorithm.
     pub algorithm: &'static str,
-    /// csk, ksk or zsk.
+    /// The role of the key: csk, ksk or zsk.
     pub role: &'static str,
     /// Its state.
     pub state: &'static str,

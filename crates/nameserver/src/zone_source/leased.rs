@@ -12,8 +12,8 @@ use crate::leases::devices;
 
 /// Names by which clients find servers of their network, which no device may take.
 const RESERVED: [&str; 3] = ["wpad", "isatap", "localhost"];
-/// Most addresses of a name and family: a device with very many leases must not make the zone one
-/// that cannot be served.
+/// Maximum number of addresses of a name and family: a device with very many leases must not make
+/// the zone one that cannot be served.
 const MAX_ADDRESSES: usize = 16;
 
 /// The leases of a DHCP server.

@@ -9,8 +9,8 @@
 //! is replaced stays in `restored-TIME/before`. A crash at any moment leaves the state before, or
 //! a restore that the next start completes.
 //!
-//! A backup has what cannot be fetched or resolved again: no caches, no copies of lists. It has
-//! the query log only on request.
+//! A backup has the state that cannot be fetched or resolved again: no caches, no copies of lists.
+//! It has the query log only on request.
 
 mod read;
 mod restore;
@@ -51,7 +51,7 @@ const CERTIFICATES: [CertificateDirectory; 2] = [
         essential: Some("authority.key"),
     },
 ];
-/// Most octets of a file that is not of the query log.
+/// Maximum number of octets of a file that is not of the query log.
 const MAX_FILE: usize = 64 << 20;
 /// The prefix of the names of revisions.
 const REVISIONS: &str = "revisions/";

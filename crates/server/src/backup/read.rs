@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::{BackupError, FileKind, VERSION};
 
-/// Most octets of a line: a piece whose characters are all escaped.
+/// Maximum number of octets of a line: a piece whose characters are all escaped.
 const MAX_BACKUP_LINE: u64 = 512 << 10;
 
 /// The digest of a backup. It does not depend on the form of the lines.
@@ -125,7 +125,7 @@ fn next(input: &mut impl BufRead, number: &mut u64) -> Result<Line, BackupError>
         .map_err(|_| BackupError::Line(*number, "it is no line of a backup".to_owned()))
 }
 
-/// Compares the end with what was found, and that nothing follows it.
+/// Checks that the end matches the lines before it, and that nothing follows it.
 fn ended(
     input: &mut impl BufRead,
     (end, number): (&End, u64),

@@ -347,7 +347,7 @@ fn put_in_place(pending: &Path, directory: &Path, names: &[String]) -> io::Resul
             fs::rename(new.join(name), target)?;
         }
     }
-    // Those that the backup does not have stay.
+    // Files that the backup does not have stay.
     for one in CERTIFICATES.iter().filter(|one| one.is_replaced_by(names)) {
         put_certificates(one, pending, directory, names)?;
     }
@@ -371,7 +371,7 @@ fn put_certificates(
         create_directory(&target)?;
         give_to_owner_of(directory, &target)?;
     }
-    // The kept one may be a link that leads nowhere.
+    // The kept file may be a link that leads nowhere.
     if kept.symlink_metadata().is_err() {
         keep_certificates(one, &target, &kept, directory)?;
     }

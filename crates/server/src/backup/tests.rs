@@ -31,7 +31,7 @@ impl Server {
         server
     }
 
-    /// A server whose files have this mark.
+    /// Returns a server whose files have this mark.
     fn new(name: &str, mark: &str) -> Self {
         let server = Self::empty(name);
         let mut store = Store::open(&server.data().join("revisions")).unwrap();
@@ -105,7 +105,7 @@ impl Server {
         check(&self.keep(backup), Place { directory: &directory, configuration: Some(&file) })
     }
 
-    /// The content of all files that a backup has, and of the configuration.
+    /// Returns the content of all files that a backup has, and of the configuration.
     fn state(&self) -> BTreeMap<String, String> {
         let mut state = BTreeMap::new();
         for directory in ["", "revisions/", "query-log/"] {

@@ -1,4 +1,4 @@
-//! The backup that waits for the next start: what it is, and how it is cancelled.
+//! The backup that waits for the next start: its properties, and how it is cancelled.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
@@ -9,11 +9,11 @@ use avocet_control::backup::{BackupHead, WaitingRestore};
 use super::BackupError;
 use super::restore::{BACKUP, PENDING, has_begun, has_pending, sync};
 
-/// Most octets of the first line of a backup.
+/// Maximum number of octets of the first line of a backup.
 const MAX_HEAD: u64 = 4096;
 
-/// Returns the backup that waits in a data directory, from its first line. One whose first line is
-/// damaged has an empty version.
+/// Returns the backup that waits in a data directory, from its first line. A backup with a damaged
+/// first line has an empty version.
 pub fn waiting(directory: &Path) -> Option<WaitingRestore> {
     if !has_pending(directory) {
         return None;
@@ -39,7 +39,7 @@ pub fn cancel(directory: &Path) -> Result<WaitingRestore, BackupError> {
     }
     let waiting = waiting(directory).ok_or(BackupError::NoneWaits)?;
     let pending = directory.join(PENDING);
-    // Without this file, what a crash leaves of the directory is not a restore.
+    // Without this file, the rest of a directory after a crash is not a restore.
     let removed = fs::remove_file(pending.join(BACKUP))
         .and_then(|()| sync(&pending))
         .and_then(|()| fs::remove_dir_all(&pending));

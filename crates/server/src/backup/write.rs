@@ -16,10 +16,10 @@ use super::{
     is_audit, is_of_query_log,
 };
 
-/// Octets of one piece.
+/// Number of octets of one piece.
 const PIECE: usize = 48 << 10;
 
-/// What a backup is made of.
+/// The sources of a backup.
 pub(crate) struct BackupSource {
     /// The data directory.
     pub(crate) directory: PathBuf,

@@ -1,4 +1,5 @@
-//! Options of DHCP by which a network tells its devices the encrypted resolver (DNR: RFC 9463).
+//! Options of DHCP by which a network announces the encrypted resolver to its devices (DNR: RFC
+//! 9463).
 
 use std::net::IpAddr;
 

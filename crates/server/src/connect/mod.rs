@@ -36,7 +36,7 @@ pub struct DeviceConnection {
     pub endpoints: Vec<Endpoint>,
     /// DNS without encryption, for routers; `None` if it is not served.
     pub plain: Option<PlainService>,
-    /// What the server promises in stamps.
+    /// The properties that the server claims in stamps.
     pub promises: Promises,
     /// The authority of this server in DER, if the device must install it.
     pub authority: Option<Vec<u8>>,
@@ -51,7 +51,7 @@ pub struct PlainService {
     pub addresses: Vec<IpAddr>,
 }
 
-/// One protocol.
+/// An endpoint of one protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     /// The protocol; HTTP/3 is a part of HTTPS.
@@ -69,14 +69,14 @@ pub struct Endpoint {
 /// The port of DNS without encryption.
 const PORT: u16 = 53;
 
-/// What the server promises in stamps.
+/// The properties that the server claims in stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Promises {
-    /// It validates DNSSEC.
+    /// The server validates DNSSEC.
     pub validates: bool,
-    /// It keeps no query log.
+    /// The server keeps no query log.
     pub keeps_no_log: bool,
-    /// It filters nothing.
+    /// The server filters nothing.
     pub filters_nothing: bool,
 }
 

@@ -17,7 +17,7 @@ use crate::dry_run::background::{self, Proposal};
 use crate::query_log::filter::stored_filter;
 use crate::running::Running;
 
-/// Most names of a kind of change in a reply.
+/// Maximum number of names of a kind of change in a reply.
 const MAX_SHOWN: u64 = 1_000;
 /// Names of a reply whose request has no limit.
 const USUAL_SHOWN: u64 = 100;

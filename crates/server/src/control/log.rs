@@ -29,7 +29,7 @@ use crate::running::Running;
 
 /// Longest time without a line for a client that follows the log.
 const SILENCE: Duration = Duration::from_secs(10);
-/// Most queries of a page.
+/// Maximum number of queries of a page.
 const MAX_PAGE: u64 = 1_000;
 /// Queries of a page whose request has no limit.
 const USUAL_PAGE: u64 = 100;
@@ -37,7 +37,7 @@ const USUAL_PAGE: u64 = 100;
 /// reload that turns the log on.
 const OPENING: Duration = Duration::from_millis(50);
 const OPENING_LOOKS: usize = 40;
-/// Most texts of a ranking.
+/// Maximum number of texts of a ranking.
 const MAX_TEXTS: u64 = 100;
 /// Texts of a ranking whose request has no limit.
 const USUAL_TEXTS: u64 = 10;
@@ -84,8 +84,8 @@ pub(super) fn search(running: &Running, request: &LogSearch) -> Result<LogPage, 
     };
     let before_id = position(request.cursor.as_deref())?;
     let page = running.query_log.searches.page(directory(running)?, filter, before_id, entries)?;
-    // How far a search went tells whether other users' queries have a name or an address, because
-    // row groups without it are passed over.
+    // The extent of a search would reveal whether other users' queries have a name or an address,
+    // because row groups without it are passed over.
     let examined = match request.filter.within {
         Some(_) => page.entries.len() as u64,
         None => page.examined,
@@ -122,7 +122,7 @@ pub(super) fn show(running: &Running, request: LogShow) -> Result<LogEntry, Cont
     found.map(stored).filter(is_shown).ok_or_else(unknown)
 }
 
-/// Returns the counts and rankings of a time.
+/// Returns the counts and rankings of a period.
 pub(super) fn statistics(
     running: &Running,
     request: &LogStatistics,
@@ -140,7 +140,7 @@ pub(super) fn statistics(
     Ok(overview::overview(&rollups(running)?, &span, texts, rates))
 }
 
-/// Returns the counts of a time, in steps.
+/// Returns the counts of a period, in steps.
 pub(super) fn series(running: &Running, request: &LogSeries) -> Result<LogSteps, ControlError> {
     let span = Span::of(request.from, request.to, wall_secs())?;
     if request.step == Some(0) {
@@ -187,7 +187,7 @@ pub(super) fn prune(
     let (reply, done) = channel();
     log.order_upkeep(PruneOrder { filter: filter.clone(), before_id, reply });
     let pruned = wait(running, &done, waiting)?;
-    // They hold deleted files open.
+    // Searches hold deleted files open.
     log.searches.forget_all();
     let (reply, done) = channel();
     log.order_writer(WriterOrder::Forget(filter, reply));

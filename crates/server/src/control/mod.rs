@@ -47,12 +47,13 @@ use zeroize::Zeroizing;
 use crate::running::{OperationError, Running};
 use crate::turns::Turns;
 
-/// Most concurrent connections. Further clients wait in the queue of the socket.
+/// Maximum number of concurrent connections. Further clients wait in the queue of the socket.
 const MAX_CONTROL_CLIENTS: usize = 64;
-/// Most concurrent requests, so that they leave CPU time to the workers. Further ones wait for
-/// their turn.
+/// Maximum number of concurrent requests, so that they leave CPU time to the workers. Further ones
+/// wait for their turn.
 const MAX_REQUESTS: usize = 8;
-/// Octets of a request for which room is given at once: every request but a configuration fits.
+/// Number of octets of a request for which room is given at once: every request but a configuration
+/// fits.
 const USUAL_LINE: usize = 4096;
 /// Longest time for which a client may send nothing, or not read.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -72,7 +73,7 @@ pub(crate) struct ControlSocket {
 pub(crate) enum Backlog {
     /// No client waits.
     Empty,
-    /// Some may wait: all places are taken.
+    /// Clients may wait in the queue, because all places are taken.
     Waiting,
 }
 
@@ -162,7 +163,7 @@ fn bind_for(path: &Path, group: Option<&str>) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Requests for the main thread: streams of processes that want to take over.
+/// Requests for the main thread: streams of processes that take over.
 pub(crate) struct Orders {
     streams: Mutex<Vec<UnixStream>>,
     waker: Waker,

@@ -1,4 +1,5 @@
-//! What the query log has of a query in the past, and how the same query would end now.
+//! Compares the logged decision about a past query with the decision that the same query would get
+//! now.
 //!
 //! ```text
 //! files of the log ──nearest entry──┐
@@ -30,7 +31,7 @@ use crate::running::Running;
 /// The spans before and after a time in which the query is searched, in seconds: the first one that
 /// has an entry has the nearest one.
 const WINDOWS_SECS: [u64; 3] = [5, 60, 15 * 60];
-/// Most entries of one client for one name in a span.
+/// Maximum number of entries of one client for one name in a span.
 const MAX_ENTRIES: usize = 4096;
 const MICROS: u64 = 1_000_000;
 
@@ -46,7 +47,7 @@ pub(super) struct PastQuery<'a> {
     pub(super) at: u64,
 }
 
-/// What the log has.
+/// The entry of the log.
 pub(super) struct Past {
     identity: Identity,
     at: u64,
@@ -114,7 +115,7 @@ fn nearest(
     let mut page = Page::default();
     for secs in WINDOWS_SECS {
         let span = secs * MICROS;
-        // The second itself is meant, not its beginning.
+        // A time in seconds means the whole second, not its beginning.
         let time_us = at_us.saturating_sub(span)..at_us.saturating_add(MICROS + span);
         let filter = Filter { time_us, conditions: conditions.clone() };
         page = searches.page(directory.clone(), filter, u64::MAX, MAX_ENTRIES)?;
@@ -186,7 +187,7 @@ impl Past {
     }
 }
 
-/// What the sections say.
+/// The sections that describe the present decision.
 struct Now<'s> {
     decision: PresentDecision,
     policy: Option<&'s PolicyDecision>,

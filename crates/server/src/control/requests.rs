@@ -270,7 +270,7 @@ impl Control for Running {
             let ((name, _), rtype) = (question.name_and_type(), request.rtype.as_deref());
             past::find(self, &state, &PastQuery { client: &client, name, rtype, at })
         });
-        // The same question as then, and at the same address of the server.
+        // Ask the question of the past query, at the same address of the server.
         let rtype = past.as_ref().and_then(Past::rtype).or(request.rtype.as_deref());
         let question = TraceQuestion::read(&request.name, rtype)?;
         let then = past
@@ -539,7 +539,7 @@ fn store_counts(stats: &StoreStats) -> StoreCounts {
     }
 }
 
-/// Returns the scopes that a scope may stand for: a client given by address may have several names.
+/// Returns the scopes that a scope may mean: a client given by address may have several names.
 fn scopes(running: &Running, scope: Scope) -> Vec<Scope> {
     match scope {
         Scope::Client(client) => explain::client_scopes(&running.shared.snapshot(), client),
@@ -551,7 +551,7 @@ fn first(scopes: Vec<Scope>) -> Scope {
     scopes.into_iter().next().unwrap_or_default()
 }
 
-/// Returns what a backup is made of.
+/// Returns the sources of a backup.
 fn source(running: &Running, request: &Backup) -> backup::BackupSource {
     let state = running.shared.snapshot();
     let directory = state.config.data.directory.clone();

@@ -95,7 +95,7 @@ fn transports(running: &Running) -> Vec<TransportQueries> {
     Transport::ALL.map(of).to_vec()
 }
 
-/// What tells an upstream from others: address, transport and name.
+/// The key that distinguishes upstreams: address, transport and name.
 type UpstreamKey = ((SocketAddr, UpstreamTransport), Option<String>);
 
 /// An upstream, summed over all workers.

@@ -71,7 +71,7 @@ struct EditedVersion {
     outcome: EditOutcome,
 }
 
-/// What a reply says about it.
+/// The outcome that a reply reports.
 #[derive(Default)]
 struct EditOutcome {
     difference: ZoneDifference,

@@ -23,11 +23,11 @@ use crate::running::{self, Running};
 
 /// Records of a page by default.
 const PAGE: u32 = 100;
-/// Octets of text that are sent together.
+/// Number of octets of text that are sent together.
 const TEXT: usize = 16 << 10;
-/// Most time that a reload waits for another one. It has a turn of the control socket meanwhile.
+/// Maximum time that a reload waits for another one. It has a turn of the control socket meanwhile.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(2);
-/// Most RRsets that are looked at for a page: some hundredths of a second.
+/// Maximum number of RRsets that are looked at for a page: some hundredths of a second.
 const MAX_LOOKED: usize = 200_000;
 
 /// Returns the state of all zones.
@@ -305,8 +305,8 @@ fn loaded(found: &ZoneFileState) -> Result<Arc<HostedZone>, ControlError> {
     found.zone.clone().ok_or_else(|| ZoneFault::NotLoaded(found.id.to_string()).into())
 }
 
-/// Returns the version of a zone without what signing by this server adds, also if that is held
-/// back.
+/// Returns the version of a zone without the records that signing by this server adds, also if that
+/// is held back.
 fn source(running: &Running, found: &ZoneFileState) -> Result<Arc<HostedZone>, ControlError> {
     let source = running.reloader.zones.source(&found.id);
     source.ok_or_else(|| ZoneFault::NotLoaded(found.id.to_string()).into())

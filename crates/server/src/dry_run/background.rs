@@ -1,7 +1,7 @@
 //! The dry run for a client of the running server, on a thread of its own.
 //!
 //! It has a low share of the cores, touches no worker and no state in force, and ends after some
-//! seconds with what it has found. The lists in force are used as they are in memory; others are
+//! seconds with the results so far. The lists in force are used as they are in memory; others are
 //! compiled from their files and copies, within the limits of lists, so that one dry run takes at
 //! most the memory of a reload of lists. One runs at a time.
 
@@ -34,9 +34,9 @@ use crate::running::Running;
 
 /// Longest wait for the end of another dry run.
 const TURN_PATIENCE: Duration = Duration::from_secs(2);
-/// Time after which the scan of the log ends with what it has found.
+/// Time after which the scan of the log ends with the results so far.
 const SCAN_TIME: Duration = Duration::from_secs(30);
-/// Most logged queries of a dry run.
+/// Maximum number of logged queries of a dry run.
 const MAX_ENTRIES: u64 = 20_000_000;
 /// Groups of equal queries between two looks at the clock.
 const GROUPS_A_LOOK: u64 = 64;
@@ -51,7 +51,7 @@ pub(crate) struct Proposal {
     pub(crate) directory: PathBuf,
     /// The logged queries.
     pub(crate) filter: Filter,
-    /// Most names and clients of each kind of change in the reply.
+    /// Maximum number of names and clients of each kind of change in the reply.
     pub(crate) shown: usize,
 }
 

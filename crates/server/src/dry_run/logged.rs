@@ -15,7 +15,7 @@ use avocet_wire::{FoldedNameBuf, Rtype, rdata};
 use super::report::DryRunReport;
 use super::side::{PastQuery, Sides};
 
-/// What makes queries equal.
+/// The columns in which equal queries do not differ.
 const COLUMNS: [Text; 8] = [
     Text::Qname,
     Text::Qtype,
@@ -61,7 +61,7 @@ pub fn judge_log(
     })
 }
 
-/// Returns what a group of entries asked; `None` if a policy has nothing to decide about it.
+/// Returns the question of a group of entries; `None` if a policy has nothing to decide about it.
 fn past_query<'e>(equal: &'e EqualEntries<'_>) -> Option<PastQuery<'e>> {
     let [name, qtype, client, transport, listener, outcome, answer, class] =
         std::array::from_fn(|place| equal.text(place));

@@ -1,4 +1,4 @@
-//! What another configuration would block and unblock, over queries of the past.
+//! Finds the names of past queries that another configuration would block and unblock.
 //!
 //! ```text
 //! query log (logged.rs), files of the command line ── PastQuery ──> DryRunReport::judge

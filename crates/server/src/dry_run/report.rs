@@ -6,7 +6,7 @@ use avocet_nameserver::policy::Treatment;
 
 use super::side::{PastQuery, Sides, answer_of};
 
-/// Most names, and most clients, that are kept for each kind of change: some MiB.
+/// Maximum number of names, and most clients, that are kept for each kind of change: some MiB.
 const MAX_KEPT: usize = 50_000;
 
 /// A name whose queries are treated in another way, and the reason of the new treatment.
@@ -21,7 +21,7 @@ pub struct ChangedName {
 /// The queries with one kind of change.
 #[derive(Default, Debug)]
 pub struct Changes {
-    /// All of them.
+    /// All queries with this change.
     pub queries: u64,
     /// The number of queries by name.
     pub names: BTreeMap<ChangedName, u64>,
@@ -50,7 +50,7 @@ impl Changes {
 pub struct DryRunReport {
     /// The queries that were judged.
     pub queries: u64,
-    /// Those without a known answer.
+    /// Queries without a known answer.
     pub without_answer: u64,
     /// Queries that were not judged: they have no name, class or type that a policy is about.
     pub left_out: u64,

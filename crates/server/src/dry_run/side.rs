@@ -1,4 +1,4 @@
-//! One side of a comparison: a configuration with its policy, and what it does with a past query.
+//! A side of a comparison: a configuration with its policy, and its outcome for a past query.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct Side {
 
 /// The two configurations that are compared.
 pub struct Sides {
-    /// The one in force.
+    /// The configuration in force.
     pub now: Side,
     /// The proposed one.
     pub then: Side,
@@ -47,7 +47,7 @@ impl Sides {
     }
 }
 
-/// Equal queries.
+/// A query of the past. Equal queries are evaluated once.
 pub struct PastQuery<'a> {
     /// The address of the client.
     pub client: IpAddr,
@@ -86,7 +86,7 @@ impl Side {
         }
     }
 
-    /// Returns what the policy does with a query. `answer` is the answer as far as it is known.
+    /// Returns the outcome of a query under the policy. `answer` is the known part of the answer.
     pub(super) fn outcome(&mut self, query: &PastQuery<'_>, answer: Option<&[u8]>) -> Outcome {
         let has_own_servers = self.has_own_servers(query.name.view());
         let Some(policy) = &self.policy else { return Outcome::passes() };

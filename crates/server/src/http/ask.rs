@@ -1,6 +1,6 @@
 //! The request for access on the block page: a plain form, which needs no script.
 //!
-//! The form is sent to the blocked name itself, which leads here, at a path of its own: what
+//! The form is sent to the blocked name itself, which leads here, at a path of its own: forms that
 //! programs send to blocked names must not become requests. A request that another site made the
 //! browser send is refused by `Origin` and `Sec-Fetch-Site`; the page therefore lets the browser
 //! send `Origin` (`Referrer-Policy: same-origin`).
@@ -14,18 +14,18 @@ use crate::running::access_requests::MAX_TEXT;
 
 /// Where the form is sent.
 const PATH: &str = "/.avocet/request-access";
-/// Most octets of a form: the longest text, with each character escaped.
+/// Maximum number of octets of a form: the longest text, with each character escaped.
 const MAX_BODY: usize = 64 + MAX_TEXT * 12;
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// Why a form is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FormFault {
-    /// Another site made the browser send it.
+    /// Another site made the browser send the form.
     Foreign,
-    /// It is not a form.
+    /// The body is not a form.
     NotAForm,
-    /// It is too large, or its end is missing.
+    /// The body is too large, or its end is missing.
     TooLarge,
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Certificate {
 
 #[derive(Default)]
 struct Loaded {
-    /// `None` if there was no usable certificate yet.
+    /// The certificate; `None` if there was no usable one yet.
     certificate: Option<Arc<WebCertificate>>,
     /// The files of the last certificate that was usable.
     seen: Option<SeenFiles>,

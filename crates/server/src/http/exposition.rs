@@ -13,7 +13,7 @@ pub(super) type Label<'a> = (&'a str, &'a str);
 pub(super) enum MetricType {
     /// Only increases; its name ends with `_total`.
     Counter,
-    /// May increase and decrease.
+    /// A value that may increase and decrease.
     Gauge,
     /// Counts by upper bounds.
     Histogram,

@@ -279,7 +279,7 @@ fn query_log(metrics: &mut Exposition, running: &Running) {
         .sample(&[], searches.time.as_secs_f64());
 }
 
-/// How far the thread of the query log is from its limit.
+/// Writes how far the thread of the query log is from its limit.
 fn log_writer(metrics: &mut Exposition, running: &Running) {
     let counts = &running.query_log.counts;
     let help = "Time that the thread of the query log has worked on entries.";
@@ -456,7 +456,7 @@ fn page(metrics: &mut Exposition, running: &Running) {
     }
 }
 
-/// What clients ask for on the block page.
+/// Writes the metrics of requests for access on the block page.
 fn access_requests(metrics: &mut Exposition, running: &Running) {
     let help = "Requests for access on the block page that wait for an answer.";
     let waiting = running.requests.waiting(avocet_nameserver::clock::wall_secs()).len() as u64;
@@ -587,7 +587,7 @@ fn lists(metrics: &mut Exposition, running: &Running) {
     }
 }
 
-/// The geo database, if there is one.
+/// Writes the metrics of the geo database, if there is one.
 fn geo(metrics: &mut Exposition, running: &Running) {
     let state = running.shared.snapshot();
     let Some(database) = &state.parts.countries else { return };
@@ -605,7 +605,7 @@ fn geo(metrics: &mut Exposition, running: &Running) {
     );
 }
 
-/// The numbers of matches of rules and lists, by name.
+/// Writes the numbers of matches of rules and lists, by name.
 fn policy(metrics: &mut Exposition, shared: &Shared) {
     let state = shared.snapshot();
     let Some(policy) = &state.policy else { return };

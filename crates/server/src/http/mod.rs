@@ -56,18 +56,18 @@ const REQUEST_TIME: Duration = Duration::from_secs(5);
 const CONNECTION_TIME: Duration = Duration::from_secs(300);
 /// Age of a connection after which it takes no further request.
 const KEPT_TIME: Duration = Duration::from_secs(60);
-/// Most requests of a connection.
+/// Maximum number of requests of a connection.
 const MAX_REQUESTS: u32 = 100;
 /// Free places below which connections do not wait for further requests.
 const FEW_PLACES: usize = MAX_CONNECTIONS / 2;
-/// The same for the block page.
+/// Time for a connection to the block page.
 const PAGE_TIME: Duration = Duration::from_secs(15);
 /// Connections at a time of clients that may see nothing but a proof for an authority.
 const MAX_PROOF_CONNECTIONS: usize = 64;
-/// Most threads for requests that wait for the server: eight, four for searches, four for long
-/// replies, 24 for streams of events, and one for an upload.
+/// Maximum number of threads for requests that wait for the server: eight, four for searches, four
+/// for long replies, 24 for streams of events, and one for an upload.
 const MAX_BLOCKING: usize = 41;
-/// Most octets of a request's head (the least that hyper allows).
+/// Maximum number of octets of a request's head (the least that hyper allows).
 const MAX_HEAD: usize = 8192;
 /// Pause after the system ran out of descriptors.
 const REFUSED_PAUSE: Duration = Duration::from_millis(100);
@@ -85,7 +85,7 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub(crate) fn is_empty(&self) -> bool {
         self.own.is_none() && self.secure.is_none() && self.pages.is_empty()
     }
@@ -134,7 +134,7 @@ impl HttpServer {
         Ok(Self { listeners: copies, _stop: stop })
     }
 
-    /// The listening sockets with their labels, for the take-over by a new process.
+    /// Returns the listening sockets with their labels, for the take-over by a new process.
     pub(crate) fn listeners(&self) -> impl Iterator<Item = (&'static [u8], BorrowedFd<'_>)> {
         self.listeners.iter().map(|(label, listener)| (*label, listener.as_fd()))
     }
@@ -168,7 +168,7 @@ fn listen(listener: StdTcpListener) -> Option<TcpListener> {
         .ok()
 }
 
-/// What the first listener serves.
+/// The state behind the first listener.
 struct Site {
     running: Arc<Running>,
     web: Web,
@@ -331,9 +331,10 @@ fn serve_proof(stream: TcpStream, running: &Arc<Running>, places: &Arc<Semaphore
 /// Whether a connection may send more than one request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Further {
-    /// It may. The time for the head of a request also bounds the time without one.
+    /// The connection may send more requests. The time for the head of a request also bounds the
+    /// time without one.
     Requests,
-    /// It may not.
+    /// The connection may send no further request.
     None,
 }
 
@@ -393,8 +394,8 @@ fn respond(method: &Method, asks: &Asks<'_>, running: &Running) -> Response<Full
     response(status, kind, body)
 }
 
-/// A line with the server's health, followed by one line per condition that the operator should
-/// know.
+/// Returns a line with the server's health, followed by one line per condition that the operator
+/// should know.
 fn with_warnings(first: &str, running: &Running) -> String {
     let warnings = running.conditions.all().into_values().map(|text| format!("warning: {text}\n"));
     format!("{first}\n{}", warnings.collect::<String>())

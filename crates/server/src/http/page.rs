@@ -41,8 +41,8 @@ const MAX_VISITS: usize = 64;
 const MAX_VISITS_PER_CLIENT: usize = 8;
 const LIMITS: ConnectionLimits =
     ConnectionLimits { total: MAX_VISITS, per_client: MAX_VISITS_PER_CLIENT };
-/// Most octets of a Host header. A longer one, which would need every octet of the name escaped,
-/// does not come from a browser.
+/// Maximum number of octets of a Host header. A longer one, which would need every octet of the
+/// name escaped, does not come from a browser.
 const MAX_HOST: usize = MAX_NAME + ":65535".len();
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -57,7 +57,7 @@ const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:40em;margin:4em aut
                      .8em;overflow-wrap:anywhere}@media(prefers-color-scheme:dark){body{color:#\
                      ddd;background:#111}dt{color:#999}}";
 
-/// One connection.
+/// A visit of the block page: one connection.
 pub(super) struct Visit {
     running: Arc<Running>,
     ip: IpAddr,
@@ -75,7 +75,7 @@ impl Visit {
         Some(Self { running, ip })
     }
 
-    /// The page for a request, whatever its path.
+    /// Returns the page for a request, whatever its path.
     pub(super) async fn respond(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         if let Some(text) = self.running.acme.proofs.at(request.uri().path()) {
             return closed(response(StatusCode::OK, PLAIN, text));
@@ -158,7 +158,7 @@ impl Visit {
         (status, page(&format!("Access to {name}"), &format!("<p>{text}</p>")))
     }
 
-    /// The client, as the configuration knows it.
+    /// Returns the client, as the configuration knows it.
     fn applicant(&self, state: &Snapshot) -> Applicant {
         let identity = state.policy.as_ref().map(|policy| policy.identify(self.ip));
         let Identity { client, groups, .. } = identity.unwrap_or_default();
@@ -167,7 +167,7 @@ impl Visit {
         Applicant { client: self.ip, configured: client.filter(is_table), groups }
     }
 
-    /// The decision on the name for this client; `None` if it is not blocked or rewritten.
+    /// Returns the decision on the name for this client; `None` if it is not blocked or rewritten.
     fn verdict(&self, state: &Snapshot, name: &FoldedNameBuf, at_secs: u64) -> Option<Outcome> {
         let mut types =
             if self.ip.is_ipv4() { [Rtype::A, Rtype::AAAA] } else { [Rtype::AAAA, Rtype::A] }
@@ -196,7 +196,7 @@ impl Drop for Visit {
     }
 }
 
-/// The name in a Host header (RFC 9110 §7.2); `None` if it is an address or not a name.
+/// Returns the name in a Host header (RFC 9110 §7.2); `None` if it is an address or not a name.
 fn host_name(host: &[u8]) -> Option<FoldedNameBuf> {
     let host =
         str::from_utf8(host).ok().filter(|host| host.len() <= MAX_HOST && host.is_ascii())?;
@@ -210,7 +210,7 @@ fn host_name(host: &[u8]) -> Option<FoldedNameBuf> {
     FoldedNameBuf::from_wire(wire.get(..len)?).ok()
 }
 
-/// The time in the configured time zone.
+/// Returns the time in the configured time zone.
 fn time(state: &Snapshot, now: u64) -> String {
     let name = &state.config.policy.time_zone;
     NamedTimeZone::named(name)
@@ -266,7 +266,7 @@ fn page(title: &str, text: &str) -> String {
     )
 }
 
-/// The name without its final dot, escaped.
+/// Returns the name without its final dot, escaped.
 fn shown(name: &NameBuf) -> String {
     let text = name.to_string();
     escaped(text.strip_suffix('.').filter(|text| !text.is_empty()).unwrap_or(&text))

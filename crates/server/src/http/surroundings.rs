@@ -1,4 +1,4 @@
-//! What the HTTP interface asks about the configuration and the network.
+//! Answers the questions of the HTTP interface about the configuration and the network.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -69,12 +69,12 @@ fn settings(oidc: OidcConfig) -> OidcSettings {
     }
 }
 
-/// Judges the `Host` of a request.
+/// Returns the owner of the name in the `Host` of a request.
 pub(super) fn owner_of_host(host: &[u8], running: &Running) -> HostOwner {
     host_owner(host, |name| is_known_host(name, running))
 }
 
-/// Whether a name is configured as one of this server, or has a local record.
+/// Returns whether a name is configured as one of this server, or has a local record.
 fn is_known_host(name: &str, running: &Running) -> bool {
     let state = running.shared.snapshot();
     let is_record = || text_to_name(name).is_some_and(|name| state.names.local.has(name.view()));

@@ -20,9 +20,9 @@ use thiserror::Error;
 use crate::running::Running;
 use crate::running::conditions::Condition;
 
-/// Time between two looks at the configuration and at what is due.
+/// Time between two checks of the configuration and for due work.
 const TICK: Duration = Duration::from_millis(500);
-/// Most addresses of a name.
+/// Maximum number of addresses of a name.
 const MAX_ADDRESSES: usize = 8;
 /// Bounds of the seconds after which a name is looked up again, regardless of the TTL.
 const KEEP_SECS: (u32, u32) = (60, 3_600);

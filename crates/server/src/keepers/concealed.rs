@@ -13,7 +13,7 @@ use crate::query_log::files::pseudonym_key;
 pub(super) struct Concealed {
     /// Needs no key.
     truncation: Concealment,
-    /// `None` until the first address, and without a key.
+    /// The cipher for pseudonyms; `None` until the first address, and without a key.
     pseudonyms: Option<Concealment>,
 }
 
@@ -23,7 +23,7 @@ impl Concealed {
         Self { truncation: Concealment::new(&[0; 16]), pseudonyms: None }
     }
 
-    /// Returns what a message or a trace may show of the address of a client.
+    /// Returns the address of a client as a message or a trace may show it.
     pub(super) fn shown(
         &mut self,
         config: &Config,

@@ -1,5 +1,5 @@
-//! The thread of dnstap: it takes the replies out of the workers' rings, conceals what the privacy
-//! of each client withholds, and sends them to the receiver.
+//! The thread of dnstap: it takes the replies out of the workers' rings, conceals data that the
+//! privacy of each client withholds, and sends them to the receiver.
 //!
 //! While the receiver cannot be reached, replies stay in the rings. When a ring is full, the worker
 //! drops replies and counts them.
@@ -30,7 +30,7 @@ use crate::tap::TapConnection;
 
 /// Time between rounds while replies are sent.
 const TICK: Duration = Duration::from_millis(25);
-/// The same while none are.
+/// Time between rounds while no replies are sent.
 const IDLE_TICK: Duration = Duration::from_millis(250);
 /// Time between attempts to connect.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
@@ -64,7 +64,7 @@ struct TapWork {
     running: Arc<Running>,
     rings: Vec<TapReceiver>,
     states: LoggedStates,
-    /// The connection, and the receiver that it is to.
+    /// The connection, and its receiver.
     connection: Option<(TapOutput, TapConnection)>,
     /// When to connect again.
     retry: Instant,
@@ -84,7 +84,7 @@ impl TapWork {
             let is_open = running.query_log.wait(if is_tapping { TICK } else { IDLE_TICK });
             let rounded = running.conditions.contain(Condition::Dnstap, FAULT, || self.round());
             if rounded.is_none() {
-                // What it was sending is not known any more.
+                // After a panic, the state of the frame that was being sent is unknown.
                 self.lose();
             }
             if !is_open {
@@ -94,7 +94,7 @@ impl TapWork {
         }
     }
 
-    /// Sends what the workers left.
+    /// Sends the messages of the workers.
     fn round(&mut self) {
         self.states.refresh(&self.running.shared.name_server);
         let config = self.states.current().config.clone();
@@ -150,7 +150,7 @@ impl TapWork {
                 }
                 let client = self.concealed.shown(config, reply.client, privacy);
                 let server = addresses.get(usize::from(reply.entrance)).copied();
-                // One of all addresses is none.
+                // The unspecified address means all addresses and is left out.
                 let server = server.filter(|address| !address.ip().is_unspecified());
                 let known = Known { reply: &reply, client, server, privacy };
                 known.write(config, &mut self.octets, &mut self.message);
@@ -183,7 +183,7 @@ impl TapWork {
     }
 }
 
-/// A reply with what may be shown of its client.
+/// A reply with the data about its client that may be shown.
 struct Known<'r> {
     reply: &'r TappedReply<'r>,
     client: Option<IpAddr>,
@@ -213,7 +213,8 @@ impl Known<'_> {
                 Transport::Quic => TapTransport::Quic,
             }),
             query_address: self.client,
-            // An address of another family would have to be read by the family of the client.
+            // An address of another family would be misread, because the family is that of the
+            // client.
             response_address: server
                 .map(|server| server.ip())
                 .filter(|ip| self.client.is_none_or(|client| client.is_ipv4() == ip.is_ipv4())),

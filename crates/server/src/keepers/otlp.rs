@@ -1,5 +1,6 @@
 //! The thread of the export of traces: it takes the selected queries out of the workers' queues,
-//! makes spans of what the privacy of each client permits, and sends them to the collector.
+//! makes spans of the data that the privacy of each client permits, and sends them to the
+//! collector.
 //!
 //! While the collector cannot be reached, traces wait in a bounded backlog; the oldest are dropped
 //! and counted. A request that the collector refuses is not sent again.
@@ -28,7 +29,7 @@ use crate::running::conditions::Condition;
 
 /// Time between rounds while traces are exported.
 const TICK: Duration = Duration::from_millis(25);
-/// The same while none are.
+/// Time between rounds while no traces are exported.
 const IDLE_TICK: Duration = Duration::from_millis(250);
 /// Time for the traces that are left at the end.
 const LAST_TIME: Duration = Duration::from_secs(2);
@@ -83,7 +84,7 @@ struct OtlpWork {
     running: Arc<Running>,
     queues: Vec<TraceReceiver>,
     states: LoggedStates,
-    /// `None` until the first trace, and without an endpoint.
+    /// The collector; `None` until the first trace, and without an endpoint.
     collector: Option<Collector>,
     backlog: Backlog,
     concealed: Concealed,
@@ -101,7 +102,7 @@ impl OtlpWork {
             let work = || if is_open { self.round() } else { self.finish() };
             let rounded = running.conditions.contain(Condition::Otlp, FAULT, work);
             if rounded.is_none() {
-                // One of the traces may be the reason.
+                // One of the traces may have caused the panic.
                 self.drop_backlog();
             }
             if !is_open {
@@ -110,7 +111,7 @@ impl OtlpWork {
         }
     }
 
-    /// Takes what the workers left, and sends a request if it is due.
+    /// Takes the traces of the workers, and sends a request if it is due.
     fn round(&mut self) {
         let config = self.take_over();
         let now = Instant::now();
@@ -121,7 +122,7 @@ impl OtlpWork {
         }
     }
 
-    /// Sends what is left, while there is time.
+    /// Sends the remaining traces, while there is time.
     fn finish(&mut self) {
         let (config, begin) = (self.take_over(), Instant::now());
         while self.backlog.len() > 0
@@ -131,7 +132,7 @@ impl OtlpWork {
         self.drop_backlog();
     }
 
-    /// Follows the configuration, and takes what the workers left.
+    /// Follows the configuration, and takes the last traces of the workers.
     fn take_over(&mut self) -> Arc<Config> {
         self.states.refresh(&self.running.shared.name_server);
         let config = self.states.current().config.clone();
@@ -169,14 +170,14 @@ impl OtlpWork {
         if privacy == Privacy::Off || config.otlp.endpoint.is_none() {
             return;
         }
-        // That it was selected would say where its name is.
+        // The fact that a query was selected by name would reveal its name.
         if privacy == Privacy::NoNames && is_by_name(&config.otlp, &query.selected_by) {
             return;
         }
         let client = self.concealed.shown(config, query.client, privacy);
         let open = config.server.open_addresses();
         let server = open.get(usize::from(query.entrance.0)).map(|one| one.address);
-        // One of all addresses is none.
+        // The unspecified address means all addresses and is left out.
         let server = server.filter(|address| !address.ip().is_unspecified());
         let decider = self.states.decider_of(revision, query.decision.note);
         let known = KnownQuery { query, privacy, client, server, decider };

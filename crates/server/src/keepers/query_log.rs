@@ -33,7 +33,7 @@ use crate::running::conditions::Condition;
 
 /// Time between rounds while queries are logged: much less than a ring takes to fill.
 const TICK: Duration = Duration::from_millis(25);
-/// The same while none are.
+/// Time between rounds while no queries are logged.
 const IDLE_TICK: Duration = Duration::from_millis(250);
 
 /// Time between readings of the upstreams of the workers, which publish them twice a second.
@@ -42,7 +42,7 @@ const UPSTREAMS_AFTER: Duration = Duration::from_secs(1);
 /// Time between looks of the upkeep for files that are complete.
 const UPKEEP_AFTER: Duration = Duration::from_secs(5);
 
-/// Time between two looks for clients of the log that are to be forgotten.
+/// Time between two looks for clients whose entries must be dropped from the roll-ups.
 const TIDY_AFTER: Duration = Duration::from_secs(3600);
 
 /// The condition after a panic of a round.
@@ -122,7 +122,7 @@ impl LogWork {
         }
     }
 
-    /// Takes what the workers have logged, and writes it.
+    /// Takes the entries of the workers, and writes them.
     fn round(&mut self) -> Result<(), LogError> {
         self.refresh();
         let now_us = now_us();
@@ -191,7 +191,8 @@ impl LogWork {
         }
     }
 
-    /// Does what clients of the control socket order. Errors are theirs; nobody may wait any more.
+    /// Executes requests of the control socket. Errors are sent to their clients, which may have
+    /// left.
     fn obey(&mut self, now_us: u64) {
         for order in self.running.query_log.writer_orders() {
             match order {
@@ -272,7 +273,7 @@ pub(crate) fn start_upkeep(running: Arc<Running>) -> io::Result<JoinHandle<()>> 
 struct LogUpkeep {
     directory: PathBuf,
     upkeep: Upkeep,
-    /// What is part of the counts of the log.
+    /// The counts that are already part of those of the log.
     counted: UpkeepCounters,
     /// The time that was judged last, in microseconds since the epoch.
     judged_us: u64,
@@ -287,7 +288,7 @@ impl LogUpkeep {
         Ok(Self { directory, upkeep, counted, judged_us: 0, tidied: None })
     }
 
-    /// Does what clients order, and all that is due.
+    /// Executes requests of clients, and all upkeep that is due.
     fn work(&mut self, log: &QueryLog, clock: &mut SteadyClock) -> Result<(), LogError> {
         let goes_on = || log.wait(Duration::ZERO);
         for order in log.upkeep_orders() {
@@ -336,7 +337,7 @@ impl LogUpkeep {
     }
 }
 
-/// Does all upkeep that is due, and what clients of the control socket order.
+/// Does all upkeep that is due, and executes requests of the control socket.
 fn keep_up(
     running: &Running,
     upkeep: &mut Option<LogUpkeep>,

@@ -22,11 +22,11 @@ use crate::running::Running;
 use crate::running::conditions::Condition;
 use crate::transfer::{TransferError, TransferLimits, UnverifiedRecord, ZoneSource};
 
-/// Interval between checks of the configuration, of a file and of what is due.
+/// Interval between checks of the configuration, of a file and for due work.
 const TICK: Duration = Duration::from_secs(1);
 /// Bounds of the interval between checks of the primaries, regardless of the SOA record.
 const LOOK_SECS: (u32, u32) = (60, 86_400);
-/// After a failure while there is no copy.
+/// The time to the next attempt after a failure while there is no copy.
 const FIRST_RETRY: Duration = Duration::from_secs(60);
 /// The bounds of a transfer.
 const LIMITS: TransferLimits = TransferLimits {

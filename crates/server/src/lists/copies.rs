@@ -22,16 +22,16 @@ use siphasher::sip::SipHasher13;
 use super::fetch::MAX_LIST_BYTES;
 use super::store::source_text;
 
-/// Most octets of a head.
+/// Maximum number of octets of a head.
 const MAX_HEAD: usize = 16 << 10;
-/// Most octets of texts that are kept in memory because the disk cannot be written.
+/// Maximum number of octets of texts that are kept in memory because the disk cannot be written.
 const MAX_UNSAVED: usize = 512 << 20;
 const EXTENSION: &str = "list";
 /// The extension of copies whose list is no longer configured.
 const RETIRED: &str = "retired";
 /// How long these are kept: a change that removed or renamed a list may be undone.
 const RETIRED_SECS: u64 = 30 * 86_400;
-/// Most of them, and their octets.
+/// Maximum number of retired copies, and of their octets.
 const MAX_RETIRED: usize = 64;
 const MAX_RETIRED_OCTETS: u64 = 256 << 20;
 
@@ -41,17 +41,17 @@ const MAX_RETIRED_OCTETS: u64 = 256 << 20;
 pub(crate) struct Head {
     /// Its URL or path.
     pub(crate) source: String,
-    /// `ETag` of the response.
+    /// The field `ETag` of the response.
     pub(crate) etag: Option<String>,
-    /// `Last-Modified` of the response.
+    /// The field `Last-Modified` of the response.
     pub(crate) last_modified: Option<String>,
     /// The fingerprint of the file that was read.
     pub(crate) fingerprint: Option<String>,
-    /// Wall time in seconds.
+    /// The wall time of the fetch in seconds.
     pub(crate) fetched_at_secs: u64,
     /// Valid entries of the text.
     pub(crate) entries: u64,
-    /// Octets of the text.
+    /// Number of octets of the text.
     pub(crate) octets: u64,
     /// Checksum of the text.
     pub(crate) crc32: u32,
@@ -68,7 +68,7 @@ pub(crate) struct Copy {
 /// Why a copy cannot be used.
 #[derive(Debug)]
 pub(crate) enum CopyError {
-    /// It cannot be read.
+    /// The file cannot be read.
     Io(io::Error),
     /// The checksum or length does not match.
     Damaged,
@@ -88,7 +88,7 @@ impl std::error::Error for CopyError {}
 /// Where a text is stored.
 #[derive(Debug)]
 pub(crate) enum Kept {
-    /// On disk.
+    /// The copy is on disk.
     OnDisk,
     /// Only in memory, and lost when the server stops, because the disk gave this error.
     InMemory(io::Error),
@@ -101,14 +101,14 @@ impl Head {
         self.crc32 = crc32fast::hash(text);
     }
 
-    /// A value that identifies the text.
+    /// Returns a value that identifies the text.
     pub(crate) fn stamp(&self) -> String {
         format!("{:08x}-{}", self.crc32, self.octets)
     }
 }
 
 impl Copy {
-    /// The text.
+    /// Returns the text.
     pub(crate) fn text(&self) -> &[u8] {
         self.octets.get(self.begins..).unwrap_or_default()
     }
@@ -136,7 +136,7 @@ fn read_head(path: &Path) -> Option<Head> {
     serde_json::from_slice(&line).ok()
 }
 
-/// All copies. Those that cannot be written to disk are kept in memory.
+/// All copies. Copies that cannot be written to disk are kept in memory.
 pub(crate) struct Copies {
     directory: PathBuf,
     unsaved: HashMap<String, (Head, Vec<u8>)>,
@@ -193,8 +193,8 @@ impl Copies {
         }
     }
 
-    /// The properties of the last good text, without reading the text; `None` if there is no valid
-    /// head.
+    /// Returns the properties of the last good text, without reading the text; `None` if there is
+    /// no valid head.
     pub(crate) fn head(&self, list: &ListConfig) -> Option<Head> {
         if let Some((head, _)) = self.unsaved.get(&list.name) {
             return Some(head.clone());

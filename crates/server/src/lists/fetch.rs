@@ -29,25 +29,25 @@ use super::copies::Head;
 use crate::error::LookupError;
 use avocet_worker::upstream_tls::UrlTls;
 
-/// Most octets of a list, decompressed.
+/// Maximum number of octets of a list, decompressed.
 pub(crate) const MAX_LIST_BYTES: u64 = 256 << 20;
 /// Redirects that are followed.
 const MAX_REDIRECTS: u32 = 5;
 /// Addresses of a server that are tried.
 const MAX_ADDRESSES: usize = 8;
-/// Most octets of a validator that is sent back.
+/// Maximum number of octets of a validator that is sent back.
 const MAX_VALIDATOR: usize = 1024;
-/// Octets per read.
+/// Number of octets per read.
 const CHUNK: usize = 64 << 10;
 
 /// Limits of one fetch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
-    /// From the address query to the last octet.
+    /// The limit from the address query to the last octet.
     pub(crate) time: Duration,
-    /// For a connection to one address.
+    /// The limit for a connection to one address.
     pub(crate) connect: Duration,
-    /// Octets of the text.
+    /// Number of octets of the text.
     pub(crate) octets: u64,
 }
 
@@ -67,9 +67,9 @@ pub(crate) enum Fetched {
     Text {
         /// The complete text.
         text: Vec<u8>,
-        /// `ETag`.
+        /// The validator `ETag`.
         etag: Option<String>,
-        /// `Last-Modified`.
+        /// The validator `Last-Modified`.
         last_modified: Option<String>,
     },
 }
@@ -128,11 +128,11 @@ pub(crate) struct Fetcher {
     fields: HeaderMap,
 }
 
-/// What a fetcher sends and trusts for one URL.
+/// The credentials and trust of a fetcher for one URL.
 pub(crate) struct UrlTerms {
     /// Header fields of each request, which may be secret.
     pub(crate) fields: HeaderMap,
-    /// What the server must prove, and what it is shown.
+    /// Proofs that the server must provide, and the certificate that it is shown.
     pub(crate) tls: UrlTls,
 }
 
@@ -298,7 +298,7 @@ fn fault(error: ureq::Error) -> FetchError {
     }
 }
 
-/// Whether the error means that the peer does not speak TLS.
+/// Returns whether the error means that the peer does not speak TLS.
 fn is_no_tls(error: &io::Error) -> bool {
     let tls = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
     matches!(tls, Some(rustls::Error::InvalidMessage(_)))
@@ -412,7 +412,7 @@ impl OwnResolver {
     }
 }
 
-/// The host that a URL names, in lower case.
+/// Returns the host that a URL names, in lower case.
 fn host_of(url: &str) -> String {
     let uri = url.parse::<Uri>();
     uri.ok().and_then(|uri| Some(uri.host()?.to_ascii_lowercase())).unwrap_or_default()

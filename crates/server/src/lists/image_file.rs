@@ -12,7 +12,7 @@ use avocet_nameserver::disk;
 use avocet_nameserver::policy::load::Making;
 use avocet_policy::list::ImageError;
 
-/// Most octets of an image file.
+/// Maximum number of octets of an image file.
 const MAX_IMAGE_BYTES: u64 = 2 << 30;
 const MAGIC: &[u8; 8] = b"AVCmade1";
 /// Length and magic.
@@ -21,11 +21,11 @@ const TAIL: usize = 4 + MAGIC.len();
 /// Why an image on disk is not used.
 #[derive(Debug)]
 pub(crate) enum Unusable {
-    /// It cannot be read.
+    /// The file cannot be read.
     Io(io::Error),
     /// Its origin is missing: it is truncated, or not an image.
     Unsigned,
-    /// It is not an image, or of another version.
+    /// The file is not an image, or has another version.
     Image(ImageError),
 }
 
@@ -48,7 +48,7 @@ impl ImageFile {
         Self(directory.join("image"))
     }
 
-    /// The path.
+    /// Returns the path.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }
@@ -79,7 +79,7 @@ impl ImageFile {
     }
 }
 
-/// How the image in these octets was made, and where it ends.
+/// Returns how the image in these octets was made, and where it ends.
 fn made(octets: &[u8]) -> Option<(Making, usize)> {
     let (before, tail) = octets.split_at_checked(octets.len().checked_sub(TAIL)?)?;
     let (len, magic) = tail.split_first_chunk::<4>()?;

@@ -34,7 +34,7 @@ use source::SourceState;
 pub use store::open_text;
 pub(crate) use store::{Store, Taking};
 
-/// The state of the lists' maintenance: what others may read, and their requests.
+/// The state of the lists' maintenance: the parts that other threads may read, and their requests.
 #[derive(Default)]
 pub(crate) struct Keeping {
     desk: Mutex<Desk>,
@@ -103,7 +103,7 @@ impl Keeping {
         self.changed.notify_all();
     }
 
-    /// The state of each source.
+    /// Returns the state of each source.
     pub(crate) fn sources(&self) -> MutexGuard<'_, BTreeMap<String, SourceState>> {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -8,15 +8,17 @@ use super::zone::UnusablePrimaries;
 
 /// A text whose entries have shrunk below one part in this many is held back...
 const SHRINK_PART: u64 = 2;
-/// ...if it also lost more entries than this.
+/// ... if the list has also lost more entries than this number.
 const SHRINK_ENTRIES: u64 = 1_000;
 /// Seconds to the next attempt after a failure; doubled with each further one.
 const FIRST_RETRY_SECS: u64 = 60;
-/// The same if the name of the source's server was not resolved: this server may have just started.
+/// Seconds to the next attempt if the name of the source's server was not resolved: this server may
+/// have just started.
 const FIRST_RESOLVE_RETRY_SECS: u64 = 5;
-/// Most seconds to the next attempt.
+/// Maximum number of seconds to the next attempt.
 const MAX_RETRY_SECS: u64 = 3_600;
-/// One part in this many of the interval is random, so that servers do not fetch at the same time.
+/// The random part of the interval is one in this many, so that servers do not fetch at the same
+/// time.
 const JITTER_PART: u64 = 10;
 
 /// The state of a source. Kept across restarts.
@@ -39,7 +41,7 @@ pub(crate) struct SourceState {
     /// Failures since the server started.
     #[serde(skip)]
     pub(crate) failures: u64,
-    /// Octets of the copy.
+    /// Number of octets of the copy.
     pub(crate) octets: u64,
     /// Wall time in seconds at which the text of the copy was fetched.
     pub(crate) fetched_at_secs: u64,
@@ -95,15 +97,15 @@ impl SourceState {
         self.error = Some(failure.to_string());
     }
 
-    /// Whether NOTIFY may cause an attempt: this many seconds after the last one, and twice as many
-    /// after each further failure.
+    /// Returns whether NOTIFY may cause an attempt: this many seconds after the last one, and twice
+    /// as many after each further failure.
     pub(crate) fn may_follow_notify(&self, now_secs: u64, least_secs: u64) -> bool {
         let wait = least_secs.saturating_mul(1 << self.failures_in_row.min(32)).min(MAX_RETRY_SECS);
         now_secs.abs_diff(self.tried_at_secs) >= wait
     }
 
-    /// Whether an attempt is due. A clock that was set back delays it for at most one refresh
-    /// interval.
+    /// Returns whether an attempt is due. A clock that was set back delays it for at most one
+    /// refresh interval.
     pub(crate) fn is_due(&self, now_secs: u64, refresh_secs: u64) -> bool {
         let latest = now_secs + refresh_secs + refresh_secs / JITTER_PART;
         now_secs >= self.due_at_secs || self.due_at_secs > latest.max(now_secs + 2 * MAX_RETRY_SECS)

@@ -28,7 +28,7 @@ use super::zone::FetchedZone;
 
 const DIRECTORY: &str = "lists";
 const STATES: &str = "state.json";
-/// Most octets of the file of states.
+/// Maximum number of octets of the file of states.
 const MAX_STATES: u64 = 4 << 20;
 
 /// Whether a text is compared with the previous one.
@@ -45,14 +45,14 @@ pub(crate) enum Taking {
 pub(crate) enum TextChange {
     /// A different text.
     Changed,
-    /// No text, or the same.
+    /// There is no text, or it did not change.
     Same,
 }
 
 /// The result of an attempt at a text of other servers.
 pub(crate) struct TakenText {
     pub(crate) change: TextChange,
-    /// Those of the SOA record of a zone.
+    /// The timers of the SOA record of a zone.
     pub(crate) timers: Option<Timers>,
 }
 
@@ -65,9 +65,9 @@ pub(crate) struct Pulled {
 
 /// The text of a source.
 pub(crate) enum PulledText {
-    /// That of a URL.
+    /// The state of a URL.
     Url(Fetched),
-    /// That of a zone.
+    /// The state of a zone.
     Zone(FetchedZone),
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Store {
     unsaved: HashMap<String, String>,
 }
 
-/// The name of a list's source.
+/// Returns the name of a list's source.
 pub(crate) fn source_text(list: &ListConfig) -> String {
     match &list.source {
         ListSource::Url(url) => url.clone(),
@@ -94,7 +94,7 @@ pub(crate) fn source_text(list: &ListConfig) -> String {
 }
 
 impl Store {
-    /// The store of a data directory.
+    /// Returns the store of a data directory.
     pub(crate) fn new(data: &Path) -> Self {
         let directory = data.join(DIRECTORY);
         Self {
@@ -142,8 +142,8 @@ impl Store {
         let _ = self.take_file(list, path, Taking::Judged);
     }
 
-    /// Whether the file differs from its copy. An unreadable file does not, if the copy was made of
-    /// it. Removes a copy of another file.
+    /// Returns whether the file differs from its copy. An unreadable file does not, if the copy was
+    /// made of it. Removes a copy of another file.
     fn is_other_than_copy(&mut self, list: &ListConfig, path: &Path) -> bool {
         let Some(head) = self.copies.head(list) else { return true };
         if head.source != source_text(list) {
@@ -154,7 +154,7 @@ impl Store {
         now.is_some() && now != head.fingerprint
     }
 
-    /// Whether an image was made of the current copies. A fetched list may lack its copy.
+    /// Returns whether an image was made of the current copies. A fetched list may lack its copy.
     fn is_of_copies(&self, config: &PolicyConfig, making: &Making) -> bool {
         config.lists.iter().zip(&making.lists).all(|(list, made)| {
             let stamp = self.copies.head(list).map(|head| head.stamp());
@@ -343,17 +343,17 @@ impl Store {
         Ok(if is_same { TextChange::Same } else { TextChange::Changed })
     }
 
-    /// Why a list in force has no copy on disk, if it has none.
+    /// Returns the reason why a list in force has no copy on disk, if it has none.
     pub(crate) fn unsaved(&self, name: &str) -> Option<&str> {
         self.unsaved.get(name).map(String::as_str)
     }
 
-    /// The properties of the copy of a list.
+    /// Returns the properties of the copy of a list.
     pub(crate) fn head(&self, list: &ListConfig) -> Option<Head> {
         self.copies.head(list)
     }
 
-    /// The stored states of the sources; empty if there are none.
+    /// Returns the stored states of the sources; empty if there are none.
     pub(crate) fn load_states(&self) -> BTreeMap<String, SourceState> {
         let octets =
             disk::read(&self.directory.join(STATES), MAX_STATES).ok().flatten().unwrap_or_default();
@@ -375,7 +375,7 @@ impl Store {
     }
 }
 
-/// The lists that are files.
+/// Returns the lists that are files.
 fn files(config: &PolicyConfig) -> impl Iterator<Item = (&ListConfig, &Path)> {
     config.lists.iter().filter_map(|list| match &list.source {
         ListSource::File(path) => Some((list, path.as_path())),
@@ -413,7 +413,7 @@ pub fn open_text(data: &Path, list: &ListConfig) -> io::Result<Option<Box<dyn Re
     Ok(copy.map(|copy| Box::new(Cursor::<Copy>::new(copy)) as Box<dyn Read>))
 }
 
-/// The hash of an image, for display.
+/// Returns the hash of an image, for display.
 pub(crate) fn digest(lists: &Lists) -> String {
     format!("{:032x}", lists.digest())
 }

@@ -36,7 +36,7 @@ const LIMITS: TransferLimits =
 /// The primaries of a list's zone.
 pub(crate) struct ZonePrimaries<'c> {
     pub(crate) list: &'c TransferredList,
-    /// Has the keys.
+    /// The configuration, which has the keys.
     pub(crate) config: &'c Config,
     /// Whether the server is shutting down.
     pub(crate) is_closed: &'c dyn Fn() -> bool,
@@ -74,7 +74,7 @@ struct RecordKey {
     rdata: Box<[u8]>,
 }
 
-/// What is wrong with each primary.
+/// The problem of each primary.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct UnusablePrimaries(String);
@@ -176,7 +176,7 @@ impl<'c> ZonePrimaries<'c> {
         FoldedName::from_folded_unchecked(&self.list.zone)
     }
 
-    /// Asks the primaries in their order. Returns what is wrong with each if none is usable.
+    /// Returns the problem of each if none is usable.
     pub(crate) fn fetch(
         &self,
         held: Option<&HeldCopy<'_>>,

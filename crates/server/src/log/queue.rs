@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Octets of lines that wait: enough for some minutes of a server in trouble, and negligible next
-/// to its caches.
+/// Number of octets of lines that wait: enough for some minutes of a server in trouble, and
+/// negligible next to its caches.
 const MAX_OCTETS: usize = 1 << 20;
 
 /// A handle to the queue.
@@ -75,7 +75,7 @@ impl LineQueue {
         self.inner.changed.notify_all();
     }
 
-    /// Lines lost since the start.
+    /// Returns the number of lines lost since the start.
     pub(super) fn lost(&self) -> u64 {
         self.inner.lost.load(Ordering::Relaxed)
     }
@@ -129,7 +129,8 @@ impl<'w> MakeWriter<'w> for LineQueue {
 }
 
 /// The queue for lines of text. Octets from the network may be in them: control characters are
-/// escaped, so that nobody writes other lines into the log, or to the terminal of its reader.
+/// escaped, so that they forge no lines of the log, and send no commands to the terminal of its
+/// reader.
 #[derive(Clone)]
 pub(super) struct TextLines(pub(super) LineQueue);
 

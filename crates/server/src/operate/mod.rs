@@ -85,7 +85,7 @@ pub(crate) use take_over::{ListeningSockets, TakenOver};
 
 /// Milliseconds between checks of timers and of the configuration file.
 const TICK_MS: u32 = 1_000;
-/// The same while the workers drain.
+/// Milliseconds between these checks while the workers drain.
 const DRAIN_TICK_MS: u32 = 20;
 /// Seconds for which one secret makes cookies. The previous one is accepted for the same time, and
 /// cookies live for an hour.
@@ -107,7 +107,7 @@ enum Ending {
     None,
     /// A signal or a command ended it.
     Told,
-    /// Another process serves the sockets.
+    /// The sockets were handed over to another process.
     HandedOver,
     /// A worker ended by itself.
     Failed,
@@ -130,7 +130,7 @@ pub(crate) struct Beginnings {
 pub(crate) struct Operation {
     running: Arc<Running>,
     signals: Signals,
-    /// `None` after the thread for the lists has started.
+    /// The store; `None` after the thread for the lists has started.
     store: Option<Store>,
     /// Empty after the threads of the query log, of dnstap and of traces have started.
     rings: Vec<RingEnds>,
@@ -242,7 +242,8 @@ impl Operation {
         let mut events = Events::with_capacity(16);
         self.running.note_waiting_restore();
         self.running.note_access_fault();
-        // Not earlier: a server that is taken over maintains the same lists until it ends.
+        // The store must not be used earlier: a server that is taken over maintains the same lists
+        // until it ends.
         if let Some(store) = self.store.take() {
             keepers::lists::start(self.running.clone(), store).map_err(OperationError::System)?;
             keepers::root::start(self.running.clone()).map_err(OperationError::System)?;
@@ -492,7 +493,7 @@ impl Operation {
             self.control.remove();
         }
         self.running.shared.strangers.close();
-        // The workers have ended: what they logged last is taken.
+        // The workers have ended: take their last entries.
         self.running.query_log.close();
         for thread in self.query_log.into_iter().chain(self.pools) {
             let _ = thread.join();

@@ -172,7 +172,7 @@ pub(crate) fn request(config: &Config) -> Result<(Vec<TakenSocket>, TakenOver), 
     }
 }
 
-/// Returns `None` if the label is unknown.
+/// Returns the socket with a label; `None` if the label is unknown.
 fn taken_socket(label: &[u8], fd: OwnedFd) -> Option<TakenSocket> {
     let mut words = std::str::from_utf8(label).ok()?.split(' ');
     let transport = match words.next()? {
@@ -221,11 +221,11 @@ impl TakenOver {
 /// The state of the new process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SuccessorState {
-    /// It has not reported.
+    /// The process has not reported yet.
     None,
-    /// It serves.
+    /// The process serves queries.
     Ready,
-    /// It ended, or sent something other than the message that it is ready.
+    /// The process ended, or sent something other than the message that it is ready.
     Gone,
 }
 
@@ -288,7 +288,7 @@ impl Successor {
         }
     }
 
-    /// Whether it has taken too long.
+    /// Returns whether it has taken too long.
     pub(super) fn is_overdue(&self, now: Moment) -> bool {
         now.secs() >= self.deadline_secs
     }

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use avocet_otlp::{Encoding, Span};
 
-/// Most octets that wait.
+/// Maximum number of octets that wait.
 const MAX_OCTETS: usize = 4 << 20;
 /// Spans of a request, unless a single trace has more.
 const BATCH_SPANS: usize = 512;
-/// Octets of a request, unless a single trace has more.
+/// Number of octets of a request, unless a single trace has more.
 const BATCH_OCTETS: usize = 1 << 20;
 /// How long a trace waits for others.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -49,7 +49,7 @@ pub(crate) struct Backlog {
 pub(crate) struct BatchSize {
     /// How many, the oldest first.
     pub(crate) traces: usize,
-    /// Their spans.
+    /// The number of their spans.
     pub(crate) spans: usize,
 }
 
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(backlog.len() + dropped, 100);
         let first = backlog.spans(BatchSize { traces: 1, spans: 1 }).next().unwrap();
         assert_eq!(usize::from(first[2]), dropped);
-        // One that is larger than all of it goes, too.
+        // A trace that is larger than the whole limit is dropped, too.
         let waited = backlog.len();
         assert_eq!(backlog.add(&trace(1, 1, MAX_OCTETS), now), waited + 1);
         assert_eq!(backlog.len(), 0);

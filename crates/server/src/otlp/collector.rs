@@ -46,7 +46,7 @@ pub(crate) enum CollectorFault {
 pub(crate) enum Delivered {
     /// The collector took it, or a part of it.
     Taken(Rejected),
-    /// It has to be sent again, for this reason. The collector may have said when.
+    /// The request must be sent again, for this reason. The collector may have stated a time.
     Later(String, Option<Duration>),
     /// The collector does not take it, for this reason.
     Refused(String),
@@ -123,8 +123,8 @@ impl Collector {
         now >= self.not_before
     }
 
-    /// Sends a request, and waits for the response. After one that has to be sent again,
-    /// [`Collector::is_ready`] waits for the time that the collector or `random` says.
+    /// Sends a request, and waits for the response. After a request that must be sent again,
+    /// [`Collector::is_ready`] waits for the time that the collector or `random` determines.
     pub(crate) fn deliver(&mut self, body: &[u8], urgency: Urgency, random: u32) -> Delivered {
         let encoding = encoding_of(&self.config);
         let delivered = match self.post(body, encoding, urgency) {
@@ -170,7 +170,7 @@ impl Collector {
             return Ok(Delivered::Refused(format!("status {status}")));
         }
         let body = response.body_mut().with_config().limit(BOUNDS.octets).read_to_vec();
-        // The request was taken, whatever becomes of the rest of the response.
+        // The request was accepted, even if the rest of the response is lost.
         Ok(Delivered::Taken(
             body.map_or_else(|_| Rejected::default(), |body| read_rejected(encoding, &body)),
         ))

@@ -22,7 +22,7 @@ use std::sync::atomic::AtomicU64;
 pub(crate) struct OtlpCounts {
     /// Traces that the collector took.
     pub(crate) traces: AtomicU64,
-    /// Their spans.
+    /// The number of their spans.
     pub(crate) spans: AtomicU64,
     /// Spans that the collector rejected of requests that it took.
     pub(crate) rejected_spans: AtomicU64,

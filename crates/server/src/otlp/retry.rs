@@ -1,8 +1,8 @@
-//! When a request is sent again: after what the collector says, or after a time that grows.
+//! When a request is sent again: after the time that the collector states, or after a growing time.
 
 use std::time::Duration;
 
-/// The first wait.
+/// The time before the first repetition.
 const FIRST: Duration = Duration::from_secs(1);
 /// The longest wait without a word of the collector.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -21,8 +21,8 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// Returns the wait after another attempt that failed. `imposed` is what the collector said,
-    /// `random` spreads the attempts of several servers over the second half of the time.
+    /// Returns the wait after another attempt that failed. `imposed` is the time that the collector
+    /// stated, `random` spreads the attempts of several servers over the second half of the time.
     pub(super) fn next(&mut self, imposed: Option<Duration>, random: u32) -> Duration {
         let time = FIRST.saturating_mul(1 << self.failures.min(5)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);

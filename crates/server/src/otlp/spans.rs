@@ -13,11 +13,11 @@ use super::root::root_span;
 use super::steps::StepSpans;
 use crate::query_log::states::Decider;
 
-/// A query with what may be known of its client.
+/// A query with the data about its client that may be exported.
 pub(crate) struct KnownQuery<'q> {
     /// The query.
     pub(crate) query: &'q TracedQuery,
-    /// What others may know of the client; not "off".
+    /// How much others may learn about the client; not "off".
     pub(crate) privacy: Privacy,
     /// The address of the client as far as it is shown.
     pub(crate) client: Option<IpAddr>,

@@ -23,7 +23,7 @@ pub(super) struct StepSpans<'i> {
     open: Vec<OpenQuery>,
     /// The query with the last reply.
     replied: Option<usize>,
-    /// Whether the next reply is to a query of another question.
+    /// Whether the next reply is for another question.
     has_joined: bool,
     times: SpanTimes,
     /// The start of resolution, in Unix nanoseconds.
@@ -57,7 +57,8 @@ impl<'i> StepSpans<'i> {
             without_dot(question.qname().to_string())
         });
         let began_ms = trace.map_or(known.query.since_ms, |trace| trace.began_ms());
-        // The clocks are compared in milliseconds; what began in the same one began together.
+        // The clocks are compared in milliseconds; events in the same millisecond count as
+        // simultaneous.
         let apart_ms = began_ms.cast_signed() - known.query.since_ms.cast_signed();
         let began_ns = times.start_ns.saturating_add_signed(apart_ms.saturating_mul(1_000_000));
         Self {
@@ -338,7 +339,7 @@ fn described(step: &Step) -> (&'static str, Vec<Attribute>) {
         Step::Failed { ede, text } => {
             ("failed", vec![Attribute::new("avocet.ede", *ede), reason(text)])
         }
-        // They have a span.
+        // Such steps have a span.
         Step::Seek { .. }
         | Step::Sent { .. }
         | Step::Replied { .. }

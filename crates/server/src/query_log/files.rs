@@ -16,7 +16,8 @@ use super::WrittenLog;
 
 /// Time after an error until the directory is opened again.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
-/// The same if another process holds the directory: until then entries stay in the rings.
+/// The time to the next attempt if another process holds the directory: until then entries stay in
+/// the rings.
 const RETRY_LOCKED_AFTER: Duration = Duration::from_millis(100);
 /// How long another process may hold the directory before that is reported: a server that is taken
 /// over needs this long to end.
@@ -92,7 +93,7 @@ impl LogFiles {
         self.failing.as_ref().is_some_and(|failing| failing.is_locked)
     }
 
-    /// Whether the last attempt to open the directory failed.
+    /// Returns whether the last attempt to open the directory failed.
     pub(crate) fn is_failing(&self) -> bool {
         self.failing.is_some()
     }
@@ -141,7 +142,7 @@ impl LogFiles {
         }
     }
 
-    /// Writes what is due.
+    /// Writes the blocks and files that are due.
     ///
     /// # Errors
     /// A file cannot be written.

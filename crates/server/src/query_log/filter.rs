@@ -27,16 +27,16 @@ pub(crate) struct EntryFilter {
 /// The clients that a filter means.
 #[derive(PartialEq, Debug)]
 enum WantedClient {
-    /// With this address.
+    /// The client has this address.
     Address(String),
-    /// In this network.
+    /// The client is in this network.
     Network(ClientNetwork),
-    /// With this name.
+    /// The client has this name.
     Name(String),
 }
 
 impl WantedClient {
-    /// Reads an address, a network or a name.
+    /// A network has bits after the prefix, so it is not clear which addresses it means.
     ///
     /// # Errors
     /// A network has bits after the prefix: it is not clear what is meant.

@@ -1,8 +1,8 @@
 //! The clients that follow the query log: each gets all entries, in batches of the thread of the
 //! log.
 //!
-//! A client is woken for a batch, not for an entry, and the entries of a batch are shared: what one
-//! client has written as JSON, the others send.
+//! A client is woken for a batch, not for an entry, and the entries of a batch are shared: an entry
+//! that was converted to JSON for one client is sent to the others as it is.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -13,10 +13,10 @@ use avocet_control::log::SharedEntry;
 
 /// Entries that wait for one follower. Beyond, entries are skipped for it.
 const MAX_WAITING: usize = 8_192;
-/// Most entries of a batch.
+/// Maximum number of entries of a batch.
 const MAX_BATCH: usize = 256;
 
-/// Most followers: each takes a thread of the control socket.
+/// Maximum number of followers: each takes a thread of the control socket.
 const MAX_FOLLOWERS: usize = 32;
 
 /// Entries that followers get together.
@@ -82,7 +82,7 @@ impl Followers {
     /// Passes entries to all followers, and forgets those that are gone.
     fn send(&self, batch: &Batch) {
         self.lock().retain(|Sending { queue, load }| {
-            // A full queue would hide that nobody takes from it any more.
+            // A full queue would hide that its reader is gone.
             if Arc::strong_count(load) == 1 {
                 return false;
             }
@@ -125,7 +125,7 @@ impl<'f> Collector<'f> {
         }
     }
 
-    /// Passes what was added to the followers.
+    /// Passes the new entries to the followers.
     pub(crate) fn send(&mut self) {
         if !self.entries.is_empty() {
             self.followers.send(&self.entries.drain(..).collect());

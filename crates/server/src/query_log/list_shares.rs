@@ -7,7 +7,7 @@ use avocet_querylog::{Period, Ranking, Rollups, TopText};
 
 /// Days that are counted, with the present one.
 const DAYS: u64 = 30;
-/// Most lists of each count: a configuration has fewer.
+/// Maximum number of lists of each count: a configuration has fewer.
 const MAX_SHARES: usize = 1024;
 
 /// The shares of all lists in the log.

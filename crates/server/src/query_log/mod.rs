@@ -1,5 +1,5 @@
-//! The query log of the running server: what its thread shares with others, and the texts behind
-//! the numbers of entries.
+//! The query log of the running server: the state that its thread shares with others, and the texts
+//! behind the numbers of entries.
 //!
 //! ```text
 //! worker ──ring──┐
@@ -36,7 +36,7 @@ use searches::Searches;
 
 use crate::turns::Turns;
 
-/// Most dry runs at once: each may compile all lists again.
+/// Maximum number of dry runs at once: each may compile all lists again.
 const MAX_DRY_RUNS: usize = 1;
 
 /// Parts of a whole, in counts of shares.
@@ -69,7 +69,7 @@ pub(crate) struct WrittenLog {
     pub(crate) rollups: Arc<Mutex<Rollups>>,
 }
 
-/// LogOrders to the threads of the log.
+/// The orders to the threads of the log.
 #[derive(Default)]
 struct LogOrders {
     is_closed: bool,
@@ -91,7 +91,7 @@ pub(crate) struct PruneOrder {
     pub(crate) filter: Filter,
     /// The id before which files are complete.
     pub(crate) before_id: u64,
-    /// Gets the result.
+    /// The channel for the result.
     pub(crate) reply: Sender<Result<Pruned, LogError>>,
 }
 
@@ -108,13 +108,13 @@ pub(crate) struct LogCounts {
     pub(crate) lost: AtomicU64,
     /// Entries lost: their blocks were damaged when the file was sealed.
     pub(crate) damaged: AtomicU64,
-    /// Octets written to files.
+    /// Number of octets written to files.
     pub(crate) octets: AtomicU64,
     /// Entries in segments.
     pub(crate) sealed: AtomicU64,
     /// Entries deleted, by retention or by a request.
     pub(crate) deleted: AtomicU64,
-    /// Octets of all files.
+    /// Number of octets of all files.
     pub(crate) stored_octets: AtomicU64,
     /// Time in microseconds that the thread has worked on entries.
     pub(crate) work_us: AtomicU64,
@@ -160,7 +160,7 @@ impl Default for QueryLog {
 }
 
 impl QueryLog {
-    /// Ends the threads, after one has written what the workers left.
+    /// Ends the threads, after the writer has written the last entries of the workers.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.ordered.notify_all();

@@ -1,4 +1,4 @@
-//! Overviews of the query log from its roll-ups: the counts of a time, whole and in steps.
+//! Overviews of the query log from its roll-ups: the counts of a period, whole and in steps.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -12,9 +12,9 @@ use avocet_control::statistics::{
 };
 use avocet_querylog::{Outcome, PartCounts, Period, Ranking, Rollups, SeenClient, Top, Totals};
 
-/// Most steps of a series.
+/// Maximum number of steps of a series.
 const MAX_STEPS: u64 = 1_500;
-/// Most clients of a reply: all that the log can have.
+/// Maximum number of clients of a reply: all that the log can have.
 const MOST_CLIENTS: u64 = 4096;
 /// Clients of a reply whose request has no limit.
 const USUAL_CLIENTS: u64 = 100;
@@ -64,7 +64,7 @@ impl Span {
     }
 }
 
-/// Returns the counts of a time, with up to `texts` of each ranking.
+/// Returns the counts of a period, with up to `texts` of each ranking.
 pub fn overview(rollups: &Rollups, span: &Span, texts: usize, rates: QueryRates) -> LogOverview {
     // Minutes have few rankings.
     let from_us = micros(span.0.start);
@@ -127,7 +127,7 @@ pub fn ranking(of: RankingKind) -> Option<Ranking> {
     KINDS.into_iter().find(|(_, kind)| *kind == of).map(|(ranking, _)| ranking)
 }
 
-/// Returns the counts of a time, in steps of at least `step` seconds.
+/// Returns the counts of a period, in steps of at least `step` seconds.
 pub(crate) fn series(rollups: &Rollups, span: &Span, step: Option<u64>) -> LogSteps {
     let wanted = span.0.end - span.0.start;
     // The steps at both ends may be longer than the time.

@@ -2,7 +2,7 @@
 //!
 //! Each runs on a thread of its own, with a low share of the cores, and touches nothing but files:
 //! neither a worker nor the threads of the log ever wait for one. Few run at once, and each ends
-//! after some seconds with what it has found.
+//! after some seconds with the results so far.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -19,17 +19,19 @@ use avocet_querylog::{Broken, Count, Filter, LogError, LogReader, Page, PartCoun
 
 use crate::turns::Turns;
 
-/// Most searches at once: each may hold a decoded part of a row group, some dozens of MiB.
+/// Maximum number of searches at once: each may hold a decoded part of a row group, some dozens of
+/// MiB.
 const MAX_SEARCHES: usize = 2;
 /// Longest wait of a search for its turn.
 const TURN_PATIENCE: Duration = Duration::from_secs(2);
-/// Time after which a search ends with what it has found.
+/// Time after which a search ends with the results so far.
 const SEARCH_TIME: Duration = Duration::from_secs(3);
-/// Time after which nobody waits for a search that does not end: a busy machine, a slow disk.
+/// Time after which callers stop waiting for a search that does not end: a busy machine, a slow
+/// disk.
 const GIVE_UP: Duration = Duration::from_secs(10);
 /// Rows that are examined between two looks at the clock.
 const SLICE_ROWS: u64 = 1 << 18;
-/// Time after which a reader that nobody uses closes its files.
+/// Time after which an unused reader closes its files.
 const IDLE: Duration = Duration::from_secs(30);
 /// The condition after a panic.
 const FAULT: &str = "a panic interrupted the search, see the log";
@@ -68,14 +70,14 @@ impl Default for Searches {
 pub(crate) struct SearchCounts {
     /// Searches since the start.
     pub(crate) done: u64,
-    /// Those without a turn, or without an end.
+    /// Searches without a turn, or that did not end.
     pub(crate) refused: u64,
     /// Time of all searches.
     pub(crate) time: Duration,
 }
 
 impl Searches {
-    /// Returns the latest entries of a log before an id that a filter wants.
+    /// Returns the latest entries of a log before an id that a filter selects.
     ///
     /// # Errors
     /// The directory cannot be read, there are too many searches, or the search does not end.
@@ -104,7 +106,8 @@ impl Searches {
         self.run(directory, move |reader, end| count(reader, &filter, extent, end))
     }
 
-    /// Returns the counts of the entries that a filter wants, as far as the time of a search goes.
+    /// Returns the counts of the entries that a filter selects, as far as the time of a search
+    /// goes.
     ///
     /// # Errors
     /// Those of [`page`](Self::page).
@@ -147,7 +150,7 @@ impl Searches {
             shared.micros.fetch_add(began.elapsed().as_micros() as u64, Ordering::Relaxed);
             // The turn ends first: the next request of the same client gets it.
             drop(turn);
-            // Nobody may wait any more.
+            // The caller may have stopped waiting.
             let _ = sender.send(found);
         };
         let spawned = thread::Builder::new().name("log-search".to_owned()).spawn(search);
@@ -256,7 +259,7 @@ mod tests {
 
     use super::*;
 
-    /// Most entries of a test.
+    /// Maximum number of entries of a test.
     const ENTRIES: u64 = 20;
 
     struct NoTexts;

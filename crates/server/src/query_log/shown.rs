@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 /// The flags of a header with their names.
 const FLAGS: [(u16, &str); 6] =
     [(AA, "aa"), (TC, "tc"), (RD, "rd"), (RA, "ra"), (AD, "ad"), (CD, "cd")];
-/// Most records of an answer that are shown.
+/// Maximum number of records of an answer that are shown.
 const MAX_SHOWN: usize = 8;
 /// Prefix lengths of truncated addresses, for IPv4 and IPv6.
 const TRUNCATED: [u8; 2] = [24, 56];
@@ -116,7 +116,7 @@ fn answer(entry: &Entry<'_>) -> Vec<String> {
     records.filter_map(|record| target(&message, &record)).take(MAX_SHOWN).collect()
 }
 
-/// Returns what a record leads to: its address, or the target of its alias.
+/// Returns the target of a record: its address, or its alias.
 fn target(message: &[u8], record: &RecordView<'_>) -> Option<String> {
     match (record.rtype, record.rdata()) {
         (Rtype::A, rdata) => {

@@ -1,5 +1,5 @@
 //! The snapshots by which logged queries were answered: they have the texts behind the numbers of
-//! an entry, and what the log may know of its client.
+//! an entry, and the privacy of its client.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -20,21 +20,21 @@ use ipnet::IpNet;
 
 /// How long a snapshot is kept after another replaced it: longer than an entry lies in a ring.
 const KEPT: Duration = Duration::from_secs(2);
-/// Most clients of a snapshot that are remembered: more than a network has.
+/// Maximum number of clients of a snapshot that are remembered: more than a network has.
 const MAX_REMEMBERED: usize = 16_384;
 
-/// What is known of the client of an entry.
+/// The properties of the client of an entry.
 #[derive(Clone, Copy)]
 struct ClientFacts {
     /// The number of its name; zero if it has none.
     device: u16,
     /// The number of its groups.
     groups: u16,
-    /// What the log may know.
+    /// How much the log may store.
     privacy: Privacy,
 }
 
-/// A snapshot, with what was looked up in it.
+/// A snapshot, with the texts that were looked up in it.
 struct LoggedState {
     state: Arc<Snapshot>,
     /// The clients, if the snapshot has no policy that knows them.
@@ -72,7 +72,7 @@ impl LoggedState {
         }
     }
 
-    /// Returns what is known of a client.
+    /// Returns the known facts about a client.
     fn client(&mut self, (ip, device): (IpAddr, DeviceId)) -> ClientFacts {
         if let Some(facts) = self.clients.get(&(ip, device)) {
             return *facts;
@@ -187,11 +187,11 @@ pub(crate) enum Decider<'a> {
 /// The snapshots that entries may be of.
 pub(crate) struct LoggedStates {
     known: Vec<LoggedState>,
-    /// [`NameServer::revision`] of the last one.
+    /// The [`NameServer::revision`] of the last state.
     revision: u64,
     /// The upstreams, by their numbers less one.
     upstreams: Vec<String>,
-    /// By worker: the numbers of its endpoints.
+    /// The numbers of the endpoints of each worker.
     endpoints: Vec<HashMap<u32, u16>>,
     /// Memory of the policy.
     scratch: Scratch,
@@ -226,7 +226,7 @@ impl LoggedStates {
         &self.known[self.known.len() - 1].state
     }
 
-    /// Returns what others may know of a client that was answered by a revision.
+    /// Returns the privacy of a client that was answered by a revision.
     pub(crate) fn privacy_of(&mut self, revision: u32, client: (IpAddr, DeviceId)) -> Privacy {
         let place = self.known.iter().rposition(|known| known.state.revision == revision);
         let last = self.known.len() - 1;
@@ -261,8 +261,8 @@ impl LoggedStates {
     }
 
     /// Completes an entry as a worker pushed it: returns its facts with the client, the upstream
-    /// and what the log may know. `lists` gets the lists that have the name. Returns `None` if the
-    /// client is not logged.
+    /// and its privacy. `lists` gets the lists that have the name. Returns `None` if the client is
+    /// not logged.
     pub(crate) fn complete(
         &mut self,
         worker: usize,
@@ -355,9 +355,9 @@ const TRANSPORTS: [&str; Transport::COUNT] = [
     Transport::Https.name(),
     Transport::Quic.name(),
 ];
-/// The words for what the caches had, in the order of `CacheState`.
+/// The words for the state of the caches, in the order of `CacheState`.
 pub(crate) const CACHES: [&str; 4] = ["not-asked", "hit", "stale", "miss"];
-/// The words for what validation found, in the order of `Validated`.
+/// The words for the result of validation, in the order of `Validated`.
 pub(crate) const VALIDATIONS: [&str; 3] = ["unknown", "secure", "bogus"];
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub(crate) struct RootKeeping {
 /// The result of the last attempts.
 #[derive(Clone, Default)]
 pub(crate) struct Status {
-    /// Whether the configuration wants a copy.
+    /// Whether the configuration requests a copy.
     pub(crate) is_wanted: bool,
     /// The source of the copy in use.
     pub(crate) from: String,
@@ -71,14 +71,14 @@ impl RootKeeping {
         self.closing.notify_all();
     }
 
-    /// Serial of the copy in use, and its expiry in seconds since 1970.
+    /// Returns the serial of the copy in use, and its expiry in seconds since 1970.
     pub(crate) fn in_use(&self) -> Option<(u32, u64)> {
         self.slot
             .at(wall_secs())
             .map(|(zone, expires_at_secs)| (zone.timers().serial, expires_at_secs))
     }
 
-    /// Returns the state of the copy. None if the configuration wants no copy.
+    /// Returns the state of the copy. `None` if the configuration requests no copy.
     pub(crate) fn show(&self) -> Option<RootZoneStatus> {
         let status = self.status().clone();
         if !status.is_wanted {

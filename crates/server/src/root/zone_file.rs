@@ -14,9 +14,9 @@ use avocet_zone::Faults;
 use crate::error::BackgroundError;
 use crate::transfer::UnverifiedRecord;
 
-/// Most octets of the zone, as text or in a transfer: the root has about two million.
+/// Maximum number of octets of the zone, as text or in a transfer: the root has about two million.
 pub(crate) const MAX_ZONE_OCTETS: u64 = 32 << 20;
-/// Most records: the root has about 25,000.
+/// Maximum number of records: the root has about 25,000.
 pub(crate) const MAX_ZONE_RECORDS: usize = 400_000;
 
 /// Reads a zone. Also returns when the file was written, in seconds since 1970.
@@ -30,7 +30,7 @@ pub(crate) fn read(path: &Path) -> Result<(Vec<UnverifiedRecord>, u64), Backgrou
     let (mut lines, mut faults) = (Vec::new(), Faults::default());
     let mut open = |path: &Path, most: u64| zone_files::open(path, most.min(MAX_ZONE_OCTETS));
     avocet_zone::read(&NameBuf::ROOT, path, &mut open, &mut faults, &mut |record, _, _| {
-        // One more than permitted shows that there are too many.
+        // Reading one line more than permitted shows that there are too many.
         if lines.len() <= MAX_ZONE_RECORDS {
             let (owner, rdata) = (record.owner.wire().into(), record.rdata.clone().into());
             let (rtype, ttl_secs) = (record.rtype, record.ttl_secs);

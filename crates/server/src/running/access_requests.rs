@@ -2,7 +2,7 @@
 //!
 //! Anybody who may query the server may ask, without a log-in. So their number is limited, also for
 //! each client and each minute, each name is kept once for a client, and they expire. They are only
-//! in memory: what nobody has answered at a restart can be asked again.
+//! in memory: after a restart, clients can ask again.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,16 +11,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use avocet_web::access::network_of;
 
-/// Most requests that wait: more than one person reads.
+/// Maximum number of requests that wait: more than one person reads.
 const MAX_WAITING: usize = 200;
-/// Most requests of one client that wait.
+/// Maximum number of requests of one client that wait.
 const MAX_WAITING_PER_CLIENT: usize = 10;
-/// Most requests that are taken in one minute, and most of one client.
+/// Maximum number of requests that are taken in one minute, and most of one client.
 const MAX_A_MINUTE: u32 = 30;
 const MAX_A_MINUTE_PER_CLIENT: u32 = 5;
-/// Lifetime of a request. A day later, nobody waits for the page any more.
+/// Lifetime of a request. After a day, the client no longer waits for the page.
 const LIFETIME_SECS: u64 = 24 * 3600;
-/// Most characters of the text that comes with a request.
+/// Maximum number of characters of the text that comes with a request.
 pub(crate) const MAX_TEXT: usize = 200;
 
 /// A request that waits.
@@ -32,17 +32,18 @@ pub(crate) struct WaitingRequest {
     pub(crate) name: String,
     /// The client that asks.
     pub(crate) client: IpAddr,
-    /// The `[[client]]` that had this address then: it may get another one before the answer.
+    /// The `[[client]]` that had this address at that time: it may get another one before the
+    /// answer.
     pub(crate) configured: Option<String>,
-    /// The groups of the client then.
+    /// The groups of the client at that time.
     pub(crate) groups: Vec<String>,
-    /// What it says; it may be empty.
+    /// The text of the client; it may be empty.
     pub(crate) text: String,
     /// The Unix second.
     pub(crate) at: u64,
 }
 
-/// Who asks for access.
+/// The client that requests access.
 #[derive(Debug, Clone)]
 pub(crate) struct Applicant {
     /// Its address.
@@ -63,14 +64,14 @@ impl Applicant {
     }
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AskOutcome {
-    /// It waits.
+    /// The request was accepted and waits for an answer.
     Taken(WaitingRequest),
     /// The client has asked for the name before.
     Known,
-    /// Too many wait, of the client or of all.
+    /// Too many requests wait, of the client or of all clients.
     Full,
     /// There were too many in this minute.
     TooFast,
@@ -79,13 +80,13 @@ pub(crate) enum AskOutcome {
 /// Counts of requests since the start.
 #[derive(Default)]
 pub(crate) struct RequestCounts {
-    /// Those that were taken.
+    /// Requests that were accepted.
     pub(crate) taken: AtomicU64,
-    /// Those that a client repeated.
+    /// Requests that a client repeated.
     pub(crate) known: AtomicU64,
-    /// Those refused because too many wait.
+    /// Requests refused because too many wait.
     pub(crate) full: AtomicU64,
-    /// Those refused because there were too many in a minute.
+    /// Requests refused because there were too many in a minute.
     pub(crate) too_fast: AtomicU64,
 }
 
@@ -99,18 +100,18 @@ pub(crate) struct AccessRequests {
 
 #[derive(Default)]
 struct RequestState {
-    /// By number.
+    /// The waiting requests, by number.
     waiting: Vec<WaitingRequest>,
     last_id: u32,
     /// The present minute, and the requests in it.
     minute: u64,
     in_minute: u32,
-    /// By network; at most [`MAX_A_MINUTE`].
+    /// The counts of requests by network; at most [`MAX_A_MINUTE`].
     of_clients: HashMap<IpAddr, u32>,
 }
 
 impl AccessRequests {
-    /// Takes a request.
+    /// Accepts or refuses a request.
     pub(crate) fn ask(&self, name: &str, by: Applicant, text: &str, now: u64) -> AskOutcome {
         let asked = self.lock(now).ask(name, by, text, now);
         let count = match asked {
@@ -240,7 +241,7 @@ mod tests {
         let requests = AccessRequests::default();
         let mut taken = [0; 2];
         for number in 0..1_000 {
-            // One client, in many minutes.
+            // The same client asks, in many minutes.
             let asked = requests.ask(&format!("n{number}."), from(CLIENT), "", 60 * number);
             taken[0] += u32::from(matches!(asked, AskOutcome::Taken(_)));
         }

@@ -25,9 +25,9 @@ use avocet_nameserver::disk;
 use avocet_zone::{CatalogMember, HostedZone, MAX_CATALOG_MEMBERS, catalog_members};
 use serde::{Deserialize, Serialize};
 
-/// Most octets of the file with the members.
+/// Maximum number of octets of the file with the members.
 const MAX_OCTETS: u64 = 64 << 20;
-/// Most refused members of a catalog that are shown.
+/// Maximum number of refused members of a catalog that are shown.
 const MAX_SHOWN: usize = 16;
 
 /// Members by name.
@@ -48,7 +48,7 @@ pub(crate) struct Membership {
     id: Box<[u8]>,
     /// The values of `group`.
     pub(crate) groups: Vec<String>,
-    /// The catalog that the zone is to move to.
+    /// The catalog to which the zone moves.
     owner: Option<Box<[u8]>>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Membership {
 struct KnownCatalogs {
     members: Members,
     states: BTreeMap<Box<[u8]>, CatalogState>,
-    /// What the members were made from.
+    /// The versions from which the members were made.
     seen: Option<SeenVersions>,
 }
 
@@ -75,11 +75,11 @@ pub(crate) struct CatalogState {
     pub(crate) refused: Vec<String>,
 }
 
-/// What new versions of catalogs change.
+/// The changes from new versions of catalogs.
 pub(crate) struct CatalogChange {
-    /// All members from now on.
+    /// The members after the change.
     pub(crate) members: Members,
-    /// Those that are served as before.
+    /// Members that are served as before.
     pub(crate) staying: Members,
     /// Zones whose copies are deleted: they are gone, or begin again.
     pub(crate) purged: Vec<Box<[u8]>>,
@@ -149,7 +149,7 @@ impl Catalogs {
         config.zones.extend(members);
     }
 
-    /// Returns what the versions of the catalogs in force change; `None` for nothing.
+    /// Returns the changes that the versions of the catalogs in force cause; `None` for nothing.
     pub(crate) fn follow(
         &self,
         config: &Arc<Config>,
@@ -271,7 +271,7 @@ impl TakenFiles {
             let head = zone.provided.as_ref().and_then(|provided| provided.head.as_ref());
             let published = zone.published_file();
             for file in [&zone.file, &zone.journal, &published].into_iter().chain(head) {
-                // A link has a name of its own, and the one of what it points to.
+                // A link counts by its own name and by the name of the file that it points to.
                 let places = [whole(file), located(file)];
                 let places = places.iter().filter_map(|file| Some((file.parent()?, file)));
                 let inside = places.filter(|(parent, _)| located(parent) == directory);
@@ -519,7 +519,7 @@ impl fmt::Display for CatalogText<'_> {
 }
 
 /// Writes the catalogs of this server for zones that are about to be in force: other servers drop
-/// what a catalog no longer lists.
+/// zones that a catalog no longer lists.
 pub(crate) fn write_catalogs(zones: &[ZoneConfig]) {
     for zone in zones.iter().filter(|zone| zone.catalog == CatalogRole::Producer) {
         if let Err(error) = write_catalog(zone, zones) {

@@ -40,7 +40,7 @@ pub(crate) enum Condition {
     State,
     /// A backup waits for the next start, which replaces the state.
     Restore,
-    /// The file of users and tokens cannot be read, so that nobody can log in.
+    /// The file of users and tokens cannot be read, so that no user can log in.
     Access,
     /// A panic interrupted the maintenance of lists.
     Lists,
@@ -106,7 +106,7 @@ const ALL: [Condition; 29] = [
 ];
 
 impl Condition {
-    /// The name in metrics and on the control socket.
+    /// Returns the name in metrics and on the control socket.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Resolution => "resolution",
@@ -181,22 +181,22 @@ impl Conditions {
         done
     }
 
-    /// Whether a condition is present.
+    /// Returns whether a condition is present.
     pub(crate) fn holds(&self, condition: Condition) -> bool {
         self.text(condition).is_some()
     }
 
-    /// The text of a condition, if it is present.
+    /// Returns the text of a condition, if it is present.
     pub(crate) fn text(&self, condition: Condition) -> Option<String> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).get(&condition).cloned()
     }
 
-    /// All present conditions, with their texts.
+    /// Returns all present conditions, with their texts.
     pub(crate) fn all(&self) -> BTreeMap<Condition, String> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Every kind, and whether it is present.
+    /// Returns every kind, and whether it is present.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = (Condition, bool)> {
         let current = self.all();
         ALL.into_iter().map(move |condition| (condition, current.contains_key(&condition)))

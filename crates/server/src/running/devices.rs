@@ -32,8 +32,8 @@ pub(crate) struct Devices {
 }
 
 impl Devices {
-    /// Locks the table. What is learnt with the lock is put in force with it, so that no older
-    /// state replaces a later one.
+    /// Locks the table. Devices that are learnt under the lock are also put in force under it, so
+    /// that no older state replaces a later one.
     pub(crate) fn lock(&self) -> MutexGuard<'_, DeviceTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -110,11 +110,11 @@ impl DeviceTable {
 /// The result of an entry of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Met {
-    /// It was known.
+    /// The entry was known.
     Known,
-    /// It changes what is known.
+    /// The entry changes the known devices.
     Changed,
-    /// It cannot be remembered.
+    /// There is no room for the entry.
     NoRoom,
 }
 
@@ -191,7 +191,7 @@ enum WantedMacs {
 }
 
 impl WantedMacs {
-    /// `None` if the policy tests no hardware addresses.
+    /// Returns the tests of a policy; `None` if the policy tests no hardware addresses.
     fn of(policy: &PolicyConfig) -> Option<Self> {
         if policy.is_empty() {
             return None;

@@ -1,4 +1,4 @@
-//! Fingerprints of what in a configuration decides about answers.
+//! Fingerprints of the parts of a configuration on which answers depend.
 
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
@@ -13,7 +13,8 @@ use siphasher::sip::SipHasher13;
 /// Returns a value that is equal for configurations under which the same final answers hold.
 /// Another release of the server may build answers in another way, so the version is included.
 pub(crate) fn answers_fingerprint(config: &Config) -> u64 {
-    // What a hosted zone has is in no cache, but an answer of before may be about one of its names.
+    // Data of hosted zones is in no cache, but a cached answer may be about a name that is now in
+    // one of them.
     let zones: BTreeSet<_> = config.zones.iter().map(ZoneConfig::id).collect();
     of_text(&format!("{:?}", (env!("CARGO_PKG_VERSION"), Inputs::of(config), zones)))
 }

@@ -1,5 +1,5 @@
-//! The state of the running server that its threads share: how configurations come into force, what
-//! is saved to disk, and what its operator must know.
+//! The state of the running server that its threads share: how configurations come into force, the
+//! state that is saved to disk, and the problems that its operator must know.
 //!
 //! It reaches a worker only through [`Shared`]: it puts snapshots in force, sends letters and reads
 //! counters.
@@ -162,7 +162,7 @@ pub(crate) struct Running {
     pub(crate) names: ClientNames,
     /// Visits to the block page.
     pub(crate) visits: Visits,
-    /// What clients ask for on the block page.
+    /// The requests of clients on the block page.
     pub(crate) requests: AccessRequests,
     /// Users, tokens, the audit log and the counts of the HTTP API.
     pub(crate) web: WebStores,
@@ -170,7 +170,7 @@ pub(crate) struct Running {
     pub(crate) reach: Reach,
     /// The threads that watch the files of hosted zones, and the zones of other servers.
     pub(crate) zone_watch: zones::ZoneWatch,
-    /// What other servers know of hosted zones.
+    /// The NOTIFY messages to other servers about hosted zones.
     pub(crate) notifier: notifier::Notifier,
     /// The health of the addresses of pools.
     pub(crate) pools: PoolWatch,
@@ -186,12 +186,12 @@ pub(crate) struct Running {
     pub(crate) draining: AtomicBool,
     /// The time of its start, in Unix seconds.
     pub(crate) started_at_secs: u64,
-    /// The same on the monotonic clock, in seconds.
+    /// The start on the monotonic clock, in seconds.
     pub(crate) started: u32,
 }
 
 impl Running {
-    /// Whether all workers have completed a turn recently.
+    /// Returns whether all workers have completed a turn recently.
     pub(crate) fn is_healthy(&self) -> bool {
         let now = self.shared.name_server.clock.now().secs();
         let mut turned =
@@ -221,7 +221,8 @@ impl Running {
         }
     }
 
-    /// Tries again to save what the disk refused: changes by commands, users, trust anchors.
+    /// Tries again to save changes that the disk refused: changes by commands, users, trust
+    /// anchors.
     pub(crate) fn save_again(&self) {
         let mut faults = self.save_trust_again();
         faults.extend(switches::save_again(self));
@@ -246,7 +247,7 @@ impl Running {
         self.conditions.set(Condition::Restore, text);
     }
 
-    /// Sets the condition that nobody can log in, because the file of users was damaged at the
+    /// Sets the condition that no user can log in, because the file of users was damaged at the
     /// start.
     pub(crate) fn note_access_fault(&self) {
         let text = self.web.access.fault().map(|fault| format!("nobody can log in: {fault}"));

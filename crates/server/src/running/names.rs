@@ -26,11 +26,12 @@ use avocet_wire::special_purpose::Scope;
 use crate::running::Running;
 use crate::running::conditions::Condition;
 
-/// Most addresses with cached names.
+/// Maximum number of addresses with cached names.
 const MAX_KEPT: usize = 4_096;
-/// Most queries in one round: the names of a new network are known after a few.
+/// Maximum number of queries in one round: the names of a new network are known after a few.
 const MAX_ASKED: usize = 64;
-/// Most queries that are saved up for many new clients at the same time, as after the start.
+/// Maximum number of queries that are saved up for many new clients at the same time, as after the
+/// start.
 const MAX_SAVED: usize = 512;
 /// The longest duration of a round in which no query is answered.
 const ROUND: Duration = Duration::from_secs(10);
@@ -75,8 +76,8 @@ struct NameOrders {
 }
 
 impl ClientNames {
-    /// Has the name of an address queried at once, if it was not. Returns whether it was, or cannot
-    /// be.
+    /// Queries the name of an address at once, if it was not queried yet. Returns whether it was
+    /// queried, or cannot be.
     pub(crate) fn is_looked_up(&self, ip: IpAddr) -> bool {
         let looked_up = self.looked_up.lock().unwrap_or_else(PoisonError::into_inner);
         if looked_up.contains(&ip) || looked_up.len() >= MAX_KEPT {
@@ -95,7 +96,7 @@ impl ClientNames {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The known names, ordered by address.
+    /// Returns the known names, ordered by address.
     pub(crate) fn found(&self) -> Arc<[Neighbour]> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -187,8 +188,8 @@ fn work(running: &Running) {
     }
 }
 
-/// Queries names as far as the allowance goes. A client that waits is not kept waiting for those
-/// of others.
+/// Queries names as far as the allowance goes. Queries for other clients do not delay a client that
+/// waits.
 fn ask(
     table: &mut NameTable,
     due: &[IpAddr],
@@ -231,7 +232,7 @@ impl Allowance {
     }
 }
 
-/// The private addresses of recent clients and of neighbours.
+/// Returns the private addresses of recent clients and of neighbours.
 fn addresses(running: &Running) -> impl Iterator<Item = IpAddr> {
     let callers = running
         .shared
@@ -286,7 +287,7 @@ impl NameTable {
         self.known.retain(|_, known| known.is_met || known.due > now);
     }
 
-    /// The addresses that are due, the longest overdue first.
+    /// Returns the addresses that are due, the longest overdue first.
     fn due(&self, now: Instant) -> Vec<IpAddr> {
         let mut due: Vec<_> = self.known.iter().filter(|(_, known)| known.due <= now).collect();
         due.sort_by_key(|(ip, known)| (known.due, **ip));

@@ -16,8 +16,8 @@ use crate::running::Running;
 use crate::running::conditions::Condition;
 use crate::running::devices::{DeviceTable, LOOK_SECS, Met};
 
-/// Most times in a second that changes are heard. Any host on the link can cause changes; those
-/// beyond wait for the next second.
+/// Maximum number of times in a second that changes are heard. Any host on the link can cause
+/// changes; those beyond wait for the next second.
 const MAX_HEARD: u32 = 20;
 
 /// Follows the table.
@@ -25,7 +25,7 @@ pub(crate) struct NeighbourWatch {
     due: u32,
     events: Option<NeighbourEvents>,
     pace: Pace,
-    /// For the poller.
+    /// The token for the poller.
     token: u64,
     leases: Leases,
 }
@@ -149,8 +149,8 @@ impl Pace {
     }
 }
 
-/// Why clients configured by MAC address would not be recognized; `None` if there are no such
-/// clients.
+/// Returns the reason why clients configured by MAC address would not be recognized; `None` if
+/// there are no such clients.
 pub fn fault_of_neighbours(policy: &PolicyConfig) -> Option<String> {
     let are_wanted = macs_are_wanted(policy);
     neighbours(MAX_NEIGHBOURS).err().filter(|_| are_wanted).map(|error| fault(&error))

@@ -90,7 +90,7 @@ fn refused(
     ))
 }
 
-/// Whether a network is in the global unicast range 2000::/3 (RFC 4291 §2.4).
+/// Returns whether a network is in the global unicast range 2000::/3 (RFC 4291 §2.4).
 fn is_global(network: &IpNet) -> bool {
     matches!(network, IpNet::V6(network) if network.addr().octets()[0] >> 5 == 1)
 }

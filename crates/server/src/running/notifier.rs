@@ -32,29 +32,29 @@ const TICK: Duration = Duration::from_millis(500);
 const MAX_TRIES: u32 = 8;
 /// Time until the second message; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
-/// Most messages between two looks: what is more waits for the next.
+/// Maximum number of messages between two looks: further ones wait for the next look.
 const MAX_MESSAGES: usize = 256;
-/// Octets of the longest reply that is read.
+/// Length in octets of the longest reply that is read.
 const REPLY: usize = 4_096;
-/// What a panic of the thread means.
+/// The log line after a panic of the thread.
 const FAULT: &str =
     "a panic ended the thread that sends NOTIFY to other servers; restart the server";
 
-/// What other servers know of the zones.
+/// The state of the NOTIFY messages to other servers.
 #[derive(Default)]
 pub(crate) struct Notifier {
     targets: Mutex<NotifyTargets>,
-    /// Never notified: for a wait without a socket.
+    /// A condition that is never notified, for a wait without a socket.
     idle: Condvar,
 }
 
 /// The state of each server of each zone.
 type NotifyTargets = BTreeMap<(ZoneId, NotifyTarget), NotifyState>;
 
-/// What one server knows of one zone.
+/// The state of the NOTIFY messages to one server about one zone.
 #[derive(Default)]
 pub(crate) struct NotifyState {
-    /// The serial that it was sent last, or is to be sent.
+    /// The serial that was sent last, or that will be sent next.
     pub(crate) serial: u32,
     /// Whether it has acknowledged that serial.
     pub(crate) is_acknowledged: bool,
@@ -77,7 +77,7 @@ pub(crate) struct NotifyReport {
 }
 
 impl Notifier {
-    /// Returns what the servers of a zone know.
+    /// Returns the state of NOTIFY to the servers of a zone.
     pub(crate) fn reports(&self, zone: &ZoneId) -> Vec<NotifyReport> {
         let targets = self.targets();
         let of_zone = targets.iter().filter(|((id, _), _)| id == zone);

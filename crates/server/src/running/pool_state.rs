@@ -14,18 +14,18 @@ use super::pool_watch::PoolWatch;
 
 /// Seconds after which the health of the last run says nothing.
 const MAX_AGE_SECS: u64 = 600;
-/// Most octets of the file that are read: 64 addresses of each of ten thousand pools.
+/// Maximum number of octets of the file that are read: 64 addresses of each of ten thousand pools.
 const MAX_OCTETS: u64 = 64 << 20;
 
 /// An address of a pool by the pool's name.
 type MemberKey = (Box<[u8]>, IpAddr);
 
-/// What a restart must know.
+/// The state that is kept over a restart.
 #[derive(Default)]
 pub(crate) struct SavedState {
     /// The health of addresses.
     pub(crate) states: BTreeMap<MemberKey, HealthState>,
-    /// What people decided.
+    /// The settings of operators.
     pub(crate) controls: BTreeMap<MemberKey, MemberControl>,
 }
 

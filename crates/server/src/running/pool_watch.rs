@@ -1,5 +1,5 @@
-//! The health of all targets: from the results of probes to what the workers see, and what people
-//! may see of it and change.
+//! The health of all targets: from the results of probes to the state that workers read, and the
+//! parts that operators may see and change.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ use super::pool_state::{self, SavedState};
 /// Results that are kept of a target, for people.
 const MAX_PAST: usize = 20;
 
-/// A target: what is probed, and how.
+/// A target of probes, with their parameters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TargetKey {
     /// The address that is probed.
@@ -37,7 +37,7 @@ pub(crate) struct TargetKey {
 pub(crate) enum ProbeResult {
     /// The target is as required.
     Success(String),
-    /// It is not.
+    /// The target is not healthy.
     Failure(String),
     /// The probe could not be made: it says nothing about the target.
     NotRun(String),
@@ -71,11 +71,11 @@ pub(crate) struct TargetStatus {
 
 /// An address of a pool for people.
 pub(crate) struct WatchedMember {
-    /// What is probed.
+    /// The target of the probe.
     pub(crate) target: TargetKey,
     /// Its health.
     pub(crate) status: TargetStatus,
-    /// What people decided about the address.
+    /// The setting of the operator for the address.
     pub(crate) control: MemberControl,
 }
 
@@ -86,7 +86,7 @@ struct WatchedTarget {
     status: TargetStatus,
 }
 
-/// All targets, and what people decided about addresses.
+/// All targets, and the settings of operators for addresses.
 #[derive(Default)]
 pub(crate) struct PoolWatch {
     table: Mutex<PoolTable>,
@@ -100,9 +100,9 @@ struct PoolTable {
     targets: BTreeMap<Arc<TargetKey>, WatchedTarget>,
     pools: Vec<Arc<LivePool>>,
     controls: BTreeMap<(Box<[u8]>, IpAddr), MemberControl>,
-    /// What the last run of the server knew, until the first configuration took it.
+    /// The state from the last run of the server, until the first configuration takes it.
     saved: SavedState,
-    /// Whether a change is to be published.
+    /// Whether a change must be published.
     is_changed: bool,
 }
 
@@ -139,7 +139,7 @@ impl ProbeResult {
 }
 
 impl PoolWatch {
-    /// Begins with what the last run of the server knew, and publishes it.
+    /// Begins with the state from the last run of the server, and publishes it.
     pub(crate) fn begin(directory: &Path, names: &Names) -> Self {
         let saved = pool_state::load(directory, wall_secs());
         let table = PoolTable { controls: saved.controls.clone(), saved, ..PoolTable::default() };
@@ -246,7 +246,7 @@ impl PoolWatch {
         true
     }
 
-    /// Returns what must be known about the pools in one sentence.
+    /// Returns the problems of the pools in one sentence.
     pub(crate) fn fault(&self) -> Option<String> {
         let table = self.table();
         let not_run =
@@ -315,7 +315,7 @@ impl PoolWatch {
         Some(WatchedMember { target, status, control: control.unwrap_or_default() })
     }
 
-    /// Returns what a restart must know.
+    /// Returns the state that is kept over a restart.
     pub(crate) fn to_save(&self) -> SavedState {
         let table = self.table();
         let mut states = BTreeMap::new();
@@ -362,7 +362,7 @@ impl PoolTable {
         }))
     }
 
-    /// Returns what must be known about a pool.
+    /// Returns the problem of a pool.
     fn fault_of(&self, pool: &LivePool) -> Option<String> {
         let (rule, masks) = (&pool.config.rule, self.masks(pool));
         let usable = masks.healthy | masks.drained;

@@ -116,9 +116,9 @@ impl QuestionCounts {
 enum NetworkOutcome {
     /// A question was answered.
     Answered,
-    /// None was answered, and enough have failed since the last answer.
+    /// No query was answered, and enough have failed since the last answer.
     Failing,
-    /// Too few have ended.
+    /// Too few queries have ended.
     Quiet,
 }
 

@@ -50,10 +50,10 @@ use avocet_worker::upstream_tls;
 
 mod members;
 
-/// Most readings of a file that changes while it is read.
+/// Maximum number of readings of a file that changes while it is read.
 const MAX_READS: usize = 8;
-/// Longest wait of a reload for workers to take a snapshot. One that takes longer is stuck; other
-/// threads that use the old one store no records.
+/// Longest wait of a reload for workers to take a snapshot. A worker that takes longer is stuck;
+/// other threads that use the old snapshot store no records.
 const LONGEST_TURN: Duration = Duration::from_secs(1);
 /// Time between checks whether they have.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -69,7 +69,7 @@ pub(crate) struct Reloader {
     pub(crate) catalogs: Catalogs,
     /// The history of the configuration file.
     pub(crate) revisions: Revisions,
-    /// What the configuration in force lacks until a restart.
+    /// The changes that take effect only after a restart.
     pending: Mutex<PendingRestart>,
     /// The file with the ports that the kernel keeps for other programs.
     reserved_ports: PathBuf,
@@ -84,7 +84,7 @@ pub(crate) struct Reloader {
 /// The result of a reload.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Reloaded {
-    /// What applies only after a restart.
+    /// The changes that take effect only after a restart.
     pub(crate) restart: PendingRestart,
     /// Whether cached answers were dropped.
     pub(crate) new_epoch: bool,
@@ -135,12 +135,12 @@ impl Reloader {
         }
     }
 
-    /// The file that is read.
+    /// Returns the file that is read.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// Returns what the configuration in force lacks until a restart.
+    /// Returns the changes that take effect only after a restart.
     pub(crate) fn pending_restart(&self) -> PendingRestart {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -289,8 +289,8 @@ impl Reloader {
         // The start has logged these.
         let _ = without_missing_families(&mut config.server);
         let old = self.shared.snapshot();
-        // Nobody replaces a configuration by an empty one: the disk was full, or the program that
-        // writes the file emptied it first.
+        // An empty file is no intended configuration: the disk was full, or the program that writes
+        // the file emptied it first.
         if config.is_bare && !old.config.is_bare {
             return Err(BackgroundError::NoSettings(self.file()));
         }
@@ -303,7 +303,7 @@ impl Reloader {
         let peers = upstream_tls::read(&config).map_err(BackgroundError::Upstream)?;
         unconfigured.certificates = tls.shown_names(&config);
         write_catalogs(&config.zones);
-        // What fails from here on leaves the zones in force that the catalogs listed before.
+        // After a later failure, the zones that the catalogs listed before stay in force.
         let list_again = || write_catalogs(&old.config.zones);
         let read = self.zones.read(&config.zones);
         let zones = read.zones();
@@ -374,8 +374,8 @@ impl Reloader {
         self.change_parts(change, |error| error)
     }
 
-    /// Like [`Self::change_policy`], with a change that may fail. Changes are made one at a time:
-    /// each sees the result of the one before.
+    /// Changes the policy like [`Self::change_policy`], with a change that may fail. Changes are
+    /// made one at a time: each sees the result of the one before.
     ///
     /// # Errors
     /// The change failed, or the policy cannot be built. Nothing changes then.
@@ -511,7 +511,7 @@ impl Reloader {
     }
 
     /// Puts other addresses of upstreams with names in force. Failures that are cached at and below
-    /// these zones may be due to the want of an address, and are dropped.
+    /// these zones may be due to a missing address, and are dropped.
     pub(crate) fn change_upstream_addresses(
         &self,
         change: impl FnOnce(&mut UpstreamAddresses),
@@ -530,8 +530,8 @@ impl Reloader {
         }
     }
 
-    /// Drops what is cached at and below zones that are resolved or validated in another way than
-    /// by the snapshot `old`, which was replaced.
+    /// Drops cached data at and below zones that are resolved or validated differently than by the
+    /// snapshot `old`, which was replaced.
     ///
     /// A worker may store records by `old` until it takes the next snapshot, and one that has taken
     /// it may make answers from these. So this drops the records again when no worker uses `old`,
@@ -623,7 +623,7 @@ fn rerouted_zones(old: &Config, new: &Config) -> Vec<Box<[u8]>> {
         .map(|stub| &stub.zone);
     let mut rerouted: Vec<_> =
         rerouted.chain(stubs).filter(|zone| zone.len() > 1).cloned().collect();
-    // What servers have answered to all is not for each client.
+    // Answers that servers gave to all clients are not used where each client gets its own.
     let personal = |config: &Config| -> HashSet<Box<[u8]>> {
         let rules = config.forwards.iter().filter(|rule| rule.introduction != Introduction::None);
         rules.map(|rule| rule.zone.clone()).collect()

@@ -10,7 +10,7 @@ use avocet_control::reload::{RemovedKind, RemovedNames};
 use avocet_wire::Rtype;
 use toml::Table;
 
-/// Most names of one kind that are shown, after their number.
+/// Maximum number of names of one kind that are shown, after their number.
 const MAX_SHOWN: usize = 5;
 
 /// Settings that are reported with their values, and one that follows the lists.
@@ -20,7 +20,7 @@ const NAMED_ALREADY: [&str; 2] = ["server.local-zones", "policy.block-firefox-dn
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Removed(Vec<Gone>);
 
-/// The removed things of one kind, at least one.
+/// The removed tables of one kind, at least one.
 #[derive(Debug, Clone, PartialEq)]
 struct Gone {
     kind: RemovedKind,
@@ -28,7 +28,8 @@ struct Gone {
 }
 
 impl Removed {
-    /// Finds what is in `old` and not in `new`, by name: a renamed thing counts as removed.
+    /// Finds the tables that are in `old` and not in `new`, by name: a renamed table counts as
+    /// removed.
     pub(crate) fn between(old: &Config, new: &Config) -> Self {
         let policy = (&old.policy, &new.policy);
         macro_rules! names {
@@ -78,7 +79,7 @@ impl Removed {
         Self(gone.into_iter().flatten().collect())
     }
 
-    /// Whether nothing was removed.
+    /// Returns whether nothing was removed.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

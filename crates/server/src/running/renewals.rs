@@ -1,4 +1,4 @@
-//! What other threads see of the renewal of certificates, and ask of it.
+//! The view of other threads on the renewal of certificates, and their requests to it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,7 +38,7 @@ pub(crate) struct AcmeKeeping {
     is_closing: AtomicBool,
     successes: AtomicU64,
     failures: AtomicU64,
-    /// What the authority finds at the path of HTTP-01.
+    /// The proofs that the authority finds at the path of HTTP-01.
     pub(crate) proofs: Arc<HttpProofs>,
 }
 
@@ -52,7 +52,7 @@ impl AcmeKeeping {
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = shown;
     }
 
-    /// Has the certificate renewed at once.
+    /// Requests an immediate renewal of the certificate.
     ///
     /// # Errors
     /// Nothing is renewed.

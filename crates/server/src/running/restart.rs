@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use avocet_config::web::WebConfig;
 use avocet_config::{Config, ServerConfig};
 
-/// What a configuration changes and only a restart applies.
+/// The changes of a configuration that only a restart applies.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct PendingRestart {
     /// Keys with new values.
@@ -37,8 +37,7 @@ impl fmt::Display for PendingRestart {
     }
 }
 
-/// Copies the values that cannot change from `old` to `new`, and returns what differed. Each key
-/// keeps only its own value.
+/// Copies the values that cannot change from `old` to `new`, and returns the differences.
 pub(super) fn keep_what_needs_a_restart(new: &mut Config, old: &Config) -> PendingRestart {
     let mut pending = PendingRestart::default();
     macro_rules! keep {

@@ -48,7 +48,7 @@ const SLOW_BUCKET: usize = 20;
 pub(crate) struct Change {
     /// Its origin.
     pub(crate) origin: ChangeOrigin,
-    /// Who makes it.
+    /// The author of the change.
     pub(crate) by: Submitter,
     /// Whether the file must be written.
     pub(crate) write: FileWrite,
@@ -92,7 +92,7 @@ pub(crate) struct Revisions {
 
 #[derive(Default)]
 struct RevisionState {
-    /// `None` without a file, or if the directory cannot be used.
+    /// The store; `None` without a file, or if the directory cannot be used.
     store: Option<Store>,
     /// The text in force.
     text: String,
@@ -167,8 +167,8 @@ impl Revisions {
     }
 
     /// Returns the text of the file to edit it. A program that saves the file in place empties it
-    /// first, and what it has written so far may be valid. So a text that is not in force counts
-    /// only if the file has not changed for a while.
+    /// first, and the part that it has written so far may be valid. So a text that is not in force
+    /// counts only if the file has not changed for a while.
     ///
     /// # Errors
     /// The file cannot be read, or is being written.

@@ -54,11 +54,11 @@ mod pulled;
 
 use pulled::PullError;
 
-/// Most checks at the same time. They mostly wait.
+/// Maximum number of checks at the same time. They mostly wait.
 const MAX_CHECKS: usize = 64;
-/// Most checks at the same time at one server.
+/// Maximum number of checks at the same time at one server.
 const MAX_OF_SOURCE: usize = 8;
-/// Time between looks at what is due.
+/// Time between checks for due work.
 const TICK: Duration = Duration::from_secs(1);
 /// Bounds of the time between two checks in seconds, regardless of the SOA record.
 const LOOK_SECS: (u32, u32) = (5, 86_400);
@@ -66,13 +66,13 @@ const LOOK_SECS: (u32, u32) = (5, 86_400);
 const FIRST_RETRY_SECS: u32 = 30;
 /// Seconds from one check to the next one, however often primaries send NOTIFY.
 const NOTIFIED_SECS: u64 = 1;
-/// Most checks of members of catalogs at the same time.
+/// Maximum number of checks of members of catalogs at the same time.
 const MAX_MEMBER_CHECKS: usize = MAX_CHECKS / 2;
 /// The bounds of a transfer: its records take up to 2 GiB until they are checked, and about as much
 /// again in the zone that is made of them.
 const LIMITS: TransferLimits =
     TransferLimits { octets: 2 << 30, records: 16 << 20, time: Duration::from_secs(3_600) };
-/// What a panic of the thread means.
+/// The log line after a panic of the thread.
 const FAULT: &str =
     "a panic ended the thread that checks the primaries of zones; restart the server";
 
@@ -86,9 +86,9 @@ pub(crate) struct Secondaries {
 /// The state of a zone of another server.
 #[derive(Clone, Default)]
 pub(crate) struct SecondaryState {
-    /// `None` if the zone is gone, but its check has not ended yet.
+    /// The configuration; `None` if the zone is gone, but its check has not ended yet.
     config: Option<ZoneConfig>,
-    /// What its check takes, while there is one.
+    /// The resources of its check, while there is one.
     check: Option<RunningCheck>,
     /// The Unix second of the last check that began.
     began_at_secs: u64,
@@ -106,7 +106,7 @@ pub(crate) struct SecondaryState {
     first: usize,
 }
 
-/// What a check takes of the limits.
+/// The part of the limits that a check takes.
 #[derive(Clone)]
 struct RunningCheck {
     /// The server that is asked first.
@@ -306,7 +306,8 @@ fn work(running: &Arc<Running>) {
             return;
         }
         let secondaries = &running.zone_watch.secondaries;
-        // Checks may end in quick succession: what depends on the number of zones is not done then.
+        // Checks may end in quick succession: work that depends on the number of zones is not done
+        // then.
         if followed_at.is_none_or(|at| at.elapsed() >= TICK) || !names.is_empty() {
             let snapshot = running.shared.snapshot();
             secondaries.follow(&snapshot.config.zones, wall_secs());
@@ -370,9 +371,9 @@ fn check(running: &Running, config: &ZoneConfig) {
     }
 }
 
-/// What was asked for a zone.
+/// The sources that were requested for a zone.
 struct AskedSources {
-    /// What is wrong with each source that is not usable.
+    /// The problem of each source that is not usable.
     faults: Vec<String>,
     /// The usable source, and its result.
     result: Option<(String, Checked)>,
@@ -524,7 +525,7 @@ fn changes(
             Ok(Transferred::Nothing)
         }
         Err(ZoneChangeError::Disk(error)) => Err(CheckError::Disk(error)),
-        // There is nothing to change, or a transfer of the whole zone says what is wrong.
+        // There is nothing to change, or a transfer of the whole zone reports the problem.
         Ok(None) | Err(_) => Ok(Transferred::Nothing),
     }
 }

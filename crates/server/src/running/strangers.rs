@@ -34,10 +34,10 @@ use crate::running::conditions::Condition;
 use crate::running::devices::Met;
 use avocet_worker::mailbox::Letter;
 
-/// Most addresses that are looked up at the same time.
+/// Maximum number of addresses that are looked up at the same time.
 const MAX_CASES: usize = 4_096;
-/// Most look-ups in a round, and the shortest duration of a round with this number: at most 12,800
-/// look-ups a second, of some microseconds each.
+/// Maximum number of look-ups in a round, and the shortest duration of a round with this number: at
+/// most 12,800 look-ups a second, of some microseconds each.
 const MAX_LOOKUPS: usize = 64;
 const ROUND: Duration = Duration::from_millis(5);
 /// How many times as long as a change of the policy took the thread rests after it. A flood of new
@@ -109,9 +109,9 @@ struct Desk {
     cases: HashMap<IpAddr, Case>,
     links: Vec<LinkNetwork>,
     links_due: Instant,
-    /// `None` until the first look-up, and after a failure.
+    /// The queries for neighbours; `None` until the first look-up, and after a failure.
     queries: Option<NeighbourQueries>,
-    /// As `queries`.
+    /// The queries by route, as in `queries`.
     routes: Option<RouteQueries>,
 }
 
@@ -166,7 +166,7 @@ impl Desk {
         if !macs_are_wanted(&state.config.policy) {
             return;
         }
-        // The condition for neighbours tells why there are none.
+        // The condition for neighbours reports why there are none.
         self.links = link_networks().unwrap_or_default();
         self.links_due = now + LINKS_PAUSE.max(now.elapsed() * LINKS_SHARE);
         let links = nets(&self.links);
@@ -177,8 +177,7 @@ impl Desk {
         }
     }
 
-    /// Looks at the addresses that are due, and puts what was found in force. Returns the time to
-    /// rest.
+    /// Looks at the addresses that are due, and puts the found devices in force.
     fn look(&mut self, running: &Running, now: Instant) -> Duration {
         let mut due: Vec<_> = self.cases.iter().filter(|(_, case)| case.due <= now).collect();
         due.sort_by_key(|(ip, case)| (case.due, **ip));
@@ -202,8 +201,8 @@ impl Desk {
         if due.len() < MAX_LOOKUPS { rest } else { rest.max(ROUND) }
     }
 
-    /// Puts what was found in force, records the addresses as identified and tells the workers. A
-    /// configuration that came into force meanwhile may ask for other devices: then the addresses
+    /// Puts the found devices in force, records the addresses as identified and wakes the workers.
+    /// A configuration that came into force meanwhile may ask for other devices: then the addresses
     /// are looked at again. Returns the time to rest.
     fn settle(&mut self, found: &[IpAddr], state: &Snapshot, running: &Running) -> Duration {
         if found.is_empty() {
@@ -266,7 +265,7 @@ impl Desk {
             }
         }
         if links.is_empty() {
-            // A new configuration, or a network that has gone: the links have to be read.
+            // A new configuration, or a network that has gone: the links must be read.
             self.links_due = Instant::now();
             return if case.looks == 0 { Look::Later } else { Look::Identified };
         }

@@ -70,7 +70,7 @@ impl Unsaved {
     }
 }
 
-/// Tries again to save what the disk refused. Returns the reason if it still refuses.
+/// Tries again to save a change that the disk refused.
 pub(crate) fn save_again(running: &Running) -> Option<String> {
     running.unsaved_switches.why()?;
     running.reloader.read_parts(|config, parts| {

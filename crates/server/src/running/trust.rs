@@ -33,7 +33,7 @@ pub(crate) struct KeptTrust {
 }
 
 impl KeptTrust {
-    /// The state in the data directory.
+    /// Returns the state in the data directory.
     pub(crate) fn load(directory: &Path, shared: &Shared) -> Self {
         let configured = shared.snapshot().config.dnssec.anchors();
         Self {
@@ -135,7 +135,7 @@ impl Running {
         self.reloader.change_trust(|trust| trust.followed = followed, &lost);
     }
 
-    /// Tries again to save what the disk refused. Returns the reason if it still refuses.
+    /// Tries again to save a change that the disk refused.
     pub(crate) fn save_trust_again(&self) -> Vec<String> {
         let mut negative = self.trust.negative();
         negative.save_again();

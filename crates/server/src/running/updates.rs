@@ -31,7 +31,7 @@ use avocet_worker::mailbox::{LateUpdate, Letter};
 /// Zones that are updated at the same time. Each takes up to one core and the memory of one more
 /// version of the zone.
 const THREADS: usize = 3;
-/// What a panic of a thread means.
+/// The log line after a panic of a thread.
 const FAULT: &str = "a panic ended a thread that updates zones; restart the server";
 
 /// Starts the threads.

@@ -19,9 +19,9 @@ use crate::turns::Turns;
 
 /// Time between checks of the files.
 const LOOK: Duration = Duration::from_secs(1);
-/// Most requests that read zones at the same time.
+/// Maximum number of requests that read zones at the same time.
 const MAX_RELOADS: usize = 1;
-/// What a panic of the thread means.
+/// The log line after a panic of the thread.
 const FAULT: &str = "a panic ended the thread that watches the files of zones; they are read again \
                      after `avocet reload`, or after a restart of the server";
 
@@ -75,8 +75,8 @@ pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
     thread::Builder::new().name("zones".to_owned()).spawn(watched).map(drop)
 }
 
-/// Reads the zone, or all without one, at once. Those with a URL are fetched within a second.
-/// Returns whether there is such a zone.
+/// Reads the zone, or all zones if none is given, at once. Zones with a URL are fetched within a
+/// second. Returns whether there is such a zone.
 pub(crate) fn reload(running: &Running, id: Option<&ZoneId>) -> bool {
     let is_known = running.reloader.reload_zones(id);
     let snapshot = running.shared.snapshot();

@@ -39,7 +39,7 @@ const LOOK_PATIENCE: Duration = Duration::from_secs(2);
 /// A question of a control client.
 pub(crate) struct TraceQuestion {
     qname: FoldedNameBuf,
-    /// `None`: all types, or A where one is needed.
+    /// The type. `None`: all types, or A where one is needed.
     rtype: Option<Rtype>,
     pub(crate) dnssec_ok: bool,
     pub(crate) checking_disabled: bool,
@@ -204,8 +204,8 @@ pub(crate) fn refusal(question: Question<'_>) -> Vec<u8> {
     message
 }
 
-/// Returns what this server knows of a name without a query: kept traces of failures, and the
-/// contents of the caches.
+/// Returns the data about a name that this server has without a query: kept traces of failures, and
+/// the contents of the caches.
 pub(crate) fn known(shared: &Shared, asked: &TraceQuestion) -> Vec<WhySection> {
     let mut sections = failed_before(shared, asked);
     sections.extend(cached(shared, asked));
@@ -261,14 +261,14 @@ fn failure(shared: &Shared, asked: &TraceQuestion) -> Option<CachedFailure> {
     })
 }
 
-/// Returns the contents of the RRset cache at the name, and what applies to it from above:
+/// Returns the contents of the RRset cache at the name, and the entries above it that apply to it:
 /// delegations, denials, DNAMEs.
 fn cached(shared: &Shared, asked: &TraceQuestion) -> Option<WhySection> {
     let (cached, has_any) = rrsets_of(shared, asked);
     has_any.then_some(WhySection::Cache(cached))
 }
 
-/// Returns what the caches have for a name.
+/// Returns the cached data of a name.
 pub(crate) fn look_up(shared: &Shared, asked: &TraceQuestion) -> CacheLook {
     CacheLook { cached: rrsets_of(shared, asked).0, failure: failure(shared, asked) }
 }

@@ -44,7 +44,7 @@ fn of_type(shared: &Shared, host: &str, rtype: &str) -> Result<Vec<IpAddr>, Look
     let message = match rehearsal.begin_without_policy(asked.question().view()) {
         Ended::Reply { message, .. } => message,
         Ended::Silent(_) => return Err(LookupError::NoAnswer(host.to_owned())),
-        // The name itself, or the target of local aliases.
+        // The question is for the name itself, or for the target of local aliases.
         Ended::Wait(miss) => {
             let Resolution { message, failure, .. } =
                 trace::resolve(shared, &TraceQuestion::of(miss.question.view()))?;

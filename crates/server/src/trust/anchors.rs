@@ -29,7 +29,7 @@ const FIRST_LOOK_SECS: u32 = 10;
 const PATIENCE_SECS: u32 = 15;
 /// Seconds to a retry before the first observation: the network may not be up yet.
 const FIRST_RETRY_SECS: u32 = 300;
-/// Most zones whose keys are tracked; anchors of further zones stay as configured.
+/// Maximum number of zones whose keys are tracked; anchors of further zones stay as configured.
 const MAX_ZONES: usize = 64;
 
 /// The type of key tag queries (RFC 8145 §5.1).
@@ -58,7 +58,7 @@ pub(crate) struct Now {
 /// The relevant configuration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings<'a> {
-    /// `trust-anchors`, or the built-in ones.
+    /// The anchors of `trust-anchors`, or the built-in ones.
     pub(crate) anchors: &'a Anchors,
     /// The supported algorithms.
     pub(crate) policy: Policy,
@@ -141,7 +141,7 @@ impl TrustAnchors {
         self.configured = configured.clone();
     }
 
-    /// The tracked keys, which replace the configured anchors.
+    /// Returns the tracked keys, which replace the configured anchors.
     pub(crate) fn followed(&self) -> Vec<(FoldedNameBuf, Vec<Anchor>)> {
         self.points.iter().map(|point| (*point.rollover.zone(), point.rollover.anchors())).collect()
     }
@@ -170,12 +170,12 @@ impl TrustAnchors {
         before != self.followed()
     }
 
-    /// Why the last state could not be saved, if it could not.
+    /// Returns the reason why the last state could not be saved, if it could not.
     pub(crate) fn unsaved(&self) -> Option<&str> {
         self.unsaved.as_deref()
     }
 
-    /// All keys and anchors.
+    /// Returns the state of all keys and anchors.
     pub(crate) fn status(&self) -> Vec<KeyStatus> {
         self.points.iter().flat_map(Point::status).collect()
     }
@@ -200,7 +200,7 @@ pub(crate) fn less_trusted(
     before.iter().filter(|point| !holds(point)).map(|(zone, _)| *zone).collect()
 }
 
-/// The lines of a state for a zone: `STATE SECONDS ZONE ...`.
+/// Returns the lines of a state for a zone: `STATE SECONDS ZONE ...`.
 fn lines_of(state: &str, zone: &FoldedNameBuf) -> String {
     let zone = zone.to_string();
     let is_of = |line: &&str| line.split(' ').nth(2) == Some(&zone) && !line.starts_with(';');

@@ -37,7 +37,7 @@ impl NegativeList {
         Self { anchors, file, unsaved: None }
     }
 
-    /// All anchors in force.
+    /// Returns all anchors in force.
     pub(crate) fn anchors(&self) -> &[NegativeAnchor] {
         &self.anchors
     }
@@ -85,8 +85,8 @@ impl NegativeList {
         ended
     }
 
-    /// Why the last change could not be saved, if it could not. The change is in force until a
-    /// restart.
+    /// Returns the reason why the last change could not be saved, if it could not. The change is in
+    /// force until a restart.
     pub(crate) fn unsaved(&self) -> Option<&str> {
         self.unsaved.as_deref()
     }

@@ -11,7 +11,7 @@ use siphasher::sip::SipHasher13;
 
 use crate::error::BackgroundError;
 
-/// Most octets of a state: a larger file is damaged.
+/// Maximum number of octets of a state: a larger file is damaged.
 const MAX_OCTETS: u64 = 1 << 20;
 /// The start of the last line.
 const CHECKSUM: &str = "; checksum ";
@@ -23,13 +23,12 @@ pub(crate) struct StateFile {
 }
 
 impl StateFile {
-    /// The file of this name in the data directory.
+    /// Returns the file of this name in the data directory.
     pub(crate) fn new(directory: &Path, name: &str) -> Self {
         Self { path: directory.join(name) }
     }
 
-    /// Returns the last saved text; `None` if there is none or the file is damaged. A damaged file
-    /// is renamed, and a log line says so. `fallback` describes what applies without it.
+    /// `fallback` describes the state that applies without it.
     pub(crate) fn load(&self, fallback: &str) -> Option<String> {
         match self.read() {
             Ok(text) => text,

@@ -91,7 +91,7 @@ fn the_authority_stays_and_certificates_are_renewed_in_time() {
     assert_eq!(keep(&other, NOW).unwrap(), first);
     assert_ne!(certificate(), issued, "other names");
     assert!(is_accepted(&other, "dns.home.arpa", NOW));
-    // Nothing outlives the authority.
+    // No certificate outlives the authority.
     let late = NOW + AUTHORITY_SECS - CERTIFICATE_SECS / 2;
     keep(&config, late).unwrap();
     assert!(is_accepted(&config, "avocet.home.arpa", late));

@@ -1,4 +1,4 @@
-//! Which connections of clients are accepted, and which are closed to make room.
+//! The rules by which connections of clients are accepted, or closed to make room.
 
 use std::io;
 use std::net::{IpAddr, TcpStream};
@@ -16,7 +16,7 @@ use crate::state::Shared;
 use crate::token::Token;
 use crate::values::Time;
 
-/// Most connections accepted from one listener in one turn.
+/// Maximum number of connections accepted from one listener in one turn.
 const MAX_ACCEPTS: usize = 64;
 
 impl Intake {
@@ -99,7 +99,7 @@ impl Intake {
         }
     }
 
-    /// Reads what has arrived on the connection of a proxy.
+    /// Reads the octets that have arrived on the connection of a proxy.
     pub(crate) fn read_header(&mut self, poller: &Poller, state: &Snapshot, slot: u32, time: Time) {
         let Some(found) = self.headers.read(poller, slot) else { return };
         match found {
@@ -179,7 +179,7 @@ pub(super) struct Door<'d> {
     pub(super) index: u16,
     pub(super) shared: &'d Shared,
     pub(super) streams: &'d mut Streams,
-    /// Most connections, by the descriptors of the process.
+    /// Maximum number of connections, by the descriptors of the process.
     pub(super) most: usize,
     /// Open connections that are not among the streams.
     pub(super) others: usize,

@@ -1,9 +1,9 @@
-//! What the connection of a client reports of its device, in the numbers that the policy knows.
+//! The identities of a client's device on its connection, in the numbers that the policy uses.
 
 use avocet_policy::client::{DeviceClaims, DeviceId};
 use avocet_session::proof::{ClientProof, HandshakeFacts};
 
-/// What a handshake has told.
+/// The identities from a handshake.
 pub(super) struct ConnectionDevice {
     proven: Vec<DeviceId>,
     word: DeviceId,
@@ -20,8 +20,8 @@ impl ConnectionDevice {
     }
 }
 
-/// Returns the claims of the client of a query, from what the handshake has told and the word in
-/// its request. `known` remembers those of the handshake.
+/// Returns the claims of the client of a query, from the facts of the handshake and the word in its
+/// request. `known` remembers those of the handshake.
 #[inline]
 pub(super) fn claims<'c>(
     known: &'c mut Option<Box<ConnectionDevice>>,

@@ -12,7 +12,7 @@ use avocet_wire::proxy::{self, MAX_READ_HEADER, NoHeader};
 use super::streams::StreamClient;
 use crate::token::Token;
 
-/// Most connections of a worker that wait for a header.
+/// Maximum number of connections of a worker that wait for a header.
 const MAX_WAITING: usize = 1_024;
 
 /// A connection that begins with a header.
@@ -20,16 +20,16 @@ pub(super) struct WaitingConnection {
     pub(super) stream: TcpStream,
     /// The proxy, and the address that it connected to.
     proxy: StreamClient,
-    /// What has arrived of the header.
+    /// The octets of the header that have arrived.
     octets: Vec<u8>,
     since_ms: u64,
 }
 
-/// What is known of a header.
+/// The states of a header.
 pub(super) enum HeaderState {
-    /// It names this client.
+    /// The header names this client.
     Named(StreamClient),
-    /// It is incomplete.
+    /// The header is incomplete.
     Waiting,
     /// There is none, or the connection has ended.
     Refused,
@@ -41,7 +41,7 @@ impl WaitingConnection {
         Self { stream, proxy, octets: Vec::new(), since_ms: now_ms }
     }
 
-    /// Reads what has arrived of the header, and nothing behind it.
+    /// Reads the octets of the header that have arrived, and nothing behind it.
     pub(super) fn read(&mut self) -> HeaderState {
         match self.try_read() {
             Ok(state) => state,

@@ -1,8 +1,8 @@
 //! The intake: the part of a worker where queries come in.
 //!
-//! It owns what clients reach: UDP sockets, listeners for connections, and the connections. It
-//! passes the octets of each query on, with its client and its entrance (the address that the
-//! client reached), and knows nothing of answers or the resolver:
+//! It owns the sockets that clients reach: UDP sockets, listeners for connections, and the
+//! connections. It passes the octets of each query on, with its client and its entrance (the
+//! address that the client reached), and knows nothing of answers or the resolver:
 //!
 //! ```text
 //! datagrams  -- batch, by recvmmsg --> Service: a reply in the batch, or none for now
@@ -57,7 +57,7 @@ pub(crate) struct Intake {
     stream_entrances: Vec<u16>,
     /// How many of them are without TLS: the first ones.
     plain_addresses: usize,
-    /// What is served at each address.
+    /// The protocol that is served at each address.
     protocols: Box<[Protocol]>,
     /// The ports of HTTP/3 at these addresses, for those over HTTPS; 0 for none.
     h3_ports: Box<[u16]>,
@@ -65,7 +65,7 @@ pub(crate) struct Intake {
     headers: Headers,
     streams: Streams,
     quic: Quic,
-    /// Most connections, by the descriptors of the process.
+    /// Maximum number of connections, by the descriptors of the process.
     most_streams: usize,
     /// Listeners that accept no connection until the next sweep.
     resting: Vec<u16>,
@@ -185,27 +185,27 @@ impl Intake {
         self.streams.note_readable(slot);
     }
 
-    /// Whether a connection is to be read without waiting for an event.
+    /// Returns whether a connection must be read without waiting for an event.
     pub(crate) fn has_unread(&self) -> bool {
         self.streams.has_unread()
     }
 
-    /// Reads what has arrived on the connections of this pace, and has it answered until there is
-    /// no time left in this turn.
+    /// Reads the queries on the connections of this pace, and has them answered until there is no
+    /// time left in this turn.
     pub(crate) fn read_waiting(&mut self, pace: Pace, now_ms: u64, answer: &mut impl Answer) {
         let mut ended = Vec::new();
         self.streams.read_waiting(pace, now_ms, answer, &mut ended);
         self.forget_connections(&ended);
     }
 
-    /// Appends a late reply to what its connection will send, if the connection still exists.
+    /// Appends a late reply to the output of its connection, if the connection still exists.
     pub(crate) fn reply(&mut self, reply: &StreamReply<'_>, time: Time) {
         if !self.quic.reply(reply, time) {
             self.streams.answer_late(reply.route, reply.message);
         }
     }
 
-    /// Returns QUIC, with what it works with while datagrams arrive.
+    /// Returns QUIC, with the parts that it uses while datagrams arrive.
     fn entering<'t, A>(&'t mut self, answer: &'t mut A) -> (&'t mut Quic, QuicTurn<'t, A>) {
         let Self { index, shared, streams, most_streams, quic, .. } = self;
         let (index, most_streams) = (*index, *most_streams);

@@ -2,8 +2,8 @@
 //! [`QuicServer`].
 //!
 //! A datagram belongs to the worker that has its connection. The kernel chooses the worker by the
-//! addresses of both ends, so that it is another one after a client has changed its address; the
-//! datagram is then sent to the owner by letter.
+//! addresses of both ends. After a client has changed its address, its datagrams arrive at another
+//! worker, which sends them to the owner by letter.
 
 use std::io;
 use std::net::IpAddr;
@@ -29,13 +29,14 @@ use crate::state::Shared;
 use crate::token::Token;
 use crate::values::{Answer, Answered, StreamReply, Time};
 
-/// The bit that tells the places of QUIC connections from those of TCP connections in a route.
+/// The bit that distinguishes the places of QUIC connections from those of TCP connections in a
+/// route.
 const QUIC_PLACE: u32 = 1 << 31;
 
 /// The QUIC of one worker.
 pub(super) struct Quic {
     index: u16,
-    /// `None` if no address has QUIC.
+    /// The server; `None` if no address has QUIC.
     server: Option<QuicServer>,
     /// After a take-over, several sets in the same order.
     listeners: Vec<UdpListener>,
@@ -46,7 +47,7 @@ pub(super) struct Quic {
 
 /// Where datagrams leave.
 struct QuicOut {
-    /// One for each address with QUIC.
+    /// The queues of replies, for each address with QUIC.
     queues: Vec<LateReplies>,
     /// The numbers of these addresses.
     entrances: Vec<u16>,
@@ -61,7 +62,7 @@ impl QuicOut {
     }
 }
 
-/// What QUIC does without queries: datagrams out, and the ends of connections.
+/// The exits of QUIC without queries: outgoing datagrams, and ends of connections.
 struct QuicExit<'e> {
     shared: &'e Shared,
     out: &'e mut QuicOut,
@@ -77,7 +78,7 @@ impl QuicHost for QuicExit<'_> {
     }
 }
 
-/// What QUIC works with while datagrams arrive.
+/// The parts of the worker that QUIC uses while datagrams arrive.
 pub(super) struct QuicTurn<'t, A> {
     pub(super) index: u16,
     pub(super) shared: &'t Shared,
@@ -86,7 +87,7 @@ pub(super) struct QuicTurn<'t, A> {
     pub(super) answer: &'t mut A,
 }
 
-/// The same, with where datagrams leave.
+/// A turn, with the exit of datagrams.
 struct QuicEntry<'q, 't, A> {
     turn: &'q mut QuicTurn<'t, A>,
     out: &'q mut QuicOut,

@@ -28,35 +28,38 @@ use super::unread::{Pace, Unread};
 use crate::token::Token;
 use crate::values::{Answer, Answered};
 
-/// Most queries of one connection that wait for the network.
+/// Maximum number of queries of one connection that wait for the network.
 const MAX_IN_FLIGHT: u16 = 128;
-/// Octets of unread replies beyond which the server stops reading from a client.
+/// Number of octets of unread replies beyond which the server stops reading from a client.
 const MAX_UNREAD: usize = 256 << 10;
 /// Milliseconds after which the reply to a query is lost. Every query is answered within five
 /// seconds, so a connection that still waits is closed, and the client can repeat the query.
 const LOST_MS: u64 = 15_000;
-/// Octets of unread replies beyond which the connection is closed.
+/// Number of octets of unread replies beyond which the connection is closed.
 const MAX_HELD: usize = 1 << 20;
-/// Most consecutive reads of one connection, so that the others have their turn, even if its
-/// queries take little time.
+/// Maximum number of consecutive reads of one connection, so that the others have their turn, even
+/// if its queries take little time.
 const MAX_READS: usize = 4;
 
-/// Octets of a transfer that may wait to be read by the client. More is made when it has read them.
+/// Number of octets of a transfer that may wait to be read by the client. More is made when it has
+/// read them.
 const MAX_AHEAD: usize = 64 << 10;
-/// Most messages of a transfer that are made in one turn: up to 0.1 ms, in which others wait.
+/// Maximum number of messages of a transfer that are made in one turn: up to 0.1 ms, in which
+/// others wait.
 const MAX_MESSAGES: usize = 4;
 /// Milliseconds after which a transfer is cut, however little the client reads at a time.
 const TRANSFER_MS: u64 = 3_600_000;
-/// Most milliseconds from the start of a connection with TLS to the end of the handshake.
+/// Maximum number of milliseconds from the start of a connection with TLS to the end of the
+/// handshake.
 const HANDSHAKE_MS: u64 = 5_000;
-/// Most connections read in one turn whose handshake is incomplete. A step of a handshake takes up
-/// to 0.3 ms, in which a hundred queries could be answered.
+/// Maximum number of connections read in one turn whose handshake is incomplete. A step of a
+/// handshake takes up to 0.3 ms, in which a hundred queries could be answered.
 const MAX_HANDSHAKES: u32 = 8;
 
 /// Time limits of connections in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// With nothing in flight.
+    /// The idle time with nothing in flight.
     pub(crate) idle_ms: u64,
     /// For a query that has begun to arrive, and for a response that waits for a window of HTTP/2.
     pub(crate) read_ms: u64,
@@ -107,7 +110,7 @@ struct Connection {
     registered: Option<Interest>,
     /// The rest of a transfer. Meanwhile nothing is read.
     transfer: Option<RunningTransfer>,
-    /// What the client has said and proven of its device in the handshake.
+    /// The identities that the client sent and proved in the handshake.
     device: Option<Box<ConnectionDevice>>,
 }
 
@@ -133,7 +136,7 @@ pub(crate) struct Streams {
     /// Slots with replies to write at the end of the turn.
     dirty: Vec<u32>,
     open: usize,
-    /// Those with TLS, and those of them with HTTPS.
+    /// The connections with TLS, and those among them with HTTPS.
     encrypted: usize,
     https: usize,
     /// Connections that HTTP has ended, in the order of
@@ -248,13 +251,14 @@ impl Streams {
         self.unread.push(slot, Pace::Prompt);
     }
 
-    /// Whether connections wait to be read.
+    /// Returns whether connections wait to be read.
     pub(crate) fn has_unread(&self) -> bool {
         self.unread.len() > 0
     }
 
-    /// Reads the connections of this pace that wait, until `answer` has no time left. The others
-    /// are the first of the next turn. Adds the addresses of connections that ended to `ended`.
+    /// Reads the connections of this pace that wait, until `answer` has no time left. The remaining
+    /// connections come first in the next turn. Adds the addresses of connections that ended to
+    /// `ended`.
     pub(crate) fn read_waiting(
         &mut self,
         pace: Pace,
@@ -395,8 +399,8 @@ impl Streams {
         }
     }
 
-    /// Closes the connection that was idle longest, to make room. One with queries that were not
-    /// read yet is closed only if no other is idle. Returns `None` if none is idle.
+    /// Closes the connection that was idle longest, to make room. A connection with queries that
+    /// were not read yet is closed only if no other is idle. Returns `None` if none is idle.
     pub(crate) fn evict(&mut self, whose: Whose) -> Option<IpAddr> {
         let Self { slots, unread, .. } = self;
         let idle = slots.iter().enumerate().filter_map(|(at, slot)| {

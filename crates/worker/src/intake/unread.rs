@@ -13,14 +13,14 @@ use std::collections::VecDeque;
 /// How much of a worker's time a connection takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pace {
-    /// It has used less than its share when it was last read.
+    /// The connection has used less than its share when it was last read.
     Prompt,
-    /// It has used up its share, and more queries of it wait.
+    /// The connection has used up its share, and more of its queries wait.
     Slow,
 }
 
 impl Pace {
-    /// Both, in the order in which they are read.
+    /// Both paces, in the order in which they are read.
     pub(crate) const ALL: [Self; 2] = [Self::Prompt, Self::Slow];
 }
 
@@ -28,7 +28,7 @@ impl Pace {
 #[derive(Default)]
 pub(super) struct Unread {
     queues: [VecDeque<u32>; 2],
-    /// By slot: whether it is in a queue.
+    /// Whether each slot is in a queue.
     waits: Vec<bool>,
 }
 

@@ -50,7 +50,7 @@ impl Resolution {
             self.allowance.begin(self.now_us());
             let done = catch_unwind(AssertUnwindSafe(|| self.perform_some(&mut batch, turn)));
             if let Err(panic) = done {
-                // The others are ended when the worker recovers.
+                // The remaining actions are ended when the worker recovers.
                 self.backlog = Some(batch);
                 resume_unwind(panic);
             }
@@ -70,8 +70,8 @@ impl Resolution {
         }
     }
 
-    /// Executes the actions of a batch while there is time. One that panics is not the next one any
-    /// more.
+    /// Executes the actions of a batch while there is time. An action that panics is not executed
+    /// again.
     fn perform_some<D: Deliver>(&mut self, batch: &mut ActionBatch, turn: &mut WorkerTurn<'_, D>) {
         while let Some(action) = batch.actions.list.get(batch.next)
             && self.allowance.begin_share()
@@ -92,13 +92,13 @@ impl Resolution {
         Some(ActionBatch { actions, next: 0 })
     }
 
-    /// Whether actions or held queries wait for the next turn.
+    /// Returns whether actions or held queries wait for the next turn.
     pub(crate) fn is_behind(&self) -> bool {
         self.backlog.is_some() || !self.actions.list.is_empty() || self.held.is_behind()
     }
 
-    /// Ends the waits whose ends a turn has left, and drops the other actions: a fault has changed
-    /// what they refer to.
+    /// Ends the waits of clients with an answer that a turn has left to the next one, and drops the
+    /// other actions: a fault has changed the objects that they refer to.
     pub(super) fn end_backlog<D: Deliver>(
         &mut self,
         batches: impl Iterator<Item = ActionBatch>,

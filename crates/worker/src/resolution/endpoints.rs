@@ -56,7 +56,8 @@ pub(super) struct StreamQuery<'a> {
     pub(super) socket: SocketId,
     /// The server.
     pub(super) to: Endpoint,
-    /// What a new connection begins with, and its place where there is TLS; none for a kept one.
+    /// The header of a new connection, and whether it comes before or in TLS; empty for a
+    /// connection that was kept.
     pub(super) header: (&'a [u8], HeaderPlace),
     /// The message.
     pub(super) octets: &'a [u8],
@@ -73,7 +74,7 @@ pub(super) struct Query<'a> {
 
 /// The sockets and connections of a worker to all servers.
 pub(super) struct Endpoints {
-    /// By the number of the server.
+    /// The kept sockets, by the number of the server.
     kept: Vec<Option<KeptSockets>>,
     /// By the number of the single socket or connection.
     singles: HashMap<u32, (EndpointId, SingleSocket)>,
@@ -85,7 +86,7 @@ pub(super) struct Endpoints {
     /// Where the search for the next socket to close begins: a server, and a slot of its pool.
     victim: (usize, usize),
     buffer: ReadBuffer,
-    /// `None` if io_uring is not available.
+    /// The batch; `None` if io_uring is not available.
     batch: Option<SyscallBatch>,
     /// The settings of TLS.
     peers: Arc<UpstreamPeers>,

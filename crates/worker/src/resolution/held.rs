@@ -16,10 +16,10 @@ use crate::fault::contained;
 use crate::state::strangers::Urgency;
 use crate::values::{Deliver, LateStep, Time, WorkerTurn};
 
-/// Most held queries of a worker over UDP, and as many over streams: a flood of datagrams with
-/// forged addresses leaves room for connections, whose clients cannot forge theirs.
+/// Maximum number of held queries of a worker over UDP, and as many over streams: a flood of
+/// datagrams with forged addresses leaves room for connections, whose clients cannot forge theirs.
 const MAX_HELD: usize = 1_024;
-/// Most octets of the held queries over UDP, and as many over streams.
+/// Maximum number of octets of the held queries over UDP, and as many over streams.
 const MAX_OCTETS: usize = 1 << 20;
 /// How long a query is held, in milliseconds. A device on the link answers the kernel within some
 /// milliseconds, and clients repeat a query after one second or more.
@@ -54,7 +54,7 @@ impl HeldQueries {
         self.datagrams.queries.len() + self.streams.queries.len()
     }
 
-    /// Whether some are left that the last turn had no time for.
+    /// Returns whether some are left that the last turn had no time for.
     pub(super) const fn is_behind(&self) -> bool {
         self.is_behind
     }
@@ -117,7 +117,7 @@ impl Resolution {
         for query in taken {
             if !self.held.allowance.begin_share() {
                 self.held.is_behind = true;
-                // It has its room still.
+                // The room for the query is still free.
                 let _ = self.held.keep(query);
                 continue;
             }

@@ -236,7 +236,7 @@ impl Resolution {
         self.act(turn);
     }
 
-    /// Does what is due at the end of a turn: reads the replies of servers, and serves timers.
+    /// Does the work at the end of a turn: reads the replies of servers, and serves timers.
     pub(crate) fn end_turn<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
         if self.held.is_behind() {
             self.resume_held(turn);
@@ -255,7 +255,7 @@ impl Resolution {
     /// Handles the timers of QUIC to servers, and sends its datagrams: once in a turn, so that the
     /// queries of a turn share them.
     fn drive_quic<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
-        /// Most times that connections fail and queries go to others in one turn.
+        /// Maximum number of times that connections fail and queries go to others in one turn.
         const MAX_PASSES: usize = 4;
         let now_ms = turn.time.millis();
         self.upstreams.fire_quic(now_ms);
@@ -269,7 +269,8 @@ impl Resolution {
         }
     }
 
-    /// Reads one datagram from each readable socket; the poller reports what is left again.
+    /// Reads one datagram from each readable socket; the poller reports the remaining datagrams
+    /// again.
     fn receive_replies(&mut self, time: Time) {
         let Self { resolver, shared, actions, message, upstreams, .. } = self;
         upstreams.receive(message, |id, received| {
@@ -325,7 +326,7 @@ impl Resolution {
             .min()
     }
 
-    /// Whether sockets are still being opened ahead of need.
+    /// Returns whether sockets are still being opened ahead of need.
     pub(crate) fn is_warming(&self) -> bool {
         self.upstreams.is_warming()
     }
@@ -362,7 +363,7 @@ fn secret(rng: &mut ChaCha12Rng) -> [u8; 32] {
     secret
 }
 
-/// Returns what the resolver needs for one call.
+/// Returns the context that the resolver needs for one call.
 fn context<'a>(
     shared: &'a Shared,
     actions: &'a mut Actions<Waiter>,

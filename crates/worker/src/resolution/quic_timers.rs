@@ -36,7 +36,7 @@ impl QuicTimers {
         self.changed.pop()
     }
 
-    /// Sends what waits on a connection, and sets its timer.
+    /// Sends the waiting datagrams of a connection, and sets its timer.
     ///
     /// # Errors
     /// The server cannot be reached.

@@ -63,7 +63,7 @@ impl Resolution {
                 dnssec_ok,
                 checking_disabled,
                 subnet: (!ecs.is_empty()).then(|| ecs.clone().into_boxed_slice()),
-                // The client gets what is resolved now, however long it has waited.
+                // The client gets the present result, however long it has waited.
                 stale_available: false,
                 waiter: Some(waiter),
             });

@@ -9,8 +9,8 @@ use avocet_wire::hash::HashKey;
 
 /// Number of counters. Clients with the same counter share it; the hash is keyed.
 const PLACES: usize = 4096;
-/// Most waiting queries of one client in one worker, over UDP and without a valid cookie (the same
-/// as Unbound's wait-limit).
+/// Maximum number of waiting queries of one client in one worker, over UDP and without a valid
+/// cookie (the same as Unbound's wait-limit).
 const MAX_WAITING: u16 = 1000;
 /// Waiting queries that one network of clients may always have.
 const NETWORK_WAITING: usize = 64;
@@ -50,7 +50,7 @@ impl Shares {
         *network = network.saturating_sub(1);
     }
 
-    /// The counts of a client, and of its network of 24 or 56 bits.
+    /// Returns the counts of a client, and of its network of 24 or 56 bits.
     fn places_of(&mut self, client: IpAddr) -> (&mut u16, &mut u32) {
         let (client, network) = match client {
             IpAddr::V4(ip) => (self.key.hash(&ip.octets(), 4), self.key.hash(&ip.octets()[..3], 3)),

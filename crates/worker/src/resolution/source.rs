@@ -7,8 +7,8 @@ use avocet_config::ports::SourcePorts;
 use avocet_io::upstream::UpstreamSocket;
 use chacha20::rand_core::Rng;
 
-/// Most ports that are tried for one socket, about 5 us each. If nine of ten ports are taken, all
-/// draws fail once in 850 times.
+/// Maximum number of ports that are tried for one socket, about 5 us each. If nine of ten ports are
+/// taken, all draws fail once in 850 times.
 const PORT_DRAWS: usize = 64;
 
 /// Opens a socket to `addr` from a random port.

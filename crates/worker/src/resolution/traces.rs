@@ -8,10 +8,10 @@ use super::{Resolution, context};
 use crate::mailbox::{KeptOrder, TraceOrder};
 use crate::values::Time;
 
-/// Most concurrent traces of a worker.
+/// Maximum number of concurrent traces of a worker.
 const MAX_WANTED: usize = 16;
 
-/// Open requests of a worker.
+/// The open requests for traces of a worker.
 #[derive(Default)]
 pub(super) struct TraceOrders {
     orders: Vec<(u64, Sender<Traced>)>,

@@ -27,7 +27,7 @@ pub(super) struct SocketLimits {
     pub(super) open: usize,
 }
 
-/// The sockets towards servers, with what waits on them.
+/// The sockets towards servers, with the queries that wait on them.
 pub(super) struct Upstreams {
     endpoints: Endpoints,
     /// Draws ports.
@@ -36,7 +36,7 @@ pub(super) struct Upstreams {
     prepared: Vec<(SocketId, Range<usize>)>,
     /// Sockets and connections that failed, of the actions being done.
     faults: Vec<(SocketId, SocketFault)>,
-    /// UDP sockets that have something to read.
+    /// The UDP sockets that have something to read.
     readable: Vec<SocketId>,
     is_warming: bool,
 }
@@ -50,14 +50,14 @@ pub(super) struct Outbound {
     pub(super) to: Endpoint,
     /// Whether the socket needs another port.
     pub(super) renew: bool,
-    /// The message and what comes before it, within the octets of the actions.
+    /// The message and the header before it, within the octets of the actions.
     pub(super) octets: Range<usize>,
     /// Octets of the header before the message, and its place where there is TLS.
     pub(super) header: (usize, HeaderPlace),
 }
 
 impl Upstreams {
-    /// No socket is open. `rng` draws from the ports.
+    /// Creates the set without open sockets. `rng` draws from the ports.
     pub(super) fn new(
         limits: SocketLimits,
         ports: Arc<SourcePorts>,
@@ -96,8 +96,7 @@ impl Upstreams {
         }
     }
 
-    /// Closes a socket or connection, and drops what it has not sent: another query may get its
-    /// number.
+    /// Closes a socket or connection, and drops unsent data: another query may get its number.
     pub(super) fn close(&mut self, socket: SocketId) {
         self.endpoints.close(socket);
         self.prepared.retain(|(prepared, _)| *prepared != socket);
@@ -193,7 +192,7 @@ impl Upstreams {
         self.is_warming = self.endpoints.warm(poller, &mut self.rng);
     }
 
-    /// Whether sockets are still being opened ahead of need.
+    /// Returns whether sockets are still being opened ahead of need.
     pub(super) fn is_warming(&self) -> bool {
         self.is_warming
     }

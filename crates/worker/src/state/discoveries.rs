@@ -1,4 +1,4 @@
-//! What the thread of discovery has found, for status and metrics.
+//! The findings of the thread of discovery, for status and metrics.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -21,7 +21,7 @@ pub enum DiscoveryResult {
     Found,
     /// The server designates none.
     NotAnnounced,
-    /// It designates none that can be used.
+    /// The server designates no server that can be used.
     Unusable,
     /// No designated server proves that it may have the queries.
     Unproven,

@@ -1,12 +1,12 @@
-//! The clients that workers want looked up, for the thread that does it.
+//! The clients that workers request to be looked up, for the thread that looks them up.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Most addresses that wait, for each [`Urgency`]. Further ones are dropped: their queries end with
-/// the patience of the worker.
+/// Maximum number of addresses that wait, for each [`Urgency`]. Further ones are dropped: their
+/// queries end with the patience of the worker.
 const MAX_WAITING: usize = 4_096;
 
 /// How sure it is that an address is that of the client.

@@ -162,7 +162,7 @@ fn write_signing(metrics: &mut Exposition, running: &Running, zones: &[ZoneFileS
     }
 }
 
-/// Writes the metrics of what happens between servers.
+/// Writes the metrics of the exchange with other servers.
 fn write_transfers(metrics: &mut Exposition, ledger: &TransferLedger) {
     let counts = ledger.counts();
     let ServerCounts { transfers, signatures, notices, received, .. } = counts;

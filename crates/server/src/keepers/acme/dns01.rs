@@ -15,7 +15,7 @@ use thiserror::Error;
 use crate::running::Running;
 use crate::running::updates::changed;
 
-/// TTL of a record: nobody but the authority asks for it.
+/// TTL of a record: only the authority asks for it.
 const TTL_SECS: u32 = 1;
 
 /// The servers that the authority may ask for a record.
@@ -23,7 +23,7 @@ const TTL_SECS: u32 = 1;
 pub(super) enum Audience {
     /// This one, as far as it knows.
     ThisServer,
-    /// Others, which get NOTIFY.
+    /// Other servers, which get NOTIFY.
     OtherServers,
 }
 

@@ -18,11 +18,11 @@ use crate::running::renewals::HttpProofs;
 
 /// Connections at a time; a further one takes the place of the oldest.
 const MAX_CONNECTIONS: usize = 64;
-/// Most octets of the head of a request.
+/// Maximum number of octets of the head of a request.
 const MAX_HEAD: usize = 4_096;
 /// How long a connection may last.
 const CONNECTION_TIME: Duration = Duration::from_secs(5);
-/// Milliseconds between two looks whether the listener is to end.
+/// Milliseconds between two checks whether the listener must end.
 const LOOK_MS: u32 = 100;
 /// Connections that are accepted before others are read.
 const MAX_ACCEPTED: usize = 16;
@@ -55,7 +55,7 @@ pub(super) struct ProofListener {
 }
 
 impl ProofListener {
-    /// Listens on addresses. One that `own` listeners have is left out.
+    /// Listens on addresses. An address that `own` listeners have is left out.
     ///
     /// # Errors
     /// An address cannot be listened on.

@@ -31,7 +31,7 @@ use crate::running::renewals::ShownRenewal;
 use store::{AcmeStore, StoredState};
 use world::RunningWorld;
 
-/// Time between two looks at what is due.
+/// Time between two checks for due work.
 const TICK: Duration = Duration::from_millis(500);
 /// Seconds after which a failed request for the time of renewal is repeated.
 const WINDOW_RETRY_SECS: u64 = 21_600;
@@ -74,7 +74,7 @@ enum RenewalFault {
     NoLife,
 }
 
-/// The settings in force, and what is stored for them.
+/// The settings in force, and the stored state for them.
 struct Current {
     config: AcmeConfig,
     store: AcmeStore,

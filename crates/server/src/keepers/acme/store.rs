@@ -13,10 +13,10 @@ use data_encoding::BASE64;
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
-/// Most octets of a file that is read.
+/// Maximum number of octets of a file that is read.
 const MAX_OCTETS: u64 = 1 << 20;
 
-/// What a restart must know.
+/// The state that is kept over a restart.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub(super) struct StoredState {
@@ -48,7 +48,7 @@ pub(super) fn settings(config: &AcmeConfig) -> String {
 struct AccountFile {
     directory: String,
     url: String,
-    /// PKCS #8 in base64.
+    /// The key, as PKCS #8 in base64.
     key: String,
 }
 

@@ -33,7 +33,7 @@ const BOUNDS: Bounds = Bounds {
 };
 /// Time in which other servers transfer a zone after NOTIFY, so that the authority may ask them.
 const TRANSFER_TIME: Duration = Duration::from_secs(5);
-/// Time between two looks whether a wait is to end.
+/// Time between two checks whether a wait must end.
 const LOOK_TIME: Duration = Duration::from_millis(100);
 
 /// Why nothing can be asked of the authority.
@@ -43,7 +43,7 @@ pub(super) enum WorldFault {
     Ca(PathBuf, io::Error),
 }
 
-/// One attempt of the running server.
+/// The world of one attempt of the running server.
 pub(super) struct RunningWorld<'r> {
     running: &'r Running,
     config: &'r AcmeConfig,
@@ -142,7 +142,7 @@ impl World for RunningWorld<'_> {
                 let audience =
                     self.records.put(proof).map_err(|fault| PresentFault(fault.to_string()))?;
                 if audience == Audience::OtherServers {
-                    // If the attempt is to end meanwhile, its next request does not begin.
+                    // If the attempt must end meanwhile, its next request does not begin.
                     let _ = self.wait(TRANSFER_TIME);
                 }
                 Ok(())

@@ -24,11 +24,11 @@ use avocet_worker::certificates::CertificateFault;
 use avocet_worker::state::discoveries::DiscoveryResult;
 use avocet_worker::upstream_tls::{ClientConfigs, UpstreamPeer};
 
-/// Most aliases that are followed.
+/// Maximum number of aliases that are followed.
 const MAX_DESIGNATION_ALIASES: usize = 2;
-/// Most targets whose addresses are looked up, because their records have none.
+/// Maximum number of targets whose addresses are looked up, because their records have none.
 const MAX_LOOK_UPS: usize = 2;
-/// Most connections of an attempt.
+/// Maximum number of connections of an attempt.
 const MAX_CONNECTIONS: usize = 8;
 /// The longest wait for one of them.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -41,19 +41,19 @@ pub(super) enum DiscoveryFault {
     /// The server does not answer.
     #[error(transparent)]
     NoAnswer(#[from] ClientError),
-    /// It has no records.
+    /// The server has no records of designated servers.
     #[error("it designates no encrypted server")]
     NotAnnounced,
-    /// It has records, and none is usable.
+    /// The server has such records, and none is usable.
     #[error("it designates no server that can be used")]
     Unusable,
     /// Queries would come back.
     #[error("it designates this server itself, {0}")]
     Own(DesignatedServer),
-    /// A designated server cannot be reached, or does not prove what it must.
+    /// A designated server cannot be reached, or does not provide the required proof.
     #[error("it designates {at}: {source}")]
     Unproven {
-        /// The first one that was tried.
+        /// The first designated server that was tried.
         at: DesignatedServer,
         /// The reason.
         source: io::Error,
@@ -76,7 +76,7 @@ impl DiscoveryFault {
 }
 
 impl DiscoveryFault {
-    /// Returns whether an attacker on the path can cause it by what it writes.
+    /// Returns whether an attacker on the path can cause it by forged data.
     fn may_be_forged(&self) -> bool {
         !matches!(self, Self::NoAnswer(_) | Self::Settings(_))
     }
@@ -119,9 +119,9 @@ pub(super) fn attempt(
     }
 }
 
-/// Asks a server that was found before what it designates, over a connection that proves it: what
-/// an attacker writes into plain answers does not end its use. Returns `None` if it does not
-/// designate itself.
+/// Asks a server that was found before which server it designates, over a connection that proves
+/// its identity: forged plain answers do not end its use. Returns `None` if it does not designate
+/// itself.
 fn confirm(terms: &DiscoveryTerms, known: &DesignatedServer) -> Option<DiscoveryAttempt> {
     if known.proof != DesignationProof::Verified {
         return None;
@@ -177,7 +177,7 @@ impl Trial<'_> {
         let (mut fault, mut configs) = (DiscoveryFault::Unusable, ClientConfigs::default());
         for offer in offers {
             for ip in self.addresses(offer) {
-                // That of the server itself may have a scope.
+                // The address of the server itself may have a scope.
                 let known = self.terms.server;
                 let mut addr = if ip == known.ip() { known } else { SocketAddr::new(ip, 0) };
                 addr.set_port(offer.port);
@@ -193,7 +193,7 @@ impl Trial<'_> {
                 }
                 match self.prove(designated, &mut configs) {
                     Ok(found) => return Ok(found),
-                    // The preferred one tells most.
+                    // The preferred server has the most useful error.
                     Err(_) if matches!(fault, DiscoveryFault::Unproven { .. }) => {}
                     Err(other) => fault = other,
                 }
@@ -259,7 +259,7 @@ impl Trial<'_> {
     }
 }
 
-/// Asks a designated server what it designates. An answer shows that it serves this client.
+/// Asks a designated server which server it designates.
 fn ask(
     peer: &UpstreamPeer,
     designated: &DesignatedServer,

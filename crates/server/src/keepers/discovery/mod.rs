@@ -34,7 +34,7 @@ use attempt::{DiscoveryAttempt, DiscoveryFault, FoundServer};
 use avocet_worker::state::discoveries::DiscoveryResult;
 use avocet_worker::upstream_tls::{ClientConfigs, PeerMap, UpstreamPeer};
 
-/// Time between two looks at the configuration and at what is due.
+/// Time between two checks of the configuration and for due work.
 const TICK: Duration = Duration::from_millis(500);
 /// Bounds of the seconds after which a server is asked again, regardless of the TTL.
 const KEEP_SECS: (u32, u32) = (60, 3_600);
@@ -131,12 +131,12 @@ impl Discoverer {
             self.put(&[]);
             self.report();
         }
-        // They are counted once their effect is visible.
+        // The results are counted once their effect is visible.
         results.into_iter().for_each(|result| self.running.shared.discoveries.count(result));
     }
 
-    /// Puts what was found in force. Failures that are cached at and below these zones may be due
-    /// to the want of a server, and are dropped.
+    /// Puts the findings in force. Failures that are cached at and below these zones may be due to
+    /// a missing server, and are dropped.
     fn put(&self, zones: &[Box<[u8]>]) {
         let found = || {
             let servers = self.servers.iter();
@@ -164,8 +164,8 @@ impl Discoverer {
 }
 
 impl AskedServer {
-    /// Reads the files with authorities for the server that was found. If they cannot be read,
-    /// those of before stay.
+    /// Reads the files with authorities for the server that was found. If they cannot be read, the
+    /// previous authorities stay.
     fn read_settings(&mut self, terms: &DiscoveryTerms) {
         let Some((found, peer)) = &mut self.found else { return };
         match UpstreamPeer::of(&terms.peer(found), &mut ClientConfigs::default()) {
@@ -231,8 +231,8 @@ impl AskedServer {
         }
     }
 
-    /// Returns what the operator has to know: a server that designates none is no trouble, unless
-    /// queries wait for one.
+    /// Returns a problem for the operator, if there is one: a server that designates none is no
+    /// trouble, unless queries wait for one.
     fn trouble(&self, terms: &DiscoveryTerms) -> Option<String> {
         let fault = self.fault.as_ref()?;
         let server = terms.server;

@@ -12,9 +12,9 @@ use avocet_wire::rdata::ServiceBinding;
 pub(super) const DISCOVERY: &[u8] = b"\x04_dns\x08resolver\x04arpa\x00";
 /// The domain of the address of a resolver, which is no target (RFC 9462 §4).
 const RESOLVER_ARPA: &[u8] = b"\x08resolver\x04arpa\x00";
-/// Most records that are read.
+/// Maximum number of records that are read.
 const MAX_RECORDS: usize = 16;
-/// Most addresses in the hints of a record that are read.
+/// Maximum number of addresses in the hints of a record that are read.
 const MAX_HINTS: usize = 4;
 /// Protocols in the order of this server's preference, where a record has several.
 const PROTOCOLS: [(&[u8], UpstreamTransport); 4] = [
@@ -30,7 +30,7 @@ pub(super) struct Offer {
     pub(super) target: NameBuf,
     pub(super) transport: UpstreamTransport,
     pub(super) port: u16,
-    /// Empty without HTTPS.
+    /// The path of HTTPS; empty without HTTPS.
     pub(super) path: Box<str>,
     /// Its addresses as far as the record has them.
     pub(super) hints: Vec<IpAddr>,
@@ -45,7 +45,7 @@ pub(super) enum Offers {
     Services(Vec<Offer>),
 }
 
-/// Reads the data of the records of a name. Those that cannot be used are left out.
+/// Reads the data of the records of a name. Records that cannot be used are left out.
 pub(super) fn read(owner: &NameBuf, records: &[Vec<u8>]) -> Offers {
     let records = records.iter().take(MAX_RECORDS);
     let mut services: Vec<_> = records.filter_map(|data| ServiceBinding::read(data).ok()).collect();

@@ -26,7 +26,7 @@ use crate::running::conditions::Condition;
 use crate::running::{GeoWatch, Running};
 use pull::pull;
 
-/// Interval between checks of files and of what is due.
+/// Interval between checks of files and for due work.
 const TICK: Duration = Duration::from_secs(1);
 /// Texts that are fetched at the same time. Each may have 256 MiB, so they are few: a second one
 /// goes on while a server is slow.
@@ -201,8 +201,8 @@ impl Work {
     }
 
     /// Gets the texts of other servers, some at a time, and records the results. Files are read
-    /// meanwhile, what has changed is put in force, and lists that become due are added: a server
-    /// may take minutes.
+    /// meanwhile, changed files are put in force, and lists that become due are added: a server may
+    /// take minutes.
     fn pull(&mut self, mut due: DuePulls, outcomes: &mut Outcomes) {
         let running = self.running.clone();
         let (ended, ends) = mpsc::channel();
@@ -257,7 +257,7 @@ impl Work {
         });
     }
 
-    /// Does what cannot wait until all texts of other servers are there.
+    /// Does the work that must not wait for the texts of other servers.
     fn go_on(&mut self, changed_since: &mut Option<Instant>) {
         self.geo.look(&self.running);
         let state = self.running.shared.snapshot();
@@ -364,7 +364,7 @@ impl Work {
         taken
     }
 
-    /// Whether a text or the configuration of the lists has changed.
+    /// Returns whether a text or the configuration of the lists has changed.
     fn wants_image(&self, state: &Snapshot) -> bool {
         let belong = match &state.parts.lists {
             Some(lists) => lists.belong_to(&state.config.policy),
@@ -417,7 +417,7 @@ impl Work {
         Ok(self.running.reloader.change_policy(|parts| parts.lists = Some(lists))?)
     }
 
-    /// The outcome of an order.
+    /// Returns the outcome of an order.
     fn outcome(&self, order: &Order, before: &Snapshot, outcomes: &Outcomes) -> RefreshResult {
         let now = self.running.shared.snapshot();
         let entries =
@@ -459,7 +459,7 @@ fn wanted(list: &ListConfig, orders: &[Order]) -> Option<Taking> {
     takings.max_by_key(|taking| *taking as u8)
 }
 
-/// Says that a thread ends, also by a panic.
+/// A guard that reports the end of a thread, also after a panic.
 struct PullEnd {
     number: usize,
     ended: mpsc::Sender<usize>,

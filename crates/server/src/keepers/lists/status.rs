@@ -20,7 +20,7 @@ use crate::lists::store::{check as check_copy, digest, source_text};
 use crate::query_log::list_shares::ListShares;
 use crate::running::Running;
 
-/// The compiled list in force.
+/// Returns the compiled list in force.
 pub(crate) fn compiled<'s>(state: &'s Snapshot, name: &str) -> Option<&'s Compiled> {
     state.parts.lists.as_ref()?.making().lists.iter().find(|list| list.name == name)
 }
@@ -91,7 +91,7 @@ pub fn trigger_counts(counts: [u64; TriggerKind::ALL.len()], mode: Mode) -> Trig
     TriggerCounts::new(counts, idle_triggers(counts, mode))
 }
 
-/// Returns what is wrong with the last good copy of a list.
+/// Returns the lines without effect in the last good copy of a list.
 ///
 /// # Errors
 /// The list is unknown, or has no usable copy.

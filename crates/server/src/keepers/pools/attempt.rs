@@ -21,19 +21,19 @@ pub(super) enum Attempt {
     Command(CommandAttempt),
 }
 
-/// What follows from an event.
+/// The step that follows an event.
 pub(super) enum AttemptStep {
     /// The probe waits for the next event.
     Wait(Interest),
-    /// It has ended.
+    /// The probe has ended.
     Done(ProbeResult),
 }
 
 /// The begin of a probe.
 pub(super) enum Begun {
-    /// It has ended already.
+    /// The probe has ended already.
     Ended(ProbeResult),
-    /// It waits for an event.
+    /// The probe waits for an event.
     Waits(Attempt, Interest),
 }
 
@@ -72,7 +72,7 @@ impl Attempt {
         }
     }
 
-    /// Goes on after an event.
+    /// Advances the probe after an event.
     pub(super) fn advance(&mut self) -> AttemptStep {
         match self {
             Self::Stream(stream) => stream.advance(),

@@ -14,11 +14,11 @@ use avocet_wire::{Builder, Class, MessageView, NameBuf, Rcode};
 use super::attempt::{AttemptStep, step_of_error};
 use crate::running::pool_watch::ProbeResult;
 
-/// Octets of a response that are read: more does not come without EDNS (RFC 1035 §4.2.1).
+/// Number of octets of a response that are read: more does not come without EDNS (RFC 1035 §4.2.1).
 const ROOM: usize = 512;
-/// Octets of a query with the longest name.
+/// Number of octets of a query with the longest name.
 const QUERY_ROOM: usize = 12 + 255 + 4;
-/// Most datagrams that are read at one event.
+/// Maximum number of datagrams that are read at one event.
 const MAX_DATAGRAMS: usize = 8;
 
 /// A query that waits for its response.

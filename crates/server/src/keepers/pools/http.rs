@@ -4,11 +4,11 @@ use avocet_config::pool_probe::ProbeRequest;
 
 use crate::running::pool_watch::ProbeResult;
 
-/// Most octets of the head of a response.
+/// Maximum number of octets of the head of a response.
 const MAX_HEAD: usize = 16 << 10;
-/// Most octets of the body in which a text is searched.
+/// Maximum number of octets of the body in which a text is searched.
 const MAX_BODY: usize = 64 << 10;
-/// Most octets in the line with the size of a chunk.
+/// Maximum number of octets in the line with the size of a chunk.
 const MAX_CHUNK_LINE: usize = 1 << 10;
 
 /// Returns the octets of a request.
@@ -32,17 +32,17 @@ pub(super) struct HttpResponse {
 struct HttpBody {
     status: u16,
     text: Vec<u8>,
-    /// `None` if the body has no chunks.
+    /// The place in the chunks; `None` if the body has no chunks.
     chunks: Option<ChunkPlace>,
 }
 
 /// The place in a body with chunks (RFC 9112 §7.1).
 enum ChunkPlace {
-    /// In the line with the size.
+    /// The place is in the line with the size.
     Line(Vec<u8>),
     /// In the data: octets that are left, and the line end behind it.
     Data(usize),
-    /// Behind the last one.
+    /// The place is behind the last chunk.
     End,
 }
 

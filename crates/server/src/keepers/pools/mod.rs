@@ -35,11 +35,11 @@ use stream::TlsConfigs;
 
 /// Time between two looks at the sockets while probes are in progress.
 const TICK: Duration = Duration::from_millis(5);
-/// Most probes at the same time. Each has a descriptor for its timeout at most.
+/// Maximum number of probes at the same time. Each has a descriptor for its timeout at most.
 const MAX_ATTEMPTS: usize = 4_096;
-/// Most commands at the same time: each is a process.
+/// Maximum number of commands at the same time: each is a process.
 const MAX_COMMANDS: usize = 16;
-/// Most events that are taken together.
+/// Maximum number of events that are taken together.
 const EVENTS: usize = 1_024;
 /// Milliseconds over which the first probes of new targets are spread.
 const SPREAD_MS: u64 = 1_000;
@@ -47,7 +47,7 @@ const SPREAD_MS: u64 = 1_000;
 const SAVE_SECS: u64 = 60;
 /// Least seconds between two savings, however often health changes.
 const LEAST_SAVE_SECS: u64 = 1;
-/// What a panic of the thread means.
+/// The log line after a panic of the thread.
 const FAULT: &str = "a panic ended the thread that probes the addresses of pools; their health no \
                      longer changes; restart the server";
 
@@ -184,7 +184,7 @@ impl Prober {
         self.tls.forget();
     }
 
-    /// Takes what the sockets of probes in progress have.
+    /// Takes the data that has arrived on the sockets of probes in progress.
     fn harvest(&mut self, now_ms: u64) {
         if self.free.len() == self.attempts.len() {
             return;
@@ -252,7 +252,7 @@ impl Prober {
             }
             let is_command = matches!(target.probe.kind, ProbeKind::Command(_));
             if is_command && self.commands >= MAX_COMMANDS {
-                // Later, when others have ended.
+                // The probe begins later, when others have ended.
                 self.due.push(Reverse((now_ms + TICK.as_millis() as u64, number)));
                 continue;
             }

@@ -23,14 +23,15 @@ use avocet_worker::certificates::MAX_PEM;
 
 /// The protocol that is asked for (RFC 7301).
 const ALPN_HTTP: &[u8] = b"http/1.1";
-/// Octets that are read at once.
+/// Number of octets that are read at once.
 const ROOM: usize = 4 << 10;
-/// Most readings at one event, so that an endless response delays no other probe.
+/// Maximum number of readings at one event, so that an endless response delays no other probe.
 const MAX_READINGS: usize = 4;
 /// Seconds of a day.
 const DAY_SECS: u64 = 86_400;
 
-/// What certificates are verified with, by the settings of probes. Kept until the next reload.
+/// The TLS configurations with which certificates are verified, by the settings of probes. They are
+/// kept until the next reload.
 #[derive(Default)]
 pub(super) struct TlsConfigs {
     configs: BTreeMap<(Option<std::path::PathBuf>, Verification), Arc<ClientConfig>>,
@@ -83,7 +84,7 @@ pub(super) struct StreamAttempt {
     socket: TcpStream,
     is_connected: bool,
     tls: Option<Box<TlsPart>>,
-    /// What is still to be sent.
+    /// The octets still to send.
     to_send: Vec<u8>,
     response: Option<HttpResponse>,
 }
@@ -119,7 +120,7 @@ impl StreamAttempt {
         Self { to_send: request_octets(request), response, ..self }
     }
 
-    /// Goes on after an event.
+    /// Advances the connection after an event.
     pub(super) fn advance(&mut self) -> AttemptStep {
         if !self.is_connected {
             match self.socket.take_error() {

@@ -9,7 +9,7 @@ use super::*;
 /// The server's reaction to a request: head and stream.
 type Act = fn(&str, &mut TcpStream);
 
-/// A server that reacts to each request in this way until the process ends.
+/// Returns a server that reacts to each request in this way until the process ends.
 fn serve(act: Act) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
@@ -39,7 +39,7 @@ fn whole(stream: &mut TcpStream, text: impl AsRef<[u8]>) {
     say(stream, text);
 }
 
-/// A fetcher that resolves no names.
+/// Returns a fetcher that resolves no names.
 fn fetcher() -> Fetcher {
     let bounds =
         Bounds { time: Duration::from_secs(20), connect: Duration::from_secs(5), octets: 1 << 20 };
@@ -173,8 +173,8 @@ fn a_text_that_unfolds_beyond_the_bound_is_not_taken() {
     assert_eq!(fetch(bomb), Err(FetchError::TooLarge(1 << 20)));
 }
 
-/// One block with fixed codes (RFC 1951 §3.2.6): the letter `a`, then this many repetitions of 258
-/// octets.
+/// Returns one block with fixed codes (RFC 1951 §3.2.6): the letter `a`, then this many repetitions
+/// of 258 octets.
 fn deflate_repeats(times: usize) -> Vec<u8> {
     let (mut out, mut held, mut filled) = (Vec::new(), 0u32, 0);
     let mut put = |value: u32, len: u32| {
@@ -226,7 +226,7 @@ fn an_https_source_is_never_asked_without_tls() {
     assert_eq!(fault(ureq::Error::RequireHttpsOnly(String::new())), FetchError::Downgrade);
 }
 
-/// A fetcher for which every name has this address.
+/// Returns a fetcher for which every name has this address.
 fn fetcher_with(address: [u8; 4]) -> Fetcher {
     Fetcher::new(Box::new(move |_| Ok(vec![IpAddr::from(address)])), fetcher().bounds)
 }

@@ -40,7 +40,7 @@ impl Drop for Data {
     }
 }
 
-/// A policy with these lists: name, and the keys of its table.
+/// Returns a policy with these lists: name, and the keys of its table.
 fn policy(lists: &[(&str, String)]) -> PolicyConfig {
     let tables = lists.iter().map(|(name, keys)| format!("[[list]]\nname = \"{name}\"\n{keys}\n"));
     Config::from_text(None, &tables.collect::<String>(), &Map::new()).unwrap().policy
@@ -50,7 +50,7 @@ fn from_file(path: &Path) -> String {
     format!("file = \"{}\"", path.display())
 }
 
-/// A Lehmer generator: the same numbers for the same seed.
+/// Returns a Lehmer generator: the same numbers for the same seed.
 fn numbers(seed: u64) -> impl FnMut() -> u64 {
     let mut state = seed * 2 + 1;
     move || {

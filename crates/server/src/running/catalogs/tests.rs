@@ -1,4 +1,4 @@
-//! What catalogs of other servers change.
+//! Tests of the changes that catalogs of other servers cause.
 
 use avocet_wire::FoldedName;
 

@@ -10,8 +10,8 @@ use super::Reloader;
 use crate::running::catalogs::{CatalogChange, TakenFiles, purge};
 
 impl Reloader {
-    /// Serves the zones that catalogs list now, if these have changed. Returns those that begin:
-    /// they are to be transferred at once.
+    /// Serves the zones that catalogs list now, if these have changed. Returns the new zones, which
+    /// must be transferred at once.
     pub(crate) fn follow_catalogs(&self) -> Vec<Box<[u8]>> {
         let snapshot = self.shared.snapshot();
         let source = |name: &[u8]| self.zones.source(&ZoneId::common(name));

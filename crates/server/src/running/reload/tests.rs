@@ -35,7 +35,7 @@ fn a_file_that_changes_while_it_is_read_is_read_again() {
     fs::remove_file(&path).unwrap();
 }
 
-/// A reloader of a server without workers, by the configuration in a file.
+/// Returns a reloader of a server without workers, by the configuration in a file.
 fn reloader(path: &Path) -> (Reloader, Arc<Shared>) {
     let unconfigured = Unconfigured {
         limiter: [3; 32],

@@ -91,7 +91,7 @@ fn roll_back(reloader: &Reloader, number: u32) -> Result<u32, BackgroundError> {
     Ok(done.revision.unwrap())
 }
 
-/// The numbers and origins of all revisions.
+/// Returns the numbers and origins of all revisions.
 fn history(reloader: &Reloader) -> Vec<(u32, ChangeOrigin)> {
     let read = |store: &Store| Ok(store.all().map(|one| (one.number, one.origin)).collect());
     reloader.revisions.read(read).unwrap()
@@ -114,7 +114,7 @@ fn edits_by_hand_and_by_command_in_turn_lose_nothing() {
             }
             1 => drop(set(&reloader, "policy.block-ttl-secs", &round.to_string()).unwrap()),
             _ => {
-                // Not in force yet when the command comes.
+                // The file is not in force yet when the command comes.
                 site.save(&format!("{}# saved {round}\n", site.text()));
                 set(&reloader, "cache.prefetch", if round % 2 == 0 { "true" } else { "false" })
                     .unwrap();

@@ -39,11 +39,11 @@ const BOUNDS: Bounds = Bounds {
     connect: Duration::from_secs(10),
     octets: MAX_SOURCE_OCTETS,
 };
-/// Most octets of a file of header fields.
+/// Maximum number of octets of a file of header fields.
 const MAX_FIELDS_OCTETS: u64 = 16 << 10;
-/// What a line is that no header field can be.
+/// The error for a line that is not a header field.
 const NOT_A_FIELD: &str = "it is not a header field";
-/// Most octets of the file with the validators.
+/// Maximum number of octets of the file with the validators.
 const MAX_HEAD_OCTETS: u64 = 16 << 10;
 /// Bits of a mode with which others than the owner and the group may read or change a file.
 const OTHERS: u32 = 0o007;
@@ -155,13 +155,13 @@ fn head_file(config: &ZoneConfig) -> PathBuf {
     config.file.with_added_extension("source")
 }
 
-/// Reads what is sent to the server of a URL, and what it must prove.
+/// Reads the header fields for the server of a URL, and the proofs that it must provide.
 fn terms(source: &ZoneUrl) -> Result<UrlTerms, CheckError> {
     let fields = source.headers_file.as_deref().map(fields).transpose()?.unwrap_or_default();
     Ok(UrlTerms { fields, tls: of_url(source)? })
 }
 
-/// Reads a file of header fields. The errors never contain what is in the file.
+/// The errors never show the contents of the file.
 fn fields(path: &Path) -> Result<HeaderMap, PullError> {
     let unreadable = |reason| PullError::Unreadable { path: path.to_owned(), reason };
     let text = Zeroizing::new(read_regular(path, MAX_FIELDS_OCTETS).map_err(unreadable)?);

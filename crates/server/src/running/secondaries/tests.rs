@@ -6,8 +6,8 @@ use super::*;
 
 const NOW: u64 = 1_000;
 
-/// Zones of other servers, as many of each server as it has places, the first ones members of
-/// catalogs.
+/// Returns zones of other servers, as many of each server as it has places, the first ones members
+/// of catalogs.
 fn zones(members: usize, others: usize) -> Vec<ZoneConfig> {
     let table = |name: &str, server: usize| {
         let primary = format!("192.0.2.{}", server % 256);

@@ -1,4 +1,4 @@
-//! Bounds on what a connection makes the server keep, and on the time that it takes from others.
+//! Bounds on the memory of a connection, and on the time that it takes from others.
 
 use super::*;
 
@@ -42,7 +42,7 @@ fn connected() -> (TcpStream, Poller, Streams) {
     (client, poller, streams)
 }
 
-/// A client that sent this number of queries and a piece of another; all of them wait.
+/// Returns a client that sent this number of queries and a piece of another; all of them wait.
 fn waiting(queries: usize) -> (TcpStream, Poller, Streams) {
     let (mut client, poller, mut streams) = connected();
     client.write_all(&[b"\0\x03abc".repeat(queries), b"\0\x03a".to_vec()].concat()).unwrap();
@@ -185,7 +185,7 @@ impl Reading {
     }
 }
 
-/// Queries of this client: a frame of one octet each.
+/// Returns queries of this client: a frame of one octet each.
 fn queries(client: u8, count: usize) -> Vec<u8> {
     [0, 1, client].repeat(count)
 }
@@ -210,7 +210,7 @@ fn the_expensive_queries_of_a_turn_are_few_and_none_is_lost() {
         client.read_exact(&mut replies).unwrap();
         assert_eq!(replies, queries(*name, QUERIES));
     }
-    // Nobody is ahead of the others by more than what one round allows.
+    // No client is ahead of the others by more than one round allows.
     let mut counts = [0_usize; 8];
     for name in worker.run(total) {
         counts[usize::from(name - b'A')] += 1;
@@ -266,7 +266,8 @@ fn a_connection_with_queries_to_read_makes_room_last() {
     for (slot, active_ms) in [(0, 10), (1, 20), (2, 30)] {
         streams.slots[slot].connection.as_mut().unwrap().active_ms = active_ms;
     }
-    // The one that was idle longest has a query in the socket, the next one in its buffer.
+    // The connection that was idle longest has a query in the socket, the next one has a query in
+    // its buffer.
     streams.note_readable(0);
     streams.slots[1].connection.as_mut().unwrap().paused = true;
     let mut evicted = || {

@@ -1,4 +1,4 @@
-//! One connection to a server: TCP with or without TLS, or QUIC.
+//! A connection to a server: TCP with or without TLS, or QUIC.
 
 mod quic;
 mod stream;
@@ -29,18 +29,18 @@ const IDLE_MS: u64 = 20_000;
 /// Milliseconds without a message after a query, after which a kept connection is dead: longer than
 /// the wait for a reply, and far shorter than the timeout of the system.
 pub(super) const SILENT_MS: u64 = 6_000;
-/// Most milliseconds of a handshake.
+/// Maximum number of milliseconds of a handshake.
 const HANDSHAKE_MS: u64 = 3_000;
 
 /// A connection to a server.
 pub(super) enum Connection {
-    /// Over TCP.
+    /// The connection is over TCP.
     Stream(Box<StreamConnection>),
-    /// Of QUIC.
+    /// The connection is over QUIC.
     Quic(Box<QuicConnection>),
 }
 
-/// What a new connection needs.
+/// The inputs for opening a connection.
 pub(super) struct Opener<'o, R> {
     /// Watches its socket.
     pub(super) poller: &'o Poller,
@@ -101,17 +101,18 @@ impl<R: Rng> Opener<'_, R> {
     }
 }
 
-/// HTTP/3 of a server that is queried in HTTP/2.
+/// A wish to try HTTP/3 at a server that is queried in HTTP/2.
 pub(super) struct WantedAlternative {
     peer: Arc<UpstreamPeer>,
     /// The address of HTTP/2.
     addr: SocketAddr,
-    /// That of HTTP/3.
+    /// The address of HTTP/3.
     target: SocketAddr,
 }
 
 impl Connection {
-    /// Returns where the server is to be tried in HTTP/3, if this connection is busy enough for it.
+    /// Returns the address at which the server must be tried in HTTP/3, if this connection is busy
+    /// enough for it.
     pub(super) fn alternative(&self, now_ms: u64) -> Option<WantedAlternative> {
         match self {
             Self::Stream(stream) => stream.alternative(now_ms),
@@ -216,7 +217,8 @@ impl Connection {
         matches!(self, Self::Quic(quic) if !ports.contains(quic.port()))
     }
 
-    /// Tells the server that nothing follows. A connection of QUIC does so when it is dropped.
+    /// Announces to the server that nothing follows. A connection of QUIC does so when it is
+    /// dropped.
     pub(super) fn close(&mut self) {
         if let Self::Stream(stream) = self {
             stream.close();

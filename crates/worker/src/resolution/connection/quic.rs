@@ -1,4 +1,4 @@
-//! One connection of QUIC to a server, on a UDP socket of its own with a random port.
+//! A QUIC connection to a server, on a UDP socket of its own with a random port.
 //!
 //! ```text
 //! push, drive, fire -- changed -- flush: datagrams leave, the timer is set
@@ -20,16 +20,16 @@ use super::{Vitals, tls_fault};
 use crate::token::Token;
 use crate::upstream_tls::UpstreamPeer;
 
-/// Most datagrams that are read in a turn. The poller reports what is left again.
+/// The poller reports the remaining datagrams again.
 const MAX_DATAGRAMS: usize = 64;
-/// Octets of a datagram: more than a path carries.
+/// Number of octets of a datagram: more than a path carries.
 const DATAGRAM_ROOM: usize = 2_048;
-/// Octets of datagrams that the system keeps for a turn.
+/// Number of octets of datagrams that the system keeps for a turn.
 const RECEIVE_BUFFER: usize = 256 << 10;
 /// The time without any datagram after a query, after which the server has forgotten the
 /// connection or is gone. In this time, the query is sent again several times.
 const UNHEARD: Duration = Duration::from_millis(600);
-/// The same in round-trip times, for servers that are far away.
+/// The number of round-trip times without any datagram, for servers that are far away.
 const UNHEARD_RTTS: u32 = 6;
 
 /// A connection of QUIC to a server.
@@ -52,11 +52,11 @@ pub(super) struct QuicPeer {
     pub(super) peer: Arc<UpstreamPeer>,
     /// Its address as the plan has it.
     pub(super) addr: SocketAddr,
-    /// What the connection is for.
+    /// The purpose of the connection.
     pub(super) role: QuicRole,
 }
 
-/// What a connection is for.
+/// The purposes of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum QuicRole {
     /// The upstream is one of QUIC.
@@ -189,8 +189,8 @@ impl QuicConnection {
         self.unheard.map(|since| since + patience)
     }
 
-    /// Sends what waits. Returns when the next timer is due, in milliseconds on the monotonic
-    /// clock.
+    /// Sends the waiting datagrams. Returns when the next timer is due, in milliseconds on the
+    /// monotonic clock.
     ///
     /// # Errors
     /// The fault if the server cannot be reached.
@@ -273,7 +273,7 @@ impl QuicConnection {
     }
 }
 
-/// Tells the server that nothing follows.
+/// Announces to the server that nothing follows.
 impl Drop for QuicConnection {
     fn drop(&mut self) {
         let now = Instant::now();

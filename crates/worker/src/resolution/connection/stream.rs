@@ -1,4 +1,4 @@
-//! One connection to a server over TCP, with or without TLS.
+//! A connection to a server over TCP, with or without TLS.
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,10 +14,11 @@ use super::{Vitals, WantedAlternative, fault_of};
 use crate::token::Token;
 use crate::upstream_tls::UpstreamPeer;
 
-/// Shortest and longest such time of a server (RFC 7828), in milliseconds: a connection takes a
-/// descriptor here as well.
+/// Shortest and longest idle time that a server may state (RFC 7828), in milliseconds: a connection
+/// takes a descriptor here as well.
 const SAID_IDLE_MS: (u32, u32) = (1_000, 120_000);
-/// Most octets that wait to be sent. Queries beyond them are lost like datagrams of a full queue.
+/// Maximum number of octets that wait to be sent. Queries beyond them are lost like datagrams of a
+/// full queue.
 const MAX_UNSENT: usize = 1 << 20;
 /// Answers in HTTP/2 after which a connection in HTTP/3 is worth its handshake.
 const MANY_ANSWERS: u64 = 8;
@@ -25,10 +26,10 @@ const MANY_ANSWERS: u64 = 8;
 /// A connection to a server over TCP.
 pub(in super::super) struct StreamConnection {
     tcp: TcpStream,
-    /// The rest of what goes before TLS.
+    /// The rest of the header that goes before TLS.
     header: Vec<u8>,
     session: ClientSession,
-    /// `None` without TLS.
+    /// The server; `None` without TLS.
     peer: Option<(Arc<UpstreamPeer>, SocketAddr)>,
     interest: Interest,
     vitals: Vitals,
@@ -141,7 +142,7 @@ impl StreamConnection {
             return Ok(ReadState::Drained);
         }
         let Self { tcp, session, peer, vitals, .. } = self;
-        // What is read may end the connection: what waits is written before.
+        // Reading may end the connection: write the waiting data first.
         if event.is_writable() {
             session.write(tcp)?;
         }
@@ -183,7 +184,8 @@ impl StreamConnection {
         }
     }
 
-    /// Returns where the server is to be tried in HTTP/3, if this connection is busy enough for it.
+    /// Returns the address at which the server must be tried in HTTP/3, if this connection is busy
+    /// enough for it.
     pub(super) fn alternative(&self, now_ms: u64) -> Option<WantedAlternative> {
         let (peer, addr) = self.peer.as_ref().filter(|_| self.vitals.answers >= MANY_ANSWERS)?;
         let target = peer.alternative(*addr, now_ms)?;
@@ -230,7 +232,7 @@ impl StreamConnection {
         self.session.is_encrypted()
     }
 
-    /// Tells the server that nothing follows.
+    /// Announces to the server that nothing follows.
     pub(super) fn close(&mut self) {
         self.session.close(&mut self.tcp);
     }

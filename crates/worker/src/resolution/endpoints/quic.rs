@@ -72,7 +72,7 @@ impl Endpoints {
         self.quic.deadline_ms()
     }
 
-    /// Reads what has arrived for a candidate. It has no queries.
+    /// Reads the datagrams for a candidate. It has no queries.
     pub(super) fn drive_candidate(&mut self, id: SocketId, now_ms: u64) {
         let Self { kept, quic, .. } = self;
         let Some(candidate) = candidate(kept, id) else { return };
@@ -162,11 +162,11 @@ struct FoundQuic<'s> {
     place: QuicPlace,
 }
 
-/// What a connection of QUIC is for.
+/// The purpose of a QUIC connection.
 enum QuicPlace {
     /// Queries.
     Queries,
-    /// It is a candidate.
+    /// The connection is a candidate.
     Candidate,
 }
 
