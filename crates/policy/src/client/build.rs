@@ -7,7 +7,7 @@ use super::identity::host_name;
 use super::{ClientSpec, DEFAULT_GROUP, GroupSpec, Id, MAX_CLIENTS, MAX_GROUPS, MAX_LISTS};
 use crate::PolicyError;
 
-/// Most octets of the name of a client or group.
+/// Maximum number of octets of the name of a client or group.
 const MAX_ENTRY_NAME: usize = 255;
 
 /// An error in the configuration of clients.
@@ -37,7 +37,8 @@ impl ClientFault {
     }
 }
 
-/// What counts if a device sends a word and has an address of another client.
+/// Which client a query belongs to if its device sends the word of one client and has an address of
+/// another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum IdPrecedence {
     /// The address.

@@ -8,7 +8,7 @@ use siphasher::sip::SipHasher24;
 
 use super::identity::host_name;
 
-/// Most octets of a word: those of a label of a name, because it may be one.
+/// Maximum number of octets of a word: those of a label of a name, because it may be one.
 const MAX_WORD: usize = 63;
 /// The bit of a number that is set for identifiers that were proven.
 const PROVEN: u64 = 1;
@@ -68,7 +68,7 @@ fn word(octets: &[u8]) -> Option<String> {
 pub struct DeviceId(u64);
 
 impl DeviceId {
-    /// No device is known.
+    /// The number of an unknown device.
     pub const NONE: Self = Self(0);
 
     /// Returns the number of a word in any letter case, as a client has sent it.
@@ -128,17 +128,17 @@ fn hash(kind: u8, octets: &[u8]) -> u64 {
     hasher.finish().max(2)
 }
 
-/// What a client says and proves of itself, the strongest first.
+/// The identities that a client sends and proves, the strongest first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeviceClaims<'c> {
-    /// What its certificate proves.
+    /// The identities that its certificate proves.
     pub proven: &'c [DeviceId],
     /// The words that it sends: in the path, and in the name of the server.
     pub words: [DeviceId; 2],
 }
 
 impl DeviceClaims<'_> {
-    /// Nothing.
+    /// A client that sends and proves no identity.
     pub const NONE: Self = Self { proven: &[], words: [DeviceId::NONE; 2] };
 
     /// Returns the claims of a client whose device is already known.

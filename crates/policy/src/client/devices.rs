@@ -1,5 +1,5 @@
-//! Clients that are known by what their device sends or proves, whatever its address: their part of
-//! a profile, combined with that of the address.
+//! Clients that are known by identities that their device sends or proves, whatever its address:
+//! their part of a profile, combined with that of the address.
 //!
 //! A word that a device sends counts only at addresses that no client or group has, unless the
 //! configuration says otherwise: it must not be a way around the rules for an address. A proof
@@ -12,12 +12,13 @@ use super::ListSet;
 use super::address_map::AddressMap;
 use super::device::{DeviceClaims, DeviceId};
 
-/// Most combinations of different devices and different places in the network, each two octets.
+/// Maximum number of combinations of different devices and different places in the network, each
+/// two octets.
 pub(super) const MAX_COMBINATIONS: usize = 1 << 22;
 /// The value of a combination in which the device does not count.
 const BY_ADDRESS: u16 = u16::MAX;
 
-/// What all addresses of a place in the network have in common.
+/// The properties that all addresses of a place in the network share.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct PlaceFacts {
     /// The results of the tests on the address, one bit each.
@@ -26,7 +27,7 @@ pub(super) struct PlaceFacts {
     pub(super) is_taken: bool,
 }
 
-/// What devices of one kind have in common.
+/// The properties that devices of one kind share.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct DeviceFacts {
     /// The results of the tests on the client, one bit each.
@@ -43,7 +44,7 @@ pub(super) struct Devices {
     place_count: usize,
     /// The kind of each device, and the place of its client in the directory.
     known: HashMap<DeviceId, KnownDevice>,
-    /// By kind, then place: the subject.
+    /// The subject of each kind of device and each place, by kind, then place.
     subjects: Box<[u16]>,
 }
 

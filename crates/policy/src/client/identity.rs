@@ -49,7 +49,7 @@ pub enum Id {
     Mac(Mac),
     /// A host name in lower case, without the final dot.
     Name(String),
-    /// What its device sends or proves, whatever its address.
+    /// An identity that its device sends or proves, whatever its address.
     Device(DeviceKey),
 }
 

@@ -72,7 +72,7 @@ pub struct Clients {
     directory: Arc<Directory>,
     tests: Arc<[ClientTest]>,
     by_address: AddressMap,
-    /// `None` if no client is known by anything but its address.
+    /// The devices; `None` if every client is known only by its address.
     devices: Option<Devices>,
     subjects: Vec<SubjectFacts>,
     numbers: HashMap<SubjectFacts, u16>,
@@ -428,7 +428,7 @@ impl Clients {
         Ok((known, kinds))
     }
 
-    /// Returns what rules test of an address, whatever device has it.
+    /// Returns the facts of an address that rules test, independent of its device.
     fn place(&self, networks: &[IpNet]) -> PlaceFacts {
         let innermost = networks.last();
         let identity = self.identity(networks.iter().rev());

@@ -9,7 +9,7 @@ use super::value::{DataSection, Steps};
 const MARKER: &[u8] = b"\xab\xcd\xefMaxMind.com";
 /// Largest distance of the marker from the end, as specified by the format.
 const MAX_METADATA: usize = 128 << 10;
-/// Octets of a database's type that are kept.
+/// Number of octets of a database's type that are kept.
 const MAX_TYPE: usize = 64;
 const VERSION: u64 = 2;
 

@@ -33,16 +33,16 @@ use metadata::Metadata;
 use tree::{Cell, Tree};
 use value::{DataSection, Steps};
 
-/// Most octets of a file. Country databases have 5 to 60 MB, city databases up to 150.
+/// Maximum number of octets of a file. Country databases have 5 to 60 MB, city databases up to 150.
 pub const MAX_DATABASE_OCTETS: u64 = 256 << 20;
-/// Most values of one file that are examined. A city database takes about 50 million, one second of
-/// work.
+/// Maximum number of values of one file that are examined. A city database takes about 50 million,
+/// one second of work.
 pub const MAX_DATABASE_STEPS: u64 = 1 << 30;
-/// Most distinct records referenced by the tree, which are remembered while it is read. Country
-/// databases have several hundred, city databases up to a million.
+/// Maximum number of distinct records referenced by the tree, which are remembered while it is
+/// read. Country databases have several hundred, city databases up to a million.
 pub const MAX_DATABASE_RECORDS: usize = 4 << 20;
 
-/// Zero octets between tree and data.
+/// Number of zero octets between tree and data.
 const SEPARATOR: usize = 16;
 /// Bits of an IPv6 address before the IPv4 address in its last 32.
 const BITS_BEFORE_V4: u32 = 96;
@@ -51,7 +51,7 @@ const BITS_BEFORE_V4: u32 = 96;
 pub struct Countries {
     tree: Tree,
     root: Cell,
-    /// Start of IPv4 addresses.
+    /// The cell at which IPv4 addresses start.
     v4_root: Cell,
     about: About,
     digest: u64,

@@ -5,7 +5,7 @@ use avocet_testkit::mmdb::{Database, Record};
 
 use super::*;
 
-/// Damaged files to read.
+/// Number of damaged files to read.
 const DAMAGED: u64 = 10_000;
 
 fn city(number: u32) -> Record {
@@ -114,7 +114,7 @@ fn damaged_files_end_in_an_error_or_in_countries() {
     for number in 0..DAMAGED {
         let mut octets = files[(number % 3) as usize].clone();
         damage(&mut octets, &mut chance);
-        // Each record is examined once, in at most as many steps as the file has octets.
+        // Each record is examined once, in no more steps than the file has octets.
         let most = (octets.len() * octets.len()) as u64;
         match Countries::read_within(&octets, &mut Steps::new(most)) {
             Ok(countries) => {

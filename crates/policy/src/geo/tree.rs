@@ -9,14 +9,14 @@ use crate::rule::Country;
 
 /// Set in a leaf cell, whose low 16 bits are the country, or zero for none.
 const END: u32 = 1 << 31;
-/// Marks a node without a number.
+/// The mark of a node without a number.
 const UNSEEN: u32 = u32::MAX;
 
 /// The encoding of the tree.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
     pub(super) nodes: u32,
-    /// 24, 28 or 32. A node has two records.
+    /// The size of a record in bits: 24, 28 or 32. A node has two records.
     pub(super) record_bits: usize,
 }
 
@@ -157,7 +157,7 @@ impl Tree {
 
 /// The nodes that are kept, in a new order.
 struct Order {
-    /// Indexed by the old number.
+    /// The new number of each node, by the old number.
     numbers: Vec<u32>,
     kept: Vec<[Cell; 2]>,
     /// Cells that still have the old number: twice that of a kept node, plus the bit.

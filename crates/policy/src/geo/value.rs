@@ -47,7 +47,7 @@ impl Steps {
     }
 }
 
-/// Octets that hold values. Pointers count from the first octet.
+/// The octets that hold values. Pointers count from the first octet.
 #[derive(Clone, Copy)]
 pub(super) struct DataSection<'a>(pub(super) &'a [u8]);
 
@@ -55,7 +55,7 @@ pub(super) struct DataSection<'a>(pub(super) &'a [u8]);
 #[derive(Clone, Copy)]
 struct ValueHeader {
     kind: ValueType,
-    /// Offset after the header.
+    /// The offset after the header.
     end: usize,
 }
 

@@ -20,7 +20,7 @@ pub(super) enum Scope {
     Exact,
     /// The name and all names below it.
     Subtree,
-    /// The names below it.
+    /// The names below the name, without the name itself.
     Below,
 }
 

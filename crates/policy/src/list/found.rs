@@ -84,7 +84,8 @@ impl Match<'_> {
 /// The result of a look-up.
 #[derive(Clone, Copy)]
 pub struct Found<'a> {
-    /// `None` if no name and no pattern matched, as for most questions.
+    /// The lines about the question; `None` if no name and no pattern matched, as for most
+    /// questions.
     sought: Option<Sought<'a>>,
     rank: Option<Rank>,
     deciding: Option<Match<'a>>,
@@ -204,9 +205,9 @@ pub(super) struct Taking {
 /// The lines whose answers an exception removes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Strength {
-    /// Those of all lines.
+    /// An exception removes the answers of all lines.
     Important,
-    /// Those of lines without `$important`.
+    /// An exception removes only the answers of lines without `$important`.
     Plain,
 }
 
@@ -217,7 +218,7 @@ pub(super) struct Sought<'a> {
     /// The number of the answer of each set of modifiers.
     pub(super) answers: &'a [u32],
     pub(super) lines: &'a [Line],
-    /// Sorted.
+    /// The exceptions that remove answers, in order.
     pub(super) taking: &'a [Taking],
 }
 

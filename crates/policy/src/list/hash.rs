@@ -7,7 +7,7 @@ use avocet_wire::hash::{CHAIN_ROOM, HashKey};
 use avocet_wire::name::MAX_NAME;
 use avocet_wire::short;
 
-/// Most labels of a name, without the root's (RFC 1035 §3.1).
+/// Maximum number of labels of a name, without the root's (RFC 1035 §3.1).
 pub(crate) const MAX_LABELS: usize = 127;
 
 /// The hashes of a name's ancestors, computed by [`Suffixes::of`].

@@ -18,7 +18,8 @@ pub(super) const ANY_ANSWER: u32 = 0;
 /// Means that there is no answer. There are always fewer sets of modifiers.
 pub(super) const NO_ANSWER: u32 = u32::MAX;
 
-/// Most names of a bucket that are compared. With a secret hash key, no bucket has as many.
+/// Maximum number of names of a bucket that are compared. With a secret hash key, no bucket has as
+/// many.
 const MAX_BUCKET: usize = 64;
 
 /// The reason why octets are not a valid image. In each case the lists are compiled again.

@@ -29,7 +29,7 @@ pub(super) const KEY: usize = 32;
 pub(super) const DEPTHS: usize = 64;
 pub(super) const NAMES: usize = 80;
 const SECTIONS: usize = 88;
-/// Octets before the sections.
+/// Length of the header before the sections, in octets.
 pub(super) const HEADER: usize = SECTIONS + COUNT * 16;
 
 /// Number of sections.
@@ -48,7 +48,7 @@ pub(super) const MODIFIERS: usize = 4;
 /// (1), offset of the sites, text.
 pub(super) const PATTERNS: usize = 5;
 
-/// Octets of an entry.
+/// Number of octets of an entry.
 pub(super) const ENTRY: usize = 12;
 
 /// Mean number of names per bucket.

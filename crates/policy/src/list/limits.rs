@@ -1,71 +1,73 @@
 //! Bounds on the work and memory that a list can cause.
 
-/// Most octets of the text of one list. The rest is not read.
+/// Maximum number of octets of the text of one list. The rest is not read.
 pub(super) const MAX_TEXT: u64 = 256 << 20;
-/// Most octets of a line. Longer lines count as errors and are never kept.
+/// Maximum number of octets of a line. Longer lines count as errors and are never kept.
 pub(super) const MAX_LIST_LINE: usize = 4096;
-/// Octets of a text that are used to detect its format.
+/// Number of octets of a text that are used to detect its format.
 pub(super) const DETECTED_FROM: usize = 16 << 10;
-/// Errors of a list that are kept with line and reason. Others are only counted.
+/// Errors of a list that are kept with line and reason. Further errors are only counted.
 pub(super) const MAX_FAULTS_KEPT: usize = 100;
-/// Lines of a list without effect that are kept with line and reason. Others are only counted.
+/// Lines of a list without effect that are kept with line and reason. Further lines are only
+/// counted.
 pub(super) const MAX_PASSED_OVER_KEPT: usize = 1_000;
 /// Characters of such a line that are kept.
 pub(super) const MAX_PASSED_OVER_SHOWN: usize = 100;
-/// Most entries of one image. 16 Mi take 400 MB during compilation.
+/// Maximum number of entries of one image. 16 Mi take 400 MB during compilation.
 pub(super) const MAX_ENTRIES: usize = 16 << 20;
-/// Most lines of one list that are kept for equal statements about one name.
+/// Maximum number of lines of one list that are kept for equal statements about one name.
 pub(super) const MAX_REPEATS: usize = 32;
-/// Most lines of one list that are kept for one name or pattern. All of them are read for each
-/// query of the name.
+/// Maximum number of lines of one list that are kept for one name or pattern. All of them are read
+/// for each query of the name.
 pub(super) const MAX_LINES_A_NAME: usize = 256;
-/// Most distinct sets of modifiers of one image.
+/// Maximum number of distinct sets of modifiers of one image.
 pub(super) const MAX_MODIFIERS: usize = 1 << 20;
-/// Most distinct addresses and prefixes in all entries of one image. Each may split the profiles of
-/// clients.
+/// Maximum number of distinct addresses and prefixes in all entries of one image. Each may split
+/// the profiles of clients.
 pub(super) const MAX_CLIENT_NETWORKS: usize = 1_024;
-/// Most clients, tags, types or names of one modifier.
+/// Maximum number of clients, tags, types or names of one modifier.
 pub(super) const MAX_MODIFIER_VALUES: usize = 256;
-/// Most octets of all modifiers of one image.
+/// Maximum number of octets of all modifiers of one image.
 pub(super) const MAX_MODIFIER_OCTETS: usize = 64 << 20;
-/// Most patterns with `*` or a single anchor in one image.
+/// Maximum number of patterns with `*` or a single anchor in one image.
 pub(super) const MAX_GLOBS: usize = 100_000;
-/// Most regular expressions of one image. Each is compiled when the image is opened.
+/// Maximum number of regular expressions of one image. Each is compiled when the image is opened.
 pub(super) const MAX_REGEXES: usize = 10_000;
-/// Most regular expressions that are parsed for one image, including refused ones. Each costs up to
-/// a millisecond.
+/// Maximum number of regular expressions that are parsed for one image, including refused ones.
+/// Each costs up to a millisecond.
 pub(super) const MAX_REGEX_TRIES: usize = 40_000;
-/// Most regular expressions of one image that do not require any three letters in a name. They are
-/// tried on every name, all in one automaton.
+/// Maximum number of regular expressions of one image that do not require any three letters in a
+/// name. They are tried on every name, all in one automaton.
 pub(super) const MAX_UNFILTERED: usize = 256;
-/// Most octets of a pattern's text.
+/// Maximum number of octets of a pattern's text.
 pub(super) const MAX_PATTERN: usize = 1024;
 /// Deepest nesting of a regular expression.
 pub(super) const MAX_REGEX_DEPTH: u32 = 50;
-/// Most octets of the automaton of one regular expression, which catastrophic ones exceed.
+/// Maximum number of octets of the automaton of one regular expression, which catastrophic ones
+/// exceed.
 pub(super) const MAX_REGEX_OCTETS: usize = 128 << 10;
-/// Most octets of the automata of all regular expressions of one image.
+/// Maximum number of octets of the automata of all regular expressions of one image.
 pub(super) const MAX_REGEXES_OCTETS: usize = 64 << 20;
-/// Most states of all automata that no letters select. Each octet of a new name may cost that many
-/// steps.
+/// Maximum number of states of all automata that no letters select. Each octet of a new name may
+/// cost that many steps.
 pub(super) const MAX_UNFILTERED_STATES: usize = 8 << 10;
-/// Most states of all automata that are selected by the same letters in a name.
+/// Maximum number of states of all automata that are selected by the same letters in a name.
 pub(super) const MAX_STATES_SHARING_LITERAL: usize = 32 << 10;
-/// Most patterns that are selected by the same letters in a name.
+/// Maximum number of patterns that are selected by the same letters in a name.
 pub(super) const MAX_SHARING_LITERAL: usize = 1_000;
-/// Fewest letters that select a regular expression.
+/// Minimum number of letters that select a regular expression.
 pub(super) const MIN_REGEX_LITERAL: usize = 3;
-/// Most letters that select a pattern. More would hardly be more selective.
+/// Maximum number of letters that select a pattern. More would hardly be more selective.
 pub(super) const MAX_LITERAL: usize = 32;
-/// Most alternative letter sequences that select one regular expression.
+/// Maximum number of alternative letter sequences that select one regular expression.
 pub(super) const MAX_LITERALS: usize = 64;
-/// Most steps of the look-up of one name: see [`super::steps`]. About a millisecond. A name that
-/// involves fifty ordinary patterns takes a few thousand.
+/// Maximum number of steps of the look-up of one name: see [`super::steps`]. About a millisecond. A
+/// name that involves fifty ordinary patterns takes a few thousand.
 pub(super) const NAME_STEPS: u32 = 256 << 10;
-/// Most steps of one trial of a pattern: 128 states over the longest name.
+/// Maximum number of steps of one trial of a pattern: 128 states over the longest name.
 pub(super) const TRIAL_STEPS: u32 = 32 << 10;
-/// Most steps of all names that one question involves, in addition to [`NAME_RESERVE`]: about four
-/// milliseconds.
+/// Maximum number of steps of all names that one question involves, in addition to
+/// [`NAME_RESERVE`]: about four milliseconds.
 pub(super) const QUESTION_STEPS: u32 = 1 << 20;
 /// Steps reserved for each name regardless of earlier ones: once for the lines about it, and once
 /// more for the lines of matching patterns. Enough for a few hundred lines. Expensive names and

@@ -1,7 +1,7 @@
 //! Lists of names to block, to allow or to rewrite, compiled into one image.
 //!
 //! Operators combine several published lists with their own: together they can have millions of
-//! names in eight formats. A query must learn what all of them say about its name in well under a
+//! names in eight formats. A query must find the entries of all lists for its name in well under a
 //! microsecond, and also which line of which list decided, so that the decision can be explained.
 //! Both goals lead to one design: the texts are compiled once, off the query path, into an
 //! immutable *image*.

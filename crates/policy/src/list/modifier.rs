@@ -12,7 +12,7 @@ use super::rewrite::Rewrite;
 /// A condition or its negation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Subject<T> {
-    /// The entry applies to these.
+    /// The entry applies to these values.
     Is(T),
     /// The entry applies to all others.
     IsNot(T),
@@ -32,8 +32,8 @@ pub enum ClientTest {
 pub(super) enum Limit {
     /// The entry applies to everyone and everything, except possibly to clients that may not exist.
     Nothing,
-    /// The entry excludes types or names. Those may never occur in queries, so this limit is
-    /// accepted only from the operator.
+    /// The entry excludes types or names. Such types or names may never occur in queries, so this
+    /// limit is accepted only from the operator.
     AllBut,
     /// The entry names its clients, tags or types.
     Named,

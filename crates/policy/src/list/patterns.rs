@@ -23,7 +23,8 @@ use super::limits::{
 use super::pattern::{glob_literal, glob_matches, required_literals};
 use super::steps::{self, Exhausted, Steps};
 
-/// Octets of the table in which the automaton of the expressions without letters is built lazily.
+/// Number of octets of the table in which the automaton of the expressions without letters is built
+/// lazily.
 const TABLE_OCTETS: usize = 2 << 20;
 
 /// Names that no list targets. A pattern that matches all of them is taken to match everything.
@@ -116,7 +117,7 @@ fn shortened(literal: &[u8]) -> Vec<u8> {
 pub(super) struct Checked {
     /// The letters that select it, or `None` if it must always be tried.
     pub(super) literals: Option<Vec<Vec<u8>>>,
-    /// Octets of its automaton.
+    /// Number of octets of its automaton.
     pub(super) octets: usize,
     /// States of its automaton.
     pub(super) states: usize,
@@ -175,7 +176,7 @@ pub(super) fn parse(text: &str) -> Result<Hir, PatternError> {
 enum Trial {
     Glob(Box<str>),
     Regex(Automaton),
-    /// By the automaton of patterns without letters.
+    /// The automaton of patterns without letters tries it.
     Always,
 }
 

@@ -16,12 +16,12 @@ pub(super) struct Quota {
     limit: usize,
     share: usize,
     taken: usize,
-    /// Used by the current list.
+    /// The number of items of the current list.
     by_list: usize,
 }
 
 impl Quota {
-    /// Creates a limit on the things described by `what`.
+    /// Creates a limit on the number of items described by `what`.
     pub(super) const fn of(limit: usize, what: &'static str) -> Self {
         Self { what, limit, share: limit / SHARE, taken: 0, by_list: 0 }
     }

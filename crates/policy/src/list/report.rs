@@ -65,13 +65,13 @@ pub struct Report {
     pub entries: u64,
     /// Valid lines that do not concern names: comments, cosmetic rules and rules for browsers.
     pub skipped: u64,
-    /// Those of them that are neither empty nor comments.
+    /// The passed-over lines that are neither empty nor comments.
     pub passed_over: u64,
-    /// The first of those.
+    /// The first of the passed-over lines.
     pub first_passed_over: Vec<PassedOver>,
     /// Rejected lines.
     pub faults: u64,
-    /// Those of them rejected for lack of room.
+    /// The rejected lines for which there was no room.
     pub beyond_limits: u64,
     /// The first rejected lines.
     pub first_faults: Vec<Fault>,

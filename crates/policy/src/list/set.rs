@@ -1,6 +1,6 @@
 //! Numbers of lists, and sets of them.
 
-/// Most lists of one image.
+/// Maximum number of lists of one image.
 pub const MAX_LISTS: usize = 256;
 
 /// The number of a list: its position in the configuration.

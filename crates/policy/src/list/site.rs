@@ -25,7 +25,7 @@ const SCOPE: u8 = 3;
 /// A line of a list about a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Site {
-    /// Scope and marks.
+    /// The scope of the line and its marks.
     pub(super) head: u8,
     pub(super) list: ListId,
     pub(super) line: u32,

@@ -14,7 +14,7 @@ pub(super) struct Steps {
     question: Option<u32>,
     /// Steps granted to the current name.
     granted: u32,
-    /// Remaining steps of that grant.
+    /// The remaining steps of that grant.
     left: u32,
     /// Whether the look-up of the current name was cut short.
     is_cut_short: bool,

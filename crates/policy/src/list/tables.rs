@@ -119,7 +119,7 @@ pub(super) struct PatternTable<R> {
 struct Pattern<R> {
     form: PatternKind,
     text: Box<str>,
-    /// Own if one of the operator's own lists has it.
+    /// The origin: the operator, if one of the operator's own lists has the pattern.
     origin: Origin,
     covers_everything: bool,
     rows: Vec<R>,

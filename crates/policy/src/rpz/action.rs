@@ -9,7 +9,7 @@ pub struct LocalRecord {
     pub rtype: Rtype,
     /// The TTL in seconds.
     pub ttl_secs: u32,
-    /// Uncompressed data.
+    /// The data in uncompressed form.
     pub rdata: Box<[u8]>,
 }
 
@@ -30,7 +30,7 @@ pub enum Action {
     Cname(Box<[u8]>),
     /// `CNAME *.name.`: an alias to the QNAME with this name appended.
     CnameUnder(Box<[u8]>),
-    /// These records. Other types have no data.
+    /// The name has these records. Other types have no data.
     Data(Vec<LocalRecord>),
 }
 

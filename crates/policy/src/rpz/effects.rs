@@ -14,7 +14,7 @@ use super::action::{Action, LocalRecord};
 use super::names::{Presence, Row, Stand};
 use super::zone::ZoneReason;
 
-/// Most records of local data of one trigger.
+/// Maximum number of records of local data of one trigger.
 const MAX_RECORDS: usize = 48;
 
 /// An action and the TTL of its answer.

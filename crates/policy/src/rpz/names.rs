@@ -22,20 +22,20 @@ pub(super) struct Stand(u32);
 /// The way a name is present in a zone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Presence {
-    /// As an empty non-terminal.
+    /// The name exists as an empty non-terminal.
     Between,
-    /// With a trigger for itself.
+    /// The name has a trigger for itself.
     Name,
-    /// With a wildcard below it.
+    /// The name has a wildcard directly below it.
     Wildcard,
 }
 
 impl Stand {
     const EFFECT_BITS: u32 = 24;
     const ZONE_BITS: u32 = 6;
-    /// Most effects of a zone.
+    /// Maximum number of effects of a zone.
     pub(super) const MAX_EFFECTS: usize = 1 << Self::EFFECT_BITS;
-    /// Most zones.
+    /// Maximum number of zones.
     pub(super) const MAX_ZONES: usize = 1 << Self::ZONE_BITS;
 
     pub(super) const fn of(presence: Presence, effect: u32) -> Self {
@@ -163,7 +163,8 @@ impl Gathering {
         let wildcards = rows.iter().filter(|row| row.stand.presence() == Presence::Wildcard);
         let blockers = right_below(wildcards.map(|row| row.subject).collect(), between);
         if !blockers.is_empty() {
-            // They are one label deeper than some wildcard's owner and have names below them.
+            // These names are one label deeper than some wildcard's owner and have names below
+            // them.
             let (least, most) = (depths.trailing_zeros(), depths.checked_ilog2().unwrap_or(0));
             depths = (least..=most).fold(0, |all, depth| all | 1 << depth);
             let stand = Stand::of(Presence::Between, 0);
@@ -192,7 +193,7 @@ fn right_below(owners: Vec<u64>, between: Vec<Between>) -> Vec<u64> {
 pub(super) struct ZoneNames {
     pub(super) key: HashKey,
     pub(super) rows: Vec<Row>,
-    /// Bit N: there is a name of N labels.
+    /// The depths of names: bit N is set if a name has N labels.
     pub(super) depths: u128,
 }
 

@@ -13,14 +13,15 @@ use super::names::{Gathering, Presence, Row, Stand, ZoneNames};
 use super::networks::Networks;
 use super::trigger::{self, Covers, Network, OwnLabels, Trigger, TriggerKind};
 
-/// Most octets of a zone's text.
+/// Maximum number of octets of a zone's text.
 const MAX_TEXT: usize = 512 << 20;
-/// Most trigger records of a zone. With 48 octets each while the zone is read, they take 400 MB.
+/// Maximum number of trigger records of a zone. With 48 octets each while the zone is read, they
+/// take 400 MB.
 const MAX_TRIGGER_RECORDS: usize = 8 << 20;
-/// Most triggers on clients, of one zone and of all together. Each may split the profiles of
-/// clients and thus the packet cache.
+/// Maximum number of triggers on clients, of one zone and of all together. Each may split the
+/// profiles of clients and thus the packet cache.
 pub(crate) const MAX_CLIENTS: usize = 4096;
-/// Errors that are kept with line and reason. Others are only counted.
+/// Errors that are kept with line and reason. Further errors are only counted.
 const MAX_FAULTS_KEPT: usize = 100;
 
 /// The reason why an entry of a policy zone was rejected.
@@ -143,7 +144,7 @@ pub(super) struct Fired<'z> {
 /// assert_eq!(found.action, &Action::NoData);
 /// ```
 pub struct Zone {
-    /// `None` if the zone has no SOA record.
+    /// The origin; `None` if the zone has no SOA record.
     origin: Option<NameBuf>,
     /// The distinct effects of its triggers.
     effects: Box<[Effect]>,

@@ -12,7 +12,7 @@ use super::table::Table;
 use super::trigger::TriggerKind;
 use super::zone::{Fired, NameTriggers, Zone};
 
-/// Most policy zones: the number of bits in a set of them.
+/// Maximum number of policy zones: the number of bits in a set of them.
 pub const MAX_POLICY_ZONES: usize = 64;
 
 const _: () = assert!(MAX_POLICY_ZONES == Stand::MAX_ZONES);

@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Span {
     /// The first octet.
     pub start: u32,
-    /// One past the last octet.
+    /// The offset after the last octet.
     pub end: u32,
 }
 
@@ -94,7 +94,7 @@ impl std::error::Error for Fault {}
 
 /// Names with less similarity are not suggested.
 const LIKENESS: f64 = 0.75;
-/// Most known names that a message lists.
+/// Maximum number of known names that a message lists.
 const SHOWN: usize = 12;
 /// Characters of a long line that are shown before the error.
 const BEFORE: usize = 60;

@@ -54,23 +54,24 @@ pub use tree::{Country, ListId};
 pub use verdict::{Lift, MAX_NOTED, Verdict};
 pub use vocabulary::Vocabulary;
 
-/// Octets of an expression: enough for about a thousand names. A list serves better for more.
+/// Number of octets of an expression: enough for about a thousand names. A list serves better for
+/// more.
 pub const MAX_EXPRESSION: usize = 65_536;
 /// Deepest nesting of brackets and negations.
 pub const MAX_DEPTH: usize = 48;
-/// Most rules of a configuration.
+/// Maximum number of rules of a configuration.
 pub const MAX_RULES: usize = 20_000;
-/// Most rules that the server adds to them.
+/// Maximum number of rules that the server adds to them.
 pub const MAX_ADDED_RULES: usize = 2;
-/// Octets of a regular expression.
+/// Number of octets of a regular expression.
 pub const MAX_PATTERN: usize = 4_096;
-/// Octets of a compiled regular expression.
+/// Number of octets of a compiled regular expression.
 pub const MAX_PATTERN_MEMORY: usize = 1 << 20;
-/// Octets of the compiled regular expressions of all rules together: some tens of thousands of
-/// simple ones. To compile as many takes about a second.
+/// Number of octets of the compiled regular expressions of all rules together: some tens of
+/// thousands of simple ones. To compile as many takes about a second.
 pub const MAX_ALL_PATTERNS: usize = 64 << 20;
-/// Most distinct tests of clients in all rules together.
+/// Maximum number of distinct tests of clients in all rules together.
 pub const MAX_CLIENT_TESTS: usize = 16_384;
-/// Most distinct conditions on the time in all rules together. Each thread re-evaluates all of them
-/// when one changes, which takes about a tenth of a millisecond.
+/// Maximum number of distinct conditions on the time in all rules together. Each thread
+/// re-evaluates all of them when one changes, which takes about a tenth of a millisecond.
 pub const MAX_WINDOWS: usize = 256;

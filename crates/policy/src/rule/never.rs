@@ -7,9 +7,9 @@ use super::fault::Span;
 use super::schedule::WEEK_MINUTES;
 use super::tree::{Node, NodeKind, NumberTest, Test};
 
-/// Most tests of a condition that is examined, which takes up to a tenth of a second.
+/// Maximum number of tests of a condition that is examined, which takes up to a tenth of a second.
 const MAX_TESTS: usize = 64;
-/// Most labels of a name without the root (RFC 1035 §3.1).
+/// Maximum number of labels of a name without the root (RFC 1035 §3.1).
 const MAX_LEVELS: i64 = 127;
 
 impl Node {

@@ -14,16 +14,16 @@ use super::text::{NameText, TextTest, syntax};
 
 /// Patterns of a group: the number of bits in its result.
 const GROUP: usize = 64;
-/// Octets of the automaton of a group.
+/// Number of octets of the automaton of a group.
 const GROUP_MEMORY: usize = 4 << 20;
-/// Octets of all automata. Further patterns are matched one by one.
+/// Number of octets of all automata. Further patterns are matched one by one.
 const ALL_MEMORY: usize = 64 << 20;
 
-/// Most automata that are given up because they grow too large. Each costs the work of one with
-/// [`GROUP_MEMORY`]; after these, patterns are matched one by one.
+/// Maximum number of automata that are given up because they grow too large. Each costs the work of
+/// one with [`GROUP_MEMORY`]; after these, patterns are matched one by one.
 const MAX_FAILURES: usize = 128;
 
-/// What is left while automata are built.
+/// The budget that is left while automata are built.
 struct Left {
     memory: usize,
     failures: usize,

@@ -145,7 +145,7 @@ struct CompiledGrant {
     number: u16,
     name: Box<[u8]>,
     until: u64,
-    /// One bit for each profile in its scope.
+    /// The profiles in its scope, with one bit for each.
     profiles: Box<[u64]>,
 }
 

@@ -21,9 +21,9 @@ const EPOCH_WEEKDAY: i64 = 3;
 /// A condition on the time.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum TimeTest {
-    /// On the hour, 0 to 23.
+    /// The hour, from 0 to 23, meets a test.
     Hour(NumberTest),
-    /// On the minute, 0 to 59.
+    /// The minute, from 0 to 59, meets a test.
     Minute(NumberTest),
     /// The day is one of these. Monday is 0.
     Weekday(Vec<u8>),

@@ -14,7 +14,7 @@ use super::tree::NameKey;
 /// Rules by the names or the types they require, and those that require neither.
 pub(super) struct Stage {
     pub(super) names: NameIndex,
-    /// By type, in the order of the types.
+    /// The rules that require a type, in the order of the types.
     types: Vec<(u16, Vec<Candidate>)>,
     rest: Vec<Candidate>,
     /// Whether a rule tests the number of labels of a name.

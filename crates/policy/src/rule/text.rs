@@ -173,10 +173,10 @@ fn reason(error: &regex_automata::meta::BuildError) -> String {
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }
 
-/// Octets of a name that are processed at once.
+/// Number of octets of a name that are processed at once.
 const BLOCK: usize = 16;
 
-/// Octets of a name, rounded up to whole blocks.
+/// Number of octets of a name, rounded up to whole blocks.
 const ROOM: usize = MAX_NAME.next_multiple_of(BLOCK);
 
 /// A name as text, on the stack.

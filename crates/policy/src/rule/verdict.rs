@@ -2,8 +2,8 @@
 
 use super::rules::RuleId;
 
-/// Most noted rules in a verdict, so that it fits into a cache line. The first ones are kept. If
-/// there are more, [`Program::all_noted`](super::Program::all_noted) returns all.
+/// Maximum number of noted rules in a verdict, so that it fits into a cache line. The first ones
+/// are kept. If there are more, [`Program::all_noted`](super::Program::all_noted) returns all.
 pub const MAX_NOTED: usize = 8;
 
 /// A suspension of filtering: the index of a pause or a grant in the [`super::Switches`].

@@ -26,7 +26,7 @@ const COSMETIC: [&str; 13] = [
     "##", "#@#", "#?#", "#@?#", "#$#", "#@$#", "#$?#", "#@$?#", "#%#", "#@%#", "$$", "$@$", "#+js(",
 ];
 
-/// Fewest characters of a pattern without an anchor, as in AdGuard Home.
+/// Minimum number of characters of a pattern without an anchor, as in AdGuard Home.
 const MIN_PART: usize = 3;
 
 pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
@@ -164,8 +164,8 @@ fn name_or_glob(start: &str, text: &str, end: &str) -> Result<Target, Reason> {
     }
 }
 
-/// Is this one label of a host name, with a dot before or behind it or without? As a pattern, `com`
-/// is found in most names that there are.
+/// Returns whether the text is one label of a host name, with or without a dot before or after it.
+/// As a pattern, `com` is found in most names.
 fn is_word(text: &str) -> bool {
     let label = text.strip_prefix('.').or_else(|| text.strip_suffix('.')).unwrap_or(text);
     !label.is_empty()

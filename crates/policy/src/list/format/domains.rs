@@ -1,4 +1,4 @@
-//! One name per line, a regular expression between slashes, and the lines of hosts files and
+//! Reads one name per line, a regular expression between slashes, and the lines of hosts files and
 //! anchored Adblock rules that published lists mix in.
 
 use super::super::entry::{Entry, Scope, Target};

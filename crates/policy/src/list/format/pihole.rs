@@ -1,4 +1,4 @@
-//! One regular expression per line, matched anywhere in the name and ignoring case (Pi-hole's
+//! Reads one regular expression per line, matched anywhere in the name and ignoring case (Pi-hole's
 //! documentation of FTL).
 //!
 //! Options follow, separated by semicolons: `querytype=A,AAAA` or `querytype=!A`, `invert`, and
