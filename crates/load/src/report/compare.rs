@@ -89,7 +89,7 @@ struct Rise {
 }
 
 impl Rise {
-    /// Reports whether so many comparisons agree that chance does not explain it.
+    /// Reports whether more comparisons agree than chance explains.
     fn is_separated(&self, agreeing: f64) -> bool {
         agreeing >= SEPARATED.min(0.5 + SIGNIFICANT * self.deviation)
     }

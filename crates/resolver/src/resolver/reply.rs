@@ -176,8 +176,8 @@ impl<W> Resolver<W> {
     }
 
     /// Handles a reply with another client cookie: a forgery, or that of a server which repeats the
-    /// cookie of somebody else. RFC 7873 §5.3 discards it; over TCP, the server shows that it is the
-    /// one.
+    /// cookie of somebody else. RFC 7873 §5.3 discards it; over TCP, the server shows that it is
+    /// the one.
     fn other_cookie(&mut self, query_at: u32, cx: &mut Context<'_, W>) {
         self.counters.near_misses += 1;
         self.record_reply(query_at, Reaction::OtherCookie, cx.now_ms);
