@@ -52,6 +52,7 @@ mod find;
 mod journal;
 mod outbound;
 pub mod pool;
+mod powerdns;
 mod provided;
 mod reader;
 mod retouch;
@@ -78,6 +79,9 @@ pub use edits::{NotExact, PresentRecord, UnsoundZone, ZoneEdits};
 pub use fault::{EntryPlace, Faults, MAX_FAULTS, Severity, ZoneFileFault, ZoneProblem};
 pub use journal::{JournalContent, append_change, append_written, journal_head, read_journal};
 pub use outbound::{OutboundTransfer, RecordTooLong};
+pub use powerdns::{
+    PowerDnsContent, PowerDnsFault, PowerDnsRecord, PowerDnsRow, read_powerdns_row,
+};
 pub use provided::{
     MAX_SOURCE_OCTETS, ProvidedReading, ProvidedSource, SourceProblem, ZoneProvider, load_provided,
 };
