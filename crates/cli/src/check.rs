@@ -95,7 +95,11 @@ fn fault_of_files(config: &Config) -> Option<String> {
     let certificate = || avocet_server::fault_of_certificates(config);
     let upstream = || avocet_server::fault_of_upstreams(config);
     let refused = |fault: CertificateFault| (!fault.is_of_permission()).then_some(fault);
-    geo.or_else(|| certificate().and_then(refused).map(|fault| format!("[[certificate]]: {fault}")))
+    let provider = || avocet_server::fault_of_providers(config);
+    geo.or_else(provider)
+        .or_else(|| {
+            certificate().and_then(refused).map(|fault| format!("[[certificate]]: {fault}"))
+        })
         .or_else(|| {
             upstream().and_then(refused).map(|fault| format!("TLS to other servers: {fault}"))
         })

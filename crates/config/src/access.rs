@@ -71,8 +71,11 @@ fn written(config: &Config) -> impl Iterator<Item = &Path> {
 fn pulled(config: &Config) -> impl Iterator<Item = PulledZone<'_>> {
     config.zones.iter().filter_map(|zone| {
         let source = zone.source_url()?;
-        let ZoneUrl { url, refresh_secs: _, headers_file, ca, client } = source;
-        Some(PulledZone { zone: &zone.name, url, headers_file, ca, client })
+        // The database is a part of the URL.
+        let ZoneUrl { url, database: _, headers_file, password_file, ca, client, refresh_secs: _ } =
+            source;
+        let secrets = [headers_file, password_file];
+        Some(PulledZone { zone: &zone.name, url, secrets, ca, client })
     })
 }
 
@@ -81,7 +84,8 @@ fn pulled(config: &Config) -> impl Iterator<Item = PulledZone<'_>> {
 struct PulledZone<'c> {
     zone: &'c [u8],
     url: &'c str,
-    headers_file: &'c Option<PathBuf>,
+    /// The files with header fields and with a password.
+    secrets: [&'c Option<PathBuf>; 2],
     ca: &'c Option<PathBuf>,
     client: &'c Option<CertificateFiles>,
 }

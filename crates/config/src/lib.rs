@@ -30,6 +30,7 @@ pub mod certificate;
 pub mod certificate_files;
 mod check;
 pub mod client_certificate;
+pub mod database_address;
 pub mod discover;
 pub mod dns64;
 pub mod dnstap;

@@ -16,15 +16,18 @@ pub enum ProviderKind {
     Leases,
     /// RRsets as in the API of PowerDNS, fetched over HTTP; the file is the copy.
     Http,
+    /// Tables as those of PowerDNS in a PostgreSQL database; the file is the copy.
+    Postgres,
 }
 
 impl ProviderKind {
-    const NAMES: [(Self, &'static str); 5] = [
+    const NAMES: [(Self, &'static str); 6] = [
         (Self::File, "file"),
         (Self::Csv, "csv"),
         (Self::Json, "json"),
         (Self::Leases, "leases"),
         (Self::Http, "http"),
+        (Self::Postgres, "postgres"),
     ];
 
     /// Returns the name in the configuration.
@@ -33,14 +36,20 @@ impl ProviderKind {
         Self::NAMES.into_iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
     }
 
+    /// Returns whether the records come over a connection, and the file is the copy of them.
+    pub(super) const fn is_fetched(self) -> bool {
+        matches!(self, Self::Http | Self::Postgres)
+    }
+
     /// Returns whether the source has whole RRsets, also of reverse names.
     pub(super) const fn has_rrsets(self) -> bool {
-        matches!(self, Self::Json | Self::Http)
+        matches!(self, Self::Json) || self.is_fetched()
     }
 }
 
 impl FromText for ProviderKind {
-    const EXPECTED: &'static str = "\"file\", \"csv\", \"json\", \"leases\" or \"http\"";
+    const EXPECTED: &'static str =
+        "\"file\", \"csv\", \"json\", \"leases\", \"http\" or \"postgres\"";
 
     fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         let found = Self::NAMES.into_iter().find(|(_, name)| *name == text);

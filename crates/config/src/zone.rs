@@ -120,7 +120,7 @@ impl ZoneConfig {
         self.provided.as_ref()?.source.as_ref()
     }
 
-    /// Returns whether the records come over the network, so that there may be no copy yet.
+    /// Returns whether the records come over a connection, so that there may be no copy yet.
     #[must_use]
     pub fn is_fetched(&self) -> bool {
         self.is_secondary() || self.source_url().is_some()
@@ -264,7 +264,7 @@ fn zone(
     let policy = signing::chosen(spec.sign, context.policies, check);
     let file = match (spec.file.span(), primaries_at.is_some()) {
         (None, true) => None,
-        (_, _) if provider == Some(ProviderKind::Http) => None,
+        (_, _) if provider.is_some_and(ProviderKind::is_fetched) => None,
         (None, _) if role == CatalogRole::Producer => None,
         _ => Some(check.need("file", header, spec.file)?),
     };
@@ -281,7 +281,7 @@ fn zone(
             return None;
         }
         Some((_, file)) => check.path(file),
-        None if provider == Some(ProviderKind::Http) => {
+        None if provider.is_some_and(ProviderKind::is_fetched) => {
             in_data("zones").with_added_extension("json")
         }
         None => in_data("zones"),

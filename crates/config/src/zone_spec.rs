@@ -32,7 +32,7 @@ pub(super) struct ZoneSpec {
     pub(super) file: Setting<String>,
     /// Format of the file: "file" for a master file, "csv" for a table of functions, addresses and
     /// machines, "json" for RRsets, "leases" for the leases of dnsmasq, ISC dhcpd or Kea; "http"
-    /// for RRsets in JSON from `url`.
+    /// for RRsets in JSON from `url`; "postgres" for tables of PowerDNS in the database of `url`.
     #[schemars(extend("default" = "file"))]
     pub(super) provider: Setting<Text<ProviderKind>>,
     /// Master file with records that a provider does not bring, such as SOA and NS; "" for none.
@@ -44,16 +44,21 @@ pub(super) struct ZoneSpec {
     /// Domain of the hosts, if the provider fills a zone of reverse names.
     #[schemars(extend("default" = ""))]
     pub(super) domain: Setting<String>,
-    /// URL of RRsets in JSON, with `provider = "http"`: http:// or https://, without credentials.
+    /// Where the records are fetched, without credentials. With `provider = "http"`, http:// or
+    /// https:// with RRsets in JSON; with "postgres", "postgresql://USER@HOST/DATABASE", or
+    /// "postgresql://USER@/DATABASE?host=/DIRECTORY" for the directory of a Unix socket.
     #[schemars(extend("default" = ""))]
     pub(super) url: Setting<String>,
-    /// Seconds between two requests to `url`.
+    /// Seconds between two requests to `url`. A database may announce changes earlier.
     #[schemars(extend("default" = 300))]
     pub(super) refresh_secs: Setting<Int<5, 86_400>>,
     /// File with header fields for the requests to `url`, one a line, such as "X-API-Key: SECRET";
     /// "" for none.
     #[schemars(extend("default" = ""))]
     pub(super) headers_file: Setting<String>,
+    /// File with the password of the user in a `url` with postgresql://; "" for none.
+    #[schemars(extend("default" = ""))]
+    pub(super) password_file: Setting<String>,
     /// Servers that the zone is transferred from, in the order in which they are asked: addresses
     /// with or without port, or "tls://NAME@ADDRESS" for TLS, each with "key NAME" behind it for a
     /// key of its own.

@@ -1,4 +1,4 @@
-//! `url` of `[[zone]]`: zones whose records are fetched over HTTP or HTTPS.
+//! `url` of `[[zone]]`: zones whose records are fetched over HTTP or HTTPS, or from a database.
 
 use std::mem;
 use std::ops::Range;
@@ -8,6 +8,7 @@ use toml::{Table, Value};
 
 use super::certificate_files::CertificateFiles;
 use super::check::Check;
+use super::database_address::DatabaseAddress;
 use super::list_source::is_fetched;
 use super::provider_kind::ProviderKind;
 use super::upstream_proof::client_files;
@@ -19,20 +20,24 @@ const REFRESH_SECS: u32 = 300;
 /// Where and how the records of a zone are fetched.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ZoneUrl {
-    /// The URL, with `http://` or `https://` and without credentials.
+    /// The URL, with `http://`, `https://` or `postgresql://` and without credentials.
     pub url: String,
+    /// The database that the URL names, if it names one.
+    pub database: Option<DatabaseAddress>,
     /// Seconds between two requests.
     pub refresh_secs: u32,
     /// A file with header fields for each request, which may be secret.
     pub headers_file: Option<PathBuf>,
+    /// A file with the password for the database.
+    pub password_file: Option<PathBuf>,
     /// The file with the authorities that are trusted, instead of those of the system.
     pub ca: Option<PathBuf>,
     /// What the server shows to a server that wants a certificate.
     pub client: Option<CertificateFiles>,
 }
 
-/// Takes the settings of a URL out of a table. They are for the provider "http" alone, and all
-/// others have a file instead.
+/// Takes the settings of a URL out of a table. They are for the providers "http" and "postgres"
+/// alone, and all others have a file instead.
 pub(super) fn zone_url(
     header: &Range<usize>,
     spec: &mut ZoneSpec,
@@ -42,10 +47,20 @@ pub(super) fn zone_url(
     let url = mem::take(&mut spec.url);
     let refresh_secs = mem::take(&mut spec.refresh_secs);
     let headers_file = mem::take(&mut spec.headers_file);
-    if kind != ProviderKind::Http {
-        for at in [url.span(), refresh_secs.span(), headers_file.span()].into_iter().flatten() {
-            check.fault(at, "it is for provider = \"http\"");
+    let password_file = mem::take(&mut spec.password_file);
+    let foreign = match kind {
+        ProviderKind::Http => vec![(password_file.span(), "it is for provider = \"postgres\"")],
+        ProviderKind::Postgres => vec![(headers_file.span(), "it is for provider = \"http\"")],
+        _ => [url.span(), refresh_secs.span(), headers_file.span(), password_file.span()]
+            .map(|at| (at, "it is for provider = \"http\" or \"postgres\""))
+            .to_vec(),
+    };
+    for (at, message) in foreign {
+        if let Some(at) = at {
+            check.fault(at, message);
         }
+    }
+    if !kind.is_fetched() {
         return None;
     }
     if let Some(at) = spec.file.span() {
@@ -58,21 +73,44 @@ pub(super) fn zone_url(
     let client_at = spec.client_cert.span();
     let refresh_secs = check.take(refresh_secs).map_or(REFRESH_SECS, |secs| secs.0);
     let headers_file = check.optional_path(headers_file);
+    let password_file = check.optional_path(password_file);
     let ca = check.optional_path(mem::take(&mut spec.ca));
     let [chain, key] = [&mut spec.client_cert, &mut spec.client_key].map(mem::take);
     let client = client_files(chain, key, check);
-    let url = text_of(check.need("url", header, url)?, check)?;
-    if url.starts_with("http://") {
+    let url = check.need("url", header, url)?;
+    let (url, database) = match kind {
+        ProviderKind::Postgres => database_of(url, check)?,
+        _ => (text_of(url, check)?, None),
+    };
+    let is_clear = match &database {
+        Some(database) if !database.may_use_tls() => Some("the url has a Unix socket"),
+        None if url.starts_with("http://") => Some("the url has no https://"),
+        Some(_) | None => None,
+    };
+    if let Some(reason) = is_clear {
         let set = [("ca", ca_at, ca.is_some()), ("client-cert", client_at, client.is_some())];
         for (name, at, _) in set.into_iter().filter(|(.., is_set)| *is_set) {
-            let message = format!("`{name}` has no effect: the url has no https://");
-            check.doubt(at.unwrap_or_default(), message);
+            check.doubt(at.unwrap_or_default(), format!("`{name}` has no effect: {reason}"));
         }
         if headers_file.is_some() {
             check.doubt(fields_at.unwrap_or_default(), "it is sent in clear: without https://");
         }
     }
-    Some(ZoneUrl { url, refresh_secs, headers_file, ca, client })
+    Some(ZoneUrl { url, database, refresh_secs, headers_file, password_file, ca, client })
+}
+
+/// Reads the URL of a database.
+fn database_of(
+    (at, url): (Range<usize>, String),
+    check: &mut Check,
+) -> Option<(String, Option<DatabaseAddress>)> {
+    match DatabaseAddress::read(&url) {
+        Ok(address) => Some((url, Some(address))),
+        Err(error) => {
+            check.fault(at, error);
+            None
+        }
+    }
 }
 
 /// Reads the URL. Credentials in it would be in each list of zones.
@@ -102,6 +140,7 @@ pub(super) fn show(source: Option<&ZoneUrl>, out: &mut Table) {
         ("url", source.map_or_else(String::new, |one| one.url.clone()).into()),
         ("refresh-secs", i64::from(source.map_or(REFRESH_SECS, |one| one.refresh_secs)).into()),
         ("headers-file", path(source.and_then(|one| one.headers_file.as_ref()))),
+        ("password-file", path(source.and_then(|one| one.password_file.as_ref()))),
     ];
     out.extend(shown.map(|(name, value)| (name.to_owned(), value)));
     if let Some(source) = source {

@@ -39,11 +39,13 @@ pub(super) fn refusal(zone: &ZoneConfig) -> Option<String> {
     if zone.view.is_empty() {
         return None;
     }
+    let provider = zone.provided.as_ref().map_or("", |provided| provided.kind.name());
+    let provider = format!("provider = \"{provider}\"");
     let settings = [
         ("primaries", zone.is_secondary(), "transfer it to another server for these clients"),
         ("catalog", zone.catalog.is_catalog(), "a catalog is for servers, not for clients"),
         ("member-of", zone.catalog.is_listed(), "a catalog lists a name once, for all clients"),
-        ("provider = \"http\"", zone.source_url().is_some(), "fetch its text to a file"),
+        (&provider, zone.source_url().is_some(), "fetch its records to a file"),
     ];
     let refused = settings.into_iter().find(|(_, is_set, _)| *is_set);
     refused.map(|(setting, _, advice)| {

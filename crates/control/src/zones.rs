@@ -122,7 +122,7 @@ pub struct ZoneStatus {
     pub catalog: Option<ZoneCatalog>,
     /// The servers that it is transferred from; empty if this server is the primary.
     pub primaries: Vec<String>,
-    /// The URL from which its records are fetched, with the provider "http".
+    /// The URL from which its records are fetched, with the provider "http" or "postgres".
     pub url: Option<String>,
     /// Its transfers, if it has primaries, or the requests to its URL.
     pub transfers: Option<ZoneTransfers>,

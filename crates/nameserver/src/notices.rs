@@ -1,5 +1,5 @@
-//! The zones whose primaries say that they have changed (NOTIFY, RFC 1996): from the workers to the
-//! thread that checks them.
+//! The zones whose primaries say that they have changed (NOTIFY, RFC 1996), or whose database does:
+//! from the workers, and the threads that listen to databases, to the thread that checks them.
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ struct Noted {
 
 impl NoticeBoard {
     /// Notes a zone of another server.
-    pub(crate) fn note(&self, name: &[u8]) {
+    pub fn note(&self, name: &[u8]) {
         let mut noted = self.noted();
         if !noted.names.contains(name) {
             noted.names.insert(name.into());

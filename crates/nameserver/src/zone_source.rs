@@ -44,7 +44,9 @@ fn provider(zone: &ProvidedZone) -> Box<dyn ZoneProvider> {
     match zone.kind {
         ProviderKind::Csv => Box::new(MachineTable { hosts }),
         ProviderKind::Leases => Box::new(LeasedNames { hosts, now_secs: wall_secs() }),
-        ProviderKind::Json | ProviderKind::Http | ProviderKind::File => Box::new(RrsetDocument),
+        ProviderKind::Json | ProviderKind::Http | ProviderKind::Postgres | ProviderKind::File => {
+            Box::new(RrsetDocument)
+        }
     }
 }
 

@@ -7,6 +7,8 @@
 pub mod backup;
 pub mod connect;
 mod control;
+#[cfg(feature = "postgres")]
+mod database;
 pub mod dry_run;
 mod error;
 mod explain;
@@ -20,6 +22,7 @@ mod port_in_use;
 mod query_log;
 mod root;
 mod running;
+mod secret_file;
 mod serve;
 mod tap;
 mod trace;
@@ -41,6 +44,7 @@ pub use root::fault_of_file as fault_of_root_file;
 pub use running::geo::geo_file;
 pub use running::networks::own_networks;
 pub use running::ports::own_reserved_ports;
+pub use running::zones::fault_of_providers;
 pub use running::{OperationError, fault_of_certificate, fault_of_neighbours};
 pub use serve::{Start, StartError, run};
 pub use trust::negative::MAX_LIFETIME_SECS;

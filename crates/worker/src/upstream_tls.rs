@@ -353,7 +353,12 @@ pub fn read(config: &Config) -> Result<PeerMap, CertificateFault> {
         }
     }
     for source in config.zones.iter().filter_map(|zone| zone.source_url()) {
-        of_url(source)?;
+        match &source.database {
+            // Without files and over a Unix socket, the authorities of the system are not needed.
+            Some(_) if source.ca.is_none() && source.client.is_none() => {}
+            Some(_) => drop(of_database(source)?),
+            None => drop(of_url(source)?),
+        }
     }
     Ok(peers)
 }
@@ -406,6 +411,21 @@ pub fn of_url(source: &ZoneUrl) -> Result<UrlTls, CertificateFault> {
     let authorities = source.ca.as_ref().map(own).transpose()?;
     let shown = source.client.as_ref().map(shown_by_url).transpose()?;
     Ok(UrlTls { authorities, shown })
+}
+
+/// Reads what the server of a database must prove, and what this server shows. The files are read
+/// for each connection.
+///
+/// # Errors
+/// A file cannot be used.
+pub fn of_database(source: &ZoneUrl) -> Result<Arc<ClientConfig>, CertificateFault> {
+    let roots = match &source.ca {
+        Some(ca) => own_authorities(ca)?,
+        None => system_authorities()?,
+    };
+    let shown = source.client.as_ref().map(certificate).transpose()?;
+    client_showing(Trust::Authorities(roots), shown.as_ref(), &[])
+        .map_err(CertificateFault::Cryptography)
 }
 
 fn shown_by_url(files: &CertificateFiles) -> Result<ClientCert, CertificateFault> {

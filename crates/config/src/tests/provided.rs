@@ -31,7 +31,7 @@ fn a_provider_has_its_settings_and_a_master_file_has_none() {
 #[test]
 fn faults_of_providers_say_what_is_expected() {
     let csv = |rest: &str| zone("z.example", &format!("provider = \"csv\"\n{rest}"));
-    check_fault(&zone("z.example", "provider = \"redis\""), "\"json\", \"leases\" or \"http\"");
+    check_fault(&zone("z.example", "provider = \"redis\""), "\"leases\", \"http\" or \"postgres\"");
     check_fault(&zone("z.example", "ttl-secs = 60"), "it is for a `provider`");
     check_fault(&csv("primaries = [\"192.0.2.1\"]"), "is not transferred from other servers");
     check_fault(&csv("allow-update = [\"key k\"]"), "is changed at its source");
@@ -81,4 +81,40 @@ fn faults_of_urls_say_what_is_expected() {
     check_fault(&pulled(url, "domain = \"a.example\""), "only the hosts of a reverse zone");
     check_fault(&zone("z.example", "url = \"https://a.example/\""), "provider = \"http\"");
     check_fault(&zone("z.example", "provider = \"json\"\nheaders-file = \"h\""), "it is for");
+    check_fault(&pulled(url, "password-file = \"p\""), "it is for provider = \"postgres\"");
+}
+
+fn stored(url: &str, rest: &str) -> String {
+    pulled(url, rest).replace("\"http\"", "\"postgres\"")
+}
+
+#[test]
+fn a_zone_from_a_database_has_its_copy_in_the_data_directory() {
+    let read = |text: &str| read_with(text, &[]).unwrap().zones[0].clone();
+    let url = "postgresql://avocet@db.example/pdns";
+    let zone = read(&stored(url, "password-file = \"p\"\nrefresh-secs = 60"));
+    assert!(zone.file.ends_with("zones/z.example.zone.json") && zone.is_fetched());
+    assert_eq!(zone.provided.as_ref().unwrap().kind, ProviderKind::Postgres);
+    let source = zone.source_url().unwrap();
+    assert_eq!((&*source.url, source.refresh_secs), (url, 60));
+    assert!(source.password_file.as_ref().unwrap().ends_with("p"));
+    assert_eq!(source.database.as_ref().unwrap().database, "pdns");
+    let local = "postgresql://avocet@/pdns?host=/run/postgresql";
+    let doubts = read_with(&stored(local, "ca = \"ca.pem\""), &[]).unwrap().doubts.join("\n");
+    assert!(doubts.contains("`ca` has no effect: the url has a Unix socket"), "{doubts}");
+}
+
+#[test]
+fn faults_of_databases_say_what_is_expected_and_no_secret() {
+    let url = "postgresql://avocet@db.example/pdns";
+    check_fault(&stored("https://db.example/", ""), "expected \"postgresql://USER@HOST");
+    check_fault(&stored(url, "headers-file = \"h\""), "it is for provider = \"http\"");
+    check_fault(&stored(url, "file = \"f\""), "keeps a copy of what it fetches");
+    check_fault(&stored(url, "view = [\"10.0.0.0/8\"]"), "cannot have `provider = \"postgres\"`");
+    check_fault(&stored(url, "allow-update = [\"key k\"]"), "is changed at its source");
+    let secret = stored("postgresql://avocet:hush@db.example/pdns", "");
+    check_fault(&secret, "`password-file` has it");
+    let message = read_with(&secret, &[]).map(drop).unwrap_err().to_string();
+    assert!(!message.contains("hush"), "{message}");
+    check_fault(&zone("z.example", "password-file = \"p\""), "it is for");
 }

@@ -8,6 +8,8 @@ pub(crate) mod access_requests;
 pub(crate) mod catalogs;
 pub(crate) mod certificate;
 pub(crate) mod conditions;
+#[cfg(feature = "postgres")]
+pub(crate) mod databases;
 pub(crate) mod devices;
 pub(crate) mod fingerprint;
 pub(crate) mod geo;

@@ -1,5 +1,5 @@
-//! Zones of other servers (RFC 1034 §4.3.5), also those that are fetched over HTTP: when they are
-//! checked, transferred and expire.
+//! Zones of other servers (RFC 1034 §4.3.5), also those that are fetched over HTTP or from a
+//! database: when they are checked, transferred and expire.
 //!
 //! ```text
 //! due, or NOTIFY --> SOA of a primary -- same serial ---> confirmed: the file's time is now
@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
+use avocet_config::database_address::DatabaseAddress;
 use avocet_config::name::shown;
 use avocet_config::primary::Primary;
 use avocet_config::zone::ZoneConfig;
@@ -121,6 +122,8 @@ enum ServerOfZone {
     Primary(IpAddr),
     /// The host of a URL.
     Host(String),
+    /// The database of a URL.
+    Database(DatabaseAddress),
 }
 
 impl ServerOfZone {
@@ -130,7 +133,11 @@ impl ServerOfZone {
         match servers.get(first % servers.len().max(1)) {
             Some(primary) => Self::Primary(primary.server.ip()),
             None => {
-                let uri = config.source_url().and_then(|source| source.url.parse::<Uri>().ok());
+                let source = config.source_url();
+                if let Some(database) = source.and_then(|source| source.database.clone()) {
+                    return Self::Database(database);
+                }
+                let uri = source.and_then(|source| source.url.parse::<Uri>().ok());
                 Self::Host(uri.and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default())
             }
         }
@@ -311,6 +318,8 @@ fn work(running: &Arc<Running>) {
         if followed_at.is_none_or(|at| at.elapsed() >= TICK) || !names.is_empty() {
             let snapshot = running.shared.snapshot();
             secondaries.follow(&snapshot.config.zones, wall_secs());
+            #[cfg(feature = "postgres")]
+            running.zone_watch.databases.follow(running, &snapshot.config.zones);
             for list in &snapshot.config.policy.lists {
                 if list.source.zone().is_some_and(|own| names.contains(&own.zone)) {
                     running.lists.note(&list.name);

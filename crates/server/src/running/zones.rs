@@ -8,6 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use avocet_client::stub as stub_client;
+use avocet_config::Config;
+use avocet_config::name::shown;
+use avocet_config::zone::ZoneConfig;
 use avocet_nameserver::clock::wall_secs;
 use avocet_wire::{NameBuf, Rtype};
 use avocet_zone::ZoneId;
@@ -21,6 +24,9 @@ use crate::turns::Turns;
 const LOOK: Duration = Duration::from_secs(1);
 /// Maximum number of requests that read zones at the same time.
 const MAX_RELOADS: usize = 1;
+/// Why a program without the feature `postgres` has no zones from databases.
+pub(crate) const NO_DATABASES: &str =
+    "this program was built without PostgreSQL; build it with the feature `postgres`";
 /// The log line after a panic of the thread.
 const FAULT: &str = "a panic ended the thread that watches the files of zones; they are read again \
                      after `avocet reload`, or after a restart of the server";
@@ -31,6 +37,9 @@ pub(crate) struct ZoneWatch {
     closing: Condvar,
     /// The zones of other servers.
     pub(crate) secondaries: Secondaries,
+    /// The databases that announce changes of zones.
+    #[cfg(feature = "postgres")]
+    pub(crate) databases: super::databases::DatabaseListeners,
     /// Whether a thread asks parents for DS records.
     is_asking: AtomicBool,
     /// The turns of requests that read zones.
@@ -43,6 +52,8 @@ impl Default for ZoneWatch {
             is_closed: Mutex::default(),
             closing: Condvar::new(),
             secondaries: Secondaries::default(),
+            #[cfg(feature = "postgres")]
+            databases: super::databases::DatabaseListeners::default(),
             is_asking: AtomicBool::new(false),
             reloads: Arc::new(Turns::new(MAX_RELOADS)),
         }
@@ -85,6 +96,14 @@ pub(crate) fn reload(running: &Running, id: Option<&ZoneId>) -> bool {
     running.zone_watch.secondaries.note(chosen.map(|zone| zone.name.clone()));
     running.conditions.set(Condition::Zones, running.reloader.zones.fault());
     is_known
+}
+
+/// Returns which zone of a configuration this program cannot provide, and why.
+pub fn fault_of_providers(config: &Config) -> Option<String> {
+    let is_stored =
+        |zone: &&ZoneConfig| zone.source_url().is_some_and(|url| url.database.is_some());
+    let zone = config.zones.iter().find(is_stored).filter(|_| !cfg!(feature = "postgres"))?;
+    Some(format!("zone {}: {NO_DATABASES}", shown(&zone.name)))
 }
 
 fn work(running: &Arc<Running>) {

@@ -1,4 +1,4 @@
-//! Zones whose records are fetched over HTTP.
+//! Zones whose records are fetched over HTTP or from a database.
 //!
 //! ```text
 //! due --> request with the validators of the copy -- 304, or the same text --> unchanged
@@ -6,30 +6,33 @@
 //!              +-- text --> checked as a whole -- errors --> fault, the copy stays
 //!                                 +--> copy, then its validators --> read like any file
 //! ```
+//! A database has no validators; the rest is the same.
+//!
 //! A copy and its validators are two files. The validators have the checksum of their text, so that
 //! those of another text, or of another URL, are not sent.
 
 use std::fs::{self, File};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use avocet_config::header_field::{HeaderField, MAX_HEADER_FIELDS};
+use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
 use avocet_config::zone_url::ZoneUrl;
-use avocet_io::file::read_regular;
 use avocet_nameserver::disk;
 use avocet_nameserver::transfers::ServerEvent;
 use avocet_nameserver::zone_files::{FetchedRecords, compare_fetched};
 use avocet_resolver::Timers;
 use avocet_zone::MAX_SOURCE_OCTETS;
 use ureq::http::{HeaderMap, HeaderName, HeaderValue};
-use zeroize::Zeroizing;
 
 use super::{CheckError, Checked, Secondaries};
 use crate::lists::copies::Head;
-use crate::lists::fetch::{Bounds, FetchError, Fetched, Fetcher, UrlTerms};
+use crate::lists::fetch::{Bounds, FetchError, Fetched, Fetcher, Lookup, UrlTerms};
 use crate::running::Running;
+#[cfg(not(feature = "postgres"))]
+use crate::running::zones::NO_DATABASES;
+use crate::secret_file::{self, SecretFileError};
 use crate::trace::own_questions;
 use avocet_worker::upstream_tls::of_url;
 
@@ -45,18 +48,20 @@ const MAX_FIELDS_OCTETS: u64 = 16 << 10;
 const NOT_A_FIELD: &str = "it is not a header field";
 /// Maximum number of octets of the file with the validators.
 const MAX_HEAD_OCTETS: u64 = 16 << 10;
-/// Bits of a mode with which others than the owner and the group may read or change a file.
-const OTHERS: u32 = 0o007;
 
 /// Why a URL is not usable.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PullError {
     #[error("{0}")]
     Fetch(FetchError),
-    #[error("{} cannot be read: {reason}", .path.display())]
-    Unreadable { path: PathBuf, reason: std::io::Error },
-    #[error("others may read {}: set its permissions to 0640 or less", .0.display())]
-    Readable(PathBuf),
+    #[error(transparent)]
+    Secret(#[from] SecretFileError),
+    #[cfg(feature = "postgres")]
+    #[error("{0}")]
+    Database(#[from] crate::database::DatabaseError),
+    #[cfg(not(feature = "postgres"))]
+    #[error("{NO_DATABASES}")]
+    NoDatabases,
     #[error("{}:{line}: {reason}", .path.display())]
     Field { path: PathBuf, line: usize, reason: &'static str },
     #[error("more than {MAX_HEADER_FIELDS} header fields in {}", .0.display())]
@@ -94,17 +99,26 @@ fn fetch_and_keep(
     source: &ZoneUrl,
 ) -> Result<FetchedRecords, CheckError> {
     let shared = running.shared.clone();
-    let lookup = Box::new(move |host: &str| own_questions::addresses(&shared, host));
-    let fetcher = Fetcher::on_terms(lookup, BOUNDS, terms(source)?);
+    let lookup: Lookup = Box::new(move |host: &str| own_questions::addresses(&shared, host));
     let known = known(config);
-    let fetched = fetcher.fetch(&source.url, known.as_ref()).map_err(PullError::Fetch)?;
-    let Fetched::Text { text, etag, last_modified } = fetched else {
+    let fetched = match source.database {
+        Some(_) => read_database(config, source, &lookup)?,
+        None => {
+            let fetcher = Fetcher::on_terms(lookup, BOUNDS, terms(source)?);
+            let fetched = fetcher.fetch(&source.url, known.as_ref()).map_err(PullError::Fetch)?;
+            FetchedText { fetched, remark: None }
+        }
+    };
+    let Fetched::Text { text, etag, last_modified } = fetched.fetched else {
         return Ok(FetchedRecords::Same);
     };
     let mut head = Head { source: source.url.clone(), etag, last_modified, ..Head::default() };
     head.seal(&text);
     if known.as_ref() == Some(&head) {
         return Ok(FetchedRecords::Same);
+    }
+    if let Some(remark) = fetched.remark {
+        tracing::warn!("zone {}: {remark}", shown(&config.name));
     }
     let compared =
         compare_fetched(config, &text).map_err(|fault| CheckError::Zone(fault.to_string()))?;
@@ -114,6 +128,37 @@ fn fetch_and_keep(
         running.reloader.reload_zones(Some(&config.id()));
     }
     Ok(compared)
+}
+
+/// A text that was fetched.
+struct FetchedText {
+    fetched: Fetched,
+    /// A message about records that are not in it.
+    remark: Option<String>,
+}
+
+/// Reads the records of a zone from its database.
+#[cfg(feature = "postgres")]
+fn read_database(
+    config: &ZoneConfig,
+    source: &ZoneUrl,
+    lookup: &Lookup,
+) -> Result<FetchedText, PullError> {
+    use crate::database::{DatabaseSource, ZoneRows, read_zone};
+
+    let Some(source) = DatabaseSource::of(source) else {
+        return Ok(FetchedText { fetched: Fetched::Unchanged, remark: None });
+    };
+    let rows = read_zone(&source, &config.name, lookup)?;
+    let remark = rows.left_out();
+    let ZoneRows { text, .. } = rows;
+    let fetched = Fetched::Text { text, etag: None, last_modified: None };
+    Ok(FetchedText { fetched, remark })
+}
+
+#[cfg(not(feature = "postgres"))]
+fn read_database(_: &ZoneConfig, _: &ZoneUrl, _: &Lookup) -> Result<FetchedText, PullError> {
+    Err(PullError::NoDatabases)
 }
 
 /// Checks that the zone is still configured so.
@@ -163,11 +208,7 @@ fn terms(source: &ZoneUrl) -> Result<UrlTerms, CheckError> {
 
 /// The errors never show the contents of the file.
 fn fields(path: &Path) -> Result<HeaderMap, PullError> {
-    let unreadable = |reason| PullError::Unreadable { path: path.to_owned(), reason };
-    let text = Zeroizing::new(read_regular(path, MAX_FIELDS_OCTETS).map_err(unreadable)?);
-    if fs::metadata(path).map_err(unreadable)?.permissions().mode() & OTHERS != 0 {
-        return Err(PullError::Readable(path.to_owned()));
-    }
+    let text = secret_file::read(path, MAX_FIELDS_OCTETS)?;
     let mut fields = HeaderMap::new();
     for (place, line) in text.split(|octet| *octet == b'\n').enumerate() {
         let line = line.trim_ascii();
@@ -193,6 +234,8 @@ fn fields(path: &Path) -> Result<HeaderMap, PullError> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[track_caller]
