@@ -96,6 +96,8 @@ mod persist;
 mod pools;
 #[path = "operation/ports.rs"]
 mod ports;
+#[path = "operation/postgres.rs"]
+mod postgres;
 #[path = "operation/providers.rs"]
 mod providers;
 #[path = "operation/proxied_clients.rs"]
