@@ -35,7 +35,7 @@ pub struct NameServer {
     pub failures: FailureCache,
     /// The clients that asked each worker lately, where the policy goes by names of clients.
     pub callers: Vec<Callers>,
-    /// The clients whose device or name was looked up, where the policy goes by these.
+    /// The clients with a device or name that was looked up, if the policy uses devices or names.
     pub identified: Identified,
     /// The zones whose primaries sent NOTIFY.
     pub notices: NoticeBoard,

@@ -127,7 +127,7 @@ pub fn ring(octets: usize) -> (Producer, Consumer) {
     avocet_querylog::ring(octets, &STAGE_OUTCOMES)
 }
 
-/// Returns the kind of end of a query that this stage ended.
+/// Returns the outcome of a query that this stage ended.
 pub(crate) const fn outcome(stage: Stage) -> Outcome {
     match stage {
         Stage::PacketHit | Stage::Stale | Stage::RrsetHit | Stage::Resolved => Outcome::Answered,
