@@ -275,7 +275,7 @@ struct LogUpkeep {
     upkeep: Upkeep,
     /// The counts that are already part of those of the log.
     counted: UpkeepCounters,
-    /// The time that was judged last, in microseconds since the epoch.
+    /// The time for which the clock was last checked, in microseconds since 1970.
     judged_us: u64,
     /// When the clients of the log were tidied, while the clock has been trusted since.
     tidied: Option<Instant>,
