@@ -54,8 +54,8 @@ fn programs(config: &Config) -> impl Iterator<Item = (&[u8], &[String])> {
     })
 }
 
-/// Returns the files of zones that the server writes with what other servers or its own clients
-/// send, except for those that it names itself.
+/// Returns the files of zones that the server writes with records that other servers or its own
+/// clients send, except for those that it names itself.
 fn written(config: &Config) -> impl Iterator<Item = &Path> {
     let is_written = |zone: &&ZoneConfig| {
         zone.is_secondary() || zone.is_updated() || zone.catalog == CatalogRole::Producer
@@ -66,8 +66,9 @@ fn written(config: &Config) -> impl Iterator<Item = &Path> {
     config.zones.iter().filter(is_written).filter(is_chosen).map(|zone| &*zone.file)
 }
 
-/// Returns the zones whose records are fetched, and how: who chooses both the URL and what is sent
-/// there reads each file that has header fields, or asks hosts that only the server reaches.
+/// Returns the zones whose records are fetched, and how: a user who chooses both the URL and the
+/// header fields could read each file with header fields, or send requests to hosts that only the
+/// server reaches.
 fn pulled(config: &Config) -> impl Iterator<Item = PulledZone<'_>> {
     config.zones.iter().filter_map(|zone| {
         let source = zone.source_url()?;
@@ -79,7 +80,7 @@ fn pulled(config: &Config) -> impl Iterator<Item = PulledZone<'_>> {
     })
 }
 
-/// What decides where the server sends requests for a zone, and with which secrets.
+/// The settings that decide where the server sends requests for a zone, and with which secrets.
 #[derive(PartialEq)]
 struct PulledZone<'c> {
     zone: &'c [u8],

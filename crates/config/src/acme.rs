@@ -16,7 +16,7 @@ use super::zone::ZoneConfig;
 
 /// The directory of Let's Encrypt.
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
-/// Most names in a certificate (the limit of Let's Encrypt).
+/// Maximum number of names in a certificate (the limit of Let's Encrypt).
 const MAX_NAMES: usize = 100;
 /// The port where authorities look for proofs by HTTP (RFC 8555 §8.3).
 const HTTP_PORT: u16 = 80;
@@ -39,7 +39,7 @@ pub struct AcmeConfig {
     pub storage: PathBuf,
 }
 
-/// What the table refers to.
+/// The parts of the configuration that the table refers to.
 pub(super) struct AcmeContext<'c> {
     /// The hosted zones.
     pub(super) zones: &'c [ZoneConfig],

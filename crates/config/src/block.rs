@@ -10,7 +10,7 @@ use super::check::Check;
 use super::policy::PolicyConfig;
 use super::policy_spec::PolicySpec;
 
-/// Most addresses on which the block page is served.
+/// Maximum number of addresses on which the block page is served.
 const MAX_PAGES: usize = 16;
 
 /// The default response to blocked names; rules may override it.
@@ -27,8 +27,8 @@ pub struct BlockConfig {
 }
 
 impl BlockConfig {
-    /// The addresses in responses with [`BlockForm::Addresses`]: the configured ones, or else those
-    /// of the page.
+    /// Returns the addresses in responses with [`BlockForm::Addresses`]: the configured ones, or
+    /// else those of the page.
     pub fn answered(&self) -> Vec<IpAddr> {
         if !self.addresses.is_empty() {
             return self.addresses.clone();

@@ -7,13 +7,13 @@ use super::error::SettingError;
 use super::name::{shown as shown_name, typed_name};
 use super::setting::{FromText, Setting, Text};
 
-/// Octets of the longest group: a string of a TXT record.
+/// Length in octets of the longest group, which is a string of a TXT record.
 const MAX_GROUP: usize = 255;
 
 /// The relation of a zone to catalogs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum CatalogRole {
-    /// None.
+    /// The zone is in no catalog.
     #[default]
     Plain,
     /// A catalog of another server: this server also serves the zones that it lists.

@@ -1,4 +1,4 @@
-//! `[[certificate]]`: what the listeners with TLS show their clients.
+//! `[[certificate]]`: the certificates that the listeners with TLS present.
 
 use std::mem;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use super::host_name::host_name;
 use super::policy::TableHeader;
 use super::spec::{CertificateSpec, Spec};
 
-/// Most certificates.
+/// Maximum number of certificates.
 const MAX_CERTIFICATES: usize = 64;
 
 /// The file with the certificate of `[acme]` and its key, in the storage directory. One file is

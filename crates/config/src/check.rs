@@ -9,14 +9,14 @@ use toml::Spanned;
 
 use super::setting::{List, Setting, SettingFault, Text, Value};
 
-/// Most octets of a text for clients: one character-string (RFC 1035 §3.3).
+/// Maximum number of octets of a text for clients: one character-string (RFC 1035 §3.3).
 const MAX_TEXT: usize = 255;
 
 /// Collects faults while values are taken out of a [`Spec`](super::spec::Spec).
 #[derive(Debug, Default)]
 pub(super) struct Check {
     faults: Vec<SettingFault>,
-    /// Valid settings without effect.
+    /// Valid settings that have no effect.
     doubts: Vec<SettingFault>,
     /// The directory of the configuration file.
     directory: PathBuf,
@@ -28,12 +28,12 @@ impl Check {
         Self { faults, doubts: Vec::new(), directory: directory.to_owned() }
     }
 
-    /// The path of another file: a relative one is relative to the configuration file.
+    /// Returns the path of another file: a relative one is relative to the configuration file.
     pub(super) fn path(&self, written: impl AsRef<Path>) -> PathBuf {
         self.directory.join(written)
     }
 
-    /// The path of another file, if it is set and not empty.
+    /// Returns the path of another file, if it is set and not empty.
     pub(super) fn optional_path(&mut self, setting: Setting<String>) -> Option<PathBuf> {
         let written = self.take(setting).filter(|path| !path.is_empty())?;
         Some(self.path(written))
@@ -57,7 +57,7 @@ impl Check {
         self.doubts.push(SettingFault { span, message: message.to_string() });
     }
 
-    /// The value if it is set and valid; adds its faults.
+    /// Returns the value if it is set and valid; adds its faults.
     pub(super) fn take<T>(&mut self, setting: Setting<T>) -> Option<T> {
         match setting.0?.value {
             Ok(value) => Some(value),
@@ -68,8 +68,8 @@ impl Check {
         }
     }
 
-    /// The value of a key without a default, and its position. If it is missing, adds a fault at
-    /// the table's header.
+    /// Returns the value of a key without a default, and its position. If it is missing, adds a
+    /// fault at the table's header.
     pub(super) fn need<T: Value>(
         &mut self,
         key: &str,
@@ -83,7 +83,7 @@ impl Check {
         self.take(setting).map(|value| (span, value))
     }
 
-    /// A text for clients; `None` where it is empty.
+    /// Returns a text for clients; `None` where it is empty.
     pub(super) fn client_text(&mut self, setting: Setting<String>) -> Option<String> {
         let span = setting.span()?;
         let text = self.take(setting)?;
@@ -94,7 +94,7 @@ impl Check {
         Some(text).filter(|text| !text.is_empty())
     }
 
-    /// The addresses without duplicates; `None` if the key is not set.
+    /// Returns the addresses without duplicates; `None` if the key is not set.
     pub(super) fn addresses(
         &mut self,
         setting: Setting<List<Text<SocketAddr>>>,
@@ -116,7 +116,7 @@ impl Check {
         addresses
     }
 
-    /// The networks, if the key is set.
+    /// Returns the networks, if the key is set.
     pub(super) fn networks(&mut self, setting: Setting<List<Text<IpNet>>>) -> Option<Vec<IpNet>> {
         let list = self.take(setting)?.0;
         Some(list.into_iter().map(|network| network.into_inner().0).collect())

@@ -11,7 +11,7 @@ use super::check::Check;
 use super::error::SettingError;
 use super::setting::{FromText, Setting, Text};
 
-/// Which certificates clients are asked for.
+/// The client certificates that a listener requests.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ClientCertificates {
     /// The file with the authorities that issue them, in PEM form.
@@ -23,10 +23,10 @@ pub struct ClientCertificates {
 /// Whether clients must have a certificate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Presence {
-    /// One without is known by its address.
+    /// A client without a certificate is identified by its address.
     #[default]
     Optional,
-    /// One without gets no connection.
+    /// A client without a certificate gets no connection.
     Required,
 }
 

@@ -15,28 +15,28 @@ use super::upstream_tls::{
 };
 use super::{ForwardConfig, Upstream, UpstreamTransport};
 
-/// What becomes of encrypted servers that a server without encryption designates.
+/// How encrypted servers that an unencrypted server designates are used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Discovery {
-    /// Nobody asks for them.
+    /// The server does not look for them.
     #[default]
     Off,
-    /// They get the queries; the server that designates them gets queries if they fail, or if there
-    /// are none.
+    /// The designated servers get the queries; the server that designates them gets queries if they
+    /// fail, or if there are none.
     Auto,
-    /// They get the queries; the server that designates them gets none.
+    /// The designated servers get the queries; the server that designates them gets none.
     Strict,
 }
 
-/// A server that is asked for designated ones, and what these must prove. Equal terms have equal
-/// results.
+/// A server that is asked for designated ones, and the proofs that these must provide. Equal terms
+/// have equal results.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DiscoveryTerms {
     /// The server that designates others.
     pub server: SocketAddr,
     /// Its transport: UDP or TCP.
     pub transport: UpstreamTransport,
-    /// What becomes of those.
+    /// How designated encrypted servers are used.
     pub discovery: Discovery,
     tls: UpstreamTls,
     https_method: HttpsMethod,
@@ -61,7 +61,7 @@ pub struct DesignatedServer {
 pub enum DesignationProof {
     /// Its certificate has the address of that server (RFC 9462 §4.2).
     Verified,
-    /// It has the same address (§4.3).
+    /// The designated server has the same address (§4.3).
     SameAddress,
 }
 
@@ -96,7 +96,7 @@ impl Discovery {
     }
 }
 
-/// Reads what becomes of designated servers.
+/// Reads how designated servers are used.
 pub(super) fn read(
     setting: Setting<Text<Discovery>>,
     upstreams: &[Upstream],
@@ -140,8 +140,8 @@ impl DiscoveryTerms {
         is_auto || tls.authentication == Authentication::Opportunistic
     }
 
-    /// Returns what a designated server must prove. It has no name but the address of the server
-    /// that designates it (RFC 9462 §6.3).
+    /// Returns the proofs that a designated server must provide. It has no name but the address of
+    /// the server that designates it (RFC 9462 §6.3).
     pub fn peer(&self, designated: &DesignatedServer) -> TlsPeer {
         let authentication = match designated.proof {
             DesignationProof::Verified => Authentication::Strict,

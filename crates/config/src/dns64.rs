@@ -22,13 +22,13 @@ pub struct Dns64Config {
 }
 
 impl Dns64Config {
-    /// The settings for the resolver; `None` if DNS64 is disabled.
+    /// Returns the settings for the resolver; `None` if DNS64 is disabled.
     pub fn translation(&self) -> Option<Dns64> {
         let exclude = self.exclude.iter().map(|net| prefix(*net)).collect();
         Dns64::new(prefix(self.prefix?), exclude)
     }
 
-    /// Returns what decides about forwarding rules in a mode.
+    /// Returns the settings that forwarding rules depend on in a mode.
     pub(super) fn by(&self, mode: Mode) -> Resolving {
         let translation = if self.prefix.is_some() { Translation::Dns64 } else { Translation::Off };
         Resolving { mode, translation }

@@ -15,7 +15,7 @@ mod client_names;
 
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TableLike, Value, table};
 
-/// What some editors write before the text.
+/// A mark that some editors write before the text.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 /// The tables whose names are domain names, which compare without case and final dot.
 const DOMAINS: [&str; 6] = ["forward", "key", "pool", "record", "stub", "zone"];

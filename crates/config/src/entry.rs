@@ -39,7 +39,7 @@ pub struct FileEntry {
 }
 
 impl EntryTable {
-    /// All of them.
+    /// All tables.
     pub const ALL: [Self; 7] = [
         Self::List,
         Self::Rule,

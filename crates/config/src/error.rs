@@ -180,7 +180,7 @@ pub enum SettingError {
     Choice {
         /// The word.
         found: String,
-        /// What the key takes.
+        /// The values that the key takes.
         what: &'static str,
         /// The word that was probably meant, or all words.
         advice: ChoiceAdvice,
@@ -218,7 +218,7 @@ pub enum ChoiceAdvice {
     /// A similar word.
     #[error("did you mean \"{0}\"?")]
     Similar(&'static str),
-    /// All words.
+    /// All words that the key takes.
     #[error("use one of {}", .0.join(", "))]
     Known(&'static [&'static str]),
 }
@@ -226,7 +226,7 @@ pub enum ChoiceAdvice {
 /// The problem of an item of `addresses` of a pool.
 #[derive(Debug, Error)]
 pub enum PoolItemFault {
-    /// It does not begin with an address.
+    /// The text does not begin with an address.
     #[error("expected an address first, such as \"192.0.2.1\"")]
     Address,
     /// The word is not known.

@@ -26,7 +26,7 @@ use super::{
 
 /// The file with this machine's name servers.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
-/// Most servers of `bootstrap`.
+/// Maximum number of servers of `bootstrap`.
 const MAX_BOOTSTRAP: usize = 8;
 const LOOP: &str = "this server listens there itself; queries would loop";
 const TIMEOUT_MIN_MS: u32 = 50;
@@ -88,7 +88,7 @@ impl FromText for EcsPolicy {
     }
 }
 
-/// Whether there is a rule for all names.
+/// Returns whether there is a rule for all names.
 pub(super) fn forwards_all(specs: &[Spanned<ForwardSpec>]) -> bool {
     let zone = |spec: &Spanned<ForwardSpec>| match &spec.get_ref().zone.0 {
         Some(Written { value: Ok(Text(zone)), .. }) => *zone.name == *ROOT,
@@ -97,8 +97,8 @@ pub(super) fn forwards_all(specs: &[Spanned<ForwardSpec>]) -> bool {
     specs.iter().any(zone)
 }
 
-/// The configured rules. If names are resolved only by rules and there are none, adds one for all
-/// names.
+/// Returns the configured rules. If names are resolved only by rules and there are none, adds one
+/// for all names.
 pub(super) fn rules(
     specs: Vec<Spanned<ForwardSpec>>,
     resolving: Resolving,
@@ -141,7 +141,7 @@ pub(super) fn rules(
     rules
 }
 
-/// The rule that forwards all names to this machine's name servers.
+/// Returns the rule that forwards all names to this machine's name servers.
 fn system_rule(path: &Path, listen: &[SocketAddr], check: &mut Check) -> ForwardConfig {
     let zone = RuleZone { name: ROOT.into(), exception: false };
     let upstreams = from_file(path, listen).unwrap_or_else(|message| {
@@ -188,7 +188,7 @@ fn rule(
     }
 }
 
-/// The servers of the rule with its zone at `at`.
+/// Returns the servers of the rule with its zone at `at`.
 fn upstreams(
     zone: &RuleZone,
     at: Range<usize>,
@@ -255,7 +255,7 @@ fn written(
     servers
 }
 
-/// The servers that know the addresses of the servers of a rule that have only a name.
+/// Returns the servers that know the addresses of the servers of a rule that have only a name.
 fn bootstrap(
     spec: &mut ForwardSpec,
     upstreams: &[Upstream],
@@ -283,7 +283,7 @@ fn bootstrap(
     servers
 }
 
-/// The servers in a `resolv.conf`, without this server itself.
+/// Returns the servers in a `resolv.conf`, without this server itself.
 fn from_file(path: &Path, listen: &[SocketAddr]) -> Result<Vec<Upstream>, SettingError> {
     let text = named_file::read(path)?;
     let mut servers = Vec::new();

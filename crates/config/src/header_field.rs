@@ -4,9 +4,9 @@ use std::fmt;
 
 use zeroize::Zeroizing;
 
-/// Most header fields of a file.
+/// Maximum number of header fields of a file.
 pub const MAX_HEADER_FIELDS: usize = 16;
-/// Most octets of one.
+/// Maximum number of octets of one.
 const MAX_HEADER: usize = 8_192;
 /// Fields that the server sets itself.
 const OWN_HEADERS: [&str; 7] = [
@@ -19,7 +19,7 @@ const OWN_HEADERS: [&str; 7] = [
     "upgrade",
 ];
 
-/// One header field, with a value that is secret.
+/// A header field with a secret value.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HeaderField {
     /// Its name, in lower case.
@@ -55,7 +55,7 @@ impl HeaderField {
 
 impl fmt::Debug for HeaderField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the value.
+        // The value is secret and is not shown.
         self.name.fmt(f)
     }
 }

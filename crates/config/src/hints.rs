@@ -14,7 +14,7 @@ use super::name::{Name, ROOT};
 use super::named_file;
 use super::setting::FromText;
 
-/// Most servers in a file.
+/// Maximum number of servers in a file.
 const MAX_SERVERS: usize = 64;
 
 /// Letters of the names under root-servers.net. with their addresses, as of June 2025.
@@ -34,7 +34,7 @@ const BUILT_IN: [(u8, Ipv4Addr, Ipv6Addr); 13] = [
     (b'm', Ipv4Addr::new(202, 12, 27, 33), Ipv6Addr::new(0x2001, 0xdc3, 0, 0, 0, 0, 0, 0x35)),
 ];
 
-/// The well-known root servers.
+/// Returns the well-known root servers.
 pub(super) fn built_in() -> Vec<RootServer> {
     let server = |&(letter, v4, v6): &(u8, Ipv4Addr, Ipv6Addr)| RootServer {
         name: [b"\x01", &[letter][..], b"\x0croot-servers\x03net\x00"].concat().into(),

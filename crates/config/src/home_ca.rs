@@ -13,7 +13,7 @@ use super::check::Check;
 use super::host_name::host_name;
 use super::setting::{List, Setting};
 
-/// Most names and addresses in the certificate.
+/// Maximum number of names and addresses in the certificate.
 const MAX_NAMES: usize = 64;
 
 /// `[home-ca]`

@@ -1,6 +1,6 @@
 //! The names of hosts, as certificates have them.
 
-/// Octets of the longest host name (RFC 1035 §2.3.4).
+/// Length of the longest host name in octets (RFC 1035 §2.3.4).
 const MAX_HOST_NAME: usize = 253;
 
 /// Returns a host name in lower case without final dot; `None` if it cannot be one.

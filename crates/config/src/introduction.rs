@@ -12,7 +12,7 @@ use super::setting::Setting;
 use super::spec::ForwardSpec;
 use super::{ForwardConfig, UpstreamTransport};
 
-/// What decides about all rules.
+/// The settings that all rules depend on.
 #[derive(Clone, Copy)]
 pub(super) struct Resolving {
     /// How names are resolved.
@@ -24,9 +24,9 @@ pub(super) struct Resolving {
 /// Whether `[dns64]` has a prefix.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Translation {
-    /// It has none.
+    /// There is no prefix.
     Off,
-    /// It has one: answers are made from those to other questions, for all clients.
+    /// There is a prefix: answers are made from those to other questions, for all clients.
     Dns64,
 }
 
@@ -46,7 +46,8 @@ impl HeaderKeys {
     }
 }
 
-/// Reads the keys of a rule. A header names one client, so whatever asks for several is refused.
+/// Reads the keys of a rule. A header names one client, so settings for several clients are
+/// refused.
 pub(super) fn read(
     keys: HeaderKeys,
     rule: &ForwardConfig,

@@ -79,7 +79,7 @@ pub(super) fn is_readable_by_others(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|facts| facts.permissions().mode() & OTHERS != 0)
 }
 
-/// Reads a secret. The faults never contain what is in the file.
+/// Reads a secret. The faults never show the contents of the file.
 fn secret(path: &Path, at: Range<usize>, check: &mut Check) -> Option<Zeroizing<Vec<u8>>> {
     let text = match named_file::read(path) {
         Ok(text) => Zeroizing::new(text),

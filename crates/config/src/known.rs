@@ -1,4 +1,4 @@
-//! Which keys there are, by the schema: unknown ones are named, with what was probably meant.
+//! Compares keys with the schema: names unknown keys, with the keys that were probably meant.
 //!
 //! Serde would stop at the first unknown key and at the first table that is written as something
 //! else; here all of them are found, and taken out so that the rest can be read.
@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use super::error::{KeyAdvice, SettingError};
 use super::setting::SettingFault;
 
-/// What kind of value a key takes, as far as a variable of the environment has to be told.
+/// The type of the value of a key, as far as the value of an environment variable depends on it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum ValueKind {
     Boolean,
@@ -21,10 +21,10 @@ pub(super) enum ValueKind {
     List,
 }
 
-/// The kind of value of a key outside of lists of tables.
+/// Returns the kind of value of a key outside of lists of tables.
 ///
 /// # Errors
-/// There is no such key; the message says what was probably meant.
+/// There is no such key; the message names the key that was probably meant.
 pub(super) fn kind(schema: &Value, section: &str, key: &str) -> Result<ValueKind, SettingError> {
     let sections = properties(schema);
     let Some(table) = sections.get(section) else {
@@ -81,7 +81,7 @@ pub(super) fn remove_unknown(
     }
 }
 
-/// The table in a value; `None` where it is none.
+/// Returns the table in a value; `None` where it is none.
 fn table_of<'a, 'i>(value: &'a mut DeValue<'i>) -> Option<&'a mut DeTable<'i>> {
     match value {
         DeValue::Table(table) => Some(table),
@@ -89,7 +89,7 @@ fn table_of<'a, 'i>(value: &'a mut DeValue<'i>) -> Option<&'a mut DeTable<'i>> {
     }
 }
 
-/// The tables of a list; `None` where it is not a list of tables.
+/// Returns the tables of a list; `None` where it is not a list of tables.
 fn tables_of<'a, 'i>(value: &'a mut DeValue<'i>) -> Option<Vec<&'a mut DeTable<'i>>> {
     match value {
         DeValue::Array(items) => items.iter_mut().map(|item| table_of(item.get_mut())).collect(),
@@ -113,7 +113,7 @@ fn remove_unknown_keys(
     }
 }
 
-/// The line that begins a section.
+/// Returns the line that begins a section.
 fn header(name: &str, section: &Value) -> String {
     if is_list_of_tables(section) { format!("[[{name}]]") } else { format!("[{name}]") }
 }
@@ -148,8 +148,8 @@ fn advice(name: &str, known: &Map<String, Value>, schema: &Value) -> KeyAdvice {
     KeyAdvice::Known(known.keys().cloned().collect())
 }
 
-/// The name that is at most a third of its letters away from `name`, or begins with it, or it with
-/// that.
+/// Returns the name that is at most a third of its letters away from `name`, or begins with it, or
+/// it with that.
 pub(super) fn nearest<'a, K: AsRef<str> + ?Sized + 'a>(
     name: &str,
     known: impl Iterator<Item = &'a K>,

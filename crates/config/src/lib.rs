@@ -205,7 +205,7 @@ pub struct ServerConfig {
     pub encrypted: Vec<Listen>,
     /// Whether the addresses with HTTPS have HTTP/3 too.
     pub h3: bool,
-    /// Which certificates clients with TLS are asked for.
+    /// The client certificates that the server requests over TLS.
     pub client_certificates: Option<ClientCertificates>,
     /// Additional addresses, with names.
     pub listeners: Vec<ListenerConfig>,
@@ -275,9 +275,9 @@ impl AllowConfig {
 /// The `tcp-*` keys of `[server]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TcpConfig {
-    /// Most open connections of all clients.
+    /// Maximum number of open connections of all clients.
     pub connections: usize,
-    /// Most open connections of one client address.
+    /// Maximum number of open connections of one client address.
     pub connections_per_client: usize,
     /// How long a connection may be idle.
     pub idle: Duration,
@@ -318,9 +318,9 @@ pub struct ResolverConfig {
     pub error_reports: bool,
     /// The EDNS buffer size in queries to authoritative servers, in octets, 512 to 4096.
     pub edns_buffer_size: u16,
-    /// Most concurrent inquiries to the servers of one zone, in all workers.
+    /// Maximum number of concurrent inquiries to the servers of one zone, in all workers.
     pub fetches_per_zone: u32,
-    /// Most unanswered queries to one server, in all workers.
+    /// Maximum number of unanswered queries to one server, in all workers.
     pub fetches_per_server: u32,
 }
 
@@ -362,13 +362,13 @@ pub struct ForwardConfig {
     pub timeout_min: Duration,
     /// Longest timeout of a query to one server.
     pub timeout_max: Duration,
-    /// What servers with TLS must prove.
+    /// Proofs that servers with TLS must provide.
     pub tls: UpstreamTls,
     /// How servers with HTTPS get queries.
     pub https_method: HttpsMethod,
-    /// What becomes of HTTP/3 that servers with HTTPS announce.
+    /// How the server uses HTTP/3 that servers with HTTPS announce.
     pub h3: AnnouncedH3,
-    /// What becomes of encrypted servers that servers without encryption designate.
+    /// How encrypted servers that unencrypted servers designate are used.
     pub discover: Discovery,
     /// The servers that know the addresses of the servers that have only a name.
     pub bootstrap: Vec<SocketAddr>,
@@ -417,7 +417,7 @@ impl UpstreamTransport {
         matches!(self, Self::Https | Self::H3)
     }
 
-    /// Returns what precedes an address with this transport, without `://`.
+    /// Returns the prefix of an address with this transport, without `://`.
     pub const fn scheme(self) -> &'static str {
         match self {
             Self::Udp => "udp",
@@ -439,7 +439,7 @@ pub enum Strategy {
     RoundRobin,
     /// The server with the shortest measured round-trip time first.
     Fastest,
-    /// This number of servers at once, 2 to 8; the first usable answer counts.
+    /// This number of servers is queried at once, 2 to 8; the first usable answer counts.
     Race(u8),
 }
 
@@ -500,7 +500,7 @@ pub struct RecordConfig {
 /// `[rate-limit]`: limits on equal answers to one client network (RRL).
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateLimitConfig {
-    /// Most equal answers per second to one network; never 0.
+    /// Maximum number of equal answers per second to one network; never 0.
     pub responses_per_second: u32,
     /// Every N-th answer over the limit is sent truncated and the others are dropped; with 0, all
     /// are dropped.
@@ -559,7 +559,7 @@ pub struct DataConfig {
 pub struct RevisionsConfig {
     /// Seconds within which a new revision must be confirmed; 0: at once.
     pub probation_secs: u32,
-    /// Most revisions that are kept.
+    /// Maximum number of revisions that are kept.
     pub keep: usize,
 }
 

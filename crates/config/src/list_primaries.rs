@@ -7,7 +7,7 @@ use super::primary::Primaries;
 use super::primary_settings::{PrimarySettings, primaries};
 use super::setting::Setting;
 
-/// Returns what reads the primaries of a list with these keys.
+/// Returns a reader for the primaries of a list with these keys.
 pub(super) fn primaries_by(
     keys: &[KeyConfig],
 ) -> impl Fn(&mut ListTable, &mut Check) -> Primaries + '_ {

@@ -31,7 +31,7 @@ impl ListConfig {
     }
 }
 
-/// Reads the source. One that is invalid is a fault.
+/// Reads the source. An invalid source is a fault.
 pub(super) fn source(
     header: &TableHeader,
     spec: &mut ListTable,

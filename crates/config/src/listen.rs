@@ -79,7 +79,7 @@ impl TakenPorts {
 /// An item of `listen`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Listen {
-    /// What is served.
+    /// The protocol that is served.
     pub protocol: Protocol,
     /// The address.
     pub address: SocketAddr,

@@ -17,7 +17,7 @@ use super::spec::ListenerSpec;
 use super::validate::allow;
 use super::{AllowConfig, ServerConfig};
 
-/// Most listeners: each may double the number of client profiles.
+/// Maximum number of listeners: each may double the number of client profiles.
 const MAX_LISTENERS: usize = 64;
 
 /// One `[[listener]]`.
@@ -31,7 +31,7 @@ pub struct ListenerConfig {
     pub encrypted: Vec<Listen>,
     /// A name of the certificate that clients see here; `None`: by the name that they ask for.
     pub certificate: Option<String>,
-    /// Which certificates clients are asked for here; `None`: as `[server]` says.
+    /// The client certificates that are requested here; `None`: the setting of `[server]` applies.
     pub client_certificates: Option<ClientCertificates>,
     /// Whose queries are answered here; `None`: as `[server]` says.
     pub allow: Option<AllowConfig>,
@@ -50,7 +50,7 @@ impl Named for ListenerConfig {
 pub struct OpenAddress {
     /// The address.
     pub address: SocketAddr,
-    /// What is served there.
+    /// The protocol that is served there.
     pub protocol: Protocol,
     /// The listener that it belongs to; `None`: `[server]`.
     pub listener: Option<String>,
@@ -68,9 +68,9 @@ impl fmt::Display for OpenAddress {
 /// The access list of an address.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum AddressAllow<'c> {
-    /// That of `[server]`.
+    /// The list of `[server]`.
     Common,
-    /// That of the listener.
+    /// The list of the listener.
     Own(&'c AllowConfig),
     /// The address is closing: clients that both lists admit.
     Both(&'c AllowConfig, &'c AllowConfig),
@@ -101,9 +101,7 @@ impl ServerConfig {
         self.open.get(self.own_place()).map_or(self.listen[0], |one| one.address)
     }
 
-    /// Returns the addresses that are served and what they belong to. Unless sockets are kept open,
-    /// these are the addresses of `[server]`, then those of each listener, and then the same for
-    /// those with TLS.
+    /// Returns the addresses that are served, each with its table.
     pub fn open_addresses(&self) -> Vec<OpenAddress> {
         if self.open.is_empty() { self.named_addresses() } else { self.open.clone() }
     }
@@ -268,7 +266,7 @@ pub(super) fn first_tls(setting: &Setting<List<Text<Listen>>>) -> Option<Range<u
     Some(first.span())
 }
 
-/// Returns the addresses without and with TLS. One that is taken is a fault.
+/// Returns the addresses without and with TLS. An address that is already in use is a fault.
 fn different(
     items: Vec<Spanned<Text<Listen>>>,
     taken: &mut TakenPorts,

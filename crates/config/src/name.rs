@@ -44,7 +44,7 @@ pub fn typed_name(text: &str) -> Result<Box<[u8]>, SettingError> {
     Ok(wire[..len].into())
 }
 
-/// The name as text, with a final dot.
+/// Returns the name as text, with a final dot.
 pub fn shown(name: &[u8]) -> String {
     let mut out = String::new();
     // Writing to a `String` cannot fail, and names here are well-formed.
@@ -64,7 +64,7 @@ impl FromText for Rtype {
     }
 }
 
-/// The name under in-addr.arpa or ip6.arpa of an address (RFC 1035 §3.5, RFC 3596 §2.5).
+/// Returns the name under in-addr.arpa or ip6.arpa of an address (RFC 1035 §3.5, RFC 3596 §2.5).
 pub fn reverse_name(address: IpAddr) -> Name {
     let mut wire = Vec::with_capacity(74);
     let mut push = |label: &[u8]| {

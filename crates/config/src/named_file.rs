@@ -6,8 +6,8 @@ use avocet_io::file::read_text;
 
 use super::error::SettingError;
 
-/// Most octets of such a file. A change of the configuration may be checked for users who must not
-/// make the server read without end.
+/// Maximum number of octets of such a file. A change of the configuration may be checked for users
+/// who must not make the server read without end.
 const MAX_OCTETS: u64 = 1 << 20;
 
 /// Reads a file of text, such as `resolv.conf`.

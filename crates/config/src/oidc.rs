@@ -20,7 +20,7 @@ pub struct OidcConfig {
     pub issuer: String,
     /// The name under which the issuer knows this server.
     pub client_id: String,
-    /// The secret that belongs to it; `None` for a public client.
+    /// The secret of the client; `None` for a public client.
     pub client_secret: Option<String>,
     /// The URL of this server for browsers, without a slash at its end.
     pub public_url: String,
@@ -40,7 +40,7 @@ pub struct OidcConfig {
 
 impl std::fmt::Debug for OidcConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Without the secret.
+        // The secret is not shown.
         write!(f, "OidcConfig({} at {})", self.client_id, self.issuer)
     }
 }

@@ -27,9 +27,9 @@ const TRACES_PATH: &str = "/v1/traces";
 const SERVICE_NAME: &str = "avocet";
 /// The default limit.
 const PER_SECOND: u32 = 100;
-/// Most selections: each is looked at for each query.
+/// Maximum number of selections: each is looked at for each query.
 const MAX_SELECTIONS: usize = 32;
-/// Most names or networks of a selection.
+/// Maximum number of names or networks of a selection.
 const MAX_ITEMS: usize = 1_000;
 
 /// `[otlp]` with all `[[trace]]`.
@@ -41,7 +41,7 @@ pub struct OtlpConfig {
     pub encoding: OtlpEncoding,
     /// The file with header fields.
     pub headers_file: Option<PathBuf>,
-    /// What it contains.
+    /// The header fields in the file.
     pub headers: Arc<OtlpHeaders>,
     /// The file with the authorities of the collector.
     pub ca: Option<PathBuf>,
@@ -49,7 +49,7 @@ pub struct OtlpConfig {
     pub service_name: String,
     /// The share of all queries.
     pub share: f64,
-    /// Most traces in a second.
+    /// Maximum number of traces in a second.
     pub per_second: u32,
     /// The selections.
     pub rules: Vec<TraceRule>,
@@ -78,7 +78,7 @@ impl OtlpHeaders {
 
 impl fmt::Debug for OtlpHeaders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the values.
+        // The values are secret and are not shown.
         f.debug_list().entries(self.0.iter().map(|header| &header.name)).finish()
     }
 }
@@ -176,7 +176,7 @@ fn service_name(setting: Setting<String>, check: &mut Check) -> String {
     check.client_text(setting).unwrap_or_else(|| SERVICE_NAME.to_owned())
 }
 
-/// Reads header fields. The faults never contain what is in the file.
+/// Reads header fields. The faults never show the contents of the file.
 fn headers(path: &Path, at: &Range<usize>, check: &mut Check) -> Option<OtlpHeaders> {
     let text = match named_file::read(path) {
         Ok(text) => Zeroizing::new(text),

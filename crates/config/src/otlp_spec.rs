@@ -37,7 +37,7 @@ pub(super) struct OtlpSpec {
     /// Share of all queries with a trace, from 0 to 1.
     #[schemars(extend("default" = 0.0))]
     pub(super) sample_share: Setting<Share>,
-    /// Most traces in a second.
+    /// Maximum number of traces in a second.
     #[schemars(extend("default" = 100))]
     pub(super) per_second: Setting<Int<1, 100_000>>,
 }

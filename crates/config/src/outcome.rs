@@ -18,21 +18,21 @@ pub struct KindDays {
 /// How a query ended, in the kinds that the log counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutcomeKind {
-    /// Answered with data or a denial.
+    /// The query was answered with data or a denial.
     Answered,
-    /// Answered from local records or special names.
+    /// The query was answered from local records or special names.
     Local,
-    /// Blocked.
+    /// The query was blocked.
     Blocked,
-    /// Answered with other data, by a rule.
+    /// The query was answered with other data, by a rule.
     Rewritten,
-    /// Refused.
+    /// The query was refused.
     Refused,
-    /// Without a reply.
+    /// The query got no reply.
     Dropped,
-    /// Not resolved.
+    /// The query was not resolved.
     Failed,
-    /// Malformed.
+    /// The query was malformed.
     Malformed,
 }
 

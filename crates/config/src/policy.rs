@@ -35,7 +35,7 @@ use super::upstream::ServerAddress;
 use super::view_item::ZoneView;
 use super::{ForwardConfig, UpstreamTransport};
 
-/// Most octets of the name of a list, group, client or rule.
+/// Maximum number of octets of the name of a list, group, client or rule.
 const MAX_ENTRY_NAME: usize = 64;
 /// The format of response policy zones.
 const RPZ: &str = "rpz";
@@ -53,7 +53,8 @@ pub struct PolicyConfig {
     /// The names that may have private addresses, in wire form; `None` if there is no protection
     /// against rebinding.
     pub rebinding: Option<Vec<Box<[u8]>>>,
-    /// What counts if a device sends a word and has an address of another client.
+    /// Which client a query belongs to if its device sends the word of one client and has an
+    /// address of another.
     pub id_precedence: IdPrecedence,
     /// The lease file of the DHCP server.
     pub leases: Option<PathBuf>,
@@ -65,7 +66,7 @@ pub struct PolicyConfig {
     pub listeners: Vec<String>,
     /// The views of zones, in the order of the zones.
     pub views: Vec<ZoneView>,
-    /// The programs that are to leave DNS to this network.
+    /// The programs that should leave DNS to this network.
     pub signals: Signals,
     /// The lists, with distinct names.
     pub lists: Vec<ListConfig>,
@@ -439,7 +440,7 @@ impl PolicyConfig {
         };
         let is_idle = self.lists.is_empty() && self.rules.is_empty() && self.rebinding.is_none();
         let is_idle = is_idle && self.signals.is_empty() && self.views.is_empty();
-        // Without a policy, nobody would know the devices for the log.
+        // Without a policy, no thread would identify the devices for the log.
         is_idle && !has_devices()
     }
 
@@ -527,7 +528,7 @@ pub(super) struct TableHeader {
 }
 
 impl TableHeader {
-    /// The header of the table at this place among those of its kind.
+    /// Returns the header of the table at this place among those of its kind.
     pub(super) fn new(at: Range<usize>, place: usize) -> Self {
         Self { at, number: place + 1 }
     }

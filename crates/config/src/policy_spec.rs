@@ -129,7 +129,7 @@ pub(super) struct GroupTable {
     pub(super) clients: Setting<List<String>>,
     /// Lists that apply to the group; by default all.
     pub(super) lists: Setting<List<String>>,
-    /// What the query log knows of its clients, as `privacy` of `[query-log]`, which is the
+    /// How much the query log stores about its clients, as `privacy` of `[query-log]`, which is the
     /// default. If groups of a client differ, the strictest value applies.
     pub(super) privacy: Setting<Text<Privacy>>,
 }
@@ -142,13 +142,13 @@ pub(super) struct ClientTable {
     /// Its name.
     pub(super) name: Setting<String>,
     /// Addresses, networks, MAC addresses and host names (from leases or PTR records) of this
-    /// client, and what its device sends or proves over TLS and HTTPS: "id:WORD",
+    /// client, and the identities that its device sends or proves over TLS and HTTPS: "id:WORD",
     /// "certificate:NAME", "pin:DIGEST".
     pub(super) ids: Setting<List<String>>,
     /// Groups of the client, in addition to groups that name it.
     #[schemars(extend("default" = []))]
     pub(super) groups: Setting<List<String>>,
-    /// What the query log knows of the client; by default that of its groups.
+    /// How much the query log stores about the client; by default the setting of its groups.
     pub(super) privacy: Setting<Text<Privacy>>,
 }
 
@@ -189,9 +189,10 @@ pub(super) struct RuleTable {
     pub(super) rps: Setting<Int<1, 1_000_000>>,
     /// With "rate-limit": queries at once; by default twice `rps`.
     pub(super) burst: Setting<Int<1, 1_000_000>>,
-    /// With "rate-limit": what has its own limit: "client", "rule", "domain" or "client-domain".
+    /// With "rate-limit": the unit that has its own limit: "client", "rule", "domain" or
+    /// "client-domain".
     pub(super) per: Setting<Text<LimitKey>>,
-    /// With "rate-limit": what happens to queries over the limit: "drop", "refuse" or "truncate".
+    /// With "rate-limit": how queries over the limit are handled: "drop", "refuse" or "truncate".
     pub(super) over: Setting<Text<Over>>,
     /// With "tag": keyword to show in explanations.
     pub(super) tag: Setting<String>,

@@ -23,7 +23,7 @@ use super::setting::{FromText, List, Setting, Text};
 /// Seconds for which clients keep an answer: they follow a change of health about as fast as
 /// probes find it.
 const TTL_SECS: u32 = 30;
-/// Most addresses of an answer by default.
+/// Maximum number of addresses of an answer by default.
 const ANSWERS: u8 = 4;
 
 /// `[[pool]]`.
@@ -145,7 +145,7 @@ impl FromText for ModeWord {
     }
 }
 
-/// What an answer contains if no address is healthy.
+/// The contents of an answer if no address is healthy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AllDownWord(WhenAllDown);
 

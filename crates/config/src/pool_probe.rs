@@ -23,13 +23,13 @@ const TIMEOUT_MS: u32 = 2_000;
 const RISE_AND_FALL: u32 = 3;
 /// Results that count.
 const WINDOW: u32 = 10;
-/// What a command's argument has in place of the address.
+/// The placeholder for the address in the arguments of a command.
 pub const ADDRESS_WORD: &str = "{address}";
 
 /// How the addresses of a pool are probed. Pools with equal values share the probes of an address.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProbeConfig {
-    /// What is done.
+    /// The kind of the probe.
     pub kind: ProbeKind,
     /// Seconds between two probes of a target.
     pub interval_secs: u32,
@@ -39,44 +39,44 @@ pub struct ProbeConfig {
     pub thresholds: Thresholds,
 }
 
-/// What a probe does.
+/// The kinds of probes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProbeKind {
     /// Sends an echo request (RFC 792, RFC 4443).
     Icmp,
-    /// Connects.
+    /// The probe connects.
     Tcp {
         /// The port.
         port: Option<u16>,
     },
-    /// Connects, and makes a TLS handshake.
+    /// The probe connects, and makes a TLS handshake.
     Tls {
         /// The port.
         port: u16,
-        /// What the certificate must be.
+        /// Requirements for the certificate.
         tls: ProbeTls,
     },
     /// Sends an HTTP request.
     Http {
         /// The port.
         port: u16,
-        /// What the certificate must be; `None` without TLS.
+        /// Requirements for the certificate; `None` without TLS.
         tls: Option<ProbeTls>,
-        /// The request, and what the response must be.
+        /// The request, and the requirements for the response.
         request: ProbeRequest,
     },
     /// Sends a DNS query over UDP.
     Dns {
         /// The port.
         port: u16,
-        /// The query, and what the response must be.
+        /// The query, and the requirements for the response.
         query: ProbeQuery,
     },
     /// Starts a command.
     Command(Vec<String>),
 }
 
-/// What a certificate must be.
+/// Requirements for a certificate.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProbeTls {
     /// The name that the client asks for, and that is verified.
@@ -94,11 +94,11 @@ pub struct ProbeTls {
 pub enum Verification {
     /// Its issuers and its name.
     Full,
-    /// Only its dates.
+    /// Only the dates of the certificate.
     Dates,
 }
 
-/// An HTTP request, and what the response must be.
+/// An HTTP request, and the requirements for the response.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProbeRequest {
     /// The Host field.
@@ -111,7 +111,7 @@ pub struct ProbeRequest {
     pub body: String,
 }
 
-/// A DNS query, and what the response must be.
+/// A DNS query, and the requirements for the response.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProbeQuery {
     /// The QNAME in wire form.
@@ -148,9 +148,9 @@ impl ProbeAddress {
 /// How a kind of probe uses ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbePort {
-    /// It has none.
+    /// The probe uses no port.
     Unused,
-    /// It needs one, and the pool has none.
+    /// The probe needs a port, and the pool has none.
     Missing,
     /// This one.
     Known(u16),

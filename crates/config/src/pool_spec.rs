@@ -23,14 +23,15 @@ pub(super) struct PoolSpec {
     /// TTL of the records.
     #[schemars(extend("default" = 30))]
     pub(super) ttl_secs: Setting<Int<0, 300>>,
-    /// Which of the healthy addresses an answer contains: "all"; "first" in the order above;
+    /// Choice among the healthy addresses for an answer: "all"; "first" in the order above;
     /// "weighted", drawn at random; "rotate", in turn; "consistent", the same for the same client;
     /// "nearest" to the client.
     #[schemars(extend("default" = "all"))]
     pub(super) mode: Setting<Text<ModeWord>>,
-    /// Most addresses of an answer; by default 4, and 1 with mode "weighted" or "consistent".
+    /// Maximum number of addresses of an answer; by default 4, and 1 with mode "weighted" or
+    /// "consistent".
     pub(super) answers: Setting<Int<1, 64>>,
-    /// What an answer contains if no address is healthy: "all" addresses, "none", or those of
+    /// Contents of an answer if no address is healthy: "all" addresses, "none", or those of
     /// `fallback`.
     #[schemars(extend("default" = "all"))]
     pub(super) when_all_down: Setting<Text<AllDownWord>>,

@@ -13,7 +13,7 @@ use super::setting::{List, Raw, Setting, Value};
 
 /// First port of queries: those below belong to the system (RFC 6335 §6).
 const FIRST_PORT: u16 = 1024;
-/// Fewest ports that queries leave from: 15 unpredictable bits (RFC 5452 §9).
+/// Minimum number of ports that queries leave from: 15 unpredictable bits (RFC 5452 §9).
 pub const MIN_PORTS: usize = 1 << 15;
 /// The word for the built-in list.
 const REGISTERED: &str = "registered";
@@ -81,7 +81,7 @@ impl AvoidPorts {
     /// The built-in list.
     const DEFAULT: Self = Self { registered: true, ranges: Vec::new() };
 
-    /// The items as in a file.
+    /// Returns the items as in a file.
     pub(super) fn shown(&self) -> Vec<String> {
         let registered = self.registered.then(|| REGISTERED.to_owned());
         registered.into_iter().chain(self.ranges.iter().map(ToString::to_string)).collect()
@@ -91,7 +91,7 @@ impl AvoidPorts {
 /// The ports that queries to servers leave from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SourcePorts {
-    /// In ascending order, at least [`MIN_PORTS`].
+    /// The ports in ascending order, at least [`MIN_PORTS`].
     ports: Box<[u16]>,
 }
 
@@ -161,7 +161,7 @@ fn registered_ports() -> Vec<PortRange> {
 pub(super) enum AvoidItem {
     /// The built-in list.
     Registered,
-    /// These ports.
+    /// The ports of a range.
     Range(PortRange),
 }
 

@@ -1,5 +1,5 @@
 //! The primaries of a zone: the servers that it is transferred from, by TCP or TLS (RFC 9103), and
-//! what those with TLS must prove.
+//! the proofs that those with TLS must provide.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -30,7 +30,7 @@ pub struct Primaries {
     pub servers: Vec<Primary>,
     /// The folded name of the key for those without one of their own, in wire form.
     pub key: Option<Box<[u8]>>,
-    /// What those with TLS must prove.
+    /// Proofs that primaries with TLS must provide.
     pub tls: UpstreamTls,
 }
 

@@ -12,7 +12,7 @@ use super::setting::{List, Setting, Text};
 use super::upstream_proof::{client_files, pins, shown_proof};
 use super::upstream_tls::{Authentication, Pin, UpstreamTls};
 
-/// Most primaries of a zone: each that does not respond takes seconds of a check.
+/// Maximum number of primaries of a zone: each that does not respond takes seconds of a check.
 const MAX_PRIMARIES: usize = 16;
 
 /// The settings of a zone for its primaries, as written.

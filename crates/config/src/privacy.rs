@@ -6,7 +6,7 @@ use super::setting::FromText;
 /// The details of a client that the query log records, in order from most to least.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Privacy {
-    /// Everything.
+    /// All details.
     Full,
     /// The network of its address: /24 or /56.
     Truncated,
@@ -14,7 +14,7 @@ pub enum Privacy {
     Pseudonym,
     /// Its queries are counted without their names.
     NoNames,
-    /// Nothing.
+    /// No details at all: the queries are not recorded.
     Off,
 }
 

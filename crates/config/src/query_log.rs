@@ -1,4 +1,5 @@
-//! `[query-log]`: which queries are logged, where, for how long, and what the log knows of clients.
+//! `[query-log]`: which queries are logged, where, for how long, and how much the log stores about
+//! clients.
 
 use std::mem;
 use std::path::{Path, PathBuf};
@@ -32,11 +33,11 @@ pub struct QueryLogConfig {
     pub retention_bytes: u64,
     /// Outcomes whose entries are removed earlier.
     pub retention_outcomes: Vec<KindDays>,
-    /// What the log knows of clients without a setting of their own.
+    /// How much the log stores about clients without a setting of their own.
     pub privacy: Privacy,
-    /// What it knows of a `[[client]]`, by name.
+    /// How much it stores about a `[[client]]`, by name.
     pub clients: Vec<NamedPrivacy>,
-    /// What it knows of the members of a `[[group]]`, by name.
+    /// How much it stores about the members of a `[[group]]`, by name.
     pub groups: Vec<NamedPrivacy>,
 }
 
@@ -56,8 +57,8 @@ impl QueryLogConfig {
         self.directory.clone().unwrap_or_else(|| data.join(SUBDIRECTORY))
     }
 
-    /// Returns what the log knows of a client with this name, in these groups: its own setting, or
-    /// else the strictest one of its groups, or else that of `[query-log]`.
+    /// Returns how much the log stores about a client with this name, in these groups: its own
+    /// setting, or else the strictest one of its groups, or else that of `[query-log]`.
     #[must_use]
     pub fn privacy_of<'g>(
         &self,

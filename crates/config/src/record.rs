@@ -19,7 +19,7 @@ const TTL_SECS: u32 = 300;
 /// The first label of a wildcard, in wire format (RFC 4592 §2.1.1).
 const WILDCARD: &[u8] = b"\x01*";
 
-/// The RRsets of all tables, ordered by name and type.
+/// Returns the RRsets of all tables, ordered by name and type.
 pub(super) fn rrsets(specs: Vec<Spanned<RecordSpec>>, check: &mut Check) -> Vec<RecordConfig> {
     let mut sets = Sets::new();
     // Derived records give way to configured ones. For several names of an address, the first
@@ -124,7 +124,7 @@ fn add_value(set: &mut RecordConfig, value: Spanned<String>, check: &mut Check) 
     }
 }
 
-/// The wire format of one value.
+/// Returns the wire format of one value.
 fn parse(rtype: Rtype, value: &str) -> Result<Box<[u8]>, SettingError> {
     // The generic format of unknown types contains blanks (RFC 3597 §5).
     let is_generic = value.trim_start().starts_with("\\#");

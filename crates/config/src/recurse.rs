@@ -20,7 +20,7 @@ use super::setting::{FromText, List, Raw, Text, Value};
 use super::spec::{DnssecSpec, ResolverSpec, StubSpec};
 use super::{DnssecConfig, ResolverConfig, hints};
 
-/// Most servers of a stub zone.
+/// Maximum number of servers of a stub zone.
 const MAX_SERVERS: usize = 32;
 
 /// Servers that allow transfers of the root zone (RFC 8806 appendix A): `lax` and
@@ -110,7 +110,7 @@ impl FromText for Anchor {
 }
 
 impl DnssecConfig {
-    /// The configured trust anchors, or the built-in ones.
+    /// Returns the configured trust anchors, or the built-in ones.
     pub fn anchors(&self) -> Anchors {
         match &self.trust_anchors[..] {
             [] => Anchors::built_in(),
@@ -118,7 +118,7 @@ impl DnssecConfig {
         }
     }
 
-    /// The accepted algorithms.
+    /// Returns the accepted algorithms.
     pub fn policy(&self) -> Policy {
         Policy {
             sha1_signatures: if self.validate_sha1 {

@@ -93,15 +93,15 @@ impl Whereabouts {
     }
 }
 
-/// The data directory if a damaged file does not name one: possibly that of the service, which is
-/// not the working directory.
+/// Returns the data directory if a damaged file does not name one: possibly that of the service,
+/// which is not the working directory.
 fn likely_directory() -> PathBuf {
     let is_of_service =
         !Path::new(DEFAULT_DIRECTORY).exists() && Path::new(SERVICE_DIRECTORY).exists();
     PathBuf::from(if is_of_service { SERVICE_DIRECTORY } else { DEFAULT_DIRECTORY })
 }
 
-/// The text of a key, or the first text of its list, as far as the file can be parsed.
+/// Returns the text of a key, or the first text of its list, as far as the file can be parsed.
 fn first_text(text: &str, section: &str, key: &str) -> Option<String> {
     let (document, _) = DeTable::parse_recoverable(text);
     let sections = document.get_ref().iter();
@@ -114,8 +114,8 @@ fn first_text(text: &str, section: &str, key: &str) -> Option<String> {
     table.and_then(|table| text_of(table, key)).or_else(|| text_of_line(text, section, key))
 }
 
-/// The same from the key's own line: after an unclosed bracket or quote, the parser ignores all
-/// tables.
+/// Returns the same from the key's own line: after an unclosed bracket or quote, the parser ignores
+/// all tables.
 fn text_of_line(text: &str, section: &str, key: &str) -> Option<String> {
     let is_header = |line: &&str| line.trim_start().starts_with('[');
     let named = |line: &str| {

@@ -2,8 +2,8 @@
 
 use super::spec::Spec;
 
-/// The schema (JSON Schema 2020-12), with every key, its default and its description; it contains
-/// no references.
+/// Returns the schema (JSON Schema 2020-12), with every key, its default and its description; it
+/// contains no references.
 pub fn json_schema() -> serde_json::Value {
     let settings = schemars::generate::SchemaSettings::draft2020_12()
         .with(|settings| settings.inline_subschemas = true);

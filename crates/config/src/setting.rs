@@ -43,12 +43,12 @@ impl<T> Default for Setting<T> {
 }
 
 impl<T> Setting<T> {
-    /// The position of the value, if there is one.
+    /// Returns the position of the value, if there is one.
     pub(super) fn span(&self) -> Option<Range<usize>> {
         self.0.as_ref().map(|written| written.span.clone())
     }
 
-    /// The value, if it is set and valid.
+    /// Returns the value, if it is set and valid.
     pub(super) fn valid(&self) -> Option<&T> {
         self.0.as_ref().and_then(|written| written.value.as_ref().ok())
     }
@@ -97,7 +97,7 @@ pub(super) enum Raw {
 }
 
 impl Raw {
-    /// The value in messages.
+    /// Returns the value in messages.
     fn shown(&self) -> String {
         match self {
             Self::Boolean(value) => value.to_string(),
@@ -169,7 +169,7 @@ impl<'de> Visitor<'de> for RawVisitor {
 
 /// A type that may occur in the file.
 pub(super) trait Value: Sized {
-    /// A description of valid values, with an example where that helps.
+    /// Returns a description of valid values, with an example where that helps.
     fn expected() -> String;
 
     /// Converts a TOML scalar, or returns its fault.
@@ -419,7 +419,7 @@ impl FromText for SocketAddr {
     }
 }
 
-/// A listening address. An address without a port is a fault, with `usual` in its message.
+/// Returns a listening address. An address without a port is a fault, with `usual` in its message.
 pub(super) fn address_with_port(
     text: &str,
     usual: u16,

@@ -20,7 +20,7 @@ use super::{
 };
 
 impl Config {
-    /// Every key with its value, as the tables of the file. A cookie secret is in it.
+    /// Returns every key with its value, as the tables of the file. A cookie secret is in it.
     pub fn effective(&self) -> Table {
         let mut tables = Table::new();
         let mut put = |name: &str, value: Value| {
@@ -300,7 +300,7 @@ fn record(record: &RecordConfig) -> Table {
         ("type", record.rtype.to_string().into()),
         ("values", texts(&values)),
         ("ttl-secs", secs(record.ttl_secs)),
-        // Derived records stand here by themselves.
+        // Derived records have entries of their own.
         ("ptr", false.into()),
     ])
 }

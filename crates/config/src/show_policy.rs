@@ -41,7 +41,7 @@ pub(super) fn policy(config: &Config, put: &mut impl FnMut(&str, Value)) {
     put("rule", policy.rules.iter().map(shown_table).collect::<Vec<_>>().into());
 }
 
-/// The path; empty if there is none.
+/// Returns the path; empty if there is none.
 fn file(path: Option<&Path>) -> Value {
     path.map_or_else(String::new, |path| path.display().to_string()).into()
 }
@@ -72,7 +72,7 @@ fn list(list: &ListConfig) -> Table {
     shown
 }
 
-/// A duration in the largest unit (hours, minutes or seconds) that divides it.
+/// Returns a duration in the largest unit (hours, minutes or seconds) that divides it.
 fn shown_time(secs: u64) -> String {
     match (secs % 3_600, secs % 60) {
         (0, _) => format!("{}h", secs / 3_600),
@@ -81,7 +81,7 @@ fn shown_time(secs: u64) -> String {
     }
 }
 
-/// A table of a type that serializes itself.
+/// Returns a table of a type that serializes itself.
 fn shown_table<T: Serialize>(entry: &T) -> Value {
     let mut value = Value::try_from(entry).unwrap_or_else(|_| Table::new().into());
     if let Some(table) = value.as_table_mut() {

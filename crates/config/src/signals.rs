@@ -1,4 +1,5 @@
-//! Names whose absence tells programs to leave DNS to the network: rules that the server adds.
+//! Rules for names whose absence makes programs leave DNS to the network: rules that the server
+//! adds.
 //!
 //! They come after all rules of the file, so that `allow` for a group takes precedence.
 

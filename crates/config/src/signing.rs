@@ -28,12 +28,13 @@ const VALIDITY_DAYS: (u32, u32) = (14, 7);
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline, extend("required" = ["name"]))]
 pub(super) struct SigningPolicySpec {
-    /// Name of the policy; "default" changes what `sign = true` means.
+    /// Name of the policy; "default" changes the effect of `sign = true`.
     pub(super) name: Setting<String>,
     /// Algorithm of new keys. Another one than that of the present keys begins a roll-over.
     #[schemars(extend("default" = "ecdsap256sha256"))]
     pub(super) algorithm: Setting<Text<SigningAlgorithm>>,
-    /// One key that signs everything, or a KSK and a ZSK. Applies to zones without keys.
+    /// The keys of the zone: one key that signs everything, or a KSK and a ZSK. Applies to zones
+    /// without keys.
     #[schemars(extend("default" = "csk"))]
     pub(super) keys: Setting<Text<KeyScheme>>,
     /// Proofs that names do not exist.
@@ -80,7 +81,7 @@ pub struct SigningPolicy {
     pub keys: KeyPolicy,
     /// The kind of proofs.
     pub denial: SignedDenial,
-    /// For how long signatures are valid, in seconds.
+    /// Duration of validity of signatures, in seconds.
     pub validity_secs: u32,
     /// Seconds before its end at which a signature is replaced.
     pub refresh_secs: u32,
@@ -126,9 +127,9 @@ impl SigningPolicy {
 /// Whether and how a zone is signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SignSetting {
-    /// It is not.
+    /// The zone is not signed.
     No,
-    /// By the policy of this name.
+    /// The zone is signed by the policy of this name.
     Policy(String),
 }
 
@@ -293,7 +294,7 @@ fn policy(
     Some((at, SigningPolicy { name, ..policy }))
 }
 
-/// Returns the policy that a zone is signed by. One that is not configured is a fault.
+/// Returns the policy that a zone is signed by. A policy that is not configured is a fault.
 pub(super) fn chosen(
     setting: Setting<SignSetting>,
     policies: &[SigningPolicy],

@@ -20,16 +20,16 @@ use super::spec::Spec;
 /// Begins the name of each variable that overrides a key.
 const PREFIX: &str = "AVOCET_";
 
-/// All that is wrong with a configuration, in the order of the file; never empty.
+/// All errors of a configuration, in the order of the file; never empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConfigErrors(Vec<ConfigError>);
 
-/// One error.
+/// An error with its place.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ConfigError {
     /// `FILE:LINE:COLUMN`, the name of a variable, or `FILE` alone.
     pub location: String,
-    /// What is wrong there.
+    /// The problem at the place.
     pub message: String,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for ConfigErrors {
 
 impl std::error::Error for ConfigErrors {}
 
-/// The text of the file at `path`.
+/// Returns the text of the file at `path`.
 ///
 /// # Errors
 /// It cannot be read, or is not UTF-8.
@@ -80,18 +80,18 @@ pub(super) fn read_file(path: &Path) -> Result<String, ConfigErrors> {
     })
 }
 
-/// `FILE:LINE:COLUMN` of what comes behind the beginning of a file.
+/// Returns `FILE:LINE:COLUMN` of the place after the beginning of a file.
 fn place_behind(file: &Path, before: &str) -> String {
     let line = before.bytes().filter(|octet| *octet == b'\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or(before).chars().count() + 1;
     format!("{}:{line}:{column}", file.display())
 }
 
-/// What a configuration says.
+/// The contents of a configuration.
 pub(super) struct Parsed {
     /// The keys that there are.
     pub(super) spec: Spec,
-    /// What is wrong with keys that there are not.
+    /// The problems with unknown keys.
     pub(super) faults: Vec<SettingFault>,
     /// The file has no key; variables may have.
     pub(super) is_bare: bool,
@@ -113,7 +113,8 @@ struct Variable<'a> {
 }
 
 impl<'a> ConfigSource<'a> {
-    /// The text of `file` and those variables of `environment` that name a section and a key.
+    /// Returns the text of `file` and those variables of `environment` that name a section and a
+    /// key.
     ///
     /// `AVOCET_X_Y` without two underscores is none of ours unless it is the name of a key:
     /// container platforms set such names for their services.
@@ -134,7 +135,7 @@ impl<'a> ConfigSource<'a> {
         Self { file, text, variables }
     }
 
-    /// What is written, and what is wrong with its keys.
+    /// Returns the settings in the text, and the problems with its keys.
     ///
     /// # Errors
     /// The text is not TOML.
@@ -168,7 +169,7 @@ impl<'a> ConfigSource<'a> {
         }
     }
 
-    /// The errors of these faults, in the order of the text.
+    /// Returns the errors of these faults, in the order of the text.
     pub(super) fn errors(&self, mut faults: Vec<SettingFault>) -> ConfigErrors {
         faults.sort_by_key(|fault| fault.span.start);
         ConfigErrors(
@@ -235,7 +236,7 @@ impl<'a> Variable<'a> {
             .entry(Spanned::new(place.clone(), self.section.clone().into()))
             .or_insert_with(|| Spanned::new(place.clone(), DeValue::Table(DeTable::new())));
         let DeValue::Table(table) = section.get_mut() else {
-            // Reported where it is written.
+            // The fault was reported where the value is written.
             return Ok(());
         };
         table.insert(
@@ -246,12 +247,13 @@ impl<'a> Variable<'a> {
     }
 }
 
-/// Is it a header without a key?
+/// Returns whether the section is a header without a key.
 fn sets_nothing(section: &DeValue<'_>) -> bool {
     matches!(section, DeValue::Table(keys) if keys.is_empty())
 }
 
-/// The text of a variable as a value; one that does not fit stays a text, and is reported as such.
+/// Returns the text of a variable as a value; one that does not fit stays a text, and is reported
+/// as such.
 fn value_of<'a>(text: &'a str, kind: known::ValueKind, place: &Range<usize>) -> DeValue<'a> {
     match kind {
         known::ValueKind::Text => DeValue::String(text.into()),

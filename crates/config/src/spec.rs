@@ -195,10 +195,10 @@ pub(super) struct ServerSpec {
     /// address; "" draws one at each start.
     #[schemars(extend("default" = ""))]
     pub(super) cookie_secret: Setting<String>,
-    /// Most open TCP connections.
+    /// Maximum number of open TCP connections.
     #[schemars(extend("default" = 1000))]
     pub(super) tcp_connections: Setting<Int<1, 1_000_000>>,
-    /// Most open TCP connections from one client address.
+    /// Maximum number of open TCP connections from one client address.
     #[schemars(extend("default" = 20))]
     pub(super) tcp_connections_per_client: Setting<Int<1, 1_000_000>>,
     /// How long a TCP connection without queries in flight stays open, in milliseconds.
@@ -261,11 +261,12 @@ pub(super) struct ResolverSpec {
     /// and "registered" for the ports that IANA has assigned and those of some other programs.
     #[schemars(extend("default" = ["registered"]))]
     pub(super) avoid_ports: Setting<List<AvoidItem>>,
-    /// Most fetches in flight at the servers of one zone; further names in the zone get SERVFAIL,
-    /// or expired data.
+    /// Maximum number of fetches in flight at the servers of one zone; further names in the zone
+    /// get SERVFAIL, or expired data.
     #[schemars(extend("default" = 200))]
     pub(super) fetches_per_zone: Setting<Int<1, 100_000>>,
-    /// Most unanswered queries at one authoritative server; further queries go to other servers.
+    /// Maximum number of unanswered queries at one authoritative server; further queries go to
+    /// other servers.
     #[schemars(extend("default" = 1_000))]
     pub(super) fetches_per_server: Setting<Int<1, 100_000>>,
     /// Overrides `max-udp-size` of `[server]`.
@@ -299,8 +300,8 @@ pub(super) struct ListenerSpec {
     /// does not.
     #[schemars(extend("default" = "optional"))]
     pub(super) client_certificate: Setting<Text<Presence>>,
-    /// Networks of proxies: what comes from them here must begin with a header of the PROXY
-    /// protocol, which names the client.
+    /// Networks of proxies: datagrams and connections from them must begin with a header of the
+    /// PROXY protocol, which names the client.
     #[schemars(extend("default" = []))]
     pub(super) proxy_protocol_from: Setting<List<Text<IpNet>>>,
 }
@@ -575,7 +576,7 @@ pub(super) struct OidcSpec {
     /// Name under which the issuer knows this server.
     #[schemars(extend("default" = ""))]
     pub(super) client_id: Setting<String>,
-    /// Secret that belongs to it; "" for a public client.
+    /// Secret of the client; "" for a public client.
     #[schemars(extend("default" = ""))]
     pub(super) client_secret: Setting<String>,
     /// URL of this server for browsers, such as "https://dns.lan:8443".
@@ -622,9 +623,9 @@ pub(super) struct QueryLogSpec {
     /// "answered:30".
     #[schemars(extend("default" = []))]
     pub(super) retention_outcomes: Setting<List<Text<KindDays>>>,
-    /// What the log knows of clients: "full" (address and name), "truncated" (network: /24 or /56),
-    /// "pseudonym" (encrypted address), "no-names" (the queries are counted without QNAME) or "off"
-    /// (nothing).
+    /// How much the log stores about clients: "full" (address and name), "truncated" (network: /24
+    /// or /56), "pseudonym" (encrypted address), "no-names" (the queries are counted without QNAME)
+    /// or "off" (nothing).
     #[schemars(extend("default" = "full"))]
     pub(super) privacy: Setting<Text<Privacy>>,
 }

@@ -1,4 +1,4 @@
-//! Which servers may transfer a zone, and which get NOTIFY.
+//! The servers that may transfer a zone, and the servers that get NOTIFY.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -21,7 +21,8 @@ pub struct TransferClient<'c> {
     pub is_encrypted: bool,
 }
 
-/// An item of `allow-transfer`: what is given must match, and a network or a key is given.
+/// An item of `allow-transfer`. A request must match each part that the item has. At least a
+/// network or a key is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransferRule {
     /// The network of the client.

@@ -1,4 +1,4 @@
-//! Which clients may update a zone (RFC 2136), and what of it.
+//! The clients that may update a zone (RFC 2136), and the records that they may change.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,7 +11,8 @@ use super::error::SettingError;
 use super::name::{shown as shown_name, typed_name};
 use super::setting::FromText;
 
-/// An item of `allow-update`: a key, which must sign the request, and what it may change.
+/// An item of `allow-update`: a key, which must sign the request, and the records that it may
+/// change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpdateRule {
     /// The network of the client.
@@ -26,7 +27,7 @@ pub struct UpdateRule {
 /// The names that a key may change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum UpdateNames {
-    /// All of the zone.
+    /// All names of the zone.
     All,
     /// This one, folded, in wire form.
     Exact(Box<[u8]>),

@@ -19,7 +19,7 @@ pub const HTTPS_PORT: u16 = 443;
 const HTTPS_PATH: &str = "/dns-query";
 /// The end of a path that is a template with the variable `dns`.
 const DNS_VARIABLE: &str = "{?dns}";
-/// Octets of the longest path.
+/// Length of the longest path in octets.
 const MAX_PATH: usize = 255;
 
 impl FromText for Upstream {
@@ -144,7 +144,7 @@ impl FromText for ServerAddress {
     }
 }
 
-/// The address of a server, with or without port.
+/// Returns the address of a server, with or without port.
 fn server(text: &str) -> Result<SocketAddr, Option<SettingError>> {
     server_address(text, interface_index).map_err(|fault| match fault {
         ServerFault::Form => None,
@@ -152,7 +152,7 @@ fn server(text: &str) -> Result<SocketAddr, Option<SettingError>> {
     })
 }
 
-/// The index of the network interface with this name.
+/// Returns the index of the network interface with this name.
 pub fn interface_index(scope: &str) -> Option<u32> {
     if scope.contains(['/', '.']) {
         return None;
@@ -161,8 +161,8 @@ pub fn interface_index(scope: &str) -> Option<u32> {
     index.trim().parse().ok()
 }
 
-/// The servers in the `nameserver` lines of a `resolv.conf` (resolv.conf(5)); invalid ones are
-/// ignored, as in the C library.
+/// Returns the servers in the `nameserver` lines of a `resolv.conf` (resolv.conf(5)); invalid ones
+/// are ignored, as in the C library.
 pub(super) fn from_resolv_conf(text: &str) -> Vec<Upstream> {
     text.lines()
         .filter_map(|line| {
@@ -173,7 +173,7 @@ pub(super) fn from_resolv_conf(text: &str) -> Vec<Upstream> {
         .collect()
 }
 
-/// Whether a query to `addr` would reach a server that listens on `listen`.
+/// Returns whether a query to `addr` would reach a server that listens on `listen`.
 pub(super) fn is_own(addr: SocketAddr, listen: &[SocketAddr]) -> bool {
     listen.iter().any(|own| {
         let same_family = own.is_ipv4() == addr.is_ipv4();

@@ -1,4 +1,5 @@
-//! Reads and shows the keys of a `[[forward]]` that say what its servers with TLS must prove.
+//! Reads and shows the keys of a `[[forward]]` for the proofs that its servers with TLS must
+//! provide.
 
 use std::mem;
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ use super::spec::ForwardSpec;
 use super::upstream_tls::{AnnouncedH3, Authentication, HttpsMethod, Pin, UpstreamTls};
 use super::{ForwardConfig, Upstream, UpstreamTransport};
 
-/// Most pins of a rule.
+/// Maximum number of pins of a rule.
 const MAX_PINS: usize = 64;
 
 /// The transports of the servers of a rule: those that are written, and all encrypted ones if
@@ -96,7 +97,7 @@ pub(super) fn https_method(
     method
 }
 
-/// Reads what becomes of HTTP/3 that servers with HTTPS announce.
+/// Reads how the server uses HTTP/3 that servers with HTTPS announce.
 pub(super) fn h3(
     spec: &mut ForwardSpec,
     used: UsedTransports<'_>,
@@ -171,7 +172,8 @@ pub(super) fn show(rule: &ForwardConfig, out: &mut Table) {
     out.extend(shown_proof(tls));
 }
 
-/// Returns the keys for what servers must prove, and what this server shows them.
+/// Returns the keys for the proofs that servers must provide, and for the certificate that this
+/// server presents.
 pub(super) fn shown_proof(tls: &UpstreamTls) -> [(String, Value); 4] {
     let path = |path: Option<&PathBuf>| {
         Value::from(path.map_or_else(String::new, |path| path.to_string_lossy().into_owned()))

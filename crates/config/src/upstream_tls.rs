@@ -1,4 +1,4 @@
-//! What servers with TLS must prove before they get a query: `ca`, `pins`, `client-cert`,
+//! Proofs that servers with TLS must provide before they get a query: `ca`, `pins`, `client-cert`,
 //! `client-key` and `authentication` of a `[[forward]]` (RFC 7858, RFC 8310).
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,10 +13,10 @@ use super::error::SettingError;
 use super::setting::FromText;
 use super::{ForwardConfig, Upstream, UpstreamTransport};
 
-/// Octets of a pin: SHA-256 of a SubjectPublicKeyInfo.
+/// Number of octets of a pin: SHA-256 of a SubjectPublicKeyInfo.
 const PIN_LEN: usize = 32;
 
-/// What the servers with TLS of a rule must prove.
+/// Proofs that the servers with TLS of a rule must provide.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct UpstreamTls {
     /// Whether they must prove it.
@@ -25,7 +25,7 @@ pub struct UpstreamTls {
     pub ca: Option<PathBuf>,
     /// The keys of which each server must have one.
     pub pins: Vec<Pin>,
-    /// What this server shows them.
+    /// The certificate that this server presents to them.
     pub client: Option<CertificateFiles>,
 }
 
@@ -48,7 +48,7 @@ pub struct Pin(pub [u8; PIN_LEN]);
 pub struct TlsPeer {
     /// The name in its certificate.
     pub name: PeerName,
-    /// What it must prove.
+    /// Proofs that the server must provide.
     pub tls: UpstreamTls,
     /// The protocol in which it gets queries.
     pub protocol: PeerProtocol,
@@ -80,13 +80,13 @@ pub struct HttpsPath {
     pub h3: AnnouncedH3,
 }
 
-/// What becomes of HTTP/3 that a server announces in HTTP/2 (`alt-svc`, RFC 7838).
+/// How the server uses HTTP/3 that another server announces in HTTP/2 (`alt-svc`, RFC 7838).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum AnnouncedH3 {
-    /// It is used once its handshake is complete.
+    /// HTTP/3 is used once its handshake is complete.
     #[default]
     Auto,
-    /// It is not tried.
+    /// HTTP/3 is not tried.
     Off,
 }
 
@@ -169,7 +169,7 @@ impl TlsPeer {
 }
 
 impl ForwardConfig {
-    /// Returns what a server of this rule must prove.
+    /// Returns the proofs that a server of this rule must provide.
     pub fn peer(&self, upstream: &Upstream) -> TlsPeer {
         let name = match &upstream.name {
             Some(name) => PeerName::Host(name.clone()),
@@ -186,7 +186,7 @@ impl ForwardConfig {
         };
         let protocol = match upstream.transport {
             UpstreamTransport::Https => PeerProtocol::Https(path(self.h3)),
-            // It has nothing to announce.
+            // HTTP/3 is in use already, so an announcement is ignored.
             UpstreamTransport::H3 => PeerProtocol::H3(path(AnnouncedH3::default())),
             UpstreamTransport::Quic => PeerProtocol::Quic,
             UpstreamTransport::Udp | UpstreamTransport::Tcp | UpstreamTransport::Tls => {

@@ -35,7 +35,7 @@ use super::{
     ports, record, setting::SettingFault, signing, web, zone, zone_view,
 };
 
-/// Most workers.
+/// Maximum number of workers.
 const MAX_WORKERS: usize = 256;
 
 /// Returns how names are resolved; by default only by forwarding if a rule covers all names.

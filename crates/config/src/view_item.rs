@@ -11,19 +11,19 @@ use super::check::Check;
 use super::error::SettingError;
 use super::setting::{FromText, List, Setting, Text};
 
-/// Most different items of all views: each may double the number of client profiles.
+/// Maximum number of different items of all views: each may double the number of client profiles.
 pub const MAX_VIEW_ITEMS: usize = 64;
-/// What the name of a listener begins with.
+/// The prefix of the name of a listener.
 const LISTENER: &str = "listener:";
 
 /// An item of `view`: clients that see the zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ViewItem {
-    /// Those in the group with this name.
+    /// The clients in the group with this name.
     Group(String),
-    /// Those with an address in the network, whose other bits are zero.
+    /// The clients with an address in the network. The host bits of the network are zero.
     Network(IpNet),
-    /// Those that ask at the listener with this name.
+    /// The clients that send queries to the listener with this name.
     Listener(String),
 }
 

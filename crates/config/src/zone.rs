@@ -28,7 +28,8 @@ use super::zonemd::{ZonemdHash, ZonemdPolicy};
 
 /// Seconds for which a file must stay the same before it is read.
 const SETTLE_SECS: u32 = 10;
-/// The same for a file of leases, which its server replaces as a whole or appends to.
+/// Seconds for which a file of leases must stay the same: its server replaces it as a whole or
+/// appends to it.
 const LEASES_SETTLE_SECS: u32 = 1;
 
 /// `[[zone]]`.
@@ -66,7 +67,7 @@ pub struct ZoneConfig {
     pub digest: Option<DigestHash>,
 }
 
-/// What the tables of zones refer to.
+/// The parts of the configuration that the tables of zones refer to.
 pub(super) struct ZoneContext<'c> {
     pub(super) keys: &'c [KeyConfig],
     pub(super) policies: &'c [SigningPolicy],
@@ -75,8 +76,8 @@ pub(super) struct ZoneContext<'c> {
 }
 
 impl ZoneConfig {
-    /// Returns what distinguishes the zone from all others. That of a zone with a view is the first
-    /// item of the view.
+    /// Returns the identity of the zone. The identity of a zone with a view contains the first item
+    /// of the view.
     #[must_use]
     pub fn id(&self) -> ZoneId {
         let view = self.view.first().map(|item| item.to_string().into());
@@ -138,7 +139,7 @@ impl ZoneConfig {
         self.is_updated() || self.provided.is_some()
     }
 
-    /// Returns the file with what is known about the version that was published last.
+    /// Returns the file with the facts about the version that was published last.
     #[must_use]
     pub fn published_file(&self) -> PathBuf {
         self.journal.with_extension("published")

@@ -27,8 +27,8 @@ pub(super) struct ZoneSpec {
     /// "listener:NAME". Without it, those that see no other zone with the same name.
     #[schemars(extend("default" = []))]
     pub(super) view: Setting<List<Text<ViewItem>>>,
-    /// Master file, or the file that `provider` reads. That of a zone with primaries is written by
-    /// the server; by default it is in the data directory.
+    /// Master file, or the file that `provider` reads. The server writes the file of a zone with
+    /// primaries; by default, this file is in the data directory.
     pub(super) file: Setting<String>,
     /// Format of the file: "file" for a master file, "csv" for a table of functions, addresses and
     /// machines, "json" for RRsets, "leases" for the leases of dnsmasq, ISC dhcpd or Kea; "http"

@@ -32,7 +32,7 @@ pub struct ZoneUrl {
     pub password_file: Option<PathBuf>,
     /// The file with the authorities that are trusted, instead of those of the system.
     pub ca: Option<PathBuf>,
-    /// What the server shows to a server that wants a certificate.
+    /// The certificate that this server presents to a server that requires one.
     pub client: Option<CertificateFiles>,
 }
 

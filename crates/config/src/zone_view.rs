@@ -10,10 +10,11 @@ use super::policy::PolicyConfig;
 use super::view_item::{MAX_VIEW_ITEMS, ViewItem, ZoneView};
 use super::zone::ZoneConfig;
 
-/// Most zones with a view: a set of those that a client sees is made for each kind of client.
+/// Maximum number of zones with a view: a set of those that a client sees is made for each kind of
+/// client.
 const MAX_VIEWED_ZONES: usize = 1_000;
 
-/// Returns what is wrong with a zone of a view next to another one with the same name.
+/// Returns the fault of a zone with a view next to another zone with the same name.
 pub(super) fn clash(zone: &ZoneConfig, other: &ZoneConfig) -> Option<String> {
     let name = shown(&zone.name);
     let both = zone.view.iter().find(|item| other.view.contains(item));
@@ -54,8 +55,8 @@ pub(super) fn refusal(zone: &ZoneConfig) -> Option<String> {
     })
 }
 
-/// Checks the views of all zones against the groups and listeners, and tells the policy of them.
-/// `places` are those of the zones.
+/// Checks the views of all zones against the groups and listeners, and registers them with the
+/// policy. `places` are those of the zones.
 pub(super) fn apply(
     zones: &[ZoneConfig],
     places: &[Range<usize>],
@@ -86,7 +87,7 @@ pub(super) fn apply(
     }
 }
 
-/// Returns what the configuration does not have.
+/// Returns the fault of an item that names a missing group or listener.
 fn unknown(item: &ViewItem, groups: &[GroupSpec], listeners: &[String]) -> Option<String> {
     match item {
         ViewItem::Group(name) => {

@@ -6,15 +6,15 @@ use avocet_dnssec::zonemd::DigestHash;
 use super::error::SettingError;
 use super::setting::FromText;
 
-/// Which zones are refused by their digest.
+/// The zones that are refused because of their digest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ZonemdPolicy {
-    /// None.
+    /// No zone.
     #[default]
     Ignore,
-    /// Those with another digest than that of their records.
+    /// Zones with a digest that does not match their records.
     Verify,
-    /// These, and those without a digest.
+    /// Zones with a digest that does not match, and zones without a digest.
     Require,
 }
 

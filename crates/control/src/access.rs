@@ -1,4 +1,4 @@
-//! Requests and replies about users and API tokens, and what each may do.
+//! Requests and replies about users and API tokens, and their rights.
 
 use std::fmt;
 
@@ -44,7 +44,7 @@ words! {
     pub enum Role {
         /// Reads everything but users, tokens and the audit log.
         Viewer = "viewer",
-        /// Also changes what the server does at present: caches, lists, pauses, trust.
+        /// Also changes the state of the running server: caches, lists, pauses, trust.
         Operator = "operator",
         /// Also changes configuration, users and tokens, and deletes logged queries.
         Admin = "admin",
@@ -193,16 +193,16 @@ pub struct UserAdd {
 pub struct UserChange {
     /// The name.
     pub name: String,
-    /// Another role.
+    /// The new role.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    /// Other limits.
+    /// The new limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<UserLimits>,
     /// Whether to remove all limits.
     #[serde(default)]
     pub remove_limits: bool,
-    /// Another password.
+    /// The new password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
     /// Whether to remove the second factor, for a user who lost it.
@@ -316,7 +316,7 @@ pub struct TokenReport {
 pub struct TokenCreated {
     /// The text of the token. The server keeps only its digest, and cannot show it again.
     pub token: Secret,
-    /// The rest.
+    /// The properties of the token.
     #[serde(flatten)]
     pub report: TokenReport,
 }
@@ -351,7 +351,7 @@ pub enum AccessFault {
     UnknownToken(String),
     /// No session has the identifier.
     UnknownSession(String),
-    /// Nobody could change users any more.
+    /// No user could change users any more.
     LastAdmin,
     /// There are too many users or tokens: the limit.
     TooMany(usize),
@@ -363,7 +363,7 @@ pub enum AccessFault {
     NoScopes,
     /// The lifetime of a token is out of bounds: the longest in seconds.
     Lifetime(u64),
-    /// The disk does not take the change, which has no effect: the reason.
+    /// The disk refused the change, which has no effect. Holds the reason.
     Unsaved(String),
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// The durations of a grant that answers a request, in minutes.
 const GRANT_MINUTES: [u16; 3] = [15, 45, 120];
 
-/// A request for what clients have asked for.
+/// A request for a list of the requests for access.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RequestList {
@@ -24,7 +24,7 @@ pub struct RequestList {
 pub struct RequestGrant {
     /// The number of the client's request.
     pub id: u32,
-    /// For how long: 15, 45 or 120 minutes.
+    /// The duration of the grant: 15, 45 or 120 minutes.
     #[serde(deserialize_with = "grant_minutes")]
     #[schemars(extend("enum" = [15, 45, 120]))]
     pub minutes: u16,
@@ -41,7 +41,7 @@ fn grant_minutes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::E
     }
 }
 
-/// A request to refuse what a client asked for.
+/// A request to refuse a request for access.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RequestRefuse {
@@ -52,7 +52,7 @@ pub struct RequestRefuse {
     pub group: Option<String>,
 }
 
-/// What clients have asked for.
+/// The requests of clients for access.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RequestsReport {
     /// The requests that wait, the oldest first.
@@ -71,7 +71,7 @@ pub struct AccessRequest {
     pub client: IpAddr,
     /// The name of the client, if it has one.
     pub client_name: Option<String>,
-    /// What the client says; it may be empty.
+    /// The text of the client; it may be empty.
     pub text: String,
     /// The Unix second.
     pub at: u64,

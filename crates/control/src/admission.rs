@@ -1,4 +1,4 @@
-//! What the limits of a user do to requests and replies: the one place that decides about both.
+//! How the limits of a user change requests and replies: the one place that decides about both.
 
 use avocet_policy::rule::Scope;
 use serde_json::Value;
@@ -28,7 +28,8 @@ impl UserLimits {
     /// lists.
     fn narrow(&self, request: &mut Request) -> bool {
         match request {
-            // They reveal no query and no client, apart from what `trim` removes from the reply.
+            // These requests reveal no query and no client, apart from what `trim` removes from the
+            // reply.
             Request::Anchors(_)
             | Request::CertificateList(_)
             | Request::ConfigHistory(_)
@@ -48,7 +49,8 @@ impl UserLimits {
             | Request::Trace(_)
             | Request::Why(_)
             | Request::ZonesStatus(_) => true,
-            // They are about all clients and names, about the whole configuration, or about users.
+            // These requests are about all clients and names, about the whole configuration, or
+            // about users.
             Request::Backup(_)
             | Request::CertificateRenew(_)
             | Request::ConfigChange(_)
@@ -60,7 +62,7 @@ impl UserLimits {
             | Request::ConfigText(_)
             | Request::Dump(_)
             | Request::ListsRefresh(_)
-            // A device may be in several groups, and what is deleted is gone for all of them.
+            // A device may be in several groups, and deleted entries are gone for all of them.
             | Request::LogPrune(_)
             | Request::Reload(_)
             | Request::Restore(_)
@@ -124,7 +126,7 @@ impl UserLimits {
     }
 
     /// Returns the reply to an admitted request, without pauses and grants of other groups; `None`
-    /// if it explains what a client of other groups gets.
+    /// if it explains an answer for a client of other groups.
     pub fn trim(&self, request: &Request, mut reply: Value) -> Option<Value> {
         if self.is_empty() {
             return Some(reply);

@@ -28,9 +28,9 @@ pub struct CacheStats {
 pub struct StoreCounts {
     /// Entries now.
     pub entries: u64,
-    /// Octets in use.
+    /// Number of octets in use.
     pub bytes: usize,
-    /// Octets at most.
+    /// Number of octets at most.
     pub bytes_limit: usize,
     /// Entries that were stored.
     pub inserts: u64,
@@ -100,7 +100,7 @@ pub struct CachedRrset {
     pub class: String,
     /// Whether the records only serve to find servers, and answer no query.
     pub to_find_servers: bool,
-    /// What is cached.
+    /// The cached data.
     #[serde(flatten)]
     pub content: RrsetContent,
     /// The time that is left.
@@ -108,7 +108,7 @@ pub struct CachedRrset {
     pub age: CacheAge,
 }
 
-/// What is cached for a name.
+/// The cached data of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum RrsetContent {
@@ -128,7 +128,7 @@ pub enum RrsetContent {
     },
     /// A negative answer.
     Denial {
-        /// What does not exist.
+        /// The kind of data that does not exist.
         denies: DenialKind,
         /// The type, for NODATA.
         #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
@@ -137,7 +137,7 @@ pub enum RrsetContent {
 }
 
 words! {
-    /// What a negative answer denies.
+    /// The kinds of data that a negative answer denies.
     pub enum DenialKind {
         /// The type.
         Nodata = "NODATA",
@@ -157,7 +157,7 @@ pub enum CacheAge {
     },
     /// The entry has expired, and serves if resolution fails.
     Expired {
-        /// Seconds since then.
+        /// Seconds since the data expired.
         #[serde(rename = "expired-secs")]
         expired_secs: u32,
     },

@@ -69,7 +69,7 @@ pub trait Control {
     /// Reports each entry of the caches.
     fn dump(&self, request: Dump, entries: Parts<'_, CacheEntry>) -> Result<Dumped, ControlError>;
 
-    /// Returns what the caches have for a name.
+    /// Returns the cached data of a name.
     fn lookup(&self, request: Lookup) -> Result<CacheLook, ControlError>;
 
     /// Removes a name from the caches.
@@ -106,13 +106,13 @@ pub trait Control {
     /// Returns the pauses and grants in force, and the counts of rules and lists.
     fn switches(&self, request: Switches) -> Result<PolicyStatus, ControlError>;
 
-    /// Returns what clients have asked for on the block page.
+    /// Returns the requests for access from the block page.
     fn request_list(&self, request: RequestList) -> Result<RequestsReport, ControlError>;
 
     /// Allows a name for the client that asked for it.
     fn request_grant(&self, request: RequestGrant) -> Result<SwitchesChanged, ControlError>;
 
-    /// Refuses what a client asked for.
+    /// Refuses a request for access.
     fn request_refuse(&self, request: RequestRefuse) -> Result<RequestRefused, ControlError>;
 
     /// Compares the configuration in force with another one, over logged queries. Reports every
@@ -162,10 +162,10 @@ pub trait Control {
     /// Returns one query of the log.
     fn log_show(&self, request: LogShow) -> Result<LogEntry, ControlError>;
 
-    /// Returns the counts and rankings of a time.
+    /// Returns the counts and rankings of a period.
     fn log_statistics(&self, request: LogStatistics) -> Result<LogOverview, ControlError>;
 
-    /// Returns the counts of a time, in steps.
+    /// Returns the counts of a period, in steps.
     fn log_series(&self, request: LogSeries) -> Result<LogSteps, ControlError>;
 
     /// Returns the clients of the log, with the times of their first and latest queries.
@@ -255,7 +255,7 @@ pub trait Control {
     /// Returns the state of pools.
     fn pools_status(&self, request: PoolsStatus) -> Result<PoolsReport, ControlError>;
 
-    /// Takes a decision about addresses of a pool.
+    /// Changes the setting of an operator for addresses of a pool.
     fn pool_control(&self, request: PoolControl) -> Result<PoolsReport, ControlError>;
 
     /// Returns the answers that would be given if hosts were down.
@@ -305,17 +305,17 @@ pub trait Control {
 /// Whether a request changes something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// It only reads.
+    /// The request only reads.
     Reads,
-    /// It only reads, but what it reads are secrets: the audit log records it.
+    /// The request only reads, but it reads secrets: the audit log records it.
     Reveals,
-    /// It changes state, and the audit log records it.
+    /// The request changes state, and the audit log records it.
     Changes,
 }
 
 /// A request, with the types of its reply.
 pub trait Call: Into<Request> + JsonSchema {
-    /// What is sent before the reply is complete, once or more.
+    /// A message that is sent before the reply is complete, once or more.
     type Part: Part;
     /// The end of the reply.
     type Reply: Serialize + DeserializeOwned + JsonSchema;
@@ -426,9 +426,9 @@ pub(crate) trait Visitor {
 calls! {
     /// Counts of the caches.
     Stats => stats -> CacheStats;
-    /// Everything in the caches.
+    /// Shows everything in the caches.
     Dump sends CacheEntry => dump -> Dumped;
-    /// What the caches have for a name.
+    /// Shows the cached data of a name.
     Lookup => lookup -> CacheLook;
     /// Removes a name from the caches.
     Flush => flush -> Flushed;
@@ -450,13 +450,13 @@ calls! {
     Grant => grant -> SwitchesChanged;
     /// The pauses and grants in force, and the counts of rules and lists.
     Switches => switches -> PolicyStatus;
-    /// What clients have asked for.
+    /// Shows the requests of clients for access.
     RequestList => request_list -> RequestsReport;
     /// Allows a name for the client that asked for it.
     RequestGrant => request_grant -> SwitchesChanged;
-    /// Refuses what a client asked for.
+    /// Refuses a request for access.
     RequestRefuse => request_refuse -> RequestRefused;
-    /// What another configuration would block and unblock.
+    /// Shows the names that another configuration would block and unblock.
     PolicyDryRun sends AtWork => policy_dry_run -> DryRunFound;
     /// Resolves a question again and reports how.
     Trace sends WhySection => trace -> Explained;
@@ -464,23 +464,23 @@ calls! {
     Why sends WhySection => why -> Explained;
     /// The trust anchors.
     Anchors => anchors -> AnchorsReport;
-    /// All negative trust anchors.
+    /// Shows all negative trust anchors.
     NtaList => nta_list -> NegativeAnchors;
     /// Suspends validation below a name.
     NtaAdd => nta_add -> NegativeAdded;
     /// Validates below a name again.
     NtaRemove => nta_remove -> NegativeRemoved;
-    /// Each query as it is answered.
+    /// Sends each query as it is answered.
     LogTail sends LogLine => log_tail -> LogFound;
     /// Queries in the files of the log.
     LogSearch => log_search -> LogPage;
     /// The number of queries in the files of the log.
     LogCount => log_count -> LogCounted;
-    /// One query of the log.
+    /// Shows one query of the log.
     LogShow => log_show -> LogEntry;
-    /// The counts and rankings of a time.
+    /// Shows the counts and rankings of a period.
     LogStatistics => log_statistics -> LogOverview;
-    /// The counts of a time, in steps.
+    /// Shows the counts of a period, in steps.
     LogSeries => log_series -> LogSteps;
     /// The clients of the log, with the times of their first and latest queries.
     LogClients => log_clients -> LoggedClients;
@@ -540,7 +540,7 @@ calls! {
     Restore => restore -> RestoreStaged;
     /// Cancels the restore that waits.
     RestoreCancel => restore_cancel -> WaitingRestore;
-    /// All users.
+    /// Shows all users.
     UserList => user_list -> UsersReport;
     /// Adds a user.
     UserAdd => user_add -> UserReport;
@@ -548,13 +548,13 @@ calls! {
     UserChange => user_change -> UserReport;
     /// Removes a user.
     UserRemove => user_remove -> UserRemoved;
-    /// All API tokens.
+    /// Shows all API tokens.
     TokenList => token_list -> TokensReport;
     /// Creates an API token.
     TokenCreate => token_create -> TokenCreated;
     /// Revokes an API token.
     TokenRevoke => token_revoke -> TokenRevoked;
-    /// All sessions of users.
+    /// Shows all sessions of users.
     SessionList => session_list -> SessionsReport;
     /// Ends a session.
     SessionEnd => session_end -> SessionEnded;

@@ -21,7 +21,8 @@ pub struct CertificateRenew {}
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct CertificatesReport {
-    /// Those for DNS in the order of the configuration, then that of HTTPS for browsers.
+    /// The certificates for DNS in the order of the configuration, then the certificate of HTTPS
+    /// for browsers.
     pub certificates: Vec<CertificateStatus>,
 }
 
@@ -47,7 +48,7 @@ impl fmt::Display for RenewalRefusal {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct CertificateStatus {
-    /// Who is shown it.
+    /// The clients that are shown the certificate.
     pub purpose: CertificatePurpose,
     /// The host names for which it is shown.
     pub names: Vec<String>,
@@ -106,7 +107,7 @@ pub struct RenewalStatus {
 }
 
 words! {
-    /// Who is shown a certificate.
+    /// The clients that are shown a certificate.
     pub enum CertificatePurpose {
         /// Clients of DNS over TLS, HTTPS and QUIC.
         Dns = "dns",

@@ -12,7 +12,7 @@ pub struct LogClients {
     /// Only this client: as the log has it, or the name of its device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// Most clients, from 1 to 4096; 100 without it.
+    /// Maximum number of clients, from 1 to 4096; 100 without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
     /// The limits of the user who asks, which no request can name.

@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::words::words;
 
-/// Octets of the longest word of a device, which is a label (RFC 1035 §2.3.4).
+/// Length in octets of the longest word of a device, which is a label (RFC 1035 §2.3.4).
 pub const MAX_DEVICE_WORD: usize = 63;
 
 /// A request for the ways to connect a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Connect {
-    /// A name of a certificate; the first one without it.
+    /// A name of a certificate; by default the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The word of the device, as in `ids = ["id:WORD"]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The name of the `[[listener]]`; the addresses of `[server]` without it.
+    /// The name of the `[[listener]]`; by default the addresses of `[server]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listener: Option<String>,
 }
@@ -37,7 +37,7 @@ pub struct ConnectDocument {
 }
 
 words! {
-    /// A form of what connects devices.
+    /// A form of the settings that connect devices.
     pub enum ConnectForm {
         /// A configuration profile for devices of Apple.
         Profile = "profile",
@@ -78,7 +78,7 @@ pub struct ConnectReport {
     pub listeners: Vec<String>,
     /// The ways with encryption: DNS over TLS, HTTPS and QUIC, in this order.
     pub endpoints: Vec<ConnectEndpoint>,
-    /// Why there is no way with encryption; missing if there is one.
+    /// Why devices cannot connect with encryption; missing if they can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
     /// The way without encryption, of the listener or else of `[server]`; null if there is none.
@@ -117,14 +117,14 @@ pub struct ConnectPlain {
     pub addresses: Vec<String>,
 }
 
-/// A form of what connects a device, as a text or the reason why there is none.
+/// A form of the settings that connect a device, as a text or the reason why there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConnectText {
     /// The form.
     pub form: ConnectForm,
     /// The text; null if there is none.
     pub text: Option<String>,
-    /// Why there is none.
+    /// Why the text is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

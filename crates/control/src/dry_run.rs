@@ -1,4 +1,4 @@
-//! A request for what another configuration would block and unblock, and its reply.
+//! A request for the names that another configuration would block and unblock, and its reply.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub struct PolicyDryRun {
     pub filter: LogFilter,
     /// Whether log-only rules of the proposed configuration count as if they were in force.
     pub enforce_log_only: bool,
-    /// Most names and clients of each kind of change, from 1 to 1000; 100 without it.
+    /// Maximum number of names and clients of each kind of change, from 1 to 1000; 100 without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
 }
@@ -37,7 +37,7 @@ words! {
     }
 }
 
-/// What the proposed configuration would change.
+/// The effects of the proposed configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct DryRunFound {
@@ -71,7 +71,7 @@ pub struct DryRunFound {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct DryRunChanges {
-    /// All of them.
+    /// The number of all queries with this change.
     pub queries: u64,
     /// The number of different names, as far as they were kept.
     pub name_count: u64,
@@ -92,7 +92,7 @@ pub struct DryRunName {
     pub name: String,
     /// The rule or list of the proposed configuration; empty if none applies.
     pub why: String,
-    /// Its queries.
+    /// The number of its queries.
     pub queries: u64,
 }
 
@@ -101,6 +101,6 @@ pub struct DryRunName {
 pub struct DryRunClient {
     /// Its name, or its address.
     pub client: String,
-    /// Its queries.
+    /// The number of its queries.
     pub queries: u64,
 }

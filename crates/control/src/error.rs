@@ -1,4 +1,4 @@
-//! Errors of requests: each has a code that does not change, a message, and what to do next.
+//! Errors of requests: each has a code that does not change, a message, and a next step.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::zones::ZoneFault;
 /// The reason why a request has no reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ControlError {
-    /// The line is not a request: what is wrong with it.
+    /// The line is not a request. Holds the problem.
     NotARequest(String),
     /// Other clients take all places.
     Busy,
@@ -24,7 +24,7 @@ pub enum ControlError {
     Disconnected,
     /// Another process is taking over, or the server is shutting down.
     TakeOverRefused,
-    /// A name is invalid: what is wrong with it.
+    /// A name is invalid. Holds the problem.
     InvalidName(String),
     /// The record type is unknown.
     UnknownType(String),

@@ -81,7 +81,7 @@ pub use call::{Call, Control, Effect, Request};
 pub use error::ControlError;
 pub use part::{Disconnected, NoPart, Part, Parts};
 
-/// Most octets of a request: a configuration of some thousand local records fits.
+/// Maximum number of octets of a request: a configuration of some thousand local records fits.
 pub const MAX_LINE: usize = 512 << 10;
 /// The file name of the socket, in the data directory.
 pub const SOCKET: &str = "control.sock";

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a user is limited to. Without groups and zones, the user may what the role may.
+/// The limits of a user. Without groups and zones, only the role limits the user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UserLimits {
@@ -22,8 +22,8 @@ impl UserLimits {
         self.groups.is_empty() && self.zones.is_empty()
     }
 
-    /// Returns what is wrong with the limits of a user: an empty name, a zone that is no name, or
-    /// no limit at all, with which the user would be unlimited.
+    /// Returns the fault of the limits of a user: an empty name, a zone that is no name, or no
+    /// limit at all, with which the user would be unlimited.
     pub fn fault(&self) -> Option<String> {
         if self.is_empty() {
             return Some("limits need a group or a zone: without one, nothing is limited".into());

@@ -23,11 +23,11 @@ struct End<R> {
 /// The only line of a reply to a request that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ErrorLine {
-    /// What is wrong.
+    /// The problem.
     error: String,
     /// A name of the error that does not change.
     code: ErrorCode,
-    /// What to do next.
+    /// The action that solves it.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<&'static str>,
 }
@@ -149,7 +149,7 @@ impl fmt::Display for ReplyError {
 
 impl std::error::Error for ReplyError {}
 
-/// What tells the kinds of lines apart.
+/// The field that distinguishes the kinds of lines.
 #[derive(Deserialize)]
 struct Envelope {
     #[serde(default)]
@@ -161,7 +161,7 @@ struct Envelope {
 /// The place of a line in a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineKind {
-    /// Other lines follow.
+    /// The line is a part: other lines follow.
     Part,
     /// The last line.
     End,

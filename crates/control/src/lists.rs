@@ -43,7 +43,7 @@ pub struct ListStatus {
     pub beyond_limits: u64,
     /// The triggers of a policy zone.
     pub triggers: Option<TriggerCounts>,
-    /// Octets of the last good copy.
+    /// Number of octets of the last good copy.
     pub octets: u64,
     /// The Unix second at which the text was fetched.
     pub fetched_at: Option<u64>,
@@ -67,7 +67,7 @@ pub struct ListShare {
     pub since: u64,
     /// Blocked, rewritten and dropped queries with a name that the list has.
     pub queries: u64,
-    /// Those that are blocked because of this list only: no other list has the name, and no rule
+    /// Queries that are blocked because of this list only: no other list has the name, and no rule
     /// decided. If the list blocks the name behind an alias, other lists are not searched for it.
     pub alone: u64,
     /// By how much the number of those may be too high.
@@ -123,13 +123,13 @@ impl TriggerCounts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ImageStatus {
-    /// Equal for equal images.
+    /// A digest, which is equal for equal images.
     pub digest: String,
     /// Its size.
     pub octets: usize,
-    /// Its names.
+    /// The number of its names.
     pub names: u64,
-    /// Its patterns.
+    /// The number of its patterns.
     pub patterns: usize,
     /// The Unix second at which it was compiled.
     pub made_at: u64,
@@ -140,7 +140,7 @@ pub struct ImageStatus {
 /// A sign that a refresh is still at work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AtWork {
-    /// True.
+    /// Always true.
     pub waiting: bool,
 }
 
@@ -183,7 +183,7 @@ pub struct ListReport {
     pub name: String,
     /// Its format.
     pub format: Format,
-    /// All lines.
+    /// The number of lines.
     pub lines: u32,
     /// Entries.
     pub entries: u64,
@@ -191,7 +191,7 @@ pub struct ListReport {
     pub skipped_lines: u64,
     /// Skipped lines that are no comments.
     pub passed_over_lines: u64,
-    /// The first of those.
+    /// The first of the passed-over lines.
     pub first_passed_over_lines: Vec<PassedOverLine>,
     /// Entries of the list in force for which other lists leave no room.
     pub beyond_limits: u64,
@@ -199,7 +199,7 @@ pub struct ListReport {
     pub triggers: Option<TriggerCounts>,
     /// Broken lines.
     pub broken_lines: u64,
-    /// The first of those.
+    /// The first of the broken lines.
     pub first_broken_lines: Vec<BrokenLine>,
 }
 
@@ -220,6 +220,6 @@ pub struct PassedOverLine {
 pub struct BrokenLine {
     /// Its number, from 1.
     pub line: u32,
-    /// What is wrong with it.
+    /// The problem with the line.
     pub reason: String,
 }

@@ -31,7 +31,7 @@ pub struct WorkerLoad {
     pub worker: u16,
     /// Queries over all transports.
     pub queries: u64,
-    /// Those over UDP.
+    /// Queries over UDP.
     pub datagrams: u64,
     /// Batches in which datagrams were received.
     pub batches: u64,
@@ -67,16 +67,16 @@ pub struct RecentLoad {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct LatencyHistogram {
-    /// All queries.
+    /// The number of queries.
     pub queries: u64,
     /// The sum of their times in microseconds.
     pub sum_us: u64,
     /// Half of the queries took this many microseconds at most, rounded up to a power of two; none
     /// without queries, or if it is above all bounds.
     pub median_us: Option<u64>,
-    /// The same for 95 of 100 queries.
+    /// 95 of 100 queries took this many microseconds at most, rounded like the median.
     pub p95_us: Option<u64>,
-    /// The same for 99 of 100 queries.
+    /// 99 of 100 queries took this many microseconds at most, rounded like the median.
     pub p99_us: Option<u64>,
     /// The classes with queries, by their bounds.
     pub classes: Vec<LatencyClass>,
@@ -89,7 +89,7 @@ pub struct LatencyClass {
     /// The queries took this many microseconds at most, and more than half of it; none in the class
     /// above all bounds.
     pub up_to_us: Option<u64>,
-    /// Their number.
+    /// The number of queries.
     pub queries: u64,
 }
 
@@ -155,9 +155,9 @@ pub struct CacheMemory {
     pub cache: CacheKind,
     /// Entries.
     pub entries: u64,
-    /// Octets in use.
+    /// Number of octets in use.
     pub bytes: u64,
-    /// Octets that it may use.
+    /// Number of octets that it may use.
     pub bytes_limit: u64,
     /// Queries that it answered.
     pub hits: u64,
@@ -186,9 +186,9 @@ pub struct LogWriterLoad {
     pub written: u64,
     /// Entries lost because they could not be written or were damaged.
     pub lost: u64,
-    /// Octets written to the files of the head, which later become smaller ones.
+    /// Number of octets written to the files of the head, which later become smaller ones.
     pub octets: u64,
-    /// Octets of all files of the log.
+    /// Number of octets of all files of the log.
     pub stored_octets: u64,
     /// The share of the fullest ring that was in use when the thread last looked, from 0 to 1. If
     /// it is full, entries are dropped.

@@ -148,9 +148,9 @@ pub struct LogEntry {
     pub outcome: QueryStage,
     /// The kind of outcome.
     pub kind: OutcomeKind,
-    /// What the caches had.
+    /// How the caches were used.
     pub cache: CacheUse,
-    /// What validation found.
+    /// The result of validation.
     pub validated: ValidationState,
     /// The rule that decided.
     pub rule: Option<String>,
@@ -164,9 +164,9 @@ pub struct LogEntry {
     pub upstream_rtt_ms: Option<u32>,
     /// The microseconds from arrival to reply.
     pub duration_us: Option<u64>,
-    /// Octets of the query.
+    /// Number of octets of the query.
     pub query_octets: u16,
-    /// Octets of the reply; 0 if none was sent.
+    /// Number of octets of the reply; 0 if none was sent.
     pub reply_octets: u16,
     /// The number of records in the answer section.
     pub answers: u16,
@@ -282,10 +282,10 @@ pub struct LogSearch {
     /// The queries.
     #[serde(default)]
     pub filter: LogFilter,
-    /// Most queries in the reply, from 1 to 1000; 100 without it.
+    /// Maximum number of queries in the reply, from 1 to 1000; 100 without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// `next` of the page before.
+    /// The value of `next` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
@@ -320,7 +320,7 @@ pub struct LogCount {
     /// The queries.
     #[serde(default)]
     pub filter: LogFilter,
-    /// `next` of the reply before.
+    /// The value of `next` of the reply before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
 }
@@ -359,7 +359,7 @@ pub struct LogPrune {
     pub all: bool,
 }
 
-/// What was deleted.
+/// The result of deleting logged queries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogPruned {
     /// The number of queries that were deleted.

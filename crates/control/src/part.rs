@@ -1,4 +1,4 @@
-//! The parts of a reply: what is sent before its end.
+//! The parts of a reply, which are sent before its end.
 
 use std::borrow::Cow;
 

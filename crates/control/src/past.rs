@@ -1,4 +1,4 @@
-//! What was decided about a query in the past, next to what would be decided now.
+//! A past decision about a query, and the decision that the same query would get now.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -36,9 +36,10 @@ pub struct PastDecision {
     pub revision_local: Option<String>,
     /// The revision of the configuration in force now.
     pub present_revision: Option<u32>,
-    /// What would be decided now about the same query, with schedules at the same time.
+    /// The decision that the same query would get now, with schedules evaluated for the past time.
     pub present: PresentDecision,
-    /// What is different now; empty if nothing is, or if the query was not found.
+    /// The parts of the decision that differ now; empty if nothing differs, or if the query was not
+    /// found.
     pub differences: Vec<DecisionPart>,
     /// Why it may be different, as far as known.
     pub reasons: Vec<ChangeReason>,
@@ -47,7 +48,7 @@ pub struct PastDecision {
     pub changed_lists: Vec<String>,
 }
 
-/// What would be decided now.
+/// The decision that the query would get now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct PresentDecision {
@@ -106,7 +107,7 @@ words! {
         Lifted = "lifted",
         /// Other servers answer differently, or not in the same way.
         Resolution = "resolution",
-        /// None of these: for example a pause, a grant or a tag that has ended.
+        /// The cause is none of the others: for example a pause, a grant or a tag that has ended.
         Unknown = "unknown",
     }
 }

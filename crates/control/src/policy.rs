@@ -16,7 +16,7 @@ pub struct SwitchesChanged {
     pub unsaved: Option<String>,
 }
 
-/// The policy: its pauses and grants, and what its rules and lists did.
+/// The policy: its pauses and grants, and the effects of its rules and lists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct PolicyStatus {
@@ -28,7 +28,7 @@ pub struct PolicyStatus {
     pub counts: Option<PolicyCounts>,
 }
 
-/// What rules and lists did since the last change of the policy.
+/// The effects of rules and lists since the last change of the policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct PolicyCounts {
@@ -85,7 +85,7 @@ pub struct RuleCount {
     pub action: RuleAction,
     /// Whether it only counts.
     pub log_only: bool,
-    /// Its matches.
+    /// The number of its matches.
     pub held: u64,
 }
 
@@ -162,10 +162,10 @@ pub struct GeoFile {
     pub database_type: String,
     /// The Unix second at which it was made.
     pub built_at: u64,
-    /// Its nodes.
+    /// The number of its nodes.
     pub nodes: u32,
-    /// Its countries.
+    /// The number of its countries.
     pub countries: usize,
-    /// Octets in memory.
+    /// Number of octets in memory.
     pub octets: usize,
 }

@@ -42,15 +42,15 @@ pub struct PoolsWhatIf {
 }
 
 words! {
-    /// What people decide about an address of a pool.
+    /// The setting of an operator for an address of a pool.
     pub enum AddressControl {
         /// Its probes decide.
         Auto = "auto",
-        /// It is in the answers, whatever its probes say.
+        /// The address is in the answers, whatever its probes say.
         Up = "up",
-        /// It is in no answer.
+        /// The address is in no answer.
         Down = "down",
-        /// It is in answers only if no other address is usable.
+        /// The address is in answers only if no other address is usable.
         Drain = "drain",
     }
 }
@@ -60,9 +60,9 @@ words! {
     pub enum AddressHealth {
         /// No probe has ended yet; it counts as up.
         Unknown = "unknown",
-        /// Up.
+        /// The address is up.
         Up = "up",
-        /// Down.
+        /// The address is down.
         Down = "down",
     }
 }
@@ -72,7 +72,7 @@ words! {
     pub enum ProbeOutcome {
         /// The target is as required.
         Success = "success",
-        /// It is not.
+        /// The address is not healthy, or it did not reply in time.
         Failure = "failure",
         /// The probe could not be made.
         NotRun = "not-run",
@@ -92,7 +92,7 @@ pub struct PoolsReport {
 pub struct PoolStatus {
     /// Its name.
     pub name: String,
-    /// Which of the healthy addresses an answer contains.
+    /// The choice among the healthy addresses for an answer.
     pub mode: String,
     /// The kind of its probes.
     pub probe: String,
@@ -114,7 +114,7 @@ pub struct PoolAddress {
     pub probed_at: String,
     /// Its health by its probes.
     pub state: AddressHealth,
-    /// What people decided.
+    /// The setting of an operator.
     pub control: AddressControl,
     /// Whether answers may contain it as a healthy address.
     pub usable: bool,

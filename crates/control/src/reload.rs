@@ -18,14 +18,14 @@ pub struct Reloaded {
     pub opens_at_restart: Vec<SocketAddr>,
     /// The addresses that are no longer served after a restart.
     pub closes_at_restart: Vec<SocketAddr>,
-    /// What the configuration before had and this one does not have.
+    /// Names that the previous configuration had and this one does not have.
     pub removed: BTreeMap<RemovedKind, RemovedNames>,
-    /// The same in words.
+    /// The removed names as a sentence.
     pub removed_text: String,
 }
 
 words! {
-    /// A kind of thing that a configuration has.
+    /// The kinds of named tables that a configuration has.
     pub enum RemovedKind {
         /// Lists.
         Lists = "lists",
@@ -62,10 +62,10 @@ words! {
     }
 }
 
-/// The removed things of one kind.
+/// The removed tables of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RemovedNames {
-    /// Their number.
+    /// The number of names.
     pub count: usize,
     /// The names of the first.
     pub first: Vec<String>,

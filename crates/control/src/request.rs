@@ -1,4 +1,4 @@
-//! The requests: one struct for each, with what it asks for.
+//! The requests of the control socket: a struct for each, with its fields.
 
 use avocet_policy::rule::Scope;
 use schemars::JsonSchema;
@@ -36,7 +36,7 @@ without_fields! {
     Reload;
 }
 
-/// A request for what the caches have for a name.
+/// A request for the cached data of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Lookup {
@@ -134,7 +134,7 @@ pub struct Why {
     /// The address or name of the client; this machine without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// What its device sends or proves: `id:WORD`, `certificate:NAME` or `pin:DIGEST`.
+    /// Identity that its device sends or proves: `id:WORD`, `certificate:NAME` or `pin:DIGEST`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The name of the listener at which the query arrives; without it an address of `[server]`.
@@ -144,7 +144,7 @@ pub struct Why {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<LogTransport>,
     /// The Unix second at which the rules apply; now without it. For a time in the past, the reply
-    /// also has what the query log knows of it.
+    /// also contains the entry of the query log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<u64>,
     /// Whether to search the query log; `true` without it.

@@ -32,7 +32,7 @@ words! {
         /// All keys.
         #[default]
         All = "all",
-        /// Not those that decide who may use the server.
+        /// Everything except the settings that decide who may use the server.
         NotAccess = "not-access",
     }
 }
@@ -45,7 +45,7 @@ impl ChangeReach {
     }
 }
 
-/// Who makes a change.
+/// The author of a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Submitter {
@@ -98,7 +98,7 @@ pub struct ConfigText {
 pub struct ConfigRollback {
     /// The number of the revision.
     pub number: u32,
-    /// Who makes the change.
+    /// The author of the change.
     #[serde(default)]
     pub by: Submitter,
 }
@@ -152,7 +152,7 @@ pub struct ConfigChange {
     /// The revision that the changes are based on: with another one in force, they are refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<u32>,
-    /// Who makes the change.
+    /// The author of the change.
     #[serde(default)]
     pub by: Submitter,
 }
@@ -178,13 +178,13 @@ pub struct Revision {
     pub at: u64,
     /// Its origin.
     pub origin: RevisionOrigin,
-    /// Who made the change, if known.
+    /// The author of the change, if known.
     pub author: Option<String>,
     /// Where the change came from, if known.
     pub source: Option<String>,
     /// The comment of the author.
     pub comment: Option<String>,
-    /// Octets of the text.
+    /// Number of octets of the text.
     pub octets: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The JSON schema of the interface, for those who write clients.
+//! The JSON schema of the interface, for authors of clients.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::part::NoPart;
 /// The schemas of all requests and replies (JSON Schema 2020-12).
 #[derive(Serialize)]
 pub struct InterfaceSchema {
-    /// By command.
+    /// The schemas of requests and replies, by command.
     commands: BTreeMap<String, CallSchema>,
     /// The line in place of a reply to a request that failed.
     error: Schema,

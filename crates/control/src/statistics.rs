@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::limits::UserLimits;
 use crate::words::words;
 
-/// A request for the counts of a time.
+/// A request for the counts of a period.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogStatistics {
@@ -17,7 +17,7 @@ pub struct LogStatistics {
     /// The Unix second after the last one; now without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<u64>,
-    /// Most texts of a ranking, from 1 to 100; 10 without it.
+    /// Maximum number of texts of a ranking, from 1 to 100; 10 without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
     /// The limits of the user who asks, which no request can name.
@@ -25,7 +25,7 @@ pub struct LogStatistics {
     pub within: Option<UserLimits>,
 }
 
-/// The counts of a time.
+/// The counts of a period.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct LogOverview {
@@ -65,17 +65,17 @@ words! {
 pub struct OutcomeCounts {
     /// Answered with data or a denial, from upstream or from a cache.
     pub answered: u64,
-    /// Answered from local records or special names.
+    /// Queries answered from local records or special names.
     pub local: u64,
-    /// Blocked by a rule or list.
+    /// Queries blocked by a rule or list.
     pub blocked: u64,
-    /// Answered with other data, by a rule.
+    /// Queries answered with other data, by a rule.
     pub rewritten: u64,
-    /// Refused.
+    /// Queries that were refused.
     pub refused: u64,
-    /// Without a reply.
+    /// Queries without a reply.
     pub dropped: u64,
-    /// Not resolved.
+    /// Queries that were not resolved.
     pub failed: u64,
     /// Malformed, or of a kind that is not implemented.
     pub malformed: u64,
@@ -88,9 +88,9 @@ pub struct Delays {
     /// Half of the queries were answered within this many microseconds, rounded up to a power of
     /// two; none without queries.
     pub median_us: Option<u64>,
-    /// The same for 95 of 100 queries.
+    /// 95 of 100 queries were answered within this many microseconds, rounded like the median.
     pub p95_us: Option<u64>,
-    /// The same for 99 of 100 queries.
+    /// 99 of 100 queries were answered within this many microseconds, rounded like the median.
     pub p99_us: Option<u64>,
     /// The histogram, without its empty classes.
     pub histogram: Vec<DelayClass>,
@@ -103,12 +103,12 @@ pub struct DelayClass {
     /// The queries were answered in less than this many microseconds, and not in less than half of
     /// it.
     pub below_us: u64,
-    /// Their number.
+    /// The number of queries.
     pub queries: u64,
 }
 
 words! {
-    /// What a ranking counts.
+    /// The properties whose values a ranking counts.
     pub enum RankingKind {
         /// QTYPEs.
         Types = "types",
@@ -153,7 +153,7 @@ pub struct RankedText {
     pub text: String,
     /// The number of queries, which is at least the true one.
     pub queries: u64,
-    /// By how much the number may be too high.
+    /// The amount by which the number may be too high.
     pub error: u64,
 }
 
@@ -171,7 +171,7 @@ pub struct QueryRates {
     pub failed: f64,
 }
 
-/// A request for the counts of a time, in steps.
+/// A request for the counts of a period, in steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogSeries {
@@ -190,7 +190,7 @@ pub struct LogSeries {
     pub within: Option<UserLimits>,
 }
 
-/// Counts of a time, in steps.
+/// The counts of a period, in steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogSteps {
     /// The seconds of a step.
@@ -215,6 +215,6 @@ pub struct LogStep {
     /// Half of the queries were answered within this many microseconds, rounded up to a power of
     /// two; none without queries.
     pub median_us: Option<u64>,
-    /// The same for 99 of 100 queries.
+    /// 99 of 100 queries were answered within this many microseconds, rounded like the median.
     pub p99_us: Option<u64>,
 }

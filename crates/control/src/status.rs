@@ -53,7 +53,7 @@ pub struct ServerStatus {
     /// The backup that the next start puts in place, if one waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_restore: Option<WaitingRestore>,
-    /// What the operator has to repair.
+    /// Problems that the operator has to solve.
     pub warnings: Vec<String>,
 }
 
@@ -67,25 +67,25 @@ words! {
     }
 }
 
-/// Queries, by what ended them.
+/// Queries, by the stage that ended them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct QueryCounts {
-    /// All queries.
+    /// The number of all queries.
     pub all: u64,
-    /// Answered from a cache.
+    /// Queries answered from a cache.
     pub from_cache: u64,
-    /// Answered from local records or special names.
+    /// Queries answered from local records or special names.
     pub local: u64,
-    /// Blocked, dropped or limited by the policy.
+    /// Queries blocked, dropped or limited by the policy.
     pub blocked: u64,
-    /// Rewritten by the policy.
+    /// Queries rewritten by the policy.
     pub rewritten: u64,
-    /// Resolved.
+    /// Queries that were resolved.
     pub resolved: u64,
-    /// Failed.
+    /// Queries that failed.
     pub failed: u64,
-    /// Refused because of the client's address.
+    /// Queries refused because of the client's address.
     pub refused: u64,
 }
 
@@ -94,7 +94,7 @@ pub struct QueryCounts {
 pub struct TransportQueries {
     /// The transport.
     pub transport: LogTransport,
-    /// Their number since the start.
+    /// The number of queries since the start.
     pub queries: u64,
 }
 
@@ -110,9 +110,9 @@ pub struct UpstreamStatus {
     pub name: Option<String>,
     /// Why TLS fails.
     pub tls_error: Option<String>,
-    /// Queries to it.
+    /// Number of queries to the upstream.
     pub queries: u64,
-    /// Responses from it.
+    /// Number of responses from it.
     pub replies: u64,
     /// Timeouts, network errors, and the RCODEs SERVFAIL and REFUSED.
     pub failures: u64,
@@ -145,7 +145,7 @@ words! {
     pub enum DiscoveryProof {
         /// Its certificate has the address of that server.
         Verified = "verified",
-        /// It has the same address, and nothing has proved who it is.
+        /// The designated server has the same address; it has not proved its identity.
         SameAddress = "same address",
     }
 }
@@ -171,9 +171,9 @@ words! {
 words! {
     /// Whether an upstream gets queries.
     pub enum UpstreamState {
-        /// It does.
+        /// The upstream gets queries.
         Asked = "asked",
-        /// It gets only probes, because it failed in all workers.
+        /// The upstream gets only probes, because it failed in all workers.
         Avoided = "avoided after failures",
     }
 }

@@ -34,7 +34,7 @@ pub struct TraceReport {
 pub struct TraceStep {
     /// The time since the start.
     pub at_ms: u32,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub event: TraceEvent,
     /// The steps of a lookup that had to complete first.
@@ -48,7 +48,7 @@ pub struct TraceStep {
 pub enum TraceEvent {
     /// A lookup has to complete first.
     Seek {
-        /// What it is for.
+        /// The purpose of the lookup.
         #[serde(rename = "for")]
         purpose: SeekPurpose,
         /// The name.
@@ -80,9 +80,9 @@ pub enum TraceEvent {
     Cut {
         /// The zone.
         zone: String,
-        /// Its servers.
+        /// The number of its servers.
         servers: usize,
-        /// Their known addresses.
+        /// The number of their known addresses.
         addresses: usize,
     },
     /// A query was sent.
@@ -144,14 +144,14 @@ pub enum TraceEvent {
     },
     /// The answer leads to another name.
     Alias {
-        /// That name.
+        /// The name.
         name: String,
     },
     /// The keys of a zone were validated.
     Keys {
         /// The zone.
         zone: String,
-        /// Key tags of those that vouch for its keys.
+        /// Key tags of the DS records or trust anchors that match its keys.
         vouched_by: Vec<u16>,
         /// Key tags of its keys.
         key_tags: Vec<u16>,
@@ -178,7 +178,7 @@ pub enum TraceEvent {
     Answered {
         /// RCODE.
         rcode: String,
-        /// Whether all of it is secure.
+        /// Whether all records of the answer are secure.
         authentic: bool,
     },
     /// Resolution failed.
@@ -243,7 +243,7 @@ pub struct ValidationResult {
 }
 
 words! {
-    /// What a lookup is for.
+    /// The purposes of a lookup.
     pub enum SeekPurpose {
         /// The servers of the root (RFC 8109).
         Priming = "the root's servers",
@@ -255,7 +255,7 @@ words! {
 }
 
 words! {
-    /// What a cache had.
+    /// The result of a lookup in a cache.
     pub enum CacheFind {
         /// Records.
         Records = "records",
@@ -279,7 +279,7 @@ words! {
         OtherCase = "other-case",
         /// The client cookie is not ours: the query is repeated over TCP.
         OtherCookie = "other-cookie",
-        /// No message.
+        /// The datagram is no DNS message.
         Malformed = "malformed",
         /// BADCOOKIE.
         BadCookie = "bad-cookie",
@@ -310,7 +310,7 @@ pub enum ReplyClass {
         /// RCODE.
         rcode: String,
     },
-    /// Anything else.
+    /// The response is unusable for another reason.
     Unusable {},
 }
 

@@ -41,15 +41,15 @@ pub struct AnchorStatus {
 words! {
     /// The state of a key (RFC 5011 §4).
     pub enum AnchorState {
-        /// From the configuration; the key was not seen.
+        /// The key is configured, and was not seen.
         Configured = "configured",
-        /// Seen, and trusted after the hold-down time.
+        /// The key was seen, and is trusted after the hold-down time.
         AddPending = "add-pending",
-        /// Trusted.
+        /// The key is trusted.
         Valid = "valid",
-        /// Trusted, and no longer seen.
+        /// The key is trusted, and no longer seen.
         Missing = "missing",
-        /// Revoked.
+        /// The key is revoked.
         Revoked = "revoked",
     }
 }

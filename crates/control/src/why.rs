@@ -15,7 +15,7 @@ use crate::words::words;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "section", rename_all = "kebab-case")]
 pub enum WhySection {
-    /// What was decided in the past.
+    /// A past decision.
     Past(PastDecision),
     /// The decision of the policy.
     Policy(PolicyDecision),
@@ -37,7 +37,7 @@ impl Part for WhySection {}
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Explained {}
 
-/// What the policy decides about a query and its answer.
+/// The decision of the policy about a query and its answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct PolicyDecision {
@@ -51,11 +51,11 @@ pub struct PolicyDecision {
     pub rule: Option<RuleFacts>,
     /// Rules that matched and go on to the next: log-only rules and tags.
     pub noted: Vec<RuleFacts>,
-    /// What suspends filtering.
+    /// The suspension of filtering.
     pub lifted: Option<Suspended>,
     /// The Unix second until which the decision holds; none if time does not change it.
     pub valid_until: Option<u64>,
-    /// The same in the time zone of the policy.
+    /// The end of validity in the time zone of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_until_local: Option<String>,
     /// The countries of the addresses in the answer; none if no rule asks for them.
@@ -86,7 +86,7 @@ words! {
     }
 }
 
-/// What the policy knows of a client.
+/// The properties of a client that the policy uses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ClientFacts {
@@ -121,7 +121,7 @@ pub struct RuleFacts {
 }
 
 words! {
-    /// What suspends filtering.
+    /// The causes of a suspension of filtering.
     pub enum Suspended {
         /// A pause.
         Pause = "pause",
@@ -138,7 +138,7 @@ pub struct ListLine {
     pub list: Option<String>,
     /// The number of the line, from 1.
     pub line: u32,
-    /// What it does.
+    /// The effect of the line.
     pub effect: ListEffect,
     /// Whether it goes before allow lists; not for policy zones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -161,11 +161,11 @@ pub struct ListLine {
 }
 
 words! {
-    /// What a line of a list does.
+    /// The effects of a line of a list.
     pub enum ListEffect {
-        /// It allows.
+        /// The line allows names.
         Allow = "allow",
-        /// It blocks.
+        /// The line blocks names.
         Block = "block",
         /// A policy zone: the name does not exist.
         Nxdomain = "nxdomain",
@@ -205,7 +205,7 @@ pub struct FailedTrace {
     /// The trace.
     #[serde(flatten)]
     pub trace: TraceReport,
-    /// Seconds since then.
+    /// Seconds since the failure.
     pub secs_ago: u64,
 }
 
@@ -231,7 +231,7 @@ pub struct CachedFailure {
     pub text: String,
 }
 
-/// What the RRset cache has for a name.
+/// The data of the RRset cache for a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CachedName {
     /// The name.
@@ -240,7 +240,7 @@ pub struct CachedName {
     pub rrsets: Vec<CacheEntry>,
 }
 
-/// What the caches have for a name.
+/// The cached data of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CacheLook {
     /// The RRset cache: the entries of the name, and delegations, DS and DNAME records above it.
@@ -265,7 +265,7 @@ pub struct GivenAnswer {
     /// The hosted zone with the name, and behind a slash its view, if only some clients see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// What the server records for the query.
+    /// The decision that the server records for the query.
     pub decision: Option<RecordedDecision>,
     /// The response; none if the server sends none.
     #[serde(flatten)]
@@ -290,14 +290,14 @@ pub struct GivenReply {
     pub ede_text: Option<String>,
 }
 
-/// What the server records for a query.
+/// The decision that the server records for a query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordedDecision {
     /// The stage.
     pub stage: QueryStage,
-    /// What the caches had.
+    /// How the caches were used.
     pub cache: CacheUse,
-    /// What validation found.
+    /// The result of validation.
     pub validated: ValidationState,
     /// The rule or list that decided.
     pub by: Option<String>,
@@ -314,29 +314,29 @@ words! {
         Malformed = "malformed",
         /// The client's address is not allowed.
         Refused = "refused",
-        /// Not a query, or too short to answer: there is no response.
+        /// The message is not a query, or is too short to answer: there is no response.
         Ignored = "ignored",
         /// The packet cache.
         PacketHit = "packet-hit",
         /// Expired data, because resolution failed or took long.
         Stale = "stale",
-        /// Local records.
+        /// Local records answered the query.
         Local = "local",
-        /// Special names.
+        /// Special names answered the query.
         Special = "special",
         /// Class CH.
         Chaos = "chaos",
         /// The RRset cache.
         RrsetHit = "rrset-hit",
-        /// Resolution.
+        /// The query was resolved.
         Resolved = "resolved",
-        /// Resolution, which failed.
+        /// Resolution was tried, and failed.
         Failed = "failed",
         /// A cached failure (RFC 9520).
         FailureHit = "failure-hit",
         /// RD is not set, and the caches do not have the answer.
         NotRecursive = "not-recursive",
-        /// Too many queries in flight.
+        /// Too many queries were in flight.
         Shed = "shed",
         /// A list or rule that blocks.
         Blocked = "blocked",
@@ -354,7 +354,7 @@ words! {
 }
 
 words! {
-    /// What the caches had for a query.
+    /// How the caches were used for a query.
     pub enum CacheUse {
         /// An earlier stage ended the query.
         NotAsked = "not-asked",
@@ -362,19 +362,19 @@ words! {
         Hit = "hit",
         /// An expired answer.
         Stale = "stale",
-        /// Nothing usable.
+        /// The caches had no usable data.
         Miss = "miss",
     }
 }
 
 words! {
-    /// What validation found about an answer.
+    /// The results of validation of an answer.
     pub enum ValidationState {
-        /// It is insecure, or was not validated.
+        /// The answer is insecure, or was not validated.
         Unknown = "unknown",
-        /// All of it is secure.
+        /// All records of the answer are secure.
         Secure = "secure",
-        /// It is bogus: the client gets an error.
+        /// The answer is bogus: the client gets an error.
         Bogus = "bogus",
     }
 }

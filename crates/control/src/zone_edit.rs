@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::words::words;
 use crate::zones::ZoneRecord;
 
-/// Most records that a reply shows of those that a change removed, and as many that it added.
+/// Maximum number of removed records, and of added records, that a reply shows.
 pub const MAX_SHOWN_RECORDS: usize = 1000;
-/// Most changes of a page of the history, by default 20.
+/// Maximum number of changes of a page of the history, by default 20.
 pub const MAX_HISTORY: u32 = 100;
 
 /// A request to change records of a hosted zone: all edits or none.
@@ -33,11 +33,11 @@ pub struct ZoneEdit {
 words! {
     /// The effect of an edit on an RRset.
     pub enum EditAction {
-        /// It has exactly these records.
+        /// The RRset has exactly these records.
         Replace = "replace",
-        /// It has these records, too.
+        /// The RRset has these records, too.
         Add = "add",
-        /// It does not have these records; without data, none at all.
+        /// The RRset does not have these records; without data, it is removed.
         Remove = "remove",
     }
 }
@@ -105,7 +105,7 @@ pub struct ZoneHistory {
     /// An item of its view, if only some clients see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<String>,
-    /// Most changes, 1 to 100; 20 without it.
+    /// Maximum number of changes, 1 to 100; 20 without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
 }
@@ -124,10 +124,10 @@ pub struct ZoneChanges {
 /// A step from one version of a zone to the next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ZoneStep {
-    /// The serial before.
+    /// The serial before the update.
     pub from: u32,
     /// The serial after. A signed zone may have a higher one in its answers.
     pub to: u32,
-    /// What it changed.
+    /// The records that the update changed.
     pub difference: ZoneDifference,
 }

@@ -23,7 +23,7 @@ pub struct ZoneSign {
     /// An item of its view, if only some clients see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<String>,
-    /// Begin to replace a key: "csk", "ksk" or "zsk".
+    /// The role of a key whose replacement begins: "csk", "ksk" or "zsk".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roll: Option<String>,
     /// The parent has the DS record of the key with this tag, and of no other: for zones whose
@@ -67,7 +67,7 @@ pub struct ZoneKey {
     pub tag: u16,
     /// The mnemonic of its algorithm.
     pub algorithm: String,
-    /// What it signs: csk, ksk or zsk.
+    /// The role of the key: csk, ksk or zsk.
     pub role: String,
     /// Its state: prepared, published, submitted, confirmed, active, retired or leaving.
     pub state: String,

@@ -9,9 +9,9 @@ use crate::error::ErrorCode;
 use crate::part::Part;
 use crate::words::words;
 
-/// Most records of a page; its last RRset is whole.
+/// Maximum number of records of a page; its last RRset is whole.
 pub const MAX_ZONE_PAGE: u32 = 1000;
-/// Most records of one change.
+/// Maximum number of records of one change.
 pub const MAX_EDITED_RECORDS: usize = 4096;
 
 /// A request for the state of the hosted zones.
@@ -45,14 +45,15 @@ pub struct ZoneRecords {
     /// `next`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contains: Option<String>,
-    /// The records that can be changed, also those that are held back: without what signing by
-    /// this server adds.
+    /// The records that can be changed, also those that are held back: without those that signing
+    /// by this server adds.
     #[serde(default)]
     pub unsigned: bool,
     /// The `next` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-    /// Most records, 1 to 1000; 100 without it. The last RRset is whole, so that there may be more.
+    /// Maximum number of records, 1 to 1000; 100 without it. The last RRset is whole, so that there
+    /// may be more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
 }
@@ -102,11 +103,11 @@ pub struct ZoneStatus {
     pub state: ZoneState,
     /// The serial in force.
     pub serial: Option<u32>,
-    /// Its records.
+    /// The number of its records.
     pub records: u32,
-    /// Its names, with the empty ones between others.
+    /// The number of its names, with the empty ones between others.
     pub names: u32,
-    /// Octets in memory.
+    /// Number of octets in memory.
     pub octets: usize,
     /// Whether it has signatures.
     pub signed: bool,
@@ -136,11 +137,11 @@ pub struct ZoneStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ZoneCatalog {
-    /// What the zone is.
+    /// The role of the zone in catalogs.
     pub role: CatalogPart,
     /// The catalog that lists it, if it is no catalog.
     pub name: Option<String>,
-    /// Its groups there.
+    /// The groups of the zone in the catalog.
     pub groups: Vec<String>,
     /// The number of its members, if it is a catalog.
     pub members: Option<u64>,
@@ -151,7 +152,7 @@ pub struct ZoneCatalog {
 }
 
 words! {
-    /// What a zone is to catalogs.
+    /// The roles of a zone in catalogs.
     pub enum CatalogPart {
         /// A catalog of another server.
         Consumer = "consumer",
@@ -218,7 +219,8 @@ pub struct ZonePage {
     /// The serial in force, or of records that are held back. It may differ from that of other
     /// pages.
     pub serial: u32,
-    /// The records, by name in canonical order and by type, signatures after what they sign.
+    /// The records, by name in canonical order and by type, with signatures after the records that
+    /// they sign.
     pub records: Vec<ZoneRecord>,
     /// Where the next page begins, if there is one.
     pub next: Option<String>,
@@ -241,7 +243,7 @@ pub struct ZoneRecord {
 /// A part of a zone as a master file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ZoneText {
-    /// Whole lines, without the end of the last.
+    /// Whole lines of text, without the end of the last line.
     pub text: String,
 }
 
@@ -265,7 +267,7 @@ pub enum ZoneFault {
     OtherView {
         /// The name.
         name: String,
-        /// Their views.
+        /// The views of the two zones.
         views: Vec<String>,
     },
     /// No version of the zone could be read.

@@ -1,4 +1,4 @@
-//! The audit log: who changed what, from where, and with which result. One JSON object a line in
+//! The audit log: the author, the origin and the result of each change. One JSON object a line in
 //! `audit.jsonl` of the data directory, apart from the query log and for its owner only.
 //!
 //! The files are bounded: a full one becomes `audit.1.jsonl`, then `audit.2.jsonl`, and so on.
@@ -15,13 +15,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Octets of a file after which the next one begins.
+/// Number of octets of a file after which the next one begins.
 const MAX_FILE: u64 = 8 << 20;
-/// Full files that are kept.
+/// Number of full files that are kept.
 const KEPT: usize = 4;
-/// Most octets of the fields of one request that are recorded.
+/// Maximum number of octets of the fields of one request that are recorded.
 const MAX_FIELDS: usize = 2048;
-/// Most entries of one reply.
+/// Maximum number of entries of one reply.
 pub(crate) const MAX_ENTRIES: usize = 1000;
 /// Fields whose values are never recorded.
 /// `value` is that of a key of the configuration, `settings` those of an entry of it.
@@ -33,7 +33,7 @@ const SECRET_FIELDS: [&str; 8] =
 pub struct AuditEntry {
     /// The Unix second.
     pub at: u64,
-    /// The user or token, the account at the control socket, or empty if nobody was logged in.
+    /// The user or token, the account at the control socket, or empty without a log-in.
     pub who: String,
     /// The way: `session`, `token`, `socket`, `start` (the start of the server) or `none`.
     pub by: String,
@@ -44,7 +44,7 @@ pub struct AuditEntry {
     /// The fields of the request without secrets.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub fields: Map<String, Value>,
-    /// `ok`, or the code of the error.
+    /// The result: `ok`, or the code of the error.
     pub result: String,
 }
 
@@ -66,7 +66,7 @@ impl AuditLog {
     }
 
     /// Writes an entry. An entry that the disk does not take is counted and goes to the log of the
-    /// server: what it records has happened already.
+    /// server: the recorded request has already been executed.
     pub fn record(&self, entry: &AuditEntry) {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = self.write(&mut file, entry) {
@@ -155,7 +155,7 @@ pub fn recorded(fields: &Map<String, Value>) -> Map<String, Value> {
 }
 
 /// Returns the fields of a request that was not read yet as they are recorded: plain values under
-/// the names of its route. The others are counted: anything may be in them.
+/// the names of its route. Other fields are only counted, because they may contain anything.
 pub(crate) fn recorded_plain(
     fields: &Map<String, Value>,
     is_known: impl Fn(&str) -> bool,
@@ -174,7 +174,7 @@ pub(crate) fn recorded_plain(
     kept
 }
 
-/// Returns what is recorded of fields that are not those of the route: their number.
+/// Returns the record of fields that are not those of the route: their number.
 pub(crate) fn counted(fields: &Map<String, Value>) -> Map<String, Value> {
     let count = (!fields.is_empty()).then(|| ("unknown-fields".to_owned(), fields.len().into()));
     count.into_iter().collect()

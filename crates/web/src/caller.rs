@@ -7,10 +7,10 @@ use axum::http::HeaderMap;
 use crate::oidc::{OidcSettings, ProviderRequest, ProviderResponse, ProviderSilence};
 use crate::own::Nearness;
 
-/// Most addresses of `X-Forwarded-For` that are considered.
+/// Maximum number of addresses of `X-Forwarded-For` that are considered.
 const MAX_HOPS: usize = 16;
 
-/// What the interface asks about its surroundings. The answers follow the configuration.
+/// The questions of the interface about its surroundings. The answers follow the configuration.
 pub trait Surroundings: Send + Sync {
     /// Returns whether a name in `Host` belongs to this network by configuration.
     fn is_known_host(&self, name: &str) -> bool;

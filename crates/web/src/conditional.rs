@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 ///
 /// A revision changes with every edit, also of other parts of the configuration.
 const VOLATILE: [&str; 5] = ["now", "left-secs", "held", "answers", "revision"];
-/// Most replies that are kept for repetitions.
+/// Maximum number of replies that are kept for repetitions.
 const MAX_KEPT: usize = 256;
 /// Largest reply that is kept, in octets.
 const MAX_REPLY: usize = 64 << 10;
@@ -69,7 +69,7 @@ struct KeptRequest {
     reply: Option<KeptReply>,
 }
 
-/// What to do with a request that has a key.
+/// How a request with a key is handled.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum KeyUse {
     /// The first: serve it, then call [`IdempotencyKeys::finish`].
@@ -89,7 +89,8 @@ pub(crate) enum KeyUse {
 pub(crate) struct IdempotencyKeys(Mutex<HashMap<String, KeptRequest>>);
 
 impl IdempotencyKeys {
-    /// Begins a request. `key` includes its author, so that nobody reads the reply of another.
+    /// Begins a request. `key` includes its author, so that no author gets the reply to another
+    /// one.
     pub(crate) fn begin(&self, key: &str, fingerprint: &str, now: u64) -> KeyUse {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|_, one| one.reply.is_none() || now.saturating_sub(one.began) < KEPT_SECS);

@@ -12,7 +12,8 @@ use crate::own::CookieChange;
 /// The cookie of a session over HTTP and over HTTPS. With `__Host-`, browsers accept it only from
 /// HTTPS and for this host.
 pub(crate) const COOKIES: [&str; 2] = ["avocet-session", "__Host-avocet-session"];
-/// The same for a log-in by a provider, which needs it in a request that begins at another site.
+/// The names of the cookie of a log-in by a provider, which needs it in a request that begins at
+/// another site.
 pub(crate) const FLOW_COOKIES: [&str; 2] = ["avocet-oidc", "__Secure-avocet-oidc"];
 /// The path of that cookie.
 const FLOW_PATH: &str = "/api/v1/session/oidc";

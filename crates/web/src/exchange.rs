@@ -43,25 +43,26 @@ use crate::standing::{Standing, end_foreign_sessions};
 use crate::stream::{self, Framing};
 use crate::upload;
 
-/// Most requests that the server works on at once, so that they leave CPU time to the workers.
+/// Maximum number of requests that the server works on at once, so that they leave CPU time to the
+/// workers.
 const MAX_REQUESTS: usize = 8;
-/// Most searches of the query log at once. They have turns of their own: others do not wait for
-/// them.
+/// Maximum number of searches of the query log at once. They have turns of their own: others do not
+/// wait for them.
 const MAX_SEARCHES: usize = 4;
-/// Most replies of unknown length at once.
+/// Maximum number of replies of unknown length at once.
 const MAX_STREAMS: usize = 4;
-/// Most streams of events at once: each takes a thread and a connection, and each open page that is
-/// live has one.
+/// Maximum number of streams of events at once: each takes a thread and a connection, and each open
+/// page that is live has one.
 const MAX_EVENT_STREAMS: usize = 24;
 /// Longest wait of a request for its turn: longer than a trace takes.
 const TURN_PATIENCE: Duration = Duration::from_secs(15);
-/// Most parts of a reply that are collected.
+/// Maximum number of parts of a reply that are collected.
 const MAX_PARTS: usize = 10_000;
 /// The results that are recorded for clients that are not logged in. These are slowed down; with
 /// others, anybody could fill the audit log.
 const ATTEMPTS: [&str; 5] = ["ok", "unauthenticated", "code-needed", "setup-over", "forbidden"];
 
-/// What all requests share.
+/// The state that all requests share.
 pub(crate) struct Shared {
     pub(crate) control: Arc<dyn Control + Send + Sync>,
     pub(crate) access: Arc<Access>,
@@ -235,7 +236,7 @@ impl Exchange {
         self.begin_work(fields).await
     }
 
-    /// Refuses what is beyond the limits of the author, before any work.
+    /// Refuses requests beyond the limits of the author, before any work.
     fn check_limits(&self, fields: &Map<String, Value>) -> Result<(), Problem> {
         let Some(author) = self.limited() else { return Ok(()) };
         let is_beyond = match self.route.does {
@@ -479,8 +480,8 @@ impl Exchange {
         }
     }
 
-    /// Adds the author and the address of a change to the fields that the history shows, and keeps
-    /// queries of the log from those who may not read them.
+    /// Adds the author and the address of a change to the fields that the history shows, and
+    /// removes queries of the log for authors that may not read them.
     fn signed(&self, command: &str, mut fields: Map<String, Value>) -> Map<String, Value> {
         let name = fields.get("name").and_then(Value::as_str).unwrap_or_default();
         let may_read = |author: &Principal| {

@@ -26,8 +26,8 @@ const PRIVATE_DOMAINS: [&str; 9] = [
     "test",
 ];
 
-/// Judges the value of `Host`. `is_known` says whether a name in lower case belongs to this network
-/// by configuration.
+/// Returns the owner of the name in the value of `Host`. `is_known` says whether a name in lower
+/// case belongs to this network by configuration.
 ///
 /// ```
 /// use avocet_web::host::{HostOwner, host_owner};

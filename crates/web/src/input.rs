@@ -14,11 +14,11 @@ use zeroize::Zeroizing;
 
 use crate::problem::{MALFORMED, NOT_JSON, Problem, TIMEOUT, TOO_LARGE};
 
-/// Octets of a body for which room is given at once: every body with a password fits.
+/// Number of octets of a body for which room is given at once: every body with a password fits.
 const USUAL_BODY: usize = 16 << 10;
 /// Longest time for which a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(5);
-/// Most octets of a query.
+/// Maximum number of octets of a query.
 const MAX_QUERY: usize = 4096;
 
 /// The types of fields in a query, where everything is text.

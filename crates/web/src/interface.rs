@@ -22,7 +22,7 @@ const FILES: &[EmbeddedFile] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
 const PAGE: &str = "index.html";
 /// The names of files below it have a digest of their content.
 const HASHED: &str = "assets/";
-/// What is not for browsers: other paths that nobody serves are an error there.
+/// Paths that are not for browsers: unknown paths below them are an error.
 const OTHERS: [&str; 5] = ["api", "assets", "metrics", "health", "ready"];
 
 /// A file.

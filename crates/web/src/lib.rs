@@ -68,7 +68,7 @@ pub struct Web {
     counts: Arc<WebCounts>,
 }
 
-/// What the interface keeps.
+/// The stores of the interface.
 #[derive(Clone)]
 pub struct WebStores {
     /// Users, sessions and API tokens.

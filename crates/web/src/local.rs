@@ -16,7 +16,7 @@ use crate::problem::{MALFORMED, NO_METHOD, NOT_FOUND, Problem, UNAUTHENTICATED};
 use crate::route::{Does, OwnCall, PREFIX, ROUTES, Route};
 use crate::tables::{EntryCall, EntryPlan};
 
-/// The document of the API and what it has of the tables.
+/// The document of the API, and the parts of the tables in it.
 static INTERFACE: LazyLock<Interface> = LazyLock::new(Interface::generate);
 
 /// A call of the API.
@@ -37,7 +37,7 @@ pub struct EntriesCall {
     fields: Map<String, Value>,
 }
 
-/// What such a call leads to.
+/// The next step of such a call.
 #[derive(Debug)]
 pub enum EntriesStep {
     /// The reply.
@@ -46,12 +46,12 @@ pub enum EntriesStep {
     Request(Box<ControlRequest>),
 }
 
-/// The reason why there is no such call: what is wrong, and what to do next.
+/// The reason why there is no such call: the problem, and the action that solves it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalFault {
-    /// What is wrong.
+    /// The problem.
     pub detail: String,
-    /// What to do next.
+    /// The action that solves it.
     pub next: String,
 }
 
@@ -82,7 +82,7 @@ impl LocalCall {
 }
 
 impl EntriesCall {
-    /// Returns what the call leads to with the revision in force.
+    /// Returns the next step of the call with the revision in force.
     ///
     /// # Errors
     /// A field is invalid, or there is no such entry.

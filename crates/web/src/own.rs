@@ -33,7 +33,7 @@ struct SetUp {
     password: Secret,
 }
 
-/// Another password.
+/// A request for another password.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct PasswordChange {
@@ -63,7 +63,7 @@ struct CodeProof {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AuditQuery {
-    /// Most entries, up to 1000; 100 without it.
+    /// Maximum number of entries, up to 1000; 100 without it.
     limit: Option<u64>,
 }
 
@@ -82,14 +82,14 @@ struct LoginWays {
     provider: bool,
 }
 
-/// Who is logged in.
+/// The user who is logged in.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct SessionReport {
     /// The identifier of the session, as `/api/v1/sessions` shows it.
     id: String,
     /// The name of the user.
     name: String,
-    /// What the user may do.
+    /// The permissions of the user.
     scopes: Vec<AccessScope>,
     /// The groups and zones that the user is limited to.
     #[serde(skip_serializing_if = "UserLimits::is_empty", default)]
@@ -125,10 +125,10 @@ struct LoggedOut {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct Done {}
 
-/// What happens to the cookie of the session.
+/// How the cookie of the session changes.
 #[derive(Default)]
 pub(crate) enum CookieChange {
-    /// Nothing.
+    /// The cookie stays as it is.
     #[default]
     None,
     /// A session begins.
@@ -137,11 +137,11 @@ pub(crate) enum CookieChange {
     Clear,
     /// A log-in by the provider begins.
     BeginFlow(Secret),
-    /// It ended with a session.
+    /// The log-in ended with a session.
     EndFlow(BegunSession),
 }
 
-/// A reply, and what happens to the cookie.
+/// A reply, and the change of the cookie.
 pub(crate) struct OwnReply {
     pub(crate) content: OwnContent,
     pub(crate) cookie: CookieChange,
@@ -157,7 +157,7 @@ pub(crate) enum OwnContent {
     LoggedIn(String),
 }
 
-/// What a request has in addition to its fields.
+/// The parts of a request besides its fields.
 pub(crate) struct OwnContext<'a> {
     pub(crate) access: &'a Access,
     pub(crate) audit: &'a AuditLog,
@@ -175,9 +175,9 @@ pub(crate) struct OwnContext<'a> {
 /// Where a client is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Nearness {
-    /// On this machine or in its network.
+    /// The client is on this machine or in its network.
     Local,
-    /// Elsewhere.
+    /// The client is elsewhere.
     Remote,
 }
 

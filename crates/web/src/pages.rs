@@ -33,7 +33,7 @@ pub(crate) struct Page {
 /// The page for the first user.
 pub(crate) const SET_UP: &str = "/setup";
 
-/// All pages, and what they load.
+/// All pages, and the files that they load.
 pub(crate) const PAGES: &[Page] = &[
     Page { path: SET_UP, kind: HTML, text: include_str!("pages/setup.html") },
     Page { path: "/setup.js", kind: SCRIPT, text: include_str!("pages/setup.js") },

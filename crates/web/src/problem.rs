@@ -18,9 +18,9 @@ pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 #[derive(Debug)]
 pub(crate) struct Problem {
     kind: &'static ProblemKind,
-    /// What is wrong with this request.
+    /// The problem of this request.
     detail: String,
-    /// What to do next, if it is not that of the kind.
+    /// The action that solves it, if it is not that of the kind.
     next: Option<&'static str>,
     /// Seconds until another attempt may succeed.
     retry_after_secs: Option<u64>,
@@ -37,18 +37,18 @@ pub(crate) struct ProblemBody {
     pub title: String,
     /// The status code.
     pub status: u16,
-    /// What is wrong with this request.
+    /// The problem of this request.
     pub detail: String,
     /// A name of the kind that does not change.
     pub code: String,
-    /// What to do next.
+    /// The action that solves it.
     pub next: String,
     /// Seconds until another attempt may succeed.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "retry-after-secs")]
     pub retry_after_secs: Option<u64>,
 }
 
-/// A kind of problem: status, code, title, and what to do next.
+/// A kind of problem: status, code, title, and the next step.
 #[derive(Debug)]
 pub(crate) struct ProblemKind(StatusCode, &'static str, &'static str, &'static str);
 

@@ -6,9 +6,9 @@ use std::sync::{Mutex, PoisonError};
 
 /// Length of a window in seconds.
 const WINDOW_SECS: u64 = 600;
-/// Most entries of one author in a window.
+/// Maximum number of entries of one author in a window.
 const MAX_ENTRIES: u32 = 20;
-/// Most authors that are counted apart.
+/// Maximum number of authors that are counted apart.
 const MAX_AUTHORS: usize = 2048;
 
 /// The refused requests of each author in the present window.

@@ -21,11 +21,11 @@ pub struct Route {
     pub verb: Verb,
     /// The path, below [`PREFIX`].
     pub path: &'static str,
-    /// What the author of the request needs.
+    /// The permission that the author of the request needs.
     pub needs: Needs,
-    /// What it does.
+    /// Its effect.
     pub does: Does,
-    /// The same in words, for the OpenAPI document.
+    /// The effect in words, for the OpenAPI document.
     pub summary: &'static str,
     /// The path of the resource that it changes, if its state can be lost: `If-Match` compares it.
     pub guards: Option<&'static str>,
@@ -34,7 +34,7 @@ pub struct Route {
 /// The method of a route. GET and DELETE take fields from the query, POST and PUT from the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verb {
-    /// Reads.
+    /// The route reads.
     Get,
     /// Adds or does something.
     Post,
@@ -44,7 +44,7 @@ pub enum Verb {
     Delete,
 }
 
-/// What the author of a request needs.
+/// The permissions that the author of a request may need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
     /// Nothing: the route reveals nothing, or logs in.
@@ -55,7 +55,7 @@ pub enum Needs {
     Scope(AccessScope),
 }
 
-/// What a route does.
+/// The effects of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Does {
     /// Calls the server with a request of the control socket.
@@ -64,7 +64,7 @@ pub enum Does {
     Entries(EntryCall),
     /// Stores the body as a file, then calls the server with a request without fields.
     Upload(&'static str),
-    /// Something that belongs to this interface.
+    /// The route belongs to this interface.
     Own(OwnCall),
 }
 
@@ -73,7 +73,7 @@ pub enum Does {
 pub enum ReplyForm {
     /// The end of the reply; its parts, which are only signs of life, are left out.
     End,
-    /// These fields of the end.
+    /// The reply has these fields of the end.
     Fields(&'static [&'static str]),
     /// The end, with all parts in an array of this name.
     WithParts(&'static str),
@@ -86,7 +86,7 @@ pub enum ReplyForm {
     File(&'static [&'static str]),
 }
 
-/// What only this interface does.
+/// The calls that only this interface has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnCall {
     /// Shows the ways to log in.
@@ -111,7 +111,7 @@ pub enum OwnCall {
     PasswordChange,
     /// Draws a second factor.
     FactorBegin,
-    /// Puts it in force.
+    /// Turns the second factor on.
     FactorConfirm,
     /// Removes it.
     FactorRemove,
@@ -243,7 +243,7 @@ const ZONE_EDIT: &str = "zone-edit";
 /// Returns the path of the entries of a table.
 const fn read_path(table: EntryTable) -> &'static str {
     match table {
-        // `/lists` has their state.
+        // The path `/lists` shows their state.
         EntryTable::List => "/lists/settings",
         EntryTable::Rule => "/rules",
         EntryTable::Group => "/groups",
@@ -254,7 +254,7 @@ const fn read_path(table: EntryTable) -> &'static str {
     }
 }
 
-/// A request of the control socket, the form of its reply, and what it does in words.
+/// A request of the control socket, the form of its reply, and its effect in words.
 struct Calls(&'static str, ReplyForm, &'static str);
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use crate::problem::Problem;
 use crate::standing::Standing;
 
-/// Octets of one chunk.
+/// Number of octets of one chunk.
 const CHUNK: usize = 16 << 10;
 /// Chunks that wait for the client.
 const WAITING: usize = 4;
@@ -109,7 +109,7 @@ pub(crate) struct PartSender {
     framing: Framing,
     sender: Sender<Bytes>,
     chunk: Vec<u8>,
-    /// Gets the first part, or the error that comes instead.
+    /// The channel for the first part, or for the error that comes instead.
     begun: Option<oneshot::Sender<Result<(), Problem>>>,
 }
 
@@ -147,7 +147,7 @@ impl PartReceiver {
 impl PartSender {
     fn part(&mut self, event: &str, json: &[u8]) -> Result<(), Disconnected> {
         if let Some(begun) = self.begun.take() {
-            // After a moment nobody waits for it.
+            // After a moment the caller no longer waits for it.
             let _ = begun.send(Ok(()));
         }
         match self.framing {

@@ -3,7 +3,7 @@
 //!
 //! All tables share one mechanism. A change becomes an edit of the configuration file, as one of
 //! `POST /config/changes`: comments stay, a revision is made, and probation applies. The edit is
-//! based on the revision that was read, so that it fails if another change came between.
+//! based on the revision that was read, so that it fails if another change was made in between.
 
 use std::collections::BTreeMap;
 
@@ -18,16 +18,16 @@ use serde_json::{Map, Value, json};
 
 use crate::problem::{CONFLICT, INVALID_VALUE, MALFORMED, NOT_FOUND, Problem, UNAVAILABLE};
 
-/// What a route does with the entries of a table.
+/// How a route uses the entries of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EntryCall {
     /// The table.
     pub table: EntryTable,
-    /// What happens.
+    /// The action on the entries.
     pub action: EntryAction,
 }
 
-/// What happens to entries of a table.
+/// The actions on entries of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryAction {
     /// Shows all, or one.
@@ -98,7 +98,7 @@ struct TestFields {
     settings: Map<String, Value>,
 }
 
-/// What a request leads to.
+/// The plan for a request.
 pub(crate) enum EntryPlan {
     /// The reply.
     Show(Value),
@@ -142,7 +142,7 @@ impl Tables {
         }
     }
 
-    /// Returns what a request leads to with the revision in force.
+    /// Returns the plan for a request with the revision in force.
     ///
     /// # Errors
     /// A field is invalid, or there is no such entry.

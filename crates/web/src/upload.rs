@@ -21,7 +21,7 @@ use crate::problem::{MALFORMED, NOT_JSON, Problem, TIMEOUT, TOO_LARGE, UNAVAILAB
 pub(crate) const MEDIA: &str = "application/jsonl";
 /// The name of the file.
 pub(crate) const NAME: &str = "restore.upload";
-/// Most octets of an upload: a backup with the query log at its default size.
+/// Maximum number of octets of an upload: a backup with the query log at its default size.
 const MAX_UPLOAD: u64 = 2 << 30;
 /// Longest time in which nothing arrives.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -55,7 +55,8 @@ pub(crate) async fn store(headers: &HeaderMap, body: Body, path: &Path) -> Resul
 
 const SEND_MEDIA: &str = "send Content-Type: application/jsonl";
 
-/// Passes the chunks of a body on. One that is not taken ends it: the writer has the reason.
+/// Passes the chunks of a body on. A chunk that is refused ends the body: the writer has the
+/// reason.
 async fn pass_on<F, E>(mut body: Body, take: impl Fn(Bytes) -> F) -> Result<(), Problem>
 where
     F: Future<Output = Result<(), E>>,

@@ -1,4 +1,5 @@
-//! Schema, example, manual and what is shown agree with what is read.
+//! Tests that the schema, the example, the manual and the shown configuration agree with the
+//! settings that are read.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -63,7 +64,8 @@ fn schema_and_defaults_agree_and_each_key_is_in_both() {
         };
         for (key, property) in keys {
             assert!(property["description"].is_string(), "{section}.{key} is described");
-            // One of two, or for some actions of a rule only, or by default that of another table.
+            // The key has no default: it is one of two alternatives, or is for some actions of a
+            // rule only, or its default comes from another table.
             let is_of_zone = section == "list" && ZONE_SETTINGS.contains(&key.as_str());
             let is_alternative = matches!(key.as_str(), "resolv-conf" | "file")
                 || is_of_zone
@@ -84,7 +86,7 @@ fn schema_and_defaults_agree_and_each_key_is_in_both() {
     assert!(compared >= 40, "{compared} keys have a default");
 }
 
-/// A `[[key]]`, and the file with its secret.
+/// Returns a `[[key]]`, and the file with its secret.
 pub(super) fn key_with_file(test: &str) -> (String, PathBuf) {
     let name = format!("avocet-config-secret-{test}-{}", std::process::id());
     let file = std::env::temp_dir().join(name);
@@ -93,7 +95,7 @@ pub(super) fn key_with_file(test: &str) -> (String, PathBuf) {
     (format!("[[key]]\nname = \"k\"\nsecret-file = \"{}\"\n", file.display()), file)
 }
 
-/// A size as bytes; all other values as they are.
+/// Returns a size as bytes; all other values as they are.
 fn plain_bytes(value: &Value) -> Value {
     let sized = |unit: &str, shift: u32| {
         let count = value.as_str()?.strip_suffix(unit)?.parse::<u64>().ok()?;
@@ -121,8 +123,7 @@ fn what_is_shown_reads_back_as_the_same() {
     }
 }
 
-/// Each key of the schema stands in the example and in the manual, so that nobody has to look for
-/// one.
+/// The example and the manual contain each key of the schema.
 #[test]
 fn the_example_and_the_manual_name_each_key() {
     for (section, table) in json_schema()["properties"].as_object().unwrap() {
@@ -137,7 +138,7 @@ fn the_example_and_the_manual_name_each_key() {
     }
 }
 
-/// What is commented out in the example is what holds without it.
+/// The settings that the example comments out are the defaults.
 #[test]
 fn the_example_comments_out_the_defaults() {
     let schema = json_schema();

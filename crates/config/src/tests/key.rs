@@ -1,4 +1,4 @@
-//! `[[key]]`, and what of `[[zone]]` names keys.
+//! Tests of `[[key]]`, and of the settings of `[[zone]]` that name keys.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -35,17 +35,17 @@ fn read_with(text: &str, variables: &[(&str, &str)]) -> Result<Config, ConfigErr
     Config::from_text(Some(Path::new("a.toml")), text, &environment)
 }
 
-/// The configuration of `text` with a rule for the root added.
+/// Returns the configuration of `text` with a rule for the root added.
 fn read(text: &str) -> Config {
     read_with(&format!("{text}\n{FORWARD}"), &[]).expect("the text is right")
 }
 
-/// The errors of `text` with a rule for the root added.
+/// Returns the errors of `text` with a rule for the root added.
 fn errors(text: &str) -> String {
     read_with(&format!("{text}\n{FORWARD}"), &[]).expect_err("the text is wrong").to_string()
 }
 
-/// The errors of `text` alone.
+/// Returns the errors of `text` alone.
 fn errors_alone(text: &str) -> String {
     read_with(text, &[]).expect_err("the text is wrong").to_string()
 }

@@ -1,4 +1,4 @@
-//! `[[pool]]`: what is wrong, with its place and what was probably meant.
+//! `[[pool]]`: tests of faults, with their places and the keys that were probably meant.
 
 use avocet_zone::pool::{PoolMode, WhenAllDown};
 

@@ -76,7 +76,7 @@ fn a_file_that_may_be_written_has_one_table() {
         check_fault(&(office.clone() + &other), both);
         check_fault(&(other + &office), both);
     }
-    // The server only reads what a provider has.
+    // The server only reads the file of a provider.
     let leases = |view: &str| zone("shared", &format!("provider = \"leases\"\n{view}"));
     let config = read(&format!("{GROUPS}{}{}", leases(""), leases("view = [\"office\"]")));
     assert_eq!(config.zones.len(), 2);

@@ -33,13 +33,14 @@ use crate::rule::TextTest;
 
 /// The group of clients that are in no other group.
 pub const DEFAULT_GROUP: &str = "default";
-/// Most profiles: they are numbered in 16 bits, and caches hold separate answers for each.
+/// Maximum number of profiles: they are numbered in 16 bits, and caches hold separate answers for
+/// each.
 pub const MAX_PROFILES: usize = 65_535;
-/// Most neighbours whose MAC address or name is relevant to the policy.
+/// Maximum number of neighbours whose MAC address or name is relevant to the policy.
 pub const MAX_NEIGHBOURS: usize = 65_536;
-/// Most configured clients.
+/// Maximum number of configured clients.
 pub const MAX_CLIENTS: usize = 60_000;
-/// Most groups.
+/// Maximum number of groups.
 pub const MAX_GROUPS: usize = 1_000;
 
 /// The configuration of a group.
@@ -62,8 +63,8 @@ pub struct GroupSpec {
 pub struct ClientSpec {
     /// The name used by rules, commands and the log.
     pub name: String,
-    /// The addresses, networks, MAC addresses and host names of the client, and what its device
-    /// sends or proves: `id:WORD`, `certificate:NAME`, `pin:BASE64`.
+    /// The addresses, networks, MAC addresses and host names of the client, and the identities that
+    /// its device sends or proves: `id:WORD`, `certificate:NAME`, `pin:BASE64`.
     #[serde(default)]
     pub ids: Vec<String>,
     /// The groups of the client, by default `default`.
@@ -115,13 +116,13 @@ pub enum ClientTest {
     Within(IpNet),
     /// Its name matches: the configured one, or else the one learned from leases or PTR.
     Name(TextTest),
-    /// It has this MAC address.
+    /// The client has this MAC address.
     Mac(Mac),
     /// The query arrived at the listener with this name.
     Listener(String),
     /// The query arrived over this transport.
     Transport(Transport),
-    /// It is this configured client.
+    /// The client is this configured one.
     Is(String),
 }
 

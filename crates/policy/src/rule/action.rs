@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use super::server::{ServerFault, server_address};
 use crate::PolicyError;
 
-/// Most addresses of a redirection or of the answer of a block.
+/// Maximum number of addresses of a redirection or of the answer of a block.
 pub(super) const MAX_ADDRESSES: usize = 32;
-/// Most tokens of a bucket, and most queries per second.
+/// Maximum number of tokens of a bucket, and most queries per second.
 const MAX_RATE: u32 = 1_000_000;
-/// Most octets of a tag.
+/// Maximum number of octets of a tag.
 const MAX_TAG: usize = 64;
 /// Longest TTL, in seconds (RFC 2181 §8).
 const MAX_TTL_SECS: u32 = 0x7fff_ffff;

@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 use crate::PolicyError;
 use crate::client::ClientTest;
 
-/// Most simultaneous pauses, and most simultaneous grants.
+/// Maximum number of simultaneous pauses, and most simultaneous grants.
 pub const MAX_SWITCHES: usize = 1_024;
 
 /// The clients that a pause or a grant applies to.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
-    /// All clients.
+    /// All clients of the server.
     #[default]
     All,
     /// The clients of a group.
@@ -121,7 +121,7 @@ impl Switches {
         self.grants.retain(|grant| grant.until > now);
     }
 
-    /// Lets all of them end this much earlier.
+    /// Makes all of them end this much earlier.
     pub fn end_earlier(&mut self, secs: u64) {
         let pauses = self.pauses.iter_mut().map(|pause| &mut pause.until);
         let ends = pauses.chain(self.grants.iter_mut().map(|grant| &mut grant.until));
@@ -217,7 +217,7 @@ mod tests {
         }
         assert!(!switches.revoke("a..b", &Scope::All));
         assert!(switches.revoke("Ads.Example.", &Scope::All) && switches.grants.is_empty());
-        // As an earlier version saved it.
+        // This is the form in which an earlier version saved the switches.
         switches.grants = vec![grant("ADS.example."), grant("ads.example")];
         assert!(switches.revoke("ads.example", &Scope::All) && switches.grants.is_empty());
         switches.grant(grant(".")).unwrap();

@@ -14,7 +14,7 @@ use super::totp::SecondFactor;
 
 /// The file name.
 const NAME: &str = "access.json";
-/// Most octets of the file: all users and tokens at their limits fit.
+/// Maximum number of octets of the file: all users and tokens at their limits fit.
 const MAX_OCTETS: u64 = 16 << 20;
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -24,7 +24,7 @@ const VERSION: u32 = 1;
 #[serde(deny_unknown_fields)]
 pub(crate) struct StoredAccess {
     version: u32,
-    /// In the order of their names.
+    /// The users in the order of their names.
     pub(crate) users: Vec<StoredUser>,
     pub(crate) tokens: Vec<StoredToken>,
 }
@@ -72,7 +72,7 @@ pub(crate) struct StoredToken {
     pub(crate) scopes: Vec<AccessScope>,
     pub(crate) created_at: u64,
     pub(crate) expires_at: u64,
-    /// SHA-256 in hexadecimal.
+    /// The SHA-256 digest in hexadecimal.
     pub(crate) digest: String,
 }
 

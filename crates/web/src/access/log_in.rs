@@ -34,11 +34,11 @@ pub struct Login {
 pub struct SecondFactorBegun {
     /// The shared secret, in base32.
     pub secret: Secret,
-    /// The same as a URI for authenticator applications.
+    /// The secret as a URI for authenticator applications.
     pub uri: Secret,
 }
 
-/// Why nobody was logged in.
+/// The reason why a log-in failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoginFault {
     /// Too many failures: seconds until the next attempt.

@@ -1,4 +1,4 @@
-//! Who may use the interface: users, sessions, API tokens and the set-up link.
+//! Authentication for the interface: users, sessions, API tokens and the set-up link.
 //!
 //! ```text
 //!   set-up link ──> first user ┐
@@ -42,9 +42,9 @@ pub use throttle::network_of;
 #[cfg(test)]
 pub(crate) use totp::code_at;
 
-/// Most users.
+/// Maximum number of users.
 const MAX_USERS: usize = 1000;
-/// Most API tokens.
+/// Maximum number of API tokens.
 const MAX_TOKENS: usize = 1000;
 /// Longest lifetime of a token in seconds.
 const MAX_TOKEN_SECS: u64 = 5 * 366 * 24 * 3600;
@@ -52,7 +52,7 @@ const MAX_TOKEN_SECS: u64 = 5 * 366 * 24 * 3600;
 const TOKEN_PREFIX: &str = "avocet_";
 /// Seconds for which the set-up link is valid.
 const SETUP_SECS: u64 = 24 * 3600;
-/// Most octets of a name.
+/// Maximum number of octets of a name.
 const MAX_NAME_OCTETS: usize = 64;
 
 /// Returns the present time in Unix seconds.
@@ -63,7 +63,7 @@ pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 pub struct Principal {
     /// The name of the user or token.
     pub name: String,
-    /// What it may do.
+    /// The permissions of the token.
     pub scopes: Vec<AccessScope>,
     /// The groups and zones that it is limited to.
     pub limits: UserLimits,
@@ -133,8 +133,8 @@ impl Access {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns why the file of users and tokens could not be read at the start: then nobody can log
-    /// in.
+    /// Returns why the file of users and tokens could not be read at the start: then no user can
+    /// log in.
     pub fn fault(&self) -> Option<&str> {
         self.file.fault()
     }
@@ -158,7 +158,7 @@ impl Access {
     }
 
     /// Changes users and tokens at once, in memory even if the disk refuses the change: a client
-    /// that takes rights away wants that now. Returns why it is not saved, too.
+    /// that takes rights away needs that to apply now. Returns why it is not saved, too.
     fn change_at_once<T>(
         &self,
         change: impl FnOnce(&mut StoredAccess) -> Result<T, AccessFault>,
@@ -176,7 +176,7 @@ impl Access {
         fault
     }
 
-    /// Tries again to save what the disk refused. Returns the reason if it still refuses.
+    /// Tries again to save a change that the disk refused.
     pub fn save_again(&self) -> Option<String> {
         let mut state = self.state();
         state.unsaved.as_ref()?;

@@ -15,7 +15,7 @@ const MOST: usize = 256;
 /// Memory of one hash in KiB, the passes over it and its lanes: about 50 ms on one core. A server
 /// computes one hash at a time.
 const COST: Cost = Cost { memory_kib: 19_456, passes: 2, lanes: 1 };
-/// Most memory that a stored hash may need.
+/// Maximum memory that a stored hash may need.
 const MAX_MEMORY_KIB: u32 = 1 << 20;
 
 /// The work for a hash.
@@ -35,9 +35,9 @@ pub(crate) struct PasswordHash {
     algorithm: String,
     #[serde(flatten)]
     cost: Cost,
-    /// Base64.
+    /// The salt in base64.
     salt: String,
-    /// Base64.
+    /// The hash in base64.
     hash: String,
 }
 

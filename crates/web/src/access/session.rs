@@ -9,16 +9,16 @@ use data_encoding::HEXLOWER;
 
 use super::secrets::{Digest, digest_of, is_equal, random_text};
 
-/// Most sessions; the one that was unused for longest gives way.
+/// Maximum number of sessions; the one that was unused for longest gives way.
 const MAX_SESSIONS: usize = 1024;
-/// Most sessions of one user; likewise.
+/// Maximum number of sessions of one user; likewise.
 const MAX_SESSIONS_PER_USER: usize = 20;
 /// Seconds without a request after which a session ends.
 const IDLE_SECS: u64 = 3600;
 /// Longest duration of a session in seconds.
 const LIFETIME_SECS: u64 = 12 * 3600;
 
-/// Octets of a digest in the public identifier of a session.
+/// Number of octets of a digest in the public identifier of a session.
 const ID_OCTETS: usize = 8;
 
 /// A session.
@@ -59,7 +59,7 @@ impl<'a> SessionUser<'a> {
     }
 }
 
-/// What a browser gets after a log-in.
+/// The data that a browser gets after a log-in.
 pub struct BegunSession {
     /// The identifier, for the cookie.
     pub id: Secret,
@@ -75,7 +75,7 @@ pub(crate) struct Sessions(HashMap<Digest, Session>);
 
 impl Sessions {
     /// Begins a session. The identifier is always drawn here: one that a client brings is never
-    /// used, so that nobody can fix it in advance.
+    /// used, so that an attacker cannot fix it in advance.
     ///
     /// # Errors
     /// The system has no random octets.
@@ -168,7 +168,7 @@ impl Sessions {
 }
 
 /// Returns the public identifier of the session with a secret one: a part of its digest, from which
-/// nobody finds the secret.
+/// the secret cannot be derived.
 pub(crate) fn public_id_of(id: &str) -> String {
     public_id(&digest_of(id))
 }

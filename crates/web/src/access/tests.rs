@@ -281,7 +281,7 @@ fn an_admin_is_not_limited_and_limits_survive_a_restart() {
     assert_eq!(access.user_change(promotion), Err(AccessFault::LimitedAdmin));
     let access = place.open();
     assert_eq!(access.user_list().users[1].limits, kids);
-    // Who clears a list by mistake must not make an unlimited user.
+    // An administrator who clears a list by mistake must not make an unlimited user.
     let empty = UserChange { limits: Some(UserLimits::default()), ..change("bob") };
     let refused = access.user_change(empty).unwrap_err();
     assert!(refused.to_string().contains("need a group or a zone"), "{refused}");

@@ -4,21 +4,21 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Most entries; the one with the oldest failure gives way.
+/// Maximum number of entries; the one with the oldest failure gives way.
 const MAX_ENTRIES: usize = 4096;
 /// Seconds after the last failure in which it counts.
 const MEMORY_SECS: u64 = 3600;
 
-/// What failures count for.
+/// The sources that failed attempts are counted for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum GuessSource {
     /// An IPv4 address or an IPv6 /64.
     Address(IpAddr),
-    /// The same, for answers of a provider to log-ins that began here. They do not lock out the
-    /// password.
+    /// The address of a client with answers of a provider to log-ins that began here. They do not
+    /// lock out the password.
     Provider(IpAddr),
-    /// The same, for answers to log-ins that did not begin here: a page of another site can make a
-    /// browser send them, which must lock out nothing else.
+    /// The address of a client with answers to log-ins that did not begin here: a page of another
+    /// site can make a browser send them, which must lock out nothing else.
     Unbegun(IpAddr),
     /// The name of a user, whether or not it exists.
     User(String),

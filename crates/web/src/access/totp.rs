@@ -31,12 +31,12 @@ pub(crate) struct SecondFactor {
     recovery: Vec<String>,
 }
 
-/// What a code did.
+/// The result of checking a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CodeCheck {
-    /// It is accepted, and does not work again.
+    /// The code is accepted, and does not work again.
     Accepted,
-    /// It is wrong, or was used before.
+    /// The code is wrong, or was used before.
     Refused,
 }
 

@@ -17,9 +17,9 @@ use crate::access::{is_equal, is_name, random, random_text};
 pub(super) const CALLBACK: &str = "/api/v1/session/oidc/callback";
 /// Seconds for which a log-in may take.
 pub(crate) const FLOW_SECS: u64 = 600;
-/// Most octets of a code.
+/// Maximum number of octets of a code.
 const MAX_CODE: usize = 4096;
-/// What the sealed text is for.
+/// The purpose of the sealed text.
 const PURPOSE: &[u8] = b"avocet oidc 1";
 
 /// Log-ins that began and did not end: only the key that seals them.
@@ -36,7 +36,7 @@ pub(crate) struct BegunFlow {
     pub(crate) cookie: Secret,
 }
 
-/// What the provider makes the browser bring back.
+/// The values that the provider makes the browser bring back.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct FlowReturn {
     /// The code.
@@ -57,7 +57,7 @@ pub(crate) struct OidcLogin {
     pub(crate) role: Role,
 }
 
-/// What the cookie holds.
+/// The contents of the cookie.
 #[derive(Serialize, Deserialize)]
 struct Sealed {
     issuer: String,

@@ -66,7 +66,7 @@ pub struct ProviderResponse {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderSilence(pub String);
 
-/// Why nobody was logged in by the provider.
+/// The reason why a log-in by the provider failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OidcFault {
     /// No issuer is configured.

@@ -12,7 +12,7 @@ use super::{Claims, OidcFault, OidcSettings, ProviderRequest, ProviderResponse, 
 
 /// Seconds for which endpoints and keys are kept.
 const KEPT_SECS: u64 = 3600;
-/// Fewest seconds between two fetches of keys, and after a failure.
+/// Minimum number of seconds between two fetches of keys, and after a failure.
 const PAUSE_SECS: u64 = 30;
 
 /// Sends a request to the provider.
@@ -26,12 +26,12 @@ pub(super) struct Endpoints {
     token_endpoint: String,
     jwks_uri: String,
     userinfo_endpoint: Option<String>,
-    /// OpenID Connect RP-Initiated Logout 1.0 §2.1.
+    /// The endpoint to end a session (OpenID Connect RP-Initiated Logout 1.0 §2.1).
     pub(super) end_session_endpoint: Option<String>,
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
 }
 
-/// What is known about the provider.
+/// The cached metadata and keys of the provider.
 #[derive(Default)]
 pub(crate) struct Providers(Mutex<Known>);
 
@@ -56,7 +56,7 @@ struct Refusal {
     error: String,
 }
 
-/// What the exchange of a code needs.
+/// The inputs for the exchange of a code.
 pub(super) struct CodeExchange<'a> {
     pub(super) code: &'a str,
     pub(super) verifier: &'a Secret,

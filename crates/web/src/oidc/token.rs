@@ -13,13 +13,13 @@ use serde_json::Value;
 
 use super::{Claims, OidcFault, OidcSettings};
 
-/// Most octets of a token.
+/// Maximum number of octets of a token.
 const MAX_TOKEN: usize = 64 << 10;
-/// Most keys of an issuer that are considered.
+/// Maximum number of keys of an issuer that are considered.
 const MAX_KEYS: usize = 64;
 /// Seconds by which the clocks of issuer and server may differ.
 const CLOCK_SKEW_SECS: u64 = 60;
-/// Most octets of the subject (OpenID Connect Core 1.0 §2).
+/// Maximum number of octets of the subject (OpenID Connect Core 1.0 §2).
 const MAX_SUBJECT: usize = 255;
 
 /// The keys of an issuer (RFC 7517).
@@ -47,11 +47,11 @@ struct IssuerKey {
 struct Header {
     alg: String,
     kid: Option<String>,
-    /// Extensions that must be understood. None is.
+    /// Extensions that must be understood. None is supported.
     crit: Option<Value>,
 }
 
-/// What a token must say.
+/// The claims that a token must have.
 pub(super) struct Expected<'a> {
     pub(super) settings: &'a OidcSettings,
     pub(super) nonce: &'a str,

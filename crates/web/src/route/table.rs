@@ -22,7 +22,7 @@ const HEALTH: &[&str] = &["healthy", "serving", "warnings"];
 const CONNECT_MEDIA: &[&str] =
     &[ConnectForm::Profile.media(), ConnectForm::Qr.media(), ConnectForm::Stamps.media()];
 
-/// What one route does, in words.
+/// The effect of a route, in words.
 const OWN_SESSIONS: &str = "Show the own sessions; those of all users with the scope access:read";
 
 /// All routes.

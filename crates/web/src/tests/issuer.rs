@@ -29,13 +29,13 @@ enum SigningKey {
 /// The way in which tokens are signed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Signing {
-    /// By the key of the issuer.
+    /// The token is signed by the key of the issuer.
     Honest,
-    /// By another key under the same name.
+    /// The token is signed by another key under the same name.
     OtherKey,
-    /// Not at all (`alg: none`).
+    /// The token is not signed (`alg: none`).
     None,
-    /// By HMAC with the public key as the secret.
+    /// The token is signed by HMAC with the public key as the secret.
     PublicKeyAsSecret,
 }
 
@@ -167,7 +167,7 @@ impl FakeIssuer {
         }
     }
 
-    /// Changes what tokens say.
+    /// Changes the claims of tokens.
     pub(super) fn edit(&self, edit: impl Fn(&mut Value, &mut Value) + Send + 'static) {
         self.behaviour.lock().unwrap().edit = Box::new(edit);
     }

@@ -1,4 +1,4 @@
-//! What users with limits may do: all routes, roles and limits.
+//! Tests of what users with limits may do: all routes, roles and limits.
 
 use avocet_control::access::Role;
 use serde_json::{Value, json};
@@ -8,20 +8,20 @@ use crate::route::{Does, Needs, OwnCall, ROUTES, Route, Verb};
 use Reach::{Closed, Groups, Narrowed, Open, Own, Zones};
 use Verb::{Delete, Get, Post, Put};
 
-/// What a user with limits may do on a route, with fields of a request. A new route needs an entry
-/// in [`reach`].
+/// How much of a route a user with limits may use, with fields of a request. A new route needs an
+/// entry in [`reach`].
 enum Reach {
-    /// Everything: it reveals no query and no client.
+    /// Everything, because the reply reveals no query and no client.
     Open(Value),
-    /// Whatever it asks for, it gets what its limits include.
+    /// Whatever the request asks for, the reply contains only data within the limits.
     Narrowed(Value),
-    /// Only what is about its groups; then a request about another group.
+    /// Only data about its groups; then a request about another group.
     Groups(Value, Value),
-    /// Only what is about a name in its zones; then a request about another name.
+    /// Only data about a name in its zones; then a request about another name.
     Zones(Value, Value),
-    /// Nothing.
+    /// A user with limits may not use the route.
     Closed,
-    /// It is about the own session, or needs none.
+    /// The route is about the user's own session, or needs no session.
     Own,
 }
 

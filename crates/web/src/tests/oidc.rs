@@ -114,7 +114,7 @@ fn a_log_out_ends_the_session_here_and_leads_to_the_end_of_that_at_the_provider(
     assert_eq!(left.json(), json!({}), "a user of this server has no provider");
 }
 
-/// Another site cannot log anybody out.
+/// Checks that another site cannot log a user out.
 fn end_is_refused(site: &Site, end: Sent) {
     site.send(end).check(403, "forged");
 }
@@ -214,7 +214,7 @@ fn failures_slow_their_address_down() {
     }
     back().check(429, "throttled");
     assert_eq!(site.audit.newest(100).unwrap().len(), 5);
-    // What another page can make the browser send locks nobody out.
+    // Requests that another page can make the browser send lock no user out.
     let (cookie, location) = begin(&site);
     let query = issuer.authorize(&location);
     let come_back = |query: &str| {

@@ -105,7 +105,7 @@ impl Site {
         self.server.access.token_create(request).unwrap().token.reveal().to_owned()
     }
 
-    /// The commands that the server got since the last call.
+    /// Returns the commands that the server got since the last call.
     pub(super) fn seen(&self) -> Vec<String> {
         std::mem::take(&mut *self.server.seen.lock().unwrap())
     }
@@ -179,7 +179,7 @@ async fn next_part(body: &mut Body) -> bool {
     poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await.is_some()
 }
 
-/// A runtime whose clock stands still while requests are at work, and jumps when all wait.
+/// Returns a runtime whose clock stands still while requests are at work, and jumps when all wait.
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
 }
@@ -211,7 +211,7 @@ impl Sent {
         self.header("authorization", &format!("Bearer {token}"))
     }
 
-    /// Sends what a browser of this site sends.
+    /// Sends the header fields that a browser of this site sends.
     pub(super) fn by(self, browser: &Browser) -> Self {
         let sent = self.header("cookie", &format!("other=1; {}", browser.cookie));
         sent.header("x-csrf-token", &browser.csrf).header("sec-fetch-site", "same-origin")

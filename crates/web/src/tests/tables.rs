@@ -46,7 +46,7 @@ fn a_changed_entry_keeps_its_comments_and_gets_no_defaults() {
     assert_eq!(tables.send("PUT", "/rules", &fields).status, 200);
     assert_eq!(tables.text(), TEXT.replace("\"true\"", "\"false\""));
 
-    // Another name.
+    // The entry gets another name.
     settings["name"] = json!("night");
     let fields = json!({"id": "bedtime", "settings": settings, "comment": "why"});
     let test = tables.send("POST", "/rules/test", &json!({"id": "bedtime", "settings": settings}));
