@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
+use avocet_policy::client::Id;
 use avocet_wire::{Rtype, rdata};
 use ipnet::{IpNet, Ipv6Net};
 use toml::Value;
@@ -17,12 +18,14 @@ use crate::hosted::Hosted;
 use crate::hosts::{self, Host};
 use crate::name::{self, AssignedNames, ROOT};
 use crate::records::{Checked, Records};
-use crate::server::Server;
+use crate::server::{NO_ADDRESS, Server};
 
 /// Maximum number of notes that are kept. Further notes are counted.
 const MAX_NOTES: usize = 1_000;
 /// Maximum number of servers of one rule, as in the configuration reader.
 const MAX_SERVERS: usize = 64;
+/// Maximum number of servers of `bootstrap`, as the configuration has.
+const MAX_BOOTSTRAP: usize = 8;
 /// Maximum number of servers of a rule with the action `forward`.
 const MAX_RULE_SERVERS: usize = 8;
 /// Longest TTL of a record, in seconds.
@@ -48,6 +51,8 @@ pub(crate) struct Draft {
     time_zones: HashSet<String>,
     /// Keys of single tables, with the origin of each.
     pub(crate) settings: BTreeMap<(&'static str, &'static str), (Value, String)>,
+    /// Servers that know the addresses of upstreams with only a name.
+    pub(crate) bootstrap: Vec<Server>,
     /// Forwarding rules by zone.
     pub(crate) forwards: BTreeMap<String, Forward>,
     pub(crate) records: Records,
@@ -307,11 +312,29 @@ impl Draft {
             Ok(server) => server,
             Err(reason) => return self.note(what, reason),
         };
+        if server.address().is_none() && self.bootstrap.is_empty() {
+            return self.note(what, NO_ADDRESS);
+        }
         let forward = self.forwards.entry(zone).or_insert_with(|| Forward::from(origin));
         if forward.servers.len() >= MAX_SERVERS {
             self.note(what, format!("a rule has {MAX_SERVERS} servers at most"));
         } else if !forward.servers.contains(&server) {
             forward.servers.push(server);
+        }
+    }
+
+    /// Adds a server that knows the addresses of upstreams with only a name.
+    pub(crate) fn bootstrap(&mut self, server: &str, origin: &str) {
+        let what = format!("{origin}: {server}");
+        match Server::parse(server) {
+            Err(reason) => self.note(what, reason),
+            Ok(server) if !server.has_udp() => {
+                self.note(what, "addresses of upstreams are queried in plain DNS");
+            }
+            Ok(_) if self.bootstrap.len() >= MAX_BOOTSTRAP => {
+                self.note(what, format!("a rule has {MAX_BOOTSTRAP} such servers at most"));
+            }
+            Ok(server) => self.bootstrap.push(server),
         }
     }
 
@@ -481,6 +504,27 @@ impl Draft {
             self.note(what, "it belongs to another client already");
             return None;
         }
+        Some(id)
+    }
+
+    /// Returns the form for `ids` of a word that a client sends over TLS, HTTPS or QUIC; `None` with
+    /// a note if it is not usable.
+    pub(crate) fn device_word(&mut self, written: &str, origin: &str) -> Option<String> {
+        let what = format!("{origin}: {written}");
+        let word = written.trim().to_ascii_lowercase();
+        let id = format!("id:{word}");
+        if !matches!(id.parse(), Ok(Id::Device(_))) {
+            self.note(what, "neither an address nor a word that a device can send");
+            return None;
+        }
+        if !self.ids.insert(id.clone()) {
+            self.note(what, "it belongs to another client already");
+            return None;
+        }
+        self.note(
+            what,
+            "known by this word over TLS, HTTPS and QUIC only: they need a certificate",
+        );
         Some(id)
     }
 

@@ -1,15 +1,35 @@
 //! Addresses of servers to forward to, in the notations of other products.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
 
 use avocet_wire::DNS_PORT;
+
+use crate::name;
 
 /// A server that queries can be forwarded to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Server {
-    /// Its address and port.
-    pub(crate) at: SocketAddr,
+    place: Place,
     transport: ServerTransport,
+}
+
+/// Where a server is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Place {
+    Address(SocketAddr),
+    /// A host name, and `:PORT` if it is not the usual one.
+    Name(String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Name(name) => f.write_str(name),
+        }
+    }
 }
 
 /// How a server is queried.
@@ -30,6 +50,7 @@ impl Server {
     /// Parses `ADDRESS`, `ADDRESS:PORT`, `ADDRESS#PORT` or `[ADDRESS]:PORT`, with an optional
     /// prefix `udp://`, `tcp://`, `udp:`, `tcp:` or `tcp+udp:`, for TLS `tls://` or `tcp-tls:`, for
     /// QUIC `quic://` or `quic:`, and for HTTPS `https://` or `h3://`, with a path at the end.
+    /// Servers with TLS, QUIC or HTTPS may have a host name in place of the address.
     ///
     /// # Errors
     /// The form is unsupported. The text gives the reason.
@@ -72,26 +93,42 @@ impl Server {
         if rest.contains('%') {
             return Err("a link-local address depends on the interfaces of one machine");
         }
-        let at = address(rest, port).ok_or(match transport {
-            Tls | Quic | Https(_) | H3(_) => NO_ADDRESS,
-            Udp | Tcp => "servers are specified by address, not by host name",
-        })?;
-        if at.port() == 0 || at.ip().is_unspecified() || at.ip().is_multicast() {
-            return Err("not the address of one server");
+        let place = match (address(rest, port), &transport) {
+            (Some(at), _)
+                if at.port() == 0 || at.ip().is_unspecified() || at.ip().is_multicast() =>
+            {
+                return Err("not the address of one server");
+            }
+            (Some(at), _) => Place::Address(at),
+            (None, Udp | Tcp) => return Err("servers are specified by address, not by host name"),
+            (None, Tls | Quic | Https(_) | H3(_)) => {
+                Place::Name(host(rest).ok_or("neither an address nor a host name")?)
+            }
+        };
+        Ok(Self { place, transport })
+    }
+
+    /// Returns its address and port; `None` if it has only a name.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        match self.place {
+            Place::Address(at) => Some(at),
+            Place::Name(_) => None,
         }
-        Ok(Self { at, transport })
     }
 
     /// Returns the form for `upstreams` of `[[forward]]`.
     pub(crate) fn upstream(&self) -> String {
-        match (&self.transport, self.at.port()) {
-            (ServerTransport::Udp, DNS_PORT) => self.at.ip().to_string(),
-            (ServerTransport::Udp, _) => format!("udp://{}", self.at),
-            (ServerTransport::Tcp, _) => format!("tcp://{}", self.at),
-            (ServerTransport::Tls, _) => format!("tls://{}", self.at),
-            (ServerTransport::Quic, _) => format!("quic://{}", self.at),
-            (ServerTransport::Https(path), _) => format!("https://{}{path}", self.at),
-            (ServerTransport::H3(path), _) => format!("h3://{}{path}", self.at),
+        let place = &self.place;
+        match (&self.transport, place) {
+            (ServerTransport::Udp, Place::Address(at)) if at.port() == DNS_PORT => {
+                at.ip().to_string()
+            }
+            (ServerTransport::Udp, _) => format!("udp://{place}"),
+            (ServerTransport::Tcp, _) => format!("tcp://{place}"),
+            (ServerTransport::Tls, _) => format!("tls://{place}"),
+            (ServerTransport::Quic, _) => format!("quic://{place}"),
+            (ServerTransport::Https(path), _) => format!("https://{place}{path}"),
+            (ServerTransport::H3(path), _) => format!("h3://{place}{path}"),
         }
     }
 
@@ -102,33 +139,37 @@ impl Server {
 
     /// Returns the form for `to` of a rule with the action `forward`.
     pub(crate) fn of_rule(&self) -> String {
-        match self.at.port() {
-            DNS_PORT => self.at.ip().to_string(),
-            port => format!("{}@{port}", self.at.ip()),
+        match self.place {
+            Place::Address(at) if at.port() == DNS_PORT => at.ip().to_string(),
+            Place::Address(at) => format!("{}@{}", at.ip(), at.port()),
+            Place::Name(ref name) => name.clone(),
         }
     }
 
     /// Returns the form for `servers` of `[[stub]]`.
     pub(crate) fn of_stub(&self) -> String {
-        match self.at.port() {
-            DNS_PORT => self.at.ip().to_string(),
-            _ => self.at.to_string(),
+        match self.place {
+            Place::Address(at) if at.port() == DNS_PORT => at.ip().to_string(),
+            ref place => place.to_string(),
         }
     }
 
     /// Reports whether a query to the server would return to one that listens on `listen`.
     pub(crate) fn is_own(&self, listen: &SocketAddr) -> bool {
-        let same_family = listen.is_ipv4() == self.at.is_ipv4();
-        let same_ip = listen.ip() == self.at.ip()
-            || (listen.ip().is_unspecified() && self.at.ip().is_loopback());
-        same_family && same_ip && listen.port() == self.at.port()
+        let Some(at) = self.address() else { return false };
+        let same_family = listen.is_ipv4() == at.is_ipv4();
+        let same_ip =
+            listen.ip() == at.ip() || (listen.ip().is_unspecified() && at.ip().is_loopback());
+        same_family && same_ip && listen.port() == at.port()
     }
 }
 
 const TLS_PORT: u16 = 853;
 const HTTPS_PORT: u16 = 443;
-const NO_ADDRESS: &str = "servers with TLS, QUIC or HTTPS need an address: write \
-                          \"tls://NAME@ADDRESS\" or \"https://NAME@ADDRESS/PATH\" in `upstreams`";
+/// Why a server with only a name is left out.
+pub(crate) const NO_ADDRESS: &str = "no server that knows its address was imported: write \
+                                     \"tls://NAME@ADDRESS\" or \"https://NAME@ADDRESS/PATH\" in \
+                                     `upstreams`, or set `bootstrap`";
 const UNSUPPORTED: [(&str, &str); 1] =
     [("sdns://", "DNS stamps are not supported; write the address of the server")];
 
@@ -143,6 +184,19 @@ fn address(text: &str, default_port: u16) -> Option<SocketAddr> {
         Ok(ip) => Some(SocketAddr::new(ip, default_port)),
         Err(_) => text.parse().ok(),
     }
+}
+
+/// Reads a host name with or without a port.
+fn host(text: &str) -> Option<String> {
+    let (written, port) = match text.split_once(':') {
+        Some((written, port)) => (written, Some(port.parse::<NonZeroU16>().ok()?)),
+        None => (text, None),
+    };
+    let name = name::domain(written).filter(|name| name != "." && !name.contains('*'))?;
+    // A name with a numeric last label is a mistyped address.
+    let last = name.rsplit('.').next().unwrap_or_default();
+    let is_name = last.contains(|c: char| !c.is_ascii_digit());
+    is_name.then(|| port.map_or(name.clone(), |port| format!("{name}:{port}")))
 }
 
 #[cfg(test)]
@@ -166,6 +220,8 @@ mod tests {
             ("quic://94.140.14.14", "quic://94.140.14.14:853"),
             ("quic:[2620:fe::fe]:8853", "quic://[2620:fe::fe]:8853"),
             ("h3://1.1.1.1/dns-query", "h3://1.1.1.1:443/dns-query"),
+            ("https://dns.example/dns-query", "https://dns.example/dns-query"),
+            ("tls://dns.example:8853", "tls://dns.example:8853"),
         ] {
             assert_eq!(
                 Server::parse(written).map(|server| server.upstream()).as_deref(),
@@ -178,10 +234,10 @@ mod tests {
     #[test]
     fn what_is_no_plain_server_has_a_reason() {
         for wrong in [
-            "tls://dns.example",
-            "quic://dns.example",
-            "h3://dns.example/dns-query",
-            "https://dns.example/dns-query",
+            "tls://dns.example:0",
+            "quic://",
+            "h3://1.2.3/dns-query",
+            "https://dns.exa mple/dns-query",
             "dns.example",
             "0.0.0.0",
             "1.1.1.1:0",

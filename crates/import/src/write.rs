@@ -11,6 +11,7 @@ use toml::Value;
 use crate::draft::{Draft, Forward, Group, List, ListKind, Place, Reverse, Rule, Trust, one_line};
 use crate::hosted::Hosted;
 use crate::records::Table;
+use crate::server::{NO_ADDRESS, Server};
 use crate::source::Error;
 use crate::{Imported, Origin, local, types};
 
@@ -84,6 +85,9 @@ fn check_counts(path: &str, draft: &Draft) -> Result<(), Error> {
     Ok(())
 }
 
+/// Why a server is dropped.
+const OWN_ADDRESS: &str = "this server itself will listen there";
+
 /// Drops servers at addresses where this server will listen: queries would loop.
 fn drop_own_addresses(draft: &mut Draft) {
     let written = draft.settings.get(&("server", "listen")).and_then(|(value, _)| value.as_array());
@@ -92,19 +96,23 @@ fn drop_own_addresses(draft: &mut Draft) {
         None => DEFAULT_LISTEN.parse().into_iter().collect(),
     };
     let mut dropped = Vec::new();
+    draft.bootstrap.retain(|server| !listen.iter().any(|own| server.is_own(own)));
+    let knows_addresses = !draft.bootstrap.is_empty();
     draft.forwards.retain(|_, forward| {
         let was_exception = forward.servers.is_empty();
         forward.servers.retain(|server| {
             let is_own = listen.iter().any(|own| server.is_own(own));
-            if is_own {
-                dropped.push(format!("{}: {}", forward.origin, server.at));
+            let is_lost = server.address().is_none() && !knows_addresses;
+            if is_own || is_lost {
+                let reason = if is_own { OWN_ADDRESS } else { NO_ADDRESS };
+                dropped.push((format!("{}: {}", forward.origin, server.upstream()), reason));
             }
-            !is_own
+            !is_own && !is_lost
         });
         was_exception || !forward.servers.is_empty()
     });
-    for what in dropped {
-        draft.note(what, "this server itself will listen there");
+    for (what, reason) in dropped {
+        draft.note(what, reason);
     }
 }
 
@@ -201,7 +209,10 @@ fn write_all(out: &mut String, origin: Origin, path: &str, draft: &Draft) -> fmt
         }
         writeln!(out, "{key} = {value}   # {}", one_line(origin))?;
     }
-    draft.forwards.iter().try_for_each(|(zone, forward)| write_forward(out, zone, forward))?;
+    draft
+        .forwards
+        .iter()
+        .try_for_each(|(zone, forward)| write_forward(out, zone, forward, &draft.bootstrap))?;
     draft
         .records
         .tables()
@@ -221,7 +232,12 @@ fn write_all(out: &mut String, origin: Origin, path: &str, draft: &Draft) -> fmt
     draft.rules.iter().try_for_each(|rule| write_rule(out, rule))
 }
 
-fn write_forward(out: &mut String, zone: &str, forward: &Forward) -> fmt::Result {
+fn write_forward(
+    out: &mut String,
+    zone: &str,
+    forward: &Forward,
+    bootstrap: &[Server],
+) -> fmt::Result {
     header(out, "forward", &forward.origin)?;
     if forward.servers.is_empty() {
         return pair(out, "zone", format!("!{zone}"));
@@ -229,6 +245,10 @@ fn write_forward(out: &mut String, zone: &str, forward: &Forward) -> fmt::Result
     pair(out, "zone", zone)?;
     let upstreams: Vec<String> = forward.servers.iter().map(|server| server.upstream()).collect();
     pair(out, "upstreams", upstreams)?;
+    if forward.servers.iter().any(|server| server.address().is_none()) {
+        let servers: Vec<String> = bootstrap.iter().map(|server| server.of_stub()).collect();
+        pair(out, "bootstrap", servers)?;
+    }
     match &forward.strategy {
         Some(strategy) => pair(out, "strategy", strategy.as_str()),
         None => Ok(()),

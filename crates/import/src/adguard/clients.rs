@@ -121,13 +121,9 @@ fn persistent(
     let written = client.texts("ids");
     let (written, client_ids): (Vec<String>, Vec<String>) =
         written.into_iter().partition(|id| is_address(id));
-    for id in client_ids {
-        draft.note(
-            format!("{origin}: {id}"),
-            "ClientIDs need encrypted transports, which are not supported; use an address",
-        );
-    }
-    let ids: Vec<String> = written.iter().filter_map(|id| draft.client_id(id, &origin)).collect();
+    let mut ids: Vec<String> =
+        written.iter().filter_map(|id| draft.client_id(id, &origin)).collect();
+    ids.extend(client_ids.iter().filter_map(|id| draft.device_word(id, &origin)));
     if ids.is_empty() {
         return draft.note(origin, "no identifier is left");
     }

@@ -69,6 +69,8 @@ const QUIET_FILTERING: &[&str] = &[
     "safebrowsing_cache_size",
     "safesearch_cache_size",
 ];
+const ENCRYPTED: &str = "not imported: write `tls://`, `https://` and `quic://` addresses in \
+                         `[server] listen`, and a [[certificate]]";
 const LOOKED_UP: &str = "lookups at a service are not supported; add a list of such sites";
 /// The list of the user's rules.
 const USER_RULES: &str = "user-rules";
@@ -127,10 +129,9 @@ fn leave(mut root: Section, mut dns: Section, mut filtering: Section, draft: &mu
     if let Some(domain) = dhcp.text("local_domain_name").filter(|_| dhcp.is_on("enabled")) {
         draft.local_zone(&domain, "dhcp.local_domain_name");
     }
-    for (mut section, what, reason) in [
-        (tls, "tls", "DNS over TLS, HTTPS and QUIC are not supported"),
-        (dhcp, "dhcp", "DHCP is not supported"),
-    ] {
+    for (mut section, what, reason) in
+        [(tls, "tls", ENCRYPTED), (dhcp, "dhcp", "DHCP is not supported")]
+    {
         if section.flag("enabled") {
             draft.note(what, reason);
         } else if !section.is_empty() {
@@ -139,13 +140,10 @@ fn leave(mut root: Section, mut dns: Section, mut filtering: Section, draft: &mu
     }
     root.quiet(QUIET, draft);
     let reasons = [
-        ("users", "there is no web interface with accounts"),
-        (
-            "http",
-            "there is no web interface; for metrics and the block page see `http` in the manual",
-        ),
-        ("querylog", "queries are not logged"),
-        ("statistics", "statistics are in the metrics"),
+        ("users", "accounts are not imported: `avocet user add` creates them"),
+        ("http", "the interface is at `[server] http`"),
+        ("querylog", "not imported: see [query-log]"),
+        ("statistics", "they come from the query log: see [query-log]"),
     ];
     root.leave(&reasons, draft);
     dns.quiet(QUIET_DNS, draft);
@@ -155,7 +153,6 @@ fn leave(mut root: Section, mut dns: Section, mut filtering: Section, draft: &mu
             "edns_client_subnet",
             "client subnets are not added; `ecs` of [[forward]] forwards those of clients",
         ),
-        ("bootstrap_dns", "not needed, because servers are specified by address"),
         ("ipset", "filling packet filter sets is not supported"),
         ("safebrowsing_enabled", LOOKED_UP),
         ("parental_enabled", LOOKED_UP),

@@ -1,5 +1,7 @@
 //! Upstreams of AdGuard Home: lists of servers in which some lines apply to certain zones only.
 
+use std::mem;
+
 use crate::draft::Draft;
 use crate::reverse;
 use crate::section::Section;
@@ -14,6 +16,10 @@ pub(super) fn read(dns: &mut Section, files: &dyn Files, draft: &mut Draft) {
             Ok(text) => lines = source::lines(&text).map(|(_, line)| line.to_owned()).collect(),
             Err(error) => draft.note("dns.upstream_dns_file", error),
         }
+    }
+    let bootstrap = dns.texts("bootstrap_dns");
+    for server in bootstrap.iter().filter(|line| !line.trim_start().starts_with('#')) {
+        draft.bootstrap(server, "dns.bootstrap_dns");
     }
     for line in &lines {
         upstream(line, "dns.upstream_dns", draft);
@@ -34,6 +40,13 @@ pub(super) fn read(dns: &mut Section, files: &dyn Files, draft: &mut Draft) {
             private
                 .iter()
                 .for_each(|server| draft.forward(&zone, server, "dns.local_ptr_upstreams"));
+        }
+    }
+    let mut servers = draft.forwards.values().flat_map(|forward| &forward.servers);
+    if servers.all(|server| server.address().is_some()) {
+        for server in mem::take(&mut draft.bootstrap) {
+            let what = format!("dns.bootstrap_dns: {}", server.upstream());
+            draft.note(what, "not needed, because the servers have addresses");
         }
     }
     if !draft.forwards.contains_key(".") {

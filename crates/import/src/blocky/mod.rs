@@ -59,7 +59,7 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
     root.quiet(QUIET, draft);
     let reasons = [
         ("prometheus", "metrics are at /metrics of `http` in [server]"),
-        ("queryLog", "queries are not logged"),
+        ("queryLog", "not imported: see [query-log]"),
         ("bootstrapDns", "not needed, because servers are specified by address"),
         ("redis", "shared caches are not supported"),
         ("dnssec", "recursion validates; forwarded answers are not validated"),
@@ -109,7 +109,7 @@ fn listen(root: &mut Section, draft: &mut Draft) {
     }
     draft.listen(&listen, "ports.dns: blocky listened there: stop it first");
     ports.quiet(&["http"], draft);
-    let encrypted = "DNS over TLS and HTTPS are not supported";
+    let encrypted = "not imported: write `tls://` and `https://` addresses in `[server] listen`";
     ports.leave(&[("tls", encrypted), ("https", encrypted)], draft);
 }
 

@@ -96,10 +96,8 @@ fn leave(mut root: Section, files: &dyn Files, draft: &mut Draft) {
     );
     misc.leave(&[], draft);
     root.quiet(&["debug", "files", "ntp", "resolver"], draft);
-    root.remark("database", "queries are not logged", draft);
-    let web = "there is no web interface here; for metrics and the page of blocked names see \
-               `http` in the manual";
-    root.remark("webserver", web, draft);
+    root.remark("database", "not imported: see [query-log]", draft);
+    root.remark("webserver", "the interface is at `[server] http`", draft);
     root.leave(&[], draft);
 }
 

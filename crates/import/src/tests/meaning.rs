@@ -97,16 +97,23 @@ fn an_inline_list_of_blocky_may_have_one_line() {
 }
 
 #[test]
-fn client_ids_of_adguard_home_are_no_host_names() {
+fn client_ids_of_adguard_home_are_words_of_devices() {
     let text = "clients: {persistent: [{name: a, ids: [my-client-id, 192.0.2.1, \
-                '02:00:00:00:00:01', 192.0.2.0/28]}]}";
+                '02:00:00:00:00:01', 192.0.2.0/28, 'no word']}, {name: b, ids: [Kid-Phone]}]}";
     let imported = config(Origin::Adguard, text);
-    assert!(!imported.config.contains("my-client-id"), "{}", imported.config);
+    let ids = "ids = [\"192.0.2.1\", \"02:00:00:00:00:01\", \"192.0.2.0/28\", \"id:my-client-id\"]";
+    assert!(imported.config.contains(ids), "{}", imported.config);
+    assert!(imported.config.contains("ids = [\"id:kid-phone\"]"), "{}", imported.config);
     assert!(
-        imported.config.contains("ids = [\"192.0.2.1\", \"02:00:00:00:00:01\", \"192.0.2.0/28\"]")
+        imported.notes.iter().any(|note| note.contains("no word: neither an address nor a word")),
+        "{:?}",
+        imported.notes
     );
     assert!(
-        imported.notes.iter().any(|note| note.contains("my-client-id: ClientIDs")),
+        imported
+            .notes
+            .iter()
+            .any(|note| note.contains("my-client-id: known by this word over TLS")),
         "{:?}",
         imported.notes
     );
@@ -654,4 +661,22 @@ fn a_schedule_has_a_time_zone_that_the_server_knows() {
     assert_eq!(zone_of("Europe/Berlin"), (Some("\"Europe/Berlin\"".to_owned()), false));
     assert_eq!(zone_of("No/Where"), (None, true));
     assert_eq!(zone_of("Local"), (None, true));
+}
+
+#[test]
+fn upstreams_of_adguard_home_by_name_need_a_server_that_knows_their_address() {
+    let upstreams =
+        "dns: {port: 53, bind_hosts: [0.0.0.0], upstream_dns: ['https://dns.example/dns-query']";
+    let known = format!("{upstreams}, bootstrap_dns: [192.0.2.53, 'tls://192.0.2.54']}}");
+    let imported = config(Origin::Adguard, &known);
+    for line in ["upstreams = [\"https://dns.example/dns-query\"]", "bootstrap = [\"192.0.2.53\"]"]
+    {
+        assert!(imported.config.contains(line), "{}", imported.config);
+    }
+    for text in [format!("{upstreams}}}"), format!("{upstreams}, bootstrap_dns: [127.0.0.1]}}")] {
+        let imported = config(Origin::Adguard, &text);
+        assert!(!imported.config.contains("dns.example"), "{}", imported.config);
+        let notes = imported.notes.join("\n");
+        assert!(notes.contains("no server that knows its address was imported"), "{notes}");
+    }
 }
