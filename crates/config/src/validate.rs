@@ -4,9 +4,11 @@
 use std::mem;
 use std::net::SocketAddr;
 use std::num::NonZero;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use avocet_io::memory;
 use avocet_resolver::StubZone;
 use avocet_wire::special_purpose::Scope;
 use ipnet::IpNet;
@@ -319,9 +321,13 @@ fn cache(spec: CacheSpec, check: &mut Check) -> CacheConfig {
         client_timeout: millis(check.take(spec.stale_client_timeout_ms).map_or(1_800, |ms| ms.0)),
     };
     let interval = check.take(spec.snapshot_interval_secs).map_or(300, |secs| secs.0);
+    let sizes_at = [spec.packet_bytes.span(), spec.rrset_bytes.span()];
+    let packet_bytes = check.take(spec.packet_bytes).map_or(64 * MIB, |bytes| bytes.0);
+    let rrset_bytes = check.take(spec.rrset_bytes).map_or(128 * MIB, |bytes| bytes.0);
+    fits_memory([packet_bytes, rrset_bytes], sizes_at, check);
     CacheConfig {
-        packet_bytes: check.take(spec.packet_bytes).map_or(64 * MIB, |bytes| bytes.0),
-        rrset_bytes: check.take(spec.rrset_bytes).map_or(128 * MIB, |bytes| bytes.0),
+        packet_bytes,
+        rrset_bytes,
         min_ttl_secs,
         max_ttl_secs,
         negative_min_ttl_secs: check.take(spec.negative_min_ttl_secs).map_or(0, |secs| secs.0),
@@ -330,6 +336,22 @@ fn cache(spec: CacheSpec, check: &mut Check) -> CacheConfig {
         prefetch: check.take(spec.prefetch).unwrap_or(true),
         snapshot_interval: (interval > 0).then(|| Duration::from_secs(interval.into())),
     }
+}
+
+/// Refuses sizes that are written and that together exceed the memory of the machine.
+fn fits_memory(sizes: [usize; 2], at: [Option<Range<usize>>; 2], check: &mut Check) {
+    let [packets, rrsets] = sizes;
+    let total = packets.saturating_add(rrsets) as u64;
+    let Some(limit) = memory::limit().filter(|limit| total > *limit) else { return };
+    let [packets_at, rrsets_at] = at;
+    let larger = if packets > rrsets { packets_at.or(rrsets_at) } else { rrsets_at.or(packets_at) };
+    let Some(larger) = larger else { return };
+    let message = format!(
+        "packet-bytes and rrset-bytes together are {} MiB, and the server may use {} MiB of memory",
+        total >> 20,
+        limit >> 20
+    );
+    check.fault(larger, message);
 }
 
 fn rate_limit(spec: RateLimitSpec, check: &mut Check) -> Option<RateLimitConfig> {

@@ -227,6 +227,19 @@ fn each_error_names_its_place_and_what_would_be_right_in_the_server_table() {
 }
 
 #[test]
+fn caches_beyond_the_memory_of_the_machine_are_refused() {
+    if avocet_io::memory::limit().is_none_or(|octets| octets >= 1 << 40) {
+        return;
+    }
+    let expected = "a.toml:3:15: packet-bytes and rrset-bytes together are 1048608 MiB, and the \
+                    server may use ";
+    let found = errors("[cache]\npacket-bytes = \"32MiB\"\nrrset-bytes = \"1TiB\"");
+    assert!(found.starts_with(expected), "{found}");
+    let found = errors("[cache]\npacket-bytes = \"1TiB\"");
+    assert!(found.starts_with("a.toml:2:16: packet-bytes and rrset-bytes together are"), "{found}");
+}
+
+#[test]
 fn each_error_names_its_place_in_the_other_tables() {
     let cases = [
         (
