@@ -1,11 +1,13 @@
 //! Conditions that can never be true, such as `now.hour >= 24`: mistakes that are valid CEL.
 //!
-//! Only tests of the time and of the number of labels are evaluated, at every minute of a week. Any
-//! other test may be true or false.
+//! Only tests of the time, at every minute of a week, of the number of labels and of the text of a
+//! name are evaluated. Any other test may be true or false.
+
+use std::ops::Not as _;
 
 use super::fault::Span;
 use super::schedule::WEEK_MINUTES;
-use super::tree::{Node, NodeKind, NumberTest, Test};
+use super::tree::{NameTest, Node, NodeKind, NumberTest, Test};
 
 /// Maximum number of tests of a condition that is examined, which takes up to a tenth of a second.
 const MAX_TESTS: usize = 64;
@@ -62,6 +64,9 @@ impl Node {
             }
             NodeKind::Test(Test::Time(time)) => Some(time.holds(minute)),
             NodeKind::Test(Test::Levels(number)) => constant(number),
+            NodeKind::Test(
+                Test::Name(NameTest::Text(text)) | Test::AnswerName(NameTest::Text(text)),
+            ) => text.may_hold_for_name().not().then_some(false),
             NodeKind::Test(_) => None,
         }
     }
@@ -110,6 +115,15 @@ mod tests {
         let weekend = "now.weekend && now.weekday in [\"mon\", \"tue\"]";
         check(weekend, &[weekend]);
         check("qname.levels() > 127", &["qname.levels() > 127"]);
+        for text in [
+            "qname.ends_with(\".com.\")",
+            "qname.contains(\"ücher\")",
+            "qname.contains(\"a b\")",
+            "answer.cname.starts_with(\".ads\")",
+            "qname.contains(\"ads..\")",
+        ] {
+            check(text, &[text]);
+        }
     }
 
     #[test]
@@ -121,6 +135,12 @@ mod tests {
             "now.between(\"22:00\", \"06:00\")",
             "now.hour == 23 && now.minute == 59 && now.weekday == \"sun\"",
             "qname.levels() > 4",
+            "qname.contains(\"ads.\")",
+            "qname.starts_with(\"*.\")",
+            "qname.ends_with(\"?\")",
+            "answer.cname.ends_with(\".com\")",
+            "client.name.contains(\"ü\")",
+            "qname.matches(\"ü\")",
             "qtype == \"A\" && qtype == \"AAAA\"",
             "now.weekend ? qtype == \"A\" : now.hour < 1",
         ] {

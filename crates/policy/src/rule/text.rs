@@ -61,6 +61,19 @@ impl TextTest {
         }
     }
 
+    /// Reports whether the test may hold for the text of a name, which has neither a final dot nor
+    /// an empty label, and only graphic ASCII. Patterns are not examined.
+    pub(super) fn may_hold_for_name(&self) -> bool {
+        let is_of_name =
+            |text: &str| text.bytes().all(|octet| octet.is_ascii_graphic()) && !text.contains("..");
+        match self {
+            Self::OneOf(_) | Self::Matches(_) => true,
+            Self::StartsWith(start) => is_of_name(start) && !start.starts_with('.'),
+            Self::EndsWith(end) => is_of_name(end) && !end.ends_with('.'),
+            Self::Contains(part) => is_of_name(part),
+        }
+    }
+
     /// Returns the test as a regular expression.
     pub(super) fn as_pattern(&self) -> String {
         match self {
