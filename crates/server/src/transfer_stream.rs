@@ -120,7 +120,7 @@ impl Read for BoundedStream<'_> {
         if Instant::now() > self.ends {
             return Err(ErrorKind::TimedOut.into());
         }
-        self.stream.read(room)
+        self.stream.read(room).map_err(named)
     }
 }
 
@@ -129,10 +129,19 @@ impl Write for BoundedStream<'_> {
         if Instant::now() > self.ends {
             return Err(ErrorKind::TimedOut.into());
         }
-        self.stream.write(octets)
+        self.stream.write(octets).map_err(named)
     }
 
     fn flush(&mut self) -> io::Result<()> {
         self.stream.flush()
     }
+}
+
+/// Says that a primary is silent: the system names the timeout of a socket after a resource.
+fn named(error: io::Error) -> io::Error {
+    if error.kind() != ErrorKind::WouldBlock {
+        return error;
+    }
+    let text = format!("no answer within {} s", MESSAGE_TIME.as_secs());
+    io::Error::new(ErrorKind::TimedOut, text)
 }

@@ -151,8 +151,7 @@ fn answer(
         }
         _ => {}
     }
-    let ede = (end == HostedEnd::NotLoaded)
-        .then_some((Ede::NOT_READY, "the zone has errors and could not be loaded"));
+    let ede = (end == HostedEnd::NotLoaded).then_some((Ede::NOT_READY, "the zone is not loaded"));
     Finding::Answer(Offer::made(Stage::Hosted, Draft { len, rcode, ede, note: 0 }))
 }
 

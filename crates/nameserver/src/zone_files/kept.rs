@@ -300,7 +300,7 @@ impl KeptZone {
             Some(zone) => {
                 format!("zone {name} has errors; serial {} stays in force: {fault}", zone.serial())
             }
-            None => format!("zone {name} has errors and is answered with SERVFAIL: {fault}"),
+            None => format!("zone {name} is not loaded and is answered with SERVFAIL: {fault}"),
         })
     }
 }
