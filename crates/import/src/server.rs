@@ -11,19 +11,19 @@ use crate::name;
 /// A server that queries can be forwarded to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Server {
-    place: Place,
+    place: ServerPlace,
     transport: ServerTransport,
 }
 
 /// Where a server is.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Place {
+enum ServerPlace {
     Address(SocketAddr),
     /// A host name, and `:PORT` if it is not the usual one.
     Name(String),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ServerPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(address) => address.fmt(f),
@@ -99,10 +99,10 @@ impl Server {
             {
                 return Err("not the address of one server");
             }
-            (Some(at), _) => Place::Address(at),
+            (Some(at), _) => ServerPlace::Address(at),
             (None, Udp | Tcp) => return Err("servers are specified by address, not by host name"),
             (None, Tls | Quic | Https(_) | H3(_)) => {
-                Place::Name(host(rest).ok_or("neither an address nor a host name")?)
+                ServerPlace::Name(host(rest).ok_or("neither an address nor a host name")?)
             }
         };
         Ok(Self { place, transport })
@@ -111,8 +111,8 @@ impl Server {
     /// Returns its address and port; `None` if it has only a name.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         match self.place {
-            Place::Address(at) => Some(at),
-            Place::Name(_) => None,
+            ServerPlace::Address(at) => Some(at),
+            ServerPlace::Name(_) => None,
         }
     }
 
@@ -120,7 +120,7 @@ impl Server {
     pub(crate) fn upstream(&self) -> String {
         let place = &self.place;
         match (&self.transport, place) {
-            (ServerTransport::Udp, Place::Address(at)) if at.port() == DNS_PORT => {
+            (ServerTransport::Udp, ServerPlace::Address(at)) if at.port() == DNS_PORT => {
                 at.ip().to_string()
             }
             (ServerTransport::Udp, _) => format!("udp://{place}"),
@@ -140,16 +140,16 @@ impl Server {
     /// Returns the form for `to` of a rule with the action `forward`.
     pub(crate) fn of_rule(&self) -> String {
         match self.place {
-            Place::Address(at) if at.port() == DNS_PORT => at.ip().to_string(),
-            Place::Address(at) => format!("{}@{}", at.ip(), at.port()),
-            Place::Name(ref name) => name.clone(),
+            ServerPlace::Address(at) if at.port() == DNS_PORT => at.ip().to_string(),
+            ServerPlace::Address(at) => format!("{}@{}", at.ip(), at.port()),
+            ServerPlace::Name(ref name) => name.clone(),
         }
     }
 
     /// Returns the form for `servers` of `[[stub]]`.
     pub(crate) fn of_stub(&self) -> String {
         match self.place {
-            Place::Address(at) if at.port() == DNS_PORT => at.ip().to_string(),
+            ServerPlace::Address(at) if at.port() == DNS_PORT => at.ip().to_string(),
             ref place => place.to_string(),
         }
     }
