@@ -507,8 +507,8 @@ impl Draft {
         Some(id)
     }
 
-    /// Returns the form for `ids` of a word that a client sends over TLS, HTTPS or QUIC. Adds a note
-    /// and returns `None` for a text that is no such word.
+    /// Returns the form for `ids` of a word that a client sends over TLS, HTTPS or QUIC. Adds a
+    /// note and returns `None` for a text that is no such word.
     pub(crate) fn device_word(&mut self, written: &str, origin: &str) -> Option<String> {
         let what = format!("{origin}: {written}");
         let word = written.trim().to_ascii_lowercase();
