@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import { close, Visitor } from './browser.js';
 import { Server } from './server.js';
 
-const QUERIES = 20_000;
+const QUERIES = 10_000;
 const AT_ONCE = 250;
 /** Rows in memory and in the document at any time, however many were scrolled past. */
 const MOST_KEPT = 3600;
@@ -58,7 +58,7 @@ function scroll(page, by, target) {
   );
 }
 
-test('20,000 rows scroll down and up with a bounded number of rows in memory', async (report) => {
+test('10,000 rows scroll down and up with a bounded number of rows in memory', async (report) => {
   const visitor = await Visitor.arrive(server);
   const { page } = visitor;
   await visitor.logIn('viewer', '/queries?live=no');
