@@ -222,7 +222,7 @@ pub enum PacketLookup {
         /// Number of bytes that a buffer needs for the response.
         needed: usize,
     },
-    /// A response of another epoch, which [`PacketCache::renew`] may move to this one.
+    /// A response of an earlier epoch, which [`PacketCache::renew`] may move to the present one.
     Earlier,
     /// No usable response.
     Miss,

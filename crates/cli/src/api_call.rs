@@ -18,7 +18,7 @@ use crate::error::CommandError;
 use crate::output::{self, Reader};
 use crate::revisions::submitter;
 
-/// Maximum number of octets of fields on standard input: those of the longest request.
+/// Maximum number of octets of fields on standard input, equal to the longest request.
 const MAX_INPUT: u64 = 512 << 10;
 
 /// Arguments of `avocet call`.

@@ -248,7 +248,7 @@ fn print(text: &str) -> ExitCode {
     }
 }
 
-/// Returns warnings about what this host lacks: the group, the account, enough ports.
+/// Returns warnings about missing parts of this host: the group, the account, enough ports.
 fn host_warnings(config: &Config) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some(group) = &config.server.control_group {

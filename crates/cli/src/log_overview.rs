@@ -32,7 +32,7 @@ pub(crate) struct LogOverviews<'a> {
 }
 
 impl<'a> LogOverviews<'a> {
-    /// Finds those of the server of a configuration.
+    /// Finds the overviews of the server with a configuration.
     pub(crate) fn of(found: &'a Whereabouts, form: EntryForm) -> Self {
         Self { found, form, times: Times::of(found.config.as_ref()) }
     }
@@ -103,7 +103,7 @@ impl<'a> LogOverviews<'a> {
         written.map(|_| ExitCode::SUCCESS)
     }
 
-    /// Returns the overview of the running server; without one, that of the files.
+    /// Returns the overview of the running server, or of the files if no server runs.
     fn overview(&self, args: &LogSpanArgs, limit: u64) -> Result<LogOverview, CommandError> {
         let config = self.found.config.as_ref();
         let of = |text: &Option<String>| text.as_deref().map(|text| time(config, text)).transpose();

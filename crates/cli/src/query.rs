@@ -24,7 +24,7 @@ use crate::error::CommandError;
 use crate::output;
 use crate::running::{self, Checks};
 
-/// The default server: the one that `avocet serve` starts without a configuration.
+/// The default server, which is the address of `avocet serve` without a configuration.
 const DEFAULT_SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5300);
 
 /// The exit code for invalid arguments, as for other commands.

@@ -400,7 +400,7 @@ fn report(name: &FoldedNameBuf, zone: Option<&HostedZone>, faults: &Faults) -> Z
     }
 }
 
-/// Returns the name of a zone by that of its file: `db.example.com`, `example.com.zone`.
+/// Returns the name of a zone from its file name: `db.example.com`, `example.com.zone`.
 fn name_of(file: &Path) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let mut name = name.strip_prefix("db.").unwrap_or(&name);

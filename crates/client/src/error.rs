@@ -21,7 +21,7 @@ pub enum ClientError {
     /// A word is neither a type nor a class.
     #[error("{0:?} is neither a type such as AAAA or TYPE65 nor a class such as CH")]
     NotATypeOrClass(String),
-    /// The type is that of a zone transfer.
+    /// The type is a type of zone transfer.
     #[error("{0} is a zone transfer, which avocet query does not support")]
     ZoneTransfer(Rtype),
     /// There is no such option.
@@ -86,7 +86,7 @@ pub enum ClientError {
     Rcode(Rcode),
 }
 
-/// Returns the reason why there is no reply, and what to do about it.
+/// Returns the reason for the missing reply, and the remedy.
 fn reason(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::TimedOut | ErrorKind::WouldBlock => "timeout; see +time".to_owned(),

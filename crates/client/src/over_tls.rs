@@ -27,7 +27,7 @@ pub struct TlsRequest {
     pub name: String,
     /// Whether any certificate is accepted.
     pub is_insecure: bool,
-    /// A file with authorities in place of those of the system.
+    /// A file with authorities that replace the authorities of the system.
     pub authorities: Option<PathBuf>,
     /// Keys of which the server must have one, in place of a certificate of an authority.
     pub pins: Vec<[u8; PIN_LEN]>,

@@ -72,7 +72,7 @@ pub(super) fn block(spec: &mut PolicySpec, check: &mut Check) -> BlockConfig {
     block
 }
 
-/// Reports a fault if the page is served but no response leads to it.
+/// Reports a fault if the page is served but no response directs clients to it.
 pub(super) fn is_led_to(at: Option<Range<usize>>, config: &PolicyConfig, check: &mut Check) {
     let leads = |rule: &RuleSpec| {
         rule.answer == Some(BlockForm::Addresses) || rule.action == ActionKind::Redirect

@@ -9,12 +9,12 @@ use super::host_name::host_name;
 
 /// The port of PostgreSQL.
 const PORT: u16 = 5432;
-/// The start of the URL; the second is what PostgreSQL accepts, too.
+/// The start of the URL; PostgreSQL accepts the second form too.
 const SCHEMES: [&str; 2] = ["postgresql://", "postgres://"];
 /// Most octets of the name of a user or a database (`NAMEDATALEN` of PostgreSQL, less one).
 const MAX_DATABASE_NAME: usize = 63;
 
-/// Where a database is, and who connects to it.
+/// The address of a database, and the user that connects to it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct DatabaseAddress {
     /// The name of the user.

@@ -175,7 +175,7 @@ pub enum SettingError {
     /// A file with root servers has no server with an address.
     #[error("{} has no server: add NS records of the root and their addresses", .0.display())]
     NoRootServers(PathBuf),
-    /// A word is none of those that a key takes.
+    /// A word is not among the words that a key permits.
     #[error("{found:?} is not {what}; {advice}")]
     Choice {
         /// The word.

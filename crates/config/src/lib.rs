@@ -218,7 +218,7 @@ pub struct ServerConfig {
     pub pin_workers: bool,
     /// The loopback or private address of metrics and health; `None` if HTTP is off.
     pub http: Option<SocketAddr>,
-    /// The clients whose queries are answered; those of others are refused.
+    /// The clients with permission to send queries; others are refused.
     pub allow: AllowConfig,
     /// Whether special-use names (RFC 6761, RFC 6303) are answered locally.
     pub local_names: bool,
@@ -571,7 +571,8 @@ pub fn read_text(path: &Path) -> Result<String, ConfigErrors> {
     source::read_file(path)
 }
 
-/// Returns the environment variables of this process that are Unicode; those of Avocet are.
+/// Returns the environment variables of this process with Unicode text. The variables of Avocet
+/// are.
 pub fn environment() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

@@ -85,7 +85,7 @@ impl ServerConfig {
         self.open_addresses().into_iter().map(|one| one.address).collect()
     }
 
-    /// Returns the number of addresses that are served over UDP: those come first.
+    /// Returns the number of addresses that are served over UDP. They come first.
     pub fn datagram_addresses(&self) -> usize {
         let is_plain = |one: &OpenAddress| one.protocol == Protocol::Plain;
         self.open_addresses().iter().take_while(|one| is_plain(one)).count()

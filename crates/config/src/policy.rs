@@ -528,7 +528,7 @@ pub(super) struct TableHeader {
 }
 
 impl TableHeader {
-    /// Returns the header of the table at this place among those of its kind.
+    /// Returns the header of the table with this index among the tables of its kind.
     pub(super) fn new(at: Range<usize>, place: usize) -> Self {
         Self { at, number: place + 1 }
     }

@@ -187,7 +187,7 @@ pub(super) struct RuleTable {
     pub(super) max_secs: Setting<Int<0, 604_800>>,
     /// With "rate-limit": queries per second.
     pub(super) rps: Setting<Int<1, 1_000_000>>,
-    /// With "rate-limit": queries at once; by default twice `rps`.
+    /// With "rate-limit": the burst in queries; by default twice `rps`.
     pub(super) burst: Setting<Int<1, 1_000_000>>,
     /// With "rate-limit": the unit that has its own limit: "client", "rule", "domain" or
     /// "client-domain".

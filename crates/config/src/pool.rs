@@ -33,7 +33,7 @@ pub struct PoolConfig {
     pub name: Box<[u8]>,
     /// The TTL of the records.
     pub ttl_secs: u32,
-    /// The addresses, and how those of an answer are chosen.
+    /// The addresses, and the rule that chooses the addresses of an answer.
     pub rule: PoolRule,
     /// Where each address is probed, in their order; `None` at the address itself.
     pub probed_at: Vec<Option<ProbeAddress>>,

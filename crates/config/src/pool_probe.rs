@@ -92,7 +92,7 @@ pub struct ProbeTls {
 /// Whether a certificate is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verification {
-    /// Its issuers and its name.
+    /// The issuers, the name and the dates of the certificate.
     Full,
     /// Only the dates of the certificate.
     Dates,
@@ -152,7 +152,7 @@ pub enum ProbePort {
     Unused,
     /// The probe needs a port, and the pool has none.
     Missing,
-    /// This one.
+    /// This RCODE only.
     Known(u16),
 }
 

@@ -11,7 +11,7 @@ use super::check::Check;
 use super::error::SettingError;
 use super::setting::{List, Raw, Setting, Value};
 
-/// First port of queries: those below belong to the system (RFC 6335 §6).
+/// The lowest source port of queries; lower ports belong to the system (RFC 6335 §6).
 const FIRST_PORT: u16 = 1024;
 /// Minimum number of ports that queries leave from: 15 unpredictable bits (RFC 5452 §9).
 pub const MIN_PORTS: usize = 1 << 15;
@@ -71,7 +71,7 @@ pub fn reserved_ports(text: &str) -> Vec<PortRange> {
 /// The value of `avoid-ports`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AvoidPorts {
-    /// Whether the built-in list belongs to it.
+    /// Whether the list includes the built-in list.
     pub registered: bool,
     /// The other ports, in the order of the file.
     pub ranges: Vec<PortRange>,
@@ -208,7 +208,7 @@ impl JsonSchema for AvoidItem {
     }
 }
 
-/// Checks `avoid-ports`: without those of the kernel, enough ports are left.
+/// Checks `avoid-ports`: enough ports must be left without it. Ports of the kernel are not counted.
 pub(super) fn avoid_ports(setting: Setting<List<AvoidItem>>, check: &mut Check) -> AvoidPorts {
     let Some(span) = setting.span() else { return AvoidPorts::DEFAULT };
     let Some(List(items)) = check.take(setting) else { return AvoidPorts::DEFAULT };

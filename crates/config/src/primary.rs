@@ -49,7 +49,7 @@ impl Primaries {
         self.servers.iter().any(|one| one.server.ip() == ip || is_of_key(one))
     }
 
-    /// Returns a primary whose messages nothing proves, neither a key nor TLS.
+    /// Returns a primary with neither a key nor TLS, so that nothing proves its messages.
     #[must_use]
     pub fn unproved(&self) -> Option<&Primary> {
         self.servers.iter().find(|one| one.tls.is_none() && self.key_for(one).is_none())

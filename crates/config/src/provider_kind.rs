@@ -16,7 +16,7 @@ pub enum ProviderKind {
     Leases,
     /// RRsets as in the API of PowerDNS, fetched over HTTP; the file is the copy.
     Http,
-    /// Tables as those of PowerDNS in a PostgreSQL database; the file is the copy.
+    /// Tables in the format of PowerDNS in a PostgreSQL database; the file is the copy.
     Postgres,
 }
 

@@ -295,12 +295,12 @@ impl<const MIN: u32, const MAX: u32> JsonSchema for Int<MIN, MAX> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ByteSize(pub(super) usize);
 
-/// Smallest cache: the fixed parts of a smaller one would take most of it.
+/// The smallest cache. The fixed parts of a smaller cache would take most of its memory.
 const MIN_BYTES: u64 = 1 << 20;
 /// Largest cache, 1 TiB: a larger value is a typing error.
 const MAX_BYTES: u64 = 1 << 40;
 
-/// Units of a [`ByteSize`]; of those with a common ending, the longest comes first.
+/// Units of a [`ByteSize`]. Among units with a common ending, the longest comes first.
 const UNITS: [(&str, u64); 8] = [
     ("KiB", 1 << 10),
     ("MiB", 1 << 20),

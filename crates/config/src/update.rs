@@ -29,9 +29,9 @@ pub struct UpdateRule {
 enum UpdateNames {
     /// All names of the zone.
     All,
-    /// This one, folded, in wire form.
+    /// Exactly this name, folded, in wire form.
     Exact(Box<[u8]>),
-    /// This one and those below.
+    /// This name and all names below it.
     Subtree(Box<[u8]>),
     /// The name of the key.
     SelfName,

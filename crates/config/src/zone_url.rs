@@ -113,7 +113,7 @@ fn database_of(
     }
 }
 
-/// Reads the URL. Credentials in it would be in each list of zones.
+/// Reads the URL, which must not have credentials, because each list of zones shows it.
 fn text_of((at, url): (Range<usize>, String), check: &mut Check) -> Option<String> {
     let has_credentials = || {
         let uri = url.parse::<http::Uri>().ok();

@@ -15,7 +15,7 @@ pub struct PolicyDryRun {
     /// it is.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<ConfigEdit>,
-    /// A whole configuration in TOML, in place of changes.
+    /// A whole configuration in TOML, instead of changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// The logged queries.

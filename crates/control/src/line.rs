@@ -127,7 +127,7 @@ pub enum ReplyLine<C: Call> {
 /// The reason why a line of a reply brings nothing.
 #[derive(Debug)]
 pub enum ReplyError {
-    /// The server reports an error: its message, and what to do next.
+    /// The server reports an error. The texts are its message and the next step.
     Refused(String, Option<String>),
     /// The line does not have the form of the reply.
     Malformed(serde_json::Error),

@@ -70,7 +70,7 @@ pub struct ListShare {
     /// Queries that are blocked because of this list only: no other list has the name, and no rule
     /// decided. If the list blocks the name behind an alias, other lists are not searched for it.
     pub alone: u64,
-    /// By how much the number of those may be too high.
+    /// The number by which `queries` may be too high.
     pub error: u64,
 }
 

@@ -115,7 +115,7 @@ words! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct LogEntry {
-    /// The number of the entry; none while it is not in a file.
+    /// The number of the entry; none before it is in a file.
     pub id: Option<u64>,
     /// When it arrived, in Unix microseconds.
     pub time_us: u64,

@@ -8,7 +8,7 @@ use crate::error::ErrorCode;
 /// The reason why a request about the query log has no reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFault {
-    /// The cursor is not that of a page.
+    /// The cursor does not belong to a page.
     InvalidCursor,
     /// A number of the request is out of bounds: the bounds.
     OutOfBounds(&'static str),

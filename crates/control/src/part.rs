@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A part of a reply that is sent before its end.
 pub trait Part: Serialize + DeserializeOwned + JsonSchema {
-    /// Whether the client gets the part at once, not together with those after it.
+    /// Whether the client gets the part immediately, and not together with the following parts.
     const IS_URGENT: bool = false;
 
     /// Appends the part as JSON.

@@ -15,7 +15,7 @@ use crate::part::NoPart;
 pub struct InterfaceSchema {
     /// The schemas of requests and replies, by command.
     commands: BTreeMap<String, CallSchema>,
-    /// The line in place of a reply to a request that failed.
+    /// The line that replaces a reply if a request failed.
     error: Schema,
 }
 

@@ -147,19 +147,19 @@ impl Budget {
         self.message_checks = 0;
     }
 
-    /// Returns the number of signature checks so far.
+    /// Returns the number of signature checks.
     #[must_use]
     pub fn signature_checks(&self) -> u32 {
         self.checks
     }
 
-    /// Returns the number of failed signature checks so far.
+    /// Returns the number of failed signature checks.
     #[must_use]
     pub fn signature_failures(&self) -> u32 {
         self.failures
     }
 
-    /// Returns the number of names hashed so far.
+    /// Returns the number of hashed names.
     #[must_use]
     pub fn nsec3_hashes(&self) -> u32 {
         self.hashes

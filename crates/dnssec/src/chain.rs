@@ -292,7 +292,7 @@ fn entry_keys(
     Ok(distinct(entries.keys.into_iter()))
 }
 
-/// The entry keys found so far.
+/// The entry keys that were found.
 struct Entries {
     keys: Vec<ZoneKey>,
     /// The reason if there are none. A fault of the zone takes precedence over missing support.

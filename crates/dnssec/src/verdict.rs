@@ -11,7 +11,7 @@ use crate::budget::Limit;
 pub enum Verdict {
     /// A chain of signatures leads from a trust anchor to the data.
     Secure,
-    /// A trust anchor proves that no such chain exists.
+    /// A trust anchor proves that there is no chain of trust.
     Insecure,
     /// A chain should exist but does not: the data must not be used.
     Bogus,
@@ -46,9 +46,9 @@ pub enum Reason {
     SignatureNotYetValid,
     /// A signature expires before its inception.
     SignatureExpiredBeforeValid,
-    /// There is no signature, or none that could be valid.
+    /// There is no signature, or no signature that could be valid.
     SignatureMissing,
-    /// The signer is a zone other than that of the data.
+    /// The signer is a zone other than the zone of the data.
     WrongSigner,
     /// The label count of a signature exceeds that of the owner or is below that of the signer (RFC
     /// 4035 §5.3.1).

@@ -88,7 +88,7 @@ pub enum Fault {
     NoSoa,
     /// The zone has no digest with a supported scheme and hash.
     NoDigest,
-    /// The serial of the digest differs from that of the SOA record.
+    /// The serial of the digest differs from the serial of the SOA record.
     OtherSerial,
     /// The digest does not match the zone.
     OtherZone,

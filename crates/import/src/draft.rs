@@ -40,7 +40,7 @@ const WELL_KNOWN_PREFIX: &str = "64:ff9b::/96";
 pub(crate) const UNKNOWN_BLOCK: &str =
     "unknown response for blocked names: they get the unspecified address";
 
-/// The settings found so far.
+/// The settings that were found.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     /// The directory of companion files.

@@ -79,7 +79,7 @@ pub enum Origin {
     Pihole,
     /// AdGuard Home: `AdGuardHome.yaml`.
     Adguard,
-    /// blocky: `config.yml`, or a directory of such files.
+    /// blocky: `config.yml`, or a directory of YAML files.
     Blocky,
     /// dnsmasq: `dnsmasq.conf` and the files it includes.
     Dnsmasq,

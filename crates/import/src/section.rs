@@ -12,7 +12,7 @@ const NO_COUNTERPART: &str = "there is no such setting here";
 /// Maximum number of characters of a value shown in a note.
 const MAX_SHOWN: usize = 60;
 
-/// A table and the path that leads to it.
+/// A table and its path in the document.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Section {
     path: String,

@@ -34,7 +34,7 @@ pub(crate) fn parse(path: &str, octets: &[u8]) -> Result<Value, Error> {
     Ok(tree.root)
 }
 
-/// The document parsed so far.
+/// The parsed part of the document.
 #[derive(Default)]
 struct Tree {
     root: Value,

@@ -19,7 +19,7 @@ const PART: usize = 64 * 1024;
 const HEADER: usize = 16;
 /// Number of octets of an attribute header.
 const ATTRIBUTE: usize = 4;
-/// Maximum number of parts of changes read at once.
+/// Maximum number of parts of changes per read.
 const MAX_PARTS: usize = 64;
 /// Maximum number of messages read from one table.
 const MAX_MESSAGES: usize = 1 << 17;

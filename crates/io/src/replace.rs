@@ -243,7 +243,7 @@ struct Identity {
 }
 
 impl Identity {
-    /// Returns that of a file or link.
+    /// Returns the mark of a file or link.
     fn of(path: &Path) -> Option<Self> {
         let of = |facts: Metadata| Self {
             place: (facts.dev(), facts.ino()),

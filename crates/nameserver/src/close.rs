@@ -21,7 +21,7 @@ use crate::query::{Decision, Outgoing, QueryContext, QueryStep};
 pub enum Delivery {
     /// This many octets of the buffer.
     Message(usize),
-    /// No message, neither now nor later.
+    /// No message, neither now nor later: the query gets no response.
     Nothing,
     /// No message yet: the query is waiting.
     Later,

@@ -48,7 +48,7 @@ pub const TYPES: [(Rtype, &str); 11] = [
     (Rtype::ANY, "ANY"),
 ];
 
-/// RCODEs that are counted individually: those with a name.
+/// Number of RCODEs that are counted individually: those with a name.
 pub const RCODES: usize = 24;
 /// Buckets of a latency histogram.
 pub const BUCKETS: usize = 24;
@@ -120,7 +120,7 @@ pub struct WorkerMetrics {
     pub tcp_accepted: Counter,
     /// TCP connections rejected by a limit, in total or for one client.
     pub tcp_rejected: Counter,
-    /// TCP connections closed at once because the client is not allowed.
+    /// TCP connections that were closed immediately because the client is not allowed.
     pub tcp_refused: Counter,
     /// Datagrams and connections of proxies without the header that must begin them.
     pub proxy_headers_refused: Counter,
@@ -128,7 +128,7 @@ pub struct WorkerMetrics {
     pub tcp_expired: Counter,
     /// TCP connections open.
     pub tcp_open: Counter,
-    /// TLS connections open, with those whose handshake is incomplete.
+    /// Open TLS connections, including those with an incomplete handshake.
     pub tls_open: Counter,
     /// The HTTPS connections among them.
     pub https_open: Counter,
@@ -136,7 +136,7 @@ pub struct WorkerMetrics {
     pub https_ends: [Counter; HTTPS_ENDS.len()],
     /// TLS handshakes by result, in the order of [`HANDSHAKES`].
     pub tls_handshakes: [Counter; HANDSHAKES.len()],
-    /// Connections of QUIC open, with those whose handshake is incomplete.
+    /// Open QUIC connections, including those with an incomplete handshake.
     pub quic_open: Counter,
     /// Handshakes of QUIC by result, in the order of [`QUIC_HANDSHAKES`].
     pub quic_handshakes: [Counter; QUIC_HANDSHAKES.len()],

@@ -110,7 +110,7 @@ fn upstream_number(endpoint: u32) -> u16 {
     u16::try_from(endpoint.saturating_add(1)).unwrap_or(0)
 }
 
-/// The kind of end of a query that each stage ended, by its number.
+/// The outcome of a query for each stage that ended it, by the number of the stage.
 const STAGE_OUTCOMES: [Outcome; STAGES.len()] = {
     let mut outcomes = [Outcome::Answered; STAGES.len()];
     let mut at = 0;

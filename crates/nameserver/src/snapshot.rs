@@ -75,7 +75,7 @@ pub struct Snapshot {
     pub plan: Arc<Plan>,
     /// The names that this server answers by itself.
     pub names: Arc<Names>,
-    /// The hosted zones that each client sees, if not all see the same.
+    /// The hosted zones that each client sees, if clients see different zones.
     pub views: Option<ZoneViews>,
     /// The last change of each part.
     pub generations: Generations,
@@ -328,7 +328,7 @@ impl Snapshot {
         Ok(Self::of(built, Extras { views, rate_limit, ports }, unconfigured, parts))
     }
 
-    /// Returns the source ports of the snapshot that replaces this one.
+    /// Returns the source ports of the next snapshot.
     fn ports_for(
         &self,
         config: &Config,

@@ -76,11 +76,11 @@ pub const TRANSFER_RESULTS: [&str; 4] = ["sent", "cut-short", "refused", "limite
 /// The names of the errors of signatures in metrics, in the order of [`ServerEvent`] behind those
 /// above.
 pub const SIGNATURE_ERRORS: [&str; 5] = ["badkey", "badsig", "badtime", "badtrunc", "malformed"];
-/// The results of NOTIFY in metrics, in the order of [`ServerEvent`] behind those above.
+/// The results of NOTIFY in metrics, in the order of [`ServerEvent`], after the results above.
 pub const NOTICE_RESULTS: [&str; 2] = ["heard", "refused"];
 /// The results of NOTIFY to other servers, in the order of [`ServerEvent`] after those above.
 pub const SENT_NOTICE_RESULTS: [&str; 3] = ["sent", "acknowledged", "failed"];
-/// The results of updates in metrics, in the order of [`ServerEvent`] behind those above.
+/// The results of updates in metrics, in the order of [`ServerEvent`], after the results above.
 pub const UPDATE_RESULTS: [&str; 6] =
     ["applied", "unchanged", "prerequisite", "refused", "failed", "limited"];
 /// The results of requests to URLs of zones in metrics, in the order of [`ServerEvent`] behind
@@ -182,7 +182,7 @@ impl TransferLedger {
     }
 }
 
-/// The place of a transfer among those in progress.
+/// A permit for one of the transfers that may run at the same time.
 pub struct TransferPermit {
     ledger: Arc<TransferLedger>,
     ip: IpAddr,

@@ -14,7 +14,7 @@ pub struct LearntTrust {
 }
 
 impl LearntTrust {
-    /// Replaces configured anchors with those that were followed.
+    /// Replaces configured anchors by the current anchors of the zones with followed rollovers.
     pub fn apply(&self, anchors: &mut Anchors) {
         for (zone, followed) in &self.followed {
             if anchors.point(zone.wire()).is_some() {

@@ -14,7 +14,7 @@ pub struct UpstreamAddresses {
 }
 
 impl UpstreamAddresses {
-    /// Returns the addresses of a name; none if they are not known.
+    /// Returns the addresses of a name, or none if they are not known.
     pub fn of(&self, name: &str) -> &[IpAddr] {
         self.by_name.get(name).map_or(&[], Vec::as_slice)
     }
@@ -34,7 +34,7 @@ impl UpstreamAddresses {
         self.designated = designated;
     }
 
-    /// Forgets all names but those for which the test holds.
+    /// Removes all names for which the test fails.
     pub fn keep(&mut self, is_wanted: impl Fn(&str) -> bool) {
         self.by_name.retain(|name, _| is_wanted(name));
     }

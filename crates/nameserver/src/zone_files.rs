@@ -125,7 +125,7 @@ impl<E> From<ReplaceFault> for ZoneChangeError<E> {
 pub struct ZoneSerials {
     /// The serial without signing by this server.
     pub source: u32,
-    /// The serial in force; that of the source while that is held back.
+    /// The serial in force; the serial of the source while that version is held back.
     pub current: u32,
     /// Why the source is held back.
     pub signing_fault: Option<String>,

@@ -19,7 +19,7 @@ use crate::clock::wall_secs;
 
 /// The version to serve at the start.
 pub(crate) struct RestoredZone {
-    /// A version other than that of the file.
+    /// A version that differs from the file.
     pub(crate) other: Option<HostedZone>,
     /// The changes that lead to the version of the file, if that is served.
     pub(crate) changes: Vec<Arc<ZoneChange>>,

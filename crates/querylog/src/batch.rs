@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use crate::column::{INTS, SETS, TEXTS};
 use crate::interned::Interned;
 
-/// One entry with numbers in place of texts and sets.
+/// One entry, with numbers instead of texts and sets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct EntryRow {
     pub(crate) ints: [i64; INTS],

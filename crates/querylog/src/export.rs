@@ -10,7 +10,7 @@ use crate::date::rfc3339;
 use crate::search::{Broken, Filter, LogEntry, LogReader, SearchExtent};
 use crate::segment::{GROUP_ROWS, RowGroups, RowSource};
 
-/// Entries that are read at once.
+/// Number of entries per read.
 const PAGE_ENTRIES: usize = 4096;
 /// Blocks and row groups of a row group of an export: blocks are in memory as a whole.
 const MAX_SOURCES: usize = 64;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::block::{Block, BlockHeader, HEADER, MAGIC};
 use crate::error::LogError;
 
-/// Number of octets that a search for the next block reads at once.
+/// Number of octets per read of a search for the next block.
 const WINDOW: usize = 1 << 16;
 
 /// The file of the head that the writer appends to.

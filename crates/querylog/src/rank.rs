@@ -8,7 +8,7 @@ use crate::entry::Outcome;
 use crate::rollup::{Ranking, Top};
 use crate::search::{Broken, Filter, LogReader, SearchExtent};
 
-/// Entries that are read at once.
+/// Number of entries per read.
 const PAGE_ENTRIES: usize = 4096;
 /// Texts that are kept, so that the memory is bounded: more than a household or an office queries.
 const KEPT: usize = 1 << 16;

@@ -11,7 +11,7 @@ use crate::search::{Filter, LogReader, SearchExtent};
 
 /// Entries that roll-ups without a stored state count again: some seconds of work.
 const MAX_RECOUNT: u64 = 1 << 20;
-/// Entries that are read at once.
+/// Number of entries per read.
 pub(crate) const RECOUNT_PAGE: usize = 4096;
 /// Rows that are examined between two questions whether to go on.
 const SLICE_ROWS: u64 = 1 << 18;

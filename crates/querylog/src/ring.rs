@@ -73,12 +73,12 @@ struct Slots {
 }
 
 impl Slots {
-    /// Returns the slots of a ring, without those behind them.
+    /// Returns the number of slots of a ring.
     fn count(&self) -> usize {
         self.words.len() - MAX_WORDS
     }
 
-    /// Returns the words from an index on; at least those of the longest record.
+    /// Returns the words from an index on, at least as many as the longest record has.
     fn from(&self, index: u64) -> &[AtomicU64] {
         let start = index as usize & (self.count() - 1);
         self.words.get(start..).unwrap_or_default()
@@ -366,7 +366,7 @@ impl Record {
     }
 }
 
-/// Returns the facts of a record, without its outcome and those of its messages.
+/// Returns the facts of a record, without its outcome and the facts of its messages.
 fn facts(fixed: &[u64; FIXED], client: IpAddr) -> Facts {
     let [_, _, _, _, transport, validation, cache, stage] = fixed[0].to_le_bytes();
     let quarter = |word: usize, place: u32| (fixed[word] >> (16 * place)) as u16;

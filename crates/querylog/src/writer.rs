@@ -334,7 +334,7 @@ fn locked(rollups: &Mutex<Rollups>) -> MutexGuard<'_, Rollups> {
     rollups.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the id after those of all files.
+/// Returns the id that follows the ids in all files.
 fn next_id(options: &WriterOptions) -> Result<u64, LogError> {
     let listing = Listing::read(&options.directory)?;
     let mut next = listing.id_after_segments();

@@ -28,7 +28,7 @@ pub enum Action {
         /// Number of octets at their beginning that are no part of the message, but a header of the
         /// PROXY protocol. A connection that begins with one is for this message only.
         header_len: u8,
-        /// The place of such a header on an encrypted connection.
+        /// The position of a PROXY protocol header on an encrypted connection.
         header_place: HeaderPlace,
     },
     /// Close a socket or connection that served one query.
@@ -56,7 +56,7 @@ pub enum Action {
     },
     /// The question is resolved or has failed: answer all its waiters.
     Finish {
-        /// The waiters, in those of [`Actions`]; empty after a prefetch.
+        /// The waiters, as a range of the waiters in [`Actions`]; empty after a prefetch.
         waiters: Range<usize>,
         /// The result.
         resolved: Resolved,

@@ -4,7 +4,7 @@ use avocet_wire::Ede;
 
 use crate::exchange::endpoint::TlsFault;
 
-/// Why a task has no answer so far. Later variants are more specific.
+/// The reason why a task has no answer yet. Later variants are more specific.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Failure {
     /// No server answered.
@@ -19,7 +19,7 @@ pub(crate) enum Failure {
     Refused,
     /// SERVFAIL, with the upstream's own extended error if it gave one.
     Servfail(Option<u16>),
-    /// A zone has no known server, or none that may be queried.
+    /// A zone has no known server, or no server that may be queried.
     NoServers,
     /// The servers of a zone do not serve it.
     Lame,

@@ -63,7 +63,7 @@ pub struct ZoneRule {
     pub zone: Box<[u8]>,
     /// Whether the subtree is an exception from the nearest rule above. It then has no upstreams.
     pub exception: bool,
-    /// The servers; none while their addresses are not known.
+    /// The servers; empty while their addresses are not known.
     pub upstreams: Vec<Endpoint>,
     /// Servers that are queried only if the others fail.
     pub reserves: Vec<Endpoint>,
@@ -146,9 +146,9 @@ impl std::error::Error for PlanError {}
 /// A rule prepared for use.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
-    /// Indices into [`Plan::upstreams`]: those of reserves last.
+    /// Indices into [`Plan::upstreams`]. Reserve servers are last.
     pub(crate) upstreams: Vec<u16>,
-    /// The number of those that are no reserves.
+    /// The number of servers that are not reserves.
     pub(crate) ordinary: usize,
     pub(crate) strategy: Strategy,
     pub(crate) case_randomisation: bool,
@@ -513,7 +513,7 @@ impl Plan {
         self.recursion.is_some() || self.route(qname).is_some()
     }
 
-    /// Returns all rules, those of sets last.
+    /// Returns all rules. The rules of server sets are last.
     pub(crate) fn rules(&self) -> &[Rule] {
         &self.rules
     }

@@ -53,7 +53,7 @@ pub(crate) struct Key<'a> {
     pub(crate) ecs: &'a [u8],
     /// The client, if the servers learn it. A reference, because mostly there is none.
     pub(crate) introduced: Option<&'a IpAddr>,
-    /// The set of servers that a client's rule chose in place of the plan's.
+    /// The set of servers that a client's rule chose instead of the servers in the plan.
     pub(crate) set: Option<u16>,
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct Task<W> {
     pub(crate) exchange: Exchange,
     /// Queries sent for all targets.
     pub(crate) sends: u32,
-    /// Number of octets of the replies that were read for it.
+    /// Number of octets of the replies that were read for the task.
     pub(crate) reply_octets: usize,
     /// The longest SCOPE PREFIX-LENGTH of the replies in its answer (RFC 7871 §7.2.1); `None` if no
     /// reply had one.

@@ -69,7 +69,7 @@ impl Health {
 pub struct Shares {
     /// Failures among all queries.
     pub failed: u64,
-    /// Slow answers among those that waited for the network.
+    /// Number of slow answers among the answers that waited for the network.
     pub slow: u64,
 }
 

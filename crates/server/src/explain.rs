@@ -352,7 +352,7 @@ fn line_text(config: &Config, line: &ExplainedLine<'_>) -> Option<String> {
 pub(crate) struct GivenClient<'a> {
     /// Its address; one of this machine if it has none.
     pub(crate) ip: IpAddr,
-    /// Its device; none if the address identifies the client.
+    /// The device of the client, or none if the address identifies the client.
     pub(crate) device: DeviceId,
     /// The name by which it is given.
     pub(crate) name: Option<&'a str>,

@@ -77,7 +77,7 @@ impl<'a> TransferStream<'a> {
     }
 }
 
-/// Returns the error of a handshake: that of TLS without the words around it.
+/// Returns the error of a handshake. For an error of TLS, this is the inner error alone.
 fn handshake_error(error: io::Error) -> ConnectError {
     let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     of_tls.map(|inner| ConnectError::Tls(inner.to_string())).unwrap_or_else(|| error.into())

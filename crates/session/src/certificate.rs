@@ -40,7 +40,7 @@ pub enum CertificateError {
     /// The file of the key has none.
     #[error("no private key in PEM form: {0}")]
     Key(pem::Error),
-    /// The certificate is invalid, or the key is that of another one.
+    /// The certificate is invalid, or the key belongs to another certificate.
     #[error("{}", reason(.0))]
     Unusable(Error),
 }
@@ -94,7 +94,7 @@ impl Certificate {
         Arc::new(SingleCertAndKey::from(self.key.clone()))
     }
 
-    /// Returns the certificate itself in DER, without those of its issuers.
+    /// Returns the certificate in DER, without the certificates of its issuers.
     pub fn first(&self) -> Option<&[u8]> {
         self.key.cert.first().map(|one| &one[..])
     }
@@ -139,7 +139,7 @@ pub(crate) fn take_word() -> Option<Box<[u8]>> {
 pub struct CertificateChoice {
     /// The certificates in the order of the configuration.
     all: Vec<Arc<CertifiedKey>>,
-    /// Places in `all` by name; those of a wildcard without its first label.
+    /// Indices into `all` by name; the names of wildcards lack the first label.
     by_name: HashMap<String, Vec<usize>>,
     by_wildcard: HashMap<String, Vec<usize>>,
 }

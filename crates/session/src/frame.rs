@@ -90,7 +90,7 @@ pub enum ReadState {
 pub struct FrameReader {
     /// Data received but not delivered: an incomplete frame or, after a stop, complete frames too.
     held: Vec<u8>,
-    /// Whether delivery of bytes from elsewhere was stopped: those of further records wait.
+    /// Whether delivery of decrypted bytes was stopped, so that the bytes of further records wait.
     is_stopped: bool,
 }
 
@@ -352,7 +352,7 @@ impl Outgoing {
     }
 }
 
-/// The writing end of one connection. It collects messages and writes them at once.
+/// The sending side of one connection. It collects messages and writes them together.
 #[derive(Debug, Default)]
 pub struct FrameWriter {
     outgoing: Outgoing,

@@ -16,7 +16,7 @@ use crate::http::hpack::{self, FieldDecoder, FieldName, MAX_FIELDS, TABLE_SIZE};
 use crate::http::{AltSvc, Http, Http2Client, HttpMethod, HttpTarget, Replies, qpack};
 use crate::quic::doq::{DoqQuery, DoqReply, query_of};
 
-/// Lengths of pieces, besides the whole.
+/// Lengths of pieces, in addition to whole messages.
 const PIECES: [usize; 2] = [1, 7];
 /// Number of octets that a connection sends by itself: settings, errors and its end.
 const MAX_FIXED: usize = 16 << 10;
@@ -141,7 +141,7 @@ fn http_server(octets: &[u8]) {
 
 fn http_client(octets: &[u8]) {
     const QUERIES: usize = 4;
-    /// How often a query is sent, and the octets of a request besides.
+    /// Number of attempts for a query, and the additional octets of a request.
     const TRIES: usize = 2;
     for method in [HttpMethod::Get, HttpMethod::Post] {
         same_connection(octets, |octets, size| {

@@ -47,7 +47,7 @@ impl HandshakeFacts {
 pub struct ClientProof {
     /// The SHA-256 digest of its SubjectPublicKeyInfo.
     pub pin: [u8; PIN_LEN],
-    /// Its names: those for DNS, and the common name of its subject.
+    /// The names in the certificate: DNS names, and the common name of the subject.
     pub names: Vec<String>,
 }
 

@@ -66,7 +66,7 @@ impl<D: FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>> PlaintextReader for A
         ControlFlow::Continue(())
     }
 
-    /// A client delivers all that has arrived: it has asked for it.
+    /// A client accepts all messages that arrive, because it has queried for them.
     fn take(&mut self, octets: &[u8]) -> ControlFlow<()> {
         let Self { asking, messages, deliver } = self;
         asking.take(octets, &mut |message: &[u8]| {

@@ -20,7 +20,7 @@ pub struct Validity {
 }
 
 impl Validity {
-    /// Returns that of a certificate; `None` if it cannot be read.
+    /// Returns the validity of a certificate; `None` if the certificate cannot be read.
     pub fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
         validity(certificate)
     }

@@ -105,7 +105,7 @@ pub struct TestAuthority {
     pub now: u64,
     /// The life of certificates, in seconds.
     pub life_secs: u64,
-    /// The window of renewal, in Unix seconds; `None`: the authority has no such resource.
+    /// The window of renewal, in Unix seconds; `None` if the authority does not offer it.
     pub window: Option<[u64; 2]>,
     /// The identifiers of certificates that orders have replaced.
     pub replaced: Vec<String>,

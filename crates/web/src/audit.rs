@@ -174,7 +174,7 @@ pub(crate) fn recorded_plain(
     kept
 }
 
-/// Returns the record of fields that are not those of the route: their number.
+/// Returns the audit record of fields that the route does not define: their number.
 pub(crate) fn counted(fields: &Map<String, Value>) -> Map<String, Value> {
     let count = (!fields.is_empty()).then(|| ("unknown-fields".to_owned(), fields.len().into()));
     count.into_iter().collect()

@@ -88,7 +88,7 @@ enum Forwarded {
     Client(IpAddr),
     /// There is no header.
     Missing,
-    /// There is no address where that of the client must be.
+    /// The request lacks the address of the client, or has an invalid one.
     Malformed,
 }
 

@@ -40,7 +40,7 @@ fn drop_volatile(value: &mut Value) {
     }
 }
 
-/// Returns whether a list of entity tags in a header has this one.
+/// Returns whether a list of entity tags in a header contains the given tag.
 pub(crate) fn matches(header: &str, tag: &str) -> bool {
     header.split(',').any(|one| one.trim() == "*" || one.trim() == tag)
 }

@@ -49,7 +49,7 @@ const MAX_REQUESTS: usize = 8;
 /// Maximum number of searches of the query log at once. They have turns of their own: others do not
 /// wait for them.
 const MAX_SEARCHES: usize = 4;
-/// Maximum number of replies of unknown length at once.
+/// Maximum number of simultaneous replies of unknown length.
 const MAX_STREAMS: usize = 4;
 /// Maximum number of streams of events at once: each takes a thread and a connection, and each open
 /// page that is live has one.

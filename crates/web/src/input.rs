@@ -122,7 +122,7 @@ pub(crate) async fn of_body(
 /// Makes integers of numbers such as `7.0`: in JSON Schema, and in some languages, these are equal.
 /// The depth is bounded by that of the parser.
 fn integral(value: &mut Value) {
-    /// The range in which each integer is a number of its own.
+    /// The range in which a float represents each integer exactly.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {
         Value::Number(number) => {

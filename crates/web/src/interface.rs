@@ -16,7 +16,7 @@ use crate::conditional::{fingerprint, matches};
 use crate::pages;
 use crate::problem::{INTERNAL, NO_METHOD, NOT_FOUND};
 
-/// All files; none if the server was built without them.
+/// All files of the interface, or none if the server was built without the interface.
 const FILES: &[EmbeddedFile] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
 /// The page.
 const PAGE: &str = "index.html";

@@ -82,7 +82,7 @@ pub struct WebStores {
 }
 
 impl WebStores {
-    /// Opens those of a data directory.
+    /// Opens the users and sessions of a data directory.
     pub fn open(directory: &Path, clock: Clock) -> Self {
         Self {
             access: Arc::new(Access::open(directory, clock)),

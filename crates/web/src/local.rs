@@ -16,7 +16,7 @@ use crate::problem::{MALFORMED, NO_METHOD, NOT_FOUND, Problem, UNAUTHENTICATED};
 use crate::route::{Does, OwnCall, PREFIX, ROUTES, Route};
 use crate::tables::{EntryCall, EntryPlan};
 
-/// The document of the API, and the parts of the tables in it.
+/// The document of the API, and the parts of the tables in the document.
 static INTERFACE: LazyLock<Interface> = LazyLock::new(Interface::generate);
 
 /// A call of the API.

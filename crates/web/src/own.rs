@@ -157,7 +157,7 @@ pub(crate) enum OwnContent {
     LoggedIn(String),
 }
 
-/// The parts of a request besides its fields.
+/// The parts of a request without its fields.
 pub(crate) struct OwnContext<'a> {
     pub(crate) access: &'a Access,
     pub(crate) audit: &'a AuditLog,

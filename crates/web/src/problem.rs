@@ -20,7 +20,7 @@ pub(crate) struct Problem {
     kind: &'static ProblemKind,
     /// The problem of this request.
     detail: String,
-    /// The action that solves it, if it is not that of the kind.
+    /// The action that solves the problem, if it differs from the default of the kind.
     next: Option<&'static str>,
     /// Seconds until another attempt may succeed.
     retry_after_secs: Option<u64>,
@@ -143,7 +143,7 @@ impl Problem {
         self
     }
 
-    /// Returns the problem with another next step than that of its kind.
+    /// Returns the problem with another next step than the default of its kind.
     pub(crate) fn then(mut self, next: &'static str) -> Self {
         self.next = Some(next);
         self

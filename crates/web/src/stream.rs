@@ -21,7 +21,7 @@ use crate::standing::Standing;
 const CHUNK: usize = 16 << 10;
 /// Chunks that wait for the client.
 const WAITING: usize = 4;
-/// Events that wait for the client, or for the rest after those before them.
+/// Maximum number of events that wait until the client reads them or the next part is complete.
 const WAITING_EVENTS: usize = 256;
 /// Time after events in which further ones are collected: a page for people needs no more, and each
 /// write costs more than an event.

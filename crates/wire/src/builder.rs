@@ -132,7 +132,7 @@ impl<'a> Builder<'a> {
         Ok(Self { out, len: HEADER_LEN, limit, header, names: None })
     }
 
-    /// Returns the number of octets written so far.
+    /// Returns the number of octets that were written.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
@@ -353,7 +353,7 @@ struct CompressionTable {
     /// The upper sixteen bits hold the suffix's hash, the lower sixteen its offset. Zero marks a
     /// free slot.
     slots: [u32; NAME_SLOTS],
-    /// Labels hashed or compared so far, at most [`MAX_STEPS`].
+    /// Labels that were hashed or compared, at most [`MAX_STEPS`].
     steps: u32,
 }
 

@@ -342,7 +342,7 @@ impl<'t> MasterFile<'t> {
         Ok(())
     }
 
-    /// Returns the TTL of a record with or without a TTL of its own.
+    /// Returns the TTL of a record, which may lack a TTL in the file.
     fn ttl_of(&mut self, written: Option<u32>, record: &MasterRecord) -> u32 {
         let inherited = self.ttls.default.or(self.ttls.last);
         let minimum = record.rdata.last_chunk().map(|minimum| u32::from_be_bytes(*minimum));

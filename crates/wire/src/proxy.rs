@@ -37,7 +37,7 @@ const TEXT_SIGNATURE: &[u8] = b"PROXY ";
 /// A header that was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProxyHeader {
-    /// The client, an IPv4 address as such; `None`: the message is the proxy's own.
+    /// The client, with a mapped IPv4 address as IPv4; `None` for a message of the proxy itself.
     pub client: Option<IpAddr>,
     /// Number of octets of the header: the message follows them.
     pub len: usize,

@@ -50,7 +50,7 @@ pub enum CertificateFault {
         /// The reason.
         source: rustls::pki_types::pem::Error,
     },
-    /// The certificate is invalid, or the key is that of another one.
+    /// The certificate is invalid, or the key belongs to another certificate.
     #[error("{} and its key cannot be used: {source}", .path.display())]
     Unusable {
         /// The file with the certificate.

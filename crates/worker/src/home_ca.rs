@@ -327,7 +327,8 @@ fn is_current(config: &HomeCaConfig, purpose: &str, now_secs: u64) -> Result<boo
     }))
 }
 
-/// Returns the first line of the certificate's file. It differs whenever the certificate must.
+/// Returns the first line of the certificate's file, which names the settings of the certificate. A
+/// different line means that a new certificate is necessary.
 fn purpose(config: &HomeCaConfig, authority: &Authority) -> String {
     format!("[home-ca] of {} for {}", authority.sha256(), shown_names(config))
 }

@@ -37,7 +37,7 @@ use crate::state::Shared;
 pub(crate) struct Outbox {
     index: u16,
     shared: Arc<Shared>,
-    /// The replies that could not be sent at once, by address.
+    /// The replies that could not be sent immediately, by address.
     late: Vec<LateReplies>,
 }
 

@@ -91,7 +91,7 @@ pub struct UpstreamPeer {
     target: Option<HttpTarget>,
     /// HTTP/3 of an upstream that is queried in HTTP/2.
     alternative: Option<Alternative>,
-    /// When a worker last warned of it, in milliseconds; `u64::MAX` for never.
+    /// Time in milliseconds of the last warning by a worker; `u64::MAX` if there was none.
     warned_ms: AtomicU64,
 }
 
@@ -114,7 +114,7 @@ pub struct PrimaryTls {
 
 /// Proofs that the server of a URL must provide, and the certificate that this server shows it.
 pub struct UrlTls {
-    /// The authorities that are trusted; without any, those of the system.
+    /// The trusted authorities; `None` for those of the system.
     pub authorities: Option<Vec<CertificateDer<'static>>>,
     /// The certificate of this server, with its key.
     pub shown: Option<ClientCert>,

@@ -332,7 +332,7 @@ impl Worker {
         resolution.submit_misses(&mut turn);
     }
 
-    /// Reads the letters that a fault left unread, then those in the mailbox.
+    /// Reads the messages that a panic left unread, then those in the mailbox.
     fn read_letters(&mut self) {
         self.read_taken_letters();
         self.shared.mailboxes[usize::from(self.index)].take(&mut self.letters);

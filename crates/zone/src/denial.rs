@@ -42,7 +42,7 @@ impl<'z> DenialProof<'z> {
 /// The kind of name whose absence is proven.
 #[derive(Clone, Copy)]
 pub(crate) enum Denied<'n> {
-    /// Neither the name nor a wildcard exists. Holds the closest encloser.
+    /// Neither the name nor a wildcard exists. Contains the closest encloser.
     Name(FoldedName<'n>),
     /// The name does not exist, and a wildcard answered. Holds the closest encloser.
     Expanded(FoldedName<'n>),

@@ -8,7 +8,7 @@ use crate::serial::with_serial;
 use crate::tree::{HostedRecord, HostedSet, HostedZone};
 
 impl HostedZone {
-    /// Returns the digest of the zone. Its cost is that of hashing all records.
+    /// Returns the digest of the zone. The cost is the hashing of all records.
     #[must_use]
     pub fn zone_digest(&self, hash: DigestHash) -> Vec<u8> {
         self.digest_with(None, hash)

@@ -116,7 +116,7 @@ pub enum ZoneProblem {
     /// The NSEC3 parameters have more iterations than validators permit.
     #[error("NSEC3 with {0} iterations: validators permit {1} (RFC 9276 §3.2)")]
     Iterations(u16, u16),
-    /// The ZONEMD record is not that of the zone.
+    /// The digest in the ZONEMD record is not the digest of the zone.
     #[error("{0}")]
     Digest(zonemd::Fault),
     /// The zone should get a ZONEMD record, but another server has signed it.

@@ -37,7 +37,7 @@ enum EntryKind {
 /// The content of a journal.
 #[derive(Debug, Default)]
 pub struct JournalContent {
-    /// The changes, each from the version that the one before leads to.
+    /// The changes. Each begins at the version to which the previous one leads.
     pub changes: Vec<Arc<ZoneChange>>,
     /// The version that the master file had when the server wrote it last.
     pub written: Option<ZoneVersion>,
@@ -116,7 +116,7 @@ fn entry(octets: &[u8]) -> Option<(usize, &[u8])> {
 }
 
 impl JournalContent {
-    /// Takes an entry; `None` if it does not follow from those before it.
+    /// Reads an entry; `None` if it does not continue the previous entries.
     fn take(&mut self, entry: &[u8]) -> Option<()> {
         let (kind, mut rest) = entry.split_first()?;
         match *kind {

@@ -76,7 +76,7 @@ impl OutboundTransfer {
         Self { changes: Some(changes.into()), ..self }
     }
 
-    /// Returns whether the changes are sent in place of the zone.
+    /// Returns whether the transfer sends changes instead of the whole zone.
     #[must_use]
     pub fn is_incremental(&self) -> bool {
         self.changes.is_some()

@@ -20,7 +20,7 @@ pub enum RrsetAction {
     Replace,
     /// The RRset has these records, too.
     Add,
-    /// The RRset does not have these records; without data, none at all.
+    /// The RRset does not have the records to remove, or has no records.
     Remove,
 }
 

@@ -28,7 +28,7 @@ pub struct HostedZones {
 }
 
 impl HostedZones {
-    /// Returns these zones with those of views.
+    /// Returns these zones, with the given zones of views.
     #[must_use]
     pub fn with_views(self, viewed: impl IntoIterator<Item = (ZoneId, Loaded)>) -> Self {
         Self { viewed: viewed.into_iter().collect(), ..self }
@@ -133,7 +133,7 @@ impl HostedZones {
     }
 }
 
-/// Returns the one with the longer name; the first of two with the same.
+/// Returns the zone with the longer name, or the first of two zones with the same name.
 fn longer<'n, 'z>(
     first: Option<(&'n [u8], &'z Loaded)>,
     second: Option<(&'n [u8], &'z Loaded)>,

@@ -164,7 +164,7 @@ impl HostedZone {
         !matches!(self.denial, Denial::None)
     }
 
-    /// Returns all nodes with records in canonical order, those of NSEC3 records too.
+    /// Returns all nodes with records in canonical order, including owners of NSEC3 records.
     pub fn iter(&self) -> impl Iterator<Item = Node<'_>> {
         self.iter_at(0)
     }

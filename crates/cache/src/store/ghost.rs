@@ -18,7 +18,7 @@ impl Ghost {
         Ghost { queues: vec![0; count].into_boxed_slice() }
     }
 
-    /// Records a key in place of the oldest of its queue.
+    /// Records a key in place of the oldest key of its queue.
     pub(super) fn remember(&mut self, low: u32, tag: Tag) {
         let mark = fingerprint(low, tag);
         if let Some(queue) = self.queue(low) {

@@ -52,7 +52,7 @@ impl Tag {
 pub(super) struct Spot {
     /// Words from the start of the shard's memory.
     pub(super) offset: usize,
-    /// Rounds of the ring so far. Only the low 15 bits are kept.
+    /// Number of rounds through the ring. Only the low 15 bits are kept.
     pub(super) lap: u64,
 }
 

@@ -109,7 +109,7 @@ struct Sweep {
 }
 
 impl Shard {
-    /// Stores `entry` in place of the one that `same` accepts, if `may_replace` agrees.
+    /// Stores `entry` in place of the entry that `same` accepts, if `may_replace` agrees.
     pub(super) fn insert(
         &self,
         hash: u64,
@@ -206,7 +206,7 @@ impl Shard {
         self.words.get(offset..)?.first_chunk().map(Header::load)
     }
 
-    /// Returns the payload, or as much of it as `out` holds.
+    /// Returns the payload, cut at the length of `out`.
     fn payload<'b>(&self, slot: Slot, header: &Header, out: &'b mut [u8]) -> &'b [u8] {
         let start = slot.offset() + HEADER_WORDS;
         let words = self.words.get(start..start + header.payload_words()).unwrap_or_default();

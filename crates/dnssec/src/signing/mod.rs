@@ -28,7 +28,7 @@ pub struct SigningKey {
     tag: u16,
 }
 
-/// The properties of a signature that are not those of its key.
+/// The properties of a signature that are independent of its key.
 #[derive(Clone, Copy, Debug)]
 pub struct SignatureFields<'f> {
     /// The owner of the records.

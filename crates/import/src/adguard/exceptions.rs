@@ -10,12 +10,12 @@ use crate::draft::{Draft, ListKind, Purpose};
 
 const BADFILTER: &str = "badfilter";
 
-/// Names that those rules must not cover.
+/// Names that block rules with exceptions must not cover.
 #[derive(Default)]
 pub(super) struct Exceptions {
     /// Lines of a list in the format `adblock`.
     lines: Vec<String>,
-    /// The lists with such names, once they are known.
+    /// The lists with these names, once they are known.
     lists: Option<Vec<String>>,
     rewrites: HashSet<String>,
 }

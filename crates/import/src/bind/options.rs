@@ -1,4 +1,4 @@
-//! `options`, and the settings that views share with it.
+//! `options`, and the settings that views also have.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,7 +13,7 @@ use super::scope::View;
 use super::signing::secs;
 use super::statement::{Statement, last};
 
-/// Settings that other modules read: those of zones and views.
+/// Settings that other modules read, because they belong to zones and views.
 const READ: &[&str] = &[
     "acl",
     "key",
@@ -174,7 +174,7 @@ impl<'r> BindReader<'r> {
         }
     }
 
-    /// Reads a setting with a value of its own kind.
+    /// Reads a setting with a value of a specific kind.
     fn option(&mut self, key: &str, statement: &'r Statement) {
         let place = statement.place();
         let number = statement.word(1).and_then(|word| word.parse::<u64>().ok());
@@ -388,7 +388,7 @@ impl<'r> BindReader<'r> {
         Some(())
     }
 
-    /// Returns the addresses of a list of listeners, with brackets around those of IPv6.
+    /// Returns the addresses of a list of listeners, with brackets around IPv6 addresses.
     fn own_addresses(&mut self, statement: &'r Statement, family: &Family) -> Vec<String> {
         let networks = self.clients(statement.block(), statement).networks;
         if networks.is_any() {

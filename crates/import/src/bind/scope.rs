@@ -16,7 +16,7 @@ pub(super) struct View<'s> {
     pub(super) options: &'s [Statement],
     /// The clients that see this view and no earlier one.
     pub(super) clients: Networks,
-    /// Whether all clients that see no earlier view see this one.
+    /// Whether the view has all clients that no earlier view has.
     pub(super) is_last: bool,
 }
 

@@ -224,7 +224,7 @@ impl StatementReading<'_> {
         }
     }
 
-    /// Adds a statement, or those of the files that it includes.
+    /// Adds a statement, or the statements of the files that it includes.
     fn statement(
         &mut self,
         statement: Statement,

@@ -88,7 +88,7 @@ pub(super) struct BuiltZone {
     pub(super) clients: Networks,
 }
 
-/// The zones so far.
+/// The zones that were found.
 #[derive(Default)]
 pub(super) struct BuiltZones {
     pub(super) list: Vec<BuiltZone>,

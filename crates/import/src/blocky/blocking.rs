@@ -1,4 +1,4 @@
-//! `blocking` and `clientLookup` of blocky: named lists, and the clients that each applies to.
+//! `blocking` and `clientLookup` of blocky: named lists, and the clients of each list.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! blocky: `config.yml`, or a directory of such files (its documentation, "Configuration").
+//! blocky: `config.yml`, or a directory of YAML files (its documentation, "Configuration").
 
 mod blocking;
 mod groups;

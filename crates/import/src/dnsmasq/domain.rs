@@ -1,4 +1,4 @@
-//! `domain=NAME[,RANGE[,local]]`: the domain of the network, and those of some address ranges.
+//! `domain=NAME[,RANGE[,local]]`: the domain of the network, and domains of some address ranges.
 
 use std::net::IpAddr;
 

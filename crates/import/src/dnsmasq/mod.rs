@@ -22,7 +22,7 @@ pub(crate) use statement::{Statement, statements};
 const MIN_TTL_RANGE: (u64, u64) = (0, 3_600);
 const MAX_TTL_RANGE: (u64, u64) = (0, 86_400);
 
-/// Statements that are converted, in addition to those of [`records`].
+/// Statements that are converted, in addition to the statements of [`records`].
 const CARRIED: &[&str] = &[
     "addn-hosts",
     "address",

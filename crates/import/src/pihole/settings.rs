@@ -225,7 +225,7 @@ fn blocking(dns: &mut Section, draft: &mut Draft) {
     }
 }
 
-/// Reads the answer to blocked names. `addresses` are those of the machine, if given.
+/// Reads the answer to blocked names. `addresses` are the addresses of the machine, if given.
 pub(super) fn block_answer(mode: &str, addresses: Vec<String>, origin: &str, draft: &mut Draft) {
     let answer = match mode {
         // Version 6 writes the first form, version 5 the second.

@@ -136,7 +136,7 @@ pub(crate) enum Source {
     Scenario,
     /// A zone file.
     Zone(Arc<Zone>),
-    /// Another server's answers to the listed queries, `None` for those without an answer.
+    /// The answers of another server to the listed queries; `None` if it gave no answer.
     Reference(Arc<[Option<Expected>]>),
     /// Answers of the reference server, which are being recorded.
     Learning(Vec<Option<Expected>>),

@@ -52,11 +52,11 @@ pub(crate) struct Flow {
     /// The order of the next query, and of the one after the latest answered one.
     order: u64,
     answered_to: u64,
-    /// The clients that send, followed by those that retry over TCP.
+    /// The clients that send. Clients that retry over TCP follow.
     clients: Vec<Pending>,
     asking: usize,
     next_client: usize,
-    /// Queries sent and neither answered nor lost.
+    /// Sent queries that are neither answered nor lost.
     in_flight: usize,
     /// Queries chosen but not accepted by a socket. The last one is the next.
     returned: Vec<(Pick, u64)>,

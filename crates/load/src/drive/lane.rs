@@ -338,7 +338,7 @@ impl Connection {
         (self.waits_to_write, self.is_ready, self.asked_ns) = (false, false, None);
     }
 
-    /// Ends the connection after its only answer. Another connection may begin at once.
+    /// Ends the connection after its only answer. Another connection may begin immediately.
     fn end(&mut self) {
         if let Some(stream) = &mut self.stream {
             self.session.close(stream);

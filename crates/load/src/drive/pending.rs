@@ -65,7 +65,7 @@ pub(crate) struct Pending {
     places: Vec<PendingQuery>,
     /// The next sequence number, whose low 16 bits are the ID.
     head: u32,
-    /// No query before this one is waiting.
+    /// No query waits that was sent before.
     tail: u32,
     waiting: usize,
 }

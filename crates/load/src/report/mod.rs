@@ -68,7 +68,7 @@ pub struct Report {
     pub checked: Vec<String>,
     /// The checks that were not made, in words.
     pub unchecked: Vec<String>,
-    /// For how long it asked, in seconds.
+    /// Duration of the queries, in seconds.
     pub asked_secs: f64,
     /// The outcome of all queries.
     pub outcome: Outcome,
@@ -77,7 +77,7 @@ pub struct Report {
     /// The handshakes; over TLS.
     #[serde(default)]
     pub tls: Option<TlsReport>,
-    /// Each kind of queries by itself.
+    /// A report for each kind of queries.
     pub flows: Vec<FlowReport>,
     /// CPU time of the server per answer; with `--pid`.
     pub server_cpu: Option<Cpu>,
@@ -288,7 +288,7 @@ pub struct Latency {
     pub p9999_ns: u64,
     /// The longest.
     pub max_ns: u64,
-    /// Shares of the queries with the latency that each did not exceed: the curve.
+    /// Points of the latency curve: shares of the queries, each with the highest latency within it.
     pub curve: Vec<(f64, u64)>,
 }
 

@@ -338,7 +338,7 @@ fn in_force(clients: &Clients, places: &[Option<usize>]) -> Vec<ListSet> {
         .collect()
 }
 
-/// Returns the zones in force for each profile: those with their list in force.
+/// Returns the policy zones in force for each profile: zones with a list that is in force.
 fn zones_in_force(lists: Option<&Lists>, in_force: &[ListSet]) -> Vec<ZoneSet> {
     let Some(lists) = lists else { return Vec::new() };
     let of = |set: &ListSet| {

@@ -205,7 +205,7 @@ impl PendingCounts {
         Some(std::mem::take(&mut self.list)).filter(|note| *note != 0)
     }
 
-    /// Removes the rules and returns them, without the one that its answer's note counts.
+    /// Removes the rules and returns them, except the rule that the note of the answer counts.
     pub(super) fn take(&mut self, counted: Option<RuleId>) -> impl Iterator<Item = RuleId> + '_ {
         self.rules.drain(..).filter(move |rule| Some(*rule) != counted)
     }

@@ -30,7 +30,7 @@ pub enum Treatment {
     Pass,
     /// A response that the name is blocked.
     Block,
-    /// A response with other records, or with those of another name.
+    /// A response with other records, or with the records of another name.
     Rewrite,
     /// The query is resolved by servers that the policy names.
     Forward,

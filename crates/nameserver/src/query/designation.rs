@@ -221,7 +221,7 @@ pub struct Parameters<'p> {
     pub protocols: &'p [Protocol],
     /// The port.
     pub port: u16,
-    /// Addresses to connect to before those of the target are known.
+    /// Addresses to connect to before the addresses of the target are known.
     pub hints: &'p [IpAddr],
 }
 
@@ -270,7 +270,7 @@ const fn alpn_id(protocol: Protocol) -> Option<&'static str> {
     }
 }
 
-/// Returns whether a name is that of a host, and no wildcard.
+/// Returns whether a name is a host name and not a wildcard.
 pub fn is_host(name: &str) -> bool {
     host(name).is_some()
 }

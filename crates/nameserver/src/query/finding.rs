@@ -24,9 +24,9 @@ pub(super) enum Finding {
     Pass(Terms),
     /// The answer is in the buffer.
     Answer(Offer),
-    /// The answer is that of the last target of these aliases.
+    /// The answer is the answer for the last target of these aliases.
     Aliases {
-        /// The aliases, starting with that of the QNAME.
+        /// The aliases, starting with the alias at the QNAME.
         aliases: Vec<Alias>,
         /// The deciding rule or list.
         note: u16,

@@ -47,7 +47,7 @@ struct Owner {
 struct Denials {
     /// Length of the SOA's owner, which is a suffix of the name.
     apex_len: u8,
-    /// The TTL of the zone, limited by those of the name's records.
+    /// The TTL of the zone, limited by the TTLs of the name's records.
     ttl_secs: u32,
 }
 
@@ -185,7 +185,7 @@ impl LocalRecords {
         self.names.get(qname.wire()).is_some_and(|owner| !owner.sets.is_empty())
     }
 
-    /// Returns the records of a name, or those of the wildcard that covers it.
+    /// Returns the records of a name, or those of the wildcard that covers the name.
     #[inline]
     fn records_of(&self, qname: FoldedName<'_>) -> Option<Records<'_>> {
         if self.names.is_empty() {

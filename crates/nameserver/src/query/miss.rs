@@ -31,7 +31,7 @@ pub struct StreamRoute {
 /// The route of a reply to its client.
 #[derive(Clone, Copy, Debug)]
 pub enum ReplyRoute {
-    /// By the listener with this number; every worker has a socket of it.
+    /// From the listener with this number; every worker has a socket for each listener.
     Datagram {
         /// Number of the listener.
         listener: u16,
@@ -52,7 +52,7 @@ impl ReplyRoute {
     }
 }
 
-/// The borrowed form of [`ReplyRoute`]: most queries are answered at once and copy nothing.
+/// The borrowed form of [`ReplyRoute`]. Most queries are answered without a miss and copy nothing.
 #[derive(Clone, Copy)]
 pub enum Way<'c> {
     /// The query came over UDP; see [`ReplyRoute::Datagram`].
@@ -149,7 +149,7 @@ impl Waiter {
     }
 }
 
-/// A question to be resolved, and the waiting client; none for a prefetch.
+/// A question to resolve, and the waiting client; no client for a prefetch.
 #[derive(Debug)]
 pub struct Miss {
     /// The question to resolve.

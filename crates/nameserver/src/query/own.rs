@@ -36,7 +36,7 @@ pub struct Names {
     pub(super) changes: NameChanges,
 }
 
-/// The sources of the names besides the configuration.
+/// The sources of own names, in addition to the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct NameSources {
     /// Hosted zones.

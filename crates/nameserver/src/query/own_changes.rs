@@ -25,7 +25,7 @@ pub(super) struct ChangedName {
 /// The names affected by a change.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Reach {
-    /// The name and those above it, whose existence may depend on it.
+    /// The name and its ancestors, because their existence may depend on the name.
     Name,
     /// In addition the names below it, which a zone or a wildcard answers.
     Tree,

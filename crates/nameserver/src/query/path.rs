@@ -33,7 +33,7 @@ pub struct Incoming<'i> {
     pub seen: Option<&'i Seen>,
 }
 
-/// Answers a query, or returns another step for it.
+/// Answers a query, or returns the next step for the query.
 #[inline]
 pub fn answer(
     cx: &QueryContext<'_>,

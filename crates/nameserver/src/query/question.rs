@@ -1,4 +1,4 @@
-//! Questions on the query path: waiting ones, and those for this server's own names.
+//! Questions on the query path: waiting questions, and questions for this server's own names.
 
 use avocet_wire::{FoldedName, Question, Rtype};
 

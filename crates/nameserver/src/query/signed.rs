@@ -61,7 +61,7 @@ pub(super) fn answer(
     }
 }
 
-/// Verifies a signed message, and answers the message in it.
+/// Verifies a signed message, and answers the query in the message.
 fn signed(
     cx: &QueryContext<'_>,
     octets: &[u8],

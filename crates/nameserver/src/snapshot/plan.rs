@@ -28,7 +28,7 @@ const MIN_FETCHES: u32 = 8;
 /// When a client gets expired data if none of `[cache]` says so; never used then.
 const NO_STALE_MS: u32 = u32::MAX;
 
-/// Returns the plan of a server without names of its own.
+/// Returns the plan of a server, before the rules for its own names are added.
 pub(super) fn plan(config: &Config, unconfigured: &Unconfigured) -> Result<Plan, PlanError> {
     let plan = Plan::new(rules(config, &unconfigured.upstream_addresses), settings(config))?;
     let plan = plan.with_sets(&config.policy.forward_sets())?;

@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::{checked, open};
 use crate::zone_source::load_from;
 
-/// The records of a text, compared with those of the copy.
+/// The records of a new text, compared with the records of the copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FetchedRecords {
     /// The records are the same, whatever else differs.

@@ -280,7 +280,8 @@ impl KeptZone {
         self.expiry_of(self.source.as_ref()?)
     }
 
-    /// The time of the file is that of the last confirmation.
+    /// Returns the time of expiry. The modification time of the file is the time of the last
+    /// confirmation.
     fn expiry_of(&self, zone: &HostedZone) -> Option<u64> {
         if !self.config.is_secondary() {
             return None;

@@ -289,7 +289,7 @@ impl KeyFiles {
         if read.tag() == key.tag { Ok(read) } else { Err(KeyFileError::OtherKey(path, key.tag)) }
     }
 
-    /// Makes a key whose tag differs from those of the others, and writes it.
+    /// Makes a key with a tag that no other key has, and writes it.
     pub(super) fn make_key(
         &self,
         wanted: &WantedKey,

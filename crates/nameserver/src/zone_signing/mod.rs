@@ -47,7 +47,7 @@ pub enum SigningError {
     /// The zone cannot have a ZONEMD record of this server.
     #[error("no ZONEMD record can be added to it: {0}")]
     Digest(UndigestedZone),
-    /// The zone cannot get a serial behind the one that was published last.
+    /// The zone cannot get a serial that follows the last published one.
     #[error("it cannot get another serial: {0}")]
     Renumbered(UnsoundZone),
     /// The files of the keys cannot be used.
@@ -94,7 +94,7 @@ pub(crate) struct ZoneSigner {
     keys: BTreeMap<u16, Arc<SigningKey>>,
     /// The version that was signed last.
     last: Option<Arc<HostedZone>>,
-    /// A role whose key must be replaced at once.
+    /// A role with a key that must be replaced immediately.
     forced: Option<KeyRole>,
     /// DS records of the parent that were looked up since the last look.
     parent: Option<SeenDs>,

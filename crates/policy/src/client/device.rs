@@ -94,7 +94,7 @@ impl DeviceId {
         Self(hash(2, pin) | PROVEN)
     }
 
-    /// Reports whether the device has proven that it is the one.
+    /// Reports whether the device has proven its identity.
     #[must_use]
     pub fn is_proven(self) -> bool {
         self.0 & PROVEN != 0

@@ -94,7 +94,7 @@ pub(super) fn host_name(text: &str) -> Option<String> {
 pub struct Neighbour {
     /// The address, IPv4 or IPv6.
     pub address: IpAddr,
-    /// The MAC address that belongs to it.
+    /// The MAC address of the device.
     pub mac: Option<Mac>,
     /// Its host name.
     pub name: Option<String>,

@@ -11,7 +11,8 @@ pub(super) struct Intervals<A> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Range<A> {
     pub(super) first: A,
-    /// Reversed, so that of two networks with the same start the larger sorts first.
+    /// The end of the network, reversed so that the larger of two networks with the same start
+    /// sorts first.
     pub(super) last: std::cmp::Reverse<A>,
 }
 

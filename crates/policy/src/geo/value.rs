@@ -23,7 +23,7 @@ const FLOAT: u8 = 15;
 
 /// The bases of pointers of two, three and four octets. Smaller offsets use shorter pointers.
 const POINTER_BASES: [usize; 4] = [0, 2_048, 526_336, 0];
-/// Sizes from this one on continue in one, two or three octets.
+/// Sizes of at least this value continue in one, two or three octets.
 const SIZE_CONTINUED: usize = 29;
 /// The bases of these sizes.
 const SIZE_BASES: [usize; 3] = [29, 285, 65_821];

@@ -11,7 +11,7 @@ pub(super) const MAX_FAULTS_KEPT: usize = 100;
 /// Lines of a list without effect that are kept with line and reason. Further lines are only
 /// counted.
 pub(super) const MAX_PASSED_OVER_KEPT: usize = 1_000;
-/// Characters of such a line that are kept.
+/// Maximum number of characters of a passed-over line that are kept.
 pub(super) const MAX_PASSED_OVER_SHOWN: usize = 100;
 /// Maximum number of entries of one image. 16 Mi take 400 MB during compilation.
 pub(super) const MAX_ENTRIES: usize = 16 << 20;

@@ -214,7 +214,7 @@ pub(super) struct Work {
 }
 
 struct GroupWork {
-    /// Number of names so far, used as a mark.
+    /// Number of names that were read, used as a mark.
     name: u32,
     /// The last name in which each literal was found, and on which each pattern was tried.
     literals: Vec<u32>,

@@ -32,7 +32,7 @@ pub enum Rewrites {
 /// The origin of a list's text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// A local file: the operator is responsible for it.
+    /// A local file. The operator is responsible for its content.
     Own,
     /// The network.
     Fetched,

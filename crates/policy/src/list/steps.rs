@@ -69,7 +69,7 @@ impl Steps {
         }
     }
 
-    /// Deducts steps from those of the name.
+    /// Deducts steps from the limit of the name.
     #[inline]
     pub(super) const fn spend(&mut self, steps: usize) -> Result<(), Exhausted> {
         if steps > self.left as usize {

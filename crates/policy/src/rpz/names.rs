@@ -15,7 +15,7 @@ use crate::list::hash::Suffixes;
 /// Recently recorded names above triggers: as many as fit into the first-level cache.
 const RECENT: usize = 1024;
 
-/// A zone, the presence of a name in it, and its effect.
+/// A zone with an entry for a name, and the effect of the entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Stand(u32);
 

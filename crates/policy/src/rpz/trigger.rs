@@ -23,7 +23,7 @@ pub enum TriggerKind {
     /// The name of a server of the answer's zone or of a zone above it.
     #[serde(rename = "nsdname")]
     NsName,
-    /// The address of such a server.
+    /// The address of a server of the answer's zone or of a zone above it.
     #[serde(rename = "nsip")]
     NsAddress,
 }
@@ -67,7 +67,7 @@ pub(super) enum Covers {
     Below,
 }
 
-/// The labels of an owner before those of the origin, both folded.
+/// The labels of an owner in front of the origin, both folded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct OwnLabels<'o> {
     octets: &'o [u8],

@@ -78,7 +78,7 @@ pub struct ZoneFault {
 pub struct ZoneReport {
     /// The number of triggers of each kind, in the order of [`TriggerKind::ALL`].
     pub triggers: [u64; 5],
-    /// Records without policy, such as those of the origin.
+    /// Records that have no effect on the policy, such as SOA and NS of the origin.
     pub skipped: u64,
     /// Rejected entries.
     pub faults: u64,
@@ -96,7 +96,7 @@ impl ZoneReport {
         }
     }
 
-    /// Merges errors that were found after reading, whose lines lie between those of others.
+    /// Merges errors that were found after reading. Their lines are between those of other errors.
     fn late_faults(&mut self, faults: Vec<(u32, ZoneReason)>) {
         self.faults += faults.len() as u64;
         self.first_faults

@@ -96,7 +96,7 @@ pub enum ActionKind {
     Block,
     /// Resolve the name regardless of the lists.
     Allow,
-    /// Answer with other addresses, or those of another name.
+    /// Answer with other addresses, or with those of another name.
     Redirect,
     /// Resolve with these upstreams.
     Forward,

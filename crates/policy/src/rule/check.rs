@@ -91,7 +91,7 @@ impl Field {
         }
     }
 
-    /// Returns the methods of the field other than those of texts.
+    /// Returns the methods of the field without the methods that all texts have.
     const fn methods(self) -> &'static [&'static str] {
         match self {
             Self::Qname => &["under", "levels"],

@@ -128,7 +128,7 @@ impl Limiter {
         &self.buckets[(key >> 32) as usize % PLACES]
     }
 
-    /// Returns the bucket of a key, or the one to replace.
+    /// Returns the bucket of a key, or a bucket to replace.
     fn bucket(&self, key: u64, now: u64) -> &Bucket {
         let place = self.place(key);
         if let Some(own) = place.iter().find(|bucket| bucket.key.load(Ordering::Relaxed) == key) {

@@ -560,7 +560,7 @@ fn is_for(scope: &Scope, clients: &Clients, profile: Profile) -> bool {
     }
 }
 
-/// Returns the index of a test among those evaluated for clients.
+/// Returns the index of a test in the list of tests that are evaluated for clients.
 fn place(clients: &Clients, test: &ClientTest) -> Option<usize> {
     clients.tests().iter().position(|other| other == test)
 }

@@ -11,7 +11,7 @@ use super::program::RuleQuestion;
 use super::rules::RuleId;
 use super::tree::NameKey;
 
-/// Rules by the names or the types they require, and those that require neither.
+/// Rules by the names or types that they require, and rules that require neither.
 pub(super) struct Stage {
     pub(super) names: NameIndex,
     /// The rules that require a type, in the order of the types.

@@ -157,7 +157,7 @@ impl Switches {
     }
 }
 
-/// Returns the one form of a name: folded, in A-labels, without the final dot.
+/// Returns the canonical form of a name: folded, in A-labels, without the final dot.
 fn canonical(name: &str) -> Result<String, PolicyError> {
     let mut text = String::new();
     // Writing to a `String` cannot fail, and the name is well-formed.

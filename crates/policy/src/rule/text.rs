@@ -186,7 +186,7 @@ fn reason(error: &regex_automata::meta::BuildError) -> String {
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }
 
-/// Number of octets of a name that are processed at once.
+/// Number of octets of a name that are processed in one step.
 const BLOCK: usize = 16;
 
 /// Number of octets of a name, rounded up to whole blocks.

@@ -47,7 +47,7 @@ pub(super) enum Test {
     List(ListId),
     /// An address in the answer is in one of the networks.
     AnswerAddress(Vec<IpNet>),
-    /// A target of an alias in the answer has such a name.
+    /// The target of an alias in the answer has a name that the test accepts.
     AnswerName(NameTest),
     /// An address in the answer is in one of the countries.
     Country(Vec<Country>),

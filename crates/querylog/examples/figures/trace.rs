@@ -59,7 +59,7 @@ impl Zipf {
     }
 }
 
-/// A name with what belongs to it.
+/// A name with its answers in the trace.
 struct Known {
     wire: Vec<u8>,
     answer: Vec<u8>,

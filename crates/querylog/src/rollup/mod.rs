@@ -166,7 +166,7 @@ impl Totals {
         Self { start_us, entries, outcomes, delays, tops: Default::default() }
     }
 
-    /// Returns a top. Minutes have only those of types and RCODEs.
+    /// Returns a top. For minutes, only types and RCODEs have tops.
     #[must_use]
     pub fn top(&self, ranking: Ranking) -> &Top {
         &self.tops[ranking as usize]
@@ -225,7 +225,7 @@ pub struct Rollups {
 }
 
 impl Rollups {
-    /// Returns the id after those of the entries that are counted.
+    /// Returns the id that follows the ids of the counted entries.
     #[must_use]
     pub fn end_id(&self) -> u64 {
         self.end_id

@@ -181,7 +181,7 @@ impl LogReader {
         Ok(())
     }
 
-    /// Returns the number of files of the log, with those that are damaged.
+    /// Returns the number of files of the log, including damaged files.
     #[must_use]
     pub fn files(&self) -> usize {
         self.heads.len() + self.segments.len() + self.broken.len()

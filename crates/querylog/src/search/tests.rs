@@ -170,7 +170,7 @@ fn meets(condition: &Condition, entry: &Pushed) -> bool {
     }
 }
 
-/// Compares the groups of equal entries with those of `pushed`.
+/// Compares the groups of equal entries with the groups in `pushed`.
 fn check_tally(reader: &LogReader, filter: &Filter, pushed: &[Pushed]) {
     let mut expected: BTreeMap<(String, String, u64), u64> = BTreeMap::new();
     for entry in pushed.iter().filter(|entry| matches(filter, entry)) {
@@ -297,7 +297,7 @@ fn retention_deletes_by_age_octets_and_outcome() {
     check(chance, &log, &log.reader(), rest);
 }
 
-/// Every octet of a file is covered: also those that no search reads.
+/// Checksums cover every octet of a file, including octets that no search reads.
 #[test]
 fn a_segment_that_is_truncated_or_has_a_flipped_bit_is_refused_and_named() {
     let chance = &mut Chance::new(5);

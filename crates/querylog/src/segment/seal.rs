@@ -17,7 +17,7 @@ use crate::chunk::Chunk;
 use crate::directory::{SegmentLabel, SegmentName};
 use crate::error::LogError;
 
-/// Entries for a row group: all of a chunk, or those that are kept.
+/// Entries for a row group: all entries of a chunk, or only the kept ones.
 pub(crate) struct RowSource {
     pub(crate) chunk: Chunk,
     /// Whether each row is kept; all are if it is empty.

@@ -36,7 +36,7 @@ pub(crate) enum Probing {
 pub(crate) struct Round {
     pub(crate) number: u32,
     pub(crate) tried: u64,
-    /// The servers that were not queried in it.
+    /// The servers that were not queried in this round.
     pub(crate) left: u64,
 }
 

@@ -4,7 +4,7 @@
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
-/// Maximum number of servers that [`Strategy::Race`] queries at once.
+/// Maximum number of servers that [`Strategy::Race`] queries at the same time.
 pub const MAX_RACE: u8 = 8;
 
 /// The transport of queries to a server.
@@ -124,7 +124,7 @@ pub struct EndpointId(pub u32);
 pub struct SocketId {
     /// The server that it is connected to.
     pub endpoint: EndpointId,
-    /// Its slot among those of this server.
+    /// The index of the slot among the slots of this server.
     pub slot: SocketSlot,
 }
 
@@ -187,7 +187,7 @@ pub enum TlsFault {
     Expired,
     /// The certificate is not valid yet.
     Early,
-    /// The key is none of those that are pinned.
+    /// The key is not one of the pinned keys.
     Pin,
     /// The certificate cannot be used for another reason.
     Certificate,
@@ -216,7 +216,7 @@ impl TlsFault {
         Self::Unset,
     ];
 
-    /// Returns a word for it, for metrics and scripts.
+    /// Returns the word for the fault, for metrics and scripts.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

@@ -106,7 +106,7 @@ pub(crate) struct Exchange {
     pub(crate) waited_ms: u64,
     /// Number of rounds in which all servers were queried.
     pub(crate) round: u32,
-    /// Servers queried in this round, and those not to be queried again.
+    /// Servers that were queried in this round, and servers that must not be queried again.
     pub(crate) tried: u64,
     pub(crate) failed: u64,
     /// Servers to be queried over TCP, without EDNS, and in lower case.

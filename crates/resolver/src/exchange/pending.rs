@@ -1,4 +1,4 @@
-//! Outstanding queries, and those that recently ended without a reply.
+//! Outstanding queries, and queries that recently ended without a reply.
 
 use super::endpoint::{EndpointId, SocketId, SocketSlot};
 use crate::chains::Chains;

@@ -21,7 +21,7 @@ pub(crate) const MAX_SERVERS: usize = 16_384;
 /// Maximum number of zones recorded for a server: those that it does not serve, and those that it
 /// serves without signatures.
 const MAX_ZONES: usize = 8;
-/// Lifetime of such a record in ms (Unbound: 15 minutes).
+/// Lifetime in ms of a record about a server and one zone (Unbound: 15 minutes).
 const ZONE_MS: u64 = 900_000;
 /// Lifetime in ms of the record that a server lacks an ability (Unbound: 15 minutes). Then one
 /// query tests it again, which costs less than to do without EDNS or 0x20 for long after the server

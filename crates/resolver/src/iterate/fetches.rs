@@ -13,7 +13,7 @@ use crate::exchange::Exchange;
 #[derive(Debug)]
 pub(crate) struct Fetch {
     pub(crate) inquiry: Inquiry,
-    /// The tasks with walks that wait for it.
+    /// The tasks with walks that wait for the fetch.
     pub(crate) waiters: Vec<u32>,
     pub(crate) exchange: Exchange,
     /// The NXDOMAIN reply to a name in mixed case, used if the repeated query in lower case fails.

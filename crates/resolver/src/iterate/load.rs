@@ -19,7 +19,7 @@ const MAX_ZONES: usize = 4_096;
 const CLIENT_PLACES: usize = 4_096;
 /// Half-life of recent counts in ms.
 const HALF_LIFE_MS: u64 = 500;
-/// Divisor of the recent inquiries: under overload, the result limits those of a zone.
+/// Divisor of the recent inquiries. Under overload, the result limits the inquiries of a zone.
 const ZONE_SHARE: u32 = 4;
 /// Divisor of the recent inquiries: under overload, the result limits the recent questions of a
 /// network of clients.

@@ -58,7 +58,7 @@ impl Resolution {
         }
     }
 
-    /// Returns whether all of it is validated.
+    /// Returns whether the whole answer is validated.
     pub(crate) fn is_authentic(&self) -> bool {
         let is_secure = |set: &Rrset| set.security == Security::Secure;
         let denial = self.denial.as_ref();

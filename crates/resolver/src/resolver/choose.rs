@@ -29,7 +29,7 @@ const MAX_SENDS_AGAIN: u32 = 7;
 /// Maximum number of queries to silent servers of a zone: one for each server that a delegation may
 /// have, or the same number to fewer.
 const MAX_SENDS_SILENT: u32 = 13;
-/// The limit in place of [`MAX_SENDS_SILENT`] for configured servers.
+/// The limit that replaces [`MAX_SENDS_SILENT`] for configured servers.
 const MAX_SENDS_LISTED: u32 = 8;
 /// The limit in place of [`MAX_SENDS_SILENT`] for a shortened name, if one of the servers has
 /// answered before.
@@ -199,7 +199,7 @@ impl<W> Resolver<W> {
         collect((0..).zip(&inquiry.servers).filter(|(_, one)| is_reserve(one)).map(|(at, _)| at))
     }
 
-    /// Returns how many queries to send at once.
+    /// Returns the number of queries to send at the same time.
     pub(super) fn at_once(&self, owner: Owner, now_ms: u64) -> AtOnce {
         let race = |strategy| if let Strategy::Race(count) = strategy { count.into() } else { 1 };
         match owner {

@@ -32,7 +32,7 @@ pub(super) struct FoundAnswer {
     pub(super) rcode: Rcode,
     pub(super) cacheable: bool,
     pub(super) source: Option<Source>,
-    /// Whether all of it is validated.
+    /// Whether the whole answer is validated.
     pub(super) authentic: bool,
     /// The extended error for the client.
     pub(super) ede: Option<(Ede, &'static str)>,

@@ -19,7 +19,7 @@ pub(super) enum Repeat {
     Again,
 }
 
-/// How many queries are sent at once.
+/// The number of queries that are sent at the same time.
 #[derive(Clone, Copy)]
 pub(super) struct AtOnce {
     /// Queries to different servers.

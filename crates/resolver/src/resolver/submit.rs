@@ -1,4 +1,4 @@
-//! Submits a question: it is answered at once, joins another, or becomes a task.
+//! Submits a question: it is answered from a cache, joins an equal task, or becomes a task.
 
 use std::sync::Arc;
 

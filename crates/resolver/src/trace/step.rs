@@ -12,7 +12,7 @@ use crate::iterate::rrset::Name;
 /// An event during the resolution of a question. Names are folded, in wire format.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// A subordinate question starts; the deeper steps that follow belong to it.
+    /// A subordinate question starts. The deeper steps that follow belong to it.
     Seek {
         /// Its purpose.
         why: Why,
@@ -62,7 +62,7 @@ pub enum Step {
         /// Whether a header of the PROXY protocol came before it.
         with_proxy_header: bool,
     },
-    /// The copy of the root zone replied in place of its servers.
+    /// The copy of the root zone replied instead of the root servers.
     LocalRoot {
         /// The name.
         name: Name,
@@ -141,7 +141,7 @@ pub enum Step {
     Answered {
         /// RCODE.
         rcode: Rcode,
-        /// Whether all of it is validated.
+        /// Whether the whole answer is validated.
         authentic: bool,
     },
     /// The question failed.

@@ -123,7 +123,7 @@ impl Server {
     }
 }
 
-/// Returns the backup of one server as that of another, whose directory is elsewhere.
+/// Returns the backup of one server as a backup of another server with another directory.
 fn moved(backup: &str, from: &Server, to: &Server) -> String {
     let (from, to) = (from.data(), to.data());
     let mut lines: Vec<Value> =

@@ -171,7 +171,7 @@ impl DatabaseSource {
     }
 }
 
-/// What is needed to connect.
+/// The parameters of a connection to a database.
 pub(crate) struct DatabaseLogin {
     config: tokio_postgres::Config,
     socket: Option<PathBuf>,

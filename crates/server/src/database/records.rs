@@ -36,7 +36,7 @@ const ROWS: &str = "SELECT id::bigint, left(name::text, 1025), left(type::text, 
                     coalesce(disabled, false) FROM records WHERE domain_id = $1 \
                     AND (type = 'SOA' OR NOT coalesce(disabled, false)) ORDER BY id LIMIT $2";
 
-/// The text of a zone, and what is not in it.
+/// The records of a zone as text, and the rows that the text lacks.
 pub(crate) struct ZoneRows {
     /// RRsets in JSON.
     pub(crate) text: Vec<u8>,

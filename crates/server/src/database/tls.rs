@@ -13,7 +13,7 @@ use tokio_rustls::TlsConnector;
 
 use super::socket::BoundedSocket;
 
-/// What a server must prove, and its name; `None` for a connection without TLS.
+/// The server name and the checks of the certificate; `None` for a connection without TLS.
 pub(super) struct DatabaseTls(pub(super) Option<(Arc<ClientConfig>, ServerName<'static>)>);
 
 impl TlsConnect<BoundedSocket> for DatabaseTls {

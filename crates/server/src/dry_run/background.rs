@@ -152,7 +152,7 @@ fn side(config: Arc<Config>, parts: &Parts) -> Result<Side, StateError> {
     Ok(Side::new(config, policy.map(Arc::new)))
 }
 
-/// Returns the lists of a configuration, and the names of those without a text.
+/// Returns the lists of a configuration, and the names of the lists without a text.
 fn lists(
     config: &Config,
     state: &Snapshot,

@@ -31,7 +31,7 @@ pub struct Side {
 pub struct Sides {
     /// The configuration in force.
     pub now: Side,
-    /// The proposed one.
+    /// The policy decision of the proposed configuration.
     pub then: Side,
 }
 
@@ -65,7 +65,7 @@ pub struct PastQuery<'a> {
     pub alias: Option<FoldedNameBuf>,
     /// The addresses of the answer.
     pub addresses: Vec<IpAddr>,
-    /// The whole answer, in place of alias and addresses.
+    /// The whole answer, if it replaces the alias and the addresses.
     pub answer: Option<&'a [u8]>,
     /// How many they are.
     pub queries: u64,

@@ -46,7 +46,7 @@ const LIMITS: ConnectionLimits =
 const MAX_HOST: usize = MAX_NAME + ":65535".len();
 
 const HTML: &str = "text/html; charset=utf-8";
-/// In place of the form, after the client has sent it.
+/// The text that replaces the form after the client has sent it.
 const WAITING: &str = "<p>You have asked for access.</p>";
 /// Loads, runs and frames nothing, and sends its form nowhere else.
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; \

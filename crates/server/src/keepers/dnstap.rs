@@ -72,7 +72,7 @@ struct TapWork {
     record: TapRecord,
     /// The message that is written.
     message: Vec<u8>,
-    /// The octets of a reply without those that conceal nothing.
+    /// The octets of a reply, without the padding that conceals nothing.
     octets: Vec<u8>,
 }
 

@@ -273,7 +273,7 @@ pub(crate) fn start_upkeep(running: Arc<Running>) -> io::Result<JoinHandle<()>> 
 struct LogUpkeep {
     directory: PathBuf,
     upkeep: Upkeep,
-    /// The counts that are already part of those of the log.
+    /// The counts that are already part of the counts of the log.
     counted: UpkeepCounters,
     /// The time for which the clock was last checked, in microseconds since 1970.
     judged_us: u64,

@@ -326,7 +326,7 @@ struct OwnResolver {
 
 /// The hosts that may have private addresses.
 enum Permits {
-    /// All: none of them comes from a redirect.
+    /// All addresses, because none of them comes from a redirect.
     All,
     /// The host that the configuration names for the list; any other host comes from a redirect.
     Internal(Arc<Mutex<String>>),

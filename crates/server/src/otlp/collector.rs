@@ -44,7 +44,7 @@ pub(crate) enum CollectorFault {
 /// The result of a request.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Delivered {
-    /// The collector took it, or a part of it.
+    /// The collector accepted all or some of the spans.
     Taken(Rejected),
     /// The request must be sent again, for this reason. The collector may have stated a time.
     Later(String, Option<Duration>),

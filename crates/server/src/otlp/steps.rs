@@ -38,7 +38,7 @@ struct Level {
     target: String,
     /// The last query: its name and type.
     asked: Option<(String, Rtype)>,
-    /// How many queries were equal to it before.
+    /// How many equal queries preceded the query.
     resends: u32,
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use avocet_control::log::SharedEntry;
 
-/// Entries that wait for one follower. Beyond, entries are skipped for it.
+/// Maximum number of entries that wait for one follower. Further entries are skipped.
 const MAX_WAITING: usize = 8_192;
 /// Maximum number of entries of a batch.
 const MAX_BATCH: usize = 256;
@@ -79,7 +79,7 @@ impl Followers {
         self.lock().len()
     }
 
-    /// Passes entries to all followers, and forgets those that are gone.
+    /// Passes entries to all followers, and removes followers that have closed.
     fn send(&self, batch: &Batch) {
         self.lock().retain(|Sending { queue, load }| {
             // A full queue would hide that its reader is gone.

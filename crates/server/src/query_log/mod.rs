@@ -118,7 +118,7 @@ pub(crate) struct LogCounts {
     pub(crate) stored_octets: AtomicU64,
     /// Time in microseconds that the thread has worked on entries.
     pub(crate) work_us: AtomicU64,
-    /// The fullest ring at the last look, in millionths of it.
+    /// The fill level of the fullest ring at the last check, in millionths of its size.
     pub(crate) ring_fill: AtomicU64,
     /// The greatest value of that.
     pub(crate) ring_peak: AtomicU64,

@@ -268,7 +268,7 @@ mod tests {
         fn texts(&self, _: u32, _: Label, _: u16, _: &mut dyn FnMut(&str)) {}
     }
 
-    /// A log with each entry in a block of its own.
+    /// A log in which each entry has its own block.
     struct Log(PathBuf);
 
     impl Log {

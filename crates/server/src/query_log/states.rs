@@ -46,7 +46,7 @@ struct LoggedState {
     groups: Vec<Vec<String>>,
     /// The groups of more than one device.
     shared_groups: HashSet<String>,
-    /// The names of the listeners by entrance; empty for those of `[server]`.
+    /// The names of the listeners by entrance; empty for the addresses of `[server]`.
     listeners: Vec<String>,
     /// When another snapshot replaced it.
     replaced: Option<Instant>,

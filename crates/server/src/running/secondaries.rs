@@ -77,7 +77,7 @@ const LIMITS: TransferLimits =
 const FAULT: &str =
     "a panic ended the thread that checks the primaries of zones; restart the server";
 
-/// All zones of other servers.
+/// All zones that this server transfers from other servers.
 #[derive(Default)]
 pub(crate) struct Secondaries {
     zones: Mutex<BTreeMap<Box<[u8]>, SecondaryState>>,

@@ -3,7 +3,7 @@
 use super::frames::StreamEnd;
 use super::request::{Media, ResponseExtent};
 
-/// The states of a stream, by what it waits for.
+/// The states of a stream, named after the next expected event.
 #[derive(Debug)]
 pub(super) enum StreamState {
     /// The body is incomplete.

@@ -408,7 +408,7 @@ pub(crate) struct H3Stream {
     control: ControlFrames,
 }
 
-/// The kind of such a stream.
+/// The kind of a unidirectional stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamKind {
     /// Frames about the connection.

@@ -30,7 +30,7 @@ const LENGTHS: [u8; SYMBOLS] = [
 /// The codes of one length.
 #[derive(Clone, Copy)]
 struct OfLength {
-    /// The first code after those of this length, in the most significant bits.
+    /// The first code after the codes of this length, in the most significant bits.
     end: u64,
     /// The first code.
     first: u32,

@@ -26,7 +26,7 @@ use crate::trust::take_refusal;
 
 /// Number of octets of a response that may arrive before they are read: a message with its frame.
 const STREAM_WINDOW: u32 = 128 << 10;
-/// Number of octets of all such responses together.
+/// Maximum number of octets of all responses together that were not read yet.
 const CONNECTION_WINDOW: u32 = 4 << 20;
 /// Number of octets of queries that the server has not acknowledged.
 const SEND_WINDOW: u64 = 1 << 20;
@@ -167,7 +167,7 @@ pub struct QuicClient {
     held: usize,
     /// Rests of queries that wait for the window of the server, by stream.
     unsent: HashMap<u64, Bytes>,
-    /// The streams of HTTP/3 besides the requests; `None` in DNS over QUIC.
+    /// The streams of HTTP/3 besides those of requests; `None` for DNS over QUIC.
     http: Option<H3State>,
     replies: VecDeque<QuicReply>,
     ended: Option<QuicError>,
@@ -277,7 +277,7 @@ impl QuicClient {
         let _ = self.connection.send_stream(id).reset(VarInt::from_u32(code));
     }
 
-    /// Forgets a query and the octets held of it.
+    /// Forgets a query and its buffered octets.
     fn forget(&mut self, request: u64) {
         let held = self.partial.remove(&request).map_or(0, |reply| reply.held());
         self.held -= held;

@@ -38,11 +38,11 @@ const AMPLIFICATION: usize = 3;
 const FIRST_BUDGET: u32 = 400;
 /// The most of them that a client may save.
 const MAX_BUDGET: u32 = 2_000;
-/// The budget that each response adds, besides one for each [`ACKNOWLEDGED`] octets.
+/// Increase of the budget per response, in addition to one per [`ACKNOWLEDGED`] octets.
 const BUDGET_OF_RESPONSE: u32 = 4;
 /// Number of octets of a response that a client acknowledges with at most one datagram.
 const ACKNOWLEDGED: usize = 1_000;
-/// The budget that each half second adds.
+/// Increase of the budget in each half second.
 const BUDGET_OF_TIME: u32 = 10;
 /// The time from the start of a connection to the end of the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(5);
@@ -206,7 +206,7 @@ pub(super) struct QuicConnection {
     pub(super) active: Instant,
     /// When its timer is due in the server's table.
     pub(super) deadline: Option<Instant>,
-    /// Whether it is among those with datagrams to send.
+    /// Whether the connection is in the list of connections with datagrams to send.
     pub(super) is_dirty: bool,
     /// Whether events wait for a turn with time for its queries.
     pub(super) is_behind: bool,
@@ -288,7 +288,7 @@ impl QuicConnection {
         self.requests.is_empty() && !self.is_behind
     }
 
-    /// Reports whether the client has acknowledged all responses, besides.
+    /// Reports whether no query waits and the client has acknowledged all responses.
     fn is_done(&mut self) -> bool {
         // The control stream of HTTP/3 has no end.
         let endless = usize::from(self.http.is_some());
@@ -592,7 +592,7 @@ impl QuicConnection {
         self.send(id, Bytes::from(response), now);
     }
 
-    /// Sends octets, and keeps those that the client does not take yet.
+    /// Sends octets, and buffers those that the client does not accept yet.
     fn send(&mut self, id: StreamId, octets: Bytes, since: Instant) {
         let mut parts = [octets];
         let mut stream = self.inner.send_stream(id);

@@ -27,9 +27,9 @@ const SEND_WINDOW: u64 = 256 << 10;
 const CRYPTO_WINDOW: usize = 16 << 10;
 /// Maximum number of connection attempts of a worker that wait for a decision.
 const MAX_INCOMING: usize = 1 << 10;
-/// Number of octets of datagrams that wait with such an attempt.
+/// Maximum number of octets of datagrams that wait for the acceptance of one connection.
 const INCOMING_OCTETS: u64 = 8 << 10;
-/// Number of octets of datagrams that wait with all such attempts.
+/// Maximum number of octets of datagrams that wait for the acceptance of all connections.
 const ALL_INCOMING_OCTETS: u64 = 4 << 20;
 
 /// An error: the settings cannot be used.

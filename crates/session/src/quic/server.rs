@@ -74,7 +74,7 @@ pub struct QuicRoute {
     pub request: u32,
 }
 
-/// A query, besides its message.
+/// The data of a query, without its message.
 #[derive(Clone, Copy, Debug)]
 pub struct QuicQuery<'q> {
     /// Where the reply goes.
@@ -120,7 +120,7 @@ pub struct Newcomer {
 pub enum Room {
     /// No connection was closed yet.
     Unknown,
-    /// A connection was closed, or none is idle.
+    /// A connection was closed, or no connection is idle.
     Final,
 }
 
@@ -636,7 +636,7 @@ impl QuicServer {
         Some(ip)
     }
 
-    /// Ends all connections, each as soon as no query of it waits.
+    /// Closes each connection as soon as none of its queries waits.
     pub fn finish(&mut self, now: Instant, host: &mut impl QuicHost) {
         for Attempt { incoming, .. } in std::mem::take(&mut self.waiting) {
             self.endpoint.ignore(incoming);

@@ -32,7 +32,7 @@ const MAX_AGE: u8 = 20;
 const MAX_BUDGET: u32 = 2_000;
 /// The increase of the budget per query: its acknowledgement, also if it is sent again.
 const QUERY_REFILL: u32 = 2;
-/// The increase of the budget per response, besides one for each [`DATAGRAM`] octets.
+/// Increase of the budget per response, in addition to one per [`DATAGRAM`] octets.
 const RESPONSE_REFILL: u32 = 4;
 /// Number of octets of a response in a datagram, at least, if half of them get lost.
 const DATAGRAM: usize = 500;

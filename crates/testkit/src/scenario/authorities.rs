@@ -21,7 +21,7 @@ pub(super) type Reply = (u64, Vec<u8>);
 pub(super) enum Handled {
     /// Sends these replies, possibly none.
     Replies(Vec<Reply>),
-    /// The scenario has no message for it, and a later step answers it.
+    /// The scenario has no message for the query here, but a later step answers it.
     Unlisted,
 }
 

@@ -283,7 +283,7 @@ struct Clause {
 }
 
 impl Clause {
-    /// Reads a setting if it belongs to such a clause.
+    /// Reads a setting if it belongs to this clause.
     fn take(&mut self, key: &str, value: &str) -> bool {
         if self.kind.is_empty() || self.kind == "server" {
             return false;

@@ -152,7 +152,7 @@ impl Asked {
         }
     }
 
-    /// Returns the common parts of all replies to it.
+    /// Returns the common parts of all replies to the query.
     pub(super) fn envelope(&self) -> Envelope<'_> {
         Envelope {
             id: self.id,

@@ -282,7 +282,7 @@ impl Server {
         }
     }
 
-    /// Answers a waiting client, with stale data in place of a failure (RFC 8767).
+    /// Answers a waiting client, with stale data instead of a failure (RFC 8767).
     fn late(&mut self, client: &Client, found: Option<(&Resolved, &[u8])>, at: Moment) -> Vec<u8> {
         if let Some((resolved, message)) =
             found.filter(|(resolved, _)| resolved.rcode != Rcode::SERVFAIL)

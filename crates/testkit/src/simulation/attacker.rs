@@ -174,7 +174,7 @@ impl Attacker<'_> {
         pick(&self.internet.names, self.chance).cloned().unwrap_or(vec![0])
     }
 
-    /// Returns a random name, usually the QNAME or an ancestor of it.
+    /// Returns a random name. In most cases, it is the QNAME or an ancestor of the QNAME.
     fn name_nearby(&mut self) -> Wire {
         match self.chance.below(4) {
             0 => self.any_name(),

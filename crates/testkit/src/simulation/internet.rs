@@ -26,7 +26,7 @@ const FORWARDERS: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 3, 1), Ipv4Addr::new(19
 pub(super) enum Behaviour {
     Good,
     Silent,
-    /// Serves none of the zones that are delegated to it.
+    /// Refuses all zones that are delegated to the server.
     Refuses,
     /// Answers with a referral to the root.
     Upward,

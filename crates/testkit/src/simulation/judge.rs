@@ -14,7 +14,7 @@ use crate::shown;
 /// A fault with its description.
 pub(super) type Found = (Fault, String);
 
-/// The conditions of a judgement, besides the question.
+/// The conditions of a judgement, in addition to the question.
 pub(super) struct Judge<'i> {
     pub(super) internet: &'i Internet,
     /// Whether there is no excuse outside the internet: no datagram is lost and the clock is right.

@@ -18,7 +18,7 @@ pub(super) const VALID_SECS: u64 = 30 * 86_400;
 pub(super) struct Key {
     pair: Ed25519KeyPair,
     apex: Wire,
-    /// Signatures made so far. Signing costs more than everything else a simulated server does.
+    /// The signatures, cached because signing costs more than all other work of a simulated server.
     signed: RefCell<HashMap<Set, Vec<u8>>>,
 }
 

@@ -35,7 +35,7 @@ pub(super) struct Truth {
     pub(super) rcode: Rcode,
     /// The answer section, with the TTLs.
     pub(super) answer: BTreeMap<Fact, u32>,
-    /// Whether validation can prove all of it.
+    /// Whether validation can prove the whole answer.
     pub(super) is_secure: bool,
     /// Whether an attacker can make it fail.
     pub(super) is_exposed: bool,

@@ -28,7 +28,7 @@ pub(super) struct Zone {
     pub(super) key: Option<Key>,
     /// The kind of denial if it is signed.
     pub(super) denies: Denies,
-    /// Whether a chain of trust leads to it.
+    /// Whether a chain of trust leads to the zone.
     pub(super) is_secure: bool,
     /// The zone above, `None` for the root.
     pub(super) parent: Option<usize>,

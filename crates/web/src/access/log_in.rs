@@ -175,12 +175,12 @@ impl Access {
         }
     }
 
-    /// Ends the sessions whose role another provider gave than the one with these settings.
+    /// Ends the sessions with a role from a provider with other settings.
     pub(crate) fn end_sessions_of_others_than(&self, provider: Option<&str>) {
         self.state().sessions.end_all_of_others_than(provider);
     }
 
-    /// Returns whether a value is the one against forged requests of a session.
+    /// Returns whether a value is the value against forged requests of a session.
     pub fn has_csrf(&self, id: &str, value: &str) -> bool {
         let now = self.now();
         self.state().sessions.of(id, now).is_some_and(|session| session.has_csrf(value))

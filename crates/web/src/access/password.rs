@@ -61,7 +61,7 @@ impl PasswordHash {
         })
     }
 
-    /// Returns whether a password is the one that was hashed.
+    /// Returns whether a password is the hashed password.
     pub(crate) fn is_of(&self, password: &Secret) -> bool {
         let (Ok(salt), Ok(expected)) =
             (BASE64.decode(self.salt.as_bytes()), BASE64.decode(self.hash.as_bytes()))

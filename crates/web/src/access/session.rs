@@ -9,7 +9,7 @@ use data_encoding::HEXLOWER;
 
 use super::secrets::{Digest, digest_of, is_equal, random_text};
 
-/// Maximum number of sessions; the one that was unused for longest gives way.
+/// Maximum number of sessions. A new session replaces the one that was unused for longest.
 const MAX_SESSIONS: usize = 1024;
 /// Maximum number of sessions of one user; likewise.
 const MAX_SESSIONS_PER_USER: usize = 20;
@@ -126,7 +126,7 @@ impl Sessions {
         Some(session)
     }
 
-    /// Returns a session that has not ended, without a use of it.
+    /// Returns a session that has not ended, and does not count this as a use.
     pub(crate) fn peek(&self, id: &str, now: u64) -> Option<&Session> {
         self.0.get(&digest_of(id)).filter(|session| session.is_alive(now))
     }

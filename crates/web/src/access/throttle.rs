@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Maximum number of entries; the one with the oldest failure gives way.
+/// Maximum number of entries. A new entry replaces the one with the oldest failure.
 const MAX_ENTRIES: usize = 4096;
 /// Seconds after the last failure in which it counts.
 const MEMORY_SECS: u64 = 3600;
@@ -24,7 +24,7 @@ pub(crate) enum GuessSource {
     User(String),
 }
 
-/// Whether the log-in that a browser comes back from began in it.
+/// Whether this browser started the log-in from which it returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FlowKind {
     Begun,

@@ -28,7 +28,7 @@ pub struct OidcSettings {
     pub issuer: String,
     /// The name under which the issuer knows this server.
     pub client_id: String,
-    /// The secret that belongs to it; `None` for a public client.
+    /// The secret of the client; `None` for a public client.
     pub client_secret: Option<Secret>,
     /// The URL of this server for browsers, without a slash at its end.
     pub public_url: String,

@@ -15,7 +15,7 @@ impl<'a> Reader<'a> {
         Self { octets, at: 0 }
     }
 
-    /// Returns the number of octets read so far.
+    /// Returns the number of octets that were read.
     pub(super) const fn position(&self) -> usize {
         self.at
     }

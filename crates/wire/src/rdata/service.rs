@@ -69,7 +69,7 @@ impl<'a> ServiceBinding<'a> {
         Some(u16::from_be_bytes(self.value(PORT)?.try_into().ok()?))
     }
 
-    /// Returns the addresses to use before those of the target are known.
+    /// Returns the addresses to use before the addresses of the target are known.
     pub fn hints(&self) -> impl Iterator<Item = IpAddr> + use<'a> {
         let v4 = self.value(IPV4HINT).unwrap_or_default().as_chunks::<4>().0;
         let v6 = self.value(IPV6HINT).unwrap_or_default().as_chunks::<16>().0;

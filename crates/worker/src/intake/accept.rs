@@ -174,7 +174,7 @@ impl Intake {
     }
 }
 
-/// The limits on connections: where those of TCP and of QUIC are counted together.
+/// The limits on connections, which count those of TCP and of QUIC together.
 pub(super) struct Door<'d> {
     pub(super) index: u16,
     pub(super) shared: &'d Shared,

@@ -59,7 +59,7 @@ pub(crate) struct Intake {
     plain_addresses: usize,
     /// The protocol that is served at each address.
     protocols: Box<[Protocol]>,
-    /// The ports of HTTP/3 at these addresses, for those over HTTPS; 0 for none.
+    /// The HTTP/3 ports at these addresses, for addresses with HTTPS; 0 for none.
     h3_ports: Box<[u16]>,
     /// Connections of proxies that begin with a header.
     headers: Headers,

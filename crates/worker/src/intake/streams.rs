@@ -136,7 +136,7 @@ pub(crate) struct Streams {
     /// Slots with replies to write at the end of the turn.
     dirty: Vec<u32>,
     open: usize,
-    /// The connections with TLS, and those among them with HTTPS.
+    /// The number of connections with TLS, including those with HTTPS.
     encrypted: usize,
     https: usize,
     /// Connections that HTTP has ended, in the order of

@@ -82,7 +82,7 @@ impl Resolution {
         }
     }
 
-    /// Returns the actions that a turn has left, or else those that are new.
+    /// Returns the remaining actions of a turn, or else the new actions.
     fn next_batch(&mut self) -> Option<ActionBatch> {
         if self.backlog.is_some() || self.actions.list.is_empty() {
             return self.backlog.take();

@@ -34,7 +34,7 @@ impl DiscoveryResult {
     pub const ALL: [Self; 5] =
         [Self::Found, Self::NotAnnounced, Self::Unusable, Self::Unproven, Self::NoAnswer];
 
-    /// Returns a word for it in metrics.
+    /// Returns the word for the result in metrics.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Found => "found",

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// queries end with the patience of the worker.
 const MAX_WAITING: usize = 4_096;
 
-/// How sure it is that an address is that of the client.
+/// The certainty that an address belongs to the client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Urgency {
     /// The client has completed a handshake from it: looked up first.

@@ -66,7 +66,7 @@ impl AddressFamily {
 /// The client of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolClient {
-    /// Where it is.
+    /// The location of the client.
     pub place: ClientPlace,
     /// A number that differs between queries.
     pub turn: u64,

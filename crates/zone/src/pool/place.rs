@@ -53,7 +53,7 @@ fn mask(prefix_len: u8) -> u128 {
 /// Where a client is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClientPlace {
-    /// Its address, or that of its network.
+    /// The address or network of the client.
     pub address: IpAddr,
     /// Its country, if it is known.
     pub country: Option<[u8; 2]>,

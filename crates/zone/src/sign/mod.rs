@@ -238,7 +238,7 @@ impl Signing<'_> {
     }
 }
 
-/// Does work in a thread that calls `begin` first, and waits for it.
+/// Runs work in a thread that calls `begin` first, and waits for its end.
 pub fn in_thread<T: Send>(begin: fn(), work: impl Fn() -> T + Sync) -> T {
     thread::scope(|scope| {
         let started = thread::Builder::new().name("sign".to_owned()).spawn_scoped(scope, || {
@@ -296,7 +296,7 @@ pub(crate) fn own_sets<'z>(
 }
 
 impl HostedZone {
-    /// Returns the highest TTL of the zone in seconds, that of negative answers too.
+    /// Returns the highest TTL of the zone in seconds, including the TTL of negative answers.
     #[must_use]
     pub fn max_ttl_secs(&self) -> u32 {
         let sets = self.iter().flat_map(|node| node.sets());

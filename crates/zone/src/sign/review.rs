@@ -39,10 +39,10 @@ pub enum ReviewFault {
     /// The proof of a name is missing or wrong.
     #[error("the {0} record for {1} is missing or wrong")]
     Proof(Rtype, Box<NameBuf>),
-    /// The digest in the ZONEMD record is not that of the zone.
+    /// The digest in the ZONEMD record is not the digest of the zone.
     #[error("the ZONEMD record has another digest than the zone")]
     Digest,
-    /// The zone has no proofs, or not those that were asked for.
+    /// The zone has no proofs, or proofs of another kind than the configuration requires.
     #[error("the zone has no complete chain of proofs")]
     NoChain,
 }
@@ -251,7 +251,7 @@ impl Reviewing<'_> {
         }
     }
 
-    /// Examines that each name of its own has its NSEC3 record.
+    /// Checks that each name that needs an NSEC3 record has it.
     fn hashed_names(&self) -> Result<(), ReviewFault> {
         for node in self.zone.iter() {
             let is_nsec3 = node.set(Rtype::NSEC3).is_some();

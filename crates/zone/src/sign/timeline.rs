@@ -33,13 +33,13 @@ pub enum KeyRole {
 }
 
 impl KeyRole {
-    /// Reports whether the parent has a DS record for such a key.
+    /// Reports whether the parent has a DS record for a key in this state.
     #[must_use]
     pub const fn is_entry(self) -> bool {
         matches!(self, Self::Csk | Self::Ksk)
     }
 
-    /// Reports whether such a key signs the records of the zone.
+    /// Reports whether a key in this state signs the records of the zone.
     #[must_use]
     pub const fn signs_zone(self) -> bool {
         matches!(self, Self::Csk | Self::Zsk)
@@ -55,7 +55,7 @@ pub enum KeyPhase {
     Published,
     /// All caches have it; the parent is asked for its DS record.
     Submitted,
-    /// The parent has its DS record; caches may have the one before.
+    /// The parent has the DS record of the key; caches may still have the previous DS record.
     Confirmed,
     /// The key is in use.
     Active,
@@ -348,7 +348,7 @@ impl KeyTimeline {
         })
     }
 
-    /// Reports whether the conditions besides time are met that a key waits for.
+    /// Reports whether all conditions except time are met for the next state of a key.
     fn may_step(&self, key: &TimedKey, facts: &KeyFacts<'_>) -> bool {
         match (key.phase, key.role) {
             (KeyPhase::Submitted, _) => facts.parent.is_some_and(|parent| {
@@ -415,7 +415,7 @@ impl KeyTimeline {
     }
 }
 
-/// Returns the state after this one; `None` if the key is then removed.
+/// Returns the next state; `None` if the key is then removed.
 fn next_phase(key: &TimedKey) -> Option<KeyPhase> {
     match (key.phase, key.role) {
         (KeyPhase::Prepared, _) => Some(KeyPhase::Published),

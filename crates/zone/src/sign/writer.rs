@@ -32,7 +32,7 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// Counts signatures that were made in place of others.
+    /// Counts signatures that replaced others.
     pub(super) fn add_made(&mut self, made: u32) {
         self.made += made;
         self.kept = self.kept.saturating_sub(made);
@@ -439,7 +439,7 @@ struct Assembly {
 }
 
 impl Assembly {
-    /// Puts pages together, and those of NSEC3 records between the names.
+    /// Combines the pages. Pages of NSEC3 records are between those of the names.
     fn of(pages: Vec<NodePage>, hashed: Vec<NodePage>) -> Result<Self, SignFault> {
         let mut assembly = Self::default();
         let octets = pages.iter().chain(&hashed).map(|page| page.block.len()).sum();

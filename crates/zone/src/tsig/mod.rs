@@ -102,7 +102,7 @@ fn variables(record: &TsigRecord<'_>) -> TsigValues {
     TsigValues { signed_at_secs, fudge_secs, error, other: None }
 }
 
-/// Begins a code with the one before it (RFC 8945 §4.3.1).
+/// Begins a code with the preceding code (RFC 8945 §4.3.1).
 fn begin(key: &TsigKey, prior: &[u8]) -> hmac::Context {
     let mut context = hmac::Context::with_key(&key.hmac);
     if !prior.is_empty() {
@@ -140,7 +140,7 @@ fn is_same(context: hmac::Context, mac: &[u8]) -> bool {
 #[derive(Clone, Debug)]
 pub struct TsigSigner {
     key: Arc<TsigKey>,
-    /// The code before: that of the request, then that of the message before.
+    /// The preceding code: at first that of the request, later that of the previous signed message.
     prior: Vec<u8>,
     /// Whether the next message is not the first one of a reply.
     is_later: bool,
@@ -224,7 +224,7 @@ pub fn append_error(
 pub struct TsigVerifier {
     key: Arc<TsigKey>,
     prior: Vec<u8>,
-    /// The messages without a signature since the last one with it.
+    /// The messages since the last message with a signature.
     pending: Vec<u8>,
     unsigned: usize,
     is_later: bool,

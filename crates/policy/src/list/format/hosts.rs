@@ -12,7 +12,7 @@ use super::super::reason::Reason;
 use super::super::rewrite::Rewrite;
 use super::{Taken, domains, without_comment};
 
-/// Names that such files contain for the machine itself.
+/// Names in hosts files that refer to the machine itself.
 const OF_THE_MACHINE: [&str; 12] = [
     "localhost",
     "localhost.localdomain",

@@ -21,7 +21,7 @@ const TTL_SECS: u32 = 1;
 /// The servers that the authority may ask for a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Audience {
-    /// This one, as far as it knows.
+    /// This server, as far as it knows its own names.
     ThisServer,
     /// Other servers, which get NOTIFY.
     OtherServers,
@@ -59,7 +59,7 @@ impl<'r> ProofRecords<'r> {
         Self { running, config, shown: Vec::new() }
     }
 
-    /// Shows a proof, and returns who may be asked for it.
+    /// Shows a proof, and returns the servers that the authority may query for it.
     pub(super) fn put(&mut self, proof: &Proof) -> Result<Audience, RecordFault> {
         let name = proof.name.trim_start_matches("*.");
         let is_wanted = |wanted: &String| wanted.strip_prefix("*.").unwrap_or(wanted) == name;

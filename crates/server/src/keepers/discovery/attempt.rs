@@ -44,7 +44,7 @@ pub(super) enum DiscoveryFault {
     /// The server has no records of designated servers.
     #[error("it designates no encrypted server")]
     NotAnnounced,
-    /// The server has such records, and none is usable.
+    /// The server designates encrypted servers, but none of them is usable.
     #[error("it designates no server that can be used")]
     Unusable,
     /// Queries would come back.

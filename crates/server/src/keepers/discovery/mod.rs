@@ -42,7 +42,7 @@ const KEEP_SECS: (u32, u32) = (60, 3_600);
 const NOT_ANNOUNCED_SECS: u32 = 900;
 /// Seconds after which a server that does not answer is asked again at first, and at most.
 const RETRY_SECS: (u64, u64) = (2, 300);
-/// The most such seconds where queries wait for a designated server.
+/// The longest retry interval in seconds while queries wait for a designated server.
 const STRICT_RETRY_SECS: u64 = 60;
 /// The log line after a panic of the thread.
 const FAULT: &str = "a panic ended the thread that looks for encrypted upstreams, see the log; \

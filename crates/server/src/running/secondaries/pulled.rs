@@ -133,7 +133,7 @@ fn fetch_and_keep(
 /// A text that was fetched.
 struct FetchedText {
     fetched: Fetched,
-    /// A message about records that are not in it.
+    /// A message about records that the zone leaves out.
     remark: Option<String>,
 }
 
@@ -186,7 +186,7 @@ fn keep(
     disk::replace(&head_file(config), &[&serde_json::to_vec(head)?])
 }
 
-/// Returns the validators of the copy, if they are those of its text.
+/// Returns the validators of the copy, if they belong to its text.
 fn known(config: &ZoneConfig) -> Option<Head> {
     let octets = disk::read(&head_file(config), MAX_HEAD_OCTETS).ok()??;
     let head: Head = serde_json::from_slice(&octets).ok()?;

@@ -71,7 +71,7 @@ impl StreamConnection {
         }
     }
 
-    /// Writes the header. Returns whether all of it is written.
+    /// Writes the header. Returns whether the whole header is written.
     fn write_header(&mut self) -> io::Result<bool> {
         while !self.header.is_empty() {
             match self.tcp.write(&self.header) {
