@@ -1,4 +1,4 @@
-//! Why there is no certificate.
+//! The reasons why there is no certificate.
 
 use std::fmt;
 

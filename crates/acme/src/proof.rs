@@ -39,7 +39,7 @@ impl ChallengeKind {
 /// A proof that the authority looks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proof {
-    /// How the authority looks for it.
+    /// The method by which the authority verifies the proof.
     pub kind: ChallengeKind,
     /// The host name, without `*.`.
     pub name: String,

@@ -37,7 +37,7 @@ fn trace(exponent: f64, flood_percent: u64) -> Vec<(u64, bool)> {
     (0..(WARM_UP + REQUESTS) as u64).map(request).collect()
 }
 
-/// A cache of names. `true` means the name was cached; afterwards it is.
+/// A cache of names. The result `true` means that the name was cached. The call caches it.
 trait Cache {
     fn ask(&mut self, name: u64) -> bool;
 }

@@ -64,7 +64,7 @@ pub enum SnapshotError {
     NotASnapshot,
     /// The version is unsupported.
     Version(u32),
-    /// The file ends too early.
+    /// The file is incomplete.
     Truncated,
     /// A payload exceeds the limit for entries.
     PayloadTooLong(u32),
@@ -74,7 +74,7 @@ pub enum SnapshotError {
     Miscounted,
     /// The checksum does not match.
     Checksum,
-    /// There are octets after the end.
+    /// The file continues after its end mark.
     TrailingBytes,
 }
 

@@ -45,7 +45,7 @@ pub enum ClientError {
     /// The text is not a pin.
     #[error("+pin={0}: expected SHA-256 of a public key in base64, 44 characters")]
     NotAPin(String),
-    /// An option needs TLS.
+    /// An option requires TLS.
     #[error("{0} has a meaning only with @tls://SERVER")]
     OnlyOverTls(String),
     /// An option has a meaning only over HTTPS.

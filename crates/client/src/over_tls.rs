@@ -35,7 +35,7 @@ pub struct TlsRequest {
     pub certificate: Option<PathBuf>,
     /// The file with its key, if it is another one.
     pub key: Option<PathBuf>,
-    /// How messages are sent.
+    /// The encoding of messages.
     pub form: TlsForm,
 }
 
@@ -65,7 +65,7 @@ impl TlsForm {
     }
 }
 
-/// How a query is put into HTTP.
+/// The encoding of a query in HTTP.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HttpsRequest {
     /// The host and port as written.

@@ -96,9 +96,9 @@ pub struct EdnsRequest {
 /// A DNS cookie (RFC 7873).
 #[derive(Debug, Clone)]
 pub struct Cookie {
-    /// The client's random part.
+    /// The random part of the client.
     pub client: [u8; 8],
-    /// The server's part; empty before its first reply.
+    /// The part of the server; empty before its first reply.
     pub server: Vec<u8>,
 }
 

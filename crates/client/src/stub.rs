@@ -47,7 +47,7 @@ pub fn name_of(server: SocketAddr, address: IpAddr) -> Result<Option<(String, u3
 pub struct StubServer {
     /// Its address.
     pub addr: SocketAddr,
-    /// Whether it is queried over TCP only.
+    /// Whether the server is queried over TCP only.
     pub by_tcp: bool,
 }
 

@@ -18,7 +18,7 @@ use super::zone::ZoneConfig;
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 /// Maximum number of names in a certificate (the limit of Let's Encrypt).
 const MAX_NAMES: usize = 100;
-/// The port where authorities look for proofs by HTTP (RFC 8555 §8.3).
+/// The port on which authorities look for proofs by HTTP (RFC 8555 §8.3).
 const HTTP_PORT: u16 = 80;
 /// `[acme]`, if it has names.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -24,7 +24,7 @@ pub enum CatalogRole {
     Listed {
         /// The folded name of the catalog, in wire form.
         catalog: Box<[u8]>,
-        /// The property `group`; empty for none.
+        /// The property `group`; empty if there is none.
         group: String,
     },
     /// A zone that a catalog of another server lists. The file of the configuration does not have
@@ -121,7 +121,7 @@ pub(super) fn role(settings: CatalogSettings, check: &mut Check) -> CatalogRole 
     }
 }
 
-/// Returns the settings as the file would have them.
+/// Returns the settings in the form of the file.
 pub(super) fn shown(role: &CatalogRole) -> [(String, Value); 3] {
     let kind = match role {
         CatalogRole::Consumer => "consumer",

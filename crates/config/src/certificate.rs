@@ -29,11 +29,11 @@ pub struct CertificateConfig {
     pub names: Vec<String>,
     /// Its files.
     pub files: CertificateFiles,
-    /// Where it comes from.
+    /// The source of the certificate.
     pub source: CertificateSource,
 }
 
-/// Where a certificate comes from.
+/// The source of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CertificateSource {
     /// A `[[certificate]]`: another program writes its files.

@@ -16,7 +16,7 @@ use super::setting::{FromText, Setting, Text};
 pub struct ClientCertificates {
     /// The file with the authorities that issue them, in PEM form.
     pub ca: PathBuf,
-    /// Whether each client must have one.
+    /// Whether each client must have a certificate.
     pub presence: Presence,
 }
 
@@ -72,7 +72,7 @@ pub(super) fn read(
     Some(ClientCertificates { ca: ca?, presence: presence.unwrap_or_default() })
 }
 
-/// Adds the keys to a table, as the file would have them.
+/// Adds the keys to a table, in the form of the file.
 pub(super) fn show(clients: Option<&ClientCertificates>, out: &mut Table) {
     let ca = clients.map_or_else(String::new, |one| one.ca.to_string_lossy().into_owned());
     let presence = match clients.map(|one| one.presence).unwrap_or_default() {

@@ -48,13 +48,13 @@ pub enum DatabaseAddressError {
          \"postgresql://USER@/DATABASE?host=/DIRECTORY\" with the directory of a Unix socket"
     )]
     Form,
-    /// There is no user.
+    /// The URL has no user.
     #[error("the url has no user: \"postgresql://USER@HOST/DATABASE\"")]
     NoUser,
-    /// There is a password.
+    /// The URL has a password.
     #[error("a url is no place for a password: `password-file` has it")]
     Password,
-    /// There is no database.
+    /// The URL has no database.
     #[error("the url has no name of a database: \"postgresql://USER@HOST/DATABASE\"")]
     NoDatabase,
     /// A name has characters that a URL must escape.
@@ -131,7 +131,7 @@ impl DatabaseAddress {
     }
 }
 
-/// The parameters behind `?`.
+/// The parameters after `?`.
 #[derive(Default)]
 struct Parameters {
     directory: Option<PathBuf>,

@@ -18,13 +18,13 @@ use super::{ForwardConfig, Upstream, UpstreamTransport};
 /// How encrypted servers that an unencrypted server designates are used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Discovery {
-    /// The server does not look for them.
+    /// The server does not look for designated servers.
     #[default]
     Off,
     /// The designated servers get the queries; the server that designates them gets queries if they
     /// fail, or if there are none.
     Auto,
-    /// The designated servers get the queries; the server that designates them gets none.
+    /// The designated servers get the queries, and the designating server gets none.
     Strict,
 }
 
@@ -52,7 +52,7 @@ pub struct DesignatedServer {
     pub transport: UpstreamTransport,
     /// The path of queries; empty without HTTPS.
     pub path: Box<str>,
-    /// Why it may have the queries.
+    /// The reason why the server may receive the queries.
     pub proof: DesignationProof,
 }
 

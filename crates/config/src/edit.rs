@@ -29,7 +29,7 @@ pub struct KeyEdit<'e> {
     pub value: Option<&'e str>,
 }
 
-/// Why a text cannot be edited.
+/// The reason why a text cannot be edited.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum EditError {
     /// The text is not TOML.

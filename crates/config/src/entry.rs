@@ -10,7 +10,7 @@ use toml_edit::{Array, InlineTable};
 use crate::edit::EditError;
 use crate::schema::json_schema;
 
-/// A table that may occur more than once.
+/// A table that may occur several times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EntryTable {
     /// `[[list]]`

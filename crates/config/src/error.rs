@@ -180,7 +180,7 @@ pub enum SettingError {
     Choice {
         /// The word.
         found: String,
-        /// The values that the key takes.
+        /// The values that the key permits.
         what: &'static str,
         /// The word that was probably meant, or all words.
         advice: ChoiceAdvice,
@@ -201,7 +201,7 @@ pub enum SettingError {
 /// The keys that were probably meant by an unknown one.
 #[derive(Debug, Error)]
 pub enum KeyAdvice {
-    /// Another table has the key. Holds the line that begins the table.
+    /// Another table has the key. Contains the first line of that table.
     #[error("it belongs under {0}")]
     Under(String),
     /// The table has a similar key.
@@ -212,13 +212,13 @@ pub enum KeyAdvice {
     Known(Vec<String>),
 }
 
-/// The words that were probably meant by another one.
+/// The known words that resemble an unknown one.
 #[derive(Debug, Error)]
 pub enum ChoiceAdvice {
     /// A similar word.
     #[error("did you mean \"{0}\"?")]
     Similar(&'static str),
-    /// All words that the key takes.
+    /// All words that the key permits.
     #[error("use one of {}", .0.join(", "))]
     Known(&'static [&'static str]),
 }

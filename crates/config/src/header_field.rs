@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 /// Maximum number of header fields of a file.
 pub const MAX_HEADER_FIELDS: usize = 16;
-/// Maximum number of octets of one.
+/// Maximum number of octets of a header field.
 const MAX_HEADER: usize = 8_192;
 /// Fields that the server sets itself.
 const OWN_HEADERS: [&str; 7] = [

@@ -15,7 +15,7 @@ use super::{ForwardConfig, UpstreamTransport};
 /// The settings that all rules depend on.
 #[derive(Clone, Copy)]
 pub(super) struct Resolving {
-    /// How names are resolved.
+    /// The method by which names are resolved.
     pub(super) mode: Mode,
     /// Whether addresses are synthesised.
     pub(super) translation: Translation,

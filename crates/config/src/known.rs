@@ -81,7 +81,7 @@ pub(super) fn remove_unknown(
     }
 }
 
-/// Returns the table in a value; `None` where it is none.
+/// Returns the table in a value; `None` if the value is not a table.
 fn table_of<'a, 'i>(value: &'a mut DeValue<'i>) -> Option<&'a mut DeTable<'i>> {
     match value {
         DeValue::Table(table) => Some(table),

@@ -281,7 +281,7 @@ pub struct TcpConfig {
     pub connections_per_client: usize,
     /// How long a connection may be idle.
     pub idle: Duration,
-    /// How long the arrival of a query may take after its first octet.
+    /// Maximum time for the rest of a query after its first octet.
     pub read: Duration,
 }
 
@@ -356,7 +356,7 @@ pub struct ForwardConfig {
     pub case_randomisation: bool,
     /// The treatment of client subnet options.
     pub ecs: EcsPolicy,
-    /// How the servers learn the client of each query, if they do.
+    /// The header that names the client of each query to the servers; `None` without it.
     pub introduction: Introduction,
     /// Shortest timeout of a query to one server.
     pub timeout_min: Duration,
@@ -364,7 +364,7 @@ pub struct ForwardConfig {
     pub timeout_max: Duration,
     /// Proofs that servers with TLS must provide.
     pub tls: UpstreamTls,
-    /// How servers with HTTPS get queries.
+    /// The HTTP method of queries to servers with HTTPS.
     pub https_method: HttpsMethod,
     /// How the server uses HTTP/3 that servers with HTTPS announce.
     pub h3: AnnouncedH3,

@@ -33,7 +33,7 @@ pub struct ListenerConfig {
     pub certificate: Option<String>,
     /// The client certificates that are requested here; `None`: the setting of `[server]` applies.
     pub client_certificates: Option<ClientCertificates>,
-    /// Whose queries are answered here; `None`: as `[server]` says.
+    /// The clients that may send queries here; `None` for those of `[server]`.
     pub allow: Option<AllowConfig>,
     /// The networks of proxies, which name their clients by the PROXY protocol here.
     pub proxies: Vec<IpNet>,
@@ -52,7 +52,7 @@ pub struct OpenAddress {
     pub address: SocketAddr,
     /// The protocol that is served there.
     pub protocol: Protocol,
-    /// The listener that it belongs to; `None`: `[server]`.
+    /// The listener of the address; `None` for `[server]`.
     pub listener: Option<String>,
     /// `None` while the configuration names the address. Otherwise its access list from the last
     /// configuration that did: its sockets stay open until a restart.
@@ -259,7 +259,7 @@ pub(super) fn listen_of_server(
     (plain, tls)
 }
 
-/// Returns the place of the first address with TLS.
+/// Returns the index of the first address with TLS.
 pub(super) fn first_tls(setting: &Setting<List<Text<Listen>>>) -> Option<Range<usize>> {
     let List(items) = setting.0.as_ref()?.value.as_ref().ok()?;
     let first = items.iter().find(|item| item.get_ref().0.protocol != Protocol::Plain)?;

@@ -1,4 +1,4 @@
-//! `[otlp]` and `[[trace]]`: which queries have an exported trace, and where it goes.
+//! `[otlp]` and `[[trace]]`: the queries with an exported trace, and the collector.
 
 use std::fmt;
 use std::mem;
@@ -35,7 +35,7 @@ const MAX_ITEMS: usize = 1_000;
 /// `[otlp]` with all `[[trace]]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OtlpConfig {
-    /// The URL without a slash at its end; `None` if nothing is exported.
+    /// The URL without a final slash; `None` if no traces are exported.
     pub endpoint: Option<String>,
     /// The encoding of requests.
     pub encoding: OtlpEncoding,

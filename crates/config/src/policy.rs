@@ -89,7 +89,7 @@ pub struct ListConfig {
     pub format: ListFormat,
     /// The effect of an entry.
     pub kind: ListKind,
-    /// How often the source is fetched.
+    /// The interval between two fetches of the source.
     pub refresh: Duration,
     /// Whether entries may choose answers.
     pub rewrites: bool,

@@ -35,9 +35,9 @@ pub struct PoolConfig {
     pub ttl_secs: u32,
     /// The addresses, and the rule that chooses the addresses of an answer.
     pub rule: PoolRule,
-    /// Where each address is probed, in their order; `None` at the address itself.
+    /// The probe addresses, in the order of the addresses; `None` to probe the address itself.
     pub probed_at: Vec<Option<ProbeAddress>>,
-    /// How they are probed.
+    /// The probe of the addresses.
     pub probe: ProbeConfig,
     /// The items of `addresses` as written.
     written: Vec<String>,

@@ -21,7 +21,7 @@ const INTERVAL_SECS: u32 = 10;
 const TIMEOUT_MS: u32 = 2_000;
 /// Successes in a row after which a target is up, and failures after which it is down.
 const RISE_AND_FALL: u32 = 3;
-/// Results that count.
+/// Number of results that are considered.
 const WINDOW: u32 = 10;
 /// The placeholder for the address in the arguments of a command.
 pub const ADDRESS_WORD: &str = "{address}";
@@ -35,7 +35,7 @@ pub struct ProbeConfig {
     pub interval_secs: u32,
     /// Milliseconds after which a probe has failed.
     pub timeout_ms: u32,
-    /// How many results change the health.
+    /// Number of results that change the health.
     pub thresholds: Thresholds,
 }
 
@@ -222,7 +222,7 @@ impl FromText for ProbeWord {
     }
 }
 
-/// Status codes from one to another.
+/// A range of status codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StatusRange {
     first: u16,

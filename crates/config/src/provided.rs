@@ -76,7 +76,7 @@ pub(super) fn provided(
     Some(ProvidedZone { kind, head, ttl_secs, domain, source })
 }
 
-/// Reads a domain; "" is none.
+/// Reads a domain; "" means that there is none.
 fn domain_of(setting: Setting<String>, check: &mut Check) -> Option<Name> {
     let at = setting.span()?;
     let text = check.take(setting).filter(|text| !text.is_empty())?;

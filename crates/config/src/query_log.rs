@@ -31,13 +31,13 @@ pub struct QueryLogConfig {
     pub retention_days: u32,
     /// The size in octets at which the oldest entries are removed.
     pub retention_bytes: u64,
-    /// Outcomes whose entries are removed earlier.
+    /// Outcomes with entries that are removed earlier.
     pub retention_outcomes: Vec<KindDays>,
-    /// How much the log stores about clients without a setting of their own.
+    /// The amount that the log stores about clients without their own setting.
     pub privacy: Privacy,
-    /// How much it stores about a `[[client]]`, by name.
+    /// The privacy of each `[[client]]`, by name.
     pub clients: Vec<NamedPrivacy>,
-    /// How much it stores about the members of a `[[group]]`, by name.
+    /// The privacy of the members of each `[[group]]`, by name.
     pub groups: Vec<NamedPrivacy>,
 }
 

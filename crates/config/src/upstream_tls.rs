@@ -23,7 +23,7 @@ pub struct UpstreamTls {
     pub authentication: Authentication,
     /// The file with the only authorities that may vouch for them; `None` for those of the system.
     pub ca: Option<PathBuf>,
-    /// The keys of which each server must have one.
+    /// The pins. Each server must have one of these keys.
     pub pins: Vec<Pin>,
     /// The certificate that this server presents to them.
     pub client: Option<CertificateFiles>,
@@ -67,7 +67,7 @@ pub enum PeerProtocol {
     H3(HttpsPath),
 }
 
-/// Where and how queries go on a server with HTTPS (RFC 8484).
+/// The path and method of queries to a server with HTTPS (RFC 8484).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct HttpsPath {
     /// The port, which is part of the authority.

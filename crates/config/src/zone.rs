@@ -41,7 +41,7 @@ pub struct ZoneConfig {
     pub view: Vec<ViewItem>,
     /// The master file, or that of the provider.
     pub file: PathBuf,
-    /// How the records come from the file, if it is no master file.
+    /// The format of the file, if it is not a master file.
     pub provided: Option<ProvidedZone>,
     /// The file with its changes, if it keeps any.
     pub journal: PathBuf,
@@ -61,7 +61,7 @@ pub struct ZoneConfig {
     pub signing: Option<ZoneSigning>,
     /// Its relation to catalogs.
     pub catalog: CatalogRole,
-    /// Whether it must have the digest that it brings.
+    /// Whether the zone must have a matching ZONEMD digest.
     pub zonemd: ZonemdPolicy,
     /// The hash of the digest that the server adds, if it does.
     pub digest: Option<DigestHash>,
@@ -115,7 +115,7 @@ impl ZoneConfig {
         !self.allow_update.is_empty()
     }
 
-    /// Returns where the records are fetched, if they are.
+    /// Returns the source for fetches, if the records are fetched.
     #[must_use]
     pub fn source_url(&self) -> Option<&ZoneUrl> {
         self.provided.as_ref()?.source.as_ref()

@@ -40,7 +40,7 @@ pub enum KeyState {
     AddPending,
     /// The key is trusted.
     Valid,
-    /// The key is trusted, but no longer seen.
+    /// The key is trusted, but is no longer in the zone.
     Missing,
     /// The key was permanently revoked by its owner.
     Revoked,

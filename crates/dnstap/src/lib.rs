@@ -50,7 +50,7 @@ pub enum TapError {
     /// The stream fails.
     #[error(transparent)]
     Stream(#[from] std::io::Error),
-    /// The file does not begin like a frame stream.
+    /// The file is not a frame stream.
     #[error("not a frame stream: it does not begin with a START frame")]
     NotAStream,
     /// The stream has another content.

@@ -14,7 +14,7 @@ const IDENTITY: u32 = 1;
 const VERSION: u32 = 2;
 const MESSAGE: u32 = 14;
 const TYPE: u32 = 15;
-/// The value of `Dnstap.type` for a message, the only one that there is.
+/// The value of `Dnstap.type` for a message. There is no other value.
 const TYPE_MESSAGE: u64 = 1;
 
 /// Fields of `Message`.
@@ -135,7 +135,7 @@ impl TapTime {
 /// A message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TapMessage<'a> {
-    /// The transaction that it belongs to.
+    /// The kind of transaction of the message.
     pub kind: MessageKind,
     /// The name of the server; empty if unknown.
     pub identity: &'a [u8],

@@ -81,7 +81,7 @@ pub struct TapSender {
 }
 
 impl TapSender {
-    /// Appends a reply, or counts it as dropped if there is no room.
+    /// Appends a reply, or counts the reply as dropped if there is no room.
     pub fn push(&mut self, reply: &TappedReply<'_>) {
         let octets = &reply.octets[..reply.octets.len().min(MAX_OCTETS)];
         let words = (FIXED + octets.len().div_ceil(8)) as u64;

@@ -36,7 +36,7 @@ pub(crate) const TTL_SECS: u32 = 300;
 /// The default prefix of address translators (RFC 6052 §2.1).
 const WELL_KNOWN_PREFIX: &str = "64:ff9b::/96";
 
-/// The reason in a note about an unknown way to answer blocked names.
+/// The reason in a note about an unknown kind of answer to blocked names.
 pub(crate) const UNKNOWN_BLOCK: &str =
     "unknown response for blocked names: they get the unspecified address";
 

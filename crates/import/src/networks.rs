@@ -22,7 +22,7 @@ pub(crate) const PRIVATE: [&str; 8] = [
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Networks {
     nets: Vec<IpNet>,
-    /// Whether it has the networks of the interfaces of the host, too.
+    /// Whether the list also has the networks of the host's interfaces.
     has_local: bool,
 }
 
@@ -53,7 +53,7 @@ impl Networks {
         Self::any().without(self).is_some_and(|rest| rest.nets.is_empty())
     }
 
-    /// Returns whether it has networks of the interfaces that are not known here.
+    /// Returns whether the list contains networks of the interfaces, which are not known here.
     pub(crate) fn has_local(&self) -> bool {
         self.has_local
     }
@@ -121,7 +121,7 @@ impl Networks {
     }
 }
 
-/// Adds the rest of a network without another one.
+/// Adds the part of a network that is outside of another network.
 fn split(net: IpNet, taken: IpNet, rest: &mut Vec<IpNet>) {
     if taken.contains(&net) {
         return;

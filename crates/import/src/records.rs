@@ -39,7 +39,7 @@ struct Set {
     ttl_secs: u32,
     /// The position of each value by wire form: a table and an index in it.
     places: HashMap<Vec<u8>, (usize, usize)>,
-    /// The last table with reverse names, and the last one without.
+    /// The last table with reverse names, and the last table without reverse names.
     last: [Option<usize>; 2],
 }
 

@@ -114,7 +114,7 @@ impl Section {
         keys.iter().any(|key| self.keys.contains_key(*key))
     }
 
-    /// Reports whether no key is left.
+    /// Reports whether no key remains.
     pub(crate) fn is_empty(&self) -> bool {
         self.keys.values().all(is_absent)
     }

@@ -15,11 +15,11 @@ pub(crate) struct Server {
     transport: ServerTransport,
 }
 
-/// Where a server is.
+/// The address of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum ServerPlace {
     Address(SocketAddr),
-    /// A host name, and `:PORT` if it is not the usual one.
+    /// A host name, and `:PORT` if the port is not the default one.
     Name(String),
 }
 
@@ -166,7 +166,7 @@ impl Server {
 
 const TLS_PORT: u16 = 853;
 const HTTPS_PORT: u16 = 443;
-/// Why a server with only a name is left out.
+/// The reason why a server with only a name is left out.
 pub(crate) const NO_ADDRESS: &str = "no server that knows its address was imported: write \
                                      \"tls://NAME@ADDRESS\" or \"https://NAME@ADDRESS/PATH\" in \
                                      `upstreams`, or set `bootstrap`";

@@ -17,7 +17,8 @@ const MAGIC: &[u8] = b"SQLite format 3\0";
 /// log.
 const FORMATS: std::ops::Range<usize> = 18..20;
 const ROLLBACK_JOURNAL: u8 = 1;
-/// Steps of SQLite's virtual machine per count, and most counts: several minutes.
+/// Number of steps of SQLite's virtual machine per count, and maximum number of counts: several
+/// minutes.
 const STEPS: i32 = 100_000;
 const MAX_COUNTS: usize = 100_000;
 /// Maximum number of octets of a value or of a schema statement.

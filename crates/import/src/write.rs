@@ -127,7 +127,7 @@ fn order_ttls(draft: &mut Draft) {
     }
 }
 
-/// Makes wildcards cover names with their own records, as in all sources.
+/// Makes wildcards cover names with their own records, as all source products do.
 fn spread_wildcards(draft: &mut Draft) {
     if !draft.records.spread() {
         draft.note("wildcards", "too many to repeat below names with their own records");

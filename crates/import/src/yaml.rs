@@ -53,7 +53,7 @@ struct Open {
 
 enum Collection {
     List(Vec<Value>),
-    /// The table, and the key whose value comes next.
+    /// The table, and the key of the next value.
     Table(Map<String, Value>, Option<String>),
 }
 

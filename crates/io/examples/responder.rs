@@ -43,7 +43,7 @@ struct Connection {
     writer: FrameWriter,
 }
 
-/// Reads once and writes once. Returns false when the connection has ended.
+/// Reads and writes once. Returns false when the connection has ended.
 fn serve_connection(
     connection: &mut Connection,
     stream: &mut TcpStream,

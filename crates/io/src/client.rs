@@ -116,7 +116,7 @@ impl Batches {
         self.inbox.receive(socket.as_fd())
     }
 
-    /// Returns received message `i`, or its first 4096 bytes if it is longer.
+    /// Returns received message `i`, or its first 4096 bytes.
     pub fn received(&self, i: usize) -> &[u8] {
         self.inbox.datagram(i).0
     }

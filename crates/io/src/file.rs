@@ -1,4 +1,4 @@
-//! Files whose paths come from a person.
+//! Files with paths that a user chooses.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};

@@ -95,7 +95,7 @@ impl From<SocketAddr> for SocketName {
 #[repr(C)]
 pub struct Peer {
     pub(crate) name: SocketName,
-    /// IPv4 uses the first four bytes. Valid only if `has_local` is set.
+    /// The local address. IPv4 uses the first four bytes. Valid only if `has_local` is set.
     local: [u8; 16],
     has_local: bool,
 }

@@ -34,13 +34,13 @@ const MAX_KEPT: usize = 99;
 
 /// The state of a file that is about to be replaced.
 pub enum ExpectedFile<'a> {
-    /// There is no file.
+    /// The file does not exist.
     Missing,
     /// There is a file for which the function returns whether it is as expected.
     Present(&'a dyn Fn(&Path) -> io::Result<bool>),
 }
 
-/// Why a file was not replaced.
+/// The reason why a file was not replaced.
 #[derive(Debug)]
 pub struct ReplaceFault {
     /// The reason.
@@ -265,10 +265,10 @@ mod tests {
 
     use super::*;
 
-    /// How a file gets another name.
+    /// The method by which a file is renamed.
     type Rename = dyn Fn(&Path, &Path) -> io::Result<()>;
 
-    /// A directory with a file and another file that takes its place.
+    /// A directory with a file, and another file that replaces it.
     struct Case {
         directory: PathBuf,
         path: PathBuf,

@@ -37,7 +37,7 @@ const _: () = assert!(size_of::<Control>() == size_of::<libc::cmsghdr>() + 8);
 pub(crate) struct Segments {
     headers: Box<[libc::mmsghdr; BATCH]>,
     controls: Box<[Control; BATCH]>,
-    /// Messages in each piece.
+    /// The number of messages in each piece.
     sizes: [usize; BATCH],
     supported: bool,
 }

@@ -116,7 +116,7 @@ pub(crate) struct QuicTarget {
 /// Where queries go on a server in HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HttpPlace {
-    /// The host, with its port if it is not the usual one.
+    /// The host, with its port if that is not the default one.
     pub(crate) authority: String,
     /// The path.
     pub(crate) path: String,

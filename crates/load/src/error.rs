@@ -76,7 +76,7 @@ pub enum LoadError {
         /// The reason given by the system.
         source: io::Error,
     },
-    /// The reference answers nothing.
+    /// The reference server does not answer.
     #[error("the reference {0} answered nothing over TCP")]
     SilentReference(SocketAddr),
     /// A file cannot be read or written, or its content is wrong.
@@ -193,7 +193,7 @@ pub enum LoadError {
     NoRecordedQuery,
 }
 
-/// An argument that a scenario needs.
+/// An argument that a scenario requires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Needed {
     /// The recording or list to replay.

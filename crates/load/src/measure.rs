@@ -150,7 +150,7 @@ fn learn(
     }
 }
 
-/// An observer that only ends the run if a server answers nothing.
+/// An observer that only ends the run if a server answers no query.
 struct Unwatched;
 
 impl Watch for Unwatched {

@@ -60,7 +60,7 @@ const PLAIN_DATAGRAM: usize = 512;
 /// A prepared scenario.
 pub(crate) struct Prepared {
     pub(crate) flows: Vec<Flow>,
-    /// How long it sends.
+    /// The duration of the run.
     pub(crate) duration: Duration,
     /// Whether each listed name is queried once before the clock starts.
     pub(crate) warms_up: bool,

@@ -16,11 +16,11 @@ const LOOPBACK_CLIENTS: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 0);
 
 /// How a server over TLS begins on the command line.
 const TLS_PREFIX: &str = "tls://";
-/// How a server over QUIC begins.
+/// The prefix of a server over QUIC.
 const QUIC_PREFIX: &str = "quic://";
-/// How a server in HTTP/2 begins.
+/// The prefix of a server over HTTP/2.
 const HTTPS_PREFIX: &str = "https://";
-/// How a server in HTTP/3 begins.
+/// The prefix of a server over HTTP/3.
 const H3_PREFIX: &str = "h3://";
 /// The port of DNS over TLS and of DNS over QUIC (RFC 7858 §3.1, RFC 9250 §4.1.1).
 const TLS_PORT: u16 = 853;

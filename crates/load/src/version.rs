@@ -12,7 +12,7 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 /// Maximum number of characters that are kept.
 const MAX_TEXT: usize = 100;
 
-/// Asks once. Returns `None` if the server does not answer.
+/// Sends one query. Returns `None` if the server does not answer.
 pub(crate) fn ask(server: SocketAddr) -> Option<String> {
     const ID: u16 = 0x7665;
     let mut query = [0; 64];

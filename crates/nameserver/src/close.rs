@@ -50,7 +50,7 @@ pub struct Ended<'q> {
     pub question: &'q [u8],
     /// Number of octets of the query.
     pub octets: u16,
-    /// When the query arrived.
+    /// The time of the query's arrival.
     pub since: Moment,
     /// The round-trip time of the upstream that answered, in milliseconds; zero if none was
     /// queried.

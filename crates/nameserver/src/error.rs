@@ -22,7 +22,7 @@ pub enum StateError {
     /// The forwarding rules are invalid.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// Too few ports are left for queries to servers.
+    /// Too few source ports are left for queries.
     #[error(transparent)]
     Ports(#[from] TooFewPorts),
     /// A rule is invalid, or all rules together are too large.

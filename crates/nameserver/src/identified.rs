@@ -33,7 +33,7 @@ pub struct Strangers {
     pub links: Arc<[IpNet]>,
     /// Whether private addresses are identified by name.
     pub by_name: bool,
-    /// The first version of the neighbours whose entries hold.
+    /// The first version of the neighbours in which the entries are valid.
     pub since: u32,
     /// The version in force.
     pub version: u32,
@@ -111,7 +111,7 @@ impl Identified {
         place.write(Entry { bits, version, until_secs: now_secs + IDENTIFIED_SECS });
     }
 
-    /// Removes an address, whose device is no longer known.
+    /// Removes an address with a device that is no longer known.
     pub fn remove(&self, ip: IpAddr) {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(places) = self.places.get() else { return };

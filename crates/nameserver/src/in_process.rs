@@ -59,7 +59,7 @@ const CONNECTION: StreamRoute = StreamRoute { worker: 0, slot: 0, generation: 0,
 pub enum MeantFor {
     /// Every client.
     All,
-    /// Only the client that asked, as with an ECS scope (RFC 7871 §7.3.1).
+    /// Only the client that sent the query, as with an ECS scope (RFC 7871 §7.3.1).
     ClientAlone,
 }
 
@@ -165,7 +165,7 @@ impl InProcess {
         self.put_in_force(Arc::new(config), parts)
     }
 
-    /// Puts these pauses and grants in force in place of the previous ones.
+    /// Replaces the pauses and grants in force.
     ///
     /// # Errors
     /// The clients have too many different profiles.

@@ -11,7 +11,7 @@ use crate::query::asked::Transport;
 use crate::query::decision::Decision;
 pub use crate::query::decision::{STAGES, Stage};
 
-/// A count with one writer.
+/// A counter with one writer.
 #[derive(Default, Debug)]
 pub struct Counter(AtomicU64);
 
@@ -78,7 +78,7 @@ impl Latencies {
 /// The results of TLS handshakes: complete, complete by a session ticket, and neither.
 pub const HANDSHAKES: [&str; 3] = ["full", "resumed", "failed"];
 
-/// Why HTTP ends a connection: a violation of the protocol, and a limit.
+/// The reasons why HTTP ends a connection: a violation of the protocol, and a limit.
 pub const HTTPS_ENDS: [&str; 2] = ["protocol", "excess"];
 
 /// The results of QUIC handshakes: complete, not complete, and begun again with a proof of the
@@ -122,7 +122,7 @@ pub struct WorkerMetrics {
     pub tcp_rejected: Counter,
     /// TCP connections that were closed immediately because the client is not allowed.
     pub tcp_refused: Counter,
-    /// Datagrams and connections of proxies without the header that must begin them.
+    /// Datagrams and connections of proxies that lack the required header.
     pub proxy_headers_refused: Counter,
     /// TCP connections closed for a timeout or to make room.
     pub tcp_expired: Counter,

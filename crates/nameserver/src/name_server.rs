@@ -53,7 +53,7 @@ pub struct NameServer {
 }
 
 impl NameServer {
-    /// Allocates the caches as the configuration has them.
+    /// Allocates the caches with the configured sizes.
     ///
     /// # Errors
     /// A cache of that size holds nothing.
@@ -103,12 +103,12 @@ impl NameServer {
         self.forgotten.load(Ordering::Acquire)
     }
 
-    /// Makes workers forget keys and gaps between names at their next look.
+    /// Makes workers remove keys and gaps between names in their next turn.
     pub fn forget_proofs(&self) {
         self.forgotten.fetch_add(1, Ordering::Release);
     }
 
-    /// Puts a snapshot in force; workers take it when they look next.
+    /// Puts a snapshot in force. Workers use it from their next turn on.
     pub fn replace(&self, snapshot: Snapshot) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *current, Arc::new(snapshot));
@@ -119,7 +119,7 @@ impl NameServer {
         self.revision.fetch_add(1, Ordering::Release);
     }
 
-    /// Takes the snapshots that no worker uses any more, to be freed.
+    /// Removes and returns the snapshots that no worker uses, so that they can be freed.
     pub fn take_retired(&self) -> Vec<Arc<Snapshot>> {
         let mut retired = self.retired();
         let all = std::mem::take(&mut *retired).into_iter();

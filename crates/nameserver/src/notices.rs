@@ -16,7 +16,7 @@ pub struct NoticeBoard {
 #[derive(Default)]
 struct Noted {
     names: BTreeSet<Box<[u8]>>,
-    /// Whether a check has ended since the last look.
+    /// Whether a check has ended since the thread last waited.
     has_room: bool,
     is_closed: bool,
 }
@@ -31,7 +31,7 @@ impl NoticeBoard {
         }
     }
 
-    /// Notes that a check has ended, so that another one may begin.
+    /// Notes that a check has ended, so that another check may begin.
     pub fn make_room(&self) {
         self.noted().has_room = true;
         self.arrived.notify_all();

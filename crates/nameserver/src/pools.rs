@@ -114,7 +114,7 @@ impl Pools {
         self.above.contains(name)
     }
 
-    /// Returns the names of the pools that only one of two sets has.
+    /// Returns the names of the pools that are in only one of two sets.
     pub fn changed_to(&self, next: &Self) -> Vec<Box<[u8]>> {
         let only = |one: &Self, other: &Self| -> Vec<Box<[u8]>> {
             let names = one.iter().map(|pool| &pool.config.name);

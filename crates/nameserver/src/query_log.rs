@@ -68,7 +68,7 @@ impl QueryContext<'_> {
         self.state.is_logging
     }
 
-    /// Returns when a query ended that ends now.
+    /// Returns the time of the end for a query that ends now.
     #[inline(always)]
     fn times(&self, ended: &Ended<'_>) -> Times {
         let now = if ended.since == self.now { self.shared.clock.now() } else { self.now };
@@ -95,7 +95,7 @@ impl QueryContext<'_> {
     }
 }
 
-/// When a query ended, in microseconds.
+/// The time at which a query ended, in microseconds.
 #[derive(Clone, Copy)]
 struct Times {
     /// The time since 1970.

@@ -63,7 +63,7 @@ struct SelectionRule {
 #[derive(Clone, Copy)]
 pub(crate) struct Candidate<'q> {
     pub(crate) outcome: Outcome,
-    /// Microseconds until the end.
+    /// Microseconds from the start to the end of the query.
     pub(crate) took_us: u64,
     /// The address of the client.
     pub(crate) ip: &'q IpAddr,
@@ -101,7 +101,7 @@ pub struct TracedQuery {
     pub took_us: u64,
     /// Number of octets of the reply; zero if none was sent.
     pub reply_octets: usize,
-    /// Why it was selected.
+    /// The reason for the selection.
     pub selected_by: SelectedBy,
     /// How its question was resolved.
     pub trace: Option<Trace>,
@@ -350,7 +350,7 @@ pub struct TraceDrops {
 }
 
 impl TraceReceiver {
-    /// Takes the oldest query, if there is one.
+    /// Removes the oldest query, if there is one.
     pub fn pop(&mut self) -> Option<Box<TracedQuery>> {
         let query = self.queue.try_recv().ok()?;
         self.counts.steps.0.fetch_sub(query.steps(), Ordering::Relaxed);

@@ -49,7 +49,7 @@ pub enum ServerEvent {
     NoticeSent,
     /// NOTIFY was acknowledged.
     NoticeAcknowledged,
-    /// NOTIFY was given up.
+    /// The server stopped sending NOTIFY, because there was no acknowledgement.
     NoticeFailed,
     /// An update was applied.
     UpdateApplied,
@@ -211,7 +211,7 @@ pub struct TransferRest {
 }
 
 impl TransferRest {
-    /// Begins behind the first message.
+    /// Begins after the first message.
     pub(crate) fn new(messages: OutboundTransfer, permit: TransferPermit) -> Self {
         Self { messages, signer: None, permit, sent: 1, room: Vec::new(), is_whole: false }
     }

@@ -18,14 +18,14 @@ use crate::query::miss::Waiter;
 const MAX_WAITING: usize = 256;
 /// Maximum number of updates that wait for one zone.
 const MAX_WAITING_OF_ZONE: usize = 64;
-/// The last places: only for zones for which nothing waits.
+/// The number of last places, which are for zones without a waiting update.
 const SPARE_PLACES: usize = 64;
 /// Bits of the flags that a reply repeats.
 const OPCODE: u16 = 0x7800;
 
 /// An update of a client that may update the zone.
 pub struct WaitingUpdate {
-    /// The zone, which its client sees.
+    /// The zone that the client sees.
     pub zone: ZoneId,
     /// The message without its signature.
     pub message: Box<[u8]>,
@@ -77,7 +77,7 @@ struct QueuedZone<T> {
     id: ZoneId,
     /// The waiting updates, in order.
     updates: Vec<T>,
-    /// Whether a thread applies earlier ones.
+    /// Whether a thread applies earlier updates of the zone.
     is_taken: bool,
 }
 
@@ -133,7 +133,7 @@ impl<T> UpdateQueue<T> {
         queued.zones.iter_mut().flat_map(|zone| std::mem::take(&mut zone.updates)).collect()
     }
 
-    /// Ends the turn of a zone.
+    /// Ends the work on a zone.
     fn release(&self, id: &ZoneId) {
         let mut queued = self.queued();
         let place = queued.zones.iter().position(|zone| zone.id == *id);
@@ -150,7 +150,7 @@ impl<T> UpdateQueue<T> {
 }
 
 impl<T> Queued<T> {
-    /// Returns the place of the zone whose turn it is.
+    /// Returns the slot of the zone that is next.
     fn next(&self) -> Option<usize> {
         self.zones.iter().position(|zone| !zone.is_taken && !zone.updates.is_empty())
     }

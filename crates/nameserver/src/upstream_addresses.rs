@@ -24,7 +24,7 @@ impl UpstreamAddresses {
         self.by_name.insert(name.into(), addresses);
     }
 
-    /// Returns the server that another one designates; `None` if it is not known.
+    /// Returns the server that an upstream designates; `None` if it is not known.
     pub fn designated(&self, terms: &DiscoveryTerms) -> Option<&DesignatedServer> {
         self.designated.get(terms)
     }

@@ -85,7 +85,7 @@ pub struct ZoneFiles {
 /// The zones of a configuration that is not in force yet.
 pub struct ReadZones(KeptZones);
 
-/// Why a version cannot be put in force.
+/// The reason why a version cannot be put in force.
 #[derive(Debug, thiserror::Error)]
 pub enum ZoneChangeError<E> {
     /// There is no version to change.
@@ -127,7 +127,7 @@ pub struct ZoneSerials {
     pub source: u32,
     /// The serial in force; the serial of the source while that version is held back.
     pub current: u32,
-    /// Why the source is held back.
+    /// The reason why the source is held back.
     pub signing_fault: Option<String>,
 }
 

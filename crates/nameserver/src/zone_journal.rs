@@ -31,7 +31,7 @@ struct OpenJournal {
     file: File,
     /// Number of octets of whole entries.
     len: u64,
-    /// The version that the last change leads to.
+    /// The version to which the last change leads.
     end: Option<ZoneVersion>,
     /// The version that the master file has.
     written: Option<ZoneVersion>,

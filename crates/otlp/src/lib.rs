@@ -34,7 +34,7 @@ use std::borrow::Cow;
 
 pub use response::{Rejected, read_rejected};
 
-/// How spans are encoded.
+/// The encoding of spans.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Encoding {
     /// Protocol buffers.
@@ -151,7 +151,7 @@ pub struct SpanEvent {
 /// A span.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Span {
-    /// The trace that it belongs to.
+    /// The trace of the span.
     pub trace: TraceId,
     /// Its identifier.
     pub id: SpanId,

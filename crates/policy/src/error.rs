@@ -15,7 +15,7 @@ pub enum PolicyError {
     /// The name of a client or group is too long. Holds the most octets.
     #[error("the name is longer than {0} octets")]
     LongName(usize),
-    /// Two groups or two clients have one name. Holds `group` or `client`.
+    /// Two groups or two clients have the same name. Contains `group` or `client`.
     #[error("duplicate {0} name")]
     DuplicateName(&'static str),
     /// There is no such list.

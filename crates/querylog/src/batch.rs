@@ -30,7 +30,7 @@ impl Batch {
         self.sets.clear();
     }
 
-    /// Returns about the octets that the entries take in a block before compression.
+    /// Returns the approximate number of octets of the entries in a block before compression.
     pub(crate) fn octets(&self) -> usize {
         self.rows.len() * 32 + self.texts.0.octets()
     }

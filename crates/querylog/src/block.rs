@@ -301,7 +301,7 @@ impl Block {
     }
 }
 
-/// Takes the number of the following items, each of at least one octet.
+/// Reads the number of the following items. Each item has at least one octet.
 fn take_count(rest: &mut &[u8]) -> Option<usize> {
     let count = usize::try_from(varint::take(rest)?).ok()?;
     (count <= rest.len()).then_some(count)

@@ -27,7 +27,7 @@ pub enum Int {
     AnswerCount = 8,
 }
 
-/// A column with texts. The empty text means that there is none.
+/// A column with texts. An empty text means that the entry has no value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum Text {

@@ -48,7 +48,7 @@ pub(crate) struct SegmentName {
 /// The part of a segment's name that is known before the file is complete.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SegmentLabel {
-    /// Time of the first entry, as in `20261123T112700Z`.
+    /// The time of the first entry, as in `20261123T112700Z`.
     pub(crate) stamp: String,
     /// Ids of the entries. Retention may have removed some of them.
     pub(crate) ids: RangeInclusive<u64>,

@@ -81,7 +81,7 @@ pub struct Facts {
     pub cache: u8,
     /// Number of the result of validation, as [`Label::Validation`].
     pub validation: u8,
-    /// How the query ended.
+    /// The outcome of the query.
     pub outcome: Outcome,
     /// How much the log may show of the client and its question.
     pub privacy: Privacy,
@@ -237,7 +237,7 @@ pub enum Privacy {
     Truncated = 1,
     /// The address is encrypted (ipcrypt-deterministic), and the client's name is left out.
     Pseudonym = 2,
-    /// The question's name and the answer are left out. The query counts.
+    /// The entry has neither the question's name nor the answer, but the query is counted.
     NoNames = 3,
 }
 

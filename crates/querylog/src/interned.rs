@@ -16,7 +16,7 @@ pub(crate) struct Interned {
     octets: Vec<u8>,
     /// The end of each text.
     ends: Vec<u32>,
-    /// A power of two of slots, at most half of them taken.
+    /// A power of two of slots. At most half of them are in use.
     slots: Vec<Slot>,
     keys: RandomState,
 }

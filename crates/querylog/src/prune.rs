@@ -59,7 +59,7 @@ impl Upkeep {
         Ok(pruned)
     }
 
-    /// Replaces a segment by one without the wanted entries, and returns their number.
+    /// Replaces a segment by a segment without the selected entries, and returns their number.
     fn prune_segment(&self, name: &SegmentName, filter: &Filter) -> Result<u64, LogError> {
         let is_whole = filter.overlap(0..u64::MAX) == Overlap::All && filter.conditions.is_empty();
         if is_whole {

@@ -16,7 +16,7 @@ pub(crate) const RECOUNT_PAGE: usize = 4096;
 /// Rows that are examined between two questions whether to go on.
 const SLICE_ROWS: u64 = 1 << 18;
 
-/// The counts of a part of the entries.
+/// The counts of some of the entries.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct PartCounts {
     /// The counts.

@@ -25,9 +25,9 @@ pub(crate) struct TakenFile {
 /// The ids in the file.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Noted {
-    /// The id after the last entry that was taken.
+    /// The id after the last entry in the queue.
     end_id: u64,
-    /// The value of `end_id` when the process began: losses before it are counted.
+    /// The value of `end_id` at the start of the process. Losses before it are counted.
     counted_id: u64,
 }
 

@@ -28,7 +28,7 @@ use crate::segment::{
 
 const DAY_US: u64 = 86_400_000_000;
 
-/// How long entries are kept.
+/// The times for which entries are kept.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Retention {
     /// Days after which a segment is deleted; zero for no limit.
@@ -78,7 +78,7 @@ pub struct Upkeep {
     retention: Retention,
     ages: Ages,
     counters: UpkeepCounters,
-    /// Files that failed. They stay as they are until the next start.
+    /// Files that could not be processed. They stay as they are until the next start.
     refused: HashSet<PathBuf>,
     /// Segments without entries that an outcome's time has passed for.
     examined: HashSet<(PathBuf, OutcomeDays)>,

@@ -28,12 +28,12 @@ pub(crate) fn take(octets: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Takes a number with a sign.
+/// Reads a signed number.
 pub(crate) fn take_signed(octets: &mut &[u8]) -> Option<i64> {
     take(octets).map(|number| (number >> 1) as i64 ^ -((number & 1) as i64))
 }
 
-/// Takes some octets after their number.
+/// Reads some octets after their number.
 pub(crate) fn take_octets<'a>(octets: &mut &'a [u8]) -> Option<&'a [u8]> {
     let count = usize::try_from(take(octets)?).ok()?;
     let (taken, rest) = octets.split_at_checked(count)?;

@@ -40,7 +40,7 @@ pub enum Action {
     KeepIdle {
         /// The connection.
         socket: SocketId,
-        /// Milliseconds; zero to close it once nothing is outstanding.
+        /// Idle time in milliseconds; zero to close the connection when no query is outstanding.
         idle_ms: u32,
     },
     /// Close the pool and the connection of a server: the plan no longer has it and no query is

@@ -39,7 +39,7 @@ pub struct Resolved {
 pub struct Source {
     /// The server.
     pub upstream: EndpointId,
-    /// How long it took, in ms.
+    /// The time until the answer, in ms.
     pub rtt_ms: u32,
     /// Whether the answer came over TCP.
     pub over_tcp: bool,

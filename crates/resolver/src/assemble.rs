@@ -34,14 +34,14 @@ pub enum Assembled {
     Complete {
         /// The answer.
         resolved: Resolved,
-        /// Seconds since the first of its records expired; `None` if all are fresh.
+        /// Seconds since the first of the records expired; `None` if all are fresh.
         stale_since_secs: Option<u32>,
     },
     /// Part of the answer is not cached.
     Incomplete,
 }
 
-/// Assembles answers. Owns the memory that it needs; one per thread.
+/// Assembles answers. It owns the memory that it needs; there is one per thread.
 pub struct Assembler {
     found: Box<[u8]>,
     gathered: Gathered,
@@ -196,7 +196,7 @@ pub(crate) struct Status {
     pub(crate) stale_since_secs: Option<u32>,
     /// Whether all data is validated.
     pub(crate) authentic: bool,
-    /// Why signed data is not validated.
+    /// The reason why signed data is not validated.
     pub(crate) unsupported: Option<Unsupported>,
 }
 

@@ -86,7 +86,7 @@ pub struct LocalRoot {
     /// NSEC RRsets by canonical order of their owners.
     gaps: BTreeMap<Vec<u8>, Rrset>,
     timers: Timers,
-    /// When its first signature expires, in seconds since 1970.
+    /// The expiry of the first signature, in seconds since 1970.
     signed_until_secs: u64,
 }
 

@@ -52,7 +52,7 @@ pub struct OwnSet<'a> {
     pub rtype: Rtype,
     /// TTL in seconds.
     pub ttl_secs: u32,
-    /// Data of its records.
+    /// The data of the records.
     pub data: Data<'a>,
 }
 

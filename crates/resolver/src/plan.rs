@@ -52,7 +52,7 @@ pub enum Introduction {
 pub enum HeaderPlace {
     /// The first octets that are encrypted.
     InsideTls,
-    /// The header comes before the handshake.
+    /// The header precedes the handshake.
     OutsideTls,
 }
 
@@ -213,9 +213,9 @@ pub struct Plan {
     sets: HashMap<Box<[SocketAddr]>, u16>,
     has_reserves: bool,
     has_introductions: bool,
-    /// The first rule of a set; above all others if there is none.
+    /// The first rule of a set; the number above all others if there is no set.
     first_set: u16,
-    /// How names without a route are resolved; `None` if they are not.
+    /// The settings of recursion for names without a route; `None` without recursion.
     pub(crate) recursion: Option<Arc<Recursion>>,
     pub(crate) stubs: Arc<Stubs>,
     pub(crate) fetch_limits: FetchLimits,
@@ -304,7 +304,7 @@ impl Plan {
         if plan.upstreams.len() > MAX_NUMBERED { Err(PlanError::Size) } else { Ok(plan) }
     }
 
-    /// Adds sets of servers, to which single questions are sent ([`Ask::servers`](crate::Ask)).
+    /// Adds sets of servers for questions that name a set ([`Ask::servers`](crate::Ask)).
     ///
     /// # Errors
     ///

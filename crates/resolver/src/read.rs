@@ -16,7 +16,7 @@ const EXPANSION: usize = 2 * 255;
 /// servers, 32 proofs and a few addresses are ever used.
 const MAX_SECTION_RECORDS: usize = 512;
 
-/// Why a reply cannot be read.
+/// The reason why a reply cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Malformed {
     /// The message is malformed.

@@ -379,7 +379,7 @@ impl<'a> Scrubber<'a> {
     }
 }
 
-/// An RRset to take.
+/// An RRset that scrubbing keeps.
 struct SetOf<'a> {
     /// Its section in the answer.
     to: Section,

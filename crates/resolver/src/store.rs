@@ -11,7 +11,7 @@ use crate::answer::{Gathered, GatheredParts};
 /// Records of a set, and signatures, that are listed without an allocation.
 const FEW: usize = 8;
 
-/// How an answer was asked for.
+/// The origin of an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fetched {
     pub(crate) with_do: bool,

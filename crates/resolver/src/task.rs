@@ -65,7 +65,7 @@ pub(crate) struct Task<W> {
     pub(crate) dnssec_ok: bool,
     pub(crate) checking_disabled: bool,
     pub(crate) ecs: Vec<u8>,
-    /// The client, as in its key.
+    /// The client that is named to the upstream, as in the key.
     pub(crate) introduced: Option<IpAddr>,
     /// Whether servers learn the client: their answers are for that client only.
     pub(crate) is_personal: bool,
@@ -78,7 +78,7 @@ pub(crate) struct Task<W> {
     pub(crate) started_ms: u64,
     /// Its deadline.
     pub(crate) deadline_ms: u64,
-    /// When a server last answered a query of its walk.
+    /// The time at which a server last answered a query of the walk.
     pub(crate) progress_ms: u64,
 
     /// The present question: the original one, or the same type at a name that aliases led to.
@@ -88,7 +88,7 @@ pub(crate) struct Task<W> {
     pub(crate) prefix: Gathered,
     pub(crate) restarts: usize,
 
-    /// Its trace, unless it has a walk, which has the trace then.
+    /// The trace of the task, unless the task has a walk, which then has the trace.
     trace: Trace,
     /// The number of the requested trace.
     pub(crate) traced: Option<u64>,

@@ -21,5 +21,5 @@ pub struct Validation {
     pub policy: Policy,
 }
 
-/// The keys of a zone, or why it has no usable ones.
+/// The keys of a zone, or the reason why it has no usable keys.
 pub(crate) type Chain = Result<Arc<ZoneKeys>, Reason>;

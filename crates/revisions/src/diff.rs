@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// Lines without change around each change.
+/// Number of unchanged lines around each change.
 const CONTEXT: usize = 3;
 /// Maximum number of removed and added lines that are compared one by one; the work grows with
 /// their square. A larger change is shown as one block.

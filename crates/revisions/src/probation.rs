@@ -103,7 +103,7 @@ impl Band {
     }
 }
 
-/// Why a revision is rolled back.
+/// The reason why a revision is rolled back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// The revision was not confirmed in time.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use avocet_io::file::open_regular;
 use avocet_io::replace::{ExpectedFile, ReplaceFault, ReplaceReason, replace_if};
 
-/// Why a file was not replaced.
+/// The reason why a file was not replaced.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplaceError {
     /// The file has another text than expected.

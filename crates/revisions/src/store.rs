@@ -28,7 +28,7 @@ const PROBATION: &str = "probation.json";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangeOrigin {
-    /// The file as it was when the server started.
+    /// The file at the start of the server.
     Start,
     /// The file after a change by hand, or by another program.
     File,
@@ -55,7 +55,7 @@ pub struct Facts {
     /// The author of the change, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
-    /// Where the change came from, such as the control socket or an address.
+    /// The source of the change, such as the control socket or an address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// The comment of its author.
@@ -76,7 +76,7 @@ pub struct Submission {
     pub origin: ChangeOrigin,
     /// The author of the change.
     pub author: Option<String>,
-    /// Where the change comes from.
+    /// The source of the change.
     pub source: Option<String>,
     /// A comment.
     pub comment: Option<String>,
@@ -105,7 +105,7 @@ pub const LAST: &str = "last";
 pub struct Store {
     directory: PathBuf,
     known: BTreeMap<u32, Facts>,
-    /// The highest number that was given, also to files that are damaged.
+    /// The highest number that was assigned, even to a damaged file.
     last: u32,
 }
 

@@ -350,11 +350,11 @@ fn line_text(config: &Config, line: &ExplainedLine<'_>) -> Option<String> {
 
 /// A client that is given by address or by name.
 pub(crate) struct GivenClient<'a> {
-    /// Its address; one of this machine if it has none.
+    /// The address of the client; an address of this machine if the client has none.
     pub(crate) ip: IpAddr,
     /// The device of the client, or none if the address identifies the client.
     pub(crate) device: DeviceId,
-    /// The name by which it is given.
+    /// The name that the client was given by.
     pub(crate) name: Option<&'a str>,
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct TapConnection {
     socket: Box<dyn TapSocket>,
     /// Frames that are not sent yet.
     batch: Vec<u8>,
-    /// How many they are.
+    /// The number of waiting entries.
     waiting: u64,
 }
 

@@ -52,7 +52,7 @@ impl UnverifiedRecord {
     }
 }
 
-/// Why a transfer failed.
+/// The reason why a transfer failed.
 #[derive(Debug)]
 pub(crate) enum TransferError {
     /// A network error or timeout.
@@ -167,7 +167,7 @@ enum Awaited {
 pub(crate) struct ZoneSource<'s> {
     /// The server.
     pub(crate) primary: SocketAddr,
-    /// How it is verified; `None` for TCP without TLS.
+    /// The verification of the primary; `None` for TCP without TLS.
     pub(crate) tls: Option<PrimaryTls>,
     /// The name of the zone.
     pub(crate) apex: FoldedName<'s>,
@@ -264,7 +264,7 @@ impl ZoneSource<'_> {
         }
     }
 
-    /// Returns the part that a transfer awaits behind the record at this place.
+    /// Returns the next expected part after the record at this position.
     fn behind(&self, awaited: Awaited, lines: &[UnverifiedRecord], at: usize) -> Awaited {
         let is_soa = self.is_soa(&lines[at]);
         let is_last = is_soa && lines[at].rdata == lines[0].rdata;
@@ -302,7 +302,7 @@ impl<'a> Exchange<'a> {
         Self::begin_after(source, qtype, None)
     }
 
-    /// Asks with the SOA record of a version, for the changes since then.
+    /// Requests the changes since the version with this SOA record.
     fn begin_after(
         source: &ZoneSource<'a>,
         qtype: Rtype,

@@ -46,7 +46,7 @@ impl TransferRoom {
     }
 }
 
-/// The part of the limits that a transfer takes, until it is dropped.
+/// The part of the limits that a transfer uses, until it is dropped.
 pub(crate) struct TransferShare<'r> {
     room: &'r TransferRoom,
     server: IpAddr,
@@ -54,7 +54,7 @@ pub(crate) struct TransferShare<'r> {
 }
 
 impl TransferShare<'_> {
-    /// Takes octets more. Returns whether they were left.
+    /// Reserves further octets. Returns whether they were available.
     pub(crate) fn grow(&self, octets: u64) -> bool {
         let mut taken = self.room.taken();
         let all = taken.values().sum::<u64>() + octets;

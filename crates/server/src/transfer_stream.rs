@@ -15,7 +15,7 @@ use avocet_worker::upstream_tls::PrimaryTls;
 /// Longest wait for a connection, for each read, and for a handshake.
 const MESSAGE_TIME: Duration = Duration::from_secs(10);
 
-/// Why there is no connection to a primary.
+/// The reason why there is no connection to a primary.
 #[derive(Debug)]
 pub(crate) enum ConnectError {
     /// A network error or timeout.

@@ -145,7 +145,7 @@ pub struct CertificateChoice {
 }
 
 impl CertificateChoice {
-    /// Creates the set. Clients that name none of them see the first.
+    /// Creates the set. Clients that request none of its names get the first certificate.
     pub fn new(certificates: &[Certificate]) -> Self {
         let (mut by_name, mut by_wildcard) = (HashMap::new(), HashMap::new());
         for (place, certificate) in certificates.iter().enumerate() {
@@ -213,7 +213,7 @@ impl Tickets {
 pub struct ClientAuthority {
     /// The authorities that issue them.
     pub roots: Arc<RootCertStore>,
-    /// Whether a client may have none.
+    /// Whether a client may lack a certificate.
     pub absence: Absence,
 }
 

@@ -74,7 +74,7 @@ impl Default for ReadBuffer {
 /// The state of a stream after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadState {
-    /// Everything that had arrived was read: wait for more.
+    /// All available octets were read: wait for more.
     Drained,
     /// More may have arrived than one read takes: read again, now or after the other connections.
     More,
@@ -266,13 +266,13 @@ pub(crate) fn trim(bytes: &mut Vec<u8>) {
 /// The state of a stream after a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteState {
-    /// Everything was written.
+    /// The writer wrote everything.
     Drained,
     /// The stream accepts no more now: wait until it is writable.
     Blocked,
 }
 
-/// Bytes for a stream, of which a part may be written already.
+/// Bytes for a stream; some may be written already.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     pending: Vec<u8>,
@@ -288,7 +288,7 @@ impl Outgoing {
         Self { pending: Vec::new(), written: 0, apart: 0 }
     }
 
-    /// Puts octets before all others. Nothing may be written yet.
+    /// Puts octets in front of all others, before anything is written.
     pub(crate) fn begin_with(&mut self, octets: &[u8]) {
         self.pending.splice(..0, octets.iter().copied());
         self.apart = octets.len();
@@ -389,7 +389,7 @@ impl FrameWriter {
         self.pushed
     }
 
-    /// Returns how many bytes are pending.
+    /// Returns the number of pending bytes.
     pub fn unsent(&self) -> usize {
         self.outgoing.len()
     }

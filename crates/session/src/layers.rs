@@ -197,7 +197,7 @@ fn h3_stream(octets: &[u8]) {
     });
 }
 
-/// Reads header blocks behind their length, as one connection has them.
+/// Reads the header blocks of one connection, each after its length.
 fn hpack_blocks(octets: &[u8]) {
     let (mut decoder, mut rest) = (FieldDecoder::new(), octets);
     while let Some((len, after)) = rest.split_first() {

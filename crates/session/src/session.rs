@@ -21,13 +21,13 @@ pub type ServerSession = Session<UnbufferedServerConnection>;
 /// A connection to a server.
 pub type ClientSession = Session<UnbufferedClientConnection>;
 
-/// One end of a connection with DNS messages.
+/// One end of a connection that carries DNS messages.
 pub struct Session<S> {
     frames: FrameReader,
     /// Messages to send.
     messages: FrameWriter,
     tls: Option<Box<Tls<S>>>,
-    /// The server's end of HTTP; `None` where messages are in frames.
+    /// The server's end of HTTP; `None` for a connection with frames.
     http: Option<Box<Http>>,
     /// Facts about the client's device from the handshake.
     facts: Option<Arc<HandshakeFacts>>,
@@ -331,7 +331,7 @@ impl<S: Side> Session<S> {
         }
     }
 
-    /// Ends the session: the peer learns that nothing follows.
+    /// Ends the session, and tells the peer that no more data follows.
     pub fn close(&mut self, stream: &mut impl Write) {
         let Some(tls) = &mut self.tls else { return };
         if let Some(http) = &mut self.http {

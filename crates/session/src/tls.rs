@@ -41,7 +41,7 @@ pub trait Side: DerefMut<Target = UnbufferedConnectionCommon<Self::Data>> {
     /// The data of this side in rustls.
     type Data;
 
-    /// Whether it is the end of the server.
+    /// Whether this is the server's end.
     const IS_SERVER: bool;
 
     /// Processes records up to the next state.
@@ -74,9 +74,9 @@ pub(crate) trait PlaintextReader {
     fn is_stopped(&self) -> bool;
     /// Processes the octets that an earlier break has left.
     fn resume(&mut self) -> ControlFlow<()>;
-    /// Processes octets, or keeps them after a break.
+    /// Processes octets, or keeps them after a stop.
     fn take(&mut self, octets: &[u8]) -> ControlFlow<()>;
-    /// Reports whether it takes nothing more.
+    /// Reports whether the connection accepts nothing more.
     fn has_ended(&self) -> bool;
     /// Takes the facts about the client's device from the handshake, before any octets.
     fn greet(&mut self, _facts: Option<Arc<HandshakeFacts>>) {}
@@ -249,7 +249,7 @@ impl<S: Side> Tls<S> {
         consumed.map(|_| ())
     }
 
-    /// Processes records until more octets are needed. Returns how many were used.
+    /// Processes records until more octets are needed. Returns the number of octets that it used.
     fn drive(
         &mut self,
         octets: &mut [u8],

@@ -22,14 +22,14 @@ use crate::tls::provider;
 /// Number of octets of a pin: SHA-256 of a SubjectPublicKeyInfo (RFC 7858 §4.2).
 pub const PIN_LEN: usize = 32;
 
-/// How a client verifies a server.
+/// The checks by which a client verifies a server.
 #[derive(Debug)]
 pub enum Trust {
     /// Its certificate is of one of these authorities and has its name.
     Authorities(RootCertStore),
-    /// Its key is one of these.
+    /// The key of the server is one of these.
     Pins(Vec<[u8; PIN_LEN]>),
-    /// Both conditions hold.
+    /// Both the authority and the key must match.
     AuthoritiesAndPins(RootCertStore, Vec<[u8; PIN_LEN]>),
     /// No certificate is accepted.
     Nobody,

@@ -13,9 +13,9 @@ const VERSION: u8 = 0xa0;
 /// The Unix seconds between which a certificate is valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Validity {
-    /// The first one.
+    /// The first second of the validity.
     pub not_before: u64,
-    /// The last one.
+    /// The last second of the validity.
     pub not_after: u64,
 }
 

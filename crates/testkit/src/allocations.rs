@@ -18,7 +18,7 @@ pub struct Counting;
 pub struct Allocations {
     /// Number of allocations.
     pub count: u64,
-    /// Bytes requested in all of them.
+    /// Number of bytes that were requested in all allocations.
     pub bytes: u64,
 }
 

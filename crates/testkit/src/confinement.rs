@@ -56,7 +56,7 @@ const SERVICE: &[(&str, c_long)] = calls! {
     SYS_utimensat SYS_wait4 SYS_waitid SYS_write SYS_writev
 };
 
-/// Members that only older architectures have.
+/// System calls that exist only on older architectures.
 #[cfg(target_arch = "x86_64")]
 const SERVICE_OLD: &[(&str, c_long)] = calls! {
     SYS_access SYS_arch_prctl SYS_chmod SYS_creat SYS_dup2 SYS_epoll_create SYS_epoll_wait SYS_eventfd SYS_fork

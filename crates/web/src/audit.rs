@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Number of octets of a file after which the next one begins.
+/// Maximum number of octets of a file. Then the next file begins.
 const MAX_FILE: u64 = 8 << 20;
 /// Number of full files that are kept.
 const KEPT: usize = 4;

@@ -18,7 +18,7 @@ pub trait Surroundings: Send + Sync {
     fn is_trusted_proxy(&self, address: IpAddr) -> bool;
     /// Returns whether an address belongs to this machine or its network.
     fn is_local(&self, address: IpAddr) -> bool;
-    /// Returns how users log in by a provider; `None` if they do not.
+    /// Returns the settings for log-in by a provider; `None` without a provider.
     fn oidc(&self) -> Option<OidcSettings> {
         None
     }
@@ -86,7 +86,7 @@ impl Caller {
 enum Forwarded {
     /// Its address.
     Client(IpAddr),
-    /// There is no header.
+    /// The header is missing.
     Missing,
     /// The request lacks the address of the client, or has an invalid one.
     Malformed,

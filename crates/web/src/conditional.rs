@@ -72,7 +72,7 @@ struct KeptRequest {
 /// How a request with a key is handled.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum KeyUse {
-    /// The first: serve it, then call [`IdempotencyKeys::finish`].
+    /// The first request with the key: serve it, then call [`IdempotencyKeys::finish`].
     First,
     /// A repetition: its reply.
     Repeated(KeptReply),
@@ -84,7 +84,7 @@ pub(crate) enum KeyUse {
     Full,
 }
 
-/// The keys of the last minutes.
+/// The keys of the last minutes, with their replies.
 #[derive(Default)]
 pub(crate) struct IdempotencyKeys(Mutex<HashMap<String, KeptRequest>>);
 

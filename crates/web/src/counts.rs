@@ -25,7 +25,7 @@ impl WebCounts {
         }
     }
 
-    /// Counts a log-in by the code of its result.
+    /// Counts a log-in by its result code.
     pub(crate) fn logged_in(&self, code: &str) {
         let place = match code {
             "ok" => 0,

@@ -54,7 +54,7 @@ const MAX_STREAMS: usize = 4;
 /// Maximum number of streams of events at once: each takes a thread and a connection, and each open
 /// page that is live has one.
 const MAX_EVENT_STREAMS: usize = 24;
-/// Longest wait of a request for its turn: longer than a trace takes.
+/// Longest wait of a request until it is processed; this is longer than a trace takes.
 const TURN_PATIENCE: Duration = Duration::from_secs(15);
 /// Maximum number of parts of a reply that are collected.
 const MAX_PARTS: usize = 10_000;

@@ -75,7 +75,7 @@ pub struct WebStores {
     pub access: Arc<Access>,
     /// The audit log.
     pub audit: Arc<AuditLog>,
-    /// Counts for the metrics.
+    /// The counts for the metrics.
     pub counts: Arc<WebCounts>,
     /// The data directory.
     pub directory: PathBuf,

@@ -39,7 +39,7 @@ struct SetUp {
 struct PasswordChange {
     /// The present password.
     password: Secret,
-    /// The next one, of 10 octets at least.
+    /// The new password, with at least 10 octets.
     next_password: Secret,
 }
 
@@ -151,7 +151,7 @@ pub(crate) struct OwnReply {
 pub(crate) enum OwnContent {
     /// JSON.
     Json(Value),
-    /// The browser goes elsewhere.
+    /// The server redirects the browser.
     Redirect(String),
     /// A page, after the log-in of this user.
     LoggedIn(String),
@@ -276,7 +276,7 @@ fn list_sessions(
     Ok(plain(&SessionsReport { sessions: visible(context, AccessScope::AccessRead) }))
 }
 
-/// Ends a session that the author may end.
+/// Ends a session, if the author may end it.
 fn remove_session(request: &SessionEnd, context: &OwnContext<'_>) -> Result<OwnReply, Problem> {
     let may_end = visible(context, AccessScope::AccessWrite);
     if !may_end.iter().any(|session| session.id == request.id) {
@@ -295,7 +295,7 @@ fn newest(query: &AuditQuery, audit: &AuditLog) -> Result<Vec<AuditEntry>, Probl
     audit.newest(limit).map_err(|error| INTERNAL.of(error.to_string()))
 }
 
-/// Ends the session, also if the provider of its user does not answer.
+/// Ends the session, even if the provider of its user does not answer.
 fn log_out(session: &Secret, context: &OwnContext<'_>) -> Result<OwnReply, Problem> {
     let id = public_id_of(session.reveal());
     let all = context.access.session_list().sessions;

@@ -21,7 +21,7 @@ pub(crate) struct WebReply {
     pub(crate) cookie: CookieChange,
     /// The name under which a browser stores it.
     pub(crate) file: Option<String>,
-    /// Where the browser goes.
+    /// The address to which the browser goes.
     pub(crate) location: Option<String>,
     /// The user of a provider who logged in.
     pub(crate) user: Option<String>,
@@ -42,7 +42,7 @@ impl WebReply {
         }
     }
 
-    /// Makes a file of a reply that is one.
+    /// Makes a file of a reply, if the reply is a file.
     pub(crate) fn file(value: &Value, media: &[&'static str]) -> Self {
         let text = |name: &str| value[name].as_str().unwrap_or_default();
         let kind = media.iter().find(|kind| **kind == text("media"));

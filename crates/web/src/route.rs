@@ -47,7 +47,7 @@ pub enum Verb {
 /// The permissions that the author of a request may need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
-    /// Nothing: the route reveals nothing, or logs in.
+    /// No scope: the route reveals nothing, or logs in.
     Nothing,
     /// A session; a token has no user.
     Session,
@@ -64,7 +64,7 @@ pub enum Does {
     Entries(EntryCall),
     /// Stores the body as a file, then calls the server with a request without fields.
     Upload(&'static str),
-    /// The route belongs to this interface.
+    /// The web interface alone has the route.
     Own(OwnCall),
 }
 
@@ -77,7 +77,7 @@ pub enum ReplyForm {
     Fields(&'static [&'static str]),
     /// The end, with all parts in an array of this name.
     WithParts(&'static str),
-    /// Each part as a line, then the end as a line.
+    /// Each part as a line, and a final line.
     Lines,
     /// Each part as an event at once, for browsers (Server-Sent Events).
     Events,
@@ -203,7 +203,7 @@ impl Route {
         self
     }
 
-    /// Returns the request of the control socket that it leads to, if any.
+    /// Returns the request of the control socket for the route, if there is one.
     pub fn command(&self) -> Option<&'static str> {
         match self.does {
             Does::Call(command, _) | Does::Upload(command) => Some(command),

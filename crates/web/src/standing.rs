@@ -7,7 +7,7 @@ use avocet_control::access::Secret;
 use crate::access::{Access, Principal};
 use crate::caller::Surroundings;
 
-/// The author of a request whose reply takes long.
+/// The author of a request with a long reply, whose rights may end meanwhile.
 pub(crate) struct Standing {
     pub(crate) access: Arc<Access>,
     pub(crate) surroundings: Arc<dyn Surroundings>,

@@ -38,12 +38,12 @@ struct LineBody {
     chunks: Receiver<Bytes>,
     standing: Option<Standing>,
     checks: Interval,
-    /// The rest after events; `None` for lines, which have none.
+    /// The text after the events; `None` for lines, which have no such text.
     rest: Option<Interval>,
 }
 
 impl LineBody {
-    /// Takes everything that is there.
+    /// Collects all events that are available.
     fn collect(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let first = match self.chunks.poll_recv(cx) {
             Poll::Ready(Some(first)) => first,
@@ -85,7 +85,7 @@ impl HttpBody for LineBody {
     }
 }
 
-/// How parts are separated.
+/// The separation of the parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Framing {
     /// Lines of JSON, many in a chunk.
@@ -104,12 +104,12 @@ impl Framing {
     }
 }
 
-/// The end of a body at which parts arrive.
+/// The sending end of a body, to which parts are added.
 pub(crate) struct PartSender {
     framing: Framing,
     sender: Sender<Bytes>,
     chunk: Vec<u8>,
-    /// The channel for the first part, or for the error that comes instead.
+    /// The channel for the first part, or for an error.
     begun: Option<oneshot::Sender<Result<(), Problem>>>,
 }
 

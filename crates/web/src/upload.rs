@@ -23,7 +23,7 @@ pub(crate) const MEDIA: &str = "application/jsonl";
 pub(crate) const NAME: &str = "restore.upload";
 /// Maximum number of octets of an upload: a backup with the query log at its default size.
 const MAX_UPLOAD: u64 = 2 << 30;
-/// Longest time in which nothing arrives.
+/// Longest time without octets from the client.
 const SILENCE: Duration = Duration::from_secs(5);
 /// Chunks that wait for the disk.
 const WAITING: usize = 4;

@@ -159,7 +159,7 @@ pub enum MasterEntry {
     Include(Box<Include>),
 }
 
-/// The TTLs that entries without one take.
+/// The TTLs that apply to entries without a TTL.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct InheritedTtls {
     /// The value of the last `$TTL`, or the minimum of an SOA record without a TTL.

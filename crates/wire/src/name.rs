@@ -78,7 +78,7 @@ pub enum NameError {
     Short,
     /// The label type is neither a plain label nor a pointer (RFC 6891 §5: 0x40 and 0x80).
     LabelType,
-    /// A pointer does not lead backwards, or there are too many.
+    /// A pointer does not point backwards, or there are too many pointers.
     Pointer,
     /// The name has more than 255 octets.
     TooLong,

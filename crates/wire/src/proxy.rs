@@ -43,10 +43,10 @@ pub struct ProxyHeader {
     pub len: usize,
 }
 
-/// Why there is no header.
+/// The reason why there is no header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoHeader {
-    /// The octets may be the beginning of one.
+    /// The octets may be the beginning of a header.
     Incomplete,
     /// The octets are no header, or it is too long.
     Invalid,

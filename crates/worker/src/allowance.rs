@@ -15,12 +15,12 @@ const MAX_STRIDE: u32 = 8;
 /// Microseconds of a run of queries below which the next run may be longer.
 const SHORT_RUN_US: u64 = 50;
 
-/// The time left for one kind of work.
+/// The remaining time for one kind of work.
 #[derive(Debug)]
 pub(super) struct Allowance {
     turn_us: u64,
     share_us: u64,
-    /// The last reading of the clock.
+    /// The time of the last reading of the clock.
     read_us: u64,
     /// Whether the work has ended: further work does not count.
     has_ended: bool,

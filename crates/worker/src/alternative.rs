@@ -8,9 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use avocet_session::http::AltSvc;
 use avocet_session::quic::client::QuicSettings;
 
-/// Milliseconds without an attempt after the first failure. Each further one doubles them.
+/// Milliseconds without an attempt after the first failure. Each further failure doubles them.
 const BACK_OFF_MS: u64 = 60_000;
-/// How often they are doubled at most: about 17 hours.
+/// Maximum number of doublings of the wait: about 17 hours.
 const MAX_DOUBLINGS: u32 = 10;
 
 /// HTTP/3 of an upstream over HTTPS. All workers share it.
@@ -27,7 +27,7 @@ struct KnownH3 {
     port: u16,
     /// When the server's word expires, in milliseconds on the monotonic clock.
     until_ms: u64,
-    /// When the next attempt is due, in the same.
+    /// The time of the next attempt, in the same unit.
     retry_ms: u64,
     failures: u32,
 }

@@ -39,7 +39,7 @@ pub const MAX_PEM: u64 = 1 << 20;
 /// Maximum number of sets of authorities whose tickets are kept: more than listeners have.
 const MAX_CLIENT_TICKETS: usize = 256;
 
-/// Why a certificate is not used.
+/// The reason why a certificate is not used.
 #[derive(Debug, Error)]
 pub enum CertificateFault {
     /// A file is not there, or is not PEM.
@@ -111,7 +111,7 @@ pub struct TlsListeners {
     /// restores the proof of a client, which must not count where other authorities apply.
     client_tickets: Mutex<HashMap<[u8; 32], Tickets>>,
     in_force: Mutex<InForce>,
-    /// The proofs that authorities look for at present, and whether there are any.
+    /// The proofs that authorities currently look for, and whether there are any.
     proofs: Mutex<Option<ShownProofs>>,
     has_proofs: AtomicBool,
 }
@@ -131,7 +131,7 @@ pub struct TlsState {
     listeners: Vec<Option<Arc<ServerConfig>>>,
     /// The listeners by entrance; `None` without QUIC.
     quic: Vec<Option<QuicListener>>,
-    /// The files, as they were before they were read.
+    /// The files, in their state before they were read.
     files: Vec<SeenFile>,
     /// In the order of the configuration; `None` for one that the server has not obtained yet.
     certificates: Vec<Option<Certificate>>,
@@ -157,9 +157,9 @@ impl TlsState {
 #[derive(Default)]
 struct InForce {
     state: TlsState,
-    /// The files at the last look.
+    /// The files at the last check.
     last_seen: Vec<SeenFile>,
-    /// How often certificates were put in force.
+    /// The number of times that certificates were put in force.
     version: u64,
     /// Why later files are not in force.
     fault: Option<String>,
@@ -170,7 +170,7 @@ pub struct CertificatesInUse {
     /// The certificates, in the order of the configuration; `None` for one that the server has not
     /// obtained yet.
     pub certificates: Vec<Option<Certificate>>,
-    /// Why the present files are not in force, if they are not.
+    /// The reason why the present files are not in force; `None` if they are.
     pub fault: Option<String>,
 }
 

@@ -6,7 +6,7 @@ use avocet_nameserver::datagrams::Datagrams;
 
 use super::fault::{IN_QUERY, planted};
 
-/// Datagrams; the next one panics if a test has injected a fault.
+/// Datagrams. The next one panics if a test has injected a fault.
 pub(super) struct Faulty<'w>(pub(super) Datagrams<'w>);
 
 impl Service for Faulty<'_> {

@@ -35,7 +35,8 @@ const AUTHORITY_SECS: u64 = 3_650 * DAY_SECS;
 /// The life of a certificate: devices of Apple accept up to 825 days of an installed authority, and
 /// browsers 398 of others.
 const CERTIFICATE_SECS: u64 = 397 * DAY_SECS;
-/// How long before its making a certificate begins, because clocks of devices differ.
+/// The number of seconds by which the validity of a certificate begins before it is made, because
+/// clocks of devices differ.
 const EARLY_SECS: u64 = DAY_SECS;
 /// A clock before this Unix second is wrong: 2026-01-01.
 const EARLIEST_CLOCK: u64 = 1_767_225_600;
@@ -96,7 +97,7 @@ pub enum HomeCaFault {
     /// The file has no certificate with dates.
     #[error("{} is not a certificate with its dates", .0.display())]
     Dates(PathBuf),
-    /// The certificate of the authority ends too soon.
+    /// The certificate of the authority expires too soon.
     #[error(
         "the authority in {} has expired or expires within a year: remove its files to begin with \
          another one, which each device must install", .0.display()
@@ -124,7 +125,7 @@ pub struct HomeCa(Mutex<HomeCaState>);
 #[derive(Default)]
 struct HomeCaState {
     config: Option<HomeCaConfig>,
-    /// The Unix second of the next look.
+    /// The Unix second of the next check.
     due: u64,
     shown: Option<ShownAuthority>,
     fault: Option<String>,
@@ -138,7 +139,7 @@ impl HomeCa {
         begun
     }
 
-    /// Returns the problem, if there is one.
+    /// Returns the problem with the authority, if there is one.
     pub fn look(&self, config: Option<&HomeCaConfig>, now_secs: u64) -> Option<String> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(config) = config else {

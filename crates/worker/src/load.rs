@@ -23,7 +23,7 @@ pub(super) struct LoadSample {
     batches: u64,
 }
 
-/// Samples of the last seconds, the earliest first.
+/// Samples of the last seconds, with the earliest first.
 #[derive(Default)]
 pub(super) struct LoadSamples(VecDeque<LoadSample>);
 

@@ -38,13 +38,13 @@ pub struct TraceOrder {
 pub struct KeptOrder {
     /// The name.
     pub qname: SharedName,
-    /// Receives the traces, the latest last.
+    /// Receives the traces, with the latest last.
     pub reply: Sender<Vec<Trace>>,
 }
 
 /// A datagram of QUIC whose connection another worker has: the client has changed its address.
 pub struct ForwardedDatagram {
-    /// Where it came from.
+    /// The connection from which the datagram came.
     pub path: QuicPath,
     /// Its octets.
     pub octets: Box<[u8]>,

@@ -27,7 +27,7 @@ pub struct UpstreamReport {
     pub addr: SocketAddr,
     /// Its transport.
     pub transport: Transport,
-    /// Why TLS fails.
+    /// The reason why TLS fails.
     pub tls_fault: Option<TlsFault>,
     /// Its counters.
     pub counters: UpstreamCounters,
@@ -60,7 +60,7 @@ pub struct SocketCounts {
     pub streams: u64,
     /// Kept connections with TLS over TCP.
     pub tls: u64,
-    /// Kept connections of QUIC.
+    /// Number of kept QUIC connections.
     pub quic: u64,
     /// Open UDP sockets and TCP connections to authoritative servers, each for one query.
     pub authorities: u64,

@@ -28,7 +28,7 @@ const LOG_OCTETS: usize = 4 << 20;
 const TAP_OCTETS: usize = 4 << 20;
 /// Descriptors for other purposes than upstream sockets: listeners, log, snapshot, control.
 const OTHER_FILES: usize = 128;
-/// Client connections use at most one part in this many of the descriptors.
+/// The divisor that gives the maximum share of client connections in the descriptors.
 const STREAM_PART: usize = 4;
 /// Minimum number of slots of a pool. With so few, most queries get their own socket.
 const MIN_POOL: usize = 16;

@@ -59,7 +59,7 @@ struct InForce {
     before: PeerMap,
     /// The peers that other upstreams designate.
     designated: PeerMap,
-    /// The peers that they designated before.
+    /// The peers that they designated before the present ones.
     designated_before: PeerMap,
 }
 
@@ -87,7 +87,7 @@ impl ClientConfigs {
 pub struct UpstreamPeer {
     carrier: PeerCarrier,
     name: ServerName<'static>,
-    /// Where queries go in HTTP; `None` without.
+    /// The path of queries in HTTP; `None` for other protocols.
     target: Option<HttpTarget>,
     /// HTTP/3 of an upstream that is queried in HTTP/2.
     alternative: Option<Alternative>,

@@ -51,7 +51,7 @@ pub(crate) struct LateStep<'s> {
     pub(crate) route: &'s ReplyRoute,
     /// The step.
     pub(crate) step: QueryStep,
-    /// The buffer that begins with the reply, if there is one.
+    /// The buffer with the reply at its start, if there is a reply.
     pub(crate) message: &'s mut [u8],
     /// The state and the time by which the step was taken.
     pub(crate) cx: &'s QueryContext<'s>,

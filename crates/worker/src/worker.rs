@@ -26,7 +26,7 @@ use crate::state::Shared;
 use crate::token::Token;
 use crate::values::{Deliver, LateStep, StreamReply, Time, WorkerTurn};
 
-/// Events taken from the kernel in one turn.
+/// Maximum number of kernel events per turn.
 const EVENTS: usize = 256;
 /// Batches of datagrams served from one listener in one turn.
 const MAX_BATCHES: usize = 16;
@@ -54,7 +54,7 @@ pub(crate) struct Worker {
     outbox: Outbox,
     time: Time,
     quic_allowance: Allowance,
-    /// Whether this turn has left queries to the next one.
+    /// Whether this turn left queries to the next turn.
     is_cut_short: bool,
     busy: Busy,
     load: LoadSamples,
@@ -400,7 +400,7 @@ impl Worker {
         }
     }
 
-    /// Ends connections that have timed out, and publishes reports, about twice a second.
+    /// Ends connections that have timed out, and publishes reports. It runs about twice a second.
     fn sweep(&mut self) {
         let patience = self.patience();
         self.intake.sweep(&self.poller, patience, self.time);

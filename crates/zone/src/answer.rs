@@ -43,7 +43,7 @@ pub struct HostedQuestion<'q> {
 /// Whether signatures and proofs of denial are part of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Proofs {
-    /// The answer contains them.
+    /// The answer contains the signatures.
     Included,
     /// The answer does not contain them.
     Omitted,
@@ -60,7 +60,7 @@ pub struct HostedAnswer {
     pub end: HostedEnd,
 }
 
-/// The end of a look-up in hosted zones.
+/// The result of a look-up in hosted zones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HostedEnd {
     /// The answer is complete.
@@ -73,7 +73,7 @@ pub enum HostedEnd {
     Alias,
 }
 
-/// The message does not hold the rest.
+/// The message has no room for the remaining records.
 struct Cut;
 
 impl From<Full> for Cut {

@@ -459,7 +459,7 @@ impl<'b> Planting<'b> {
         });
     }
 
-    /// Completes the tree and makes the checks that need all of it.
+    /// Completes the tree and makes the checks of the whole zone.
     fn finish(mut self, whole: EntryPlace) -> Option<HostedZone> {
         if self.is_too_large {
             self.faults.error(whole, ZoneProblem::TooLarge);

@@ -33,7 +33,7 @@ pub struct CatalogMember {
     pub owner: Option<Box<[u8]>>,
 }
 
-/// Why a catalog cannot be used.
+/// The reason why a catalog cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogFault {
     /// It has no version, several, or one of another form.

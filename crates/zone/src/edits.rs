@@ -57,7 +57,7 @@ impl PresentRecord {
 #[error("the difference is not one from the version in force")]
 pub struct NotExact;
 
-/// The edited zone has errors; the first of them.
+/// The edited zone has errors. Contains the first one.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct UnsoundZone(String);

@@ -23,7 +23,7 @@ pub enum ZoneProblem {
     /// The file cannot be read; the reason of the system.
     #[error("cannot be read: {0}")]
     Unreadable(String),
-    /// Files include one another too deeply.
+    /// Files include one another more deeply than permitted.
     #[error("$INCLUDE is nested more than {0} deep")]
     IncludedTooDeep(usize),
     /// An entry of a source that is no master file.

@@ -94,7 +94,7 @@ impl OutboundTransfer {
         self.place == TransferPlace::Done
     }
 
-    /// Writes the next message to `out`, in place of the previous contents.
+    /// Replaces the contents of `out` by the next message.
     ///
     /// # Errors
     /// The zone cannot be transferred.

@@ -73,7 +73,7 @@ pub enum SourceProblem {
     /// A field is not the name of a host.
     #[error("\"{0}\" is not a host name")]
     HostName(String),
-    /// A row names nothing.
+    /// A row has neither a function nor a machine.
     #[error("the row has neither a function nor a machine")]
     Nameless,
     /// The JSON text has another shape.

@@ -20,7 +20,7 @@ use crate::tree::{HostedRecord, HostedZone};
 struct RecordLines {
     /// The first line, from 0.
     start: usize,
-    /// The line behind the last one.
+    /// The number of the line after the last line.
     end: usize,
     owner: NameBuf,
     rtype: Rtype,
@@ -155,12 +155,12 @@ impl Added {
         types.entry(record.rtype).or_default().push_back(line.trim_end().to_owned());
     }
 
-    /// Takes one line of an owner and type.
+    /// Assigns one line of an owner and type.
     fn one(&mut self, owner: &NameBuf, rtype: Rtype) -> Option<String> {
         self.0.get_mut(owner.wire())?.get_mut(&rtype)?.pop_front()
     }
 
-    /// Takes all lines of an owner.
+    /// Removes and returns all lines of an owner.
     fn of_owner(&mut self, owner: &NameBuf) -> Vec<String> {
         self.0.remove(owner.wire()).into_iter().flatten().flat_map(|(_, lines)| lines).collect()
     }

@@ -18,7 +18,7 @@ const MAX_TTL_SECS: u32 = i32::MAX as u32;
 pub enum RrsetAction {
     /// The RRset has exactly these records.
     Replace,
-    /// The RRset has these records, too.
+    /// The RRset gets these records in addition to its own.
     Add,
     /// The RRset does not have the records to remove, or has no records.
     Remove,
@@ -49,7 +49,7 @@ pub enum RrsetFault {
     /// The type is one of questions alone.
     #[error("{0} {1}: no zone has records of this type")]
     NoSuchRecords(Box<FoldedNameBuf>, Rtype),
-    /// The records are made when the zone is signed.
+    /// The server makes these records itself when it signs the zone.
     #[error("{0} {1}: these records are made when the zone is signed")]
     OfSigning(Box<FoldedNameBuf>, Rtype),
     /// The records of an addition or replacement are missing.
@@ -61,7 +61,7 @@ pub enum RrsetFault {
     /// Every zone has exactly one SOA record, at its name.
     #[error("{0} SOA: a zone has one SOA record, at its name, which can only be replaced")]
     Soa(Box<FoldedNameBuf>),
-    /// The serial goes backwards.
+    /// The new serial is lower than the present one.
     #[error("{0} SOA: the serial {1} is older than {2}, which is in force (RFC 1982)")]
     OldSerial(Box<FoldedNameBuf>, u32, u32),
     /// The TTL is too long.

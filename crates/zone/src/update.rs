@@ -113,7 +113,7 @@ impl ZoneUpdate {
         self.edits.iter().map(|one| EditScope { owner: one.owner.view(), rtype: one.rtype })
     }
 
-    /// Checks that the update takes no more than `MAX_UPDATE_STEPS`.
+    /// Checks that the update needs at most `MAX_UPDATE_STEPS`.
     ///
     /// # Errors
     /// The RCODE of the reply.

@@ -13,7 +13,7 @@ pub(super) struct Ghost {
 }
 
 impl Ghost {
-    /// Creates a table of `count` queues.
+    /// Creates a table with `count` queues.
     pub(super) fn new(count: usize) -> Self {
         Ghost { queues: vec![0; count].into_boxed_slice() }
     }

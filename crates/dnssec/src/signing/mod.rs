@@ -39,7 +39,7 @@ pub struct SignatureFields<'f> {
     pub ttl_secs: u32,
     /// Start of validity: seconds since 1970, modulo 2^32.
     pub inception: u32,
-    /// The end of validity.
+    /// The end of the validity.
     pub expiration: u32,
     /// The zone.
     pub zone: FoldedName<'f>,

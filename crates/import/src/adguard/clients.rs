@@ -245,7 +245,7 @@ fn safe_search(owner: &mut Section, origin: &str, draft: &mut Draft) -> bool {
     is_on
 }
 
-/// Blocked services, and the times when they are allowed.
+/// Blocked services, and the times at which they are allowed.
 struct Services {
     ids: Vec<String>,
     pause: Option<Pause>,
@@ -294,10 +294,10 @@ fn known(ids: Vec<String>, origin: &str, draft: &mut Draft) -> Vec<String> {
     draft.services(ids.into_iter().map(renamed).collect(), origin)
 }
 
-/// The times when services are allowed.
+/// The times at which services are permitted.
 struct Pause {
     zone: String,
-    /// Conditions, of which one is enough.
+    /// Conditions; one of them must hold.
     times: Vec<String>,
 }
 

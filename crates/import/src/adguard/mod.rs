@@ -309,7 +309,7 @@ fn cache(dns: &mut Section, draft: &mut Draft) {
     }
 }
 
-/// Reads `use_dns64` and its prefixes, which count only if it is enabled.
+/// Reads `use_dns64` and its prefixes, which are ignored if it is disabled.
 fn translation(dns: &mut Section, draft: &mut Draft) {
     if dns.flag("use_dns64") {
         draft.dns64(&dns.texts("dns64_prefixes"), "dns.use_dns64, dns64_prefixes");

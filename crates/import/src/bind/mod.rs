@@ -26,7 +26,7 @@ use zone::{BuiltZone, BuiltZones, ZoneKind};
 
 /// Statements that identify the configuration.
 const KNOWN: &[&str] = &["acl", "key", "logging", "options", "view", "zone"];
-/// Statements whose definitions are read where they are used.
+/// Statements with definitions that are read where they are used.
 const DEFINITIONS: &[&str] = &[
     "acl",
     "dnssec-policy",

@@ -71,7 +71,7 @@ impl<'r> BindReader<'r> {
         names
     }
 
-    /// Returns where a policy zone comes from.
+    /// Returns the source of a policy zone.
     fn place_of_policy(&mut self, zone: &'r Statement) -> Option<Place> {
         let kind = last(zone.block(), "type").and_then(|kind| kind.word(1)).unwrap_or_default();
         match kind.to_ascii_lowercase().as_str() {

@@ -55,7 +55,7 @@ pub(super) struct BindReader<'r> {
     listed: HashMap<String, Vec<String>>,
     /// Elements of lists of servers that were read for one statement.
     steps: usize,
-    /// Notes that are made once.
+    /// Notes that are written only once.
     noted: HashSet<&'static str>,
     noted_here: HashSet<(String, &'static str)>,
     /// The clients of lists that were read, by the address of the list in memory.
@@ -134,7 +134,7 @@ impl<'r> BindReader<'r> {
         }
     }
 
-    /// Adds a note about a setting that many zones may inherit, once.
+    /// Adds a note once about a setting that many zones may inherit.
     pub(super) fn note_here(&mut self, statement: &Statement, reason: &'static str) {
         if self.noted_here.insert((statement.place(), reason)) {
             self.draft.note(statement, reason);

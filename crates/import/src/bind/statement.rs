@@ -52,7 +52,7 @@ impl Statement {
         }
     }
 
-    /// Returns the word behind a keyword.
+    /// Returns the word after a keyword.
     pub(super) fn after(&self, keyword: &str) -> Option<&str> {
         let is_keyword =
             |item: &Item| matches!(item, Item::Word(word) if word.eq_ignore_ascii_case(keyword));
@@ -136,7 +136,7 @@ pub(super) fn gather(
 struct StatementReading<'r> {
     files: &'r dyn Files,
     draft: &'r mut Draft,
-    /// The value of `directory`, once it was read.
+    /// The value of `directory`, after it was read.
     directory: Option<String>,
     /// Number of octets that may still be read.
     room: u64,

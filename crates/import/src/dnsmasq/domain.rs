@@ -32,7 +32,7 @@ struct Written<'a> {
 }
 
 impl Domains {
-    /// Combines all statements. Of several for all addresses the last one applies.
+    /// Combines all statements. If several apply to all addresses, the last one wins.
     pub(super) fn of(statements: &[Statement]) -> Self {
         let mut domains = Self::default();
         for statement in statements.iter().filter(|statement| statement.key == "domain") {

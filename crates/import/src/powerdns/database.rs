@@ -21,7 +21,7 @@ const OWN_TYPES: &[&str] = &["ALIAS", "LUA", "MBOXFW", "URL", "CURL"];
 /// Maximum number of records of all zones.
 const MAX_RECORDS: usize = 1_000_000;
 
-/// Why a record is left out.
+/// The reason why a record is left out.
 #[derive(Debug)]
 enum RecordFault {
     Disabled,
@@ -291,7 +291,7 @@ impl Content<'_> {
     }
 }
 
-/// Returns the line of a record, or why there is none.
+/// Returns the line of a record, or the reason why it has none.
 fn line(row: &DatabaseRow, rtype: &str) -> Result<String, RecordFault> {
     let owner = text(row, "name").trim_end_matches('.');
     let known =

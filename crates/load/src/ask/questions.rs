@@ -18,7 +18,7 @@ const DIGITS: usize = 16;
 /// The part of every query of a run other than its question.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Form {
-    /// The UDP size in OPT. Without one there is no OPT record.
+    /// The UDP size in OPT. `None` omits the OPT record.
     pub edns_size: Option<u16>,
     /// The DO flag.
     pub dnssec_ok: bool,

@@ -34,9 +34,9 @@ impl Pick {
 /// The way queries are chosen.
 #[derive(Clone, Debug)]
 pub(crate) enum Choice {
-    /// The listed queries in turn, repeatedly.
+    /// The listed queries in order, repeatedly.
     Cycle,
-    /// The listed ones in turn, once.
+    /// Each listed query once, in order.
     Once,
     /// The listed queries by Zipf's law, mixed with previously unused names.
     Popular {
@@ -77,7 +77,7 @@ impl Workload {
         self.questions.len()
     }
 
-    /// Chooses the next query, or returns `None` when all were sent.
+    /// Chooses the next query, or returns `None` after all queries were sent.
     #[inline]
     pub(crate) fn draw(&mut self) -> Option<Pick> {
         let place = self.next;

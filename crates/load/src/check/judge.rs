@@ -17,7 +17,7 @@ use super::zone::Zone;
 use crate::ask::Pick;
 use crate::random::scramble;
 
-/// How deep answers are looked into.
+/// The depth of the check of answers.
 #[derive(
     Clone,
     Copy,
@@ -148,7 +148,7 @@ pub(crate) enum Source {
 #[derive(Clone, Debug)]
 pub(crate) struct Judge {
     pub(crate) depth: Depth,
-    /// The RCODEs that are expected if nothing more specific is known.
+    /// The RCODEs that are expected if the check has no more specific data.
     pub(crate) rcodes: Rcodes,
     pub(crate) source: Source,
     /// Deviations that are no faults.

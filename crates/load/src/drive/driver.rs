@@ -71,7 +71,7 @@ pub(crate) struct Driver {
     swept_ns: u64,
     signals: Option<Signals>,
     interrupted: bool,
-    /// Whether a socket accepted nothing in the last turn.
+    /// Whether a socket accepted no datagram in the last turn.
     blocked: bool,
     /// Time before a due query that is spent polling.
     polled_ns: u64,

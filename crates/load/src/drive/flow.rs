@@ -42,7 +42,7 @@ pub(crate) struct Flow {
     pub(crate) span: Range<u64>,
     /// Maximum number of queries per run.
     pub(crate) limit: u64,
-    /// Queries left to send.
+    /// Number of queries that remain to be sent.
     left: u64,
     /// The client of each listed query, if recorded.
     pub(crate) recorded_clients: Option<Arc<[u32]>>,
@@ -61,7 +61,7 @@ pub(crate) struct Flow {
     /// Queries chosen but not accepted by a socket. The last one is the next.
     returned: Vec<(Pick, u64)>,
     retries: VecDeque<Sent>,
-    /// Room for the queries that a sweep gives up.
+    /// Memory for the queries that a sweep gives up.
     given_up: Vec<Sent>,
     started_ns: u64,
     is_asking: bool,
@@ -175,7 +175,7 @@ impl Flow {
         }
     }
 
-    /// Returns the client whose turn it is, if a query is due.
+    /// Returns the next client, if a query is due.
     pub(crate) fn turn(&mut self, now_ns: u64) -> Option<usize> {
         self.next_due(now_ns).filter(|due| *due <= now_ns)?;
         if let Some(client) = self.recorded_client() {

@@ -40,7 +40,7 @@ pub(super) const MAX_READS: usize = 8;
 pub enum Carrier {
     /// Datagrams
     Udp,
-    /// Connections, one a client
+    /// Connections, one for each client
     Tcp,
     /// DNS over TLS
     Tls,
@@ -128,7 +128,7 @@ pub(crate) struct Handed {
     pub(crate) busy: bool,
 }
 
-/// The end of a TLS handshake.
+/// The result of a TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handshake {
     Full,

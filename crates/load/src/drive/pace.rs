@@ -14,7 +14,7 @@ pub(crate) enum Pace {
         per_sec: f64,
         /// The time at which the first query is due.
         start_ns: u64,
-        /// Queries taken so far.
+        /// Number of queries that were chosen.
         taken: u64,
     },
     /// Recorded times.
@@ -23,7 +23,7 @@ pub(crate) enum Pace {
         due_ns: std::sync::Arc<[u64]>,
         /// The start of the recording.
         start_ns: u64,
-        /// Queries taken so far.
+        /// Number of queries that were chosen.
         taken: usize,
     },
 }

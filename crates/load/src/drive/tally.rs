@@ -99,7 +99,7 @@ pub(crate) struct Counts {
     pub(crate) answered: u64,
     /// Queries without an answer in time.
     pub(crate) lost: u64,
-    /// Lost queries after the last answered one.
+    /// Number of lost queries after the last answered query.
     pub(crate) lost_at_end: u64,
     /// Answers that arrived after their query was given up.
     pub(crate) late: u64,

@@ -9,7 +9,7 @@ const RIGHT: f64 = 14.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 42.0;
 
-/// Maximum number of points of a line: there are no more pixels.
+/// Maximum number of points of a line, because a chart has no more pixels.
 const MAX_POINTS: usize = 1_000;
 
 /// Colours of the style sheet. Further lines start over.
@@ -27,7 +27,7 @@ pub(crate) enum Scale {
 /// A line of a chart.
 pub(crate) struct ChartLine {
     pub(crate) name: String,
-    /// Number of its colour.
+    /// The number of the curve's colour.
     pub(crate) colour: usize,
     pub(crate) points: Vec<(f64, f64)>,
 }

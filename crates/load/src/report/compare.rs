@@ -372,7 +372,7 @@ mod tests {
         compare(&[report()], &[later], limits(0.05)).is_worse()
     }
 
-    /// Runs whose CPU time and P99 are these multiples of the usual ones.
+    /// The runs with a CPU time and P99 that are these multiples of the usual ones.
     fn runs(factors: &[f64]) -> Vec<Report> {
         let run = |factor: &f64| {
             let mut run = report();

@@ -162,7 +162,7 @@ pub struct Server {
     pub process: Option<String>,
 }
 
-/// How queries followed one another.
+/// The distribution of queries over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PaceReport {
     /// Open loop: latency counts from the time a query was due. Closed: from when it was sent.
@@ -175,7 +175,7 @@ pub struct PaceReport {
     pub clients: usize,
 }
 
-/// Counts of one flow or of all.
+/// The counts of one flow, or of all flows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
     /// Queries sent.
@@ -217,7 +217,7 @@ pub struct Outcome {
 pub struct WrongReport {
     /// The number of all wrong answers.
     pub total: u64,
-    /// There was no response, or an unreadable one.
+    /// There was no response, or only an unreadable response.
     pub malformed: u64,
     /// An ID that no query had.
     pub id: u64,
@@ -334,7 +334,7 @@ pub struct Memory {
 pub struct Drift {
     /// Median of the intervals' 99th percentiles in the second quarter of the run, in nanoseconds.
     pub early_p99_ns: u64,
-    /// The 99th percentile of its last quarter, in nanoseconds.
+    /// The 99th percentile of the last quarter of the run, in nanoseconds.
     pub late_p99_ns: u64,
 }
 
@@ -353,7 +353,7 @@ pub struct Sample {
     pub p50_ns: u64,
     /// 99th percentile of latency.
     pub p99_ns: u64,
-    /// Cores that the server kept busy.
+    /// Number of cores that the server used.
     pub server_cores: Option<f64>,
     /// Resident memory of the server.
     pub server_bytes: Option<u64>,

@@ -36,11 +36,11 @@ pub struct Parts {
     pub switches: Switches,
     /// The host behind each address.
     pub neighbours: Arc<[Neighbour]>,
-    /// How often the neighbours have changed.
+    /// Number of changes of the neighbours.
     pub neighbours_version: u32,
     /// The version at which the policy last started to identify clients in another way.
     pub identified_since: u32,
-    /// The networks whose hosts are neighbours.
+    /// The networks with hosts that are neighbours.
     pub links: Arc<[IpNet]>,
     /// The country of each address.
     pub countries: Option<Arc<GeoDatabase>>,

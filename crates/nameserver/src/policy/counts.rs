@@ -80,7 +80,7 @@ impl Counts {
         }
     }
 
-    /// Counts look-ups that were cut short, and logs a warning for the first.
+    /// Counts incomplete look-ups, and logs a warning for the first one.
     #[inline]
     pub(super) fn count_cut_short(&self, look_ups: u64) {
         if look_ups > 0 {
@@ -178,7 +178,7 @@ impl PendingCounts {
         self.rules.extend(decided);
     }
 
-    /// Reports whether there are none.
+    /// Reports whether there are no matches.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.rules.is_empty() && self.list == 0

@@ -23,7 +23,7 @@ impl Outcome {
     }
 }
 
-/// How the policy treats a query.
+/// The treatment of a query by the policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Treatment {
     /// No effect.

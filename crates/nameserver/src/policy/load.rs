@@ -49,7 +49,7 @@ pub struct Compiled {
     pub name: String,
     /// The settings that affect how the text is read.
     pub reading: String,
-    /// Where its text comes from; empty if an earlier release made the image.
+    /// The source of the list's text; empty if an earlier release made the image.
     #[serde(default)]
     pub source: String,
     /// The version of the text; `None` without a text.

@@ -199,7 +199,7 @@ impl Policy {
         self.clients.profile_with(ip, device, self.origin(entrance, transport)).0
     }
 
-    /// Returns the first device among the claims of a client that is known.
+    /// Returns the first known device among the claims of a client.
     pub fn device(&self, claims: &DeviceClaims<'_>) -> DeviceId {
         self.clients.device(claims)
     }

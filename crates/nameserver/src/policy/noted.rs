@@ -24,7 +24,7 @@ pub enum Noted<'p> {
 }
 
 impl Policy {
-    /// Returns who a [note](Policy::notes) is of.
+    /// Returns the part of the policy to which a [note](Policy::notes) belongs.
     pub fn noted(&self, note: u16) -> Noted<'_> {
         if let Some(RuleId(place)) = counts::rule_of(note) {
             let rule = self.program.rules().get(place as usize);

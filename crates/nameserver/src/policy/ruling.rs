@@ -19,7 +19,7 @@ pub struct Made<'p> {
     pub ttl_secs: u32,
     /// The reason, as an index into [`Policy::notes`](super::Policy), from 1.
     pub note: u16,
-    /// How long it is valid.
+    /// The time for which the answer is valid.
     pub validity: Validity,
     /// The stage for metrics.
     pub stage: Stage,
@@ -76,7 +76,7 @@ pub struct QuestionRuling<'p> {
     pub verdict: QuestionVerdict<'p>,
     /// The rule, list or default that decided.
     pub by: Decider,
-    /// How long it is valid.
+    /// The time for which the answer is valid.
     pub validity: Validity,
     /// The deciding rule, list or policy zone, as in [`Made::note`]; zero if there is none.
     pub note: u16,
@@ -96,7 +96,7 @@ pub enum QuestionVerdict<'p> {
     Pass,
     /// Send this answer.
     Answer(Made<'p>),
-    /// Answer with the data of another name, to which these aliases lead.
+    /// Answer with the data of another name, which is the target of these aliases.
     Rename(Vec<Alias>),
     /// Query these servers.
     Forward(Arc<[SocketAddr]>),
@@ -110,14 +110,14 @@ pub enum QuestionVerdict<'p> {
 pub enum AnswerVerdict<'p> {
     /// Send the answer.
     Pass {
-        /// How long the verdict is valid.
+        /// The time for which the verdict is valid.
         validity: Validity,
         /// The lowest and highest TTL, if a rule sets them.
         ttl_secs: Option<(u32, u32)>,
     },
     /// Send this answer instead.
     Answer(Made<'p>),
-    /// Send the data of another name instead, to which these aliases lead.
+    /// Send the data of another name instead, which is the target of these aliases.
     Rename(Vec<Alias>),
     /// Send no response.
     Drop,

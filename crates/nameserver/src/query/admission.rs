@@ -21,7 +21,7 @@ pub(super) enum Rejection<'q> {
         question: &'q [u8],
         /// QTYPE; zero if no question was read.
         qtype: Rtype,
-        /// The stage to count.
+        /// The stage for the metrics.
         stage: Stage,
     },
     /// No response.

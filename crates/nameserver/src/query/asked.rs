@@ -115,7 +115,7 @@ pub struct AskedEdns {
     pub cookie_valid: bool,
     /// The cookie to send back.
     pub cookie: Option<[u8; COOKIE_LEN]>,
-    /// Whether the version of the zone is wanted, and which one it is.
+    /// Whether the client requests the version of the zone, and the version that it gets.
     pub zone_version: ZoneVersion,
 }
 

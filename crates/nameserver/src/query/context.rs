@@ -31,7 +31,7 @@ pub struct QueryContext<'w> {
     pub shared: &'w NameServer,
     /// The configuration in force.
     pub state: &'w Snapshot,
-    /// When the batch arrived.
+    /// The arrival time of the batch.
     pub now: Moment,
     /// The time of arrival on the wall clock, in seconds.
     pub wall_secs: u64,
@@ -40,7 +40,7 @@ pub struct QueryContext<'w> {
 }
 
 impl QueryContext<'_> {
-    /// Returns the time, as the policy takes it, and the policy's generation.
+    /// Returns the time in the form of the policy, and the policy's generation.
     pub(super) fn moment(&self) -> (policy::Moment, u32) {
         let moment = policy::Moment { wall_secs: self.wall_secs, millis: self.now.millis() };
         (moment, self.state.generations.policy)

@@ -76,7 +76,7 @@ pub struct Decision {
     pub is_counted: bool,
 }
 
-/// A worker keeps one decision for each query.
+/// Each worker keeps one decision per query.
 const _: () = assert!(size_of::<Decision>() <= 32);
 
 impl Decision {

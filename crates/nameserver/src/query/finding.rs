@@ -61,7 +61,7 @@ pub(super) struct Offer {
     pub(super) upstream: Option<EndpointId>,
     /// Whether and how the packet cache may store it.
     pub(super) lifetime: Lifetime,
-    /// The data that it depends on.
+    /// The data on which the answer depends.
     pub(super) basis: Basis,
 }
 

@@ -25,7 +25,7 @@ use super::respond::Draft;
 pub struct LocalRecords {
     names: SuffixMap<Owner>,
     has_wildcards: bool,
-    /// Names that other stages answer: an alias that leads to one ends here.
+    /// Names that other stages answer. An alias to one of these names ends here.
     elsewhere: HashSet<Box<[u8]>>,
     /// Ancestors of owners, except the root: empty non-terminals (RFC 8020).
     above: HashSet<Box<[u8]>>,
@@ -34,7 +34,7 @@ pub struct LocalRecords {
 /// A name with records, or with a wildcard directly below it.
 #[derive(Debug, Default)]
 struct Owner {
-    /// Its records; empty if there is only the wildcard.
+    /// The records of the name; empty if there is only the wildcard.
     sets: Vec<LocalSet>,
     /// The wildcard's records, for names below that are not owners.
     wildcard: Vec<LocalSet>,

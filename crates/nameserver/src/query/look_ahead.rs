@@ -44,7 +44,7 @@ impl Seen {
         }
     }
 
-    /// Returns the question, folded; empty if there is none that is plain.
+    /// Returns the question, folded; empty if the message has no plain question.
     #[inline]
     pub fn question(&self) -> &[u8] {
         if self.key.is_empty() { &[] } else { self.key.question().octets() }

@@ -20,7 +20,7 @@ use crate::clock::Moment;
 pub struct StreamRoute {
     /// The worker that holds the connection.
     pub worker: u16,
-    /// The slot of the connection there.
+    /// The slot of the connection in that worker.
     pub slot: u32,
     /// The use count, which distinguishes connections that had the same slot.
     pub generation: u32,
@@ -98,9 +98,9 @@ pub struct Waiter {
     pub entrance: Entrance,
     /// The route of the reply.
     pub route: ReplyRoute,
-    /// When the query arrived.
+    /// The time of the query's arrival.
     pub since: Moment,
-    /// Whether its resolution was restarted after a fault; it is restarted once.
+    /// Whether the resolution was restarted after a panic. It is restarted only once.
     pub is_resumed: bool,
     /// The servers of a rule that forwards the question.
     pub servers: Option<Arc<[SocketAddr]>>,

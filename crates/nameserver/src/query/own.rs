@@ -30,7 +30,7 @@ pub struct Names {
     pub zones: Arc<HostedZones>,
     /// Local zones, and special names if they are answered here.
     pub special: SpecialNames,
-    /// The entrance of questions that an alias leads to: one of `[server]`.
+    /// The entrance of questions for the target of an alias: an address of `[server]`.
     own_entrance: Entrance,
     /// The changes of these names.
     pub(super) changes: NameChanges,

@@ -35,7 +35,7 @@ pub(super) enum Reach {
 #[derive(Clone, Debug, Default)]
 pub(super) struct NameChanges {
     noted: HashMap<Box<[u8]>, LastChange>,
-    /// The last change before the recorded ones.
+    /// The last change before the first recorded change.
     forgotten: u32,
 }
 

@@ -47,7 +47,7 @@ pub struct Scratch {
     witness: Option<RefCell<Witness>>,
 }
 
-/// Means that no worker counts.
+/// The number that means that no worker counts.
 const NO_WORKER: usize = usize::MAX;
 
 impl Scratch {

@@ -69,7 +69,7 @@ pub struct SpecialNames {
     above_served: HashSet<Box<[u8]>>,
 }
 
-/// A question whose name is in a zone that is answered here.
+/// A question for a name in a zone that this server answers itself.
 pub struct InZone<'a> {
     question: LocalQuestion<'a>,
     apex: FoldedName<'a>,

@@ -36,7 +36,7 @@ pub(super) fn answer(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -
     Finding::Answer(Offer::made(Stage::Hosted, draft))
 }
 
-/// Why there is no transfer: stage, RCODE, extended error and its text.
+/// The reason why there is no transfer: stage, RCODE, extended error and its text.
 type NoTransfer = (Stage, Rcode, Option<Ede>, &'static str);
 
 fn begin(

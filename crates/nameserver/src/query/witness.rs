@@ -5,7 +5,7 @@ use crate::policy::{Outcome, Treatment};
 /// The decisions of the policy during a rehearsal.
 #[derive(Default)]
 pub struct Witness {
-    /// The verdict that counts.
+    /// The effective verdict.
     said: Option<Outcome>,
     /// The answer of the servers that the policy evaluated.
     judged: Option<Vec<u8>>,

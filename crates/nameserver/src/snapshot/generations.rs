@@ -1,4 +1,4 @@
-//! When each part of a snapshot changed last.
+//! The last change of each part of a snapshot.
 
 /// The generation of each part of a [`Snapshot`](super::Snapshot): the number of the change that it
 /// is of. All parts count in one sequence, from 1, so the numbers of two parts can be compared.
@@ -9,7 +9,7 @@ pub struct Generations {
     /// The generation of the policy's decisions for each profile. A new table of clients or
     /// neighbours changes nothing, as long as each profile has the same facts.
     pub policy: u32,
-    /// Where and how names are resolved and validated.
+    /// The settings by which names are resolved and validated.
     pub plan: u32,
     /// The names that this server answers by itself.
     pub names: u32,

@@ -78,7 +78,7 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
-/// Returns the share of one worker, as names are spread over them.
+/// Returns the limits of one worker, because names are distributed over the workers.
 fn fetch_limits(config: &Config) -> FetchLimits {
     let share =
         |limit: u32| limit.div_ceil(config.server.workers as u32).max(MIN_FETCHES.min(limit));

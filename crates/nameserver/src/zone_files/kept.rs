@@ -61,7 +61,7 @@ pub(super) struct KeptZone {
     pub(super) next_write_secs: u64,
     /// Why the file could not be written.
     pub(super) write_fault: Option<String>,
-    /// Why `source` is held back.
+    /// The reason why `source` is held back.
     pub(super) signing_fault: Option<String>,
     /// The last published version, if it was not always the source as it is.
     pub(super) publication: Option<Publication>,

@@ -239,7 +239,7 @@ impl KeptZone {
         is_fixed
     }
 
-    /// Writes the facts about this version that the next version needs to disk.
+    /// Writes the facts that the next version needs about this version to disk.
     fn note_published(&mut self, source: &Arc<HostedZone>, zone: &Arc<HostedZone>) {
         let form = ZoneForm::of(&self.config);
         let next = if form == ZoneForm::Plain && Arc::ptr_eq(source, zone) {

@@ -72,7 +72,7 @@ impl ZoneFiles {
             && before.as_ref().map(Arc::as_ptr) != zone.zone.as_ref().map(Arc::as_ptr)
     }
 
-    /// Returns the zones whose parents have to be asked for DS records now.
+    /// Returns the zones with a parent that must be queried for DS records now.
     pub fn awaiting_parents(&self, now_secs: u64) -> Vec<ZoneId> {
         let signers = lock(&self.signers.0);
         let wants = |signer: &SharedSigner| {

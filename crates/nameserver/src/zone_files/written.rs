@@ -24,7 +24,7 @@ use crate::zone_source::load_from;
 const WRITTEN: &str = "; Written by Avocet from its changes; comments are not kept. Serial ";
 /// Number of octets of a file that show whether this server wrote it.
 const HEAD: usize = 1024;
-/// Seconds between two writings of a file for each second that one takes.
+/// The pause between two writings of a file, in seconds for each second that one writing takes.
 const WRITE_PAUSE: u64 = 20;
 /// Number of octets of a zone that are written in a second, at least.
 const WRITTEN_IN_SECOND: u64 = 16 << 20;

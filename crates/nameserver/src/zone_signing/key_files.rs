@@ -54,7 +54,7 @@ pub enum KeyFileError {
     /// The state is damaged.
     #[error("{path} is damaged: {1}", path = .0.display())]
     State(PathBuf, String),
-    /// There are keys and no state.
+    /// There are keys, but no state.
     #[error(
         "{path} has keys and no state.json: restore it from a backup, or move the keys away",
         path = .0.display()
@@ -97,7 +97,7 @@ pub(super) struct SignerState {
     pub(super) last_serial: Option<u32>,
     /// The highest TTL that caches may have.
     pub(super) max_ttl_secs: u32,
-    /// When it was looked at last.
+    /// The time of the last check.
     pub(super) looked_at_secs: u64,
 }
 
@@ -350,7 +350,7 @@ impl KeyFiles {
         }
     }
 
-    /// Reads the version that was signed last, if it is there and complete.
+    /// Reads the version that was signed last, if its file exists and is complete.
     pub(super) fn signed_copy(&self, apex: FoldedName<'_>) -> Option<HostedZone> {
         let path = self.directory.join(SIGNED);
         let mut open = |path: &Path, most: u64| {

@@ -41,7 +41,7 @@ const SMALL_ZONE: u32 = 2_000;
 /// Maximum number of threads that sign a zone.
 const MAX_THREADS: usize = 16;
 
-/// Why a zone is held back, or a request about its keys refused.
+/// The reason why a zone is held back, or why a request about its keys is refused.
 #[derive(Debug, Error)]
 pub enum SigningError {
     /// The zone cannot have a ZONEMD record of this server.
@@ -96,7 +96,7 @@ pub(crate) struct ZoneSigner {
     last: Option<Arc<HostedZone>>,
     /// A role with a key that must be replaced immediately.
     forced: Option<KeyRole>,
-    /// DS records of the parent that were looked up since the last look.
+    /// DS records of the parent that were looked up since the last check.
     parent: Option<SeenDs>,
     /// The second of the last look-up of the parent.
     parent_at_secs: u64,
@@ -242,7 +242,7 @@ impl ZoneSigner {
         }
     }
 
-    /// Reads the state, the keys and the version that was signed last, once.
+    /// Reads the state, the keys and the last signed version. They are read only once.
     fn read_files(&mut self) -> Result<(), SigningError> {
         if self.state.is_some() {
             return Ok(());

@@ -100,7 +100,7 @@ impl DeviceId {
         self.0 & PROVEN != 0
     }
 
-    /// Reports whether it is no device.
+    /// Reports whether the number means that there is no device.
     #[inline]
     #[must_use]
     pub fn is_none(self) -> bool {
@@ -147,7 +147,7 @@ impl DeviceClaims<'_> {
         Self { words: [device, DeviceId::NONE], ..Self::NONE }
     }
 
-    /// Reports whether there is nothing.
+    /// Reports whether nothing identifies the device.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -33,7 +33,7 @@ pub(super) struct DeviceFacts {
     /// The results of the tests on the client, one bit each.
     pub(super) facts: Box<[u64]>,
     pub(super) lists: ListSet,
-    /// Whether the device also counts at an address that is taken.
+    /// Whether the device also counts at an address that belongs to another client.
     pub(super) is_first: bool,
 }
 

@@ -122,7 +122,7 @@ pub enum ClientTest {
     Listener(String),
     /// The query arrived over this transport.
     Transport(Transport),
-    /// The client is this configured one.
+    /// The client is the given `[[client]]`.
     Is(String),
 }
 

@@ -72,7 +72,7 @@ pub struct Clients {
     directory: Arc<Directory>,
     tests: Arc<[ClientTest]>,
     by_address: AddressMap,
-    /// The devices; `None` if every client is known only by its address.
+    /// The devices; `None` if addresses identify all clients.
     devices: Option<Devices>,
     subjects: Vec<SubjectFacts>,
     numbers: HashMap<SubjectFacts, u16>,

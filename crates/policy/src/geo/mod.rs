@@ -62,7 +62,7 @@ pub struct Countries {
 pub struct About {
     /// Its type, such as `GeoLite2-Country`.
     pub database_type: String,
-    /// When it was built, in Unix seconds.
+    /// The build time of the database, in Unix seconds.
     pub built_at_secs: u64,
     /// Nodes of its search tree.
     pub nodes: u32,

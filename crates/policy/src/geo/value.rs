@@ -47,7 +47,7 @@ impl Steps {
     }
 }
 
-/// The octets that hold values. Pointers count from the first octet.
+/// The octets with values. Pointers count from the first octet.
 #[derive(Clone, Copy)]
 pub(super) struct DataSection<'a>(pub(super) &'a [u8]);
 

@@ -208,7 +208,7 @@ fn head_of(entry: &Entry, kind: Kind) -> u8 {
 }
 
 impl Row {
-    /// Sorts by subject, then puts equal statements next to each other.
+    /// Sorts by subject, so that equal statements are next to each other.
     fn order(&self) -> (u64, ListId, u8, u32, u32) {
         (self.subject, self.list, self.head, self.modifiers, self.line)
     }
@@ -227,10 +227,10 @@ impl Row {
     }
 }
 
-/// The sections about names, while they are written.
+/// The sections about names that the compiler is writing.
 struct Sections {
     filter: Vec<u8>,
-    /// The first name of each bucket so far.
+    /// The first name of each bucket that was written.
     buckets: Vec<u8>,
     bucket_count: usize,
     entries: Vec<u8>,

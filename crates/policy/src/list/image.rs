@@ -15,7 +15,7 @@ use super::rewrite::Rewrite;
 
 /// The number of [`Rewrite::Any`].
 pub(super) const ANY_ANSWER: u32 = 0;
-/// Means that there is no answer. There are always fewer sets of modifiers.
+/// The number that means that there is no answer. There are always fewer sets of modifiers.
 pub(super) const NO_ANSWER: u32 = u32::MAX;
 
 /// Maximum number of names of a bucket that are compared. With a secret hash key, no bucket has as

@@ -11,7 +11,7 @@ pub(super) enum Line<'a> {
     TooLong,
 }
 
-/// Assembles lines from chunks. Holds at most [`MAX_LIST_LINE`] octets.
+/// Assembles lines from chunks. Contains at most [`MAX_LIST_LINE`] octets.
 #[derive(Default)]
 pub(super) struct Lines {
     begun: Vec<u8>,

@@ -40,11 +40,11 @@ pub(super) struct Hit {
     pub(super) depth: u8,
 }
 
-/// Hits and lines with preallocated room. Only names with many labels have more.
+/// Number of hits and lines with preallocated room. Only names with many labels have more.
 const USUAL_HITS: usize = 32;
 
 impl Scratch {
-    /// Creates working memory that adapts to the first image it is used with.
+    /// Creates working memory that adapts to the first image with which it is used.
     #[must_use]
     pub fn empty() -> Self {
         Self {

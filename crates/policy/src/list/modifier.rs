@@ -14,7 +14,7 @@ use super::rewrite::Rewrite;
 pub enum Subject<T> {
     /// The entry applies to these values.
     Is(T),
-    /// The entry applies to all others.
+    /// The entry applies to all except these.
     IsNot(T),
 }
 
@@ -75,7 +75,7 @@ impl Modifiers {
         clients + self.tags.len() * asker.tags.len().max(1) + self.types.len() + self.except.len()
     }
 
-    /// Returns how far the modifiers limit the entry.
+    /// Returns whether the modifiers name the queries of the entry, exclude some, or limit nothing.
     pub(super) fn limit(&self) -> Limit {
         let is_limit = |client: &ClientTest| !matches!(client, ClientTest::Network(network) if network.prefix_len() == 0);
         if names_some(&self.clients, is_limit)

@@ -172,7 +172,7 @@ pub(super) fn parse(text: &str) -> Result<Hir, PatternError> {
     })
 }
 
-/// The way a pattern is tried.
+/// The method by which a pattern is tried.
 enum Trial {
     Glob(Box<str>),
     Regex(Automaton),

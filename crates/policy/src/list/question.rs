@@ -20,7 +20,7 @@ pub struct Asker<'a> {
 pub struct ListQuestion<'a> {
     /// The folded wire name.
     pub qname: &'a [u8],
-    /// The type asked for.
+    /// The QTYPE.
     pub qtype: Rtype,
     /// The client.
     pub asker: Asker<'a>,

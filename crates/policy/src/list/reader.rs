@@ -57,7 +57,7 @@ pub struct Source {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Progress {
-    /// The reader needs more of the text.
+    /// The reader needs more text.
     More,
     /// The text is refused, and the rest is ignored.
     Enough,

@@ -29,7 +29,7 @@ pub struct PassedOver {
     pub line: u32,
     /// Its text, possibly shortened.
     pub text: Box<str>,
-    /// The reason why it has no effect.
+    /// The reason why the line has no effect.
     pub why: &'static str,
 }
 
@@ -71,7 +71,7 @@ pub struct Report {
     pub first_passed_over: Vec<PassedOver>,
     /// Rejected lines.
     pub faults: u64,
-    /// The rejected lines for which there was no room.
+    /// Number of rejected lines without room for their reason.
     pub beyond_limits: u64,
     /// The first rejected lines.
     pub first_faults: Vec<Fault>,

@@ -10,7 +10,7 @@ use super::limits::{NAME_RESERVE, NAME_STEPS, QUESTION_STEPS, TRIAL_STEPS};
 /// The remaining steps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steps {
-    /// Steps for all names of one question. `None` if questions are not announced.
+    /// Steps for all names of one question. `None` if the caller does not announce questions.
     question: Option<u32>,
     /// Steps granted to the current name.
     granted: u32,
@@ -18,7 +18,7 @@ pub(super) struct Steps {
     left: u32,
     /// Whether the look-up of the current name was cut short.
     is_cut_short: bool,
-    /// Names whose look-up was cut short.
+    /// Number of names with a look-up that was cut short.
     cut_short: u64,
 }
 

@@ -24,7 +24,7 @@ pub enum Action {
     Passthru,
     /// `CNAME rpz-drop.`: no answer.
     Drop,
-    /// `CNAME rpz-tcp-only.`: a truncated answer over UDP, the real one over TCP.
+    /// `CNAME rpz-tcp-only.`: a truncated answer over UDP, and the actual one over TCP.
     TcpOnly,
     /// `CNAME name.`: an alias to this name.
     Cname(Box<[u8]>),

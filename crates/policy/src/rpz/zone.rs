@@ -21,7 +21,7 @@ const MAX_TRIGGER_RECORDS: usize = 8 << 20;
 /// Maximum number of triggers on clients, of one zone and of all together. Each may split the
 /// profiles of clients and thus the packet cache.
 pub(crate) const MAX_CLIENTS: usize = 4096;
-/// Errors that are kept with line and reason. Further errors are only counted.
+/// Maximum number of errors with line and reason. Further errors are only counted.
 const MAX_FAULTS_KEPT: usize = 100;
 
 /// The reason why an entry of a policy zone was rejected.

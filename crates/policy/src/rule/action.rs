@@ -59,7 +59,7 @@ pub struct RuleSpec {
     /// `rate-limit`: queries per second.
     #[serde(default)]
     pub rps: Option<u32>,
-    /// `rate-limit`: queries at once, by default twice `rps`.
+    /// `rate-limit`: the burst in queries; by default twice `rps`.
     #[serde(default)]
     pub burst: Option<u32>,
     /// `rate-limit`: the unit that has its own limit.

@@ -39,7 +39,7 @@ impl Sense {
 /// The parameters of folding.
 #[derive(Clone, Copy)]
 pub(super) struct Reading<'z> {
-    /// The time zone of its `now`.
+    /// The time zone for `now` in the condition.
     pub(super) zone: &'z NamedTimeZone,
     pub(super) names: Names,
 }

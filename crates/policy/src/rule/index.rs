@@ -35,7 +35,7 @@ pub(super) enum Role {
     Noted,
 }
 
-/// Rules by the names they require.
+/// Rules, by the names that they require.
 pub(super) struct NameIndex {
     names: SuffixMap<Reached>,
     candidates: Vec<Candidate>,
@@ -45,7 +45,7 @@ pub(super) struct NameIndex {
 pub(super) struct Nearest<'n, 'i> {
     above: &'n [u8],
     reached: &'i Reached,
-    /// Whether it is the name itself.
+    /// Whether the trigger is the name itself.
     is_whole: bool,
 }
 

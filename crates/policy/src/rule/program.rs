@@ -30,9 +30,9 @@ use crate::client::{ClientTest, Clients, Profile, Transport};
 pub struct RuleQuestion<'a> {
     /// The name in wire form, folded.
     pub qname: &'a [u8],
-    /// The type asked for.
+    /// The QTYPE.
     pub qtype: Rtype,
-    /// The class asked for.
+    /// The QCLASS.
     pub qclass: Class,
     /// The client, as returned by [`Clients::profile`].
     pub profile: Profile,
@@ -134,7 +134,7 @@ pub struct Program {
 /// The suspensions of filtering.
 #[derive(Clone, Default)]
 struct Lifts {
-    /// For each profile the pause that ends last, and its end.
+    /// For each profile, the pause that ends last, and its end.
     pauses: Box<[Option<(u16, u64)>]>,
     has_pauses: bool,
     grants: Vec<CompiledGrant>,

@@ -25,7 +25,7 @@ pub enum ServerFault {
     Form,
     /// The port is 0.
     NoPort,
-    /// The address belongs to many hosts or to none.
+    /// The address belongs to several hosts or to no host.
     NotOne,
 }
 

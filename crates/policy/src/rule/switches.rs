@@ -98,7 +98,7 @@ impl Switches {
         add(&mut self.grants, grant)
     }
 
-    /// Ends the pause of a scope early. Returns whether there was one.
+    /// Ends the pause of a scope before its time. Returns whether there was one.
     pub fn resume(&mut self, scope: &Scope) -> bool {
         let before = self.pauses.len();
         self.pauses.retain(|pause| pause.scope != *scope);
@@ -121,7 +121,7 @@ impl Switches {
         self.grants.retain(|grant| grant.until > now);
     }
 
-    /// Makes all of them end this much earlier.
+    /// Moves the end of all switches to an earlier time.
     pub fn end_earlier(&mut self, secs: u64) {
         let pauses = self.pauses.iter_mut().map(|pause| &mut pause.until);
         let ends = pauses.chain(self.grants.iter_mut().map(|grant| &mut grant.until));

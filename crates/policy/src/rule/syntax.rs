@@ -329,7 +329,7 @@ impl Parser {
 mod tests {
     use super::*;
 
-    /// Writes the tree with brackets around everything.
+    /// Writes the tree with brackets around every expression.
     fn written(expr: &Expr) -> String {
         let join =
             |parts: &[Expr], sign: &str| parts.iter().map(written).collect::<Vec<_>>().join(sign);

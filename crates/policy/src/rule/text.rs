@@ -127,7 +127,7 @@ impl Pattern {
         Self::within(&PatternBudget::default(), source)
     }
 
-    /// Compiles a pattern, as far as the budget goes.
+    /// Compiles a pattern, as far as the budget permits.
     ///
     /// # Errors
     /// The same as for [`Pattern::new`], and the budget is used up.

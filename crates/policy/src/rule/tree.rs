@@ -33,7 +33,7 @@ pub(super) enum NodeKind {
     Test(Test),
 }
 
-/// A condition without parts.
+/// A condition that is not composed of others.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Test {
     Client(ClientTest),
@@ -56,7 +56,7 @@ pub(super) enum Test {
 /// A test of a domain name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum NameTest {
-    /// The name is one of these or below one.
+    /// The name is one of these names or below one of them.
     OneOf(Vec<NameKey>),
     Text(TextTest),
 }

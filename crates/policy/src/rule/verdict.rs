@@ -19,7 +19,7 @@ pub enum Lift {
 /// later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Verdict {
-    /// The rule whose action is taken.
+    /// The rule that decides.
     pub decided: Option<RuleId>,
     /// The suspension of filtering, by rules and by lists, that applies to this question.
     pub lifted: Option<Lift>,

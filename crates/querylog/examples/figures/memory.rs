@@ -15,7 +15,7 @@ pub(crate) struct Phase {
 }
 
 impl Phase {
-    /// Begins a phase: forgets the peak so far.
+    /// Begins a phase, and resets the peak.
     pub(crate) fn begin() -> Self {
         // Without the right to do so, the peak is that of the whole run: too high, never too low.
         let _ = fs::write("/proc/self/clear_refs", "5");

@@ -14,7 +14,7 @@ use crate::memory::{Phase, cpu_secs};
 use crate::print;
 use crate::trace::{DAY_ENTRIES, DAY_US, Messages, OUTCOMES, START_US, Texts, Trace};
 
-/// Octets of the ring of a worker, of which there are two.
+/// Number of octets of a worker's ring. A worker has two rings.
 const RING_OCTETS: usize = 1 << 22;
 /// Entries between two turns of the writer.
 const BATCH: u64 = 30_000;

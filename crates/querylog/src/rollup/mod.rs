@@ -95,7 +95,7 @@ impl Ranking {
 }
 
 const RANKINGS: usize = 10;
-/// The rankings of a minute: the others are kept for hours and days.
+/// The rankings of a minute. The other rankings are kept for hours and days.
 const SMALL_RANKINGS: usize = 2;
 /// Classes of the histogram: the class `n` has the delays of less than 2 to the power `n`
 /// microseconds that are in no class before it.

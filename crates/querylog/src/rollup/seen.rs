@@ -34,7 +34,7 @@ pub struct SeenClient {
     pub last_us: u64,
 }
 
-/// The first and the last time of a client, and its names.
+/// The times of the first and the latest query of a client, and its names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Sighting {
     pub(super) name: Box<str>,

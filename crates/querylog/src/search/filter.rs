@@ -28,7 +28,7 @@ pub enum Condition {
 pub struct Filter {
     /// Times in microseconds since the epoch.
     pub time_us: Range<u64>,
-    /// Conditions that all hold.
+    /// Conditions that must all hold.
     pub conditions: Vec<Condition>,
 }
 

@@ -49,7 +49,7 @@ impl LogEntry {
         Some(self.ints[int as usize]).filter(|value| *value != NULL)
     }
 
-    /// Returns a text; it is empty if there is none.
+    /// Returns a text, which is empty if the entry has none.
     #[must_use]
     pub fn text(&self, text: Text) -> &str {
         &self.texts[text as usize]
@@ -65,7 +65,7 @@ impl LogEntry {
 /// The cost that a search may have, and its beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SearchExtent {
-    /// Only entries with smaller ids are searched: the end of the page before.
+    /// Only entries with smaller ids are searched. This is the end of the previous page.
     pub before_id: u64,
     /// The most entries on the page.
     pub entries: usize,
@@ -78,7 +78,8 @@ pub struct SearchExtent {
 pub struct Page {
     /// The entries, the newest first.
     pub entries: Vec<LogEntry>,
-    /// Where to continue, as [`SearchExtent::before_id`]; `None` at the end of the log.
+    /// The id at which the search continues, as [`SearchExtent::before_id`]; `None` at the end of
+    /// the log.
     pub next_before_id: Option<u64>,
     /// Rows that were examined.
     pub examined: u64,

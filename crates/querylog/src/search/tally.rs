@@ -22,7 +22,7 @@ const MINUTE_US: i64 = 60_000_000;
 pub enum TallyTimes {
     /// Equal entries may have any times.
     Any,
-    /// Equal entries lie within a minute.
+    /// Equal entries are within one minute of each other.
     ByMinute,
 }
 
@@ -32,7 +32,7 @@ pub struct EqualEntries<'t> {
     numbers: &'t [u32],
     /// The Unix second at which their minute begins; that of the epoch if times are not compared.
     pub minute_secs: u64,
-    /// How many they are.
+    /// The number of entries.
     pub entries: u64,
 }
 
@@ -62,9 +62,9 @@ pub struct Tallied {
 /// The columns by which entries are grouped.
 #[derive(Clone, Copy, Debug)]
 pub struct TallyBy<'c> {
-    /// At most [`MAX_TALLY_COLUMNS`]; further ones are ignored.
+    /// The columns with texts, at most [`MAX_TALLY_COLUMNS`]; further ones are ignored.
     pub texts: &'c [Text],
-    /// Whether times count.
+    /// Whether times are counted.
     pub times: TallyTimes,
 }
 

@@ -83,7 +83,7 @@ impl FileColumn {
             .chain(Set::ALL.map(Self::Set))
     }
 
-    /// Returns the place in the file.
+    /// Returns the number of the column in the file.
     pub(crate) fn index(self) -> usize {
         match self {
             Self::Id => 0,

@@ -165,7 +165,7 @@ impl Numbered {
         }
     }
 
-    /// Adds a value, whose number is `known` if it was seen.
+    /// Adds a value. `known` is its number, if the value occurred before.
     fn push(&mut self, known: &mut u32, value: &[u8]) {
         if *known == UNKNOWN {
             *known = self.values.number(value);
@@ -324,7 +324,7 @@ struct Levels {
 }
 
 impl Levels {
-    /// Returns the levels of rows with ends that are counted as `start` is.
+    /// Returns the levels of rows. Their ends are counted from `start`.
     fn of(start: u32, ends: &[u32]) -> Self {
         let mut levels = Self::default();
         let mut at = start;

@@ -295,7 +295,7 @@ impl Run {
     }
 }
 
-/// Appends numbers of `width` bits, low bits first; `octets` has enough of them.
+/// Appends numbers of `width` bits, low bits first. `octets` must contain enough of them.
 fn unpack(octets: &[u8], width: u32, wanted: Range<usize>, out: &mut Vec<u32>) {
     let mask = (1_u64 << width) - 1;
     // Numbers that a read of eight octets covers without passing the end.

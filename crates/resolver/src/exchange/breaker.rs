@@ -32,7 +32,7 @@ pub enum BreakerState {
 pub(crate) struct Breaker {
     failures: u32,
     wait_ms: u64,
-    /// When the next probe is due; 0 if closed.
+    /// The time of the next probe; 0 if the breaker is closed.
     probe_at_ms: u64,
     last_reply_ms: Option<u64>,
 }

@@ -52,7 +52,7 @@ impl Round {
 pub(crate) struct Choice<'a> {
     pub(crate) servers: &'a Servers,
     pub(crate) candidates: Candidates<'a>,
-    /// The places of servers that are queried only if the others fail.
+    /// The indices of servers that are queried only if the others fail.
     pub(crate) reserves: u64,
     pub(crate) order: ServerOrder,
     pub(crate) probing: Probing,
@@ -62,7 +62,7 @@ pub(crate) struct Choice<'a> {
 }
 
 impl<'a> Choice<'a> {
-    /// Returns the record of the server at a place, if there is one.
+    /// Returns the record of the server with an index, if there is one.
     pub(crate) fn at(&self, place: u8) -> Option<&'a Server> {
         self.candidates.known(self.servers, place)
     }
@@ -180,12 +180,12 @@ pub(crate) fn order_of_walk(strategy: Strategy, luck: u32, one_of: u32) -> Serve
     }
 }
 
-/// Returns the set of these places.
+/// Returns the set of these indices.
 pub(crate) fn collect(places: impl Iterator<Item = u8>) -> u64 {
     places.fold(0, |set, place| set | 1 << place)
 }
 
-/// Returns the places of a set.
+/// Returns the indices of a set.
 pub(crate) fn places(set: u64) -> impl Iterator<Item = u8> + Clone {
     let mut left = set;
     std::iter::from_fn(move || {

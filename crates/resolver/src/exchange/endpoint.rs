@@ -176,7 +176,7 @@ pub enum SocketFault {
     Tls(TlsFault),
 }
 
-/// Why TLS to a server failed.
+/// The reason why TLS to a server failed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum TlsFault {
     /// The certificate has another name.

@@ -121,10 +121,10 @@ pub(crate) struct Exchange {
     /// EDNS.
     pub(crate) guessed_plain: u64,
     pub(crate) bad_cookies: u8,
-    /// How often queries were sent again because the kept connection was closed.
+    /// Number of queries that were sent again because the kept connection was closed.
     pub(crate) stream_retries: u8,
     pub(crate) any_unreachable: bool,
-    /// Why TLS to one of the servers failed.
+    /// The reason why TLS to one of the servers failed.
     pub(crate) tls_fault: Option<TlsFault>,
     pub(crate) any_unusable: bool,
 }
@@ -155,12 +155,12 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Returns the set of all places; at most 64 servers count.
+    /// Returns the set of all indices, for at most 64 servers.
     pub(crate) fn all(&self) -> u64 {
         u64::MAX.checked_shr(64 - self.len().min(64) as u32).unwrap_or(0)
     }
 
-    /// Returns the record of the server at a place, if there is one.
+    /// Returns the record of the server with an index, if there is one.
     pub(crate) fn known(&self, servers: &'a Servers, place: u8) -> Option<&'a Server> {
         match self {
             Self::Pinned(ids) => ids.get(usize::from(place)).map(|&id| &servers[id]),

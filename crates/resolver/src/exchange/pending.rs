@@ -9,7 +9,7 @@ const REMEMBERED: usize = 1024;
 /// The kept connection among the slots in a key; no pool has this many.
 const STREAM: u64 = 0xffff;
 
-/// How a query ends.
+/// The end of a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Closing {
     /// No further reply is expected.
@@ -46,10 +46,10 @@ pub(crate) struct PendingQuery {
     pub(crate) overdue: bool,
     /// Whether this host could not send it.
     pub(crate) unsent: bool,
-    /// Whether it is a probe in addition to the query that counts.
+    /// Whether the query is a probe in addition to the query of the exchange.
     pub(crate) aside: bool,
     pub(crate) with_edns: bool,
-    /// Whether it has our cookie: a reply with another one is forged.
+    /// Whether the query has our cookie. A reply with another cookie is then forged.
     pub(crate) with_cookie: bool,
     /// Whether the reply must have the same letter case.
     pub(crate) exact_case: bool,

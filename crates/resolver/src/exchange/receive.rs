@@ -40,7 +40,7 @@ pub(crate) enum Edns {
 /// How a message matches the query with its ID.
 enum Match {
     Exact,
-    /// The letters differ in case only.
+    /// The names differ only in letter case.
     OtherCase,
     /// The message has no question, or more than one.
     NoQuestion,

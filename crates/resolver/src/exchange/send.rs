@@ -34,7 +34,7 @@ const TCP_TIMEOUT_MS: (u32, u32) = (1_000, 3_000);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Weight {
     Counts,
-    /// No: it only measures another server.
+    /// The query does not count: it only measures another server.
     Aside,
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct Terms<'a> {
 pub(crate) struct QueryOrder {
     pub(crate) owner: Owner,
     pub(crate) server: EndpointId,
-    /// The server's place among the candidates.
+    /// The server's index among the candidates.
     pub(crate) place: u8,
     pub(crate) weight: Weight,
     pub(crate) now_ms: u64,

@@ -57,7 +57,7 @@ pub(crate) struct Server {
     fails_edns_until_ms: u64,
     /// Whether it has answered a query with EDNS by a reply with EDNS.
     pub(crate) speaks_edns: bool,
-    /// How often it answered only without EDNS.
+    /// The number of times that the server answered only without EDNS.
     guesses: u32,
     lame: Zones,
     unsigned: Zones,
@@ -140,7 +140,7 @@ impl Server {
         self.pinned.as_mut().map(|pinned| &mut pinned.counters)
     }
 
-    /// Returns whether it is taken to be dead.
+    /// Returns whether the server is assumed to be dead.
     pub(crate) fn is_open(&self) -> bool {
         self.breaker.state() == BreakerState::Open
     }
@@ -204,7 +204,7 @@ impl Server {
         }
     }
 
-    /// Records that it returned an error in lower case as in mixed case.
+    /// Records that the server returned the same error in lower case and in mixed case.
     pub(crate) fn note_failed_any_case(&mut self, now_ms: u64) {
         self.fails_any_case_until_ms = now_ms + INABILITY_MS;
     }

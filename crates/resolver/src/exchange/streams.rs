@@ -23,7 +23,7 @@ const MAX_SINGLES: u32 = 64;
 pub(crate) struct Streams {
     /// Answers on the connection that is kept now.
     answers: u32,
-    /// When the first query after the last message was sent on it.
+    /// The time at which the first query after the last message was sent on the connection.
     asked_ms: Option<u64>,
     /// Connections in a row that ended after few answers, with queries outstanding.
     early_closes: u8,

@@ -41,7 +41,7 @@ pub(super) struct LookUp {
     extent: Extent,
 }
 
-/// Look-ups of the servers of one cut.
+/// Look-ups of the servers of one zone cut.
 #[derive(Default)]
 pub(super) struct LookUps {
     made: Vec<LookUp>,
@@ -134,7 +134,7 @@ impl Walker {
         (!name::is_under(&server.name, &cut.zone)).then_some((Need::Doubt, next))
     }
 
-    /// Returns the reason of the most promising look-up left at this cut.
+    /// Returns the most promising reason among the remaining look-ups at this zone cut.
     pub(super) fn need(&self, cut: &Cut, made: &LookUps) -> Option<Need> {
         let CutServers::Named(servers) = &cut.servers else { return None };
         servers.iter().filter_map(|server| self.open(cut, made, server)).map(|(need, _)| need).min()

@@ -261,7 +261,7 @@ impl Walker {
         }
     }
 
-    /// Takes a usable reply, or records how usable it is.
+    /// Accepts a usable reply, or records how usable the reply is.
     ///
     /// # Errors
     /// No other server of the zone can give a better reply.
@@ -503,7 +503,7 @@ impl Walker {
         }
     }
 
-    /// Returns how many queries these servers of a zone left unanswered before.
+    /// Returns the number of earlier queries that these servers of a zone left unanswered.
     fn unanswered(&self, zone: &Name, servers: &[Endpoint]) -> u32 {
         let of_zone = self.silences.iter().find(|silence| silence.zone == *zone);
         let are_known =

@@ -34,7 +34,7 @@ type Proving<'a> = Pin<Box<dyn Future<Output = Option<Part>> + Send + 'a>>;
 enum Shortened {
     /// The name exists.
     Exists,
-    /// The response shows nothing about the complete name.
+    /// The response says nothing about the complete name.
     Unknown,
     /// The response answers the question for the complete name.
     Ends(Box<Part>),

@@ -47,7 +47,7 @@ pub(crate) struct Inquiry {
     pub(crate) servers: Vec<Endpoint>,
     pub(crate) manner: Manner,
     pub(crate) patience: Patience,
-    /// Whether the servers are configured ones.
+    /// Whether the configuration names the servers.
     pub(crate) are_listed: bool,
     /// Whether the data is for a client. Look-ups of servers get fewer retries.
     pub(crate) is_of_client: bool,
@@ -66,11 +66,11 @@ pub(crate) enum Letters {
     Lower,
 }
 
-/// The part of a name that is asked for.
+/// The part of a name in the query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Extent {
     Whole,
-    /// Its last labels only.
+    /// Only the last labels of the name.
     Part,
 }
 
@@ -80,7 +80,7 @@ pub(crate) enum Patience {
     /// Like [`Patience::OneRound`], but a server that has answered before gets two queries: the
     /// name is shortened, and some servers answer only for the whole name (RFC 9156 §3 step 6e).
     Shortened,
-    /// Once each: there are other servers with addresses to be looked up.
+    /// Each server once, because addresses of other servers can be looked up.
     OneRound,
     /// Like [`Patience::OneRound`] if none of the servers ever answered: their addresses may be
     /// wrong.
@@ -138,7 +138,7 @@ impl Fetched {
     }
 }
 
-/// Why there is no reply.
+/// The reason why there is no reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NotFetched {
     /// No server replied; this number of queries was sent.

@@ -92,7 +92,7 @@ fn left((set, until_ms): &Timed, now_ms: u64) -> Option<Rrset> {
     (ttl_secs > 0).then(|| Rrset { ttl_secs: ttl_secs as u32, ..set.clone() })
 }
 
-/// Makes room for one more: removes expired ones, or else all.
+/// Makes room for another entry: removes expired entries, or all if none has expired.
 fn make_room<K: Ord>(map: &mut BTreeMap<K, Timed>, now_ms: u64) {
     if map.len() >= MAX_GAPS {
         map.retain(|_, (_, until_ms)| *until_ms > now_ms);

@@ -21,7 +21,7 @@ pub(crate) struct KeyCache {
 struct Kept {
     chain: Chain,
     until_ms: u64,
-    /// Whether it was used since it was inserted or last spared.
+    /// Whether the entry was used since it was inserted or last spared.
     used: bool,
 }
 

@@ -29,7 +29,7 @@ const FEW: u32 = 64;
 /// Lowest percentage of busy time at which a thread counts as overloaded.
 const PRESSED_PERCENT: u32 = 90;
 
-/// A count that decays.
+/// A count that decreases over time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
     count: u32,
@@ -161,7 +161,7 @@ impl Loads {
         true
     }
 
-    /// Ends an inquiry that was begun.
+    /// Ends an inquiry.
     pub(crate) fn leave(&mut self, zone: &Name) {
         if let Some(entry) = self.zones.get_mut(zone) {
             entry.under_way = entry.under_way.saturating_sub(1);

@@ -129,7 +129,7 @@ type Resolving = Pin<Box<dyn Future<Output = Result<Resolution, Failure>> + Send
 pub(crate) struct Walk {
     future: Resolving,
     line: DriverEnd,
-    /// The fetch that it waits for.
+    /// The fetch for which the walk waits.
     pub(crate) waits_for: Option<u32>,
     /// Fetches that were started early.
     pub(crate) ahead: Vec<Ahead>,

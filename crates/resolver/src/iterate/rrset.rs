@@ -30,7 +30,7 @@ pub(crate) struct Rrset {
     pub(crate) records: Vec<Box<[u8]>>,
     pub(crate) signatures: Vec<Box<[u8]>>,
     pub(crate) security: Security,
-    /// Why the RRset is insecure although it is signed.
+    /// The reason why the RRset is insecure although it is signed.
     pub(crate) unsupported: Option<Unsupported>,
     /// A CNAME that was synthesized from the preceding DNAME.
     pub(crate) synthesised: bool,
@@ -46,7 +46,7 @@ pub(crate) struct Denial {
     /// NSEC and NSEC3 RRsets.
     pub(crate) proof: Vec<Rrset>,
     pub(crate) security: Security,
-    /// Why the denial is insecure although it is signed.
+    /// The reason why the denial is insecure although it is signed.
     pub(crate) unsupported: Option<Unsupported>,
 }
 
@@ -290,7 +290,7 @@ pub(crate) fn group<'a>(
     sets
 }
 
-/// How data was obtained.
+/// The source of data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stored {
     pub(crate) side: Side,

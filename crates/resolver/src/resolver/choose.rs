@@ -57,9 +57,9 @@ const LONG_WAIT_MS: u64 = 400;
 /// The kind of server wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pick {
-    /// The next one, in the first round with one left.
+    /// The next server, in the first round that has one left.
     Next,
-    /// The next one, but no reserve: another query may still be answered.
+    /// The next server, but not a reserve, because another query may still be answered.
     Copy,
     /// Another server of this round, and no reserve.
     Further,

@@ -115,7 +115,7 @@ pub struct Abandoned<W> {
     pub dnssec_ok: bool,
     /// The CD bit; see [`Ask`](crate::Ask).
     pub checking_disabled: bool,
-    /// See [`Ask`](crate::Ask); empty if the rule passes none.
+    /// The client subnet, see [`Ask`](crate::Ask); empty if the rule sends none.
     pub ecs: Vec<u8>,
     /// The waiting clients.
     pub waiters: Vec<W>,
@@ -128,7 +128,7 @@ pub struct UpstreamReport<'a> {
     pub id: EndpointId,
     /// Its address and transport.
     pub endpoint: Endpoint,
-    /// Whether it is queried.
+    /// Whether the server is queried.
     pub state: BreakerState,
     /// Its smoothed round-trip time; `None` before the first reply.
     pub rtt_ms: Option<u32>,
@@ -363,7 +363,7 @@ impl<W> Resolver<W> {
         self.tasks.len()
     }
 
-    /// Returns how many more questions may begin before others must give way.
+    /// Returns how many more questions may begin before earlier questions are ended for them.
     #[must_use]
     pub fn room(&self) -> usize {
         self.bound.plan.settings.in_flight.saturating_sub(self.tasks.len())

@@ -28,7 +28,7 @@ const KEEPALIVE_UNIT_MS: u32 = 100;
 pub(super) struct ReplyForm {
     pub(super) rcode: Rcode,
     pub(super) has_opt: bool,
-    /// Whether its cookie is ours, or it has none.
+    /// Whether the reply has our cookie, or no cookie.
     pub(super) has_our_cookie: bool,
     /// How long its connection may be idle, in units of 100 ms.
     pub(super) keepalive: Option<u16>,

@@ -24,7 +24,7 @@ pub(super) enum Repeat {
 pub(super) struct AtOnce {
     /// Queries to different servers.
     pub(super) race: u32,
-    /// Queries to the next servers, which repeat if there are no others.
+    /// Queries to the next servers, or repeated ones if there are no other servers.
     pub(super) copies: u32,
 }
 
@@ -69,7 +69,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Ends an exchange without further servers, unless its owner waits for late replies.
+    /// Ends an exchange that has no further servers, unless its owner waits for late replies.
     fn end_of_servers(&mut self, owner: Owner, cx: &mut Context<'_, W>) {
         match owner {
             Owner::Nobody => {}

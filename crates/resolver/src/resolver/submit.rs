@@ -23,7 +23,7 @@ const TASK_WAITERS: usize = 1_000;
 const SUBNETS_IN_FLIGHT: usize = 4;
 /// How long a question may be in flight before others may replace it, in ms.
 const JOSTLE_MS: u64 = 200;
-/// How many of the oldest tasks are searched for one without a client.
+/// Number of the oldest tasks that are searched for a task without a client.
 const PREFETCHES_LOOKED_AT: usize = 16;
 /// If an upstream sends a question so soon after it was sent there, it is our own; in ms.
 const LOOP_WINDOW_MS: u64 = 100;

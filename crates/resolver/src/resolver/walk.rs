@@ -285,7 +285,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Takes the walk out of its task, which keeps the trace.
+    /// Removes the walk from its task, which keeps the trace.
     fn take_walk(&mut self, at: u32) -> Option<Box<Walk>> {
         let task = &mut self.tasks[at];
         let walk = task.walk.take()?;
@@ -294,7 +294,7 @@ impl<W> Resolver<W> {
         Some(walk)
     }
 
-    /// Ends a walk early.
+    /// Ends a walk before its result.
     pub(super) fn drop_walk(&mut self, at: u32, cx: &mut Context<'_, W>) {
         if let Some(walk) = self.take_walk(at) {
             self.leave_fetches(at, &walk, cx);

@@ -70,7 +70,7 @@ impl Trace {
         self.record(step);
     }
 
-    /// Records a step. Beyond [`MAX_STEPS`] it is only counted.
+    /// Records a step. Above [`MAX_STEPS`], steps are only counted.
     #[inline]
     pub(crate) fn record(&mut self, step: Step) {
         if self.events.len() >= MAX_STEPS {

@@ -55,7 +55,7 @@ pub enum Step {
         name: Option<Name>,
         /// The QTYPE.
         rtype: Rtype,
-        /// How it was sent.
+        /// The transport of the query.
         carrier: Carrier,
         /// Whether it has an OPT record.
         with_edns: bool,
@@ -69,7 +69,7 @@ pub enum Step {
         /// The type.
         rtype: Rtype,
     },
-    /// An alias led to a name that this server answers by itself.
+    /// An alias led to a name that this server answers itself.
     Own {
         /// The name.
         name: Name,
@@ -112,14 +112,14 @@ pub enum Step {
         vouched: Vec<u16>,
         /// Key tags of its keys.
         keys: Vec<u16>,
-        /// Why the keys are not secure; `None` if they are.
+        /// The reason why the keys are not secure; `None` if they are.
         fault: Option<Reason>,
     },
     /// The end of the chain of trust at a zone was cached.
     KnownChain {
         /// The zone.
         zone: Name,
-        /// Why it has no usable keys; `None` if it has.
+        /// The reason why the zone has no usable keys; `None` if it has.
         fault: Option<Reason>,
     },
     /// Data or a denial was validated.
@@ -132,7 +132,7 @@ pub enum Step {
         signature: Option<(Name, u16, u8)>,
         /// Its status.
         verdict: Verdict,
-        /// Why it is bogus.
+        /// The reason why the answer is bogus.
         fault: Option<Reason>,
     },
     /// A limit was reached.

@@ -67,7 +67,7 @@ pub struct Place<'a> {
     pub configuration: Option<&'a Path>,
 }
 
-/// Why a backup is not made or restored.
+/// The reason why a backup cannot be made or restored.
 #[derive(Debug, Error)]
 pub enum BackupError {
     /// A file or directory cannot be read or written.
@@ -78,10 +78,10 @@ pub enum BackupError {
         /// The reason given by the system.
         source: io::Error,
     },
-    /// A line is not one of a backup, or not in its place.
+    /// A line is not a line of a backup, or is in the wrong place.
     #[error("line {0} is damaged or not of a backup: {1}")]
     Line(u64, String),
-    /// The end is missing.
+    /// The end of the backup is missing.
     #[error("the backup is cut off: its last line is missing")]
     CutOff,
     /// The content is not that which was written.
@@ -108,7 +108,7 @@ pub enum BackupError {
          configuration that has the same, or set AVOCET_DATA__DIRECTORY", .0.display()
     )]
     OtherDirectory(PathBuf),
-    /// There is no place for the configuration.
+    /// The configuration of the backup has no file to replace.
     #[error("the backup has a configuration: name the file for it with --config")]
     NoConfiguration,
     /// The configuration file cannot be replaced.

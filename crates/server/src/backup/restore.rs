@@ -46,7 +46,7 @@ const BEFORE: &str = "before";
 pub struct BackupFacts {
     /// The version of the server that made it.
     pub version: String,
-    /// The Unix second at which it was made.
+    /// The Unix second at which the backup was made.
     pub at: u64,
     /// The number of its files.
     pub files: u64,
@@ -239,7 +239,7 @@ fn keep_last_number(pending: &Path, directory: &Path) -> io::Result<()> {
     sync(&new)
 }
 
-/// Records the restore in the audit log that it put in place.
+/// Records the restore in the restored audit log.
 fn record(directory: &Path, facts: &BackupFacts, now: u64) {
     let fields = json!({ "version": facts.version, "at": facts.at, "files": facts.files });
     AuditLog::new(directory).record(&AuditEntry {

@@ -29,7 +29,7 @@ pub fn document(connection: &DeviceConnection, form: ConnectForm) -> Result<Stri
     }
 }
 
-/// Returns the stamps, the encrypted ones first.
+/// Returns the stamps, with the encrypted ones first.
 pub fn stamps(connection: &DeviceConnection) -> impl Iterator<Item = String> {
     let encrypted = connection.endpoints.iter().map(|one| stamp::stamp(connection, one));
     encrypted.chain(stamp::plain(connection))

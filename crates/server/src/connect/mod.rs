@@ -25,7 +25,7 @@ use rustls::pki_types::pem::PemObject;
 use avocet_worker::certificates::MAX_PEM;
 use avocet_worker::home_ca::authority_of;
 
-/// The encrypted listeners as one device uses them.
+/// The encrypted listeners, in the form that one device uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceConnection {
     /// The name of the server.
@@ -45,7 +45,7 @@ pub struct DeviceConnection {
 /// DNS without encryption.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlainService {
-    /// The port: 53 if it is served there.
+    /// The port: 53 if DNS is served there.
     pub port: u16,
     /// The addresses, if they are known.
     pub addresses: Vec<IpAddr>,

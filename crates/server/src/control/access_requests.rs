@@ -1,4 +1,4 @@
-//! Answers requests about the clients that ask for access.
+//! Answers requests about the clients that request access.
 
 use avocet_control::access_request::{
     AccessRequest, RequestGrant, RequestList, RequestRefuse, RequestRefused, RequestsReport,

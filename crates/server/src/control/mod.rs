@@ -57,7 +57,7 @@ const MAX_REQUESTS: usize = 8;
 const USUAL_LINE: usize = 4096;
 /// Longest time for which a client may send nothing, or not read.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Longest wait of a request for its turn: longer than a trace takes.
+/// Longest wait of a request until it is processed; this is longer than a trace takes.
 const TURN_PATIENCE: Duration = Duration::from_secs(15);
 
 /// The listening socket.
@@ -135,7 +135,7 @@ impl ControlSocket {
         Ok(Backlog::Waiting)
     }
 
-    /// Removes the socket from the directory when nothing listens on it any more.
+    /// Removes the socket from the directory when no process listens on it.
     pub(crate) fn remove(&self) {
         let _ = fs::remove_file(&self.path);
     }

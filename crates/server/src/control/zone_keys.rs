@@ -41,7 +41,7 @@ pub(super) fn report(
     })
 }
 
-/// Signs a zone at once, after it has changed the keys as requested.
+/// Changes the keys of a zone as requested, and then signs the zone at once.
 pub(super) fn sign(running: &Running, request: &ZoneSign) -> Result<ZoneKeysReport, ControlError> {
     let zones = &running.reloader.zones;
     let found = find(running, &request.name, request.view.as_deref())?;

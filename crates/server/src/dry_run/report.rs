@@ -27,7 +27,7 @@ pub struct Changes {
     pub names: BTreeMap<ChangedName, u64>,
     /// The number of queries by client.
     pub clients: BTreeMap<String, u64>,
-    /// Queries for names that are not kept, because there are too many.
+    /// Queries for names that are not listed, because there are too many names.
     pub unlisted: u64,
 }
 

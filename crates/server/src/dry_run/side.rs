@@ -67,7 +67,7 @@ pub struct PastQuery<'a> {
     pub addresses: Vec<IpAddr>,
     /// The whole answer, if it replaces the alias and the addresses.
     pub answer: Option<&'a [u8]>,
-    /// How many they are.
+    /// The number of queries.
     pub queries: u64,
 }
 

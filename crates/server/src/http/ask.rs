@@ -18,7 +18,7 @@ const PATH: &str = "/.avocet/request-access";
 const MAX_BODY: usize = 64 + MAX_TEXT * 12;
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// Why a form is not taken.
+/// The reason why a form is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FormFault {
     /// Another site made the browser send the form.

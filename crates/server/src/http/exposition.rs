@@ -15,7 +15,7 @@ pub(super) enum MetricType {
     Counter,
     /// A value that may increase and decrease.
     Gauge,
-    /// Counts by upper bounds.
+    /// Counts of values, by upper bounds.
     Histogram,
 }
 

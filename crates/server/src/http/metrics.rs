@@ -279,7 +279,7 @@ fn query_log(metrics: &mut Exposition, running: &Running) {
         .sample(&[], searches.time.as_secs_f64());
 }
 
-/// Writes how far the thread of the query log is from its limit.
+/// Writes the distance of the query log's thread from its limit.
 fn log_writer(metrics: &mut Exposition, running: &Running) {
     let counts = &running.query_log.counts;
     let help = "Time that the thread of the query log has worked on entries.";

@@ -49,7 +49,7 @@ const MAX_CONNECTIONS: usize = 128;
 const MAX_CONNECTIONS_PER_CLIENT: usize = 48;
 const LIMITS: ConnectionLimits =
     ConnectionLimits { total: MAX_CONNECTIONS, per_client: MAX_CONNECTIONS_PER_CLIENT };
-/// How long a request may take to arrive.
+/// Maximum time for the arrival of a request.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
 /// The longest duration of a connection: a fetch of lists may take minutes. A client that does not
 /// read is disconnected earlier.
@@ -85,7 +85,7 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    /// Returns whether there is none.
+    /// Returns whether the list is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.own.is_none() && self.secure.is_none() && self.pages.is_empty()
     }
@@ -168,7 +168,7 @@ fn listen(listener: StdTcpListener) -> Option<TcpListener> {
         .ok()
 }
 
-/// The state behind the first listener.
+/// The state of the listeners after the first one.
 struct Site {
     running: Arc<Running>,
     web: Web,
@@ -246,7 +246,7 @@ struct KeptConnection {
 }
 
 impl KeptConnection {
-    /// Counts a request, and returns whether the connection takes no further one.
+    /// Counts a request, and returns whether it is the last one of the connection.
     fn is_last(&self) -> bool {
         let number = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         number >= MAX_REQUESTS
@@ -366,7 +366,7 @@ struct Asks<'a> {
     owner: HostOwner,
 }
 
-/// Serves one of [`OWN_PATHS`]. None of them reads a body.
+/// Serves one of [`OWN_PATHS`]. Requests for these paths have no body.
 fn respond(method: &Method, asks: &Asks<'_>, running: &Running) -> Response<Full<Bytes>> {
     let (status, kind, body) = match asks.path {
         _ if method != Method::GET && method != Method::HEAD => {

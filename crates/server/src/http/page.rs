@@ -64,7 +64,7 @@ pub(super) struct Visit {
 }
 
 impl Visit {
-    /// Admits a client; `None` if it is refused.
+    /// Admits a client; returns `None` to refuse it.
     pub(super) fn begin(running: Arc<Running>, ip: IpAddr) -> Option<Self> {
         let (ip, visits) = (ip.to_canonical(), &running.visits);
         let is_allowed = running.shared.snapshot().allow.admits_somewhere(ip);
@@ -158,7 +158,7 @@ impl Visit {
         (status, page(&format!("Access to {name}"), &format!("<p>{text}</p>")))
     }
 
-    /// Returns the client, as the configuration knows it.
+    /// Returns the client in terms of the configuration.
     fn applicant(&self, state: &Snapshot) -> Applicant {
         let identity = state.policy.as_ref().map(|policy| policy.identify(self.ip));
         let Identity { client, groups, .. } = identity.unwrap_or_default();

@@ -15,7 +15,7 @@ use avocet_wire::special_purpose::Scope;
 use super::provider::ProviderClient;
 use crate::running::Running;
 
-/// The running server, as the HTTP interface sees it.
+/// The running server, in the form that the HTTP interface uses.
 pub(super) struct RunningSurroundings {
     running: Arc<Running>,
     provider: ProviderClient,

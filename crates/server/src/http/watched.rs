@@ -23,7 +23,7 @@ impl<S> Watched<S> {
         Self { stream, deadline: None }
     }
 
-    /// Ends a write that waits for too long.
+    /// Ends a write that takes too long.
     fn watch<T>(
         &mut self,
         written: Poll<io::Result<T>>,
@@ -75,7 +75,7 @@ mod tests {
 
     use super::*;
 
-    /// A stream whose client takes some octets and then reads no more.
+    /// A stream with a client that reads some octets and then nothing more.
     struct Stalled(usize);
 
     impl AsyncWrite for Stalled {

@@ -26,7 +26,7 @@ const TICK: Duration = Duration::from_millis(500);
 const MAX_ADDRESSES: usize = 8;
 /// Bounds of the seconds after which a name is looked up again, regardless of the TTL.
 const KEEP_SECS: (u32, u32) = (60, 3_600);
-/// Seconds after which a failed look-up is repeated at first, and at most.
+/// The first and the longest time in seconds until a failed look-up is repeated.
 const RETRY_SECS: (u64, u64) = (2, 60);
 /// The log line after a panic of the thread.
 const FAULT: &str = "a panic ended the thread that looks up the addresses of upstreams, see the \
@@ -61,7 +61,7 @@ enum LookUpFault {
     Client(SocketAddr, ClientError),
 }
 
-/// A name, and the state of its look-ups.
+/// A name, and the state of its look-up.
 struct LookedUp {
     servers: Vec<SocketAddr>,
     due: Instant,

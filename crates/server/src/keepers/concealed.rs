@@ -11,7 +11,7 @@ use crate::query_log::files::pseudonym_key;
 
 /// Conceals the addresses of clients.
 pub(super) struct Concealed {
-    /// Needs no key.
+    /// The method needs no key.
     truncation: Concealment,
     /// The cipher for pseudonyms; `None` until the first address, and without a key.
     pseudonyms: Option<Concealment>,

@@ -66,7 +66,7 @@ struct TapWork {
     states: LoggedStates,
     /// The connection, and its receiver.
     connection: Option<(TapOutput, TapConnection)>,
-    /// When to connect again.
+    /// The time of the next attempt to connect.
     retry: Instant,
     concealed: Concealed,
     record: TapRecord,

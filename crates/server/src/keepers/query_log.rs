@@ -77,7 +77,7 @@ struct LogWork {
     /// The lists of an entry.
     lists: Vec<u16>,
     files: LogFiles,
-    /// Counts for the rates.
+    /// The counts from which the rates are calculated.
     tally: QueryTally,
     /// When the upstreams of the workers are read again.
     upstreams_due: Instant,

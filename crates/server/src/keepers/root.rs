@@ -64,7 +64,7 @@ struct Work {
     running: Arc<Running>,
     /// The source of the copy in use.
     source: LocalRootSource,
-    /// When the primaries are checked next.
+    /// The time of the next check of the primaries.
     due: Instant,
     watch: FileWatch,
     /// The primary that is tried first.

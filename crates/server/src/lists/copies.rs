@@ -148,7 +148,7 @@ impl Copies {
         Self { directory: directory.to_owned(), unsaved: HashMap::new() }
     }
 
-    /// Stores a text as the last good one of the list.
+    /// Stores a text as the last good copy of the list.
     ///
     /// # Errors
     ///

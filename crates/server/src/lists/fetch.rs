@@ -74,7 +74,7 @@ pub(crate) enum Fetched {
     },
 }
 
-/// Why a fetch failed.
+/// The reason why a fetch failed.
 #[derive(Debug, PartialEq)]
 pub(crate) enum FetchError {
     /// The name of the server has no usable address, with the reason.
@@ -326,7 +326,7 @@ struct OwnResolver {
 
 /// The hosts that may have private addresses.
 enum Permits {
-    /// All addresses, because none of them comes from a redirect.
+    /// All addresses, because the URL is not from a redirect.
     All,
     /// The host that the configuration names for the list; any other host comes from a redirect.
     Internal(Arc<Mutex<String>>),

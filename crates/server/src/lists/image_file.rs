@@ -79,7 +79,7 @@ impl ImageFile {
     }
 }
 
-/// Returns how the image in these octets was made, and where it ends.
+/// Returns how the image in these octets was made, and the end of its description.
 fn made(octets: &[u8]) -> Option<(Making, usize)> {
     let (before, tail) = octets.split_at_checked(octets.len().checked_sub(TAIL)?)?;
     let (len, magic) = tail.split_first_chunk::<4>()?;

@@ -112,7 +112,7 @@ impl Keeping {
         self.desk().is_closed
     }
 
-    /// Waits for orders, at most this long; `None` if the thread must end.
+    /// Waits for orders, for at most the given time; `None` if the thread must end.
     pub(crate) fn wait(&self, time: Duration) -> Option<Vec<Order>> {
         let is_idle = |desk: &mut Desk| desk.orders.is_empty() && !desk.is_closed;
         let waited = self.changed.wait_timeout_while(self.desk(), time, is_idle);

@@ -10,7 +10,7 @@ use super::zone::UnusablePrimaries;
 const SHRINK_PART: u64 = 2;
 /// ... if the list has also lost more entries than this number.
 const SHRINK_ENTRIES: u64 = 1_000;
-/// Seconds to the next attempt after a failure; doubled with each further one.
+/// Seconds until the next attempt after a failure. Each further failure doubles them.
 const FIRST_RETRY_SECS: u64 = 60;
 /// Seconds to the next attempt if the name of the source's server was not resolved: this server may
 /// have just started.
@@ -36,7 +36,7 @@ pub(crate) struct SourceState {
     pub(crate) due_at_secs: u64,
     /// Consecutive failures.
     pub(crate) failures_in_row: u32,
-    /// Why the last attempt failed, if it did.
+    /// The reason why the last attempt failed, if it failed.
     pub(crate) error: Option<String>,
     /// Failures since the server started.
     #[serde(skip)]
@@ -112,7 +112,7 @@ impl SourceState {
     }
 }
 
-/// How to accept a text that is held back.
+/// The way to accept a text that is held back.
 const HOW_TO_TAKE_IT: &str = "`avocet lists refresh NAME --force` takes it";
 
 /// Checks whether a text may replace one with `known` entries.

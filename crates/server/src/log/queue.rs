@@ -37,7 +37,7 @@ struct Waiting {
     octets: usize,
     /// Whether a line was taken that is not written yet.
     is_writing: bool,
-    /// Lines lost since the last one was taken.
+    /// Number of lines that were lost since the last line was read.
     lost: u64,
 }
 
@@ -61,7 +61,7 @@ impl LineQueue {
         thread::Builder::new().name("log".to_owned()).spawn(write).map(drop)
     }
 
-    /// Appends a line, or counts it as lost if there is no room.
+    /// Appends a line, or counts the line as lost if there is no room.
     pub(super) fn push(&self, line: &[u8]) {
         let mut waiting = self.lock();
         if waiting.octets + line.len() > MAX_OCTETS {

@@ -92,7 +92,7 @@ const DRAIN_TICK_MS: u32 = 20;
 const COOKIE_SECRET_SECS: u32 = 24 * 3600;
 /// How long the end waits for the last traces to leave: a request in flight may take longer.
 const EXPORT_TIME: Duration = Duration::from_secs(3);
-/// Time between two looks whether they have left.
+/// Time between two checks whether the traces were sent.
 const EXPORT_LOOK: Duration = Duration::from_millis(5);
 
 const SIGNALS: u64 = 0;
@@ -453,7 +453,7 @@ impl Operation {
         }
     }
 
-    /// Reloads a configuration file that has changed, and reports one that is gone.
+    /// Reloads a configuration file that has changed, and reports a missing file.
     fn look_at_file(&mut self) {
         let Some(path) = self.running.reloader.path() else { return };
         let now = FileFingerprint::of(path);

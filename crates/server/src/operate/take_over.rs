@@ -44,7 +44,7 @@ const STARTING_SECS: u32 = 60;
 const READY: &[u8] = b"{\"ready\":true}\n";
 const CONTROL: &[u8] = b"control";
 
-/// Why the running server could not be taken over.
+/// The reason why the running server could not be taken over.
 #[derive(Debug)]
 pub enum TakeOverError {
     /// No server answers on the control socket of this directory.
@@ -288,7 +288,7 @@ impl Successor {
         }
     }
 
-    /// Returns whether it has taken too long.
+    /// Returns whether the successor has taken too long.
     pub(super) fn is_overdue(&self, now: Moment) -> bool {
         now.secs() >= self.deadline_secs
     }

@@ -12,7 +12,7 @@ const MAX_OCTETS: usize = 4 << 20;
 const BATCH_SPANS: usize = 512;
 /// Number of octets of a request, unless a single trace has more.
 const BATCH_OCTETS: usize = 1 << 20;
-/// How long a trace waits for others.
+/// Time for which a trace waits for further ones.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The encoded spans of one query.
@@ -21,7 +21,7 @@ struct EncodedTrace {
     octets: Box<[u8]>,
     /// The end of each span.
     ends: Box<[usize]>,
-    /// When it was added.
+    /// The time at which the trace was added.
     since: Instant,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Backlog {
 /// The traces of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct BatchSize {
-    /// How many, the oldest first.
+    /// The number of traces.
     pub(crate) traces: usize,
     /// The number of their spans.
     pub(crate) spans: usize,

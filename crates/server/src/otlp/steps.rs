@@ -15,7 +15,7 @@ use crate::trace::dump::{security, shown};
 /// The spans of a trace while its steps are taken in order.
 pub(super) struct StepSpans<'i> {
     ids: &'i mut IdDraws,
-    /// The root first.
+    /// The spans, with the root first.
     spans: Vec<Span>,
     /// The root, and the lookups that the next step is in.
     levels: Vec<Level>,
@@ -48,7 +48,7 @@ struct OpenQuery {
 }
 
 impl<'i> StepSpans<'i> {
-    /// Begins below the root.
+    /// Begins the spans below the root.
     pub(super) fn below(root: Span, known: &KnownQuery<'_>, ids: &'i mut IdDraws) -> Self {
         let times = known.times();
         let trace = known.query.trace.as_ref();

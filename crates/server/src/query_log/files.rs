@@ -25,13 +25,13 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// The secret key of pseudonyms, in the directory of the log.
 const PSEUDONYM_KEY: &str = "pseudonym.key";
 
-/// The files, as far as they can be used.
+/// The usable files.
 #[derive(Default)]
 pub(crate) struct LogFiles {
     open: Option<(PathBuf, Writer)>,
     /// The directory that cannot be opened.
     failing: Option<Failing>,
-    /// Counts of the writers before the open one.
+    /// The counts of the writers before the present one.
     before: WriterCounters,
     /// Entries lost as no file was open.
     unwritten: u64,
@@ -40,7 +40,7 @@ pub(crate) struct LogFiles {
 struct Failing {
     directory: PathBuf,
     since: Instant,
-    /// When it is opened again.
+    /// The time at which the server tries to open the file again.
     retry: Instant,
     /// Whether another process holds it, and not for too long.
     is_locked: bool,
@@ -208,7 +208,7 @@ pub(crate) fn pseudonym_key(directory: &Path) -> io::Result<[u8; 16]> {
     key(&directory.join(PSEUDONYM_KEY))
 }
 
-/// Reads the key, which is drawn once: pseudonyms stay the same over restarts.
+/// Reads the key. The key is drawn only once, so that pseudonyms stay the same over restarts.
 fn key(path: &Path) -> io::Result<[u8; 16]> {
     let read = || {
         let octets = fs::read(path)?;

@@ -43,7 +43,7 @@ pub(crate) struct Following {
 struct QueueLoad {
     /// Entries in it.
     waiting: AtomicUsize,
-    /// Entries that were left out, because it was full.
+    /// Number of entries that were omitted, because the queue was full.
     skipped: AtomicU64,
 }
 

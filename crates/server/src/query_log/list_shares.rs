@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use avocet_control::lists::ListShare;
 use avocet_querylog::{Period, Ranking, Rollups, TopText};
 
-/// Days that are counted, with the present one.
+/// Number of days that are counted, including the present one.
 const DAYS: u64 = 30;
 /// Maximum number of lists of each count: a configuration has fewer.
 const MAX_SHARES: usize = 1024;
@@ -18,7 +18,7 @@ pub(crate) struct ListShares {
 }
 
 impl ListShares {
-    /// Counts the last thirty days, in UTC. Returns `None` without entries.
+    /// Counts queries of the last thirty days, in UTC. Returns `None` without entries.
     pub(crate) fn of(rollups: &Rollups, now_secs: u64) -> Option<Self> {
         let day_us = Period::Day.us();
         let today_us = now_secs.saturating_mul(1_000_000) / day_us * day_us;

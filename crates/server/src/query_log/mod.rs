@@ -39,7 +39,7 @@ use crate::turns::Turns;
 /// Maximum number of dry runs at once: each may compile all lists again.
 const MAX_DRY_RUNS: usize = 1;
 
-/// Parts of a whole, in counts of shares.
+/// The number of parts of a whole, in which shares are counted.
 const MILLION: f64 = 1e6;
 
 /// The state of the query log that its threads share.
@@ -56,7 +56,7 @@ pub(crate) struct QueryLog {
     pub(crate) searches: Searches,
     /// The turns of dry runs over the files.
     pub(crate) dry_runs: Arc<Turns>,
-    /// The files that are written; `None` while there are none.
+    /// The open files; `None` while no file is open.
     pub(crate) written: Mutex<Option<WrittenLog>>,
 }
 
@@ -137,7 +137,7 @@ impl LogCounts {
         self.ring_peak.fetch_max(millionths, Ordering::Relaxed);
     }
 
-    /// Returns the share at the last look, and the greatest one.
+    /// Returns the fill level at the last check, and the highest one.
     pub(crate) fn fills(&self) -> [f64; 2] {
         [&self.ring_fill, &self.ring_peak]
             .map(|millionths| millionths.load(Ordering::Relaxed) as f64 / MILLION)

@@ -20,7 +20,7 @@ const MOST_CLIENTS: u64 = 4096;
 const USUAL_CLIENTS: u64 = 100;
 /// Steps of a series that does not say how long they are.
 const USUAL_STEPS: u64 = 100;
-/// The time of an overview that does not say from when it is.
+/// The period of an overview without a start time.
 const USUAL_SECS: u64 = 86_400;
 
 /// The rankings with their words.

@@ -34,7 +34,7 @@ impl QueryTally {
 pub(crate) struct Rates(Mutex<VecDeque<(Instant, QueryTally)>>);
 
 impl Rates {
-    /// Takes a sample if it is due.
+    /// Takes a sample if the time has come.
     pub(crate) fn sample(&self, now: Instant, tally: QueryTally) {
         let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if samples.back().is_some_and(|(at, _)| now.duration_since(*at) < SAMPLE_AFTER) {

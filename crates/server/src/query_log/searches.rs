@@ -44,7 +44,7 @@ pub(crate) struct Searches {
 
 #[derive(Default)]
 struct SearchState {
-    /// Readers that wait for the next search, with their directory and last use.
+    /// Readers that are kept for the next search, with their directory and last use.
     readers: Mutex<Vec<IdleReader>>,
     /// Searches since the start.
     done: AtomicU64,

@@ -26,7 +26,7 @@ const MAX_REMEMBERED: usize = 16_384;
 /// The properties of the client of an entry.
 #[derive(Clone, Copy)]
 struct ClientFacts {
-    /// The number of its name; zero if it has none.
+    /// The number of the device's name; zero if the client has no name.
     device: u16,
     /// The number of its groups.
     groups: u16,
@@ -40,11 +40,11 @@ struct LoggedState {
     /// The clients, if the snapshot has no policy that knows them.
     without_policy: Option<Clients>,
     clients: HashMap<(IpAddr, DeviceId), ClientFacts>,
-    /// The names of clients, by their numbers less one.
+    /// The names of clients; the index is the number less one.
     devices: Vec<String>,
     /// Sets of groups, by their numbers.
     groups: Vec<Vec<String>>,
-    /// The groups of more than one device.
+    /// The groups with more than one device.
     shared_groups: HashSet<String>,
     /// The names of the listeners by entrance; empty for the addresses of `[server]`.
     listeners: Vec<String>,
@@ -166,7 +166,7 @@ fn shared_groups(policy: &PolicyConfig) -> HashSet<String> {
     shared
 }
 
-/// Returns the place of a value, which is added if it is new.
+/// Returns the index of a value, and adds the value if it is new.
 fn number<T: PartialEq>(all: &mut Vec<T>, value: T) -> u16 {
     let place = all.iter().position(|one| *one == value).unwrap_or_else(|| {
         all.push(value);
@@ -175,7 +175,7 @@ fn number<T: PartialEq>(all: &mut Vec<T>, value: T) -> u16 {
     place.min(usize::from(u16::MAX - 1)) as u16
 }
 
-/// The name of who decided about a query.
+/// The rule or list that decided about a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Decider<'a> {
     /// A rule, or a protection of the server itself.
@@ -189,7 +189,7 @@ pub(crate) struct LoggedStates {
     known: Vec<LoggedState>,
     /// The [`NameServer::revision`] of the last state.
     revision: u64,
-    /// The upstreams, by their numbers less one.
+    /// The upstreams; the index is the number less one.
     upstreams: Vec<String>,
     /// The numbers of the endpoints of each worker.
     endpoints: Vec<HashMap<u32, u16>>,
@@ -233,7 +233,7 @@ impl LoggedStates {
         self.known[place.unwrap_or(last)].client(client).privacy
     }
 
-    /// Returns who decided about a query, by the note of its decision.
+    /// Returns the rule or list that decided about a query, by the note of its decision.
     pub(crate) fn decider_of(&self, revision: u32, note: u16) -> Option<Decider<'_>> {
         let known = self.known.iter().rfind(|known| known.state.revision == revision)?;
         match known.state.policy.as_ref()?.noted(note) {

@@ -73,7 +73,7 @@ pub(crate) enum AskOutcome {
     Known,
     /// Too many requests wait, of the client or of all clients.
     Full,
-    /// There were too many in this minute.
+    /// The client sent too many requests in this minute.
     TooFast,
 }
 
@@ -106,7 +106,7 @@ struct RequestState {
     /// The present minute, and the requests in it.
     minute: u64,
     in_minute: u32,
-    /// The counts of requests by network; at most [`MAX_A_MINUTE`].
+    /// The numbers of requests by network; at most [`MAX_A_MINUTE`].
     of_clients: HashMap<IpAddr, u32>,
 }
 

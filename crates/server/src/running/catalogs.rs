@@ -81,9 +81,9 @@ pub(crate) struct CatalogChange {
     pub(crate) members: Members,
     /// Members that are served as before.
     pub(crate) staying: Members,
-    /// Zones whose copies are deleted: they are gone, or begin again.
+    /// Zones with copies to delete, because they were removed or are reset.
     pub(crate) purged: Vec<Box<[u8]>>,
-    /// Zones that begin, or begin again.
+    /// Zones that are added or reset.
     pub(crate) begun: Vec<Box<[u8]>>,
 }
 
@@ -290,7 +290,7 @@ impl TakenFiles {
     }
 }
 
-/// Returns a path without links and relative parts, as far as it exists.
+/// Returns a path without links and relative parts, for the part that exists.
 fn located(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| whole(path))
 }

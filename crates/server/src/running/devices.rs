@@ -42,7 +42,7 @@ impl Devices {
 /// The known devices.
 #[derive(Default)]
 pub(crate) struct DeviceTable {
-    /// The configuration that was last followed, and the hardware addresses that it tests.
+    /// The configuration that the thread last used, and the hardware addresses that it tests.
     config: Option<Arc<Config>>,
     wanted: Option<WantedMacs>,
     known: KnownDevices,

@@ -101,7 +101,7 @@ pub(crate) struct GeoWatch {
 }
 
 impl GeoWatch {
-    /// Reads a changed file once it has been the same for two checks.
+    /// Reads a changed file when it was the same at two checks.
     pub(crate) fn look(&mut self, running: &Running) {
         let state = running.shared.snapshot();
         let Some(database) = &state.parts.countries else {

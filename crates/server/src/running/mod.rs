@@ -184,7 +184,7 @@ pub(crate) struct Running {
     pub(crate) home_ca: HomeCa,
     /// The present defects of its environment.
     pub(crate) conditions: Conditions,
-    /// Whether the server is about to end.
+    /// Whether the server is shutting down.
     pub(crate) draining: AtomicBool,
     /// The time of its start, in Unix seconds.
     pub(crate) started_at_secs: u64,

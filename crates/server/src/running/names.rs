@@ -70,7 +70,7 @@ pub(crate) struct ClientNames {
 /// The orders to the thread.
 #[derive(Default)]
 struct NameOrders {
-    /// Addresses whose clients wait for their first answer.
+    /// Addresses of clients that wait for their first answer.
     wanted: Vec<IpAddr>,
     is_closed: bool,
 }
@@ -254,7 +254,7 @@ struct NameTable {
 
 struct KnownName {
     name: Option<String>,
-    /// When it is queried again.
+    /// The time of the next query.
     due: Instant,
     /// Whether the address appeared since its last query.
     is_met: bool,

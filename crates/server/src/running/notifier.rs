@@ -28,7 +28,7 @@ use super::conditions::Condition;
 
 /// Time between two looks at the zones.
 const TICK: Duration = Duration::from_millis(500);
-/// Messages about one serial to one server.
+/// Maximum number of messages about one serial to one server.
 const MAX_TRIES: u32 = 8;
 /// Time until the second message; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
@@ -58,9 +58,9 @@ pub(crate) struct NotifyState {
     pub(crate) serial: u32,
     /// Whether it has acknowledged that serial.
     pub(crate) is_acknowledged: bool,
-    /// The messages about it.
+    /// The number of messages about the serial.
     pub(crate) tries: u32,
-    /// Why the last try failed.
+    /// The reason why the last message failed.
     pub(crate) fault: Option<String>,
     next: Option<Instant>,
     id: u16,
@@ -271,7 +271,7 @@ fn work(running: &Running) {
     }
 }
 
-/// A socket for each family, opened when it is needed first.
+/// The sockets, one for each family. Each is opened when it is needed for the first time.
 #[derive(Default)]
 struct Sockets {
     v4: Option<UdpSocket>,

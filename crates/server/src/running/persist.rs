@@ -27,7 +27,7 @@ pub(crate) struct CacheFile {
     pub(crate) saves: AtomicU64,
     /// Snapshots that could not be written, or were refused at the start.
     pub(crate) failures: AtomicU64,
-    /// Time of the last snapshot, in Unix seconds; 0 if there was none.
+    /// Time of the last snapshot, in Unix seconds; 0 before the first one.
     pub(crate) saved_at_secs: AtomicU64,
 }
 

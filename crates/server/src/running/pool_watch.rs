@@ -39,7 +39,7 @@ pub(crate) enum ProbeResult {
     Success(String),
     /// The target is not healthy.
     Failure(String),
-    /// The probe could not be made: it says nothing about the target.
+    /// The probe could not be made, so it has no result.
     NotRun(String),
 }
 
@@ -118,7 +118,7 @@ impl TargetKey {
         })
     }
 
-    /// Returns where it is probed, for people.
+    /// Returns the address of the probe as text.
     pub(crate) fn shown(&self) -> String {
         match (self.port, self.probe.kind.port()) {
             (Some(port), _) | (None, ProbePort::Known(port)) => {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use avocet_config::ports::{PortRange, reserved_ports};
 
-/// Where the kernel shows them.
+/// The file in which the kernel shows reserved ports.
 pub(crate) const RESERVED_PORTS: &str = "/proc/sys/net/ipv4/ip_local_reserved_ports";
 
 /// Returns the ports that the kernel of this host reserves.

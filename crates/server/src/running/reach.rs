@@ -37,7 +37,7 @@ const EARLIEST_SECS: u64 = 1_767_225_600;
 /// The log line after a panic of the thread.
 const FAULT: &str = "a panic ended the thread that checks whether names can be resolved, see the log; restart the server";
 
-/// The means to end the thread.
+/// The signal that ends the thread.
 #[derive(Default)]
 pub(crate) struct Reach {
     is_closed: Mutex<bool>,

@@ -73,7 +73,7 @@ pub(crate) struct Reloader {
     pending: Mutex<PendingRestart>,
     /// The file with the ports that the kernel keeps for other programs.
     reserved_ports: PathBuf,
-    /// Configurations put in force after the first.
+    /// Number of configurations that were put in force after the first.
     pub(crate) successes: AtomicU64,
     /// Configurations refused.
     pub(crate) failures: AtomicU64,
@@ -112,7 +112,7 @@ struct Incoming {
 }
 
 impl Reloader {
-    /// Reads from `path`; `None` for defaults and environment only.
+    /// Reads the configuration at `path`; `None` for defaults and environment only.
     pub(crate) fn new(
         path: Option<PathBuf>,
         shared: Arc<Shared>,
@@ -453,7 +453,7 @@ impl Reloader {
         is_known
     }
 
-    /// Puts the version of a zone in force that `make` makes; see [`ZoneFiles::change`].
+    /// Puts the zone version that `make` creates in force; see [`ZoneFiles::change`].
     pub(crate) fn change_zone<E>(
         &self,
         id: &ZoneId,

@@ -24,7 +24,7 @@ pub(crate) struct ShownRenewal {
     pub(crate) last_success: Option<u64>,
     /// The number of failures since then.
     pub(crate) failures: u32,
-    /// Why the last attempt failed, if it did.
+    /// The reason why the last attempt failed, if it failed.
     pub(crate) error: Option<String>,
 }
 

@@ -13,7 +13,7 @@ pub(crate) struct PendingRestart {
     pub(crate) keys: Vec<&'static str>,
     /// Addresses that it names and that are not served yet.
     pub(crate) opens: Vec<SocketAddr>,
-    /// Addresses that it no longer names and whose sockets are open.
+    /// Addresses that the configuration no longer has and that have open sockets.
     pub(crate) closes: Vec<SocketAddr>,
 }
 
@@ -71,7 +71,7 @@ pub(super) fn keep_what_needs_a_restart(new: &mut Config, old: &Config) -> Pendi
     pending
 }
 
-/// Keeps the address of HTTPS. The files of its certificate apply at once.
+/// Keeps the address of HTTPS. Changes of its certificate files apply at once.
 fn keep_https(new: &mut WebConfig, old: &WebConfig) -> Option<&'static str> {
     let address = |web: &WebConfig| web.https.as_ref().map(|https| https.address);
     if address(new) == address(old) {

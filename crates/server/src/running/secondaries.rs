@@ -65,7 +65,7 @@ const TICK: Duration = Duration::from_secs(1);
 const LOOK_SECS: (u32, u32) = (5, 86_400);
 /// Seconds between checks of a zone that was never transferred.
 const FIRST_RETRY_SECS: u32 = 30;
-/// Seconds from one check to the next one, however often primaries send NOTIFY.
+/// Minimum number of seconds between two checks, even if primaries send NOTIFY more often.
 const NOTIFIED_SECS: u64 = 1;
 /// Maximum number of checks of members of catalogs at the same time.
 const MAX_MEMBER_CHECKS: usize = MAX_CHECKS / 2;
@@ -103,14 +103,14 @@ pub(crate) struct SecondaryState {
     pub(crate) failures: u64,
     /// The error of the last check.
     pub(crate) fault: Option<String>,
-    /// The primary that is asked first.
+    /// The primary for the first query.
     first: usize,
 }
 
-/// The part of the limits that a check takes.
+/// The part of the limits that a check uses.
 #[derive(Clone)]
 struct RunningCheck {
-    /// The server that is asked first.
+    /// The server for the first query.
     server: ServerOfZone,
     /// Whether the zone is a member of a catalog.
     is_member: bool,
@@ -127,7 +127,7 @@ enum ServerOfZone {
 }
 
 impl ServerOfZone {
-    /// Returns the server that the next check of a zone asks first.
+    /// Returns the first server of the next check of a zone.
     fn of(config: &ZoneConfig, first: usize) -> Self {
         let servers = &config.primaries.servers;
         match servers.get(first % servers.len().max(1)) {
@@ -388,7 +388,7 @@ struct AskedSources {
     result: Option<(String, Checked)>,
 }
 
-/// Asks the primaries in order from the one that was usable last.
+/// Asks the primaries in order, starting with the last usable one.
 fn ask_primaries(running: &Running, config: &ZoneConfig, held: Option<Timers>) -> AskedSources {
     let first = running.zone_watch.secondaries.state(&config.name).map_or(0, |state| state.first);
     let (mut faults, mut result) = (Vec::new(), None);

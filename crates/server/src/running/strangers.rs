@@ -43,14 +43,14 @@ const ROUND: Duration = Duration::from_millis(5);
 /// How many times as long as a change of the policy took the thread rests after it. A flood of new
 /// addresses of a known device thus takes at most a fifth of a core.
 const REST: u32 = 4;
-/// The first and the longest wait between two looks at the same address.
+/// The first and the longest wait between two checks of the same address.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
 /// How long a device is looked for: so long the kernel tries.
 const DEVICE_PATIENCE: Duration = Duration::from_secs(3);
 /// How long a name is looked for. A device chooses its name, and the server of the names may be
 /// down: a client without a name is judged as such.
 const NAME_PATIENCE: Duration = Duration::from_secs(1);
-/// Looks after which the kernel is made to ask the link again.
+/// Number of checks after which the kernel is made to query the link again.
 const LOOKS_A_PROBE: u32 = 8;
 /// Time between two readings of the networks on the links, and how many times as long as it took is
 /// waited for: a router may have a million routes.
@@ -109,7 +109,7 @@ struct Desk {
     cases: HashMap<IpAddr, Case>,
     links: Vec<LinkNetwork>,
     links_due: Instant,
-    /// The queries for neighbours; `None` until the first look-up, and after a failure.
+    /// The netlink socket for neighbours; `None` until the first look-up, and after a failure.
     queries: Option<NeighbourQueries>,
     /// The queries by route, as in `queries`.
     routes: Option<RouteQueries>,

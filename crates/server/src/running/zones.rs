@@ -31,7 +31,7 @@ pub(crate) const NO_DATABASES: &str =
 const FAULT: &str = "a panic ended the thread that watches the files of zones; they are read again \
                      after `avocet reload`, or after a restart of the server";
 
-/// The end of the thread, and the zones that another one keeps.
+/// The signal that ends the thread, and the zones of other threads.
 pub(crate) struct ZoneWatch {
     is_closed: Mutex<bool>,
     closing: Condvar,

@@ -98,7 +98,7 @@ pub(crate) struct KeyStatus {
     pub(crate) until_secs: Option<u64>,
     /// Wall time of the zone's last observation.
     pub(crate) observed_at_secs: Option<u64>,
-    /// Why the last check failed.
+    /// The reason why the last check failed.
     pub(crate) fault: Option<String>,
 }
 

@@ -14,7 +14,7 @@ const MAX_ALTERNATIVES: usize = 16;
 /// A server's announcement of HTTP/3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AltSvc {
-    /// There is none any more.
+    /// The server no longer offers an alternative.
     Clear,
     /// The server offers HTTP/3 at this UDP port of the same host.
     H3 {

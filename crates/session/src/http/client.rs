@@ -69,7 +69,7 @@ pub enum HttpMethod {
     Post,
 }
 
-/// Why a query has no response, or why a connection ends.
+/// The reason why a query has no response, or why a connection ends.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum HttpFault {
     /// The server refuses the request.
@@ -162,7 +162,7 @@ pub struct Http2Client {
     budget: u32,
     is_draining: bool,
     end: Option<HttpFault>,
-    /// Why the last query without a response has none.
+    /// The reason why the last unsuccessful query has no response.
     failure: Option<HttpFault>,
     alternative: HeardAlternative,
 }
@@ -175,7 +175,7 @@ enum HeardAlternative {
     Wanted,
     /// The server has said this.
     Said(AltSvc),
-    /// This period has one.
+    /// The response of this period was read.
     Read,
 }
 
@@ -363,7 +363,7 @@ impl Http2Client {
         self.open.push(query);
     }
 
-    /// Takes complete frames. Returns how many octets it used.
+    /// Processes complete frames. Returns the number of octets that it used.
     fn process(&mut self, octets: &[u8], deliver: &mut impl FnMut(&[u8])) -> usize {
         let mut rest = octets;
         while !self.has_ended()

@@ -34,7 +34,7 @@ const CLOSE: &str = "Connection: close\r\n";
 struct PendingRequest {
     extent: ResponseExtent,
     media: Media,
-    /// Whether it is the last one of its connection.
+    /// Whether the request is the last one of its connection.
     is_last: bool,
 }
 
@@ -75,7 +75,7 @@ enum Progress {
 }
 
 impl Http1 {
-    /// Creates one whose client learns the port of HTTP/3.
+    /// Creates a connection that announces the port of HTTP/3 to its client.
     pub(super) fn announcing(h3_port: u16) -> Self {
         Self { h3_port, ..Self::default() }
     }

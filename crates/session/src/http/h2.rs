@@ -114,7 +114,7 @@ impl Default for Http2 {
 }
 
 impl Http2 {
-    /// Creates one whose client learns the port of HTTP/3.
+    /// Creates a connection that announces the port of HTTP/3 to its client.
     pub(super) fn announcing(h3_port: u16) -> Self {
         Self { h3_port, ..Self::default() }
     }
@@ -127,7 +127,7 @@ impl Http2 {
         self.phase == Phase::Ended
     }
 
-    /// Returns why the connection has ended, if it has.
+    /// Returns the reason why the connection has ended, if it has.
     pub(crate) fn fault(&self) -> Option<HttpEnd> {
         self.fault
     }
@@ -151,7 +151,7 @@ impl Http2 {
         self.kept
     }
 
-    /// Adds to the budget because time has passed: about half a second.
+    /// Refills the budget after about half a second.
     pub(crate) fn refill(&mut self) {
         self.budget = (self.budget + TIME_REFILL).min(MAX_BUDGET);
     }
@@ -189,7 +189,7 @@ impl Http2 {
         if self.is_stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// Takes complete frames. Returns how many octets it used.
+    /// Processes complete frames. Returns the number of octets that it used.
     fn process(
         &mut self,
         octets: &[u8],
@@ -577,7 +577,7 @@ impl Http2 {
         self.streams.iter().rposition(|one| one.id == id)
     }
 
-    /// Removes a stream. Returns whether there was one.
+    /// Removes a stream. Returns whether the stream existed.
     fn forget(&mut self, id: u32) -> bool {
         let Some(at) = self.position(id) else { return false };
         match self.streams.swap_remove(at).state {

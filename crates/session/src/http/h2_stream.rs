@@ -26,7 +26,7 @@ pub(super) enum QueryPlace {
 #[derive(Debug)]
 pub(super) struct RequestBody {
     pub(super) place: QueryPlace,
-    /// The query, as far as it has arrived.
+    /// The received part of the query.
     pub(super) octets: Vec<u8>,
     /// The octets of the whole body, if the request says so.
     pub(super) length: Option<usize>,
@@ -57,7 +57,7 @@ pub(super) struct OpenStream {
     pub(super) state: StreamState,
 }
 
-/// Why the server ends a connection.
+/// The reason why the server ends a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpEnd {
     /// The client violates the protocol.

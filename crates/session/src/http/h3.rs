@@ -37,7 +37,7 @@ const MAX_SETTINGS: u64 = 1 << 10;
 /// The instruction of the encoder stream that a table of no octets permits.
 const NO_TABLE: u8 = 0x20;
 
-/// Why a connection or a stream ends (RFC 9114 §8.1, RFC 9204 §6).
+/// The reason why a connection or a stream ends (RFC 9114 §8.1, RFC 9204 §6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum H3Error {
     /// There is no error.
@@ -66,7 +66,7 @@ pub(crate) enum H3Error {
     RequestRejected = 0x10b,
     /// The request is not wanted any more, or gets no response.
     Cancelled = 0x10c,
-    /// The request has ended too early.
+    /// The request ended before it was complete.
     RequestIncomplete = 0x10d,
     /// The request is malformed.
     Message = 0x10e,
@@ -133,7 +133,7 @@ pub(super) enum Handling {
 pub(super) trait FrameSink {
     /// Decides about a frame with this kind and length.
     fn begin(&mut self, kind: u64, len: u64) -> Result<Handling, H3Error>;
-    /// Handles a whole payload, or a part of one that is passed on.
+    /// Handles a payload, or a part of a payload that is passed on in pieces.
     fn payload(&mut self, kind: u64, octets: &[u8]) -> Result<(), H3Error>;
 }
 
@@ -190,7 +190,7 @@ impl Frames {
         self.current.is_none() && self.held.is_empty()
     }
 
-    /// Returns the octets held.
+    /// Returns the number of buffered octets.
     pub(super) fn held(&self) -> usize {
         self.held.len()
     }
@@ -267,7 +267,7 @@ impl H3Request {
         self.message.word.take()
     }
 
-    /// Returns the octets held.
+    /// Returns the number of buffered octets.
     pub(crate) fn held(&self) -> usize {
         let query = match &self.message.verdict {
             Some(RequestVerdict::Query(query, _)) => query.len(),
@@ -411,7 +411,7 @@ pub(crate) struct H3Stream {
 /// The kind of a unidirectional stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamKind {
-    /// Frames about the connection.
+    /// Frames of the control stream.
     Control,
     /// Changes of the table of the server's decoder.
     Encoder,

@@ -49,7 +49,7 @@ pub(crate) fn request(authority: &str, path: &str, query: &[u8], method: HttpMet
     out
 }
 
-/// Why a response has no message.
+/// The reason why a response has no message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NoMessage {
     /// The server refuses the request.
@@ -99,7 +99,7 @@ impl H3Response {
         }
     }
 
-    /// Returns the octets held.
+    /// Returns the number of buffered octets.
     pub(crate) fn held(&self) -> usize {
         self.frames.held() + self.message.body.len()
     }

@@ -26,11 +26,11 @@ const DNSSEC_OK: u16 = 1 << 15;
 /// Why the parameters of a request have no query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParameterFault {
-    /// There is no name.
+    /// The name is missing.
     NoName,
     /// There are several names.
     Names,
-    /// The name is none.
+    /// The name is malformed.
     BadName,
     /// The type is unknown.
     BadType,

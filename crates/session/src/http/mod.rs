@@ -33,7 +33,7 @@ use h1::Http1;
 use h2::Http2;
 pub use h2_stream::HttpEnd;
 
-/// Number of octets that only HTTP/2 begins with.
+/// Number of octets that identify HTTP/2.
 const SIGN: &[u8] = b"PRI";
 
 /// A receiver of the replies to one query.
@@ -51,7 +51,7 @@ pub struct Replies<'s> {
 enum ReplyPlace<'s> {
     /// The reply leaves in a frame (RFC 7766).
     Frames(&'s mut FrameWriter),
-    /// The reply goes to the only request that waits.
+    /// The reply is for the only waiting request.
     One(&'s mut Http1),
     /// The reply goes to a stream.
     Two(&'s mut Http2, u32),

@@ -32,7 +32,7 @@ pub(crate) enum Status {
     BadRequest,
     /// 400: the parameters have no query.
     BadParameters(ParameterFault),
-    /// 404: nothing is served there.
+    /// 404: there is no resource at the path.
     NotFound,
     /// 405: neither GET, HEAD nor POST.
     BadMethod,
@@ -40,7 +40,7 @@ pub(crate) enum Status {
     Slow,
     /// 411: a body without length, in HTTP/1.1.
     NoLength,
-    /// 413: longer than a DNS message.
+    /// 413: the body is longer than a DNS message.
     LargeBody,
     /// 414: the path is too long.
     LongTarget,
@@ -107,7 +107,7 @@ impl Media {
         }
     }
 
-    /// Returns a message in this form; `None` if it has none.
+    /// Returns the message in this form; `None` if the request has no message.
     pub(crate) fn body(self, message: &[u8]) -> Option<Cow<'_, [u8]>> {
         match self {
             Self::Message => Some(Cow::Borrowed(message)),

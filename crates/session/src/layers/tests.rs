@@ -38,12 +38,12 @@ fn h3_frame(kind: u64, payload: &[u8]) -> Vec<u8> {
     [&out, payload].concat()
 }
 
-/// Returns a message behind its length.
+/// Returns a message after its length.
 fn framed(message: &[u8]) -> Vec<u8> {
     [&(message.len() as u16).to_be_bytes()[..], message].concat()
 }
 
-/// Blocks behind their length.
+/// Header blocks, each after its length.
 fn blocks(all: &[&[u8]]) -> Vec<u8> {
     all.iter().flat_map(|block| [&[block.len() as u8][..], block].concat()).collect()
 }
@@ -126,7 +126,7 @@ impl Draw {
     }
 }
 
-/// Changes octets behind the first, which chooses the layer.
+/// Changes octets after the first one, because the first one chooses the layer.
 fn mutated(seed: &[u8], draw: &mut Draw) -> Vec<u8> {
     let mut octets = seed.to_vec();
     for _ in 0..=draw.below(4) {

@@ -163,7 +163,7 @@ pub struct QuicClient {
     connection: Connection,
     /// Replies that have begun to arrive, by stream.
     partial: HashMap<u64, PartialReply>,
-    /// Number of octets held.
+    /// Number of buffered octets.
     held: usize,
     /// Rests of queries that wait for the window of the server, by stream.
     unsent: HashMap<u64, Bytes>,
@@ -265,7 +265,7 @@ impl QuicClient {
         let _ = stream.finish();
     }
 
-    /// Ends a query whose response is not wanted any more.
+    /// Ends a query with a response that is no longer needed.
     pub fn cancel(&mut self, request: u64) {
         let id = StreamId::new(Side::Client, Dir::Bi, request);
         let code = match &self.http {
@@ -350,7 +350,7 @@ impl QuicClient {
         self.is_connected
     }
 
-    /// Returns why the connection has ended; `None` while it is open.
+    /// Returns the reason why the connection has ended; `None` while it is open.
     pub fn ended(&self) -> Option<&QuicError> {
         self.ended.as_ref()
     }
@@ -509,7 +509,7 @@ enum PartialReply {
 }
 
 impl PartialReply {
-    /// Returns the octets held.
+    /// Returns the number of buffered octets.
     fn held(&self) -> usize {
         match self {
             Self::Doq(reply) => reply.held(),

@@ -62,7 +62,7 @@ struct Request {
 enum QueryState {
     /// The query is incomplete.
     Reading(IncompleteQuery),
-    /// The reply comes later.
+    /// The query waits for its reply.
     Waiting(ResponseForm),
     /// The rest of the response waits for the client.
     Sending(Bytes),
@@ -91,7 +91,7 @@ struct CompleteQuery<'q> {
     word: Option<&'q [u8]>,
 }
 
-/// Why a stream cannot be read.
+/// The reason why a stream cannot be read.
 enum Violation {
     /// DNS over QUIC was violated: the connection ends.
     Doq,
@@ -197,7 +197,7 @@ pub(super) struct Progress {
 /// A connection of a client.
 pub(super) struct QuicConnection {
     pub(super) inner: Inner,
-    /// The address under which it is counted.
+    /// The address by which the connection is counted.
     pub(super) ip: IpAddr,
     pub(super) entrance: u16,
     /// When it began, while its handshake is incomplete.
@@ -216,7 +216,7 @@ pub(super) struct QuicConnection {
     pub(super) has_ended: bool,
     /// Whether it ends once no query waits.
     is_finishing: bool,
-    /// Why the server has closed it.
+    /// The reason why the server has closed the connection.
     closed_for: Option<DoqError>,
     requests: Vec<Request>,
     /// The state of HTTP/3; `None` in DNS over QUIC.
@@ -431,12 +431,12 @@ impl QuicConnection {
         }
     }
 
-    /// Returns why the server has closed the connection; `None` if it has not.
+    /// Returns the reason why the server closed the connection; `None` if it did not.
     pub(super) fn ended_for(&self) -> Option<DoqError> {
         self.closed_for
     }
 
-    /// Forgets all queries. Returns the octets that they held.
+    /// Forgets all queries. Returns the number of their octets.
     pub(super) fn drop_requests(&mut self) -> usize {
         self.requests = Vec::new();
         std::mem::take(&mut self.held)
@@ -522,7 +522,7 @@ impl QuicConnection {
         Ok(())
     }
 
-    /// Returns a query of which nothing has arrived.
+    /// Returns a query before any of its octets arrived.
     fn reading(&mut self, index: u32) -> IncompleteQuery {
         match &mut self.http {
             None => IncompleteQuery::Doq(DoqQuery::default()),

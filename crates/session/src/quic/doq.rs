@@ -20,7 +20,7 @@ pub enum DoqError {
     Internal = 1,
     /// The peer violates the protocol.
     Protocol = 2,
-    /// The query is not wanted any more.
+    /// The client no longer needs the response.
     Cancelled = 3,
     /// The peer uses more than its share.
     ExcessiveLoad = 4,
@@ -53,7 +53,7 @@ impl DoqQuery {
         if self.octets.len() > LENGTH_LEN + announced { Err(DoqViolation) } else { Ok(()) }
     }
 
-    /// Returns the octets held.
+    /// Returns the number of buffered octets.
     pub fn held(&self) -> usize {
         self.octets.len()
     }
@@ -116,7 +116,7 @@ impl DoqReply {
         self.0.take(octets)
     }
 
-    /// Returns the octets held.
+    /// Returns the number of buffered octets.
     pub fn held(&self) -> usize {
         self.0.held()
     }

@@ -22,7 +22,7 @@ struct OpenStream {
     stream: H3Stream,
 }
 
-/// Why a stream is not read.
+/// The reason why a stream is not read.
 pub(super) enum StreamFault {
     /// The stream has no meaning.
     Unknown,

@@ -25,7 +25,7 @@ use super::listener::{QuicListener, QuicProtocol};
 use crate::certificate;
 use crate::proof::HandshakeFacts;
 
-/// Handshakes that a worker begins in one turn.
+/// Maximum number of handshakes that a worker begins in one turn.
 const MAX_HANDSHAKES: usize = 8;
 /// Connection attempts that wait for their turn. Further ones must prove their address first, and
 /// those that have are dropped: the client repeats its datagram.
@@ -63,12 +63,12 @@ pub struct QuicPath {
     pub local_ip: Option<IpAddr>,
 }
 
-/// A query of a connection: where its reply goes.
+/// The connection and stream of a query, to which its reply goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QuicRoute {
     /// The place of the connection.
     pub slot: u32,
-    /// The use count of the place.
+    /// The number of uses of the slot.
     pub generation: u32,
     /// The number of the stream.
     pub request: u32,
@@ -83,7 +83,7 @@ pub struct QuicQuery<'q> {
     pub ip: IpAddr,
     /// The number of the address that the client reached.
     pub entrance: u16,
-    /// How it was sent.
+    /// The transport of the query.
     pub protocol: QuicProtocol,
     /// The word by which the request names the device of the client.
     pub word: Option<&'q [u8]>,
@@ -96,7 +96,7 @@ pub struct QuicQuery<'q> {
 pub enum QuicAnswer<'r> {
     /// The query gets this reply.
     Now(&'r [u8]),
-    /// Its reply comes later, by [`QuicServer::reply`].
+    /// The reply comes later, from [`QuicServer::reply`].
     Later,
     /// The query gets no reply.
     Never,
@@ -162,7 +162,7 @@ pub trait QuicHost {
     fn send(&mut self, path: &QuicPath, octets: &[u8]);
 }
 
-/// A caller that also takes clients and queries.
+/// A caller that also admits clients and answers queries.
 pub trait QuicService: QuicHost {
     /// Decides whether a client may connect, and counts it if so.
     fn admit(&mut self, newcomer: &Newcomer) -> Admission;
@@ -184,7 +184,7 @@ pub struct QuicPatience {
     pub read: Duration,
 }
 
-/// Counts since the start.
+/// Counts of events since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct QuicCounts {
     /// Complete handshakes.
@@ -583,7 +583,7 @@ impl QuicServer {
         }
     }
 
-    /// Empties a place. Replies to the queries of its connection find another generation.
+    /// Frees a slot. Replies to the queries of its connection find another generation.
     fn free(&mut self, slot: u32) {
         let Some(place) = self.slots.get_mut(slot as usize) else { return };
         let Some(connection) = place.connection.take() else { return };

@@ -48,14 +48,14 @@ pub struct QuicUpstream {
     server: SocketAddr,
     /// Where queries go in HTTP/3; `None` for DNS over QUIC.
     target: Option<HttpTarget>,
-    /// Whether another connection takes the queries if one of them fails on this.
+    /// Whether another connection sends the queries again if one of them fails on this connection.
     is_alternative: bool,
     waiting: VecDeque<SentQuery>,
     waiting_octets: usize,
     /// Queries without a response, by stream.
     open: HashMap<u64, SentQuery>,
     budget: u32,
-    /// Why the last query without a response has none.
+    /// The reason why the last unsuccessful query has no response.
     failure: Option<QuicError>,
 }
 
@@ -229,17 +229,17 @@ impl QuicUpstream {
         self.send_waiting();
     }
 
-    /// Ends the connection: the server learns that nothing follows.
+    /// Ends the connection, and tells the server that no more data follows.
     pub fn close(&mut self, now: Instant) {
         self.client.close(now);
     }
 
-    /// Takes the reason why a query had no DNS message as response.
+    /// Returns and clears the reason why a query had no DNS message as response.
     pub fn take_failure(&mut self) -> Option<QuicError> {
         self.failure.take()
     }
 
-    /// Returns why the connection has ended; `None` while it is open.
+    /// Returns the reason why the connection has ended; `None` while it is open.
     pub fn ended(&self) -> Option<&QuicError> {
         self.client.ended()
     }

@@ -33,7 +33,7 @@ pub struct Outcome {
     /// Whether RCODE, AD, TC and the answers were as expected at every step, or the first
     /// difference.
     pub core: Result<(), String>,
-    /// Whether everything that the scenario compares was as expected, or the first difference.
+    /// Whether all compared data was as expected, or the first difference.
     pub full: Result<(), String>,
     /// The messages of clients and servers in order.
     pub trace: Vec<String>,

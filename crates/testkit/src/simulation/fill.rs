@@ -9,7 +9,7 @@ use crate::Chance;
 
 /// TTLs of sets, in seconds.
 const TTLS_SECS: [u32; 4] = [0, 20, 300, 3_600];
-/// Names in every zone that clients ask for. Some of them exist.
+/// Number of names in every zone that clients query for. Some of them exist.
 const ASKED: [&[&[u8]]; 12] = [
     &[],
     &[b"www"],

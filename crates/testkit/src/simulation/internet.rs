@@ -94,7 +94,7 @@ pub(super) struct Internet {
     pub(super) zones: Vec<Zone>,
     pub(super) servers: Vec<Server>,
     pub(super) adversary: Adversary,
-    /// Names to ask for.
+    /// Names for queries.
     pub(super) names: Vec<Wire>,
     pub(super) forwarding: Option<Forwarding>,
     /// The zone with configured servers.

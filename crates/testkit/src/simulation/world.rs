@@ -51,7 +51,7 @@ pub(super) struct World {
     wall_offset_secs: i64,
     /// Whether the wall clock was set. Failures that this causes are remembered for a while.
     was_set: bool,
-    /// When the attacker stopped, in ms. `None` while it is active.
+    /// The time at which the attacker stopped, in ms. `None` while it is active.
     peace_since_ms: Option<u64>,
     lines: HashMap<u32, u64>,
     opened: u64,

@@ -12,7 +12,7 @@ use super::sign::Key;
 /// A name in folded wire form.
 pub(super) type Wire = Vec<u8>;
 
-/// Records of one owner and type.
+/// The records of one owner and type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Set {
     pub(super) owner: Wire,

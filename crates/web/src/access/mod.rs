@@ -67,7 +67,7 @@ pub struct Principal {
     pub scopes: Vec<AccessScope>,
     /// The groups and zones that it is limited to.
     pub limits: UserLimits,
-    /// How it proved who it is.
+    /// The method by which the author proved its identity.
     pub proof: Proof,
 }
 
@@ -82,7 +82,7 @@ impl Principal {
     }
 }
 
-/// How the author of a request proved who it is.
+/// The method by which the author of a request proved its identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proof {
     /// A session, whose changes need the value against forged requests.

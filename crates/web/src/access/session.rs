@@ -131,7 +131,7 @@ impl Sessions {
         self.0.get(&digest_of(id)).filter(|session| session.is_alive(now))
     }
 
-    /// Ends the sessions whose role another provider gave.
+    /// Ends the sessions with a role from another provider.
     pub(crate) fn end_all_of_others_than(&mut self, provider: Option<&str>) {
         let of_other = |given: &GivenRole| provider != Some(given.provider.as_str());
         self.0.retain(|_, session| !session.given.as_ref().is_some_and(of_other));

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 /// Maximum number of entries. A new entry replaces the one with the oldest failure.
 const MAX_ENTRIES: usize = 4096;
-/// Seconds after the last failure in which it counts.
+/// Number of seconds for which a failure is remembered.
 const MEMORY_SECS: u64 = 3600;
 
 /// The sources that failed attempts are counted for.

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use super::secrets::{digest_of, is_equal, random};
 
-/// Seconds of one step.
+/// Number of seconds of one step.
 const STEP_SECS: u64 = 30;
 /// Steps before and after the present one in which a code is accepted: clocks differ, and people
 /// type.

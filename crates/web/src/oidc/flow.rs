@@ -22,7 +22,7 @@ const MAX_CODE: usize = 4096;
 /// The purpose of the sealed text.
 const PURPOSE: &[u8] = b"avocet oidc 1";
 
-/// Log-ins that began and did not end: only the key that seals them.
+/// Log-ins that began and did not end. The server keeps only the key that seals them.
 pub(crate) struct Flow {
     key: Option<RandomizedNonceKey>,
     providers: Providers,
@@ -30,7 +30,7 @@ pub(crate) struct Flow {
 
 /// A log-in that began.
 pub(crate) struct BegunFlow {
-    /// Where the browser goes.
+    /// The address to which the browser goes.
     pub(crate) location: String,
     /// The content of the cookie.
     pub(crate) cookie: Secret,
@@ -45,7 +45,7 @@ pub(crate) struct FlowReturn {
     pub(crate) state: Option<String>,
     /// The issuer (RFC 9207).
     pub(crate) iss: Option<String>,
-    /// Why the provider refused.
+    /// The reason why the provider refused.
     pub(crate) error: Option<String>,
 }
 
@@ -129,7 +129,7 @@ impl Flow {
         Ok(endpoint.map(|endpoint| with_query(&endpoint, &query)))
     }
 
-    /// Returns whether the browser began the log-in that it comes back from.
+    /// Returns whether the browser began the log-in from which it returns.
     pub(crate) fn has_begun(
         &self,
         settings: &OidcSettings,
@@ -153,7 +153,7 @@ impl Flow {
         is_ours.then_some(sealed)
     }
 
-    /// Ends a log-in: returns the user.
+    /// Ends a log-in, and returns the user.
     ///
     /// # Errors
     /// See [`OidcFault`].

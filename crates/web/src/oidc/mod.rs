@@ -38,7 +38,7 @@ pub struct OidcSettings {
     pub name_claim: String,
     /// The claim with the groups or roles of a user.
     pub role_claim: String,
-    /// The values of that claim that give a role, the highest role first.
+    /// The values of the claim for each role, with the highest role first.
     pub roles: Vec<(Role, Vec<String>)>,
 }
 
@@ -62,7 +62,7 @@ pub struct ProviderResponse {
     pub body: Vec<u8>,
 }
 
-/// Why the provider did not respond.
+/// The reason why the provider did not respond.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderSilence(pub String);
 

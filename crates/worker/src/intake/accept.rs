@@ -118,7 +118,7 @@ impl Intake {
         }
     }
 
-    /// Accepts connections again where that had to rest.
+    /// Accepts connections again at listeners that had to pause.
     pub(super) fn accept_again(&mut self, poller: &Poller) {
         let Self { resting, listeners, .. } = self;
         resting.retain(|&number| {

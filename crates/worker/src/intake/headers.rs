@@ -31,17 +31,17 @@ pub(super) enum HeaderState {
     Named(StreamClient),
     /// The header is incomplete.
     Waiting,
-    /// There is none, or the connection has ended.
+    /// The header is missing, or the connection has ended.
     Refused,
 }
 
 impl WaitingConnection {
-    /// Creates a connection of which nothing was read.
+    /// Creates a connection from which nothing was read.
     pub(super) fn new(stream: TcpStream, proxy: StreamClient, now_ms: u64) -> Self {
         Self { stream, proxy, octets: Vec::new(), since_ms: now_ms }
     }
 
-    /// Reads the octets of the header that have arrived, and nothing behind it.
+    /// Reads the octets of the header that have arrived, and no octets after the header.
     pub(super) fn read(&mut self) -> HeaderState {
         match self.try_read() {
             Ok(state) => state,

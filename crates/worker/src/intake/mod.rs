@@ -55,7 +55,7 @@ pub(crate) struct Intake {
     /// The numbers of the addresses with TCP. After a take-over a worker may have several
     /// listeners for each, in sets of the same order.
     stream_entrances: Vec<u16>,
-    /// How many of them are without TLS: the first ones.
+    /// The number of addresses without TLS, which come first.
     plain_addresses: usize,
     /// The protocol that is served at each address.
     protocols: Box<[Protocol]>,

@@ -45,7 +45,7 @@ pub(super) struct Quic {
     origin: (Instant, u64),
 }
 
-/// Where datagrams leave.
+/// The output for datagrams.
 struct QuicOut {
     /// The queues of replies, for each address with QUIC.
     queues: Vec<LateReplies>,
@@ -292,7 +292,7 @@ impl Quic {
         out.queues.iter_mut().map(|queue| queue.flush().dropped).sum()
     }
 
-    /// Closes connections that are idle or slow for too long, and publishes counts.
+    /// Closes connections that are idle or slow for too long, and publishes their number.
     pub(super) fn sweep(&mut self, shared: &Shared, patience: Patience, time: Time) {
         let now = self.instant(time);
         let Self { server: Some(server), out, index, .. } = self else { return };
@@ -310,7 +310,7 @@ impl Quic {
         metrics.quic_ends.iter().zip(ends).for_each(|(one, count)| one.set(count));
     }
 
-    /// Closes the connection that was idle longest, and returns whose it was.
+    /// Closes the connection that was idle longest, and returns its client.
     pub(super) fn evict(&mut self, shared: &Shared, whose: Whose, time: Time) -> Option<IpAddr> {
         let now = self.instant(time);
         let Self { server: Some(server), out, .. } = self else { return None };

@@ -70,7 +70,7 @@ pub(crate) struct Patience {
 pub(crate) struct StreamClient {
     /// Its address.
     pub(crate) ip: IpAddr,
-    /// The address that it connected to.
+    /// The address to which the client connected.
     pub(crate) entrance: Entrance,
 }
 
@@ -96,19 +96,19 @@ struct Connection {
     sends_replies: bool,
     /// The oldest request that waits for the client while others go on, and since when.
     owed: Option<OwedRequest>,
-    /// When the first part of an incomplete frame arrived.
+    /// The time at which the first part of an incomplete frame arrived.
     piece_since_ms: Option<u64>,
     /// Whether writing waits for the client to read.
     blocked: bool,
     /// Whether reading stopped at a bound. The reader may contain further frames.
     paused: bool,
-    /// How much time it took when it was last read.
+    /// The time that the connection took when it was last read.
     pace: Pace,
     /// Whether the client sends nothing more. Queries in flight are still answered.
     half_closed: bool,
     /// The interest that is registered with the poller.
     registered: Option<Interest>,
-    /// The rest of a transfer. Meanwhile nothing is read.
+    /// The rest of a transfer. Meanwhile, the worker reads no query.
     transfer: Option<RunningTransfer>,
     /// The identities that the client sent and proved in the handshake.
     device: Option<Box<ConnectionDevice>>,

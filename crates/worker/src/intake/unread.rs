@@ -10,10 +10,10 @@
 
 use std::collections::VecDeque;
 
-/// How much of a worker's time a connection takes.
+/// The amount of a worker's time that a connection uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pace {
-    /// The connection has used less than its share when it was last read.
+    /// The connection used less than its share when it was last read.
     Prompt,
     /// The connection has used up its share, and more of its queries wait.
     Slow,

@@ -21,7 +21,7 @@ use crate::values::{Deliver, LateStep, Time, WorkerTurn};
 /// Actions that are executed one after another.
 pub(super) struct ActionBatch {
     pub(super) actions: Actions<Waiter>,
-    /// The place of the next one.
+    /// The index of the next action.
     pub(super) next: usize,
 }
 

@@ -28,7 +28,7 @@ use crate::resolver_report::SocketCounts;
 use crate::token::Token;
 use crate::upstream_tls::UpstreamPeers;
 
-/// Sockets opened ahead of need in one turn, about 5 us each.
+/// Maximum number of sockets that are opened in advance per turn; each costs about 5 us.
 const WARM_AT_ONCE: usize = 8;
 /// The sockets and the connection that are kept open to one server.
 struct KeptSockets {
@@ -37,7 +37,7 @@ struct KeptSockets {
     warmed: u32,
     pool: Vec<Option<UpstreamSocket>>,
     stream: Option<Connection>,
-    /// A connection in HTTP/3 that may take its place.
+    /// A connection in HTTP/3 that may replace the present one.
     candidate: Option<Connection>,
     /// A connection in HTTP/2 that another one has taken the place of, until its last answer.
     retiring: Option<Connection>,
@@ -341,7 +341,7 @@ impl Endpoints {
         }
     }
 
-    /// Closes everything that is kept open to a server.
+    /// Closes all connections that are kept open to a server.
     pub(super) fn forget(&mut self, endpoint: EndpointId) {
         let id = SocketId { endpoint, slot: SocketSlot::Stream };
         self.drop_kept(id);

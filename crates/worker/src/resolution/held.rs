@@ -32,7 +32,7 @@ pub(super) struct HeldQueries {
     streams: Hall,
     /// The time for them in this turn, so that actions of the resolver do not wait for all of them.
     allowance: Allowance,
-    /// Whether some are left that the last turn had no time for.
+    /// Whether the last turn left some queries because its time was over.
     is_behind: bool,
 }
 
@@ -54,12 +54,12 @@ impl HeldQueries {
         self.datagrams.queries.len() + self.streams.queries.len()
     }
 
-    /// Returns whether some are left that the last turn had no time for.
+    /// Returns whether the last turn left some queries because its time was over.
     pub(super) const fn is_behind(&self) -> bool {
         self.is_behind
     }
 
-    /// Keeps a query. Returns it if there is no room.
+    /// Keeps a query. Returns the query if there is no room.
     fn keep(&mut self, query: HeldQuery) -> Result<(), HeldQuery> {
         let hall =
             if query.transport.is_stream() { &mut self.streams } else { &mut self.datagrams };
@@ -72,7 +72,7 @@ impl HeldQueries {
         Ok(())
     }
 
-    /// Takes the queries that need not be held any longer.
+    /// Removes the queries that need not wait any longer.
     fn take(&mut self, mut is_over: impl FnMut(&HeldQuery) -> bool) -> Vec<HeldQuery> {
         let mut taken = Vec::new();
         for hall in [&mut self.datagrams, &mut self.streams] {
@@ -131,7 +131,7 @@ impl Resolution {
         self.submit_misses(turn);
     }
 
-    /// Ends a query whose client cannot be identified now.
+    /// Ends a query of a client that cannot be identified now.
     fn turn_off<D: Deliver>(&mut self, query: &HeldQuery, turn: &mut WorkerTurn<'_, D>) {
         self.metrics().unidentified.add(1);
         self.answer_held(query, turn, |cx, output| query::unidentified(cx, query, output));

@@ -68,7 +68,7 @@ pub(crate) struct Resolution {
     /// The snapshot in force in this worker.
     state: Arc<Snapshot>,
     revision: u64,
-    /// How often proofs were forgotten when this worker last did so.
+    /// The number of removals of proofs when this worker last removed its own.
     forgotten: u64,
     scratch: Scratch,
     /// Keys of the questions of a batch.
@@ -85,7 +85,7 @@ pub(crate) struct Resolution {
     held: HeldQueries,
     actions: Actions<Waiter>,
     spare_actions: Actions<Waiter>,
-    /// Actions that the last turn has left.
+    /// Actions that the last turn did not complete.
     backlog: Option<ActionBatch>,
     /// The time for the actions of this turn.
     allowance: Allowance,

@@ -31,7 +31,7 @@ impl QuicTimers {
         }
     }
 
-    /// Takes the next connection with something to send.
+    /// Removes the next connection with data to send.
     pub(super) fn next_changed(&mut self) -> Option<SocketId> {
         self.changed.pop()
     }
@@ -60,7 +60,7 @@ impl QuicTimers {
         Ok(())
     }
 
-    /// Takes the next connection whose timer is due.
+    /// Removes the next connection with a timer that is due.
     pub(super) fn next_due(&mut self, now_ms: u64) -> Option<SocketId> {
         let first = self.due.first().filter(|(at_ms, _)| *at_ms <= now_ms).copied()?;
         self.due.remove(&first);

@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn the_kernel_does_not_choose_a_port_where_none_is_free() {
-        /// Draws one port again and again.
+        /// Draws the same port each time.
         struct OnePort;
         impl TryRng for OnePort {
             type Error = Infallible;

@@ -108,7 +108,7 @@ impl Upstreams {
         self.endpoints.keep_idle(socket, idle_ms);
     }
 
-    /// Closes everything that is kept open towards a server.
+    /// Closes all connections that are kept open to a server.
     pub(super) fn forget(&mut self, endpoint: EndpointId) {
         self.endpoints.forget(endpoint);
     }

@@ -19,7 +19,7 @@ struct FoundState {
 pub enum DiscoveryResult {
     /// A designated server gets the queries.
     Found,
-    /// The server designates none.
+    /// The server designates no encrypted server.
     NotAnnounced,
     /// The server designates no server that can be used.
     Unusable,
@@ -58,7 +58,7 @@ impl Discoveries {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).current = current;
     }
 
-    /// Returns the state of each server that is asked for designated ones.
+    /// Returns the discovery state of each server that may designate others.
     pub fn current(&self) -> Vec<DiscoveryStatus> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).current.clone()
     }

@@ -28,7 +28,7 @@ pub enum PoolMode {
     First,
     /// Drawn at random by their weights, at most this many.
     Weighted(u8),
-    /// Each as often as the others, at most this many.
+    /// At most this number of addresses, each equally often.
     Rotate(u8),
     /// Addresses that are the same for the same client as long as they are healthy, at most this
     /// many.
@@ -77,7 +77,7 @@ pub struct PoolClient {
 pub struct PoolRule {
     /// The addresses, at most [`MAX_POOL_ADDRESSES`].
     pub members: Vec<PoolMember>,
-    /// The choice among them.
+    /// The rule that chooses among the healthy addresses.
     pub mode: PoolMode,
     /// The contents of an answer if none is healthy.
     pub when_all_down: WhenAllDown,
@@ -85,7 +85,7 @@ pub struct PoolRule {
     pub fallback: Vec<IpAddr>,
 }
 
-/// Why an answer contains its addresses.
+/// The reason why an answer contains its addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChosenBy {
     /// The pool has no address of this family.
@@ -104,7 +104,7 @@ pub struct PoolChoice {
     positions: [u8; MAX_POOL_ADDRESSES],
     len: u8,
     is_fallback: bool,
-    /// Why they were chosen.
+    /// The reason for the choice.
     pub by: ChosenBy,
 }
 

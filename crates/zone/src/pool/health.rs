@@ -16,13 +16,13 @@ pub struct Thresholds {
     pub rise: u8,
     /// Failures among the last `window` results after which it is down, 1 to `window`.
     pub fall: u8,
-    /// Results that count, at most [`MAX_PROBE_WINDOW`].
+    /// The number of results that are considered, at most [`MAX_PROBE_WINDOW`].
     pub window: u8,
     /// The requirements for a target that went down several times within minutes.
     pub damping: Damping,
 }
 
-/// Whether a target that keeps going down needs more successes each time.
+/// Whether a target that repeatedly goes down needs more successes each time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Damping {
     /// `rise` doubles with each change to down within minutes, at most to its eightfold.
@@ -91,7 +91,7 @@ impl Default for TargetHealth {
 }
 
 impl TargetHealth {
-    /// Creates the health of a target whose state is known from before.
+    /// Creates the health of a target with a known state.
     #[must_use]
     pub const fn of(state: HealthState) -> Self {
         Self { state, results: 0, count: 0, penalty: 0, penal_at_ms: 0 }

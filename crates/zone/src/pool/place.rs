@@ -1,4 +1,4 @@
-//! Where clients are, and which addresses of a pool are near them.
+//! The locations of clients, and the addresses of a pool near them.
 
 use std::net::IpAddr;
 

@@ -70,7 +70,7 @@ pub struct SignatureTimes {
     pub now_secs: u64,
     /// The duration of validity of new signatures.
     pub validity_secs: u32,
-    /// A signature with less than this left is replaced.
+    /// A signature with less than this remaining validity is replaced.
     pub refresh_secs: u32,
     /// The TTL of the records about keys.
     pub dnskey_ttl_secs: u32,
@@ -89,7 +89,7 @@ pub struct Signing<'s> {
     pub times: SignatureTimes,
     /// The version that was signed last.
     pub last: Option<&'s HostedZone>,
-    /// The serial that was published last, also if that version is gone.
+    /// The serial that was published last, even if that version no longer exists.
     pub last_serial: Option<u32>,
     /// Seed of the jitter.
     pub seed: u64,
@@ -110,11 +110,11 @@ pub struct SignedZone {
     pub kept: u32,
     /// The earliest end of a signature, since 1970.
     pub expires_at_secs: u64,
-    /// Whether anything other than the last version is published.
+    /// Whether the published version differs from the last one.
     pub is_changed: bool,
 }
 
-/// Why a zone cannot be signed.
+/// The reason why a zone cannot be signed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SignFault {
     /// The zone has no SOA record.

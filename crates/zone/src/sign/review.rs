@@ -21,7 +21,7 @@ pub const MAX_VERIFIED: u32 = 30_000;
 /// Maximum number of records of an RRset that validators accept.
 const MAX_RECORDS: u16 = 256;
 
-/// Why a signed zone is held back.
+/// The reason why a signed zone is held back.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ReviewFault {
     /// The DNSKEY RRset is not secure with one of the keys that the parent may refer to.
@@ -30,7 +30,7 @@ pub enum ReviewFault {
     /// An RRset is not secure.
     #[error("the {0} records of {1} are not secure: {2:?}")]
     Insecure(Rtype, Box<NameBuf>, avocet_dnssec::Reason),
-    /// A signature ends before the next one is made.
+    /// A signature ends before the server makes the next one.
     #[error("a signature of the {0} records of {1} ends too early")]
     EndsEarly(Rtype, Box<NameBuf>),
     /// A record that the zone has no authority for is signed, or one of its own is not.

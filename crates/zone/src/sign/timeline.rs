@@ -79,9 +79,9 @@ pub struct TimedKey {
     pub phase: KeyPhase,
     /// The second since which it is in this state, since 1970.
     pub since_secs: u64,
-    /// The second in which it was made.
+    /// The Unix second in which the key was made.
     pub created_secs: u64,
-    /// The TTL of the parent's DS records when its own was seen.
+    /// The TTL of the parent's DS records when the record of the key was seen.
     pub ds_ttl_secs: u32,
 }
 
@@ -146,7 +146,7 @@ pub struct ParentDs<'f> {
     pub ttl_secs: u32,
 }
 
-/// A key that must be made, and the state it begins in.
+/// A key that must be made, and its first state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WantedKey {
     /// The role of the key.
@@ -162,9 +162,9 @@ pub struct WantedKey {
 pub struct KeyStep {
     /// The tag.
     pub tag: u16,
-    /// The state that it left.
+    /// The previous state.
     pub from: KeyPhase,
-    /// The state that it is in; `None` if the key is gone.
+    /// The new state; `None` if the key was removed.
     pub to: Option<KeyPhase>,
 }
 
@@ -238,7 +238,7 @@ impl KeyTimeline {
         self.keys.iter().any(|key| key.phase != KeyPhase::Active)
     }
 
-    /// Returns the key that the parent is asked for, and since when.
+    /// Returns the key with a DS record that the parent should publish, and the start of the wait.
     #[must_use]
     pub fn awaited_ds(&self) -> Option<&TimedKey> {
         self.keys.iter().find(|key| key.phase == KeyPhase::Submitted)

@@ -22,7 +22,7 @@ const NODES_OF_THREAD: usize = 64;
 /// CDS and CDNSKEY are parts of the parent's work, and DNSKEY the root of the zone's own.
 const ENTRY_TYPES: [Rtype; 3] = [Rtype::DNSKEY, CDS, CDNSKEY];
 
-/// A tree with counts.
+/// The written tree, with counts.
 pub(super) struct Written {
     pub(super) zone: HostedZone,
     pub(super) made: u32,

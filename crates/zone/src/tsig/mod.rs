@@ -33,7 +33,7 @@ pub enum TsigFault {
     NotAuth(TsigError),
 }
 
-/// Why a reply is not trusted.
+/// The reason why a reply is not trusted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum UntrustedReply {
     /// The TSIG record is malformed.

@@ -92,7 +92,7 @@ pub struct TsigRecord<'m> {
     pub error: TsigError,
     /// The time of the server, with BADTIME.
     pub other: &'m [u8],
-    /// Where the record begins.
+    /// The offset of the record.
     pub(super) at: usize,
 }
 
@@ -165,7 +165,7 @@ impl<'m> TsigRecord<'m> {
     }
 }
 
-/// Splits off octets behind their number.
+/// Splits off octets that follow their number.
 fn counted(octets: &[u8]) -> Result<(&[u8], &[u8]), TsigMalformed> {
     let (len, rest) = octets.split_first_chunk().ok_or(TsigMalformed)?;
     rest.split_at_checked(usize::from(u16::from_be_bytes(*len))).ok_or(TsigMalformed)

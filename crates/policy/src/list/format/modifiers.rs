@@ -93,7 +93,7 @@ pub(super) struct Options {
     pub(super) modifiers: Modifiers,
 }
 
-/// Parses the modifiers. Returns `None` if the rule is meant for browsers.
+/// Parses the modifiers. Returns `None` if the rule is for browsers.
 pub(super) fn read(text: &str) -> Result<Option<Options>, Reason> {
     let mut options = Options::default();
     for written in split(text, ',') {

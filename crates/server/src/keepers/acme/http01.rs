@@ -16,11 +16,11 @@ use thiserror::Error;
 use crate::running::Running;
 use crate::running::renewals::HttpProofs;
 
-/// Connections at a time; a further one takes the place of the oldest.
+/// Maximum number of simultaneous connections. A further one replaces the oldest.
 const MAX_CONNECTIONS: usize = 64;
 /// Maximum number of octets of the head of a request.
 const MAX_HEAD: usize = 4_096;
-/// How long a connection may last.
+/// Maximum duration of a connection.
 const CONNECTION_TIME: Duration = Duration::from_secs(5);
 /// Milliseconds between two checks whether the listener must end.
 const LOOK_MS: u32 = 100;

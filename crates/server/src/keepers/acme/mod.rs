@@ -57,7 +57,7 @@ pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
     thread::Builder::new().name("acme".to_owned()).spawn(watched).map(drop)
 }
 
-/// Why an attempt failed.
+/// The reason why an attempt failed.
 #[derive(Debug, Error)]
 enum RenewalFault {
     #[error("{0}")]
@@ -229,7 +229,7 @@ impl Current {
         Ok(())
     }
 
-    /// Asks when the authority wants the certificate to be renewed (RFC 9773).
+    /// Requests the time at which the authority wants the certificate to be renewed (RFC 9773).
     fn ask_for_window(&mut self, running: &Running, now: u64) {
         self.window_due = now + WINDOW_RETRY_SECS;
         let (Some(identifier), Some([not_before, not_after])) =

@@ -28,13 +28,13 @@ pub(super) struct StoredState {
     pub(super) last_attempt: Option<u64>,
     /// The Unix second at which the certificate was obtained.
     pub(super) last_success: Option<u64>,
-    /// Failures since then.
+    /// Number of failures since the last success.
     pub(super) failures: u32,
-    /// The reason of the last one.
+    /// The reason for the last failure.
     pub(super) last_error: Option<String>,
     /// The identifier of the certificate (RFC 9773 §4.1).
     pub(super) identifier: Option<String>,
-    /// The first and the last second of its life.
+    /// The first and the last second of the validity of the certificate.
     pub(super) life: Option<[u64; 2]>,
 }
 

@@ -36,7 +36,7 @@ const TRANSFER_TIME: Duration = Duration::from_secs(5);
 /// Time between two checks whether a wait must end.
 const LOOK_TIME: Duration = Duration::from_millis(100);
 
-/// Why nothing can be asked of the authority.
+/// The reason why no request to the authority is possible.
 #[derive(Debug, Error)]
 pub(super) enum WorldFault {
     #[error("[acme] ca: {} cannot be read: {}", .0.display(), .1)]

@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// The longest wait for all of them.
 const MAX_PATIENCE: Duration = Duration::from_secs(12);
 
-/// Why there is no designated server.
+/// The reason why there is no designated server.
 #[derive(Debug, Error)]
 pub(super) enum DiscoveryFault {
     /// The server does not answer.
@@ -47,7 +47,7 @@ pub(super) enum DiscoveryFault {
     /// The server designates encrypted servers, but none of them is usable.
     #[error("it designates no server that can be used")]
     Unusable,
-    /// Queries would come back.
+    /// Queries would return to this server.
     #[error("it designates this server itself, {0}")]
     Own(DesignatedServer),
     /// A designated server cannot be reached, or does not provide the required proof.

@@ -66,10 +66,10 @@ pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
     thread::Builder::new().name("discovery".to_owned()).spawn(watched).map(drop)
 }
 
-/// A server that is asked for designated ones.
+/// A server that may designate encrypted servers.
 #[derive(Default)]
 struct AskedServer {
-    /// When it is asked next; `None` for now.
+    /// The time of the next query; `None` for at once.
     due: Option<Instant>,
     failures: u32,
     found: Option<(DesignatedServer, Arc<UpstreamPeer>)>,
@@ -78,7 +78,7 @@ struct AskedServer {
 
 struct Discoverer {
     running: Arc<Running>,
-    /// The configuration of the last look.
+    /// The configuration at the last check.
     config: Option<Arc<Config>>,
     servers: HashMap<DiscoveryTerms, AskedServer>,
 }

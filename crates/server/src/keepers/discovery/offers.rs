@@ -32,7 +32,7 @@ pub(super) struct Offer {
     pub(super) port: u16,
     /// The path of HTTPS; empty without HTTPS.
     pub(super) path: Box<str>,
-    /// Its addresses as far as the record has them.
+    /// The addresses of the target that the record contains.
     pub(super) hints: Vec<IpAddr>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Offer {
 pub(super) enum Offers {
     /// The offers are at another name.
     Alias(Box<NameBuf>),
-    /// The offers, the preferred one first.
+    /// The offers, with the preferred one first.
     Services(Vec<Offer>),
 }
 

@@ -452,7 +452,7 @@ fn is_file(list: &ListConfig) -> bool {
     matches!(list.source, ListSource::File(_))
 }
 
-/// Returns how a list is requested, if it is.
+/// Returns the request for a list, if the list is configured.
 fn wanted(list: &ListConfig, orders: &[Order]) -> Option<Taking> {
     let is_named = |order: &&Order| order.name.as_ref().is_none_or(|name| *name == list.name);
     let takings = orders.iter().filter(is_named).map(|order| order.taking);

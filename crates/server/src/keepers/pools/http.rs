@@ -40,9 +40,9 @@ struct HttpBody {
 enum ChunkPlace {
     /// The place is in the line with the size.
     Line(Vec<u8>),
-    /// In the data: octets that are left, and the line end behind it.
+    /// Within the data: the remaining octets, and the line end after them.
     Data(usize),
-    /// The place is behind the last chunk.
+    /// The position is after the last chunk.
     End,
 }
 

@@ -39,7 +39,7 @@ impl Reloader {
         begun
     }
 
-    /// Puts the members in force that are known now.
+    /// Puts the presently known members in force.
     fn serve_members(&self) {
         let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.shared.snapshot();

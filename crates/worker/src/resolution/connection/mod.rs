@@ -48,7 +48,7 @@ pub(super) struct Opener<'o, R> {
     pub(super) peers: &'o UpstreamPeers,
     /// The ports of UDP sockets.
     pub(super) ports: &'o SourcePorts,
-    /// Draws one of them.
+    /// Draws one of these ports.
     pub(super) rng: &'o mut R,
     /// The moment, in milliseconds on the monotonic clock.
     pub(super) now_ms: u64,
@@ -120,7 +120,7 @@ impl Connection {
         }
     }
 
-    /// Reports whether a query has no answer, as far as the connection knows.
+    /// Reports whether a query on the connection has no answer.
     pub(super) fn is_owed(&self) -> bool {
         match self {
             Self::Stream(stream) => stream.is_owed(),
@@ -189,7 +189,7 @@ impl Connection {
         }
     }
 
-    /// Counts time, about half a second, which may let queries go that waited.
+    /// Refills the budget after about half a second, so that waiting queries may leave.
     ///
     /// # Errors
     /// Those of the poller.
@@ -242,9 +242,9 @@ struct Vitals {
     opened_ms: u64,
     active_ms: u64,
     idle_ms: u64,
-    /// When the first query after the last received message was sent.
+    /// The time at which the first query after the last received message was sent.
     asked_ms: Option<u64>,
-    /// Queries without an answer, about: the resolver may have given some up.
+    /// Approximate number of queries without an answer; the resolver may have given some up.
     owed: u32,
     has_answered: bool,
     /// Messages of the server.

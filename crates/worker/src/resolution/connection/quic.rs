@@ -38,7 +38,7 @@ pub(in super::super) struct QuicConnection {
     session: QuicUpstream,
     server: QuicPeer,
     vitals: Vitals,
-    /// When the first query after the last datagram of the connection was sent.
+    /// The time at which the first query after the last received datagram was sent.
     unheard: Option<Instant>,
     /// Whether there may be something to send, or another timer.
     pub(in super::super) is_changed: bool,
@@ -59,9 +59,9 @@ pub(super) struct QuicPeer {
 /// The purposes of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum QuicRole {
-    /// The upstream is one of QUIC.
+    /// The upstream uses QUIC only.
     Upstream,
-    /// The upstream is one of HTTP/2, which takes over if this connection fails.
+    /// The upstream uses HTTP/2, which sends the queries again if this connection fails.
     Alternative,
 }
 
@@ -183,7 +183,7 @@ impl QuicConnection {
         self.ended(now_ms)
     }
 
-    /// Returns when the server counts as gone, if nothing arrives.
+    /// Returns the time at which the server counts as lost, if nothing arrives.
     fn unheard_until(&self) -> Option<Instant> {
         let patience = UNHEARD.max(self.session.rtt() * UNHEARD_RTTS);
         self.unheard.map(|since| since + patience)
@@ -262,7 +262,7 @@ impl QuicConnection {
         Some(SocketFault::Closed)
     }
 
-    /// Counts time, about half a second.
+    /// Refills the budget after about half a second.
     pub(super) fn refill(&mut self) {
         self.session.refill();
     }

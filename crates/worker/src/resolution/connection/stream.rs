@@ -26,7 +26,7 @@ const MANY_ANSWERS: u64 = 8;
 /// A connection to a server over TCP.
 pub(in super::super) struct StreamConnection {
     tcp: TcpStream,
-    /// The rest of the header that goes before TLS.
+    /// The unsent part of the header that precedes TLS.
     header: Vec<u8>,
     session: ClientSession,
     /// The server; `None` without TLS.
@@ -192,7 +192,7 @@ impl StreamConnection {
         Some(WantedAlternative { peer: peer.clone(), addr: *addr, target })
     }
 
-    /// Reports whether a query has no answer, as far as the connection knows.
+    /// Reports whether a query on the connection has no answer.
     pub(super) fn is_owed(&self) -> bool {
         self.session.is_owed()
     }
@@ -215,7 +215,7 @@ impl StreamConnection {
         self.vitals.is_over(now_ms).then_some(SocketFault::Closed)
     }
 
-    /// Counts time, about half a second, which may let queries go that waited.
+    /// Refills the budget after about half a second, so that waiting queries may leave.
     ///
     /// # Errors
     /// Those of the poller.
