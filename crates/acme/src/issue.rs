@@ -55,9 +55,9 @@ pub struct CertificateFacts<'a> {
 /// The authority that signs.
 #[derive(Debug, Clone, Copy)]
 pub struct Issuer<'a> {
-    /// Its common name.
+    /// The common name of the authority.
     pub subject: &'a str,
-    /// Its key.
+    /// The key of the authority.
     pub key: &'a CertificateKey,
 }
 

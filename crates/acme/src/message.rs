@@ -44,7 +44,7 @@ pub(crate) struct Order {
     pub(crate) error: Option<Problem>,
 }
 
-/// The proof that a name needs (RFC 8555 §7.1.4).
+/// The proof that a name requires (RFC 8555 §7.1.4).
 #[derive(Debug, Deserialize)]
 pub(crate) struct Authorization {
     pub(crate) status: ProgressState,
@@ -82,7 +82,7 @@ pub(crate) struct Problem {
     subproblems: Vec<SubProblem>,
 }
 
-/// The reason that one name has (RFC 8555 §6.7.1).
+/// The problem with one name (RFC 8555 §6.7.1).
 #[derive(Debug, Deserialize)]
 struct SubProblem {
     #[serde(default)]

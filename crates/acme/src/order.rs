@@ -36,9 +36,9 @@ pub struct Wanted<'a> {
 /// An account at an authority.
 #[derive(Debug)]
 pub struct Account {
-    /// Its key.
+    /// The key of the account.
     pub key: AccountKey,
-    /// Its URL; `None` before the authority knows it.
+    /// The URL of the account; `None` before the authority knows it.
     pub url: Option<String>,
 }
 
@@ -46,7 +46,7 @@ pub struct Account {
 pub struct Issued {
     /// The certificate and those of its issuers, in PEM form.
     pub chain: String,
-    /// Its key, in PEM form.
+    /// The key of the certificate, in PEM form.
     pub key: Zeroizing<String>,
 }
 

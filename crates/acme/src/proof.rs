@@ -83,7 +83,7 @@ impl Proof {
 pub struct AlpnCertificate {
     /// The certificate in DER.
     pub certificate: Vec<u8>,
-    /// Its key.
+    /// The key of the certificate.
     pub key: CertificateKey,
 }
 

@@ -22,7 +22,7 @@ pub struct Authority<'w, W> {
     nonce: Option<String>,
 }
 
-/// How a request names its account (RFC 8555 §6.2).
+/// The way in which a request names its account (RFC 8555 §6.2).
 #[derive(Clone, Copy)]
 pub(crate) struct Signer<'a> {
     pub(crate) key: &'a AccountKey,

@@ -179,7 +179,7 @@ fn email(setting: Setting<String>, check: &mut Check) -> Option<String> {
     Some(email)
 }
 
-/// Returns the table as the file would have it.
+/// Returns the table in the form of the file.
 pub(super) fn shown(acme: Option<&AcmeConfig>) -> Table {
     let of = |part: fn(&AcmeConfig) -> Value, default: Value| acme.map_or(default, part);
     let path = |path: &Path| Value::from(path.to_string_lossy().into_owned());

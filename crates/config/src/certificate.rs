@@ -27,7 +27,7 @@ const ACME_FILE: &str = "certificate.pem";
 pub struct CertificateConfig {
     /// The host names for which it is shown; empty for those that it has itself.
     pub names: Vec<String>,
-    /// Its files.
+    /// The files.
     pub files: CertificateFiles,
     /// The source of the certificate.
     pub source: CertificateSource,
@@ -163,7 +163,7 @@ pub(super) fn of_files(all: &[CertificateConfig]) -> impl Iterator<Item = &Certi
     all.iter().filter(|one| one.source == CertificateSource::Files)
 }
 
-/// Returns the table as the file would have it.
+/// Returns the table in the form of the file.
 pub(super) fn shown(certificate: &CertificateConfig) -> Table {
     let path = |path: &Path| Value::from(path.to_string_lossy().into_owned());
     let names = certificate.names.iter().map(|name| Value::from(name.as_str()));

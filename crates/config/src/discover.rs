@@ -34,7 +34,7 @@ pub enum Discovery {
 pub struct DiscoveryTerms {
     /// The server that designates others.
     pub server: SocketAddr,
-    /// Its transport: UDP or TCP.
+    /// The transport of the server: UDP or TCP.
     pub transport: UpstreamTransport,
     /// How designated encrypted servers are used.
     pub discovery: Discovery,
@@ -46,9 +46,9 @@ pub struct DiscoveryTerms {
 /// An encrypted server that another one designates.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DesignatedServer {
-    /// Its address.
+    /// The address of the encrypted server.
     pub addr: SocketAddr,
-    /// Its transport, which is encrypted.
+    /// The transport of the encrypted server, which is encrypted.
     pub transport: UpstreamTransport,
     /// The path of queries; empty without HTTPS.
     pub path: Box<str>,

@@ -22,9 +22,9 @@ const OWN_HEADERS: [&str; 7] = [
 /// A header field with a secret value.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HeaderField {
-    /// Its name, in lower case.
+    /// The name of the header field, in lower case.
     pub name: String,
-    /// Its value.
+    /// The value of the header field.
     pub value: Zeroizing<String>,
 }
 

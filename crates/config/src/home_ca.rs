@@ -110,7 +110,7 @@ fn add<T: PartialEq>(all: &mut Vec<T>, item: T) -> bool {
     is_new
 }
 
-/// Returns the table as the file would have it.
+/// Returns the table in the form of the file.
 pub(super) fn shown(home_ca: Option<&HomeCaConfig>) -> Table {
     let names = home_ca.map_or_else(Vec::new, |ca| {
         let addresses = ca.addresses.iter().map(ToString::to_string);

@@ -368,7 +368,7 @@ pub struct ForwardConfig {
     pub https_method: HttpsMethod,
     /// How the server uses HTTP/3 that servers with HTTPS announce.
     pub h3: AnnouncedH3,
-    /// How encrypted servers that unencrypted servers designate are used.
+    /// The use of encrypted servers that unencrypted servers designate.
     pub discover: Discovery,
     /// The servers that know the addresses of the servers that have only a name.
     pub bootstrap: Vec<SocketAddr>,
@@ -379,7 +379,7 @@ pub struct ForwardConfig {
 pub struct Upstream {
     /// The address of the server; `None` if `bootstrap` finds it by the name.
     pub addr: Option<SocketAddr>,
-    /// Its port.
+    /// The port of the server.
     pub port: u16,
     /// The transport of queries.
     pub transport: UpstreamTransport,

@@ -74,7 +74,7 @@ pub enum AddressAllow<'c> {
     Own(&'c AllowConfig),
     /// The address is closing: clients that both lists admit.
     Both(&'c AllowConfig, &'c AllowConfig),
-    /// The address is closing, and its listener is gone.
+    /// The address is closing, and its listener was removed.
     Nobody,
 }
 

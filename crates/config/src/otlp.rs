@@ -86,7 +86,7 @@ impl fmt::Debug for OtlpHeaders {
 /// One `[[trace]]`: queries that meet all conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TraceRule {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The names at the top of subtrees, in lower case; empty for all names.
     pub names: Vec<Box<[u8]>>,

@@ -14,7 +14,7 @@ use super::upstream_tls::{PeerName, UpstreamTls};
 /// A server that a zone is transferred from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Primary {
-    /// Its address.
+    /// The address of the server.
     pub server: SocketAddr,
     /// The name in its certificate; `None` for TCP without TLS.
     pub tls: Option<PeerName>,

@@ -46,7 +46,7 @@ pub struct QueryLogConfig {
 pub struct NamedPrivacy {
     /// The name of the `[[client]]` or `[[group]]`.
     pub name: String,
-    /// Its privacy.
+    /// The privacy.
     pub privacy: Privacy,
 }
 

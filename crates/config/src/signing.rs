@@ -75,7 +75,7 @@ pub(super) struct SigningPolicySpec {
 /// One `[[signing-policy]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SigningPolicy {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The keys and the times of their roll-overs.
     pub keys: KeyPolicy,

@@ -13,7 +13,7 @@ use super::upstream::ServerAddress;
 /// A client that asks for a transfer.
 #[derive(Debug, Clone, Copy)]
 pub struct TransferClient<'c> {
-    /// Its address.
+    /// The address of the client.
     pub ip: IpAddr,
     /// The folded name of the key that signs its request, in wire form.
     pub key: Option<&'c [u8]>,

@@ -93,7 +93,7 @@ pub enum AnnouncedH3 {
 /// The method of requests over HTTPS.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum HttpsMethod {
-    /// GET: caches of HTTP in between know the query.
+    /// GET, which HTTP caches between the servers can store.
     Get,
     /// POST: the query is the body.
     #[default]

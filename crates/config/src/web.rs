@@ -26,7 +26,7 @@ pub struct WebConfig {
 /// The listener of HTTPS.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HttpsConfig {
-    /// Its loopback or private address.
+    /// The loopback or private address of the listener.
     pub address: SocketAddr,
     /// The files of its certificate.
     pub certificate: CertificateFiles,
@@ -58,7 +58,7 @@ pub(super) fn web(spec: WebSpec, check: &mut Check) -> WebConfig {
     WebConfig { https, trusted_proxies }
 }
 
-/// Returns the table as the file would have it.
+/// Returns the table in the form of the file.
 pub(super) fn shown(web: &WebConfig) -> Table {
     let text = |text: Option<String>| Value::from(text.unwrap_or_default());
     let path = |path: &PathBuf| path.to_string_lossy().into_owned();

@@ -43,7 +43,7 @@ pub struct ZoneConfig {
     pub file: PathBuf,
     /// The format of the file, if it is not a master file.
     pub provided: Option<ProvidedZone>,
-    /// The file with its changes, if it keeps any.
+    /// The file with the changes of the zone, if the zone keeps changes.
     pub journal: PathBuf,
     /// Seconds for which a changed file must stay the same before it is read.
     pub settle_secs: u32,
@@ -59,7 +59,7 @@ pub struct ZoneConfig {
     pub serial: SerialPolicy,
     /// How the server signs the zone.
     pub signing: Option<ZoneSigning>,
-    /// Its relation to catalogs.
+    /// The relation to catalogs.
     pub catalog: CatalogRole,
     /// Whether the zone must have a matching ZONEMD digest.
     pub zonemd: ZonemdPolicy,

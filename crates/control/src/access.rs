@@ -299,11 +299,11 @@ pub struct TokensReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct TokenReport {
-    /// Its identifier.
+    /// The identifier of the API token.
     pub id: String,
-    /// Its name.
+    /// The name of the API token.
     pub name: String,
-    /// Its scopes.
+    /// The scopes of the API token.
     pub scopes: Vec<AccessScope>,
     /// The Unix second at which it was created.
     pub created_at: u64,
@@ -324,7 +324,7 @@ pub struct TokenCreated {
 /// An API token that was revoked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenRevoked {
-    /// Its identifier.
+    /// The identifier of the API token.
     pub id: String,
     /// Why the change is lost at the end of the server, if the disk refused it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -63,7 +63,7 @@ pub struct RequestsReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct AccessRequest {
-    /// Its number.
+    /// The number of the request.
     pub id: u32,
     /// The blocked name.
     pub name: String,

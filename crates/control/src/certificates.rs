@@ -79,7 +79,7 @@ pub struct CertificateStatus {
 pub struct AuthorityStatus {
     /// The file of its certificate.
     pub file: String,
-    /// Its certificate in PEM form.
+    /// The certificate of the certification authority in PEM form.
     pub pem: String,
     /// The SHA-256 of its certificate in DER, in hexadecimal form.
     pub sha256: String,

@@ -34,7 +34,7 @@ pub struct LoggedClients {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct LoggedClient {
-    /// Its address; with `privacy`, its network or pseudonym.
+    /// The address of the client; with `privacy`, its network or pseudonym.
     pub client: String,
     /// The name of its device at its latest query, if it had one.
     #[serde(skip_serializing_if = "Option::is_none")]

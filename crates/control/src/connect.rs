@@ -29,7 +29,7 @@ pub struct Connect {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConnectDocument {
-    /// Its form.
+    /// The form of the document.
     pub form: ConnectForm,
     /// The device.
     #[serde(default)]
@@ -132,11 +132,11 @@ pub struct ConnectText {
 /// A document that connects a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConnectFile {
-    /// Its media type.
+    /// The media type of the document.
     pub media: String,
     /// A name for its file.
     pub file: String,
-    /// Its text.
+    /// The text of the document.
     pub text: String,
 }
 

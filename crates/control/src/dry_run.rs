@@ -99,7 +99,7 @@ pub struct DryRunName {
 /// A client whose queries change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DryRunClient {
-    /// Its name, or its address.
+    /// The name of the client, or its address.
     pub client: String,
     /// The number of its queries.
     pub queries: u64,

@@ -21,13 +21,13 @@ pub struct ListsReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ListStatus {
-    /// Its name.
+    /// The name of the list.
     pub name: String,
-    /// Its kind.
+    /// The kind of the list.
     pub kind: ListPurpose,
-    /// Its URL or path.
+    /// The URL or path of the list.
     pub source: String,
-    /// Its tags.
+    /// The tags of the list.
     pub tags: Vec<String>,
     /// Whether it is in force.
     pub in_force: bool,
@@ -125,7 +125,7 @@ impl TriggerCounts {
 pub struct ImageStatus {
     /// A digest, which is equal for equal images.
     pub digest: String,
-    /// Its size.
+    /// The size of the image.
     pub octets: usize,
     /// The number of its names.
     pub names: u64,
@@ -161,7 +161,7 @@ pub struct Refreshed {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct RefreshedList {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Whether its text is another.
     pub changed: bool,
@@ -179,9 +179,9 @@ pub struct RefreshedList {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ListReport {
-    /// Its name.
+    /// The name of the list.
     pub name: String,
-    /// Its format.
+    /// The format of the list.
     pub format: Format,
     /// The number of lines.
     pub lines: u32,
@@ -206,10 +206,11 @@ pub struct ListReport {
 /// A line that is valid and has no effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PassedOverLine {
-    /// Its number, from 1.
+    /// The number of the line, from 1.
     pub line: u32,
-    /// Its text, possibly shortened. None if the list is a local file: a user who may set the path
-    /// of a list, or see its state, need not be permitted to read each file that the server reads.
+    /// The text of the line, possibly shortened. None if the list is a local file: a user who may
+    /// set the path of a list, or see its state, need not be permitted to read each file that the
+    /// server reads.
     pub text: Option<String>,
     /// The reason why it has no effect.
     pub reason: String,
@@ -218,7 +219,7 @@ pub struct PassedOverLine {
 /// A broken line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BrokenLine {
-    /// Its number, from 1.
+    /// The number of the broken line, from 1.
     pub line: u32,
     /// The problem with the line.
     pub reason: String,

@@ -27,7 +27,7 @@ pub struct ServerLoad {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct WorkerLoad {
-    /// Its number, from 0.
+    /// The number of the worker, from 0.
     pub worker: u16,
     /// Queries over all transports.
     pub queries: u64,

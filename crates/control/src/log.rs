@@ -160,7 +160,7 @@ pub struct LogEntry {
     pub revision: u32,
     /// The upstream that answered.
     pub upstream: Option<String>,
-    /// Its round-trip time in milliseconds.
+    /// The round-trip time of the query in milliseconds.
     pub upstream_rtt_ms: Option<u32>,
     /// The microseconds from arrival to reply.
     pub duration_us: Option<u64>,

@@ -79,9 +79,9 @@ pub struct GrantInForce {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct RuleCount {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its action.
+    /// The action.
     pub action: RuleAction,
     /// Whether it only counts.
     pub log_only: bool,
@@ -92,7 +92,7 @@ pub struct RuleCount {
 /// The responses that a list decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ListCount {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The responses.
     pub answers: u64,
@@ -155,9 +155,9 @@ pub struct GeoStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct GeoFile {
-    /// Its path.
+    /// The path of the database.
     pub file: String,
-    /// Its type, as it names itself.
+    /// The type of the database, as it names itself.
     #[serde(rename = "type")]
     pub database_type: String,
     /// The Unix second at which it was made.

@@ -90,7 +90,7 @@ pub struct PoolsReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct PoolStatus {
-    /// Its name.
+    /// The name of the pool.
     pub name: String,
     /// The choice among the healthy addresses for an answer.
     pub mode: String,
@@ -100,7 +100,7 @@ pub struct PoolStatus {
     pub interval_secs: u32,
     /// The TTL of its records in seconds.
     pub ttl: u32,
-    /// Its addresses, in the order of the configuration.
+    /// The addresses of the pool, in the order of the configuration.
     pub addresses: Vec<PoolAddress>,
 }
 
@@ -112,7 +112,7 @@ pub struct PoolAddress {
     pub address: String,
     /// Where it is probed.
     pub probed_at: String,
-    /// Its health by its probes.
+    /// The health of the address by its probes.
     pub state: AddressHealth,
     /// The setting of an operator.
     pub control: AddressControl,
@@ -128,7 +128,7 @@ pub struct PoolAddress {
     pub failures: u64,
     /// Probes that could not be made since the start.
     pub not_run: u64,
-    /// Its last probes, the latest first.
+    /// The last probes of the address, the latest first.
     pub history: Vec<ProbeReport>,
 }
 
@@ -137,9 +137,9 @@ pub struct PoolAddress {
 pub struct ProbeReport {
     /// The Unix second of its end.
     pub at: u64,
-    /// Its result.
+    /// The result of the probe.
     pub result: ProbeOutcome,
-    /// Its time in milliseconds.
+    /// The time of the probe in milliseconds.
     pub ms: u64,
     /// The reason of the result.
     pub reason: String,

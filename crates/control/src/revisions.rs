@@ -172,11 +172,11 @@ pub struct ConfigEdit {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct Revision {
-    /// Its number.
+    /// The number of the revision.
     pub number: u32,
     /// When it was accepted, in Unix seconds.
     pub at: u64,
-    /// Its origin.
+    /// The origin of the revision.
     pub origin: RevisionOrigin,
     /// The author of the change, if known.
     pub author: Option<String>,
@@ -240,7 +240,7 @@ pub struct RevisionText {
 pub struct RevisionAccepted {
     /// The number of the new revision.
     pub revision: u32,
-    /// Its probation, if it is on probation.
+    /// The probation of the change, if it is on probation.
     pub probation: Option<OnProbation>,
     /// The result of putting it in force.
     pub reloaded: Reloaded,
@@ -250,6 +250,6 @@ pub struct RevisionAccepted {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct RevisionConfirmed {
-    /// Its number.
+    /// The number of the revision.
     pub revision: u32,
 }

@@ -29,7 +29,7 @@ pub struct SessionsReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct UserSession {
-    /// Its identifier, which is no secret: the cookie has another text.
+    /// The identifier of the session, which is no secret: the cookie has another text.
     pub id: String,
     /// The name of the user.
     pub user: String,
@@ -48,7 +48,7 @@ pub struct UserSession {
 /// A session that was ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionEnded {
-    /// Its identifier.
+    /// The identifier of the session.
     pub id: String,
     /// The name of the user.
     pub user: String,

@@ -206,7 +206,7 @@ pub struct LogSteps {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct LogStep {
-    /// Its first Unix second, a multiple of the step.
+    /// The first Unix second of the step, a multiple of the step.
     pub at: u64,
     /// The number of queries.
     pub queries: u64,

@@ -102,7 +102,7 @@ pub struct TransportQueries {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct UpstreamStatus {
-    /// Its address.
+    /// The address of the upstream.
     pub address: SocketAddr,
     /// The transport.
     pub transport: UpstreamTransport,
@@ -126,7 +126,7 @@ pub struct UpstreamStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct DiscoveryStatus {
-    /// Its address.
+    /// The address of the upstream.
     pub upstream: SocketAddr,
     /// The server that gets its queries, such as `tls://192.0.2.1:853`; none while there is none.
     pub designated: Option<String>,

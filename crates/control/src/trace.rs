@@ -18,7 +18,7 @@ pub struct TraceReport {
     pub rtype: String,
     /// The Unix second of its start.
     pub at: u64,
-    /// Its duration.
+    /// The duration.
     pub took_ms: u64,
     /// Queries to other servers.
     pub queries: usize,
@@ -111,7 +111,7 @@ pub enum TraceEvent {
         server: String,
         /// The round-trip time.
         rtt_ms: u32,
-        /// Its kind.
+        /// The kind of the response.
         reply: ReplyKind,
         /// RCODE.
         rcode: Option<String>,
@@ -171,7 +171,7 @@ pub enum TraceEvent {
     Validated(ValidatedData),
     /// The limit that ended resolution.
     Limit {
-        /// Its name.
+        /// The name.
         limit: String,
     },
     /// The result.
@@ -185,7 +185,7 @@ pub enum TraceEvent {
     Failed {
         /// The extended error for the client.
         ede: u16,
-        /// Its text.
+        /// The text.
         text: String,
     },
 }
@@ -222,9 +222,9 @@ pub struct ValidatedData {
     pub rtype: String,
     /// The signer, if there is a signature.
     pub signer: Option<String>,
-    /// Its key tag.
+    /// The key tag.
     pub key_tag: Option<u16>,
-    /// Its algorithm.
+    /// The algorithm.
     pub algorithm: Option<u8>,
     /// The result.
     #[serde(flatten)]

@@ -90,17 +90,17 @@ words! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ClientFacts {
-    /// Its address.
+    /// The address.
     pub address: String,
-    /// Its `[[client]]`.
+    /// The `[[client]]`.
     pub client: Option<String>,
-    /// Its name.
+    /// The name.
     pub name: Option<String>,
-    /// Its MAC addresses.
+    /// The MAC addresses.
     pub macs: Vec<String>,
-    /// Its groups.
+    /// The groups.
     pub groups: Vec<String>,
-    /// Its profile.
+    /// The profile.
     pub profile: u16,
     /// Groups that name only its network and do not apply, because it has its own `[[client]]`.
     pub left_groups: Vec<String>,
@@ -110,11 +110,11 @@ pub struct ClientFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct RuleFacts {
-    /// Its name.
+    /// The name of the rule.
     pub name: String,
-    /// Its condition.
+    /// The condition of the rule.
     pub when: String,
-    /// Its action.
+    /// The action of the rule.
     pub action: RuleAction,
     /// Whether it only counts.
     pub log_only: bool,
@@ -227,7 +227,7 @@ pub struct CachedFailure {
     pub name: String,
     /// The extended error.
     pub ede: u16,
-    /// Its meaning.
+    /// The meaning of the failure.
     pub text: String,
 }
 
@@ -236,7 +236,7 @@ pub struct CachedFailure {
 pub struct CachedName {
     /// The name.
     pub name: String,
-    /// Its entries, and delegations, DS and DNAME records above it.
+    /// The entries, and delegations, DS and DNAME records above it.
     pub rrsets: Vec<CacheEntry>,
 }
 
@@ -285,7 +285,7 @@ pub struct GivenReply {
     /// The extended error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ede: Option<u16>,
-    /// Its text.
+    /// The text of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ede_text: Option<String>,
 }

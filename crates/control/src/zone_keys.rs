@@ -63,13 +63,13 @@ pub struct ZoneKeysReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ZoneKey {
-    /// Its tag.
+    /// The tag of the key.
     pub tag: u16,
     /// The mnemonic of its algorithm.
     pub algorithm: String,
     /// The role of the key: csk, ksk or zsk.
     pub role: String,
-    /// Its state: prepared, published, submitted, confirmed, active, retired or leaving.
+    /// The state of the key: prepared, published, submitted, confirmed, active, retired or leaving.
     pub state: String,
     /// The Unix second since which it is in this state.
     pub since: u64,

@@ -92,12 +92,12 @@ pub struct ZonesReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ZoneStatus {
-    /// Its name.
+    /// The name of the hosted zone.
     pub name: String,
     /// The clients that see it: groups, networks and listeners. Empty for all clients that see no
     /// other zone with this name.
     pub view: Vec<String>,
-    /// Its file.
+    /// The file of the hosted zone.
     pub file: String,
     /// Whether it is served.
     pub state: ZoneState,
@@ -119,13 +119,13 @@ pub struct ZoneStatus {
     pub error: Option<String>,
     /// The format of its file: "file" for a master file, or that of its provider.
     pub provider: String,
-    /// Its relation to catalogs (RFC 9432), if it has one.
+    /// The relation to catalogs (RFC 9432) of the hosted zone, if it has one.
     pub catalog: Option<ZoneCatalog>,
     /// The servers that it is transferred from; empty if this server is the primary.
     pub primaries: Vec<String>,
     /// The URL from which its records are fetched, with the provider "http" or "postgres".
     pub url: Option<String>,
-    /// Its transfers, if it has primaries, or the requests to its URL.
+    /// The transfers of the hosted zone, if it has primaries, or the requests to its URL.
     pub transfers: Option<ZoneTransfers>,
     /// The earliest serial from which other servers can get the changes alone (IXFR).
     pub changes_since: Option<u32>,
@@ -169,7 +169,7 @@ words! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ZoneNotify {
-    /// Its address with the port.
+    /// The address of the server with the port.
     pub server: String,
     /// The latest serial that it was sent.
     pub serial: u32,

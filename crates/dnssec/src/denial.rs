@@ -61,7 +61,7 @@ impl Denial {
 pub enum DelegationKind {
     /// A delegation to an unsigned zone: insecure from there on.
     Unsigned,
-    /// Skipped by opt-out: any data there is insecure.
+    /// The name is in an opt-out range, so data there is insecure.
     OptOut,
     /// No delegation: the name belongs to the zone itself, or does not exist.
     NoCut,
@@ -238,7 +238,7 @@ impl<'a> Proof<'a> {
         Self { hashes, ..self }
     }
 
-    /// Returns the hashes computed so far, for [`Proof::with_hashes`].
+    /// Returns the computed hashes, for [`Proof::with_hashes`].
     #[must_use]
     pub fn into_hashes(self) -> Hashes {
         self.hashes

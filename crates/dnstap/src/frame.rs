@@ -143,7 +143,7 @@ impl<R: Read> FrameReader<R> {
         }
     }
 
-    /// Reads octets. Returns `false` if the input ends before.
+    /// Reads octets. Returns `false` if the input ends too early.
     fn octets(&mut self, len: usize, data: &mut Vec<u8>) -> Result<bool, TapError> {
         data.clear();
         let read = (&mut self.input).take(len as u64).read_to_end(data)?;

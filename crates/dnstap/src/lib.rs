@@ -44,7 +44,7 @@ pub use frame::{ControlKind, FrameReader, TapFile};
 pub use message::{MessageKind, TapMessage, TapTime, TapTransport};
 pub use ring::{TapReceiver, TapRecord, TapSender, TappedReply, ring};
 
-/// Why a stream or a message cannot be read.
+/// The reason why a stream or a message cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TapError {
     /// The stream fails.

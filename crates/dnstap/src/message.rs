@@ -145,11 +145,11 @@ pub struct TapMessage<'a> {
     pub transport: Option<TapTransport>,
     /// The address that sent the query.
     pub query_address: Option<IpAddr>,
-    /// Its port.
+    /// The port of the message.
     pub query_port: Option<u16>,
     /// The address that the query was sent to.
     pub response_address: Option<IpAddr>,
-    /// Its port.
+    /// The port of the message.
     pub response_port: Option<u16>,
     /// The time of the query.
     pub query_time: Option<TapTime>,

@@ -24,7 +24,7 @@ impl Host {
     }
 }
 
-/// Reports whether each machine has this name for itself.
+/// Reports whether the name means the machine itself on each machine.
 pub(crate) fn is_loopback(name: &str) -> bool {
     matches!(name, "localhost" | "localhost.localdomain" | "ip6-localhost" | "ip6-loopback")
 }

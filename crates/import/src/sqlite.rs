@@ -38,7 +38,7 @@ pub(crate) struct Columns<'c> {
 /// An open database.
 pub(crate) struct Database {
     connection: Connection,
-    /// Its name in errors.
+    /// The name of the open database in errors.
     name: String,
 }
 

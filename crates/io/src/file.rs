@@ -70,7 +70,7 @@ pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     String::from_utf8(octets).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// Exchanges two files of one file system, atomically.
+/// Exchanges two files of one file system atomically.
 ///
 /// # Errors
 /// A file does not exist, the directory is not writable, or the file system does not support it.

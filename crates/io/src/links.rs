@@ -30,7 +30,7 @@ const RTA_VIA: u16 = 18;
 /// A network whose hosts are neighbours.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LinkNetwork {
-    /// Its first address.
+    /// The first address of the network.
     pub ip: IpAddr,
     /// Length of its prefix in bits.
     pub prefix_len: u8,

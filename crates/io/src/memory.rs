@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Where the system shows control groups (cgroups(7), version 2).
+/// The directories in which the system shows control groups (cgroups(7), version 2).
 const GROUPS: &str = "/sys/fs/cgroup";
 
 /// Returns the octets of memory that the process may use: those of the machine, or of its control

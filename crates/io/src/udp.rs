@@ -50,9 +50,9 @@ const SOCKET_BUFFER: c_int = 4 << 20;
 /// A received datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
-    /// Its bytes, at most 4096.
+    /// The bytes of the received datagram, at most 4096.
     pub bytes: &'a [u8],
-    /// Its sender.
+    /// The sender of the received datagram.
     pub peer: &'a Peer,
     /// Whether the datagram was longer than `bytes`.
     pub truncated: bool,

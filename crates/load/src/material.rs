@@ -132,7 +132,7 @@ impl Material {
         self.zone_name.as_ref().ok_or(LoadError::Missing(Needed::Names))
     }
 
-    /// Reports whether there is a zone for generated names.
+    /// Reports whether names can be generated in a zone.
     pub(crate) fn has_zone_name(&self) -> bool {
         self.zone_name.is_some()
     }

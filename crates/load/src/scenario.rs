@@ -37,7 +37,7 @@ const MISS_SHARE: f64 = 0.05;
 /// Default share of the attack in `flood`.
 const FLOOD_SHARE: f64 = 0.9;
 
-/// Part of a flood's duration before the attack starts.
+/// The divisor that gives the part of a flood before the attack starts.
 const QUIET_PART: f64 = 0.25;
 
 /// Valid queries in flight while malformed ones are sent.

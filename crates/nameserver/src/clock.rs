@@ -184,7 +184,7 @@ mod tests {
     struct Look {
         /// Time since the start.
         passed_ms: i64,
-        /// The total by which the wall clock was set.
+        /// The total number of microseconds by which the wall clock was set.
         set_ms: i64,
         expected: WallClock,
         /// Whole seconds of wall time since the start.

@@ -42,7 +42,7 @@ impl Delivery {
 pub struct Ended<'q> {
     /// The client's address.
     pub ip: &'q IpAddr,
-    /// Its device, if it is known.
+    /// The device of the query, if it is known.
     pub device: DeviceId,
     /// The address at which the query arrived.
     pub entrance: Entrance,

@@ -22,7 +22,7 @@ const LOOK_AHEAD: usize = 3;
 /// The snapshot that came into force after the worker began its turn, if any. It answers the
 /// datagrams that arrive after it.
 pub struct Newer {
-    /// The revision of the latest snapshot that was seen.
+    /// The revision of the latest known snapshot.
     pub known: u64,
     /// The later snapshot.
     pub state: Option<Arc<Snapshot>>,

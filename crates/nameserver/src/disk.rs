@@ -117,9 +117,9 @@ pub fn replace_if(
 
 /// A file that people and other programs use.
 struct SharedFile {
-    /// Its path, which is no link.
+    /// The path of the file, which is no link.
     path: PathBuf,
-    /// Its properties, if there is one.
+    /// The properties of the file, if there is one.
     facts: Option<Metadata>,
 }
 
@@ -152,7 +152,7 @@ fn put(
 
 /// A complete file that replaces another one.
 struct WrittenFile {
-    /// Its path, in the directory of the other one.
+    /// The path of the complete file, in the directory of the other one.
     beside: PathBuf,
     fingerprint: Option<FileFingerprint>,
 }

@@ -101,7 +101,7 @@ impl QuietWatch {
 pub struct ConfigFile {
     /// The path of the file; `None` if there is no file.
     pub path: Option<PathBuf>,
-    /// Its fingerprint at that time.
+    /// The fingerprint of the configuration file at that time.
     pub seen: Option<FileFingerprint>,
 }
 

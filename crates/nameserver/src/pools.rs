@@ -25,7 +25,7 @@ pub struct Pools {
 /// A pool with the health of its addresses.
 #[derive(Debug)]
 pub struct LivePool {
-    /// Its configuration.
+    /// The configuration of the pool.
     pub config: PoolConfig,
     /// The healthy addresses; see [`PoolMasks`].
     healthy: AtomicU64,

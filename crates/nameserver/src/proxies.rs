@@ -18,7 +18,7 @@ pub struct Proxies {
 /// The client of a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Named {
-    /// Its address.
+    /// The address of the client.
     pub ip: IpAddr,
     /// Number of octets before the message.
     pub header_len: usize,

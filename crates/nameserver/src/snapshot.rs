@@ -343,7 +343,7 @@ impl Snapshot {
         Ok(if ports == *self.ports { self.ports.clone() } else { ports.into() })
     }
 
-    /// Adds the data that takes no work to build.
+    /// Adds the data that needs no computation.
     fn of(built: SnapshotParts, extras: Extras, unconfigured: &Unconfigured, parts: Parts) -> Self {
         let SnapshotParts { config, policy, plan, names, generations } = built;
         let server = &config.server;

@@ -37,7 +37,7 @@ const TYPE_AND_CLASS: usize = 4;
 /// The queries with exported traces.
 #[derive(Debug)]
 pub struct Selection {
-    /// The share of all queries; zero for none.
+    /// The share of all queries; zero if no query is selected.
     share: f64,
     rules: Box<[SelectionRule]>,
     /// Maximum number of queries of each worker in a second.
@@ -87,7 +87,7 @@ pub struct TracedQuery {
     pub decision: Decision,
     /// The address of the client.
     pub client: IpAddr,
-    /// Its device, if it is known.
+    /// The device of the query, if it is known.
     pub device: DeviceId,
     /// The address at which the query arrived.
     pub entrance: Entrance,

@@ -7,7 +7,7 @@ use avocet_dnssec::zonemd::{self, Fault, ZoneRecord};
 use avocet_wire::NameBuf;
 use avocet_zone::HostedZone;
 
-/// Returns why a zone is refused by its digest.
+/// Returns the reason why the digest of a zone is refused.
 #[must_use]
 pub fn fault_of_digest(policy: ZonemdPolicy, zone: &HostedZone) -> Option<Fault> {
     if policy == ZonemdPolicy::Ignore {

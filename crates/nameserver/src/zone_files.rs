@@ -103,7 +103,7 @@ pub enum ZoneChangeError<E> {
         /// An edit that has lost its place to a later one: this is its file.
         kept: Option<PathBuf>,
     },
-    /// The zone could not be signed any more.
+    /// The zone can no longer be signed.
     #[error("{0}")]
     Unsignable(Box<ZoneProblem>),
     /// The digest of the zone, which `zonemd` has verified, would not be that of its records.

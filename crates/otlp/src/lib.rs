@@ -142,9 +142,9 @@ impl Attribute {
 pub struct SpanEvent {
     /// The time in Unix nanoseconds.
     pub time_ns: u64,
-    /// Its name.
+    /// The name of the event.
     pub name: &'static str,
-    /// Its attributes.
+    /// The attributes of the event.
     pub attributes: Vec<Attribute>,
 }
 
@@ -153,19 +153,19 @@ pub struct SpanEvent {
 pub struct Span {
     /// The trace of the span.
     pub trace: TraceId,
-    /// Its identifier.
+    /// The identifier of the span.
     pub id: SpanId,
     /// The span above it; `None` for the root of the trace.
     pub parent: Option<SpanId>,
-    /// Its name, one of few.
+    /// The name of the span, one of few.
     pub name: String,
-    /// Its place.
+    /// The place of the span.
     pub kind: SpanKind,
-    /// Its start in Unix nanoseconds.
+    /// The start of the span in Unix nanoseconds.
     pub start_ns: u64,
-    /// Its end in Unix nanoseconds.
+    /// The end of the span in Unix nanoseconds.
     pub end_ns: u64,
-    /// Its attributes.
+    /// The attributes of the span.
     pub attributes: Vec<Attribute>,
     /// The events, in order.
     pub events: Vec<SpanEvent>,
@@ -211,7 +211,7 @@ impl Span {
 /// The source of spans.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Resource<'r> {
-    /// Its attributes.
+    /// The attributes of the source.
     pub attributes: Vec<Attribute>,
     /// The name of the code that made the spans.
     pub scope: &'r str,

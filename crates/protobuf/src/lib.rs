@@ -63,9 +63,9 @@ pub enum FieldValue<'a> {
 /// A field of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProtoField<'a> {
-    /// Its number.
+    /// The number of the field.
     pub number: u64,
-    /// Its value.
+    /// The value of the field.
     pub value: FieldValue<'a>,
 }
 

@@ -1,4 +1,4 @@
-//! How the log shows the addresses of clients.
+//! The representation of client addresses in the log.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -52,7 +52,7 @@ impl TakenFile {
         Ok((taken, end_id - begin))
     }
 
-    /// Returns the id after all entries that were taken.
+    /// Returns the id after all entries that left the queue.
     pub(crate) fn end_id(&self) -> u64 {
         self.noted.end_id
     }

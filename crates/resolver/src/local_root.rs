@@ -21,7 +21,7 @@ use crate::read::{Reply, ReplyRecord, folded_target};
 /// Number of octets of the five numbers in SOA data (RFC 1035 §3.3.13).
 const SOA_NUMBERS: usize = 20;
 
-/// Why a copy of the root zone is rejected.
+/// The reason why a copy of the root zone is rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LocalRootFault {
     /// The digest does not match or cannot be verified.

@@ -161,7 +161,7 @@ pub struct UpstreamCounters {
     pub tls: u64,
     /// Queries behind a header of the PROXY protocol.
     pub introduced: u64,
-    /// How often TLS failed, in the order of [`TlsFault::ALL`].
+    /// Number of TLS failures, in the order of [`TlsFault::ALL`].
     pub tls_faults: [u64; TlsFault::ALL.len()],
     /// Usable responses.
     pub replies: u64,

@@ -23,7 +23,7 @@ pub trait OwnNames: fmt::Debug + Send + Sync {
     fn has_zone_of(&self, sought: &Sought<'_>) -> bool;
 }
 
-/// A name and type that an alias leads to.
+/// The name and type to which an alias leads.
 #[derive(Clone, Copy, Debug)]
 pub struct Sought<'a> {
     /// The name.

@@ -100,7 +100,7 @@ pub struct Settings {
 pub struct FetchLimits {
     /// The limit for the servers of one zone.
     pub per_zone: u32,
-    /// For queries that one server has not answered yet.
+    /// The limit for outstanding queries at one server.
     pub per_server: u32,
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct OptOf<'a> {
     pub(crate) dnssec_ok: bool,
     /// Data of the cookie option.
     pub(crate) cookie: &'a [u8],
-    /// Data of the client subnet option; empty for none.
+    /// Data of the client subnet option; empty without the option.
     pub(crate) ecs: &'a [u8],
     pub(crate) privacy: Privacy,
 }

@@ -34,7 +34,7 @@ enum Faulty {
     PassOver,
 }
 
-/// The part of a reply that is needed.
+/// The required part of a reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Extent {
     /// The whole reply.
@@ -196,7 +196,7 @@ impl Reply {
         Ok(())
     }
 
-    /// Returns whether the record follows everything that is needed.
+    /// Returns whether the record follows all required records.
     fn is_past(&self, record: &RecordView<'_>, extent: Extent) -> bool {
         match extent {
             Extent::Whole => false,

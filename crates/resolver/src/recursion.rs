@@ -14,7 +14,7 @@ use crate::validation::Validation;
 pub struct RootServer {
     /// The name in folded wire format.
     pub name: Box<[u8]>,
-    /// Its addresses.
+    /// The addresses of the root server.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -27,7 +27,7 @@ pub struct StubZone {
     pub servers: Vec<SocketAddr>,
 }
 
-/// How names without a forwarding rule are resolved.
+/// The settings by which names without a forwarding rule are resolved.
 #[derive(Clone, Debug)]
 pub struct Recursion {
     /// The root hints.
@@ -44,7 +44,7 @@ pub struct Recursion {
     pub ipv4: bool,
     /// Query over IPv6.
     pub ipv6: bool,
-    /// Query servers at private and loopback addresses, too.
+    /// Also query servers at private and loopback addresses.
     pub query_private: bool,
     /// Synthesize negative responses from validated NSEC records (RFC 8198).
     pub aggressive_nsec: bool,

@@ -381,7 +381,7 @@ impl<'a> Scrubber<'a> {
 
 /// An RRset that scrubbing keeps.
 struct SetOf<'a> {
-    /// Its section in the answer.
+    /// The section of the RRset in the answer.
     to: Section,
     owner: FoldedName<'a>,
     rtype: Rtype,

@@ -38,7 +38,7 @@ const NONE: u32 = u32::MAX;
 pub(crate) struct Waiting<W> {
     pub(crate) waiter: W,
     pub(crate) overdue_at_ms: u64,
-    /// Its client.
+    /// The client of the waiter.
     pub(crate) introduced: Option<IpAddr>,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Task<W> {
     pub(crate) bound: Option<Arc<Bound>>,
     pub(crate) waiters: Vec<Waiting<W>>,
     pub(crate) started_ms: u64,
-    /// Its deadline.
+    /// The deadline of the question.
     pub(crate) deadline_ms: u64,
     /// The time at which a server last answered a query of the walk.
     pub(crate) progress_ms: u64,
@@ -95,7 +95,7 @@ pub(crate) struct Task<W> {
     /// Whether it is an error report, which answers no client (RFC 9567).
     pub(crate) is_report: bool,
 
-    /// Its walk, if it is resolved by recursion.
+    /// The walk of the question, if it is resolved by recursion.
     pub(crate) walk: Option<Box<Walk>>,
 
     /// The exchange with the upstreams of its route.

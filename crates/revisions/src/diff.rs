@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(text.matches("@@ -").count(), 2, "{text}");
     }
 
-    /// The lines of a difference give both texts again.
+    /// The lines of a difference produce both texts again.
     #[test]
     fn the_difference_has_both_texts() {
         let mut state = 7_u32;

@@ -162,7 +162,7 @@ pub struct Probation {
     pub revision: u32,
     /// The revision that replaces it if it fails.
     pub fallback: u32,
-    /// When it must be confirmed, in Unix seconds.
+    /// The time by which the revision must be confirmed, in Unix seconds.
     pub until_secs: u64,
     /// The counts when it came into force.
     #[serde(skip)]

@@ -46,11 +46,11 @@ pub enum ChangeOrigin {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Facts {
-    /// Its number, from 1.
+    /// The number, from 1.
     pub number: u32,
     /// When it was accepted, in Unix seconds.
     pub at_secs: u64,
-    /// Its origin.
+    /// The origin.
     pub origin: ChangeOrigin,
     /// The author of the change, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,12 +67,12 @@ pub struct Facts {
     pub crc32: u32,
 }
 
-/// A change on its way into the history.
+/// A change that is about to enter the history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submission {
     /// The time in Unix seconds.
     pub at_secs: u64,
-    /// Its origin.
+    /// The origin of the change.
     pub origin: ChangeOrigin,
     /// The author of the change.
     pub author: Option<String>,
@@ -82,7 +82,7 @@ pub struct Submission {
     pub comment: Option<String>,
 }
 
-/// Why a revision cannot be read or written.
+/// The reason why a revision cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum RevisionError {
     /// There is no such revision.

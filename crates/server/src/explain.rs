@@ -50,7 +50,7 @@ const MAX_TRIED: usize = 256;
 pub(crate) struct InquiringClient {
     /// The client's address.
     pub(crate) ip: IpAddr,
-    /// Its device, if it is known.
+    /// The device of the sender, if it is known.
     pub(crate) device: DeviceId,
     /// The address of the server that receives the query.
     pub(crate) entrance: Entrance,

@@ -155,7 +155,7 @@ enum Awaited {
     Second,
     /// The SOA record at the end of a whole zone.
     LastSoa,
-    /// The SOA record behind the records that a change removes.
+    /// The SOA record after the records that a change removes.
     Added,
     /// The SOA record of the next change, or at the end.
     Removed,

@@ -82,7 +82,7 @@ pub(crate) trait PlaintextReader {
     fn greet(&mut self, _facts: Option<Arc<HandshakeFacts>>) {}
 }
 
-/// The octets to send once the connection permits it.
+/// The octets to send when the connection is writable.
 #[derive(Clone, Copy)]
 enum Send<'p> {
     Nothing,

@@ -43,7 +43,7 @@ pub enum LinkSecurity {
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer {
-    /// Its address.
+    /// The address.
     pub address: IpAddr,
     /// The protection of the connection.
     pub security: LinkSecurity,

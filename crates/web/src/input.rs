@@ -35,7 +35,7 @@ pub(crate) enum FieldKind {
 /// A field of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct QueryField {
-    /// Its type.
+    /// The type of the field.
     pub(crate) kind: FieldKind,
     /// The object of the request that it belongs to: a query has no objects.
     pub(crate) within: Option<String>,

@@ -22,7 +22,7 @@ pub(crate) fn absent() -> Response<Body> {
     Page { path: "/", kind: HTML, text: include_str!("pages/absent.html") }.response()
 }
 
-/// A file that is served as it is.
+/// A file that is served without changes.
 pub(crate) struct Page {
     /// The whole path.
     pub(crate) path: &'static str,

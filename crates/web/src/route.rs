@@ -23,7 +23,7 @@ pub struct Route {
     pub path: &'static str,
     /// The permission that the author of the request needs.
     pub needs: Needs,
-    /// Its effect.
+    /// The effect of the route.
     pub does: Does,
     /// The effect in words, for the OpenAPI document.
     pub summary: &'static str,
@@ -73,7 +73,7 @@ pub enum Does {
 pub enum ReplyForm {
     /// The end of the reply; its parts, which are only signs of life, are left out.
     End,
-    /// The reply has these fields of the end.
+    /// The fields of the last part of the reply.
     Fields(&'static [&'static str]),
     /// The end, with all parts in an array of this name.
     WithParts(&'static str),

@@ -113,7 +113,7 @@ pub(crate) struct PartSender {
     begun: Option<oneshot::Sender<Result<(), Problem>>>,
 }
 
-/// The end of a body that a client reads.
+/// The receiving end of a body, which a client reads.
 pub(crate) struct PartReceiver {
     body: Body,
     begun: oneshot::Receiver<Result<(), Problem>>,

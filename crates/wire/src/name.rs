@@ -242,7 +242,7 @@ impl fmt::Display for NameBuf {
 /// A name that was read from a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Read {
-    /// Its length in octets.
+    /// The length in octets.
     pub(crate) len: usize,
     /// The offset after the name in the message: after its first pointer, if it has one.
     pub(crate) end: usize,

@@ -40,7 +40,7 @@ pub enum Scope {
     Unroutable,
 }
 
-/// A prefix with the smallest scope that takes it.
+/// A prefix, with the smallest scope in which its addresses are accepted.
 struct Prefix<T> {
     network: T,
     bits: u32,

@@ -42,7 +42,7 @@ const MAX_CLIENT_TICKETS: usize = 256;
 /// The reason why a certificate is not used.
 #[derive(Debug, Error)]
 pub enum CertificateFault {
-    /// A file is not there, or is not PEM.
+    /// A file is missing, or is not PEM.
     #[error("{} cannot be read: {source}", .path.display())]
     Unreadable {
         /// The file.
@@ -120,7 +120,7 @@ pub struct TlsListeners {
 #[derive(Clone)]
 struct ShownProofs {
     certificates: Arc<ChallengeCertificates>,
-    /// The configuration for clients that get nothing else.
+    /// The configuration for clients that may see only proofs.
     only: Arc<ServerConfig>,
 }
 

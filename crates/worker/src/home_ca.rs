@@ -47,7 +47,7 @@ const RETRY_SECS: u64 = 60;
 /// Maximum number of octets of a file.
 const MAX_OCTETS: u64 = 1 << 16;
 
-/// An error: there is no authority or no certificate.
+/// An error: the authority or the certificate does not exist.
 #[derive(Debug, Error)]
 pub enum HomeCaFault {
     /// The clock of the host is wrong.
@@ -108,9 +108,9 @@ pub enum HomeCaFault {
 /// An authority as devices install it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownAuthority {
-    /// Its file.
+    /// The file of the authority.
     pub file: PathBuf,
-    /// Its certificate in PEM form.
+    /// The certificate of the authority in PEM form.
     pub pem: String,
     /// The SHA-256 of the certificate in DER, in hexadecimal form.
     pub sha256: String,

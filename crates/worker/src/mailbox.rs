@@ -22,7 +22,7 @@ const MAX_OCTETS: usize = 64 << 20;
 pub struct TraceOrder {
     /// The question.
     pub question: QuestionBuf,
-    /// Its keyed hash.
+    /// The keyed hash of the question.
     pub hash: u64,
     /// DO.
     pub dnssec_ok: bool,
@@ -46,7 +46,7 @@ pub struct KeptOrder {
 pub struct ForwardedDatagram {
     /// The connection from which the datagram came.
     pub path: QuicPath,
-    /// Its octets.
+    /// The octets of the datagram.
     pub octets: Box<[u8]>,
 }
 
@@ -56,7 +56,7 @@ pub struct LateUpdate {
     pub waiter: Waiter,
     /// The signed reply.
     pub message: Vec<u8>,
-    /// Its RCODE.
+    /// The RCODE of the reply.
     pub rcode: Rcode,
 }
 

@@ -21,22 +21,22 @@ pub struct ResolverReport {
 
 /// The state of an upstream in one worker.
 pub struct UpstreamReport {
-    /// Its number in the resolver.
+    /// The number in the resolver.
     pub id: EndpointId,
-    /// Its address.
+    /// The address.
     pub addr: SocketAddr,
-    /// Its transport.
+    /// The transport.
     pub transport: Transport,
     /// The reason why TLS fails.
     pub tls_fault: Option<TlsFault>,
-    /// Its counters.
+    /// The counters.
     pub counters: UpstreamCounters,
     /// The state of its circuit breaker.
     pub breaker: BreakerState,
 }
 
 impl UpstreamReport {
-    /// Returns the upstream as the query log has it.
+    /// Returns the upstream in the form of the query log.
     pub fn logged(&self) -> String {
         let scheme = match self.transport {
             Transport::Udp | Transport::Tcp => "",

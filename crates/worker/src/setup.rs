@@ -43,13 +43,13 @@ pub struct WorkerRings {
 
 /// The arguments of a new worker.
 pub(crate) struct Setup {
-    /// Its number.
+    /// The number of the worker.
     pub(crate) index: u16,
     /// Slots of the pool towards each upstream.
     pub(crate) pool_size: u32,
-    /// UDP sockets towards upstreams that it may have open.
+    /// Maximum number of UDP sockets for upstreams that the worker may open.
     pub(crate) upstream_sockets: usize,
-    /// Connections of clients for which there are descriptors.
+    /// Maximum number of client connections for which there are descriptors.
     pub(crate) most_streams: usize,
     /// Seed of its random numbers, from the system's source.
     pub(crate) seed: [u8; 32],

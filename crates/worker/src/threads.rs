@@ -82,7 +82,7 @@ pub struct RingEnds {
 pub struct Seat {
     poller: Poller,
     listeners: Listeners,
-    /// Its ends of its rings.
+    /// The ends of its rings.
     ends: WorkerRings,
 }
 

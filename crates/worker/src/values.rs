@@ -39,7 +39,7 @@ pub(crate) struct WorkerTurn<'t, D> {
     pub(crate) poller: &'t Poller,
     /// The moment of the call.
     pub(crate) time: Time,
-    /// Takes the steps of queries that have waited.
+    /// Processes the steps of queries that have waited.
     pub(crate) late: D,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct LateStep<'s> {
     pub(crate) cx: &'s QueryContext<'s>,
 }
 
-/// Takes the steps of queries that have waited.
+/// Processes the steps of queries that have waited.
 pub(crate) trait Deliver {
     /// Takes one step.
     fn deliver(&mut self, late: LateStep<'_>);

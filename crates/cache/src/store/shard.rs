@@ -81,7 +81,7 @@ pub(super) struct Padded<T>(T);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FoundEntry {
     pub(crate) meta: Meta,
-    /// Bytes of the payload, possibly more than were copied.
+    /// Number of bytes of the payload, possibly more than were copied.
     pub(crate) len: usize,
     /// Whether the entry had been read before since it was stored or last moved.
     pub(crate) visited: bool,

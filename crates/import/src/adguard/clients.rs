@@ -258,7 +258,7 @@ impl Services {
         Self { ids, pause: Pause::read(section.section("schedule")) }
     }
 
-    /// Adds the rule that blocks them for some clients.
+    /// Adds the rule that blocks the services for some clients.
     fn block(&self, (subject, but): (&str, &str), group: &Group, draft: &mut Draft) {
         if self.ids.is_empty() {
             return;

@@ -50,7 +50,7 @@ const DEFINITIONS: &[&str] = &[
 const QUIET: &[&str] = &["controls", "logging", "lwres", "statistics-channels"];
 /// Maximum number of views.
 const MAX_VIEWS: usize = 64;
-/// The group of clients in no other one.
+/// The group of clients that are in no other group.
 const DEFAULT_GROUP: &str = "default";
 
 /// Reads a configuration.

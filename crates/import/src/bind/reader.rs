@@ -296,7 +296,7 @@ impl<'r> BindReader<'r> {
         is_usable.then_some(name)
     }
 
-    /// Returns the names of keys that nothing refers to.
+    /// Returns the names of keys to which nothing refers.
     pub(super) fn unused_keys(&self) -> Vec<String> {
         let mut names: Vec<String> =
             self.keys.keys().filter(|name| !self.used.contains_key(*name)).cloned().collect();
@@ -388,7 +388,7 @@ impl Remote {
         self.with_key(&at)
     }
 
-    /// Returns a server with its key behind it.
+    /// Returns a server, followed by its key.
     pub(super) fn with_key(&self, server: &str) -> String {
         match &self.key {
             Some(key) => format!("{server} key {key}"),

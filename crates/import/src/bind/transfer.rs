@@ -78,7 +78,7 @@ impl<'r> BindReader<'r> {
         table.set_list("notify", items);
     }
 
-    /// Sets `primaries`, and returns whether there are any.
+    /// Sets `primaries`, and returns whether the zone has any.
     pub(super) fn primaries(&mut self, zone: &'r [Statement], table: &mut ArrayTable) -> bool {
         let found = ["primaries", "masters"].iter().find_map(|key| last(zone, key));
         let Some(statement) = found else { return false };

@@ -84,7 +84,7 @@ pub(super) struct BuiltZone {
     pub(super) views: Vec<usize>,
     /// Whether it is transferred from other servers.
     pub(super) is_secondary: bool,
-    /// The clients that may ask for its names.
+    /// The clients that may query its names.
     pub(super) clients: Networks,
 }
 

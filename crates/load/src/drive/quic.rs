@@ -38,7 +38,7 @@ struct OpenConnection {
     ids: HashMap<u64, [u8; 2]>,
     /// Whether the handshake was counted.
     is_ready: bool,
-    /// When the connection for a single query took it.
+    /// The time at which the connection for a single query accepted it.
     asked_ns: Option<u64>,
 }
 

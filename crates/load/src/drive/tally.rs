@@ -101,7 +101,7 @@ pub(crate) struct Counts {
     pub(crate) lost: u64,
     /// Number of lost queries after the last answered query.
     pub(crate) lost_at_end: u64,
-    /// Answers that arrived after their query was given up.
+    /// Answers that arrived after the generator gave up their query.
     pub(crate) late: u64,
     pub(crate) duplicate: u64,
     /// Answers with TC, and queries retried over TCP.

@@ -74,7 +74,7 @@ impl AxisRange {
 }
 
 impl Chart<'_> {
-    /// Draws the chart. Without points there is no chart.
+    /// Draws the chart. Without points, it draws nothing.
     pub(crate) fn draw(&self, out: &mut String) {
         let points = || self.lines.iter().flat_map(|line| &line.points);
         let x = AxisRange::of(points().map(|point| point.0));

@@ -85,7 +85,7 @@ pub struct Report {
     pub generator_cpu: Option<Cpu>,
     /// Memory of the server; with `--pid`.
     pub memory: Option<Memory>,
-    /// How latency changed in the course of the run.
+    /// The change of latency during the run.
     pub drift: Option<Drift>,
     /// The course of the run.
     pub series: Vec<Sample>,
@@ -156,7 +156,7 @@ pub struct Server {
     pub transport: Carrier,
     /// Its answer to `version.bind` in class CH.
     pub version: Option<String>,
-    /// Its process, with `--pid`.
+    /// The process of the server, with `--pid`.
     pub pid: Option<u32>,
     /// The name of that process.
     pub process: Option<String>,
@@ -192,7 +192,7 @@ pub struct Outcome {
     pub sent_per_sec: f64,
     /// Queries answered per second.
     pub answered_per_sec: f64,
-    /// Answers that came after their query was given up.
+    /// Answers that arrived after the generator gave up their query.
     pub late: u64,
     /// Answers to queries that had theirs.
     pub duplicate: u64,
@@ -295,11 +295,11 @@ pub struct Latency {
 /// The results of one kind of queries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowReport {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its outcome.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Its latency.
+    /// The latency.
     pub latency: Latency,
 }
 

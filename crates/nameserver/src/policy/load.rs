@@ -45,7 +45,7 @@ pub struct Making {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Compiled {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The settings that affect how the text is read.
     pub reading: String,

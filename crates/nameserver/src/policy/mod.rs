@@ -78,7 +78,7 @@ pub struct Policy {
     notes: Arc<[Note]>,
     /// Whether a rule tests on which lists a name is.
     asks_for_lists: bool,
-    /// Whether anything depends on the names of clients.
+    /// Whether the policy depends on the names of clients.
     wants_names: bool,
     /// The geo database; `None` if no rule tests countries.
     countries: Option<Arc<GeoDatabase>>,
@@ -93,7 +93,7 @@ pub struct Asked<'a> {
     pub profile: u16,
     /// The client's address.
     pub ip: IpAddr,
-    /// Its device, if it is known.
+    /// The device of the question, if it is known.
     pub device: DeviceId,
     /// The transport of the query.
     pub transport: Transport,
@@ -223,7 +223,7 @@ impl Policy {
         self.program.goes_by_time()
     }
 
-    /// Reports whether anything depends on the names of clients.
+    /// Reports whether the policy depends on the names of clients.
     #[inline]
     pub fn wants_names(&self) -> bool {
         self.wants_names

@@ -13,7 +13,7 @@ use crate::query::decision::Stage;
 /// An answer of the policy.
 #[derive(Clone)]
 pub struct Made<'p> {
-    /// Its content.
+    /// The content of the answer.
     pub form: Form<'p>,
     /// TTL in seconds.
     pub ttl_secs: u32,

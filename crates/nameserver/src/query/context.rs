@@ -126,9 +126,9 @@ pub struct Output<'o> {
 /// An admitted query: one that has just arrived, or one that has waited.
 #[derive(Clone, Copy)]
 pub(super) struct Query<'q> {
-    /// Its header and EDNS data.
+    /// The header and EDNS data of the admitted query.
     pub(super) asked: &'q Asked,
-    /// Its question.
+    /// The question of the admitted query.
     pub(super) key: &'q QuestionKey,
     /// The hash of the question; see [`packet_hash`].
     pub(super) hash: u64,
@@ -138,7 +138,7 @@ pub(super) struct Query<'q> {
     pub(super) note: u16,
     /// The state of the packet cache.
     pub(super) cache: CacheState,
-    /// Its origin.
+    /// The origin of the admitted query.
     pub(super) arrival: Arrival<'q>,
 }
 

@@ -24,7 +24,7 @@ use super::asked::Entrance;
 
 /// `_dns.resolver.arpa`, which clients query for encrypted resolvers.
 pub(super) const DISCOVERY: &[u8] = b"\x04_dns\x08resolver\x04arpa\x00";
-/// The first label of the names with these records.
+/// The first label of the names with announcements.
 const DNS_LABEL: &[u8] = b"_dns";
 /// TTL in seconds: clients notice a change of the listeners within five minutes.
 pub(super) const TTL_SECS: u32 = 300;
@@ -112,7 +112,7 @@ type ByListener<'c> = BTreeMap<Option<&'c str>, Arc<Designation>>;
 struct Listener<'c> {
     /// The name that its certificate is chosen by, if it is.
     certificate: Option<&'c str>,
-    /// Its addresses without encryption.
+    /// The addresses without encryption.
     plain: Vec<IpAddr>,
     encrypted: Vec<&'c OpenAddress>,
 }

@@ -59,7 +59,7 @@ pub(super) struct Offer {
     pub(super) cache: CacheState,
     /// The upstream that gave it.
     pub(super) upstream: Option<EndpointId>,
-    /// Whether and how the packet cache may store it.
+    /// Whether and how the packet cache may store the answer.
     pub(super) lifetime: Lifetime,
     /// The data on which the answer depends.
     pub(super) basis: Basis,
@@ -71,7 +71,7 @@ pub(super) struct Offer {
 pub(super) enum Basis {
     /// The question alone.
     Question,
-    /// The answer of other servers that it replaces.
+    /// The answer of other servers that the policy replaces.
     Answer,
     /// Data at the end of aliases of the policy, which has counted its rule or list already.
     Alias,
@@ -106,14 +106,14 @@ impl Offer {
     }
 }
 
-/// How the packet cache may store an answer.
+/// The conditions under which the packet cache may store an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Lifetime {
     /// The answer is not stored, or it is stored already.
     Unkept,
     /// The answer is stored for this many seconds, with constant TTLs.
     Fixed(NonZeroU32),
-    /// For this many seconds, with TTLs that count down.
+    /// For this number of seconds, with TTLs that count down.
     Counting(NonZeroU32),
 }
 

@@ -17,7 +17,7 @@ pub struct HeldQuery {
     pub octets: Box<[u8]>,
     /// The client's address.
     pub ip: IpAddr,
-    /// Its device, if it is known.
+    /// The device of the query, if it is known.
     pub device: DeviceId,
     /// The transport.
     pub transport: Transport,

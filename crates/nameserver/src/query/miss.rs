@@ -92,7 +92,7 @@ pub struct Waiter {
     pub note: u16,
     /// The client's address.
     pub ip: IpAddr,
-    /// Its device, if it is known.
+    /// The device of the client, if it is known.
     pub device: DeviceId,
     /// The address at which the query arrived.
     pub entrance: Entrance,

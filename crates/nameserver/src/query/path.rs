@@ -27,7 +27,7 @@ use super::{hosted, judge, minimal_any, packet, pool, rrsets, signed, strangers,
 /// A client's message, as received.
 #[derive(Clone, Copy)]
 pub struct Incoming<'i> {
-    /// Its octets.
+    /// The octets of the client's message.
     pub octets: &'i [u8],
     /// The result of the look-ahead, if there was one.
     pub seen: Option<&'i Seen>,

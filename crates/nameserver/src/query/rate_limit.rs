@@ -21,7 +21,7 @@ const SCALE: u64 = 1000;
 /// Bits of a bucket's word for its credit; the others are the time in milliseconds.
 const CREDIT_BITS: u32 = 24;
 
-/// How an answer is sent under the rate limit.
+/// The treatment of an answer under the rate limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limited {
     /// Send the answer.

@@ -213,7 +213,7 @@ struct Ending {
 pub enum Ahead {
     /// Prefetch the name.
     Ask,
-    /// Do nothing: the name was prefetched in this second.
+    /// Do nothing, because the name was prefetched in this second.
     Wait,
     /// Make the answer from the RRset cache, which has the result of the prefetch. If the prefetch
     /// failed, the new answer expires with the old one, and is prefetched again near its end.

@@ -163,7 +163,7 @@ fn empty_reply(octets: &[u8], rcode: Rcode, out: &mut [u8]) -> usize {
     draft.len
 }
 
-/// Refuses a message whose signature is of no use.
+/// Refuses a message with an unusable signature.
 fn refuse(
     cx: &QueryContext<'_>,
     octets: &[u8],

@@ -17,7 +17,8 @@ pub(super) struct Terms {
     greatest_secs: u32,
     /// Whether the answer is for this query only.
     per_query: bool,
-    /// The rule or list that allows it; see [`Decision::note`](super::decision::Decision::note).
+    /// The rule or list that allows the answer; see
+    /// [`Decision::note`](super::decision::Decision::note).
     pub(super) note: u16,
 }
 

@@ -18,9 +18,9 @@ use crate::private_zones::private_zones;
 use crate::trust::LearntTrust;
 use crate::upstream_addresses::UpstreamAddresses;
 
-/// Questions in flight at most, in all workers together.
+/// Maximum number of questions in flight in all workers together.
 const MAX_IN_FLIGHT: usize = 20_000;
-/// Waiting clients at most, in all workers together.
+/// Maximum number of waiting clients in all workers together.
 const MAX_WAITERS: usize = 100_000;
 /// Minimum number of inquiries at one zone or server that a worker may have under way, however many
 /// workers there are.

@@ -48,8 +48,8 @@ enum ZoneForm {
 /// of the source do not lead from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Publication {
-    /// Its serial. Of a source that is published as it is: the serial up to which its changes are
-    /// withheld.
+    /// The serial of the last published version. Of a source that is published as it is: the serial
+    /// up to which its changes are withheld.
     serial: u32,
     /// The source that it was made from.
     source: ZoneVersion,

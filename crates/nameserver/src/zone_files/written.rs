@@ -29,7 +29,7 @@ const WRITE_PAUSE: u64 = 20;
 /// Number of octets of a zone that are written in a second, at least.
 const WRITTEN_IN_SECOND: u64 = 16 << 20;
 
-/// Why the file of a zone is not replaced.
+/// The reason why the file of a zone is not replaced.
 const OTHER_CONTENT: &str = "the file has something else than the zone, and is not replaced: move \
                              it away, or set another `file`";
 

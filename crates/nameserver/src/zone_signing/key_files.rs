@@ -42,7 +42,7 @@ const MAX_TRIES: u32 = 20;
 /// Bits of a mode with which others than the owner may use a file.
 const OTHERS: u32 = 0o077;
 
-/// Why the files of keys cannot be used.
+/// The reason why the files of keys cannot be used.
 #[derive(Debug, Error)]
 pub enum KeyFileError {
     /// A file cannot be read.
@@ -63,7 +63,7 @@ pub enum KeyFileError {
     /// A file is no key of the zone.
     #[error("{path}: {1}", path = .0.display())]
     Key(PathBuf, KeyFault),
-    /// The key in a file is another one.
+    /// The file contains another key.
     #[error("{path} has another key than the one with tag {1}", path = .0.display())]
     OtherKey(PathBuf, u16),
     /// Other accounts may read a key.

@@ -24,7 +24,7 @@ const PHASES: [(KeyPhase, &str); 7] = [
 pub struct SigningReport {
     /// The name of the policy.
     pub policy: String,
-    /// Its keys, in the order in which they were made.
+    /// The keys of the zone, in the order in which they were made.
     pub keys: Vec<KeyReport>,
     /// The DS records that the parent should have.
     pub ds: Vec<String>,
@@ -43,13 +43,13 @@ pub struct SigningReport {
 /// A key of a zone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyReport {
-    /// Its tag.
+    /// The tag of the key.
     pub tag: u16,
     /// The mnemonic of its algorithm.
     pub algorithm: &'static str,
     /// The role of the key: csk, ksk or zsk.
     pub role: &'static str,
-    /// Its state.
+    /// The state of the key.
     pub state: &'static str,
     /// The second since which it is in this state.
     pub since_secs: u64,

@@ -19,7 +19,7 @@ const MAX_ADDRESSES: usize = 16;
 /// The leases of a DHCP server.
 pub(super) struct LeasedNames {
     pub(super) hosts: HostNames,
-    /// Wall time: leases that have ended bring no records.
+    /// The wall time. Leases that have ended produce no records.
     pub(super) now_secs: u64,
 }
 

@@ -96,7 +96,7 @@ pub struct Neighbour {
     pub address: IpAddr,
     /// The MAC address of the device.
     pub mac: Option<Mac>,
-    /// Its host name.
+    /// The host name.
     pub name: Option<String>,
 }
 
@@ -107,7 +107,7 @@ pub struct Identity {
     pub client: Option<String>,
     /// The configured name, or else the learned one.
     pub name: Option<String>,
-    /// Its known MAC addresses.
+    /// The known MAC addresses of the device.
     pub macs: Vec<Mac>,
     /// The names of its groups.
     pub groups: Vec<String>,

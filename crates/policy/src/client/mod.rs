@@ -129,13 +129,13 @@ pub enum ClientTest {
 /// The properties of a client that [`ClientTest`]s examine.
 #[derive(Clone, Debug, Default)]
 pub struct Asker<'a> {
-    /// Its address.
+    /// The address.
     pub address: Option<IpAddr>,
-    /// Its configured name.
+    /// The configured name.
     pub client: Option<&'a str>,
-    /// Its configured or learned name.
+    /// The configured or learned name.
     pub name: Option<&'a str>,
-    /// Its MAC addresses.
+    /// The MAC addresses.
     pub macs: &'a [Mac],
     /// The names of its groups.
     pub groups: &'a [String],

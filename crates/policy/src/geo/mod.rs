@@ -60,7 +60,7 @@ pub struct Countries {
 /// The description of a database.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct About {
-    /// Its type, such as `GeoLite2-Country`.
+    /// The type of the database, such as `GeoLite2-Country`.
     pub database_type: String,
     /// The build time of the database, in Unix seconds.
     pub built_at_secs: u64,

@@ -9,9 +9,9 @@ use avocet_wire::Rtype;
 pub struct Asker<'a> {
     /// The address of the client.
     pub address: Option<IpAddr>,
-    /// Its names and identifiers.
+    /// The names and identifiers.
     pub names: &'a [Box<str>],
-    /// Its tags, such as `device_pc` or `user_child`.
+    /// The tags, such as `device_pc` or `user_child`.
     pub tags: &'a [Box<str>],
 }
 

@@ -41,15 +41,15 @@ pub enum Origin {
 /// The description of a list to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Source {
-    /// Its number.
+    /// The number of the list.
     pub list: ListId,
-    /// Its purpose.
+    /// The purpose of the list.
     pub kind: Kind,
-    /// Its format, or `None` to detect it from the text.
+    /// The format of the list, or `None` to detect it from the text.
     pub format: Option<Format>,
     /// Whether it may rewrite.
     pub rewrites: Rewrites,
-    /// Its origin, which determines its share of the common limits.
+    /// The origin of the list, which determines its share of the common limits.
     pub origin: Origin,
 }
 

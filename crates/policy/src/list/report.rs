@@ -10,7 +10,7 @@ use crate::rpz::ZoneReport;
 /// A rejected line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// Its number, from 1.
+    /// The number of the rejected line, from 1.
     pub line: u32,
     /// The reason.
     pub reason: Reason,
@@ -25,9 +25,9 @@ impl fmt::Display for Fault {
 /// A valid line without effect.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PassedOver {
-    /// Its number, from 1.
+    /// The number, from 1.
     pub line: u32,
-    /// Its text, possibly shortened.
+    /// The text, possibly shortened.
     pub text: Box<str>,
     /// The reason why the line has no effect.
     pub why: &'static str,

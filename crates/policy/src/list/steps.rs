@@ -117,7 +117,7 @@ impl Steps {
     }
 }
 
-/// The remaining steps of one trial of a pattern.
+/// Reports whether the entry of the site belongs to an allow list.
 #[derive(Debug)]
 pub(super) struct Trial {
     left: u32,

@@ -14,7 +14,7 @@ use super::action::{LimitKey, RateLimit};
 use super::rules::RuleId;
 use crate::client::canonical;
 
-/// Buckets that share a place in the table.
+/// Number of buckets that share a place in the table.
 const WAYS: usize = 8;
 /// Places in the table: 65,536 buckets of 16 octets, one megabyte.
 const PLACES: usize = 8_192;

@@ -23,7 +23,7 @@ const ALL_MEMORY: usize = 64 << 20;
 /// one with [`GROUP_MEMORY`]; after these, patterns are matched one by one.
 const MAX_FAILURES: usize = 128;
 
-/// The budget that is left while automata are built.
+/// The budget that remains while automata are built.
 struct Left {
     memory: usize,
     failures: usize,

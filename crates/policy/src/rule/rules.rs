@@ -164,7 +164,7 @@ fn fault(place: usize, spec: &RuleSpec, (part, error): PartFault) -> RuleFault {
     RuleFault { place, part, rule: spec.name.clone(), error }
 }
 
-/// An error in a part of a rule.
+/// An error in one of the fields of a rule.
 type PartFault = (RulePart, PolicyError);
 
 fn rule(

@@ -41,7 +41,7 @@ pub struct Sample<'a> {
 pub struct Step {
     /// The part.
     pub span: Span,
-    /// Its depth in the expression.
+    /// The depth in the expression.
     pub depth: usize,
     /// Whether it holds, or `None` if it was not evaluated.
     pub holds: Option<bool>,
@@ -138,7 +138,7 @@ impl Node {
     }
 }
 
-/// The value of a part that decides the whole.
+/// The value of a part that determines the value of the whole.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EndsAt {
     False,

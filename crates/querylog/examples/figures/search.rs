@@ -16,7 +16,7 @@ use crate::{lines, print};
 
 /// Ranks of the names that are searched for, the most frequent first.
 const RANKS: [usize; 5] = [0, 100, 10_000, 100_000, 199_000];
-/// Times that a search is repeated; the median counts.
+/// Number of repetitions of a search; the median counts.
 const ROUNDS: usize = 5;
 /// A top level domain has a fifth of the names.
 const ZONE: &str = "com.";

@@ -13,7 +13,7 @@ use crate::{
 const HOUR_US: u64 = 3_600_000_000;
 const START_US: u64 = 490_000 * HOUR_US;
 
-/// A log with a writer that goes on.
+/// A log with a running writer.
 struct Log {
     scratch: Scratch,
     writer: Writer,

@@ -11,7 +11,7 @@ use crate::search::{Condition, Filter, LogEntry};
 
 /// Maximum number of clients. A device with temporary addresses (RFC 8981) has a few each day.
 pub(super) const MAX_SIGHTINGS: usize = 4096;
-/// The clients that are left after some went.
+/// Number of clients that remain after others were removed.
 const KEPT_CLIENTS: usize = MAX_SIGHTINGS / 4 * 3;
 
 /// The start of 2025 in microseconds since the epoch. The server is younger: an earlier time comes

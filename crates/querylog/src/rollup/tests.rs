@@ -1,4 +1,4 @@
-//! Roll-ups against a plain count, and through a restart.
+//! Compares roll-ups with a plain count, also after a restart.
 
 use std::fs;
 use std::ops::ControlFlow;

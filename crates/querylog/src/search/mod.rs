@@ -266,7 +266,7 @@ impl LogReader {
         page
     }
 
-    /// Returns the number of wanted entries before an id.
+    /// Returns the number of matching entries before an id.
     pub fn count(&self, filter: &Filter, extent: SearchExtent) -> Count {
         let mut count = Count::default();
         let mut broken = self.broken.clone();

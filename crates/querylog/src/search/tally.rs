@@ -26,7 +26,7 @@ pub enum TallyTimes {
     ByMinute,
 }
 
-/// Entries of a chunk whose texts are equal.
+/// Entries of a chunk with equal texts.
 pub struct EqualEntries<'t> {
     columns: &'t [TextColumn],
     numbers: &'t [u32],

@@ -299,7 +299,7 @@ fn int(octets: &[u8]) -> i32 {
     octets.try_into().map_or(0, i32::from_le_bytes)
 }
 
-/// Returns the place of each number in a permutation.
+/// Returns the index of each number in a permutation.
 fn inverse(permutation: &[u32]) -> Vec<u32> {
     let mut places = vec![0; permutation.len()];
     for (place, number) in permutation.iter().enumerate() {

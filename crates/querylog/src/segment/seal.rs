@@ -37,7 +37,7 @@ impl RowSource {
         self.kept.iter().filter(|kept| **kept).count()
     }
 
-    /// Returns about the octets of the names, compressed.
+    /// Returns the approximate number of octets of the names, compressed.
     pub(crate) fn name_octets(&self) -> u64 {
         match &self.chunk {
             Chunk::Block(block) => u64::from(block.header.stored),

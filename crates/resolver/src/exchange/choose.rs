@@ -21,7 +21,7 @@ pub(crate) enum ServerOrder {
     Unmeasured,
 }
 
-/// When a server with an open breaker is probed.
+/// The time at which a server with an open breaker is probed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Probing {
     /// Together with another query, so that the question does not wait for the probe.

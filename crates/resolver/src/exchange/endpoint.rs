@@ -75,9 +75,9 @@ impl Carrier {
 /// nothing that is learned of one applies to the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Endpoint {
-    /// Its address.
+    /// The address.
     pub addr: SocketAddr,
-    /// Its transport.
+    /// The transport.
     pub transport: Transport,
 }
 
@@ -159,7 +159,7 @@ impl SocketSlot {
     }
 }
 
-/// Why a socket or connection yields no reply.
+/// The reason why a socket or connection yields no reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SocketFault {
     /// It could not be opened, the connection could not be made, or the network reported that the

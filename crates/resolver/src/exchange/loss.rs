@@ -13,7 +13,7 @@ use super::rtt::Fate;
 const VOICES: usize = 64;
 /// The age in ms at which a voice expires.
 const HEARD_MS: u64 = 30_000;
-/// Minimum number of outcomes of a voice that counts.
+/// Minimum number of outcomes for a voice to count.
 const FEWEST_OUTCOMES: u32 = 2;
 /// Milliseconds without any reply after which no loss is assumed, because the network is gone.
 const GONE_MS: u64 = 3_000;

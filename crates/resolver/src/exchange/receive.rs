@@ -37,7 +37,7 @@ pub(crate) enum Edns {
     Present,
 }
 
-/// How a message matches the query with its ID.
+/// The relation of a message to the query with its ID.
 enum Match {
     Exact,
     /// The names differ only in letter case.

@@ -89,7 +89,7 @@ pub(crate) struct Terms<'a> {
     pub(crate) flags: u16,
     pub(crate) udp_size: u16,
     pub(crate) dnssec_ok: bool,
-    /// Data of the client subnet option; empty for none.
+    /// Data of the client subnet option; empty without the option.
     pub(crate) ecs: &'a [u8],
     pub(crate) cookies: Cookies,
     pub(crate) case_randomisation: bool,

@@ -77,7 +77,7 @@ pub(crate) struct Pinned {
     pub(crate) pool: Pool,
     /// Counters of forwarded queries.
     pub(crate) counters: UpstreamCounters,
-    /// Why TLS failed, unless a reply has arrived since.
+    /// The reason why TLS failed, unless a reply has arrived since.
     pub(crate) tls_fault: Option<TlsFault>,
 }
 

@@ -37,7 +37,7 @@ type Deeper<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub(super) struct LookUp {
     pub(super) server: Name,
     rtype: Rtype,
-    /// How much of the name a denial must cover.
+    /// The part of the name that a denial must cover.
     extent: Extent,
 }
 

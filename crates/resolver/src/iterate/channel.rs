@@ -71,7 +71,7 @@ pub(crate) enum Note {
     /// Validated NSEC or NSEC3 RRsets of the zone with this apex, with its SOA RRset if there was
     /// one.
     Gaps(Name, Option<Rrset>, Vec<Rrset>),
-    /// How often the question reached each limit of validation.
+    /// Number of times that the question reached each limit of validation.
     Limits([u32; avocet_dnssec::Limit::ALL.len()]),
     /// The end of the chain of trust at a zone, valid for this number of seconds.
     Keys(Name, Chain, u32),

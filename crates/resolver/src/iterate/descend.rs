@@ -58,7 +58,7 @@ impl Shortened {
     }
 }
 
-/// How much of a name is shown to servers.
+/// The part of a name that servers see.
 struct Shown {
     qname: Name,
     labels: usize,

@@ -14,7 +14,7 @@ pub(crate) struct Frame<'a> {
     name: Name,
     qtype: Rtype,
     depth: u32,
-    /// How much of the name a denial must cover.
+    /// The part of the name that a denial must cover.
     pub(super) to_deny: Extent,
 }
 

@@ -233,7 +233,7 @@ pub(crate) struct Walker {
     pub(crate) relied_on: Option<SocketAddr>,
     /// Servers with an answer that failed validation, by question.
     pub(crate) distrusted: Vec<(Name, Rtype, SocketAddr)>,
-    /// Whether the cache is ignored for the question itself.
+    /// Whether the question itself ignores the cache.
     pub(crate) asks_anew: bool,
     /// Whether cached data failed validation, so that the cache is ignored.
     pub(crate) passes_over_cache: bool,

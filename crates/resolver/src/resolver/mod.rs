@@ -124,19 +124,19 @@ pub struct Abandoned<W> {
 /// The state of an upstream, for reports.
 #[derive(Clone, Copy, Debug)]
 pub struct UpstreamReport<'a> {
-    /// Its number.
+    /// The number.
     pub id: EndpointId,
-    /// Its address and transport.
+    /// The address and transport.
     pub endpoint: Endpoint,
     /// Whether the server is queried.
     pub state: BreakerState,
-    /// Its smoothed round-trip time; `None` before the first reply.
+    /// The smoothed round-trip time; `None` before the first reply.
     pub rtt_ms: Option<u32>,
     /// Outstanding queries.
     pub outstanding: u32,
-    /// Why TLS failed, unless a reply has arrived since.
+    /// The reason why TLS failed, unless a reply has arrived since.
     pub tls_fault: Option<TlsFault>,
-    /// Its counters.
+    /// The counters.
     pub counters: &'a UpstreamCounters,
 }
 

@@ -14,11 +14,11 @@ use crate::iterate::rrset::Name;
 pub enum Step {
     /// A subordinate question starts. The deeper steps that follow belong to it.
     Seek {
-        /// Its purpose.
+        /// The purpose of the subordinate question.
         why: Why,
-        /// Its name.
+        /// The name of the subordinate question.
         name: Name,
-        /// Its type.
+        /// The type of the subordinate question.
         rtype: Rtype,
     },
     /// The addresses of a server were resolved; the number of addresses.
@@ -126,11 +126,11 @@ pub enum Step {
     Judged {
         /// The owner.
         name: Name,
-        /// Its type.
+        /// The type.
         rtype: Rtype,
         /// Signer, key tag and algorithm of its first signature.
         signature: Option<(Name, u16, u8)>,
-        /// Its status.
+        /// The status.
         verdict: Verdict,
         /// The reason why the answer is bogus.
         fault: Option<Reason>,
@@ -148,7 +148,7 @@ pub enum Step {
     Failed {
         /// The code of the extended error for clients.
         ede: u16,
-        /// Its text.
+        /// The text.
         text: &'static str,
     },
 }

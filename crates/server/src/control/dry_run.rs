@@ -19,7 +19,7 @@ use crate::running::Running;
 
 /// Maximum number of names of a kind of change in a reply.
 const MAX_SHOWN: u64 = 1_000;
-/// Names of a reply whose request has no limit.
+/// Default number of names in a reply.
 const USUAL_SHOWN: u64 = 100;
 /// The condition after a panic.
 const FAULT: &str = "a panic interrupted the dry run, see the log";

@@ -31,7 +31,7 @@ use crate::running::Running;
 const SILENCE: Duration = Duration::from_secs(10);
 /// Maximum number of queries of a page.
 const MAX_PAGE: u64 = 1_000;
-/// Queries of a page whose request has no limit.
+/// Default number of queries of a page.
 const USUAL_PAGE: u64 = 100;
 /// Time between looks for the files of the log, and the most looks, right after a start or a
 /// reload that turns the log on.
@@ -39,10 +39,10 @@ const OPENING: Duration = Duration::from_millis(50);
 const OPENING_LOOKS: usize = 40;
 /// Maximum number of texts of a ranking.
 const MAX_TEXTS: u64 = 100;
-/// Texts of a ranking whose request has no limit.
+/// Default number of texts of a ranking.
 const USUAL_TEXTS: u64 = 10;
 
-/// Reports each new query until the client is gone.
+/// Reports each new query until the client disconnects.
 pub(super) fn tail(
     running: &Running,
     request: LogTail,

@@ -79,7 +79,7 @@ struct LogWork {
     files: LogFiles,
     /// The counts from which the rates are calculated.
     tally: QueryTally,
-    /// When the upstreams of the workers are read again.
+    /// The time of the next reading of the workers' upstreams.
     upstreams_due: Instant,
     /// Entries that were written at the last failure, until more are.
     failed_after: Option<u64>,

@@ -39,7 +39,7 @@ const MAX_RETIRED_OCTETS: u64 = 256 << 20;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub(crate) struct Head {
-    /// Its URL or path.
+    /// The URL or path.
     pub(crate) source: String,
     /// The field `ETag` of the response.
     pub(crate) etag: Option<String>,
@@ -59,7 +59,7 @@ pub(crate) struct Head {
 
 /// A text with its properties.
 pub(crate) struct Copy {
-    /// Its properties.
+    /// The properties of the text.
     pub(crate) head: Head,
     octets: Vec<u8>,
     begins: usize,

@@ -25,7 +25,7 @@ const JITTER_PART: u64 = 10;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub(crate) struct SourceState {
-    /// Its URL or path.
+    /// The URL or path.
     pub(crate) source: String,
     /// Wall time in seconds of the last success, with or without a new text; 0: never.
     pub(crate) succeeded_at_secs: u64,

@@ -35,7 +35,7 @@ struct Inner {
 struct Waiting {
     lines: VecDeque<Vec<u8>>,
     octets: usize,
-    /// Whether a line was taken that is not written yet.
+    /// Whether a removed line is still being written.
     is_writing: bool,
     /// Number of lines that were lost since the last line was read.
     lost: u64,

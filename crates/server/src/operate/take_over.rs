@@ -131,7 +131,7 @@ pub(super) struct AdoptedListeners {
 
 /// A listening socket of a worker of the server that is taken over.
 pub(crate) struct TakenSocket {
-    /// Its transport.
+    /// The transport of the listening socket.
     pub(crate) transport: Transport,
     /// Number of the worker that has it.
     pub(crate) worker: usize,

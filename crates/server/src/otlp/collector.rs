@@ -26,9 +26,9 @@ use avocet_worker::state::Shared;
 /// The limits of one request: those of the protocol's own exporters.
 const BOUNDS: Bounds =
     Bounds { time: Duration::from_secs(10), connect: Duration::from_secs(5), octets: 64 << 10 };
-/// The time for a request while the server ends.
+/// The time for a request while the server shuts down.
 const LAST_TIME: Duration = Duration::from_secs(2);
-/// How long the addresses of the collector are used.
+/// The time for which the addresses of the collector are used.
 const ADDRESSES_TIME: Duration = Duration::from_secs(60);
 /// The responses after which the same request may be sent again (OTLP, "Retryable Response Codes").
 const RETRYABLE: [u16; 4] = [429, 502, 503, 504];
@@ -48,7 +48,7 @@ pub(crate) enum Delivered {
     Taken(Rejected),
     /// The request must be sent again, for this reason. The collector may have stated a time.
     Later(String, Option<Duration>),
-    /// The collector does not take it, for this reason.
+    /// The collector rejects the request, for this reason.
     Refused(String),
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct OtlpCounts {
     pub(crate) traces: AtomicU64,
     /// The number of their spans.
     pub(crate) spans: AtomicU64,
-    /// Spans that the collector rejected of requests that it took.
+    /// Spans that the collector rejected from requests that it accepted.
     pub(crate) rejected_spans: AtomicU64,
     /// Traces lost in the queues of the workers.
     pub(crate) queue: AtomicU64,

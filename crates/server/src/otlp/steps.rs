@@ -32,7 +32,7 @@ pub(super) struct StepSpans<'i> {
 
 /// A question: that of the client, or a lookup that had to complete first.
 struct Level {
-    /// Its span.
+    /// The span of the question.
     span: usize,
     /// The name that is looked for.
     target: String,

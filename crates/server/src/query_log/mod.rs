@@ -63,9 +63,9 @@ pub(crate) struct QueryLog {
 /// The log that is written.
 #[derive(Clone)]
 pub(crate) struct WrittenLog {
-    /// Its directory.
+    /// The directory of the log.
     pub(crate) directory: PathBuf,
-    /// Its roll-ups. The thread of the log needs the lock: copy them.
+    /// The roll-ups of the log. The thread of the log needs the lock: copy them.
     pub(crate) rollups: Arc<Mutex<Rollups>>,
 }
 

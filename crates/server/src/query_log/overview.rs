@@ -16,7 +16,7 @@ use avocet_querylog::{Outcome, PartCounts, Period, Ranking, Rollups, SeenClient,
 const MAX_STEPS: u64 = 1_500;
 /// Maximum number of clients of a reply: all that the log can have.
 const MOST_CLIENTS: u64 = 4096;
-/// Clients of a reply whose request has no limit.
+/// Default number of clients in a reply.
 const USUAL_CLIENTS: u64 = 100;
 /// Steps of a series that does not say how long they are.
 const USUAL_STEPS: u64 = 100;
@@ -109,7 +109,7 @@ pub(crate) fn series_of_part(part: &PartCounts, span: &Span, step: Option<u64>) 
     series
 }
 
-/// Returns the Unix second from which entries are counted.
+/// Returns the Unix second at which the count of entries begins.
 fn reached_secs(part: &PartCounts) -> u64 {
     part.cut_us.div_ceil(1_000_000)
 }

@@ -70,7 +70,7 @@ impl Default for Searches {
 pub(crate) struct SearchCounts {
     /// Searches since the start.
     pub(crate) done: u64,
-    /// Searches without a turn, or that did not end.
+    /// Searches that got no turn, or did not end.
     pub(crate) refused: u64,
     /// Time of all searches.
     pub(crate) time: Duration,

@@ -26,7 +26,7 @@ pub(crate) const MAX_TEXT: usize = 200;
 /// A request that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WaitingRequest {
-    /// Its number.
+    /// The number of the request.
     pub(crate) id: u32,
     /// The name that is blocked.
     pub(crate) name: String,
@@ -46,11 +46,11 @@ pub(crate) struct WaitingRequest {
 /// The client that requests access.
 #[derive(Debug, Clone)]
 pub(crate) struct Applicant {
-    /// Its address.
+    /// The address of the client.
     pub(crate) client: IpAddr,
     /// The name of its `[[client]]`, if it has one.
     pub(crate) configured: Option<String>,
-    /// Its groups.
+    /// The groups of the client.
     pub(crate) groups: Vec<String>,
 }
 

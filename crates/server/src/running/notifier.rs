@@ -159,7 +159,7 @@ impl Notifier {
         given_up
     }
 
-    /// Takes a reply. Returns whether it acknowledges a message.
+    /// Processes a reply. Returns whether it acknowledges a message.
     fn take_reply(&self, from: SocketAddr, reply: &[u8]) -> bool {
         let Some(header) = MessageView::new(reply).ok().map(|view| view.header()) else {
             return false;

@@ -18,7 +18,7 @@ use avocet_zone::pool::{
 
 use super::pool_state::{self, SavedState};
 
-/// Results that are kept of a target, for people.
+/// Maximum number of results of a target that are kept for display.
 const MAX_PAST: usize = 20;
 
 /// A target of probes, with their parameters.
@@ -26,7 +26,7 @@ const MAX_PAST: usize = 20;
 pub(crate) struct TargetKey {
     /// The address that is probed.
     pub(crate) address: IpAddr,
-    /// Its port, if it is not that of the probe.
+    /// The port of the target, if it is not that of the probe.
     pub(crate) port: Option<u16>,
     /// The probe.
     pub(crate) probe: ProbeConfig,
@@ -48,20 +48,20 @@ pub(crate) enum ProbeResult {
 pub(crate) struct PastProbe {
     /// The Unix second of its end.
     pub(crate) at_secs: u64,
-    /// Its time.
+    /// The time of the probe.
     pub(crate) took_ms: u64,
-    /// Its result.
+    /// The result of the probe.
     pub(crate) result: ProbeResult,
 }
 
 /// A target for people.
 #[derive(Debug, Clone)]
 pub(crate) struct TargetStatus {
-    /// Its health.
+    /// The health of the target.
     pub(crate) state: HealthState,
     /// The Unix second of its last change.
     pub(crate) since_secs: Option<u64>,
-    /// Its last probes, the latest first.
+    /// The last probes of the target, the latest first.
     pub(crate) past: VecDeque<PastProbe>,
     /// Changes of its health since the start.
     pub(crate) changes: u64,
@@ -73,7 +73,7 @@ pub(crate) struct TargetStatus {
 pub(crate) struct WatchedMember {
     /// The target of the probe.
     pub(crate) target: TargetKey,
-    /// Its health.
+    /// The health of the address.
     pub(crate) status: TargetStatus,
     /// The setting of the operator for the address.
     pub(crate) control: MemberControl,

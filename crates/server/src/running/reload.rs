@@ -408,7 +408,7 @@ impl Reloader {
         read(&state.config, &state.parts)
     }
 
-    /// Admits clients of these networks where `allow` has `local`.
+    /// Admits clients of these networks where `allow` contains `local`.
     pub(crate) fn change_own_networks(&self, own: &[IpNet]) {
         let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         if *unconfigured.own_networks == *own {

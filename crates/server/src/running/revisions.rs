@@ -46,7 +46,7 @@ const SLOW_BUCKET: usize = 20;
 /// A change of the configuration on its way into force.
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
-    /// Its origin.
+    /// The origin of the change.
     pub(crate) origin: ChangeOrigin,
     /// The author of the change.
     pub(crate) by: Submitter,
@@ -72,7 +72,7 @@ impl Change {
     }
 }
 
-/// A change that is kept, and not in force yet.
+/// A change that is kept, but is not in force yet.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct KeptChange {
     /// The revision; `None` if revisions are not available.
@@ -96,7 +96,7 @@ struct RevisionState {
     store: Option<Store>,
     /// The text in force.
     text: String,
-    /// Its number.
+    /// The number.
     in_force: Option<u32>,
     probation: Option<Probation>,
     band: Band,
@@ -104,7 +104,7 @@ struct RevisionState {
     was_unresolved: bool,
     /// The counts of queries at the last tick.
     health: Health,
-    /// Why the file does not have the text in force.
+    /// The reason why the file does not have the text in force.
     unwritten: Option<String>,
     /// The text of the file that a rollback could not replace. It is not taken again.
     rolled_back: Option<String>,
@@ -294,7 +294,7 @@ impl Revisions {
         state.set_probation(probation);
     }
 
-    /// Lets a probation end this much earlier in wall time.
+    /// Moves the end of a probation to an earlier wall time.
     pub(crate) fn end_probation_earlier(&self, secs: u64) {
         let mut state = self.state();
         let Some(mut probation) = state.probation.clone() else { return };

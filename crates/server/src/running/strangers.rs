@@ -142,7 +142,7 @@ impl Desk {
         }
     }
 
-    /// Returns the time until there is something to do.
+    /// Returns the time until the next task.
     fn pause(&self, now: Instant) -> Duration {
         let due = self.cases.values().map(|case| case.due).min();
         due.unwrap_or(self.links_due).min(self.links_due).saturating_duration_since(now)

@@ -49,7 +49,7 @@ pub(crate) struct TraceQuestion {
 
 /// The result of a resolution.
 pub(crate) struct Resolution {
-    /// Its trace.
+    /// The trace.
     pub(crate) trace: TraceReport,
     /// The answer as a message; empty if there is none.
     pub(crate) message: Vec<u8>,
@@ -101,7 +101,7 @@ impl TraceQuestion {
         Self { qname, rtype, dnssec_ok, checking_disabled, servers }
     }
 
-    /// Directs the question to these servers, if there are any.
+    /// Directs the question to these servers, if any are given.
     pub(crate) fn by(self, servers: &[SocketAddr]) -> Self {
         Self { servers: servers.into(), ..self }
     }

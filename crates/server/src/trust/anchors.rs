@@ -90,7 +90,7 @@ pub(crate) struct KeyStatus {
     pub(crate) zone: FoldedNameBuf,
     /// The key's tag.
     pub(crate) tag: u16,
-    /// Its state; `None` for a configured anchor whose key was not seen.
+    /// The state; `None` for a configured anchor whose key was not seen.
     pub(crate) state: Option<KeyState>,
     /// Wall time since when it has this state, in seconds.
     pub(crate) since_secs: Option<u64>,

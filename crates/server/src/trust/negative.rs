@@ -21,7 +21,7 @@ const FALLBACK: &str = "using only the negative trust anchors of the configurati
 pub(crate) struct NegativeList {
     anchors: Vec<NegativeAnchor>,
     file: StateFile,
-    /// Why the file differs from these, if it does.
+    /// The reason why the file differs from the anchors, if it does.
     unsaved: Option<String>,
 }
 

@@ -48,7 +48,7 @@ impl From<BadBlock> for Code {
     }
 }
 
-/// Whether a stream goes on after a frame.
+/// Whether a stream continues after a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamEnd {
     Here,

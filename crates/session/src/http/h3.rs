@@ -48,7 +48,7 @@ pub(crate) enum H3Error {
     Internal = 0x102,
     /// A stream that the peer must not open.
     StreamCreation = 0x103,
-    /// A stream has ended that must not end.
+    /// A stream ended that must stay open.
     ClosedCriticalStream = 0x104,
     /// A frame on the wrong stream or at the wrong place.
     FrameUnexpected = 0x105,

@@ -23,7 +23,7 @@ const UDP_SIZE: u16 = 1232;
 /// DO in the TTL of OPT (RFC 6891 §6.1.3).
 const DNSSEC_OK: u16 = 1 << 15;
 
-/// Why the parameters of a request have no query.
+/// The reason why the parameters of a request have no query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParameterFault {
     /// The name is missing.
@@ -148,7 +148,7 @@ pub(super) fn response(message: &[u8]) -> Option<Vec<u8>> {
     Some(out.text.into_bytes())
 }
 
-/// Why a message has no form in JSON.
+/// The reason why a message has no form in JSON.
 struct NoJson;
 
 impl From<WireError> for NoJson {

@@ -19,7 +19,7 @@ const ALTERNATIVE_SECS: u32 = 86_400;
 #[derive(Clone, Copy)]
 pub(super) struct Content<'c> {
     pub(super) media: Media,
-    /// The DNS message, by which the response is fresh.
+    /// The DNS message, which determines the freshness of the response.
     pub(super) message: &'c [u8],
     /// The octets of the body.
     pub(super) len: usize,

@@ -57,7 +57,7 @@ pub enum QuicError {
     /// The server has ended the stream of the query without a response.
     #[error("the server ended the query with error code {0}")]
     NoReply(u64),
-    /// The server has sent something else than one message.
+    /// The server sent something other than one message.
     #[error("the stream has no response")]
     Malformed,
     /// The server refuses the request.

@@ -36,7 +36,7 @@ const MAX_HELD: usize = 256 << 10;
 const AMPLIFICATION: usize = 3;
 /// Datagrams without a query that a client may send before the first response.
 const FIRST_BUDGET: u32 = 400;
-/// The most of them that a client may save.
+/// Maximum budget that a client may save.
 const MAX_BUDGET: u32 = 2_000;
 /// Increase of the budget per response, in addition to one per [`ACKNOWLEDGED`] octets.
 const BUDGET_OF_RESPONSE: u32 = 4;

@@ -48,7 +48,7 @@ const MAX_HELD: usize = 64 << 20;
 pub struct QuicDatagram<'d> {
     /// The sender, and the address that it was sent to.
     pub path: QuicPath,
-    /// Its octets.
+    /// The octets of the datagram.
     pub octets: &'d [u8],
 }
 
@@ -105,9 +105,9 @@ pub enum QuicAnswer<'r> {
 /// A client that wants to connect.
 #[derive(Clone, Copy, Debug)]
 pub struct Newcomer {
-    /// Its address.
+    /// The address of the client.
     pub ip: IpAddr,
-    /// The number of the address that it reached.
+    /// The number of the address to which the client connected.
     pub entrance: u16,
     /// The connections that are open.
     pub open: usize,
@@ -148,7 +148,7 @@ impl Whose {
 pub enum Admission {
     /// The client may connect, with these settings, and is counted.
     Admitted(QuicListener),
-    /// The client may connect once another connection was closed.
+    /// The client may connect after another connection is closed.
     Crowded(Whose),
     /// The client may not connect, and gets no datagram.
     Refused,

@@ -32,7 +32,7 @@ pub(super) struct Zone {
     pub(super) is_secure: bool,
     /// The zone above, `None` for the root.
     pub(super) parent: Option<usize>,
-    /// Its servers, by number.
+    /// The servers of the zone, by number.
     pub(super) servers: Vec<usize>,
     sets: Vec<Set>,
     chain: OnceCell<Chain>,

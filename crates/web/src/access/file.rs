@@ -113,7 +113,7 @@ impl AccessFile {
         }
     }
 
-    /// Returns why the file could not be read.
+    /// Returns the reason why the file could not be read.
     pub(crate) fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
     }

@@ -11,7 +11,8 @@ use super::secrets::{Digest, digest_of, is_equal, random_text};
 
 /// Maximum number of sessions. A new session replaces the one that was unused for longest.
 const MAX_SESSIONS: usize = 1024;
-/// Maximum number of sessions of one user; likewise.
+/// Maximum number of sessions of one user. A new session replaces the one that was unused for
+/// longest.
 const MAX_SESSIONS_PER_USER: usize = 20;
 /// Seconds without a request after which a session ends.
 const IDLE_SECS: u64 = 3600;

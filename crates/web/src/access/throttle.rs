@@ -9,7 +9,7 @@ const MAX_ENTRIES: usize = 4096;
 /// Number of seconds for which a failure is remembered.
 const MEMORY_SECS: u64 = 3600;
 
-/// The sources that failed attempts are counted for.
+/// The sources for which failed attempts are counted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum GuessSource {
     /// An IPv4 address or an IPv6 /64.

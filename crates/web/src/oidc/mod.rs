@@ -49,7 +49,7 @@ pub struct ProviderRequest {
     pub url: String,
     /// The header `Authorization`.
     pub authorization: Option<Secret>,
-    /// The fields of a POST; a GET without them.
+    /// The fields of a POST. A GET has none.
     pub form: Option<Secret>,
 }
 
@@ -102,7 +102,7 @@ impl OidcSettings {
         format!("{}{}", self.public_url, flow::CALLBACK)
     }
 
-    /// Returns the highest role that the claims give.
+    /// Returns the highest role that the claims grant.
     fn role(&self, claims: &Claims) -> Option<Role> {
         let claim = claims.get(&self.role_claim)?;
         let has = |value: &str| match claim {

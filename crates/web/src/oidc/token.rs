@@ -47,7 +47,7 @@ struct IssuerKey {
 struct Header {
     alg: String,
     kid: Option<String>,
-    /// Extensions that must be understood. None is supported.
+    /// Extensions that a receiver must understand. None is supported.
     crit: Option<Value>,
 }
 

@@ -154,7 +154,7 @@ impl<'t> Entries<'t> {
     }
 }
 
-/// Octets at which an unquoted token may end.
+/// Octets that may end an unquoted token.
 const ENDS: [bool; 256] = {
     let mut ends = [false; 256];
     let (octets, mut at) = (*b" \t\n\x0c\r;()\"\\", 0);

@@ -30,7 +30,7 @@ const KNOWN: [u16; 6] = [ALPN, NO_DEFAULT_ALPN, PORT, IPV4HINT, IPV6HINT, DOHPAT
 /// ```
 #[derive(Debug)]
 pub struct ServiceBinding<'a> {
-    /// The priority, least first; 0 for an alias.
+    /// The priority; the lowest is used first, and 0 means an alias.
     pub priority: u16,
     /// The target.
     pub target: NameBuf,

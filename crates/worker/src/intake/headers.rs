@@ -18,7 +18,7 @@ const MAX_WAITING: usize = 1_024;
 /// A connection that begins with a header.
 pub(super) struct WaitingConnection {
     pub(super) stream: TcpStream,
-    /// The proxy, and the address that it connected to.
+    /// The proxy, and the address to which it connected.
     proxy: StreamClient,
     /// The octets of the header that have arrived.
     octets: Vec<u8>,

@@ -68,7 +68,7 @@ pub(crate) struct Patience {
 /// The client of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamClient {
-    /// Its address.
+    /// The address of the client.
     pub(crate) ip: IpAddr,
     /// The address to which the client connected.
     pub(crate) entrance: Entrance,

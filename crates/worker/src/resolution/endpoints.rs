@@ -33,7 +33,7 @@ const WARM_AT_ONCE: usize = 8;
 /// The sockets and the connection that are kept open to one server.
 struct KeptSockets {
     addr: SocketAddr,
-    /// Number of slots that were opened ahead of need.
+    /// Number of slots that were opened in advance.
     warmed: u32,
     pool: Vec<Option<UpstreamSocket>>,
     stream: Option<Connection>,
@@ -52,7 +52,7 @@ enum SingleSocket {
 /// A query for a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StreamQuery<'a> {
-    /// Its connection.
+    /// The connection of the query.
     pub(super) socket: SocketId,
     /// The server.
     pub(super) to: Endpoint,
@@ -66,7 +66,7 @@ pub(super) struct StreamQuery<'a> {
 /// A datagram to send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Query<'a> {
-    /// Its socket.
+    /// The socket of the datagram.
     pub(super) socket: SocketId,
     /// The message.
     pub(super) octets: &'a [u8],

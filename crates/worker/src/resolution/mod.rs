@@ -282,7 +282,7 @@ impl Resolution {
         });
     }
 
-    /// Opens some sockets towards servers ahead of need.
+    /// Opens some sockets for servers in advance.
     pub(crate) fn warm(&mut self, poller: &Poller) {
         self.upstreams.warm(poller);
     }

@@ -187,7 +187,7 @@ impl Upstreams {
         self.endpoints.quic_deadline_ms()
     }
 
-    /// Opens some sockets of the pools ahead of need.
+    /// Opens some sockets of the pools in advance.
     pub(super) fn warm(&mut self, poller: &Poller) {
         self.is_warming = self.endpoints.warm(poller, &mut self.rng);
     }

@@ -13,9 +13,9 @@ pub const MAX_POOL_ADDRESSES: usize = 64;
 pub struct PoolMember {
     /// The address in answers.
     pub address: IpAddr,
-    /// Its share of the answers in [`PoolMode::Weighted`]; with 0 it is chosen after all others.
+    /// The share of the answers in [`PoolMode::Weighted`]; with 0 it is chosen after all others.
     pub weight: u32,
-    /// The clients that it is near to, for [`PoolMode::Nearest`].
+    /// The clients near the address, for [`PoolMode::Nearest`].
     pub places: Vec<MemberPlace>,
 }
 
@@ -79,7 +79,7 @@ pub struct PoolRule {
     pub members: Vec<PoolMember>,
     /// The rule that chooses among the healthy addresses.
     pub mode: PoolMode,
-    /// The contents of an answer if none is healthy.
+    /// The contents of an answer if no address is healthy.
     pub when_all_down: WhenAllDown,
     /// The addresses for [`WhenAllDown::Fallback`].
     pub fallback: Vec<IpAddr>,

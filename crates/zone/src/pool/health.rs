@@ -9,7 +9,7 @@ const PENALTY: u32 = 1_000;
 /// Maximum number of doublings of `rise` for a target that keeps going down.
 const MAX_DOUBLINGS: u32 = 3;
 
-/// How many results change the health of a target.
+/// Number of results that change the health of a target.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Thresholds {
     /// Successes in a row after which a target is up, 1 to `window`.

@@ -55,9 +55,9 @@ fn mask(prefix_len: u8) -> u128 {
 pub struct ClientPlace {
     /// The address or network of the client.
     pub address: IpAddr,
-    /// Its country, if it is known.
+    /// The country, if it is known.
     pub country: Option<[u8; 2]>,
-    /// Its continent, if it is known.
+    /// The continent, if it is known.
     pub continent: Option<[u8; 2]>,
 }
 

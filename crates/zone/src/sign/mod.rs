@@ -95,7 +95,7 @@ pub struct Signing<'s> {
     pub seed: u64,
     /// Threads that sign.
     pub threads: usize,
-    /// Called in each of these threads before it begins.
+    /// The function that each of these threads calls at its start.
     pub begin: fn(),
 }
 

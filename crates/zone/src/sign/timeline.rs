@@ -69,13 +69,13 @@ pub enum KeyPhase {
 /// A key and its state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TimedKey {
-    /// Its tag, which no other key of the zone has.
+    /// The tag of the key, which no other key of the zone has.
     pub tag: u16,
-    /// Its algorithm.
+    /// The algorithm of the key.
     pub algorithm: SigningAlgorithm,
     /// The role of the key.
     pub role: KeyRole,
-    /// Its state.
+    /// The state of the key.
     pub phase: KeyPhase,
     /// The second since which it is in this state, since 1970.
     pub since_secs: u64,
@@ -151,9 +151,9 @@ pub struct ParentDs<'f> {
 pub struct WantedKey {
     /// The role of the key.
     pub role: KeyRole,
-    /// Its algorithm.
+    /// The algorithm of the key.
     pub algorithm: SigningAlgorithm,
-    /// Its first state.
+    /// The first state of the key.
     pub phase: KeyPhase,
 }
 

@@ -24,7 +24,7 @@ const FUDGE_SECS: u16 = 300;
 /// Maximum number of messages of a transfer between two that are signed (RFC 8945 §5.3.1).
 const MAX_UNSIGNED: usize = 99;
 
-/// Why a signed request is not answered with data.
+/// The reason why a signed request gets no data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TsigFault {
     /// The code has more octets than the digest, or too few: FORMERR (RFC 8945 §5.2.2.1).

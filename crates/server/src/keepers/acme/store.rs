@@ -20,7 +20,7 @@ const MAX_OCTETS: u64 = 1 << 20;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub(super) struct StoredState {
-    /// The settings that the certificate is for: see [`settings`].
+    /// The settings for which the certificate was obtained: see [`settings`].
     pub(super) settings: String,
     /// The Unix second of the next attempt; 0: at once.
     pub(super) next_attempt: u64,

@@ -38,7 +38,7 @@ struct HttpBody {
 
 /// The place in a body with chunks (RFC 9112 §7.1).
 enum ChunkPlace {
-    /// The place is in the line with the size.
+    /// The position is in the line with the size.
     Line(Vec<u8>),
     /// Within the data: the remaining octets, and the line end after them.
     Data(usize),

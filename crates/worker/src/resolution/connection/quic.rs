@@ -48,9 +48,9 @@ pub(in super::super) struct QuicConnection {
 
 /// The server of a connection.
 pub(super) struct QuicPeer {
-    /// Its settings.
+    /// The settings of the server.
     pub(super) peer: Arc<UpstreamPeer>,
-    /// Its address as the plan has it.
+    /// The address of the server as the plan has it.
     pub(super) addr: SocketAddr,
     /// The purpose of the connection.
     pub(super) role: QuicRole,
