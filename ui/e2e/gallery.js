@@ -85,6 +85,7 @@ const PAGES = [
     `resolver-${part}`, `/resolver/${part}`,
   ]),
   ['performance', '/performance'],
+  ['runs', '/performance/runs'],
   ...['configuration', 'revisions', 'users', 'tokens', 'sessions', 'account', 'backup', 'about'].map(
     (part) => [`settings-${part}`, `/settings/${part}`],
   ),

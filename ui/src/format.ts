@@ -63,6 +63,11 @@ export function delay(micros: number): string {
   return `${format(micros / 1e6, { maximumFractionDigits: micros < 1e7 ? 1 : 0 })}${GAP}s`;
 }
 
+/** The CPU time of an answer, from microseconds, with three digits. */
+export function cost(micros: number): string {
+  return `${format(micros, { maximumSignificantDigits: 3 })}${GAP}µs`;
+}
+
 /** A duration in its two largest units, from seconds. */
 export function duration(secs: number): string {
   const units: [number, string][] = [[86_400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];

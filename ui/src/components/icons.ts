@@ -8,6 +8,7 @@ export const ICONS = {
   names: 'M4 4h7l9 9-7 7-9-9zM8 8h.01',
   zones: 'M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18M3 12h18M12 3c-5 5-5 13 0 18M12 3c5 5 5 13 0 18',
   download: 'M12 4v11M7 10.500l5 5 5-5M4 20h16',
+  open: 'M12 20V9M7 13.500l5-5 5 5M4 4h16',
   resolver: 'M12 3v5M5 14v-2h14v2M12 8v4M3 14h4v5H3zM10 14h4v5h-4zM17 14h4v5h-4z',
   performance: 'M4 19a8.500 8.500 0 1 1 16 0M12 15l4-5',
   settings: 'M4 7h9M17 7h3M13 4.500v5M4 17h3M11 17h9M7 14.500v5',
