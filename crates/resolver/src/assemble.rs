@@ -123,11 +123,7 @@ impl Assembler {
         wanted: &Wanted<'_>,
     ) -> bool {
         let (qname, qtype) = (wanted.question.qname(), wanted.question.qtype());
-        if !cache.may_hold_dnames()
-            || qtype == Rtype::DS
-            || qtype.is_meta()
-            || qtype.is_dnssec_proof()
-        {
+        if qtype == Rtype::DS || qtype.is_meta() || qtype.is_dnssec_proof() {
             return false;
         }
         let class = wanted.question.qclass().0;

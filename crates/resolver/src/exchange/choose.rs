@@ -96,6 +96,10 @@ impl<'a> Choice<'a> {
 
     /// Returns the best server of a set.
     pub(crate) fn best(&self, set: u64) -> Option<u8> {
+        // A single server needs no comparison.
+        if set.is_power_of_two() {
+            return places(set).next();
+        }
         let score = |place: &u8| self.at(*place).map_or(0, |server| server.rtt.score(self.now_ms));
         let is_open = |place: u8| self.at(place).is_some_and(Server::is_open);
         if self.probing == Probing::Aside && places(set).all(is_open) {

@@ -245,11 +245,9 @@ impl Exchanges {
         let PendingQuery { question, is_mixed, .. } = &mut self.pending[at];
         let qname_len = question.len().saturating_sub(4);
         let qname = &mut question[..qname_len];
-        let letters = query::letters(qname);
-        if letters > 0 {
-            *is_mixed = query::randomise_case(qname, &mut self.rng);
-        }
-        letters
+        let case = query::randomise_case(qname, &mut self.rng);
+        *is_mixed = case.is_mixed;
+        case.letters
     }
 
     /// Draws the socket of the query at `at`: one of the pool if ID, slot and letters have at least

@@ -130,7 +130,7 @@ impl<W> Resolver<W> {
     /// client, which refreshes the cache.
     pub(super) fn follow_cached_dname(&mut self, at: u32, cx: &mut Context<'_, W>) -> bool {
         let task = &self.tasks[at];
-        if task.set.is_some() || task.waiters.is_empty() {
+        if !cx.rrsets.may_hold_dnames() || task.set.is_some() || task.waiters.is_empty() {
             return false;
         }
         let Some(bound) = &task.bound else { return false };
