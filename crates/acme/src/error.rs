@@ -114,7 +114,7 @@ impl fmt::Display for AuthorityProblem {
     }
 }
 
-/// Returns a text of the authority as it may appear in a log line.
+/// Returns a text of the authority in a form that is safe in a log line.
 pub(crate) fn printable(text: &str) -> String {
     let shown = |letter: char| if letter.is_control() { ' ' } else { letter };
     text.chars().take(MAX_TEXT).map(shown).collect()

@@ -1,5 +1,5 @@
-//! Keys of ECDSA on P-256: that of the account, which signs requests (RFC 7515, ES256), and that of
-//! a certificate, which signs the request for it (RFC 2986).
+//! Keys of ECDSA on P-256: the key of the account, which signs requests (RFC 7515, ES256), and the
+//! key of a certificate, which signs the request for it (RFC 2986).
 
 use std::fmt;
 use std::net::IpAddr;

@@ -50,7 +50,7 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// Creates a proof; `None` if the token has other octets than those of RFC 8555 §8.3.
+    /// Creates a proof; `None` if the token has octets that RFC 8555 §8.3 does not permit.
     pub(crate) fn new(
         kind: ChallengeKind,
         name: &str,

@@ -25,7 +25,8 @@ const ACME_FILE: &str = "certificate.pem";
 /// One `[[certificate]]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CertificateConfig {
-    /// The host names for which it is shown; empty for those that it has itself.
+    /// The host names for which clients see the certificate; empty for the names in the
+    /// certificate.
     pub names: Vec<String>,
     /// The files.
     pub files: CertificateFiles,

@@ -138,7 +138,7 @@ impl<'k> KeyPath<'k> {
     }
 }
 
-/// Returns the name of a client and the one that an edit gives to it.
+/// Returns the name of a client and the new name in an edit.
 fn new_name_of_client<'e>(edit: &KeyEdit<'e>) -> Result<Option<(&'e str, String)>, EditError> {
     let new = match (KeyPath::read(edit.key), edit.value) {
         (Some(KeyPath::InEntry { table: "client", name, key: "name" }), Some(text)) => {
@@ -206,7 +206,7 @@ fn entries<'d>(document: &'d mut DocumentMut, table: &str) -> Option<&'d mut Arr
     document.get_mut(table)?.as_array_of_tables_mut()
 }
 
-/// Returns the index of a table by its name, `kind` being that of the array.
+/// Returns the index of a table by its name. `kind` is the name of the array.
 fn place(entries: &ArrayOfTables, kind: &str, name: &str) -> Option<usize> {
     let text = |table: &Table, key: &str| table.get(key)?.as_str().map(str::to_owned);
     let is_same = |own: &str, name: &str| {

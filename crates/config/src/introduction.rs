@@ -26,7 +26,7 @@ pub(super) struct Resolving {
 pub(super) enum Translation {
     /// There is no prefix.
     Off,
-    /// There is a prefix: answers are made from those to other questions, for all clients.
+    /// With a DNS64 prefix, answers are made from answers to other questions, for all clients.
     Dns64,
 }
 

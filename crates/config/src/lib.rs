@@ -209,8 +209,8 @@ pub struct ServerConfig {
     pub client_certificates: Option<ClientCertificates>,
     /// Additional addresses, with names.
     pub listeners: Vec<ListenerConfig>,
-    /// The addresses whose sockets are open, in the order of the sockets, if they are not the ones
-    /// above: see [`Self::keep_open`].
+    /// The addresses with open sockets, in the order of the sockets, if they differ from the
+    /// addresses above: see [`Self::keep_open`].
     pub open: Vec<OpenAddress>,
     /// The number of workers, 1 to 256.
     pub workers: usize,

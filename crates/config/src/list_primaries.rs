@@ -1,4 +1,4 @@
-//! Reads the keys of a `[[list]]` about its primaries, which are those of a `[[zone]]`.
+//! Reads the keys of a `[[list]]` about its primaries, which are the same as in a `[[zone]]`.
 
 use super::check::Check;
 use super::key::KeyConfig;

@@ -168,7 +168,7 @@ impl ServerConfig {
         self.listeners.iter().find(|listener| listener.name == name)
     }
 
-    /// Returns the addresses that the configuration names: those of `[server]`, then those of each
+    /// Returns the addresses in the configuration: first those of `[server]`, then those of each
     /// listener.
     fn named_addresses(&self) -> Vec<OpenAddress> {
         let mut all = Vec::new();

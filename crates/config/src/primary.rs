@@ -28,7 +28,7 @@ pub struct Primary {
 pub struct Primaries {
     /// In the order in which they are asked; empty if the file of the zone is written by others.
     pub servers: Vec<Primary>,
-    /// The folded name of the key for those without one of their own, in wire form.
+    /// The folded name of the key for primaries without their own key, in wire form.
     pub key: Option<Box<[u8]>>,
     /// Proofs that primaries with TLS must provide.
     pub tls: UpstreamTls,

@@ -210,7 +210,8 @@ impl<'a> ConfigSource<'a> {
 }
 
 impl<'a> Variable<'a> {
-    /// Says which key a variable without two underscores names; none where it is none of ours.
+    /// Says which key a variable without two underscores names; none if it is not a variable of
+    /// Avocet.
     fn meant(&self, schema: &serde_json::Value) -> Option<SettingError> {
         let name = self.name.strip_prefix(PREFIX)?;
         name.match_indices('_').find_map(|(at, _)| {

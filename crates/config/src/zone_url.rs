@@ -30,7 +30,7 @@ pub struct ZoneUrl {
     pub headers_file: Option<PathBuf>,
     /// A file with the password for the database.
     pub password_file: Option<PathBuf>,
-    /// The file with the authorities that are trusted, instead of those of the system.
+    /// The file with the trusted authorities, which replace the authorities of the system.
     pub ca: Option<PathBuf>,
     /// The certificate that this server presents to a server that requires one.
     pub client: Option<CertificateFiles>,

@@ -123,7 +123,7 @@ impl Default for Limits {
     }
 }
 
-/// The validation work of a client query so far, and the limits it has reached.
+/// The validation work of a client query, and the limits that it has reached.
 #[derive(Clone, Debug, Default)]
 pub struct Budget {
     limits: Limits,

@@ -50,8 +50,8 @@ pub enum Reason {
     SignatureMissing,
     /// The signer is a zone other than the zone of the data.
     WrongSigner,
-    /// The label count of a signature exceeds that of the owner or is below that of the signer (RFC
-    /// 4035 §5.3.1).
+    /// The label count of a signature exceeds the label count of the owner, or is below that of the
+    /// signer (RFC 4035 §5.3.1).
     WrongLabels,
     /// No DNSKEY record matches the DS records, the trust anchor or the signature.
     DnskeyMissing,

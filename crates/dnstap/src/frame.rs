@@ -68,7 +68,7 @@ impl ControlKind {
     }
 }
 
-/// Appends a data frame. An empty one has no form and is left out.
+/// Appends a data frame. An empty frame cannot be represented and is left out.
 pub fn put_data(out: &mut Vec<u8>, octets: &[u8]) {
     if !octets.is_empty() {
         out.extend_from_slice(&(octets.len() as u32).to_be_bytes());

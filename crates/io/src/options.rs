@@ -64,7 +64,7 @@ pub(crate) fn grow_buffers(socket: &impl AsFd, bytes: c_int) {
 pub enum Local {
     /// The host has the address.
     Here,
-    /// The host does not have it yet. Packets arrive as soon as it does.
+    /// The host does not have the address yet. Packets arrive as soon as it has it.
     NotYet,
 }
 

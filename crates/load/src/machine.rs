@@ -23,7 +23,7 @@ pub(crate) fn read() -> Machine {
     }
 }
 
-/// Returns the number of cores, also of those that this process may not use.
+/// Returns the number of cores, including cores that this process may not use.
 pub(crate) fn cores() -> usize {
     online().unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
 }

@@ -64,7 +64,8 @@ impl Process {
         fs::read_to_string(self.directory.join("comm")).ok().map(|name| name.trim().to_owned())
     }
 
-    /// Returns the cost so far of the process and its descendants, while it is running.
+    /// Returns the cost of the process and its descendants since the start, while the process is
+    /// running.
     pub(crate) fn usage(&self) -> Option<Usage> {
         let mut sum = usage_of(&self.directory)?;
         let mut family = children(&self.directory);

@@ -39,7 +39,8 @@ impl Newer {
         }
     }
 
-    /// Returns the context of the later snapshot, built in `place`, or `cx` if there is none.
+    /// Returns the context of the later snapshot, built in `place`, or `cx` if the snapshot is the
+    /// same.
     #[inline]
     pub fn context<'p>(
         &'p self,

@@ -204,7 +204,7 @@ impl InProcess {
         kept
     }
 
-    /// Takes the oldest entry of the query log out. Returns false if there is none.
+    /// Removes the oldest entry of the query log. Returns false if the log is empty.
     pub fn take_logged(&mut self, record: &mut Record) -> bool {
         self.logged.pop(record)
     }

@@ -91,7 +91,8 @@ impl NameServer {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Counts the snapshots put in force; a worker compares it with the one it knows.
+    /// Counts the snapshots that were put in force. A worker compares the count with that of its
+    /// snapshot.
     #[inline]
     pub fn revision(&self) -> u64 {
         self.revision.load(Ordering::Acquire)

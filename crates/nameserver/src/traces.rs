@@ -220,7 +220,7 @@ impl TraceScratch {
         RefMut::filter_map(self.sender.borrow_mut(), Option::as_mut).ok()
     }
 
-    /// Returns another random number in `0..1`: that of the secret, the worker and a count.
+    /// Returns another random number in `0..1`, from the secret, the worker and a count.
     pub(crate) fn draw(&self, secret: &HashKey, worker: usize) -> f64 {
         self.draws.set(self.draws.get().wrapping_add(1));
         uniform(secret.hash(&worker.to_le_bytes(), self.draws.get()))

@@ -73,7 +73,7 @@ pub enum ServerEvent {
 
 /// The names of [`ServerEvent`] in metrics, in its order: the family's label.
 pub const TRANSFER_RESULTS: [&str; 4] = ["sent", "cut-short", "refused", "limited"];
-/// The names of the errors of signatures in metrics, in the order of [`ServerEvent`] behind those
+/// The names of signature errors in metrics, in the order of [`ServerEvent`], after the names
 /// above.
 pub const SIGNATURE_ERRORS: [&str; 5] = ["badkey", "badsig", "badtime", "badtrunc", "malformed"];
 /// The results of NOTIFY in metrics, in the order of [`ServerEvent`], after the results above.
@@ -83,8 +83,8 @@ pub const SENT_NOTICE_RESULTS: [&str; 3] = ["sent", "acknowledged", "failed"];
 /// The results of updates in metrics, in the order of [`ServerEvent`], after the results above.
 pub const UPDATE_RESULTS: [&str; 6] =
     ["applied", "unchanged", "prerequisite", "refused", "failed", "limited"];
-/// The results of requests to URLs of zones in metrics, in the order of [`ServerEvent`] behind
-/// those above.
+/// The results of requests to URLs of zones in metrics, in the order of [`ServerEvent`], after the
+/// results above.
 pub const FETCH_RESULTS: [&str; 3] = ["new", "unchanged", "failed"];
 /// Number of counters.
 const EVENTS: usize = TRANSFER_RESULTS.len()
@@ -165,7 +165,7 @@ impl TransferLedger {
         self.open().values().sum()
     }
 
-    /// Takes a place for a transfer to this address; `None` if there is none left.
+    /// Reserves a transfer to this address; `None` if too many transfers run.
     pub fn permit(self: &Arc<Self>, ip: IpAddr) -> Option<TransferPermit> {
         let mut open = self.open();
         let all: usize = open.values().sum();

@@ -106,7 +106,7 @@ pub enum ZoneChangeError<E> {
     /// The zone can no longer be signed.
     #[error("{0}")]
     Unsignable(Box<ZoneProblem>),
-    /// The digest of the zone, which `zonemd` has verified, would not be that of its records.
+    /// The digest that `zonemd` verified would differ from the digest of the records.
     #[error("{0}; set zonemd = \"ignore\", or write the file with its new digest")]
     Digest(DigestFault),
 }

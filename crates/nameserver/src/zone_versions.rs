@@ -69,7 +69,8 @@ pub(crate) fn restored(file: &HostedZone, content: &JournalContent) -> RestoredZ
     RestoredZone { other: other.map(|zone| zone.following(file, 0)), changes: Vec::new() }
 }
 
-/// Applies changes that follow from a version. Returns `None` if they do not, or are none.
+/// Applies changes to a version. Returns `None` if there are none, or if they do not fit the
+/// version.
 fn applied(file: &HostedZone, changes: &[Arc<ZoneChange>]) -> Option<HostedZone> {
     let last = changes.last()?;
     let mut edits = ZoneEdits::of(file);
@@ -102,7 +103,7 @@ pub(crate) fn merged(
     zone.map(|zone| zone.following(served, usize::MAX - 1))
 }
 
-/// Returns the version of an edited file with a higher serial, if it has none.
+/// Returns the version of an edited file with a higher serial, if its serial is not higher already.
 pub(crate) fn raised(served: &HostedZone, file: &HostedZone) -> Option<HostedZone> {
     let is_raised = is_newer(file.serial(), served.serial());
     if is_raised || file.version() == served.version() {

@@ -39,7 +39,7 @@ const SHAPES: [(&str, Shape); 9] = [
         )
     }),
 ];
-/// Forms that are not indexed, so that many such rules are useless in practice.
+/// Forms that are not indexed, so that a large number of these rules is useless in practice.
 const UNINDEXED: [&str; 3] = ["regex", "contains", "levels"];
 const COUNTS: [(usize, f64); 4] = [(1, 20.0), (10, 60.0), (100, 300.0), (10_000, 1_000.0)];
 

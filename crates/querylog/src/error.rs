@@ -1,4 +1,4 @@
-//! Errors of the log. None ends the service: the writer counts lost entries and goes on.
+//! Errors of the log. They never stop the service: the writer counts lost entries and continues.
 
 use std::io;
 use std::path::{Path, PathBuf};

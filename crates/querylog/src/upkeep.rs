@@ -133,8 +133,8 @@ impl Upkeep {
         self.counters
     }
 
-    /// Does one piece of work, and reports whether there may be more. The last file of the head is
-    /// left to the writer.
+    /// Does one piece of work, and reports whether there may be more. The last file of the head
+    /// belongs to the writer.
     ///
     /// # Errors
     /// A file cannot be read or written. It is left as it is, and the next step leaves it out.

@@ -76,7 +76,7 @@ pub struct Counters {
     pub secure: u64,
     /// Answers that are insecure; see [`Counters::secure`].
     pub insecure: u64,
-    /// Errors that were reported (RFC 9567), and those that were not because of a limit.
+    /// Number of reported errors (RFC 9567), and of errors that a limit kept from being reported.
     pub reports: u64,
     /// Reports that were withheld; see [`Counters::reports`].
     pub reports_withheld: u64,

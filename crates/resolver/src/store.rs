@@ -20,7 +20,7 @@ pub(crate) struct Fetched {
 }
 
 impl Fetched {
-    /// A forwarder's word is that of an answer without AA, whatever its AA bit says.
+    /// The response of a forwarder ranks like an answer without AA, even if it sets AA.
     fn provenance(&self) -> Provenance {
         Provenance {
             security: Security::Unchecked,

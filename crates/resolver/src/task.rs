@@ -51,7 +51,7 @@ pub(crate) struct Key<'a> {
     pub(crate) dnssec_ok: bool,
     pub(crate) checking_disabled: bool,
     pub(crate) ecs: &'a [u8],
-    /// The client, if the servers learn it. A reference, because mostly there is none.
+    /// The client, if the servers learn it. It is a reference, because most questions have none.
     pub(crate) introduced: Option<&'a IpAddr>,
     /// The set of servers that a client's rule chose instead of the servers in the plan.
     pub(crate) set: Option<u16>,
@@ -290,7 +290,8 @@ fn is_same_client(one: Option<&IpAddr>, other: Option<&IpAddr>) -> bool {
     }
 }
 
-/// Records a step of a walk, which has the trace. Not inline: forwarded questions have none.
+/// Records a step of a walk, which has the trace. Not inline, because forwarded questions have no
+/// walk.
 #[inline(never)]
 fn record_on_walk(walk: &Walk, now_ms: u64, step: Step) {
     walk.with_trace(|trace| trace.record_at(now_ms, step));

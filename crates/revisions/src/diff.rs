@@ -108,8 +108,8 @@ fn shortest<'t>(old: &[&'t str], new: &[&'t str]) -> Option<Vec<DiffLine<'t>>> {
     None
 }
 
-/// Returns where a diagonal is entered: from the one below by a removed line, or from the one above
-/// by an added line.
+/// Returns the position at which a diagonal begins: after a removed line from the diagonal below,
+/// or after an added line from the diagonal above.
 fn next_x(reached: &[usize], diagonal: usize, (middle, edits): (usize, usize)) -> usize {
     let is_lowest = diagonal == middle - edits;
     let is_highest = diagonal == middle + edits;

@@ -371,8 +371,9 @@ impl<S: Side> Session<S> {
             || self.asking.as_ref().is_some_and(|asking| asking.is_partial())
     }
 
-    /// Returns the oldest request that waits for the client while others go on: for the rest of its
-    /// body, or for the client to take the response. Only HTTP/2 has such requests.
+    /// Returns the oldest request that waits for the client while other requests continue. It waits
+    /// for the rest of its body, or for the client to read the response. Only HTTP/2 has such
+    /// requests.
     pub fn oldest_owed(&self) -> Option<u32> {
         self.http.as_ref()?.oldest_owed()
     }

@@ -1,5 +1,5 @@
-//! The server certificates that a client accepts: those of authorities, those with a known key, or
-//! all.
+//! The server certificates that a client accepts: those from authorities, those with a known key,
+//! or all.
 
 use std::cell::RefCell;
 use std::io;

@@ -92,8 +92,8 @@ enum Forwarded {
     Malformed,
 }
 
-/// Returns the last address of `X-Forwarded-For` that is not that of a trusted proxy. Those before
-/// it are claims of the client.
+/// Returns the last address of `X-Forwarded-For` that is not a trusted proxy. Earlier addresses are
+/// claims of the client.
 fn forwarded_for(headers: &HeaderMap, surroundings: &dyn Surroundings) -> Forwarded {
     let mut hops: Vec<&str> = headers
         .get_all("x-forwarded-for")

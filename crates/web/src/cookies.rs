@@ -1,4 +1,4 @@
-//! The cookies of the interface: that of a session, and that of a log-in by a provider.
+//! The cookies of the interface: one for a session, and one for a log-in by a provider.
 
 use avocet_control::access::Secret;
 use axum::http::HeaderMap;

@@ -46,7 +46,7 @@ pub enum EntriesStep {
     Request(Box<ControlRequest>),
 }
 
-/// The reason why there is no such call: the problem, and the action that solves it.
+/// The reason why there is no such call: the problem, and its solution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalFault {
     /// The problem.

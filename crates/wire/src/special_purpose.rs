@@ -33,8 +33,8 @@ pub enum Scope {
     /// Hosts of the operator: `"local"` in access lists, clients whose names are looked up, the
     /// listener for HTTP.
     Local,
-    /// Hosts that only this network reaches: neither authoritative servers nor the target of a
-    /// redirect nor, with DNS64, an address to synthesise.
+    /// Hosts that only this network reaches. They are neither authoritative servers, nor targets of
+    /// a redirect, nor, with DNS64, addresses to synthesise.
     Internal,
     /// Addresses that an answer for a public name must not contain.
     Unroutable,

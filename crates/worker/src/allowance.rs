@@ -48,7 +48,7 @@ impl Allowance {
         *self = Self { turn_us: self.turn_us, read_us: now_us, ..Self::default() };
     }
 
-    /// Ends work at this time. What follows does not count until the next call of [`Self::begin`].
+    /// Ends work at this time. Later time does not count until the next call of [`Self::begin`].
     pub(super) fn end(&mut self, now_us: u64) {
         self.take(now_us);
         self.has_ended = true;

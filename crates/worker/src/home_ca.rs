@@ -339,7 +339,7 @@ fn shown_names(config: &HomeCaConfig) -> String {
     config.names.iter().cloned().chain(addresses).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the name of an authority: that of two servers, or of two keys, differs.
+/// Returns the name of an authority. Two servers, or two keys, have different names.
 fn subject(key: &CertificateKey) -> String {
     let digest = digest(&SHA256, &key.public());
     let id = digest.as_ref().get(..4).unwrap_or_default();

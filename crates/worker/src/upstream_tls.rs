@@ -413,8 +413,8 @@ pub fn of_url(source: &ZoneUrl) -> Result<UrlTls, CertificateFault> {
     Ok(UrlTls { authorities, shown })
 }
 
-/// Reads what the server of a database must prove, and what this server shows. The files are read
-/// for each connection.
+/// Reads the checks for the server of a database, and the certificate of this server. The files are
+/// read for each connection.
 ///
 /// # Errors
 /// A file cannot be used.

@@ -298,7 +298,7 @@ impl<'z> Writing<'_, 'z> {
         Ok(NameBuf::from_wire(place).ok().map(|target| target.folded()))
     }
 
-    /// Writes a referral: NS records, DS records or the proof that there are none, and glue.
+    /// Writes a referral: NS records, glue, and DS records or the proof that there are none.
     fn referral(&mut self, zone: &'z HostedZone, cut: Node<'z>) -> Result<(), Cut> {
         self.end = if self.aliases > 0 { HostedEnd::Alias } else { HostedEnd::Referral };
         let Some(servers) = cut.set(Rtype::NS) else { return Ok(()) };

@@ -222,7 +222,7 @@ impl<'b> Planting<'b> {
         }
     }
 
-    /// Adds a name with its records, after the names above it that have none.
+    /// Adds a name with its records. Its ancestors without records are added first.
     fn plant(&mut self, owner: FoldedName<'_>, records: impl Iterator<Item = u32>) {
         self.sets.clear();
         self.signatures.clear();
@@ -388,7 +388,7 @@ impl<'b> Planting<'b> {
         }
     }
 
-    /// Returns the records in the order of the file, without those whose data occurred before.
+    /// Returns the records in the order of the file, without duplicates.
     fn without_duplicates(&self, rtype: Rtype, records: &[(Rtype, u32)]) -> Vec<u32> {
         let data = |index: u32| self.staged.data(&self.staged.records[index as usize]);
         let mut sorted: Vec<u32> = records.iter().map(|(_, index)| *index).collect();

@@ -340,7 +340,7 @@ impl HostedZone {
     }
 }
 
-/// A record of a list is no longer than that of a zone with a whole owner.
+/// A record in a list needs at most the octets of a record of the zone with a whole owner.
 const _: () = assert!(8 < RECORD_HEAD);
 
 #[cfg(test)]

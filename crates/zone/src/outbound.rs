@@ -70,7 +70,7 @@ impl OutboundTransfer {
         Self { zone, changes: None, question: question.into(), id, flags, place }
     }
 
-    /// Sends the changes since the client's version in place of the zone (RFC 1995 §4).
+    /// Sends the changes since the client's version instead of the zone (RFC 1995 §4).
     #[must_use]
     pub fn of_changes(self, changes: &[Arc<ZoneChange>]) -> Self {
         Self { changes: Some(changes.into()), ..self }
@@ -194,8 +194,7 @@ impl Page<'_> {
         soa.map_or(Ok(()), |soa| self.put(&TO_APEX, &soa))
     }
 
-    /// Adds the records of a node behind those that were sent. Returns how many were sent if not
-    /// all are.
+    /// Adds the remaining records of a node. Returns the number of sent records, if some remain.
     fn put_node(&mut self, node: Node<'_>, sent: usize) -> Result<Option<usize>, RecordTooLong> {
         let own = &node.name().wire()[..node.name().len() - self.apex_len];
         let mut owner = [own, &TO_APEX].concat();

@@ -34,7 +34,8 @@ impl HostedZones {
         Self { viewed: viewed.into_iter().collect(), ..self }
     }
 
-    /// Returns the set for clients that see these zones of views before those of all clients.
+    /// Returns the set for clients that see these zones of views. They precede the zones for all
+    /// clients.
     #[must_use]
     pub fn for_view<'z>(self: &Arc<Self>, seen: impl IntoIterator<Item = &'z ZoneId>) -> Self {
         let (mut zones, mut views) = (Vec::new(), BTreeMap::new());

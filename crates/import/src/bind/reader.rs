@@ -371,7 +371,7 @@ impl<'r> BindReader<'r> {
 }
 
 impl Remote {
-    /// Returns the settings of a list for servers without their own. Port 0 is none.
+    /// Returns the settings of a list for servers without their own settings. Port 0 means no port.
     fn default_of(statement: &Statement) -> Self {
         let port = statement.after("port").and_then(|port| port.parse().ok()).unwrap_or(0);
         let owned = |keyword| statement.after(keyword).map(str::to_owned);

@@ -231,7 +231,7 @@ impl RecursorFiles<'_> {
         draft.hosted.zone_files.push(ZoneFile { zone: name, path, origin });
     }
 
-    /// Reads a configuration in Lua as far as it has one call in a line.
+    /// Reads a configuration in Lua, if it has one call in each line.
     fn lua(&self, setting: &Setting, draft: &mut Draft) {
         let Some((path, text)) = self.text(setting, draft) else { return };
         let mut negative = Vec::new();

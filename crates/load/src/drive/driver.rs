@@ -23,7 +23,8 @@ const BESIDE_MAX: usize = 64;
 /// Events per wait.
 const EVENTS: usize = 1024;
 
-/// Consecutive batches of one flow, so that a flow behind its schedule does not delay reading.
+/// Maximum number of consecutive batches of one flow, so that a flow behind its schedule does not
+/// delay reading.
 const MAX_BATCHES: usize = 4;
 
 /// Interval between searches for timed-out queries.

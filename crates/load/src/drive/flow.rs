@@ -49,7 +49,7 @@ pub(crate) struct Flow {
     /// Longest answer over the flow's own transport, in octets.
     longest: usize,
     timeout_ns: u64,
-    /// The order of the next query, and of the one after the latest answered one.
+    /// The order of the next query, and the order of the query after the latest answered one.
     order: u64,
     answered_to: u64,
     /// The clients that send. Clients that retry over TCP follow.

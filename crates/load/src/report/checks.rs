@@ -1,5 +1,5 @@
-//! A list, in words, of what a run checked and what it did not check, so that a missing check is
-//! not taken for a passed one.
+//! A list, in words, of the checks that a run made and did not make, so that a missing check does
+//! not count as a passed one.
 
 use crate::args::{LoadArgs, Scenario};
 use crate::check::judge::Source;

@@ -619,7 +619,7 @@ pub(super) fn names_it(one: &list::Match<'_>) -> bool {
     one.effect == list::Effect::Block || one.is_of_allow_list
 }
 
-/// The lists with the QNAME, and those with a name that the answer leads to.
+/// The lists with the QNAME, and the lists with a name to which the answer leads.
 struct Naming {
     on: [ListSet; 2],
 }

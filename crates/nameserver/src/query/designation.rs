@@ -280,8 +280,8 @@ pub fn host_wire(name: &str) -> Option<Box<[u8]>> {
     Some(host(name)?.wire().into())
 }
 
-/// Returns the addresses that clients use for the name of a host: those of its local records, or
-/// else those at which the server listens, as far as they are known.
+/// Returns the addresses that clients use for a host name. They come from its local records, or
+/// else they are the known listening addresses of the server.
 pub fn addresses_of(
     name: &str,
     config: &Config,

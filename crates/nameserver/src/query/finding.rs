@@ -50,8 +50,8 @@ pub(super) enum Finding {
 pub(super) struct Offer {
     /// The message.
     pub(super) draft: Draft,
-    /// The rule, list or policy zone that decided; zero if there is none. [`Draft::note`] is that
-    /// of an answer that the policy made.
+    /// The rule, list or policy zone that decided; zero if there is none. For an answer of the
+    /// policy, [`Draft::note`] has it.
     pub(super) note: u16,
     /// The stage that made it.
     pub(super) stage: Stage,
@@ -123,7 +123,7 @@ pub(super) enum Lifetime {
 pub struct Obtained<'a> {
     /// RCODE; SERVFAIL if resolution failed.
     pub rcode: Rcode,
-    /// The message in the form of the packet cache; empty if there is none.
+    /// The message in the form of the packet cache; empty if there is no message.
     pub message: &'a [u8],
     /// Offsets of its TTL fields.
     pub ttl_offsets: &'a [u16],

@@ -30,7 +30,7 @@ pub struct HeldQuery {
 }
 
 impl HeldQuery {
-    /// Returns the question as sent; empty if there is none that can be read.
+    /// Returns the question as sent; empty if no question can be read.
     pub fn question(&self) -> &[u8] {
         QueryView::question_of(&self.octets).unwrap_or_default()
     }

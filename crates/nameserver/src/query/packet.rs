@@ -135,7 +135,7 @@ pub(super) fn is_too_long(query: &Query<'_>, needed: usize) -> bool {
     query.asked.transport == Transport::Udp && needed > LONGEST_DATAGRAM
 }
 
-/// Offers an empty answer with TC in place of an entry that is too long.
+/// Offers an empty answer with TC instead of an entry that is too long.
 #[cold]
 pub(super) fn too_long(query: &Query<'_>, out: &mut [u8]) -> Offer {
     let offer = Offer::made(Stage::PacketHit, truncated(query.question(), out));

@@ -144,7 +144,7 @@ fn truncated(reply: &[u8]) -> Vec<u8> {
     short
 }
 
-/// Returns the offset behind the question, if it has one that can be read.
+/// Returns the offset after the question, if the message has a readable question.
 fn question_end(message: &[u8]) -> usize {
     QueryView::question_behind_header(message)
         .map_or(HEADER_LEN, |question| HEADER_LEN + question.len())

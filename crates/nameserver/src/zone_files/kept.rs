@@ -63,7 +63,7 @@ pub(super) struct KeptZone {
     pub(super) write_fault: Option<String>,
     /// The reason why `source` is held back.
     pub(super) signing_fault: Option<String>,
-    /// The last published version, if it was not always the source as it is.
+    /// The last published version, if versions other than the source were published.
     pub(super) publication: Option<Publication>,
     /// Why that is not in its file.
     pub(super) publication_fault: Option<String>,

@@ -109,7 +109,7 @@ impl Publication {
         Some(Self { serial, source: ZoneVersion { serial: from, digest }, form })
     }
 
-    /// Reads the one that was kept; `None` if the source was always published as it was.
+    /// Reads the publication on disk; `None` if the source was always published unchanged.
     pub(super) fn kept_in(path: &Path) -> Option<Self> {
         let read = disk::read(path, MAX_OCTETS).and_then(|octets| {
             let damaged = || io::Error::from(io::ErrorKind::InvalidData);

@@ -114,7 +114,7 @@ pub enum ClientTest {
     Group(String),
     /// Its address is in the network.
     Within(IpNet),
-    /// Its name matches: the configured one, or else the one learned from leases or PTR.
+    /// The name matches: the configured name, or else the name from leases or PTR records.
     Name(TextTest),
     /// The client has this MAC address.
     Mac(Mac),

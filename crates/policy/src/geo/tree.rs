@@ -160,7 +160,8 @@ struct Order {
     /// The new number of each node, by the old number.
     numbers: Vec<u32>,
     kept: Vec<[Cell; 2]>,
-    /// Cells that still have the old number: twice that of a kept node, plus the bit.
+    /// Cells that still have the old number, which is twice the number of a kept node, plus the
+    /// bit.
     ways: Vec<u32>,
 }
 

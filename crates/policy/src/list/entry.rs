@@ -81,7 +81,8 @@ pub(super) const IMPORTANT: u8 = 1;
 /// The entry has no effect of its own. It disables the entries that are equal except for this mark.
 pub(super) const BADFILTER: u8 = 2;
 /// The entry supplies an answer as hosts files and dnsmasq do. Exceptions take precedence over it,
-/// unlike over `$dnsrewrite`, and of several such entries the one for the closest name applies.
+/// unlike over `$dnsrewrite`. If several such entries match, the entry for the closest name
+/// applies.
 pub(super) const GIVEN: u8 = 4;
 
 impl Entry {

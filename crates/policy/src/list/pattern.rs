@@ -74,8 +74,8 @@ fn start_of(glob: &str) -> (Start, &str) {
     }
 }
 
-/// Returns lower-case texts one of which every matching name contains, or `None` if there is no
-/// such set. The best set is the one whose shortest text is longest.
+/// Returns a set of lower-case texts; every matching name contains at least one of them. `None` if
+/// there is no such set. The best set has the longest shortest text.
 pub(super) fn required_literals(hir: &Hir) -> Option<Vec<Vec<u8>>> {
     match hir.kind() {
         HirKind::Literal(literal) => Some(vec![literal.0.to_ascii_lowercase()]),

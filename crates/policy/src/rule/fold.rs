@@ -145,8 +145,8 @@ impl Shared {
         }
     }
 
-    /// Folds the parts of a junction. Those on only the client, and those on only the time, are
-    /// combined.
+    /// Folds the parts of a junction. It combines the parts that test only the client, and the
+    /// parts that test only the time.
     fn parts(
         &mut self,
         parts: &[Node],

@@ -209,7 +209,8 @@ impl NameText {
         text
     }
 
-    /// Replaces this text by that of a valid folded name, in place because of its size.
+    /// Replaces this text by the text of a valid folded name. It reuses the memory because of its
+    /// size.
     #[inline]
     pub(super) fn read(&mut self, name: &[u8]) {
         // Skips the first length octet and the root.

@@ -28,7 +28,7 @@ use crate::error::LogError;
 
 /// Number of octets of the length of the footer and the magic number behind it.
 const FOOTER_END: usize = 8;
-/// The largest tail that is read: that of a file with hundreds of row groups.
+/// Maximum number of octets of the tail, enough for a file with hundreds of row groups.
 const MAX_TAIL: u64 = 1 << 28;
 const MALFORMED: &str = "a column cannot be decoded";
 

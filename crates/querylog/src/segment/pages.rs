@@ -183,7 +183,7 @@ impl TextPage {
         Some(())
     }
 
-    /// Clears `wanted` for those of some rows of the page that have no matching text.
+    /// Clears `wanted` for some rows of the page: the rows without matching text.
     fn restrict(&self, rows: Range<usize>, matching: &[bool], wanted: &mut [bool]) -> Option<()> {
         let has = |number: &u32| matching.get(*number as usize).copied().unwrap_or(false);
         let (mut numbers, mut ends) = (Vec::new(), Vec::new());

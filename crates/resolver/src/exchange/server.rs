@@ -18,8 +18,8 @@ use crate::metrics::UpstreamCounters;
 /// Maximum number of servers in the table that are not pinned, per resolver, unless more have
 /// outstanding queries.
 pub(crate) const MAX_SERVERS: usize = 16_384;
-/// Maximum number of zones recorded for a server: those that it does not serve, and those that it
-/// serves without signatures.
+/// Maximum number of zones that are recorded for a server: zones that it does not serve, and zones
+/// that it serves without signatures.
 const MAX_ZONES: usize = 8;
 /// Lifetime in ms of a record about a server and one zone (Unbound: 15 minutes).
 const ZONE_MS: u64 = 900_000;
@@ -29,7 +29,7 @@ const ZONE_MS: u64 = 900_000;
 pub(crate) const INABILITY_MS: u64 = 900_000;
 /// The duration of [`INABILITY_MS`] if the only evidence is silence, which may be chance.
 const GUESSED_INABILITY_MS: u64 = 60_000;
-/// How often in a row only queries without EDNS must be answered for that conclusion.
+/// Number of successive answers to queries without EDNS after which EDNS counts as unsupported.
 const GUESSES: u32 = 3;
 
 /// Whether EDNS failure was inferred from a timeout.
@@ -209,8 +209,8 @@ impl Server {
         self.fails_any_case_until_ms = now_ms + INABILITY_MS;
     }
 
-    /// Returns whether its error for a zone may be due to mixed case. What it has found for other
-    /// zones says nothing: one address may be that of several programs.
+    /// Returns whether its error for a zone may be due to mixed case. Results for other zones do
+    /// not matter, because one address may belong to several programs.
     pub(crate) fn may_mind_case_of(&self, zone: FoldedName<'_>, now_ms: u64) -> bool {
         !self.failing_any_case.has(zone, now_ms)
     }

@@ -114,7 +114,7 @@ impl Walker {
         addrs.any(|addr| self.is_to_be_asked(zone, server, addr))
     }
 
-    /// Returns the next look-up of this server, with its reason; `None` if nothing is left.
+    /// Returns the next look-up of this server, with its reason; `None` if no look-up remains.
     fn open(&self, cut: &Cut, made: &LookUps, server: &NameServer) -> Option<(Need, LookUp)> {
         let look_up = |rtype, extent| LookUp { server: server.name.clone(), rtype, extent };
         let is_open = |look_up: &LookUp| !made.made.contains(look_up);

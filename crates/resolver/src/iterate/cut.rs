@@ -39,8 +39,8 @@ const UNPRIMED_SECS: u32 = 300;
 pub(crate) struct Cut {
     pub(crate) zone: Name,
     pub(crate) servers: CutServers,
-    /// The remaining TTL, at most that of the delegations above: no delegation outlives those
-    /// (S22).
+    /// The remaining TTL, at most that of the delegations above, because no delegation outlives
+    /// them (S22).
     pub(crate) left_secs: u32,
 }
 
@@ -65,7 +65,8 @@ pub(crate) struct ForwardManner {
 pub(crate) struct NameServer {
     pub(crate) name: Name,
     pub(crate) addresses: Vec<IpAddr>,
-    /// Addresses from the parent that differ from those in the server's own zone: a last resort.
+    /// Addresses from the parent that differ from the addresses in the server's own zone: a last
+    /// resort.
     pub(crate) spare: Vec<IpAddr>,
 }
 

@@ -229,7 +229,7 @@ pub(crate) struct Walker {
     pub(crate) proofs: Vec<Rrset>,
     /// Servers that omitted the signatures of a signed zone.
     pub(crate) unsigned: Vec<(Name, Endpoint)>,
-    /// With servers in a fixed order, the one that answered in place of those before it.
+    /// With servers in a fixed order, the server that answered after all servers before it failed.
     pub(crate) relied_on: Option<SocketAddr>,
     /// Servers with an answer that failed validation, by question.
     pub(crate) distrusted: Vec<(Name, Rtype, SocketAddr)>,

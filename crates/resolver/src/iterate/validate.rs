@@ -169,7 +169,7 @@ impl Walker {
         Ok(())
     }
 
-    /// Runs a proof with a zone's NSEC and NSEC3 RRsets and the hashes computed so far.
+    /// Runs a proof with the NSEC and NSEC3 RRsets of a zone and the computed hashes.
     pub(super) fn prove<R>(
         &mut self,
         keys: &ZoneKeys,
@@ -186,7 +186,7 @@ impl Walker {
         said
     }
 
-    /// Keeps NSEC and NSEC3 RRsets for the chain of trust, in place of the oldest.
+    /// Keeps NSEC and NSEC3 RRsets for the chain of trust. They replace the oldest.
     pub(super) fn note_proof(&mut self, proof: &[Rrset]) {
         self.proofs
             .retain(|known| !proof.iter().any(|set| known.is_at(set.owner.view(), set.rtype)));

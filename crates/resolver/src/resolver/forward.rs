@@ -187,8 +187,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Queries an upstream in lower case that returned an error for mixed case, if no other is
-    /// left. Returns `false` if there is none.
+    /// If no other upstream is left, queries an upstream in lower case that returned an error for
+    /// mixed case. Returns `false` if there is no such upstream.
     pub(super) fn ask_in_lower_case(&mut self, at: u32, cx: &mut Context<'_, W>) -> bool {
         let exchange = &mut self.tasks[at].exchange;
         let left = exchange.minding_case & !exchange.lower_case;
@@ -232,7 +232,7 @@ impl<W> Resolver<W> {
         self.give_up(query_at, failure, cx);
     }
 
-    /// Accepts a reply with an answer, or with the proof that there is none.
+    /// Accepts a reply with an answer, or with a proof that no answer exists.
     fn accept(&mut self, query_at: u32, rcode: Rcode, cx: &mut Context<'_, W>) {
         let query = &self.exchanges.pending[query_at];
         let Owner::Task(at) = query.owner else { return };

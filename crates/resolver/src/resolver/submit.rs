@@ -27,7 +27,7 @@ const JOSTLE_MS: u64 = 200;
 const PREFETCHES_LOOKED_AT: usize = 16;
 /// If an upstream sends a question so soon after it was sent there, it is our own; in ms.
 const LOOP_WINDOW_MS: u64 = 100;
-/// The window in place of [`LOOP_WINDOW_MS`] on this host, where other clients have that address
+/// The window that replaces [`LOOP_WINDOW_MS`] on this host, where other clients have that address
 /// too.
 const LOCAL_LOOP_WINDOW_MS: u64 = 5;
 

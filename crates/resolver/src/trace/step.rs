@@ -51,7 +51,7 @@ pub enum Step {
         server: SocketAddr,
         /// The zone for which it was queried; `None` for a forwarder.
         zone: Option<Name>,
-        /// The QNAME; `None` for that of the question, or the current end of its aliases.
+        /// The QNAME; `None` for the QNAME of the question, or the current end of its aliases.
         name: Option<Name>,
         /// The QTYPE.
         rtype: Rtype,

@@ -138,7 +138,7 @@ struct CertificateDirectory {
 }
 
 impl CertificateDirectory {
-    /// Returns whether a name in a backup is that of one of the files.
+    /// Returns whether a name in a backup is the name of one of the files.
     fn has(&self, name: &str) -> bool {
         let file = name.strip_prefix(self.name).and_then(|rest| rest.strip_prefix('/'));
         file.is_some_and(|file| self.files.contains(&file))

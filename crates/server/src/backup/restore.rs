@@ -255,7 +255,7 @@ fn record(directory: &Path, facts: &BackupFacts, now: u64) {
     let _ = give_to_owner_of(directory, &directory.join("audit.jsonl"));
 }
 
-/// Writes the files of a backup next to those in force, and returns their names.
+/// Writes the files of a backup next to the files in force, and returns their names.
 pub(super) fn unpack(pending: &Path, owner: &Path) -> Result<Vec<String>, BackupError> {
     let new = pending.join(NEW);
     let prepare = || {

@@ -71,7 +71,7 @@ pub(crate) fn write(
     Ok(BackedUp { files, octets, sha256: digest.finish() })
 }
 
-/// Returns whether a name is that of a revision whose file is not damaged.
+/// Returns whether a name is the name of a revision with an intact file.
 fn is_intact(directory: &Path, name: &str) -> bool {
     let Some(FileKind::Revision(number)) = FileKind::of(name) else { return false };
     fs::read_to_string(directory.join(name)).is_ok_and(|text| store::is_intact(number, &text))
@@ -82,7 +82,7 @@ fn failed(path: &Path, error: &io::Error) -> ControlError {
 }
 
 impl Writing<'_> {
-    /// Writes the files of a directory whose names `fits` accepts, in the order of their names.
+    /// Writes the files of a directory with names that `fits` accepts, in the order of their names.
     fn files_in(
         &mut self,
         directory: &Path,
@@ -108,7 +108,7 @@ impl Writing<'_> {
         Ok(())
     }
 
-    /// Writes a file of [`CERTIFICATES`], unless there is none or a restore could not use it.
+    /// Writes a file of [`CERTIFICATES`], unless it is missing or a restore could not use it.
     fn certificate(&mut self, directory: &Path, name: &str) -> Result<(), ControlError> {
         let path = directory.join(name);
         let octets = match fs::read(&path) {

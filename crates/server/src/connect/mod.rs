@@ -81,7 +81,7 @@ pub struct Promises {
 }
 
 impl DeviceConnection {
-    /// Finds the listeners of a wish.
+    /// Finds the listeners that match the requested settings.
     ///
     /// # Errors
     /// There are none, or the wish is wrong.
@@ -148,7 +148,7 @@ impl DeviceConnection {
 }
 
 impl PlainService {
-    /// Finds that of a listener; that of `[server]` without a name.
+    /// Returns the connection data of a listener, or of `[server]` without a name.
     ///
     /// # Errors
     /// No listener has the name.

@@ -95,7 +95,7 @@ fn pair(key: &str, value: &str) -> String {
     format!("<key>{key}</key>\n<string>{}</string>\n", escaped(value))
 }
 
-/// Escapes the characters with a meaning in XML. Names have none; this keeps it so.
+/// Escapes the characters with a meaning in XML. Names contain none of them at present.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

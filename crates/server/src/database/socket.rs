@@ -1,4 +1,4 @@
-//! The socket of a connection to a database, with a bound on what it may send.
+//! The socket of a connection to a database, with a limit on received data.
 
 use std::io;
 use std::net::SocketAddr;

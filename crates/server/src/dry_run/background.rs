@@ -34,7 +34,7 @@ use crate::running::Running;
 
 /// Longest wait for the end of another dry run.
 const TURN_PATIENCE: Duration = Duration::from_secs(2);
-/// Time after which the scan of the log ends with the results so far.
+/// Time after which the scan of the log ends with incomplete results.
 const SCAN_TIME: Duration = Duration::from_secs(30);
 /// Maximum number of logged queries of a dry run.
 const MAX_ENTRIES: u64 = 20_000_000;

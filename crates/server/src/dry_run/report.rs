@@ -9,7 +9,7 @@ use super::side::{PastQuery, Sides, answer_of};
 /// Maximum number of names, and most clients, that are kept for each kind of change: some MiB.
 const MAX_KEPT: usize = 50_000;
 
-/// A name whose queries are treated in another way, and the reason of the new treatment.
+/// A name with queries that are treated differently, and the reason for the new treatment.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ChangedName {
     /// QNAME.

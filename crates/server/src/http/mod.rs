@@ -227,8 +227,8 @@ impl Site {
     }
 }
 
-/// Returns whether a request has one `Host`, as it must (RFC 9112 §3.2): of two, a proxy may take
-/// another one than this server. HTTP/1.0 has none.
+/// Returns whether a request has one `Host`, which RFC 9112 §3.2 requires. If a request has two, a
+/// proxy may use the other one. HTTP/1.0 has none.
 fn has_one_host<B>(request: &Request<B>) -> bool {
     match request.headers().get_all(HOST).iter().count() {
         0 => request.version() < Version::HTTP_11,

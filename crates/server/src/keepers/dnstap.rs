@@ -234,7 +234,7 @@ impl Known<'_> {
         one.write(message);
     }
 
-    /// Appends the reply, or the query without one, as far as it may be shown.
+    /// Appends the reply, or the query if there is no reply, without parts that privacy conceals.
     fn octets(&self, out: &mut Vec<u8>) {
         let reply = self.reply;
         match (self.privacy, reply.is_reply) {

@@ -244,8 +244,8 @@ pub(crate) fn agent_for_authority(
     Agent::with_parts(config, DefaultConnector::default(), resolver)
 }
 
-/// Returns a client like [`agent_for_configured`], which trusts these authorities, or without any
-/// those of the system.
+/// Returns a client like [`agent_for_configured`]. It trusts these authorities, or those of the
+/// system without any.
 pub(crate) fn agent_for_collector(
     lookup: Lookup,
     bounds: Bounds,

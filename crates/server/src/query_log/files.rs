@@ -164,7 +164,7 @@ impl LogFiles {
         Ok(())
     }
 
-    /// Returns the counts since the start. Lost entries include those for which no file was open.
+    /// Returns the counts since the start. Lost entries include entries without an open file.
     pub(crate) fn counters(&self) -> WriterCounters {
         let open = self.open.as_ref().map(|(_, writer)| writer.counters()).unwrap_or_default();
         let mut all = sum(self.before, open);

@@ -1,4 +1,4 @@
-//! Whether an entry of the query log is among those that a client asks for: as it is logged, and in
+//! Tests whether an entry of the query log matches the filter of a client, when it is logged and in
 //! the files.
 
 use std::net::{IpAddr, SocketAddr};

@@ -206,7 +206,7 @@ impl LoggedStates {
         Self { known, revision, upstreams, endpoints, scratch: Scratch::for_looking() }
     }
 
-    /// Takes the snapshot in force, and forgets those that no entry is of any more.
+    /// Uses the snapshot in force, and removes snapshots that no entry needs.
     pub(crate) fn refresh(&mut self, shared: &NameServer) {
         let revision = shared.revision();
         if revision != self.revision {

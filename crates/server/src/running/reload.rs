@@ -190,8 +190,8 @@ impl Reloader {
         Ok(CheckedEdit { present, changed, doubts })
     }
 
-    /// Returns the text that an edit is made in: that of the file, or the one in force if a
-    /// rollback could not replace the file.
+    /// Returns the text to edit: the text of the file, or the text in force if a rollback could not
+    /// replace the file.
     fn base(&self, file: &str) -> String {
         match self.revisions.is_rolled_back(file) {
             true => self.revisions.text(),
@@ -445,8 +445,8 @@ impl Reloader {
         }
     }
 
-    /// Reads the zone, or all without one, and puts those without errors in force. Returns whether
-    /// there is such a zone.
+    /// Reads the given zone, or all zones without one, and puts zones without errors in force.
+    /// Returns whether the given zone exists.
     pub(crate) fn reload_zones(&self, id: Option<&ZoneId>) -> bool {
         let is_known = self.zones.reload(id);
         self.apply_zones();

@@ -105,7 +105,7 @@ pub(crate) struct HttpProofs(Mutex<Vec<Proof>>);
 pub(crate) const PROOF_PATH: &str = "/.well-known/acme-challenge/";
 
 impl HttpProofs {
-    /// Returns the text at a path; `None` if it is none of a proof.
+    /// Returns the text at a path; `None` if the path is not that of a proof.
     pub(crate) fn at(&self, path: &str) -> Option<String> {
         let token = path.strip_prefix(PROOF_PATH)?;
         let proofs = self.0.lock().unwrap_or_else(PoisonError::into_inner);

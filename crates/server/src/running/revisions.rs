@@ -26,8 +26,7 @@ use crate::running::conditions::Condition;
 use crate::running::reload::Reloader;
 use avocet_worker::state::Shared;
 
-/// How long a file with another text than the one in force must not have changed before it is
-/// edited.
+/// How long a file that differs from the text in force must stay the same before it is edited.
 const QUIET: Duration = Duration::from_secs(1);
 /// The longest wait for that.
 const LONGEST_SAVE: Duration = Duration::from_secs(10);

@@ -24,8 +24,8 @@ const MOST_NOTICE_SECS: u64 = 14 * DAY_SECS;
 /// The part of its life in which a certificate of a few days counts as expiring.
 const NOTICE_PART: u64 = 6;
 
-/// Returns the certificates in force: those for DNS in the order of the configuration, then that
-/// of HTTPS for browsers.
+/// Returns the certificates in force. Those for DNS come first, in the order of the configuration,
+/// then that of HTTPS for browsers.
 pub(crate) fn of(running: &Running) -> Vec<CertificateStatus> {
     let snapshot = running.shared.snapshot();
     let config = &snapshot.config;

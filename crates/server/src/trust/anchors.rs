@@ -29,7 +29,7 @@ const FIRST_LOOK_SECS: u32 = 10;
 const PATIENCE_SECS: u32 = 15;
 /// Seconds to a retry before the first observation: the network may not be up yet.
 const FIRST_RETRY_SECS: u32 = 300;
-/// Maximum number of zones whose keys are tracked; anchors of further zones stay as configured.
+/// Maximum number of zones with tracked keys. Anchors of further zones stay as configured.
 const MAX_ZONES: usize = 64;
 
 /// The type of key tag queries (RFC 8145 §5.1).
@@ -108,7 +108,7 @@ pub(crate) struct TrustAnchors {
     points: Vec<Point>,
     configured: Anchors,
     file: StateFile,
-    /// Why the state in the file is older than the one in memory, if it is.
+    /// The reason why the state in the file is older than the state in memory, if it is older.
     unsaved: Option<String>,
 }
 

@@ -406,7 +406,7 @@ pub(crate) fn write(index: u8, value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(value);
 }
 
-/// Appends a field whose name is in no table, without a change of any table.
+/// Appends a field with a name that is in no table. The tables do not change.
 pub(crate) fn write_named(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.push(0);
     for text in [name, value] {

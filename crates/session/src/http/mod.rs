@@ -111,7 +111,7 @@ impl<'s> Replies<'s> {
         }
     }
 
-    /// Ends a request that gets no reply. In frames there is none to end.
+    /// Ends a request that gets no reply. A connection with frames has nothing to end.
     #[inline]
     pub fn refuse(&mut self) {
         match &mut self.place {

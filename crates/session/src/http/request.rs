@@ -1,4 +1,5 @@
-//! DNS queries in HTTP (RFC 8484): which requests have one, and the status of those without.
+//! DNS queries in HTTP (RFC 8484): finds the query in a request, and chooses the status for a
+//! request without one.
 
 use std::borrow::Cow;
 

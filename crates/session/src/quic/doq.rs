@@ -94,7 +94,7 @@ fn has_keepalive(message: &[u8]) -> bool {
     edns.options().any(|option| matches!(option, Ok(EdnsOption::TcpKeepalive(_))))
 }
 
-/// Returns a message behind its length; `None` if it is too long for one.
+/// Returns a message after its length; `None` if it is too long for a message.
 pub fn framed(message: &[u8]) -> Option<Vec<u8>> {
     let length = u16::try_from(message.len()).ok()?;
     let mut octets = Vec::with_capacity(LENGTH_LEN + message.len());

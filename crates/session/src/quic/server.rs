@@ -432,7 +432,8 @@ impl QuicServer {
         }
     }
 
-    /// Continues with the connections that are behind, until no time is left. Each has one share.
+    /// Continues with the connections that have unprocessed data, until no time is left. Each
+    /// connection has one share.
     pub fn catch_up(&mut self, now: Instant, host: &mut impl QuicService) {
         for _ in 0..self.behind.len() {
             if !host.begin_share() {

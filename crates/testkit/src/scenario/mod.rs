@@ -32,8 +32,8 @@ pub enum Dialect {
     /// Unbound's `testdata`: preceded by `unbound.conf`; queries have EDNS only with DO; replies
     /// are those of the awaited step.
     Unbound,
-    /// Deckard's: preceded by `key: value`; queries always have EDNS; replies are those of the
-    /// current step.
+    /// Deckard's dialect: `key: value` lines come first, queries always have EDNS, and replies
+    /// belong to the current step.
     Deckard,
     /// Our own: configuration as in Unbound, everything else as in Deckard, and no derived replies.
     Own,

@@ -124,8 +124,8 @@ impl Zone {
         above.iter().rev().find_map(|above| self.get(above, Rtype::NS))
     }
 
-    /// Reports whether the zone signs a set: neither delegations nor data below them (RFC 4035
-    /// §2.2).
+    /// Reports whether the zone signs a set. It signs neither delegations nor data below them (RFC
+    /// 4035 §2.2).
     pub(super) fn signs(&self, set: &Set) -> bool {
         self.cut_above(&set.owner)
             .is_none_or(|cut| cut.owner == set.owner && set.rtype == Rtype::DS)

@@ -1,4 +1,4 @@
-//! The provider: its endpoints (OpenID Connect Discovery 1.0) and its keys, as it announced them.
+//! The provider: its announced endpoints (OpenID Connect Discovery 1.0) and keys.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 

@@ -94,7 +94,8 @@ struct Connection {
     /// The number of replies that [`Self::write`] has seen, and whether octets of them wait.
     replied: u32,
     sends_replies: bool,
-    /// The oldest request that waits for the client while others go on, and since when.
+    /// The oldest request that waits for the client while other requests continue, and the start of
+    /// the wait.
     owed: Option<OwedRequest>,
     /// The time at which the first part of an incomplete frame arrived.
     piece_since_ms: Option<u64>,

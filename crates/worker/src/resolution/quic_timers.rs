@@ -1,5 +1,4 @@
-//! The connections of QUIC that must be driven: those with something to send, and those with a
-//! timer.
+//! The QUIC connections that need work: those with data to send, and those with a timer.
 
 use std::collections::BTreeSet;
 

@@ -209,8 +209,8 @@ impl KeyTimeline {
         }
     }
 
-    /// Returns the keys that sign the zone: one of each algorithm, the one that is in use before
-    /// those that follow it, and these before the one it has replaced.
+    /// Returns the keys that sign the zone, one of each algorithm. The key in use takes precedence
+    /// over its successors, and these over the key that it replaced.
     fn zone_signers(&self) -> Vec<u16> {
         let rank = |phase| match phase {
             KeyPhase::Active => 0,

@@ -84,8 +84,8 @@ pub(super) fn rewrite_apex(
     Ok(made)
 }
 
-/// Returns the offsets of the nodes of a source that remain: not those of NSEC3 records, nor of
-/// names whose only records are replaced ones.
+/// Returns the offsets of the nodes of a source that remain. It leaves out nodes of NSEC3 records,
+/// and names with replaced records only.
 fn kept_nodes(source: &HostedZone) -> Vec<u32> {
     let mut nodes = Vec::with_capacity(source.names as usize);
     let mut all = source.iter().peekable();

@@ -140,7 +140,8 @@ fn is_same(context: hmac::Context, mac: &[u8]) -> bool {
 #[derive(Clone, Debug)]
 pub struct TsigSigner {
     key: Arc<TsigKey>,
-    /// The preceding code: at first that of the request, later that of the previous signed message.
+    /// The preceding code: at first the code of the request, later that of the previous signed
+    /// message.
     prior: Vec<u8>,
     /// Whether the next message is not the first one of a reply.
     is_later: bool,
@@ -231,8 +232,8 @@ pub struct TsigVerifier {
 }
 
 impl TsigVerifier {
-    /// Takes the next message. The last one of a reply must be signed: see [`Self::is_complete`].
-    /// Data must not be used before a signed message came behind it.
+    /// Accepts the next message. The last message of a reply must be signed: see
+    /// [`Self::is_complete`]. Data must not be used until a signed message has followed.
     ///
     /// # Errors
     /// See [`UntrustedReply`].

@@ -80,7 +80,8 @@ impl AcmeStore {
         self.directory.join(name)
     }
 
-    /// Returns the state. A missing or damaged file is that of a server without certificate.
+    /// Returns the state. A missing or damaged file has the same result as a server without
+    /// certificate.
     pub(super) fn state(&self) -> StoredState {
         self.read("state.json").unwrap_or_default()
     }

@@ -26,7 +26,7 @@ use avocet_worker::upstream_tls::{ClientConfigs, UpstreamPeer};
 
 /// Maximum number of aliases that are followed.
 const MAX_DESIGNATION_ALIASES: usize = 2;
-/// Maximum number of targets whose addresses are looked up, because their records have none.
+/// Maximum number of targets with an address look-up, because their records have no addresses.
 const MAX_LOOK_UPS: usize = 2;
 /// Maximum number of connections of an attempt.
 const MAX_CONNECTIONS: usize = 8;
@@ -211,7 +211,8 @@ impl Trial<'_> {
         (self.connections < MAX_CONNECTIONS && !left.is_zero()).then_some(left)
     }
 
-    /// Returns the addresses of an offer that may be tried, that of the server itself first.
+    /// Returns the addresses of an offer that may be tried, with the address of the server itself
+    /// first.
     fn addresses(&mut self, offer: &Offer) -> Vec<IpAddr> {
         let mut addresses = offer.hints.clone();
         if addresses.is_empty() && self.look_ups < MAX_LOOK_UPS {
