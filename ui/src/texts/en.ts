@@ -232,7 +232,7 @@ export const en = {
     ofAll: (count: string) => (count === '1' ? '1 query' : `${count} queries`),
     fromCache: 'From cache',
     delay: 'Time to answer',
-    delays: (p95: string, p99: string) => `95% ≤ ${p95}, 99% ≤ ${p99}`,
+    delays: (p95: string, p99: string) => `95% ≤ ${p95}, 99% ≤ ${p99}`,
     median: 'Median',
     p99: '99%',
     failed: 'Failed',
