@@ -5,7 +5,7 @@
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { close, Visitor } from './browser.js';
-import { atHome, withHousehold } from './household.js';
+import { atHome, openBlockPage, withHousehold } from './household.js';
 import { Server } from './server.js';
 
 const FOLDER = path.resolve(
@@ -168,12 +168,30 @@ async function take(server, { look, theme, size, language }, pages, user = 'admi
   await visitor.leave();
 }
 
-/** The first step of the set-up: a server without users. */
+/** The steps of the set-up, the first on a server without users. */
 async function takeSetUp() {
   const server = await Server.start({ config: '', files: {}, users: false });
-  const pages = [['set-up', server.setUpPath()]];
-  for (const look of LOOKS) await take(server, look, pages, null);
+  const first = [['set-up', server.setUpPath()]];
+  for (const look of LOOKS) await take(server, look, first, null);
+  await server.addUser('admin', 'admin');
+  const others = ['resolving', 'lists', 'devices'].map((step) => [`set-up-${step}`, '/', async (page) => {
+    await page.goto(`/setup?step=${step}`);
+    await page.locator('h1').first().waitFor();
+  }]);
+  for (const look of LOOKS) await take(server, look, others);
   await server.stop();
+}
+
+/** The page that a client sees at a blocked name. It is in English. */
+async function takeBlockPage(server) {
+  for (const { look, theme, size, language } of LOOKS) {
+    const picture = `block-page-${look}`;
+    if (language || !isWanted(picture)) continue;
+    const visitor = await Visitor.arrive(server, { theme, size });
+    await openBlockPage(visitor);
+    await keep(visitor, picture);
+    await visitor.leave();
+  }
 }
 
 await atHome(async () => {
@@ -184,6 +202,7 @@ await atHome(async () => {
         await take(server, look, BEFORE_LOG_IN, null);
         await take(server, look, PAGES);
       }
+      await takeBlockPage(server);
     }, ZONES);
     await takeSetUp();
   } finally {

@@ -14,11 +14,11 @@ const CLOCK = new URL('../../tests/clock.c', import.meta.url).pathname;
 const MINUTES = 60;
 /** Milliseconds between two looks of the server at its clock, and some more. */
 const CLOCK_PAUSE = 1100;
-export const BLOCK_PAGE = '192.168.1.1:80';
-export const BLOCKED = 'banner.ads.example';
+const BLOCK_PAGE = '192.168.1.1:80';
+const BLOCKED = 'banner.ads.example';
 const LISTS = '192.168.1.2';
 
-export const DEVICES = {
+const DEVICES = {
   laptop: { address: '192.168.1.20', group: 'adults', share: 30 },
   phone: { address: '192.168.1.21', group: 'adults', share: 24 },
   tablet: { address: '192.168.1.30', group: 'kids', share: 16 },
@@ -168,4 +168,23 @@ export async function atHome(main) {
   const args = ['--net', '--user', '--map-root-user', process.execPath, ...process.argv.slice(1)];
   const env = { ...process.env, AVOCET_HOME_NETWORK: 'yes' };
   process.exitCode = spawnSync('unshare', args, { env, stdio: 'inherit' }).status ?? 1;
+}
+
+/** Returns the page that the server shows the tablet at a blocked name. */
+async function blockPage() {
+  const [host, port] = BLOCK_PAGE.split(':');
+  const localAddress = DEVICES.tablet.address;
+  const reply = await new Promise((done, fail) =>
+    http.get({ host, port, localAddress, headers: { host: BLOCKED } }, done).on('error', fail),
+  );
+  return (await reply.toArray()).join('');
+}
+
+/** Opens the page that a client sees at a blocked name. */
+export async function openBlockPage(visitor) {
+  visitor.page.removeAllListeners('request');
+  await visitor.context.unrouteAll();
+  const body = await blockPage();
+  await visitor.page.route('**/*', (route) => route.fulfill({ body, contentType: 'text/html' }));
+  await visitor.page.goto(`http://${BLOCKED}/`);
 }

@@ -2,10 +2,9 @@
 // shows them (`household.js` has what it needs).
 
 import { mkdir, writeFile } from 'node:fs/promises';
-import http from 'node:http';
 import path from 'node:path';
 import { close, Visitor } from './browser.js';
-import { atHome, BLOCK_PAGE, BLOCKED, DEVICES, withHousehold } from './household.js';
+import { atHome, openBlockPage, withHousehold } from './household.js';
 
 const PICTURES = new URL('../../docs/manual/pictures/', import.meta.url).pathname;
 /** Of WebP, in percent. */
@@ -63,24 +62,11 @@ async function shoot(server, { name, theme, size, address, ready }) {
   await visitor.leave();
 }
 
-/** Returns the page that the server shows the tablet at a blocked name. */
-async function blockPage() {
-  const [host, port] = BLOCK_PAGE.split(':');
-  const localAddress = DEVICES.tablet.address;
-  const reply = await new Promise((done, fail) =>
-    http.get({ host, port, localAddress, headers: { host: BLOCKED } }, done).on('error', fail),
-  );
-  return (await reply.toArray()).join('');
-}
-
 /** The page that a client sees at a blocked name. */
 async function shootBlockPage(server) {
   const visitor = await Visitor.arrive(server, { theme: 'light' });
-  visitor.page.removeAllListeners('request');
-  await visitor.context.unrouteAll();
-  await visitor.page.route('**/*', async (route) => route.fulfill({ body: await blockPage(), contentType: 'text/html' }));
   await visitor.page.setViewportSize({ width: 720, height: 560 });
-  await visitor.page.goto(`http://${BLOCKED}/`);
+  await openBlockPage(visitor);
   await keep(visitor, 'interface-block-page');
   await visitor.leave();
 }
