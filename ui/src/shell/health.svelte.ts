@@ -7,6 +7,7 @@ import { session } from '../api/session.svelte';
 import { toasts } from '../components/toasts.svelte';
 import { bare, duration } from '../format';
 import { text } from '../texts';
+import { whenIdle } from './idle';
 
 const INTERVAL = 30_000;
 
@@ -47,9 +48,12 @@ class Health {
       // What fails here is shown by the health.
       this.readAsked().catch(() => {});
     };
-    read();
+    const stop = whenIdle(read);
     const timer = setInterval(read, INTERVAL);
-    return () => clearInterval(timer);
+    return () => {
+      stop();
+      clearInterval(timer);
+    };
   }
 
   /** Reads the requests for access. */
