@@ -182,3 +182,37 @@ fn a_name_decides_from_the_first_query_after_the_start() {
         }
     });
 }
+
+#[test]
+fn a_lease_names_its_device_at_all_addresses_and_no_other_device() {
+    in_namespace("a_lease_names_its_device_at_all_addresses_and_no_other_device", || {
+        let (device, upstream, site) = (Device::attach(), Upstream::start(), Site::new());
+        let leases = site.directory.join("leases");
+        let text = format!("0 {TABLET} 192.168.7.2 tablet *\n0 {OTHER} 192.168.7.9 console *\n");
+        fs::write(&leases, text).unwrap();
+        let groups = format!(
+            "[policy]\nleases = \"{}\"\n[[group]]\nname = \"default\"\nlists = [\"ads\"]\n\
+             [[group]]\nname = \"free\"\nclients = [\"tablet\"]\nlists = []\n\
+             [[client]]\nname = \"console\"\nids = [\"console\"]\n",
+            leases.display()
+        );
+        let _server = serve(&site, &upstream, &groups);
+        let ask = |from: &str, server: &str| device.ask(from, server, 5353, "ads.example");
+        for (from, server) in [("2001:db8::2", "2001:db8::1"), ("192.168.7.2", "192.168.7.1")] {
+            let said = ask(from, server);
+            assert!(said.contains(&shown(ADDRESS)), "{from}: {said}");
+        }
+
+        // The tablet has left, and another device uses its address, of which the lease remains.
+        device.run("ip link set d1 down");
+        device.run("ip link set d1 address 02:00:00:00:00:55");
+        device.run("ip link set d1 up");
+        let mac = own_mac();
+        device.run(&format!("ip neigh replace 192.168.7.1 lladdr {mac} dev d1 nud permanent"));
+        run("ip neigh flush dev d0");
+        let began = Instant::now();
+        while !ask("192.168.7.2", "192.168.7.1").contains("0.0.0.0") {
+            assert!(began.elapsed() < PATIENCE, "another device has the policy of the tablet");
+        }
+    });
+}

@@ -17,14 +17,16 @@ pub fn are_wanted(policy: &PolicyConfig) -> bool {
                 .any(|text| is_name(text) && !is_client(text)))
 }
 
-/// Returns whether anything in the policy uses the hardware address of a client.
+/// Returns whether anything in the policy uses the hardware address of a client. Host names in
+/// leases do: a device has the name of its lease at all of its addresses.
 pub fn macs_are_wanted(policy: &PolicyConfig) -> bool {
     let is_mac = |text: &String| matches!(text.parse(), Ok(Id::Mac(_)));
     let ids = policy.clients.iter().flat_map(|client| &client.ids);
     let members = policy.groups.iter().flat_map(|group| &group.clients);
     !policy.is_empty()
         && (policy.rules.iter().any(|rule| rule.enabled && rule.when.contains("client.mac"))
-            || ids.chain(members).any(is_mac))
+            || ids.chain(members).any(is_mac)
+            || policy.leases.is_some() && are_wanted(policy))
 }
 
 #[cfg(test)]
@@ -44,6 +46,9 @@ mod tests {
         };
         assert!(!are_wanted("[[client]]\nname = \"c\"\nids = [\"10.0.0.1\", \"tablet.lan\"]\n"));
         assert!(are_wanted("[[client]]\nname = \"c\"\nids = [\"02:00:00:00:00:01\"]\n"));
+        let leases = "[policy]\nleases = \"l\"\n";
+        assert!(!are_wanted(leases));
+        assert!(are_wanted(&format!("{leases}[[client]]\nname = \"c\"\nids = [\"tablet\"]\n")));
         assert!(are_wanted("[[group]]\nname = \"g\"\nclients = [\"02-00-00-00-00-01\"]\n"));
         let rule = "[[rule]]\nname = \"r\"\nwhen = 'client.mac == \"02:00:00:00:00:01\"'\naction \
                     = \"block\"\n";

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use avocet_config::Config;
 use avocet_config::policy::PolicyConfig;
-use avocet_nameserver::policy::Parts;
+use avocet_nameserver::policy::{Parts, macs_are_wanted};
 use avocet_policy::client::{MAX_NEIGHBOURS, Mac, Neighbour};
 
 use crate::running::Running;
@@ -46,8 +46,7 @@ pub(crate) struct DeviceTable {
     config: Option<Arc<Config>>,
     wanted: Option<WantedMacs>,
     known: KnownDevices,
-    /// The contents of the lease file.
-    pub(crate) leased: Vec<Neighbour>,
+    leased: LeasedDevices,
 }
 
 impl DeviceTable {
@@ -65,17 +64,25 @@ impl DeviceTable {
         true
     }
 
-    /// Reports whether the policy tests any hardware addresses.
+    /// Reports whether hardware addresses matter to the policy.
     pub(crate) fn are_wanted(&self) -> bool {
         self.wanted.is_some()
     }
 
-    /// Takes an entry of the kernel's table.
-    pub(crate) fn meet(&mut self, neighbour: (IpAddr, [u8; 6]), now: u32) -> Met {
-        match &self.wanted {
-            Some(wanted) => self.known.meet(neighbour, wanted, now),
-            None => Met::Known,
+    /// Takes the contents of the lease file.
+    pub(crate) fn lease(&mut self, devices: &[Neighbour]) {
+        if self.leased.devices != devices {
+            self.leased = LeasedDevices::new(devices);
         }
+    }
+
+    /// Takes an entry of the kernel's table.
+    pub(crate) fn meet(&mut self, (ip, mac): (IpAddr, [u8; 6]), now: u32) -> Met {
+        let Some(wanted) = &self.wanted else { return Met::Known };
+        let (mac, leased) = (Mac(mac), &self.leased);
+        let is_relevant =
+            wanted.contains(mac) || leased.has_device(mac) || leased.addresses.contains(&ip);
+        if is_relevant { self.known.meet(ip, mac, now) } else { self.known.lose(ip) }
     }
 
     /// Forgets devices that were not in the table for some time.
@@ -93,10 +100,7 @@ impl DeviceTable {
         // The name in a device's lease is more recent than PTR records, and the kernel's table is
         // more recent than leases.
         let mut found = running.names.found().to_vec();
-        found.extend_from_slice(&self.leased);
-        if let Some(wanted) = &self.wanted {
-            found.extend(self.known.pick(wanted));
-        }
+        found.extend(self.devices());
         if state.config.policy.is_empty() || *found == *state.parts.neighbours {
             return;
         }
@@ -104,6 +108,49 @@ impl DeviceTable {
         if let Err(error) = running.reloader.change_policy(change) {
             tracing::error!(error = error.to_string(), "cannot apply the neighbour table");
         }
+    }
+}
+
+impl DeviceTable {
+    /// Returns the devices of leases and of the kernel's table, in this order.
+    fn devices(&self) -> Vec<Neighbour> {
+        // The holder of a lease may have left, and another device may use its address.
+        let holds = |lease: &&Neighbour| {
+            let present = self.known.by_address.get(&lease.address);
+            present.is_none_or(|seen| lease.mac.is_none_or(|mac| mac == seen.mac))
+        };
+        let mut devices: Vec<Neighbour> =
+            self.leased.devices.iter().filter(holds).cloned().collect();
+        if let Some(wanted) = &self.wanted {
+            devices.extend(self.known.pick(wanted, &self.leased));
+        }
+        devices
+    }
+}
+
+/// The devices with leases.
+#[derive(Default)]
+struct LeasedDevices {
+    devices: Vec<Neighbour>,
+    /// The name of each device, if its lease has one.
+    names: HashMap<Mac, Option<String>>,
+    addresses: HashSet<IpAddr>,
+}
+
+impl LeasedDevices {
+    fn new(devices: &[Neighbour]) -> Self {
+        let mut names = HashMap::new();
+        for device in devices {
+            let Some(mac) = device.mac else { continue };
+            let name: &mut Option<String> = names.entry(mac).or_default();
+            *name = device.name.clone().or_else(|| name.take());
+        }
+        let addresses = devices.iter().map(|device| device.address).collect();
+        Self { devices: devices.to_vec(), names, addresses }
+    }
+
+    fn has_device(&self, mac: Mac) -> bool {
+        self.names.contains_key(&mac)
     }
 }
 
@@ -134,21 +181,20 @@ struct SeenDevice {
 }
 
 impl KnownDevices {
-    /// Takes an entry of the table.
-    fn meet(&mut self, (ip, mac): (IpAddr, [u8; 6]), wanted: &WantedMacs, now: u32) -> Met {
-        let seen = SeenDevice { mac: Mac(mac), at: now };
-        if !wanted.contains(seen.mac) {
-            // Another device has taken the address.
-            return self.by_address.remove(&ip).map_or(Met::Known, |_| Met::Changed);
-        }
+    /// Takes an address that an irrelevant device uses.
+    fn lose(&mut self, ip: IpAddr) -> Met {
+        self.by_address.remove(&ip).map_or(Met::Known, |_| Met::Changed)
+    }
+
+    /// Takes an address with its device.
+    fn meet(&mut self, ip: IpAddr, mac: Mac, now: u32) -> Met {
         if self.by_address.len() >= MAX_NEIGHBOURS
             && !self.by_address.contains_key(&ip)
             && !self.make_room(now)
         {
             return Met::NoRoom;
         }
-        let mac = seen.mac;
-        match self.by_address.insert(ip, seen) {
+        match self.by_address.insert(ip, SeenDevice { mac, at: now }) {
             Some(before) if before.mac == mac => Met::Known,
             _ => Met::Changed,
         }
@@ -171,12 +217,16 @@ impl KnownDevices {
         self.gone.extend(old);
     }
 
-    /// Returns the relevant neighbours, ordered by address.
-    fn pick(&self, wanted: &WantedMacs) -> Vec<Neighbour> {
-        let relevant = self.by_address.iter().filter(|(_, seen)| wanted.contains(seen.mac));
-        let mut picked: Vec<Neighbour> = relevant
-            .map(|(address, seen)| Neighbour { address: *address, mac: Some(seen.mac), name: None })
-            .collect();
+    /// Returns the relevant neighbours, ordered by address. A device with a lease has its name at
+    /// all of its addresses.
+    fn pick(&self, wanted: &WantedMacs, leased: &LeasedDevices) -> Vec<Neighbour> {
+        let neighbour = |(address, seen): (&IpAddr, &SeenDevice)| {
+            let name = leased.names.get(&seen.mac);
+            let is_relevant = name.is_some() || wanted.contains(seen.mac);
+            let name = name.cloned().flatten();
+            is_relevant.then_some(Neighbour { address: *address, mac: Some(seen.mac), name })
+        };
+        let mut picked: Vec<Neighbour> = self.by_address.iter().filter_map(neighbour).collect();
         picked.sort_by_key(|neighbour| neighbour.address);
         picked
     }
@@ -191,9 +241,9 @@ enum WantedMacs {
 }
 
 impl WantedMacs {
-    /// Returns the tests of a policy; `None` if the policy tests no hardware addresses.
+    /// Returns the tests of a policy; `None` if no hardware address matters to the policy.
     fn of(policy: &PolicyConfig) -> Option<Self> {
-        if policy.is_empty() {
+        if !macs_are_wanted(policy) {
             return None;
         }
         if policy.rules.iter().any(|rule| rule.enabled && rule.when.contains("client.mac")) {
@@ -202,7 +252,7 @@ impl WantedMacs {
         let ids = policy.clients.iter().flat_map(|client| &client.ids);
         let members = policy.groups.iter().flat_map(|group| &group.clients);
         let macs: HashSet<Mac> = ids.chain(members).filter_map(|text| text.parse().ok()).collect();
-        (!macs.is_empty()).then_some(Self::These(macs))
+        Some(Self::These(macs))
     }
 
     fn contains(&self, mac: Mac) -> bool {
@@ -229,54 +279,91 @@ mod tests {
         neighbours.iter().map(|neighbour| neighbour.address.to_string()).collect()
     }
 
+    /// A table for the policy `more` with these leases.
+    fn table(more: &str, leased: &[Neighbour]) -> DeviceTable {
+        let mut table = DeviceTable { wanted: wanted(more), ..DeviceTable::default() };
+        table.lease(leased);
+        table
+    }
+
+    fn lease(address: &str, mac: u8, name: &str) -> Neighbour {
+        let mac = Some(Mac([2, 0, 0, 0, 0, mac]));
+        Neighbour { address: address.parse().unwrap(), mac, name: Some(name.to_owned()) }
+    }
+
+    const DEVICE: &str = "[[client]]\nname = \"c\"\nids = [\"02:00:00:00:00:01\"]\n";
+    const NAMED: &str = "[policy]\nleases = \"l\"\n[[client]]\nname = \"c\"\nids = [\"tablet\"]\n";
+
     #[test]
     fn an_address_keeps_its_device_for_a_while_unless_another_takes_it() {
-        let wanted = wanted("[[client]]\nname = \"c\"\nids = [\"02:00:00:00:00:01\"]\n").unwrap();
         let (ip, mac) = (IpAddr::from([10, 0, 0, 9]), [2, 0, 0, 0, 0, 1]);
-        let mut known = KnownDevices::default();
-        let meet = |known: &mut KnownDevices, mac, now| known.meet((ip, mac), &wanted, now);
-        assert_eq!(meet(&mut known, mac, 100), Met::Changed);
-        assert_eq!(meet(&mut known, mac, 200), Met::Known);
-        known.forget(200 + KEEP_SECS, KEEP_SECS);
-        assert_eq!(addresses(&known.pick(&wanted)), ["10.0.0.9"]);
-        known.forget(201 + KEEP_SECS, KEEP_SECS);
-        assert_eq!(addresses(&known.pick(&wanted)), [""; 0]);
-        assert_eq!(known.gone, [ip], "it has to be identified again");
+        let mut table = table(DEVICE, &[]);
+        assert_eq!(table.meet((ip, mac), 100), Met::Changed);
+        assert_eq!(table.meet((ip, mac), 200), Met::Known);
+        table.forget(200 + KEEP_SECS);
+        assert_eq!(addresses(&table.devices()), ["10.0.0.9"]);
+        table.forget(201 + KEEP_SECS);
+        assert_eq!(addresses(&table.devices()), [""; 0]);
+        assert_eq!(table.known.gone, [ip], "it has to be identified again");
 
-        assert_eq!(meet(&mut known, mac, 900), Met::Changed);
-        assert_eq!(meet(&mut known, [2, 0, 0, 0, 0, 7], 900), Met::Changed, "another device");
-        assert_eq!(addresses(&known.pick(&wanted)), [""; 0]);
-        assert_eq!(meet(&mut known, [2, 0, 0, 0, 0, 8], 900), Met::Known, "no device of interest");
+        assert_eq!(table.meet((ip, mac), 900), Met::Changed);
+        assert_eq!(table.meet((ip, [2, 0, 0, 0, 0, 7]), 900), Met::Changed, "another device");
+        assert_eq!(addresses(&table.devices()), [""; 0]);
+        assert_eq!(table.meet((ip, [2, 0, 0, 0, 0, 8]), 900), Met::Known, "no device of interest");
+    }
+
+    #[test]
+    fn a_lease_does_not_count_while_another_device_has_its_address() {
+        for policy in [DEVICE, NAMED] {
+            let (ip, held) = (IpAddr::from([10, 0, 0, 9]), lease("10.0.0.9", 1, "tablet"));
+            let mut table = table(policy, std::slice::from_ref(&held));
+            assert_eq!(addresses(&table.devices()), ["10.0.0.9"]);
+            assert_eq!(table.meet((ip, [2, 0, 0, 0, 0, 7]), 100), Met::Changed);
+            assert_eq!(addresses(&table.devices()), [""; 0]);
+            assert_eq!(table.meet((ip, [2, 0, 0, 0, 0, 1]), 200), Met::Changed);
+            assert_eq!(table.devices(), [held.clone(), held]);
+        }
+    }
+
+    #[test]
+    fn a_device_has_the_name_of_its_lease_at_all_addresses() {
+        let mut table = table(NAMED, &[lease("10.0.0.9", 1, "tablet")]);
+        let ip = IpAddr::from([0xfd; 16]);
+        assert_eq!(table.meet((ip, [2, 0, 0, 0, 0, 1]), 100), Met::Changed);
+        assert_eq!(table.meet((IpAddr::from([0xfe; 16]), [2, 0, 0, 0, 0, 7]), 100), Met::Known);
+        let found = table.devices();
+        assert_eq!(addresses(&found), ["10.0.0.9", &ip.to_string()]);
+        assert_eq!(found[1].name.as_deref(), Some("tablet"));
     }
 
     #[test]
     fn known_addresses_are_bounded_and_those_that_left_the_table_give_way() {
-        let mut known = KnownDevices::default();
+        let mut table = DeviceTable { wanted: Some(All), ..DeviceTable::default() };
         let neighbour = |number: u32| (IpAddr::from(number.to_be_bytes()), [2; 6]);
         for number in 0..MAX_NEIGHBOURS as u32 {
-            assert_eq!(known.meet(neighbour(number), &All, 100), Met::Changed);
+            assert_eq!(table.meet(neighbour(number), 100), Met::Changed);
         }
         let new = neighbour(u32::MAX);
-        assert_eq!(known.meet(new, &All, 101), Met::NoRoom, "all may still be in the table");
-        assert_eq!(known.meet(neighbour(7), &All, 120), Met::Known, "it is in the table");
-        assert_eq!(known.meet(new, &All, 121), Met::Changed);
-        assert_eq!(addresses(&known.pick(&All)), ["0.0.0.7", "255.255.255.255"]);
+        assert_eq!(table.meet(new, 101), Met::NoRoom, "all may still be in the table");
+        assert_eq!(table.meet(neighbour(7), 120), Met::Known, "it is in the table");
+        assert_eq!(table.meet(new, 121), Met::Changed);
+        assert_eq!(addresses(&table.devices()), ["0.0.0.7", "255.255.255.255"]);
     }
 
     #[test]
     fn only_who_is_asked_about_is_looked_for() {
-        let table = [
+        let neighbours = [
             (IpAddr::from([10, 0, 0, 9]), [2, 0, 0, 0, 0, 1]),
             (IpAddr::from([10, 0, 0, 2]), [2, 0, 0, 0, 0, 2]),
             (IpAddr::from([0xfd; 16]), [2, 0, 0, 0, 0, 1]),
         ];
         let picked = |more: &str| {
-            let wanted = wanted(more)?;
-            let mut known = KnownDevices::default();
-            for neighbour in table {
-                assert_eq!(known.meet(neighbour, &All, 0), Met::Changed);
+            let mut table = DeviceTable { wanted: Some(All), ..DeviceTable::default() };
+            for neighbour in neighbours {
+                assert_eq!(table.meet(neighbour, 0), Met::Changed);
             }
-            Some(addresses(&known.pick(&wanted)))
+            table.wanted = Some(wanted(more)?);
+            Some(addresses(&table.devices()))
         };
         let device = "[[client]]\nname = \"c\"\nids = [\"02:00:00:00:00:01\", \"10.0.0.7\"]\n";
         let rule = "[[rule]]\nname = \"r\"\nwhen = 'client.mac == \"02:00:00:00:00:02\"'\naction \

@@ -55,13 +55,13 @@ impl NeighbourWatch {
         }
         self.due = now.saturating_add(LOOK_SECS);
         self.subscribe(poller, &devices);
-        read_table(running, &mut devices, now);
         let policy = &state.config.policy;
         let path = policy.leases.as_ref().filter(|_| !policy.is_empty());
         let leased = path.map(|path| self.leases.look(path, wall_secs())).unwrap_or_default();
-        devices.leased = leased.to_vec();
+        devices.lease(leased);
         let fault = path.and_then(|path| self.leases.fault(path));
         running.conditions.set(Condition::Leases, fault);
+        read_table(running, &mut devices, now);
         devices.put_in_force(running);
     }
 
