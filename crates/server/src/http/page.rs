@@ -51,7 +51,7 @@ const WAITING: &str = "<p>You have asked for access.</p>";
 /// Loads, runs and frames nothing, and sends its form nowhere else.
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; \
                               base-uri 'none'; frame-ancestors 'none'";
-const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:40em;margin:4em auto;padding:0 \
+const STYLE: &str = ":root{color-scheme:light dark}body{font:16px/1.5 sans-serif;max-width:40em;margin:4em auto;padding:0 \
                      1em;color:#222;background:#fff}h1{font-size:1.4em;overflow-wrap:\
                      anywhere}dt{color:#666}dd{margin:0 0 \
                      .8em;overflow-wrap:anywhere}@media(prefers-color-scheme:dark){body{color:#\
