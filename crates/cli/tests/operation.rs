@@ -46,6 +46,8 @@ mod doq;
 mod dry_run;
 #[path = "operation/effect.rs"]
 mod effect;
+#[path = "operation/encrypted_authorities.rs"]
+mod encrypted_authorities;
 #[path = "operation/exit_codes.rs"]
 mod exit_codes;
 #[path = "operation/extras.rs"]

@@ -306,6 +306,8 @@ pub struct ResolverConfig {
     pub case_randomisation: bool,
     /// Whether queries to authoritative servers have cookies (RFC 7873).
     pub cookies: bool,
+    /// Whether queries to authoritative servers that support TLS are encrypted (RFC 9539).
+    pub encrypt_authoritative: bool,
     /// Whether servers are queried over IPv4.
     pub ipv4: bool,
     /// Whether servers are queried over IPv6.

@@ -172,6 +172,7 @@ pub(super) fn resolver(spec: ResolverSpec, mode: Mode, check: &mut Check) -> Res
         qname_minimisation: check.take(spec.qname_minimisation).unwrap_or(true),
         case_randomisation: check.take(spec.case_randomisation).unwrap_or(true),
         cookies: check.take(spec.cookies).unwrap_or(true),
+        encrypt_authoritative: check.take(spec.encrypt_authoritative).unwrap_or(false),
         ipv4,
         ipv6,
         query_private: check.take(spec.query_private).unwrap_or(false),

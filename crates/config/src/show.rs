@@ -168,6 +168,7 @@ fn resolver(config: &Config) -> Table {
         ("qname-minimisation", resolver.qname_minimisation.into()),
         ("case-randomisation", resolver.case_randomisation.into()),
         ("cookies", resolver.cookies.into()),
+        ("encrypt-authoritative", resolver.encrypt_authoritative.into()),
         ("ipv4", resolver.ipv4.into()),
         ("ipv6", resolver.ipv6.into()),
         ("query-private", resolver.query_private.into()),

@@ -239,6 +239,10 @@ pub(super) struct ResolverSpec {
     /// Send DNS cookies to authoritative servers (RFC 7873).
     #[schemars(extend("default" = true))]
     pub(super) cookies: Setting<bool>,
+    /// Encrypt queries to authoritative servers that support TLS on port 853, without a check of
+    /// their certificates (RFC 9539).
+    #[schemars(extend("default" = false))]
+    pub(super) encrypt_authoritative: Setting<bool>,
     /// Send queries over IPv4.
     #[schemars(extend("default" = true))]
     pub(super) ipv4: Setting<bool>,

@@ -60,6 +60,12 @@ pub struct Counters {
     pub sent: u64,
     /// Queries to authoritative servers over TCP.
     pub sent_by_tcp: u64,
+    /// Queries to authoritative servers over TLS, and not in plain.
+    pub sent_encrypted: u64,
+    /// Authoritative servers that answered the first query of an unproven connection (RFC 9539).
+    pub probes_succeeded: u64,
+    /// Unproven connections that ended without an answer.
+    pub probes_failed: u64,
     /// Queries to authoritative servers that were not answered in time.
     pub timeouts: u64,
     /// Queries that did not reach an authoritative server, by ICMP or a connection that failed.
@@ -127,6 +133,9 @@ impl Default for Counters {
             near_misses: 0,
             sent: 0,
             sent_by_tcp: 0,
+            sent_encrypted: 0,
+            probes_succeeded: 0,
+            probes_failed: 0,
             timeouts: 0,
             unreachable: 0,
             unsent: 0,

@@ -40,6 +40,8 @@ pub struct Recursion {
     pub case_randomisation: bool,
     /// Send cookies (RFC 7873).
     pub cookies: bool,
+    /// Encrypt queries to authoritative servers that support it, without a proof (RFC 9539).
+    pub encrypt: bool,
     /// Query over IPv4.
     pub ipv4: bool,
     /// Query over IPv6.
@@ -71,6 +73,7 @@ impl Recursion {
         qname_minimisation: false,
         case_randomisation: false,
         cookies: false,
+        encrypt: false,
         ipv4: false,
         ipv6: false,
         query_private: false,
@@ -124,16 +127,21 @@ pub(crate) fn may_ask(recursion: &Recursion, reach: AddressReach, addr: SocketAd
     let ip = addr.ip().to_canonical();
     let is_host = !ip.is_unspecified() && !ip.is_multicast() && ip != IpAddr::from([255; 4]);
     let family = if ip.is_ipv4() { recursion.ipv4 } else { recursion.ipv6 };
-    let is_own = recursion.own.iter().any(|own| {
-        let same = own.ip().to_canonical() == ip || own.ip().is_unspecified() && ip.is_loopback();
-        same && own.port() == addr.port()
-    });
     let is_reachable = match reach {
         _ if recursion.query_private || !Scope::Internal.contains(ip) => true,
         AddressReach::Internet => false,
         AddressReach::Private => !ip.is_loopback(),
     };
-    is_host && family && !is_own && is_reachable
+    is_host && family && !is_own(recursion, addr) && is_reachable
+}
+
+/// Returns whether this server listens on an address.
+pub(crate) fn is_own(recursion: &Recursion, addr: SocketAddr) -> bool {
+    let ip = addr.ip().to_canonical();
+    recursion.own.iter().any(|own| {
+        let same = own.ip().to_canonical() == ip || own.ip().is_unspecified() && ip.is_loopback();
+        same && own.port() == addr.port()
+    })
 }
 
 #[cfg(test)]
@@ -147,6 +155,7 @@ mod tests {
             qname_minimisation: true,
             case_randomisation: true,
             cookies: true,
+            encrypt: false,
             ipv4: true,
             ipv6: true,
             query_private: false,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
@@ -47,6 +47,8 @@ const WARN_MS: u64 = 60_000;
 #[derive(Default)]
 pub struct UpstreamPeers {
     in_force: Mutex<InForce>,
+    /// The settings of all authoritative servers.
+    unproven: OnceLock<Option<Arc<UpstreamPeer>>>,
 }
 
 /// Upstreams by number.
@@ -86,7 +88,9 @@ impl ClientConfigs {
 /// An upstream with TLS, apart from its address.
 pub struct UpstreamPeer {
     carrier: PeerCarrier,
-    name: ServerName<'static>,
+    /// The name in its certificate; `None` for an authoritative server, which need not prove
+    /// anything.
+    name: Option<ServerName<'static>>,
     /// The path of queries in HTTP; `None` for other protocols.
     target: Option<HttpTarget>,
     /// HTTP/3 of an upstream that is queried in HTTP/2.
@@ -163,6 +167,9 @@ impl UpstreamPeers {
 
     /// Returns the settings of an upstream.
     pub fn at(&self, id: PeerId) -> Option<Arc<UpstreamPeer>> {
+        if id == PeerId::UNPROVEN {
+            return self.unproven.get_or_init(|| UpstreamPeer::unproven().map(Arc::new)).clone();
+        }
         let in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
         let InForce { peers, before, designated, designated_before } = &*in_force;
         let mut maps = [peers, before, designated, designated_before].into_iter();
@@ -203,11 +210,30 @@ impl UpstreamPeer {
         };
         Ok(Some(Self {
             carrier: carrier(config, &peer.protocol)?,
-            name,
+            name: Some(name),
             target: path.map(|path| target(peer, path)),
             alternative: alternative.map(Alternative::new),
             warned_ms: AtomicU64::new(u64::MAX),
         }))
+    }
+
+    /// Returns the settings of authoritative servers (RFC 9539 §4.2): no certificate is verified.
+    /// Returns `None` if the library of TLS cannot be used.
+    fn unproven() -> Option<Self> {
+        let config = client_showing(Trust::Nobody, None, &[ALPN_DOT]).ok()?;
+        Some(Self {
+            carrier: PeerCarrier::Stream(config),
+            name: None,
+            target: None,
+            alternative: None,
+            warned_ms: AtomicU64::new(u64::MAX),
+        })
+    }
+
+    /// Returns the name of the server at an address. An address in its place is not sent (RFC 9539
+    /// §4.2: no SNI), and sessions are resumed with the same address only.
+    fn name_at(&self, addr: SocketAddr) -> ServerName<'static> {
+        self.name.clone().unwrap_or_else(|| ServerName::from(addr.ip()))
     }
 
     /// It does not answer, or does not provide the required proof.
@@ -216,25 +242,28 @@ impl UpstreamPeer {
     /// It does not answer, or does not prove what it must.
     pub fn ask(&self, addr: SocketAddr, query: &[u8], timeout: Duration) -> io::Result<Vec<u8>> {
         let PeerCarrier::Quic(settings) = &self.carrier else {
-            return Ok(over_tls::ask(self.session()?, query, timeout, addr)?.0);
+            return Ok(over_tls::ask(self.session(addr)?, query, timeout, addr)?.0);
         };
-        let name = self.name.to_str();
+        let name = self.name_at(addr);
+        let name = name.to_str();
         let session = QuicClient::connect(settings, addr, &name, Instant::now());
         let session = session.map_err(io::Error::other)?;
         Ok(over_quic::ask((session, self.target.as_ref()), query, timeout, addr)?.0)
     }
 
-    /// Begins a session.
+    /// Begins a session with one of its addresses.
     ///
     /// # Errors
     /// Those of rustls.
-    pub fn session(&self) -> io::Result<ClientSession> {
+    pub fn session(&self, addr: SocketAddr) -> io::Result<ClientSession> {
         let PeerCarrier::Stream(config) = &self.carrier else {
             return Err(io::Error::other(UnknownPeer));
         };
         let session = match &self.target {
-            None => ClientSession::connect(config, self.name.clone()),
-            Some(target) => ClientSession::connect_https(config, self.name.clone(), target.clone()),
+            None => ClientSession::connect(config, self.name_at(addr)),
+            Some(target) => {
+                ClientSession::connect_https(config, self.name_at(addr), target.clone())
+            }
         };
         session.map_err(io::Error::other)
     }
@@ -247,8 +276,9 @@ impl UpstreamPeer {
         let PeerCarrier::Quic(settings) = &self.carrier else {
             return Err(io::Error::other(UnknownPeer));
         };
-        let (name, target) = (self.name.to_str(), self.target.clone());
-        QuicUpstream::connect(settings, addr, (&name, target), now).map_err(io::Error::other)
+        let (name, target) = (self.name_at(addr), self.target.clone());
+        QuicUpstream::connect(settings, addr, (&name.to_str(), target), now)
+            .map_err(io::Error::other)
     }
 
     /// Notes the announcement of HTTP/3 by an upstream in HTTP/2.
@@ -285,8 +315,8 @@ impl UpstreamPeer {
         let Some(alternative) = &self.alternative else {
             return Err(io::Error::other(UnknownPeer));
         };
-        let (name, target) = (self.name.to_str(), self.target.clone());
-        QuicUpstream::connect(alternative.settings(), at, (&name, target), now)
+        let (name, target) = (self.name_at(at), self.target.clone());
+        QuicUpstream::connect(alternative.settings(), at, (&name.to_str(), target), now)
             .map(QuicUpstream::as_alternative)
             .map_err(io::Error::other)
     }
@@ -294,13 +324,17 @@ impl UpstreamPeer {
     /// Returns the host name, unless the upstream has only its address.
     pub fn host_name(&self) -> Option<&str> {
         match &self.name {
-            ServerName::DnsName(name) => Some(name.as_ref()),
+            Some(ServerName::DnsName(name)) => Some(name.as_ref()),
             _ => None,
         }
     }
 
-    /// Logs that TLS, HTTPS or QUIC failed, unless a worker has done so lately.
+    /// Logs that TLS, HTTPS or QUIC failed, unless a worker has done so lately, or the server is an
+    /// authoritative one: most of these have no TLS.
     pub fn warn(&self, addr: SocketAddr, error: &io::Error, now_ms: u64) {
+        if self.name.is_none() {
+            return;
+        }
         let warned_ms = self.warned_ms.load(Ordering::Relaxed);
         let is_recent = warned_ms != u64::MAX && now_ms < warned_ms.saturating_add(WARN_MS);
         let swapped = || {

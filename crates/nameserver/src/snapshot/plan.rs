@@ -97,6 +97,7 @@ fn recursion(config: &Config, unconfigured: &Unconfigured) -> Recursion {
         qname_minimisation: resolver.qname_minimisation,
         case_randomisation: resolver.case_randomisation,
         cookies: resolver.cookies,
+        encrypt: resolver.encrypt_authoritative,
         ipv4: resolver.ipv4,
         ipv6: resolver.ipv6,
         query_private: resolver.query_private,

@@ -4,6 +4,8 @@
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
+use avocet_wire::DNS_PORT;
+
 /// Maximum number of servers that [`Strategy::Race`] queries at the same time.
 pub const MAX_RACE: u8 = 8;
 
@@ -39,6 +41,15 @@ impl Transport {
 /// keys that vouch for it. Equal numbers mean equal demands, in all plans.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PeerId(pub u64);
+
+impl PeerId {
+    /// An authoritative server that proves nothing: queries are encrypted because it costs nothing
+    /// (RFC 9539). No peer of a configuration has this number, except with a chance of 2^-64.
+    pub const UNPROVEN: Self = Self(0);
+}
+
+/// The port of DNS over TLS.
+const TLS_PORT: u16 = 853;
 
 /// The transport of one query: a server that is queried over UDP may be queried over TCP as well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,6 +122,15 @@ impl Endpoint {
     /// Returns the endpoint at an address from a delegation, which is queried over UDP first.
     pub(crate) fn plain(addr: SocketAddr) -> Self {
         Self { addr, transport: Transport::Udp }
+    }
+
+    /// Returns TLS at the address of a server that is queried over UDP on the port of DNS.
+    pub(crate) fn unproven(self) -> Option<Self> {
+        let is_plain = self.transport == Transport::Udp && self.addr.port() == DNS_PORT;
+        is_plain.then(|| Self {
+            addr: SocketAddr::new(self.addr.ip(), TLS_PORT),
+            transport: Transport::Tls(PeerId::UNPROVEN),
+        })
     }
 }
 

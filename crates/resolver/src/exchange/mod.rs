@@ -55,6 +55,10 @@
 //! reason to open others. They have no cookie, as the connection proves more, and are padded
 //! (RFC 8467).
 //!
+//! An authoritative server may be queried over TLS without any proof, if it answers
+//! ([`encryption`]). Its *unproven* endpoint is another server at the same address, with the plain
+//! server's place among the candidates: an exchange names only the plain one.
+//!
 //! # Time
 //!
 //! A query without a reply at its due time is *overdue*: another server is queried, and a late
@@ -71,6 +75,7 @@
 pub(crate) mod breaker;
 pub(crate) mod choose;
 pub(crate) mod cookie;
+pub(crate) mod encryption;
 pub(crate) mod endpoint;
 pub(crate) mod loss;
 pub(crate) mod pending;
@@ -86,6 +91,7 @@ pub(crate) mod wheel;
 use chacha20::ChaCha12Rng;
 
 use crate::action::{Action, Actions};
+use encryption::{LinkBounds, Passage};
 use endpoint::{Endpoint, EndpointId, SocketSlot, TlsFault};
 use loss::Loss;
 use pending::{Closing, Pending};
@@ -113,6 +119,8 @@ pub(crate) struct Exchange {
     pub(crate) by_tcp: u64,
     pub(crate) plain: u64,
     pub(crate) lower_case: u64,
+    /// Servers that were queried over an unproven connection alone: they are queried in plain next.
+    pub(crate) encrypted: u64,
     /// Servers with errors that may be due to mixed case.
     pub(crate) minding_case: u64,
     /// The server whose denial of a name in mixed case is verified.
@@ -135,6 +143,18 @@ impl Exchange {
         let queries = std::mem::take(&mut self.queries);
         *self = Self { queries, ..Self::default() };
     }
+}
+
+/// A server that did not answer a query in time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Silence {
+    pub(crate) server: EndpointId,
+    /// Milliseconds since the query.
+    pub(crate) after_ms: u32,
+    /// The server's place among the candidates.
+    pub(crate) place: u8,
+    /// How the query left; the copy of a plain one is [`Passage::PlainAndProbe`].
+    pub(crate) passage: Passage,
 }
 
 /// The servers that may be queried, by place.
@@ -175,6 +195,8 @@ pub(crate) struct Exchanges {
     pub(crate) pending: Pending,
     pub(crate) timers: Timers,
     pub(crate) loss: Loss,
+    /// The connections to unproven endpoints.
+    pub(crate) links: LinkBounds,
     /// The turn of [`Strategy::RoundRobin`](endpoint::Strategy).
     pub(crate) turn: u32,
     pub(crate) rng: ChaCha12Rng,
@@ -188,6 +210,7 @@ impl Exchanges {
             pending: Pending::new(expected),
             timers: Timers::default(),
             loss: Loss::default(),
+            links: LinkBounds::default(),
             turn: 0,
             rng,
         }
@@ -246,13 +269,13 @@ impl Exchanges {
     }
 
     /// Records the overdue queries of an exchange, and ends those that were not sent. Returns the
-    /// silent servers, each with the time since its query in ms.
+    /// silent servers.
     pub(crate) fn expire<W>(
         &mut self,
         exchange: &mut Exchange,
         now_ms: u64,
         actions: &mut Actions<W>,
-    ) -> Vec<(EndpointId, u32)> {
+    ) -> Vec<Silence> {
         let mut silent = Vec::new();
         let mut place = 0;
         while let Some(&at) = exchange.queries.get(place) {
@@ -271,8 +294,18 @@ impl Exchanges {
             query.overdue = true;
             exchange.waited_ms = query.due_ms - query.sent_ms;
             let (server, sent_ms) = (query.server(), query.sent_ms);
+            let after_ms = now_ms.saturating_sub(sent_ms) as u32;
+            let (place, is_probe) = (query.place, query.aside);
             self.servers[server].failed(now_ms, sent_ms);
-            silent.push((server, now_ms.saturating_sub(sent_ms) as u32));
+            let passage = match &mut self.servers[server].encryption {
+                None => Passage::Plain,
+                Some(_) if is_probe => Passage::PlainAndProbe,
+                Some(state) => {
+                    state.overdue();
+                    Passage::Encrypted
+                }
+            };
+            silent.push(Silence { server, after_ms, place, passage });
         }
         silent
     }

@@ -108,6 +108,9 @@ pub(crate) struct Terms<'a> {
 pub(crate) struct QueryOrder {
     pub(crate) owner: Owner,
     pub(crate) server: EndpointId,
+    /// The server with the round-trip time that decides the wait: for an unproven endpoint, the
+    /// plain server at its address, so that no client waits longer than for a datagram.
+    pub(crate) timed_as: EndpointId,
     /// The server's index among the candidates.
     pub(crate) place: u8,
     pub(crate) weight: Weight,
@@ -152,7 +155,7 @@ impl Exchanges {
         terms: &Terms<'_>,
         actions: &mut Actions<W>,
     ) -> Sent {
-        let QueryOrder { owner, server, place, weight, now_ms } = *order;
+        let QueryOrder { owner, server, place, weight, now_ms, .. } = *order;
         let form = self.form(exchange, order, terms);
         let at = self.pending.allocate(terms.question.octets());
         let letters = if form.exact_case { self.vary_case(at) } else { 0 };
@@ -215,9 +218,14 @@ impl Exchanges {
             exchange.plain |= bit;
             exchange.guessed_plain |= bit;
         }
-        let is_measured = server.rtt.smoothed_ms().is_some();
+        let rtt = &self.servers[order.timed_as].rtt;
+        let is_measured = rtt.smoothed_ms().is_some();
         let Longest { measured_ms, blind_ms } = terms.longest;
-        let wait_ms = timeout(&server.rtt, exchange.round, terms.timeout_ms, carrier);
+        let is_timed_as_stream = carrier.is_stream() && order.timed_as == order.server;
+        let wait_ms = match is_timed_as_stream {
+            true => stream_timeout(rtt),
+            false => timeout(rtt, exchange.round, terms.timeout_ms),
+        };
         let longest_ms = if is_measured { measured_ms } else { blind_ms };
         let with_edns = server.takes_edns(order.now_ms) && exchange.plain & bit == 0;
         QueryForm {
@@ -236,7 +244,7 @@ impl Exchanges {
                 && exchange.lower_case & bit == 0
                 && server.keeps_case(order.now_ms),
             // A late reply is still accepted.
-            wait_ms: if carrier.is_stream() { wait_ms } else { wait_ms.min(longest_ms) },
+            wait_ms: if is_timed_as_stream { wait_ms } else { wait_ms.min(longest_ms) },
         }
     }
 
@@ -329,11 +337,12 @@ fn write_preface(octets: &mut Vec<u8>, client: Option<IpAddr>, carrier: Carrier)
     proxy::write(octets, client, by);
 }
 
-fn timeout(rtt: &Rtt, round: u32, (min, max): (u32, u32), carrier: Carrier) -> u32 {
+fn stream_timeout(rtt: &Rtt) -> u32 {
+    (rtt.timeout_ms() * 4).clamp(TCP_TIMEOUT_MS.0, TCP_TIMEOUT_MS.1)
+}
+
+fn timeout(rtt: &Rtt, round: u32, (min, max): (u32, u32)) -> u32 {
     let measured = rtt.timeout_ms();
-    if carrier.is_stream() {
-        return (measured * 4).clamp(TCP_TIMEOUT_MS.0, TCP_TIMEOUT_MS.1);
-    }
     let doubled = measured.clamp(min, max) << round.min(6);
     let longest = if rtt.is_lossy() { measured.max(LOSSY_TIMEOUT_MS) } else { max };
     doubled.min(longest).clamp(min, max)

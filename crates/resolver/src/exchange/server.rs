@@ -9,7 +9,8 @@ use std::collections::HashMap;
 
 use super::breaker::{Breaker, BreakerState};
 use super::cookie::Cookie;
-use super::endpoint::{Endpoint, EndpointId, TlsFault, Transport};
+use super::encryption::{Encryption, Link};
+use super::endpoint::{Endpoint, EndpointId, PeerId, TlsFault, Transport};
 use super::pool::Pool;
 use super::rtt::Rtt;
 use super::streams::Streams;
@@ -65,6 +66,8 @@ pub(crate) struct Server {
     /// Outstanding queries.
     pub(crate) outstanding: u32,
     pub(crate) streams: Streams,
+    /// The state of an unproven endpoint.
+    pub(crate) encryption: Option<Box<Encryption>>,
     /// The additional state of a pinned server.
     pub(crate) pinned: Option<Box<Pinned>>,
 }
@@ -101,6 +104,7 @@ impl Server {
             used: true,
             outstanding: 0,
             streams: Streams::default(),
+            encryption: (endpoint.transport.peer() == Some(PeerId::UNPROVEN)).then(Box::default),
             pinned: None,
         }
     }
@@ -143,6 +147,12 @@ impl Server {
     /// Returns whether the server is assumed to be dead.
     pub(crate) fn is_open(&self) -> bool {
         self.breaker.state() == BreakerState::Open
+    }
+
+    /// Returns whether it is an unproven endpoint with a connection: another server must not get
+    /// its number.
+    fn is_linked(&self) -> bool {
+        self.encryption.as_ref().is_some_and(|state| state.link != Link::Closed)
     }
 
     /// Returns whether it answered recently, so that a missing reply counts as lost.
@@ -329,6 +339,14 @@ impl Servers {
         id
     }
 
+    /// Returns the number of another endpoint. This one keeps its number.
+    pub(crate) fn number_next_to(&mut self, id: EndpointId, endpoint: Endpoint) -> EndpointId {
+        self[id].outstanding += 1;
+        let other = self.number(endpoint);
+        self[id].outstanding -= 1;
+        other
+    }
+
     /// Pins a server of the plan.
     pub(crate) fn pin(&mut self, endpoint: Endpoint) -> EndpointId {
         let id = self.number(endpoint);
@@ -385,7 +403,7 @@ impl Servers {
 
     /// Forgets a server that was not used since the last pass and has no outstanding query. Returns
     /// `None` while there is room, or if there is no such server: those with outstanding queries
-    /// keep their places, and their number limits the table.
+    /// or an unproven connection keep their places, and their number limits the table.
     fn evict(&mut self) -> Option<EndpointId> {
         if self.all.len() - self.pinned < MAX_SERVERS {
             return None;
@@ -396,6 +414,7 @@ impl Servers {
             let server = &mut self.all[self.hand];
             if server.pinned.is_none()
                 && server.outstanding == 0
+                && !server.is_linked()
                 && !std::mem::take(&mut server.used)
             {
                 let endpoint = server.endpoint;

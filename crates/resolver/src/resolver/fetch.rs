@@ -134,7 +134,9 @@ impl<W> Resolver<W> {
     /// Returns whether a fetch without further servers waits for late replies.
     pub(super) fn waits_for_late_replies(&self, fetch_at: u32) -> bool {
         self.fetches.get(fetch_at).is_some_and(|fetch| {
-            !fetch.exchange.queries.is_empty() && fetch.inquiry.patience == Patience::All
+            // The copy of a query that has ended gives no hope.
+            let counts = |at: &u32| !self.exchanges.pending[*at].aside;
+            fetch.exchange.queries.iter().any(counts) && fetch.inquiry.patience == Patience::All
         })
     }
 
@@ -169,7 +171,7 @@ impl<W> Resolver<W> {
         cx: &mut Context<'_, W>,
     ) -> Option<(EndpointId, Sent)> {
         let loss = self.loss_of(self.fetches.get(fetch_at)?, cx.now_ms);
-        let fetch = self.fetches.get_mut(fetch_at)?;
+        let fetch = self.fetches.get(fetch_at)?;
         let candidate = *fetch.inquiry.servers.get(usize::from(place))?;
         // Only one waiter pays for each query, so that each query counts once.
         let payer = *fetch.waiters.iter().find(|at| self.tasks[**at].may_ask())?;
@@ -177,13 +179,20 @@ impl<W> Resolver<W> {
         let server = self.exchanges.servers.number(candidate);
         // A shunned server gets a longer wait if this query fails, too.
         self.exchanges.servers[server].breaker.take_probe(cx.now_ms);
-        let Fetch { inquiry, exchange, .. } = fetch;
+        let unproven = self.unproven_of(fetch_at, (server, place), cx.now_ms);
+        let Fetch { inquiry, exchange, .. } = self.fetches.get_mut(fetch_at)?;
         let question = inquiry.question();
         let recursion = self.bound.plan.recursion.as_deref();
         let terms = terms_of(question.view(), inquiry, (exchange.round, loss), recursion);
         let (owner, weight) = (Owner::Fetch(fetch_at), Weight::Counts);
-        let order = QueryOrder { owner, server, place, weight, now_ms: cx.now_ms };
-        Some((server, self.exchanges.send(exchange, &order, &terms, cx.actions)))
+        let order =
+            QueryOrder { owner, server, timed_as: server, place, weight, now_ms: cx.now_ms };
+        Some(match unproven {
+            None => (server, self.exchanges.send(exchange, &order, &terms, cx.actions)),
+            Some(unproven) => {
+                self.exchanges.send_unproven(exchange, (&order, unproven), &terms, cx.actions)
+            }
+        })
     }
 
     /// Reads a reply to a query of a fetch.
@@ -213,12 +222,25 @@ impl<W> Resolver<W> {
             has_our_cookie: self.exchanges.learn_cookie(query_at, &reply.opt().cookie),
             keepalive: reply.opt().keepalive,
         };
+        let is_unproven = self.exchanges.is_unproven(query_at);
+        let is_answer = matches!(form.rcode, Rcode::NOERROR | Rcode::NXDOMAIN | Rcode::YXDOMAIN);
+        if is_unproven && !is_answer && self.refuse(query_at, cx) {
+            return;
+        }
         let Some(rcode) = self.settle_form(query_at, form, cx) else { return };
         let query = self.exchanges.pending[query_at].clone();
-        let server = self.exchanges.servers[query.server()].endpoint;
+        let candidates = self.fetches.get(fetch_at).map(|fetch| &fetch.inquiry.servers);
+        let place = usize::from(query.place);
+        let Some(&server) = candidates.and_then(|servers| servers.get(place)) else { return };
         let may_mind_case = self.may_mind_case((fetch_at, &query), rcode, cx.now_ms);
         let flags = view.header().flags;
         let fetched = Arc::new(Fetched { reply, rcode, flags, server, may_mind_case });
+        if is_unproven {
+            if self.refuses(query_at, &fetched) && self.refuse(query_at, cx) {
+                return;
+            }
+            self.note_unproven_reply(query_at, &fetched, cx.now_ms);
+        }
         if self.doubts_denial((fetch_at, &query), &fetched, cx.now_ms) {
             if let Some(fetch) = self.fetches.get_mut(fetch_at) {
                 fetch.denied = Some(fetched);

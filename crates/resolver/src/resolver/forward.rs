@@ -97,7 +97,8 @@ impl<W> Resolver<W> {
             sockets: Sockets::Shared,
             preface: header.map_or(Preface::None, |place| Preface::Header(place, task.introduced)),
         };
-        let order = QueryOrder { owner: Owner::Task(at), server, place, weight, now_ms: cx.now_ms };
+        let (owner, timed_as, now_ms) = (Owner::Task(at), server, cx.now_ms);
+        let order = QueryOrder { owner, server, timed_as, place, weight, now_ms };
         Some((server, self.exchanges.send(&mut task.exchange, &order, &terms, cx.actions)))
     }
 

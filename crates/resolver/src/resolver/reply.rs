@@ -37,10 +37,11 @@ pub(super) struct ReplyForm {
 impl<W> Resolver<W> {
     /// Takes a message from a socket or connection.
     pub fn received(&mut self, socket: SocketId, octets: &[u8], cx: &mut Context<'_, W>) {
+        let received = self.exchanges.receive(socket, octets, cx.now_ms);
         if socket.slot == SocketSlot::Stream {
-            self.exchanges.servers[socket.endpoint].streams.heard();
+            self.heard(socket, (&received, octets), cx);
         }
-        match self.exchanges.receive(socket, octets, cx.now_ms) {
+        match received {
             Received::Malformed => self.counters.malformed += 1,
             Received::Foreign => self.counters.foreign += 1,
             Received::Late => self.counters.late += 1,
@@ -69,6 +70,14 @@ impl<W> Resolver<W> {
             self.exchanges.servers[socket.endpoint].note_tls_fault(fault);
         }
         match (fault, socket.slot) {
+            (_, SocketSlot::Stream)
+                if self.exchanges.servers[socket.endpoint].encryption.is_some() =>
+            {
+                self.unproven_failed(socket, fault, cx);
+            }
+            (SocketFault::Shortage, SocketSlot::Stream) => {
+                self.stream_failed(socket, SocketFault::Closed, cx);
+            }
             (SocketFault::Shortage, _) => {
                 self.unsent(socket, cx.now_ms);
             }
@@ -155,6 +164,9 @@ impl<W> Resolver<W> {
     /// server.
     fn no_question(&mut self, query_at: u32, rcode: Rcode, cx: &mut Context<'_, W>) {
         self.counters.malformed += 1;
+        if self.refuse(query_at, cx) {
+            return;
+        }
         if self.exchanges.is_hard_to_forge(query_at) {
             self.record_reply(query_at, Reaction::WithoutEdns(rcode), cx.now_ms);
             return self.repeat(query_at, Repeat::WithoutEdns, cx);

@@ -145,6 +145,7 @@ impl<W> Resolver<W> {
         if let Owner::Fetch(_) = owner {
             counters.sent += 1;
             counters.sent_by_tcp += u64::from(sent.carrier.is_stream());
+            counters.sent_encrypted += u64::from(sent.carrier.is_encrypted());
             return;
         }
         if let Some(counters) = self.exchanges.servers[server].counters() {
@@ -187,6 +188,9 @@ impl<W> Resolver<W> {
 
     /// Ends a query to a server that is not queried again, and queries the next one.
     pub(super) fn give_up(&mut self, query_at: u32, failure: Failure, cx: &mut Context<'_, W>) {
+        if self.refuse(query_at, cx) {
+            return;
+        }
         let query = &self.exchanges.pending[query_at];
         let (owner, place, server) = (query.owner, query.place, query.server());
         if let Owner::Task(at) = owner {

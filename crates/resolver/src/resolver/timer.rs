@@ -2,7 +2,10 @@
 
 use super::{Context, Resolver};
 use crate::action::Action;
+use crate::exchange::Silence;
+use crate::exchange::encryption::Passage;
 use crate::exchange::pending::Owner;
+use crate::exchange::send::Weight;
 use crate::exchange::timers::Timer;
 use crate::trace::Step;
 
@@ -39,14 +42,20 @@ impl<W> Resolver<W> {
         let silent = self.with_exchange(owner, |exchanges, exchange, _| {
             exchanges.expire(exchange, now_ms, actions)
         });
-        for (id, after_ms) in silent.into_iter().flatten() {
-            let server = &mut self.exchanges.servers[id];
+        for Silence { server, after_ms, place, passage } in silent.into_iter().flatten() {
+            if passage == Passage::PlainAndProbe {
+                continue;
+            }
+            let server = &mut self.exchanges.servers[server];
             match owner {
                 Owner::Fetch(_) => self.counters.timeouts += 1,
                 _ => server.counters().into_iter().for_each(|counters| counters.timeouts += 1),
             }
             let server = server.endpoint.addr;
             self.record(owner, now_ms, Step::Silent { server, after_ms });
+            if passage == Passage::Encrypted {
+                self.ask(owner, place, Weight::Counts, cx);
+            }
         }
         self.advance(owner, cx);
     }

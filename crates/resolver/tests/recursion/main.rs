@@ -8,6 +8,7 @@ mod attacks;
 mod breakdowns;
 mod chains;
 mod dns64;
+mod encrypted;
 mod faults;
 mod floods;
 mod glue;

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
 use avocet_resolver::{
-    Action, Actions, Ask, Context, Dns64, FetchLimits, OwnNames, Plan, Recursion, Resolver,
-    RootServer, Settings, Shed, SocketFault, SocketId, Submitted, Trace, Traced,
+    Action, Actions, Ask, Context, Counters, Dns64, FetchLimits, OwnNames, Plan, Recursion,
+    Resolver, RootServer, Settings, Shed, SocketFault, SocketId, SocketSlot, Submitted, Trace,
+    Traced,
 };
 use avocet_testkit::{Faults, Network, Query, Response, name, question, shown};
 use avocet_wire::header::{AA, AD, RA, RD};
@@ -37,6 +38,22 @@ enum Event {
     Unsent {
         socket: SocketId,
     },
+    /// A connection with TLS ended.
+    Ended {
+        socket: SocketId,
+        fault: SocketFault,
+    },
+}
+
+/// What port 853 of a server does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TlsPort {
+    /// It answers as port 53 does, after this number of ms for the first query of a connection.
+    Answers(u64),
+    /// It accepts connections, and says nothing.
+    Silent,
+    /// A resolver refuses queries.
+    Refuses,
 }
 
 /// A query that was sent.
@@ -59,6 +76,10 @@ pub(crate) struct World {
     servers: HashMap<IpAddr, OctetScript>,
     /// How long servers take, in ms, where that is not 0.
     pub(crate) slow: HashMap<IpAddr, u64>,
+    /// Port 853 of servers; all others refuse connections.
+    pub(crate) tls: HashMap<IpAddr, TlsPort>,
+    /// The connections with TLS.
+    pub(crate) tls_open: HashMap<SocketId, SocketAddr>,
     open: HashMap<SocketId, ()>,
     pub(crate) sent: Vec<Sent>,
     /// So many queries more cannot be sent.
@@ -97,6 +118,7 @@ pub(crate) fn recursion() -> Recursion {
         qname_minimisation: false,
         case_randomisation: true,
         cookies: true,
+        encrypt: false,
         ipv4: true,
         ipv6: true,
         query_private: false,
@@ -217,6 +239,8 @@ impl World {
             failures: FailureCache::new(1 << 18, [2; 16]).unwrap(),
             servers: HashMap::new(),
             slow: HashMap::new(),
+            tls: HashMap::new(),
+            tls_open: HashMap::new(),
             open: HashMap::new(),
             sent: Vec::new(),
             short_of: 0,
@@ -417,6 +441,9 @@ impl World {
         match self.under_way.remove(&event) {
             Some(Event::Query { socket, to, octets, over_tcp }) => {
                 let query = Query::read(&octets, over_tcp);
+                if to.port() == 853 && !self.tls_open.contains_key(&socket) {
+                    return;
+                }
                 let Some(script) = self.servers.get_mut(&to.ip()) else { return };
                 let replies = script(&query);
                 let after_ms = self.slow.get(&to.ip()).copied().unwrap_or(0);
@@ -432,8 +459,46 @@ impl World {
             Some(Event::Unsent { socket }) => {
                 self.with(|resolver, cx| resolver.failed(socket, SocketFault::Shortage, cx))
             }
+            Some(Event::Ended { socket, fault }) => self.end_tls(socket, fault),
             None => {}
         }
+    }
+
+    /// Ends a connection with TLS, if it is open.
+    pub(crate) fn end_tls(&mut self, socket: SocketId, fault: SocketFault) {
+        if self.tls_open.remove(&socket).is_some() {
+            self.with(|resolver, cx| resolver.failed(socket, fault, cx));
+        }
+    }
+
+    fn send_by_tls(&mut self, socket: SocketId, to: SocketAddr, octets: &[u8]) {
+        assert_eq!(socket.slot, SocketSlot::Stream);
+        let query = Query::read(octets, true);
+        let qname = shown(&query.question[..query.question.len() - 4].to_ascii_lowercase());
+        let what = format!("{qname} {} by TLS", query.qtype);
+        self.sent.push(Sent { to: to.ip().to_string(), what, octets: octets.to_vec() });
+        let is_first = self.tls_open.insert(socket, to).is_none();
+        let octets = octets.to_vec();
+        match self.tls.get(&to.ip()).copied() {
+            Some(TlsPort::Answers(ms)) => {
+                let after_ms = if is_first { ms } else { 0 };
+                self.schedule(Event::Query { socket, to, octets, over_tcp: true }, after_ms);
+            }
+            Some(TlsPort::Silent) => {}
+            Some(TlsPort::Refuses) => {
+                let reply = Response::to(&query).rcode(Rcode::REFUSED).octets();
+                self.schedule(Event::Reply { socket, octets: reply }, 0);
+            }
+            None => {
+                let fault = SocketFault::Unreachable;
+                self.schedule(Event::Ended { socket, fault }, 0);
+            }
+        }
+    }
+
+    /// The counters of the resolver.
+    pub(crate) fn counters(&self) -> &Counters {
+        self.resolver.counters()
     }
 
     fn schedule(&mut self, event: Event, after_ms: u64) {
@@ -465,6 +530,9 @@ impl World {
                         self.answers.push((waiter, answer.clone()));
                     }
                 }
+                Action::Forget { endpoint } => {
+                    self.tls_open.retain(|socket, _| socket.endpoint != endpoint);
+                }
                 other => panic!("recursion has no upstreams: {other:?}"),
             }
         }
@@ -473,6 +541,9 @@ impl World {
     }
 
     fn send(&mut self, socket: SocketId, to: SocketAddr, octets: &[u8]) {
+        if to.port() == 853 {
+            return self.send_by_tls(socket, to, octets);
+        }
         let over_tcp = socket.slot.is_stream();
         assert!(socket.slot.single().is_some(), "each query has a socket of its own");
         assert!(self.open.insert(socket, ()).is_none(), "each query has a socket of its own");

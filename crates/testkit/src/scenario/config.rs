@@ -235,6 +235,7 @@ impl Config {
             qname_minimisation: self.qname_minimisation,
             case_randomisation: false,
             cookies: false,
+            encrypt: false,
             ipv4: self.ipv4,
             ipv6: self.ipv6,
             query_private: true,

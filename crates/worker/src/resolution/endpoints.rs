@@ -35,6 +35,7 @@ struct KeptSockets {
     addr: SocketAddr,
     /// Number of slots that were opened in advance.
     warmed: u32,
+    /// The slots up to the last one that was in use.
     pool: Vec<Option<UpstreamSocket>>,
     stream: Option<Connection>,
     /// A connection in HTTP/3 that may replace the present one.
@@ -136,7 +137,7 @@ impl Endpoints {
         poller.add(&socket, Token::Server(id).pack(), Interest::Read, Trigger::Level)?;
         match id.slot {
             SocketSlot::Pooled(slot) => {
-                self.entry(id.endpoint, addr).pool[usize::from(slot)] = Some(socket);
+                self.entry(id.endpoint, addr).put(slot, socket);
                 self.pooled += 1;
             }
             SocketSlot::Single(number) => {
@@ -157,7 +158,7 @@ impl Endpoints {
         for _ in 0..=self.kept.len() {
             let is_open = |slot: &usize| {
                 let entry = self.kept.get(server).and_then(Option::as_ref);
-                entry.is_some_and(|entry| entry.pool[*slot].is_some())
+                entry.is_some_and(|entry| entry.has(*slot))
             };
             if let Some(slot) = (from..usize::from(self.pool_size)).find(is_open) {
                 self.victim = (server, slot + 1);
@@ -223,7 +224,7 @@ impl Endpoints {
                 break;
             }
             entry.warmed += 1;
-            if entry.pool[socket as usize].is_some() {
+            if entry.has(socket as usize) {
                 continue;
             }
             let id = SocketId { endpoint, slot: SocketSlot::Pooled(socket as u16) };
@@ -327,7 +328,7 @@ impl Endpoints {
         match id.slot {
             SocketSlot::Pooled(slot) => {
                 if let Some(Some(entry)) = self.kept.get_mut(id.endpoint.0 as usize) {
-                    let closed = entry.pool[usize::from(slot)].take();
+                    let closed = entry.pool.get_mut(usize::from(slot)).and_then(Option::take);
                     self.pooled -= usize::from(closed.is_some());
                 }
             }
@@ -499,11 +500,10 @@ impl Endpoints {
         if self.kept.len() <= number {
             self.kept.resize_with(number + 1, || None);
         }
-        let slots = usize::from(self.pool_size);
         self.kept[number].get_or_insert_with(|| KeptSockets {
             addr,
             warmed: 0,
-            pool: std::iter::repeat_with(|| None).take(slots).collect(),
+            pool: Vec::new(),
             stream: None,
             candidate: None,
             retiring: None,
@@ -556,8 +556,22 @@ impl KeptSockets {
         let SocketSlot::Pooled(slot) = id.slot else { return Ok(()) };
         let socket = open_socket(self.addr, ports, rng)?;
         poller.add(&socket, Token::Server(id).pack(), Interest::Read, Trigger::Level)?;
-        self.pool[usize::from(slot)] = Some(socket);
+        self.put(slot, socket);
         Ok(())
+    }
+
+    /// Returns whether a slot of the pool has an open socket.
+    fn has(&self, slot: usize) -> bool {
+        self.pool.get(slot).is_some_and(Option::is_some)
+    }
+
+    /// Puts a socket in its slot of the pool.
+    fn put(&mut self, slot: u16, socket: UpstreamSocket) {
+        let slot = usize::from(slot);
+        if self.pool.len() <= slot {
+            self.pool.resize_with(slot + 1, || None);
+        }
+        self.pool[slot] = Some(socket);
     }
 }
 

@@ -182,12 +182,15 @@ impl Resolvers {
         );
         family.sample(&[("event", "sent")], self.total(|counters| counters.sent));
         family.sample(&[("event", "sent-by-tcp")], self.total(|counters| counters.sent_by_tcp));
+        let encrypted = self.total(|counters| counters.sent_encrypted);
+        family.sample(&[("event", "sent-encrypted")], encrypted);
         family.sample(&[("event", "timeout")], self.total(|counters| counters.timeouts));
         family.sample(&[("event", "unreachable")], self.total(|counters| counters.unreachable));
         family.sample(&[("event", "unsent")], self.total(|counters| counters.unsent));
         family.sample(&[("event", "lame")], self.total(|counters| counters.lame));
         family.sample(&[("event", "synthesised")], self.total(|counters| counters.synthesised));
         family.sample(&[("event", "local-root")], self.total(|counters| counters.local_root));
+        self.write_probes(metrics);
         metrics.counter(
             "avocet_upstream_pool_overflows_total",
             "Queries that got a separate socket because the pool was in use.",
@@ -210,6 +213,17 @@ impl Resolvers {
             "Fewest unpredictable bits of a UDP query so far; absent before the first.",
         );
         bits.into_iter().for_each(|bits| family.sample(&[], bits));
+    }
+
+    fn write_probes(&self, metrics: &mut Exposition) {
+        let mut family = metrics.family(
+            "avocet_recursion_probes_total",
+            MetricType::Counter,
+            "Connections over TLS to authoritative servers that answered, and that did not.",
+        );
+        let answered = self.total(|counters| counters.probes_succeeded);
+        family.sample(&[("result", "answered")], answered);
+        family.sample(&[("result", "failed")], self.total(|counters| counters.probes_failed));
     }
 
     pub(super) fn write_recursion(&self, metrics: &mut Exposition) {

@@ -310,9 +310,9 @@ pub(super) fn fault_of(id: SocketId, error: &io::Error) -> SocketFault {
         SocketSlot::Stream if error.kind() == io::ErrorKind::ConnectionRefused => {
             SocketFault::Unreachable
         }
+        _ if process::is_shortage(error) => SocketFault::Shortage,
         // The connection may have been closed while it was idle.
         SocketSlot::Stream => SocketFault::Closed,
-        _ if process::is_shortage(error) => SocketFault::Shortage,
         _ => SocketFault::Unreachable,
     }
 }

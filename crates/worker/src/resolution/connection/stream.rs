@@ -48,7 +48,7 @@ impl StreamConnection {
     ) -> io::Result<Self> {
         let session = match &peer {
             None => ClientSession::plain(),
-            Some(peer) => peer.session()?,
+            Some(peer) => peer.session(addr)?,
         };
         let peer = peer.map(|peer| (peer, addr));
         let tcp = avocet_io::tcp::connect(addr, None)?;
