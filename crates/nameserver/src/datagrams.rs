@@ -123,9 +123,9 @@ impl Service for Datagrams<'_> {
             ahead.look_again(cx.shared);
         }
         let route = Way::Datagram { listener: self.listener, peer: datagram.peer };
-        let entrance = self.entrance;
+        let (entrance, claims) = (self.entrance, DeviceClaims::NONE);
         let client =
-            Client { ip, transport: Transport::Udp, entrance, claims: DeviceClaims::NONE, route };
+            Client { ip, transport: Transport::Udp, is_tls12: false, entrance, claims, route };
         let mut later = None;
         let cx = newer.context(cx, &mut later);
         let incoming = Incoming { octets: bytes, seen: Some(&seen[place]) };

@@ -328,6 +328,7 @@ impl InProcess {
         let client = Client {
             ip: peer.ip(),
             transport: Transport::Tcp,
+            is_tls12: false,
             entrance: Entrance::default(),
             claims: DeviceClaims::NONE,
             route: Way::Stream(CONNECTION),

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use rustls::ProtocolVersion;
 use rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
 
@@ -22,9 +23,11 @@ const IA5_STRING: u8 = 0x16;
 /// The type of a common name: 2.5.4.3.
 const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
 
-/// Facts about the device of a client from the handshake.
+/// Facts about a client and its device from the handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandshakeFacts {
+    /// Whether the client speaks TLS 1.2, and not 1.3.
+    pub is_tls12: bool,
     /// The identity that its certificate proves, if it has shown one.
     pub proof: Option<ClientProof>,
     /// The first label of the name of the server, if a wildcard of a certificate matches it.
@@ -36,9 +39,12 @@ impl HandshakeFacts {
     pub(crate) fn new(
         shown: Option<&CertificateDer<'_>>,
         word: Option<Box<[u8]>>,
+        version: Option<ProtocolVersion>,
     ) -> Option<Arc<Self>> {
         let proof = shown.and_then(ClientProof::of);
-        (proof.is_some() || word.is_some()).then(|| Arc::new(Self { proof, word }))
+        let is_tls12 = version == Some(ProtocolVersion::TLSv1_2);
+        let has_any = proof.is_some() || word.is_some() || is_tls12;
+        has_any.then(|| Arc::new(Self { is_tls12, proof, word }))
     }
 }
 

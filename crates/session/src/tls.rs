@@ -171,7 +171,8 @@ impl<S: Side> Tls<S> {
             let consumed = consumed?;
             if S::IS_SERVER && !self.side.is_handshaking() {
                 let shown = self.side.peer_certificates().and_then(<[_]>::first);
-                reader.greet(HandshakeFacts::new(shown, self.word.take()));
+                let version = self.side.protocol_version();
+                reader.greet(HandshakeFacts::new(shown, self.word.take(), version));
             }
             if !early.is_empty() {
                 stopped = reader.take(&early).is_break();

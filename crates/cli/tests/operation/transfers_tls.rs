@@ -13,7 +13,10 @@ use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::version::{TLS12, TLS13};
-use rustls::{ServerConfig, ServerConnection, StreamOwned, SupportedProtocolVersion};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
+    SupportedProtocolVersion,
+};
 
 use crate::peers::Peer;
 use crate::server::{Server, Site, free_address, is_here};
@@ -318,6 +321,35 @@ fn kdig_transfers_a_zone_over_tls_that_it_does_not_get_otherwise() {
         let text = ask(primary.site.dns, &more);
         assert!(!text.contains("SOA") && !text.contains("h1999.corp.example."), "{text}");
     }
+}
+
+/// Asks for a transfer of `corp.example` over TLS of a version. Returns the first response.
+fn first_of_transfer(server: SocketAddr, version: &'static SupportedProtocolVersion) -> Vec<u8> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(NAMED[0].as_bytes()).unwrap()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = "ns1.example".try_into().unwrap();
+    let connection = ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut stream = StreamOwned::new(connection, TcpStream::connect(server).unwrap());
+    let query = b"\0\x1e\0\x07\0\0\0\x01\0\0\0\0\0\0\x04corp\x07example\0\0\xfc\0\x01";
+    stream.write_all(query).unwrap();
+    receive(&mut stream).unwrap()
+}
+
+#[test]
+fn a_transfer_over_tls_1_2_is_refused_where_tls_is_required() {
+    let check = |rule: &str, version, expected: u8| {
+        let primary = Primary::start(&format!("allow-transfer = [\"{rule}\"]"));
+        let response = first_of_transfer(primary.tls, version);
+        assert_eq!(response[3] & 15, expected, "{rule} {version:?}");
+    };
+    check("127.0.0.0/8 tls", &TLS12, 5);
+    check("127.0.0.0/8 tls", &TLS13, 0);
+    check("127.0.0.0/8", &TLS12, 0);
 }
 
 #[test]

@@ -106,6 +106,8 @@ pub struct Client<'c> {
     pub ip: IpAddr,
     /// UDP or TCP.
     pub transport: Transport,
+    /// Whether the connection has TLS 1.2, which is too old for transfers (RFC 9103 §7.1).
+    pub is_tls12: bool,
     /// The address at which the query arrived.
     pub entrance: Entrance,
     /// The identities that the device of the client sends and proves.

@@ -146,7 +146,8 @@ impl<'s> Rehearsal<'s> {
     fn client<'p>(&self, peer: &'p Peer) -> Client<'p> {
         let route = Way::Datagram { listener: 0, peer };
         let claims = DeviceClaims::of(self.device);
-        Client { ip: self.ip, transport: self.transport, entrance: self.entrance, claims, route }
+        let Self { ip, transport, entrance, .. } = *self;
+        Client { ip, transport, is_tls12: false, entrance, claims, route }
     }
 
     fn with_query(

@@ -15,7 +15,9 @@ use super::respond::{Draft, draft_empty, truncated};
 /// Returns the client of a held query.
 pub(super) fn client_of(held: &HeldQuery) -> Client<'_> {
     let HeldQuery { ip, device, transport, entrance, ref route, .. } = *held;
-    Client { ip, transport, entrance, claims: DeviceClaims::of(device), route: route.way() }
+    let claims = DeviceClaims::of(device);
+    // Transfers are not held.
+    Client { ip, transport, is_tls12: false, entrance, claims, route: route.way() }
 }
 
 /// Holds the query of a stranger; returns `None` for other clients. Transfers are not held: access

@@ -275,7 +275,7 @@ impl QuicConnection {
         let shown = self.inner.crypto_session().peer_identity();
         let shown = shown.and_then(|any| any.downcast::<Vec<CertificateDer<'static>>>().ok());
         let first = shown.as_ref().and_then(|chain| chain.first());
-        self.facts = HandshakeFacts::new(first, self.word.take());
+        self.facts = HandshakeFacts::new(first, self.word.take(), None);
     }
 
     /// Returns the octets of incomplete queries and of responses that wait for the client.

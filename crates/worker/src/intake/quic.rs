@@ -139,6 +139,7 @@ impl<A: Answer> QuicService for QuicEntry<'_, '_, A> {
                 QuicProtocol::Doq => Transport::Quic,
                 QuicProtocol::H3 => Transport::Https,
             },
+            is_tls12: false,
             entrance: Entrance(query.entrance),
             claims: claims(&mut device, query.facts, query.word),
             route: Way::Stream(route),

@@ -288,7 +288,7 @@ impl Streams {
         }
         let transport = connection.transport();
         let (claims, route) = (DeviceClaims::NONE, Way::Stream(route));
-        let client = Client { ip, transport, entrance, claims, route };
+        let client = Client { ip, transport, is_tls12: false, entrance, claims, route };
         match connection.read(buffer, now_ms, &client, answer) {
             Ok(ReadState::Closed) => connection.half_closed = true,
             Ok(_) => {}
@@ -491,7 +491,8 @@ impl Connection {
                     route.request = replies.request();
                 }
                 let claims = claims(device, replies.facts(), replies.word());
-                let client = Client { claims, ..client };
+                let is_tls12 = replies.facts().is_some_and(|facts| facts.is_tls12);
+                let client = Client { claims, is_tls12, ..client };
                 match answer.answer(frame, &client) {
                     // A reply always fits into a frame.
                     Answered::Now(message) => replies.push(message),
