@@ -2,8 +2,8 @@
 
 use avocet_control::zone_keys::{ZoneKey, ZoneKeysReport};
 use avocet_control::zones::{
-    CatalogPart, ZoneCatalog, ZoneNotify, ZonePage, ZoneRecord, ZoneState, ZoneStatus,
-    ZoneTransfers, ZonesReport,
+    CatalogPart, ZoneCatalog, ZoneNotifications, ZoneNotify, ZonePage, ZoneRecord, ZoneState,
+    ZoneStatus, ZoneTransfers, ZonesReport,
 };
 
 use crate::span::{ago, left};
@@ -37,6 +37,9 @@ pub(crate) fn zone_text(zone: &ZoneStatus) -> String {
     if let Some(transfers) = &zone.transfers {
         text += &format!("\n  {}", transfers_text(transfers, zone));
     }
+    if let Some(notifications) = &zone.notifications {
+        text += &format!("\n  {}", notifications_text(notifications));
+    }
     for one in &zone.notify {
         text += &format!("\n  {}", notify_text(one));
     }
@@ -44,6 +47,17 @@ pub(crate) fn zone_text(zone: &ZoneStatus) -> String {
         text += &format!("\n  {error}");
     }
     text
+}
+
+/// Returns a line about the notifications of the database of a zone.
+fn notifications_text(notifications: &ZoneNotifications) -> String {
+    match notifications {
+        ZoneNotifications { listening: true, .. } => "notifications of the database arrive".into(),
+        ZoneNotifications { error: Some(error), .. } => {
+            format!("no notifications of the database: {error}")
+        }
+        _ => "no notifications of the database yet".into(),
+    }
 }
 
 /// Returns the name of a zone, with its view if it has one.

@@ -127,10 +127,22 @@ pub struct ZoneStatus {
     pub url: Option<String>,
     /// The transfers of the hosted zone, if it has primaries, or the requests to its URL.
     pub transfers: Option<ZoneTransfers>,
+    /// With the provider "postgres": whether notifications of its database arrive.
+    pub notifications: Option<ZoneNotifications>,
     /// The earliest serial from which other servers can get the changes alone (IXFR).
     pub changes_since: Option<u32>,
     /// The servers that get NOTIFY.
     pub notify: Vec<ZoneNotify>,
+}
+
+/// The connection over which a database announces changes of a zone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct ZoneNotifications {
+    /// Whether they arrive.
+    pub listening: bool,
+    /// Why they do not arrive; none while the first connection is being made.
+    pub error: Option<String>,
 }
 
 /// The relation of a zone to catalogs (RFC 9432).

@@ -388,6 +388,10 @@ fn the_zone_stays_while_its_database_is_away() {
     wait_until("the zone is read", || address(&site) == "192.0.2.7");
     database.stop();
     site.avocet(&["zone", "reload", "corp.example"]);
+    let sample = format!("avocet_zone_database_listening{{database=\"{}\"}}", database.url());
+    let listening = || site.metric(&sample) == 1.0;
+    wait_until("notifications arrive", listening);
+    assert!(has(&site, "notifications of the database arrive"));
     wait_until("the error is shown", || has(&site, "cannot connect: "));
     let status = site.avocet(&["status"]);
     let status = String::from_utf8_lossy(&status.stdout).into_owned();
@@ -395,6 +399,12 @@ fn the_zone_stays_while_its_database_is_away() {
     assert_eq!(address(&site), "192.0.2.7");
 
     // Also over a restart of the server.
+    wait_until("the lost connection is shown", || {
+        has(&site, "no notifications of the database: cannot connect: ")
+    });
+    assert!(!listening());
+    assert_eq!(site.metric("avocet_condition{condition=\"databases\"}"), 1.0);
+    assert!(site.http_get("/health").1.contains("its zones are read at their intervals"));
     server.stop();
     let _server = site.start();
     assert_eq!(address(&site), "192.0.2.7");
@@ -403,6 +413,9 @@ fn the_zone_stays_while_its_database_is_away() {
     wait_until("the database is read again", || address(&site) == "192.0.2.10");
     database.sql("pdns", "DELETE FROM records; DELETE FROM domains");
     site.avocet(&["zone", "reload", "corp.example"]);
+    wait_until("notifications arrive", || {
+        listening() && site.metric("avocet_condition{condition=\"databases\"}") == 0.0
+    });
     wait_until("the error is shown", || has(&site, "domains has no zone corp.example"));
     assert_eq!(address(&site), "192.0.2.10");
 }

@@ -9,9 +9,9 @@ use avocet_config::provided::ProviderKind;
 use avocet_config::view_item::ViewItem;
 use avocet_config::zone::ZoneConfig;
 use avocet_control::zones::{
-    CatalogPart, MAX_ZONE_PAGE, ZoneCatalog, ZoneExport, ZoneExported, ZoneFault, ZoneNotify,
-    ZonePage, ZoneRecord, ZoneRecords, ZoneReload, ZoneState, ZoneStatus, ZoneText, ZoneTransfers,
-    ZonesReport, ZonesStatus,
+    CatalogPart, MAX_ZONE_PAGE, ZoneCatalog, ZoneExport, ZoneExported, ZoneFault,
+    ZoneNotifications, ZoneNotify, ZonePage, ZoneRecord, ZoneRecords, ZoneReload, ZoneState,
+    ZoneStatus, ZoneText, ZoneTransfers, ZonesReport, ZonesStatus,
 };
 use avocet_control::{ControlError, Parts};
 use avocet_nameserver::zone_files::ZoneFileState;
@@ -75,9 +75,24 @@ fn state(running: &Running, of: &ZoneFileState) -> ZoneStatus {
         primaries: primaries.iter().map(ToString::to_string).collect(),
         url: config.and_then(ZoneConfig::source_url).map(|source| source.url.clone()),
         transfers,
+        notifications: config.and_then(|zone| notifications(running, zone)),
         changes_since: zone.and_then(|zone| zone.first_sent_serial()),
         notify: running.notifier.reports(&of.id).into_iter().map(shown_notify).collect(),
     }
+}
+
+/// Returns whether the database of a zone announces its changes.
+#[cfg(feature = "postgres")]
+fn notifications(running: &Running, zone: &ZoneConfig) -> Option<ZoneNotifications> {
+    use crate::running::databases::ListenState;
+    let state = running.zone_watch.databases.state_of(zone)?;
+    let (listening, error) = (state == ListenState::Listening, state.fault());
+    Some(ZoneNotifications { listening, error })
+}
+
+#[cfg(not(feature = "postgres"))]
+fn notifications(_: &Running, _: &ZoneConfig) -> Option<ZoneNotifications> {
+    None
 }
 
 fn items_of(view: &[ViewItem]) -> Vec<String> {

@@ -62,6 +62,8 @@ pub(crate) enum Condition {
     Zones,
     /// No primary of a zone is usable, or its URL is not.
     Primaries,
+    /// A database with zones sends no notifications.
+    Databases,
     /// A catalog is broken, or a member of one is refused.
     Catalogs,
     /// A pool has no healthy address, or cannot be probed.
@@ -73,7 +75,7 @@ pub(crate) enum Condition {
 }
 
 /// All kinds, in display order.
-const ALL: [Condition; 29] = [
+const ALL: [Condition; 30] = [
     Condition::Resolution,
     Condition::Upstreams,
     Condition::Discovery,
@@ -99,6 +101,7 @@ const ALL: [Condition; 29] = [
     Condition::OtlpCollector,
     Condition::Zones,
     Condition::Primaries,
+    Condition::Databases,
     Condition::Catalogs,
     Condition::Pools,
     Condition::Signing,
@@ -134,6 +137,7 @@ impl Condition {
             Self::OtlpCollector => "otlp-collector",
             Self::Zones => "zones",
             Self::Primaries => "primaries",
+            Self::Databases => "databases",
             Self::Catalogs => "catalogs",
             Self::Pools => "pools",
             Self::Signing => "signing",

@@ -8,7 +8,7 @@
 //! Notifications of the time without a connection are lost, so that all zones are due after it.
 
 use std::future::poll_fn;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
@@ -39,8 +39,38 @@ const FAULT: &str = "a panic ended a thread that listens to a database; its zone
 /// The databases that threads listen to.
 #[derive(Default)]
 pub(crate) struct DatabaseListeners {
-    sources: Mutex<Vec<Arc<DatabaseSource>>>,
+    sources: Mutex<Vec<Listened>>,
     changed: Condvar,
+}
+
+/// A database that a thread listens to.
+struct Listened {
+    source: Arc<DatabaseSource>,
+    state: ListenState,
+}
+
+/// The state of the connection for notifications of a database.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum ListenState {
+    /// The first connection is being made.
+    Connecting,
+    /// Notifications arrive.
+    Listening,
+    /// The connection was lost, or cannot be made: the reason.
+    Lost(String),
+    /// No thread listens to it: there are too many.
+    TooMany,
+}
+
+impl ListenState {
+    /// Returns why no notifications arrive, if that is a defect.
+    pub(crate) fn fault(&self) -> Option<String> {
+        match self {
+            Self::Connecting | Self::Listening => None,
+            Self::Lost(reason) => Some(reason.clone()),
+            Self::TooMany => Some(format!("at most {MAX_LISTENERS} databases are listened to")),
+        }
+    }
 }
 
 impl DatabaseListeners {
@@ -52,13 +82,13 @@ impl DatabaseListeners {
                 wanted.push(source);
             }
         }
-        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sources = self.sources();
         let before = sources.len();
-        sources.retain(|source| wanted.contains(source));
+        sources.retain(|one| wanted.contains(&*one.source));
         if sources.len() < before {
             self.changed.notify_all();
         }
-        wanted.retain(|source| !sources.iter().any(|known| **known == *source));
+        wanted.retain(|source| !sources.iter().any(|known| *known.source == *source));
         for source in wanted.into_iter().map(Arc::new) {
             let (listening, running) = (source.clone(), running.clone());
             let begin = move || {
@@ -66,22 +96,64 @@ impl DatabaseListeners {
                 running.conditions.contain(Condition::Threads, FAULT, work);
             };
             match thread::Builder::new().name("database".to_owned()).spawn(begin) {
-                Ok(_) => sources.push(source),
+                Ok(_) => sources.push(Listened { source, state: ListenState::Connecting }),
                 Err(error) => tracing::error!(%error, "cannot start a thread for a database"),
             }
         }
+        drop(sources);
+        running.conditions.set(Condition::Databases, self.fault());
+    }
+
+    fn sources(&self) -> MutexGuard<'_, Vec<Listened>> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the state of an entry, and the condition.
+    fn set(&self, running: &Running, source: &Arc<DatabaseSource>, state: ListenState) {
+        let mut sources = self.sources();
+        let place = sources.iter_mut().find(|one| Arc::ptr_eq(&one.source, source));
+        let Some(place) = place.filter(|place| place.state != state) else { return };
+        place.state = state;
+        drop(sources);
+        running.conditions.set(Condition::Databases, self.fault());
+    }
+
+    /// Returns the state for a zone; `None` if it is not from a database.
+    pub(crate) fn state_of(&self, zone: &ZoneConfig) -> Option<ListenState> {
+        let source = source_of(zone)?;
+        let sources = self.sources();
+        let known = sources.iter().find(|one| *one.source == source);
+        Some(known.map_or(ListenState::TooMany, |known| known.state.clone()))
+    }
+
+    /// Returns the URL of each database that a thread listens to, and its state.
+    pub(crate) fn states(&self) -> Vec<(String, ListenState)> {
+        let sources = self.sources();
+        sources.iter().map(|one| (one.source.url().to_string(), one.state.clone())).collect()
+    }
+
+    /// Returns the databases without notifications, in one sentence each.
+    fn fault(&self) -> Option<String> {
+        let states = self.states().into_iter();
+        let sentence = |(url, state): (String, ListenState)| {
+            let reason = state.fault()?;
+            Some(format!(
+                "{url} sends no notifications: {reason}; its zones are read at their intervals"
+            ))
+        };
+        let faults: Vec<_> = states.filter_map(sentence).collect();
+        (!faults.is_empty()).then(|| faults.join("; "))
     }
 
     /// Waits until the databases change, at most this long.
     fn wait(&self, most: Duration) {
-        let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let sources = self.sources();
         drop(self.changed.wait_timeout(sources, most));
     }
 
     /// Returns whether a thread listens for this entry, and not for a later one that is equal.
     fn has(&self, source: &Arc<DatabaseSource>) -> bool {
-        let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        sources.iter().any(|one| Arc::ptr_eq(one, source))
+        self.sources().iter().any(|one| Arc::ptr_eq(&one.source, source))
     }
 }
 
@@ -104,6 +176,11 @@ fn listen(running: &Arc<Running>, source: &Arc<DatabaseSource>) {
         if !is_lost {
             // The check of each zone shows the error of its own connection, too.
             tracing::warn!("{}: {error}; connecting again", source.url());
+        }
+        // A connection that is there again within a second is no defect.
+        if is_lost {
+            let state = ListenState::Lost(error.to_string());
+            running.zone_watch.databases.set(running, source, state);
         }
         is_lost = true;
         let next = Instant::now() + pause;
@@ -129,6 +206,7 @@ fn session(
         let (noted, noting) = (running.clone(), source.clone());
         let mut driver = tokio::spawn(drive(connection, noted, noting));
         within(client.batch_execute(LISTEN)).await?;
+        running.zone_watch.databases.set(running, source, ListenState::Listening);
         note(running, source, "");
         let mut proven = Instant::now();
         while is_wanted() {

@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
+use avocet_config::catalog::CatalogRole;
 use avocet_config::database_address::DatabaseAddress;
 use avocet_config::name::shown;
 use avocet_config::primary::Primary;
@@ -175,9 +176,16 @@ impl Secondaries {
             .filter(|(_, state)| state.config.is_some())
             .filter_map(|(name, state)| {
                 let fault = state.fault.as_ref()?;
-                let is_pulled = state.config.as_ref()?.source_url().is_some();
-                let who = if is_pulled { "its url is not" } else { "no primary is" };
-                Some(format!("zone {}: {who} usable: {fault}", shown(name)))
+                let config = state.config.as_ref()?;
+                let who = match config.source_url() {
+                    Some(_) => "its url is not",
+                    None => "no primary is",
+                };
+                let members = match config.catalog {
+                    CatalogRole::Consumer => "; the members of the catalog stay as they are",
+                    _ => "",
+                };
+                Some(format!("zone {}: {who} usable: {fault}{members}", shown(name)))
             })
             .collect();
         (!faults.is_empty()).then(|| faults.join("; "))

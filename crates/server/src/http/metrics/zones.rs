@@ -90,6 +90,7 @@ pub(super) fn write(metrics: &mut Exposition, running: &Running) {
     write_transfers(metrics, &running.shared.name_server.transfers);
     write_signing(metrics, running, &zones);
     write_catalogs(metrics, running);
+    write_databases(metrics, running);
     for (name, kind, help, number) in FAMILIES {
         let mut family = metrics.family(name, kind, help);
         for zone in &zones {
@@ -161,6 +162,24 @@ fn write_signing(metrics: &mut Exposition, running: &Running, zones: &[ZoneFileS
         }
     }
 }
+
+/// Writes whether databases announce changes of zones.
+#[cfg(feature = "postgres")]
+fn write_databases(metrics: &mut Exposition, running: &Running) {
+    use crate::running::databases::ListenState;
+    let states = running.zone_watch.databases.states();
+    if states.is_empty() {
+        return;
+    }
+    let help = "Whether notifications of a database with zones arrive.";
+    let mut family = metrics.family("avocet_zone_database_listening", MetricType::Gauge, help);
+    for (url, state) in states {
+        family.sample(&[("database", &url)], u8::from(state == ListenState::Listening));
+    }
+}
+
+#[cfg(not(feature = "postgres"))]
+fn write_databases(_: &mut Exposition, _: &Running) {}
 
 /// Writes the metrics of the exchange with other servers.
 fn write_transfers(metrics: &mut Exposition, ledger: &TransferLedger) {
