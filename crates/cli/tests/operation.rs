@@ -80,6 +80,8 @@ mod list_zones;
 mod listeners;
 #[path = "operation/lists.rs"]
 mod lists;
+#[path = "operation/made_records.rs"]
+mod made_records;
 #[path = "operation/oidc.rs"]
 mod oidc;
 #[path = "operation/otlp.rs"]

@@ -98,6 +98,8 @@ pub struct ZoneSigning {
     pub policy: SigningPolicy,
     /// The directory of its keys and their state.
     pub directory: PathBuf,
+    /// The names of pools in the zone, folded, in wire form. Their answers are signed.
+    pub pools: Vec<Box<[u8]>>,
 }
 
 impl SigningPolicy {

@@ -87,6 +87,36 @@ impl FromText for TransferRule {
     }
 }
 
+/// What a transfer of a zone with ALIAS records is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AliasTransfer {
+    /// Refused: most servers would answer that the name has no address.
+    #[default]
+    Refuse,
+    /// It has the ALIAS records, for a server that answers them itself.
+    Literal,
+}
+
+impl AliasTransfer {
+    const NAMES: [(Self, &'static str); 2] = [(Self::Refuse, "refuse"), (Self::Literal, "literal")];
+
+    /// Returns the name in the configuration.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::NAMES.into_iter().find(|(one, _)| *one == self).map_or("", |(_, name)| name)
+    }
+}
+
+impl FromText for AliasTransfer {
+    const EXPECTED: &'static str = "\"refuse\" or \"literal\"";
+    const CHOICES: &'static [&'static str] = &["refuse", "literal"];
+
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
+        let found = Self::NAMES.into_iter().find(|(_, name)| *name == text);
+        found.map(|(one, _)| one).ok_or(None)
+    }
+}
+
 /// An item of `notify`: a server, and the key that signs the messages to and from it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NotifyTarget {

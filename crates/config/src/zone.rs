@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use avocet_dnssec::zonemd::DigestHash;
+use avocet_wire::name::is_under;
 use avocet_zone::{SerialPolicy, ZoneId};
 use toml::{Spanned, Table, Value};
 
@@ -13,12 +14,13 @@ use super::catalog::{self, CatalogRole, CatalogSettings};
 use super::check::Check;
 use super::key::{KeyConfig, has_key};
 use super::name::shown as shown_name;
+use super::pool::PoolConfig;
 use super::primary::Primaries;
 use super::primary_settings::{self as of_primaries, PrimarySettings, primaries};
 use super::provided::{ProvidedZone, ProviderKind, TTL_SECS, provided};
 use super::setting::{List, Setting, Text};
 use super::signing::{self, SigningPolicy, ZoneSigning};
-use super::transfer::{NotifyTarget, TransferClient, TransferRule};
+use super::transfer::{AliasTransfer, NotifyTarget, TransferClient, TransferRule};
 use super::update::UpdateRule;
 use super::view_item::{ViewItem, view};
 use super::zone_spec::ZoneSpec;
@@ -51,6 +53,8 @@ pub struct ZoneConfig {
     pub primaries: Primaries,
     /// The servers that may transfer the zone.
     pub allow_transfer: Vec<TransferRule>,
+    /// What a transfer with ALIAS records is.
+    pub transfer_alias: AliasTransfer,
     /// The servers that get NOTIFY.
     pub notify: Vec<NotifyTarget>,
     /// The clients that may update the zone.
@@ -165,6 +169,7 @@ impl ZoneConfig {
             settle_secs: self.settle_secs,
             primaries: self.primaries.clone(),
             allow_transfer: self.allow_transfer.clone(),
+            transfer_alias: self.transfer_alias,
             notify: self.notify.clone(),
             allow_update: Vec::new(),
             serial: SerialPolicy::default(),
@@ -213,6 +218,24 @@ pub(super) fn zones(
     zones.into_iter().unzip()
 }
 
+/// Tells the zones that are signed here the pools that are in them, and in no zone below.
+pub(super) fn add_pools(zones: &mut [ZoneConfig], pools: &[PoolConfig]) {
+    let apexes: Vec<_> = zones.iter().map(|zone| zone.name.clone()).collect();
+    let zone_of = |name: &[u8]| {
+        let above = apexes.iter().filter(|apex| is_under(name, apex));
+        above.max_by_key(|apex| apex.len()).cloned()
+    };
+    for pool in pools {
+        let apex = zone_of(&pool.name);
+        let of_zone = |zone: &&mut ZoneConfig| apex.as_ref() == Some(&zone.name);
+        for zone in zones.iter_mut().filter(of_zone) {
+            if let Some(signing) = &mut zone.signing {
+                signing.pools.push(pool.name.clone());
+            }
+        }
+    }
+}
+
 /// Returns why two zones cannot have the same file, if they have it. Zones of several names may
 /// have one that only people write, with relative names.
 fn shared(zone: &ZoneConfig, other: &ZoneConfig) -> Option<String> {
@@ -259,6 +282,8 @@ fn zone(
     };
     let settle_secs = check.take(spec.settle_secs).map_or(settles, |secs| secs.0);
     let allow_transfer = transfer_rules(spec.allow_transfer, context.keys, check);
+    let transfer_alias =
+        check.take(spec.transfer_alias).map_or_else(AliasTransfer::default, |Text(one)| one);
     let notify = notify_targets(spec.notify, context.keys, check);
     let allow_update = update_rules(spec.allow_update, primaries_at.as_ref(), context.keys, check);
     let serial = check.take(spec.serial).map_or_else(SerialPolicy::default, |Text(one)| one);
@@ -289,7 +314,7 @@ fn zone(
     };
     let journal = in_data("zones").with_added_extension("journal");
     let directory = in_data("keys");
-    let signing = policy.map(|policy| ZoneSigning { policy, directory });
+    let signing = policy.map(|policy| ZoneSigning { policy, directory, pools: Vec::new() });
     let zone = ZoneConfig {
         name,
         view,
@@ -299,6 +324,7 @@ fn zone(
         settle_secs,
         primaries,
         allow_transfer,
+        transfer_alias,
         notify,
         allow_update,
         serial,
@@ -437,12 +463,13 @@ pub(super) fn shown(zone: &ZoneConfig) -> Value {
     let serial = names.find(|(policy, _)| *policy == zone.serial).map_or("", |(_, name)| name);
     let policy = zone.signing.as_ref().map(|signing| signing.policy.name.clone());
     let view = zone.view.iter().map(|item| Value::from(item.to_string()));
-    let entries: [(&str, Value); 11] = [
+    let entries: [(&str, Value); 12] = [
         ("name", shown_name(&zone.name).into()),
         ("view", Value::Array(view.collect())),
         ("file", zone.file.to_string_lossy().into_owned().into()),
         ("settle-secs", i64::from(zone.settle_secs).into()),
         ("allow-transfer", Value::Array(rules.collect())),
+        ("transfer-alias", zone.transfer_alias.name().into()),
         ("notify", Value::Array(notify.collect())),
         ("allow-update", Value::Array(updates.collect())),
         ("serial", serial.into()),

@@ -10,7 +10,7 @@ use super::primary::Primary;
 use super::provider_kind::ProviderKind;
 use super::setting::{Int, List, Setting, Text};
 use super::signing::SignSetting;
-use super::transfer::{NotifyTarget, TransferRule};
+use super::transfer::{AliasTransfer, NotifyTarget, TransferRule};
 use super::update::UpdateRule;
 use super::upstream_tls::Pin;
 use super::view_item::ViewItem;
@@ -90,6 +90,10 @@ pub(super) struct ZoneSpec {
     /// "192.0.2.0/24 key NAME" for both; with "tls" behind it, only over TLS. Without it, none may.
     #[schemars(extend("default" = []))]
     pub(super) allow_transfer: Setting<List<Text<TransferRule>>>,
+    /// Transfers of a zone with ALIAS records: "refuse", or "literal" for servers that answer these
+    /// themselves.
+    #[schemars(extend("default" = "refuse"))]
+    pub(super) transfer_alias: Setting<Text<AliasTransfer>>,
     /// Servers that get NOTIFY after each change of the zone, with or without port; "192.0.2.53
     /// key NAME" signs the messages.
     #[schemars(extend("default" = []))]

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use avocet_config::transfer::AliasTransfer;
 use avocet_config::zone::ZoneConfig;
 use avocet_dnssec::zonemd::Fault as DigestFault;
 use avocet_io::replace::{ReplaceFault, ReplaceReason};
 use avocet_resolver::Timers;
-use avocet_wire::FoldedName;
+use avocet_wire::{FoldedName, NameBuf};
 use avocet_zone::{Faults, HostedZone, HostedZones, OpenFile, Severity, ZoneId, ZoneProblem};
 
 use crate::clock::wall_secs;
@@ -49,16 +50,23 @@ pub fn faults_of(config: &ZoneConfig) -> Faults {
 fn checked(config: &ZoneConfig, open: OpenFile<'_>) -> Option<(Option<HostedZone>, Faults)> {
     let (zone, mut faults) = load_from(config, open)?;
     if let Some(zone) = &zone {
-        let mut add = |reason| faults.add(Severity::Error, &config.file, reason);
-        if let Some(fault) = fault_of_digest(config.zonemd, zone) {
-            add(ZoneProblem::Digest(fault));
-        }
-        if let Some(fault) = signing::fault_of_signing(config, zone) {
-            add(fault);
+        let mut errors: Vec<_> = fault_of_digest(config.zonemd, zone)
+            .map(ZoneProblem::Digest)
+            .into_iter()
+            .chain(signing::fault_of_signing(config, zone))
+            .collect();
+        if !config.allow_transfer.is_empty()
+            && config.transfer_alias == AliasTransfer::Refuse
+            && let Some(alias) = zone.first_alias()
+        {
+            let owner = NameBuf::from_wire(alias.wire()).unwrap_or(NameBuf::ROOT);
+            let reason = ZoneProblem::AliasNotTransferred(owner);
+            faults.add(Severity::Warning, &config.file, reason);
         }
         if zone.is_signed() && config.digest.is_some() && config.signing.is_none() {
-            add(ZoneProblem::DigestOfSigned);
+            errors.push(ZoneProblem::DigestOfSigned);
         }
+        errors.into_iter().for_each(|one| faults.add(Severity::Error, &config.file, one));
     }
     Some((zone, faults))
 }

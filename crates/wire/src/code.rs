@@ -37,6 +37,7 @@ impl Rtype {
     pub const MAILB: Self = Self(253);
     pub const MAILA: Self = Self(254);
     pub const ANY: Self = Self(255);
+    pub const ALIAS: Self = Self(65401);
 
     /// Reports whether the type can be asked for but never stored: OPT and the range 128-255 (RFC
     /// 6895 §3.1).

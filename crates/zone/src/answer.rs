@@ -14,7 +14,7 @@ use crate::check::target_of;
 use crate::denial::{Denied, MAX_PROOF};
 use crate::find::NameMatch;
 use crate::set::HostedZones;
-use crate::tree::{HostedRecords, HostedSet, HostedZone, Node};
+use crate::tree::{Flags, HostedRecords, HostedSet, HostedZone, Node};
 
 /// Maximum number of aliases that are followed for one question.
 const MAX_HOSTED_ALIASES: usize = 16;
@@ -71,6 +71,9 @@ pub enum HostedEnd {
     NotLoaded,
     /// The aliases in the answer lead to a name that is not hosted, or that is delegated.
     Alias,
+    /// The last record of the answer section is an ALIAS record, which no client gets: the answer
+    /// is the addresses of its target.
+    Flattened,
 }
 
 /// The message has no room for the remaining records.
@@ -222,12 +225,14 @@ impl<'z> Writing<'_, 'z> {
             Rtype::RRSIG => {
                 return self.all_signatures(zone, name, node, closest).map(|()| None);
             }
+            Rtype::ALIAS => None,
             qtype => node.set(qtype),
         };
         let set = match of_type {
             Some(set) => set,
             None => match node.set(Rtype::CNAME) {
                 Some(alias) => alias,
+                None if self.is_made(node) => return self.made(zone, name, (node, closest)),
                 None => return self.no_data(zone, name, closest).map(|()| None),
             },
         };
@@ -239,6 +244,34 @@ impl<'z> Writing<'_, 'z> {
         }
         self.prove_expansions()?;
         self.addresses_of(&set);
+        Ok(None)
+    }
+
+    /// Returns whether the question is for addresses that are made for each answer: those behind an
+    /// ALIAS record, or of a pool.
+    fn is_made(&self, node: Node<'_>) -> bool {
+        matches!(self.qtype, Rtype::A | Rtype::AAAA)
+            && (node.flags().has(Flags::MADE) || node.set(Rtype::ALIAS).is_some())
+    }
+
+    /// Writes an ALIAS record. Behind an alias in a signed answer, the client continues itself: the
+    /// addresses are signed in an answer of their own.
+    #[cold]
+    fn made(
+        &mut self,
+        zone: &'z HostedZone,
+        name: FoldedName<'_>,
+        (node, closest): (Node<'z>, Option<Node<'z>>),
+    ) -> Result<Option<FoldedNameBuf>, Cut> {
+        if self.aliases > 0 && self.proofs == Proofs::Included && zone.is_signed() {
+            self.end = HostedEnd::Alias;
+            return Ok(None);
+        }
+        let Some(set) = node.set(Rtype::ALIAS) else {
+            return self.no_data(zone, name, closest).map(|()| None);
+        };
+        self.records(Section::Answer, name, set.iter())?;
+        self.end = HostedEnd::Flattened;
         Ok(None)
     }
 
@@ -515,7 +548,7 @@ impl<'z> Writing<'_, 'z> {
 
 /// Returns the RRset that answers ANY: the first one that is not a proof of denial.
 fn first_set(node: Node<'_>) -> Option<HostedSet<'_>> {
-    let mut sets = node.sets().filter(|set| set.count > 0);
+    let mut sets = node.sets().filter(|set| set.count > 0 && set.rtype != Rtype::ALIAS);
     let first = sets.next()?;
     if first.rtype != Rtype::NSEC {
         return Some(first);

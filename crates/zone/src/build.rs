@@ -1,5 +1,6 @@
 //! Builds the tree of a zone from its records, which come in any order.
 
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 use avocet_dnssec::nsec3::Nsec3;
@@ -27,6 +28,8 @@ pub struct ZoneBuilder {
     runs: Vec<OwnerRun>,
     records: Vec<Staged>,
     owner: NameBuf,
+    /// Names whose addresses are made for each answer, folded, in wire form.
+    made: BTreeSet<Box<[u8]>>,
     is_full: bool,
 }
 
@@ -64,6 +67,7 @@ impl ZoneBuilder {
             runs: Vec::new(),
             records: Vec::new(),
             owner: NameBuf::ROOT,
+            made: BTreeSet::new(),
             is_full: false,
         }
     }
@@ -96,6 +100,14 @@ impl ZoneBuilder {
         self.octets.extend_from_slice(&record.rdata);
         let MasterRecord { rtype, ttl_secs, .. } = *record;
         self.records.push(Staged { data, len, rtype, ttl_secs, place });
+    }
+
+    /// Adds a name of the zone whose addresses are made for each answer.
+    pub(crate) fn add_made(&mut self, owner: FoldedName<'_>) {
+        self.begin_run(owner);
+        // The records that follow are of another run.
+        self.owner = NameBuf::ROOT;
+        self.made.insert(owner.wire().into());
     }
 
     fn begin_run(&mut self, owner: FoldedName<'_>) {
@@ -289,6 +301,9 @@ impl<'b> Planting<'b> {
         if has_dname {
             flags |= Flags::DNAME.0;
         }
+        if self.staged.made.contains(owner.wire()) {
+            flags |= Flags::MADE.0;
+        }
         if above.is_some_and(|above| above.occludes) {
             flags |= Flags::OCCLUDED.0;
         }
@@ -476,6 +491,7 @@ impl<'b> Planting<'b> {
             digest: OnceLock::new(),
             changes: Vec::new(),
             withheld_from: OnceLock::new(),
+            online: OnceLock::new(),
         };
         self.nsec3.sort_unstable();
         zone.denial = denial_of(&zone, self.nsec, self.nsec3);

@@ -42,7 +42,7 @@ pub(crate) fn node<'d>(
 ) {
     let owner = || NameBuf::from_wire(node.owner.wire()).unwrap_or(NameBuf::ROOT);
     let first = |rtype: Rtype| node.sets.iter().find(|(other, _)| *other == rtype);
-    for single in [Rtype::SOA, Rtype::CNAME, Rtype::DNAME] {
+    for single in [Rtype::SOA, Rtype::CNAME, Rtype::DNAME, Rtype::ALIAS] {
         let Some((_, one)) = first(single) else { continue };
         let is_other = |(rtype, index): &&(Rtype, u32)| {
             *rtype == single && compare_rdata(single.0, data(*one), data(*index)).is_ne()
@@ -60,6 +60,11 @@ pub(crate) fn node<'d>(
         (first(Rtype::CNAME), node.sets.iter().find(beside_cname))
     {
         faults.error(place(*other).max(place(*alias)), ZoneProblem::CnameAndOther(owner()));
+    }
+    if let Some((_, index)) = first(Rtype::ALIAS)
+        && data(*index).eq_ignore_ascii_case(node.owner.wire())
+    {
+        faults.error(place(*index), ZoneProblem::AliasOfItself(owner()));
     }
     if node.owner.wire().starts_with(b"\x01*") {
         if let Some((rtype, index)) = first(Rtype::NS) {
@@ -176,8 +181,9 @@ fn target(zone: &HostedZone, one: &PendingTarget, faults: &mut Faults) {
 }
 
 fn find_target(zone: &HostedZone, owner: Node<'_>, host: FoldedName<'_>, rtype: Rtype) -> Target {
+    let with_addresses = [Rtype::A, Rtype::AAAA, Rtype::ALIAS];
     let has_address =
-        |node: Node<'_>| [Rtype::A, Rtype::AAAA].iter().any(|rtype| node.set(*rtype).is_some());
+        |node: Node<'_>| with_addresses.iter().any(|rtype| node.set(*rtype).is_some());
     let mut above = host.ancestors().skip(1).filter_map(|name| zone.node(name.wire()));
     if above.any(|node| node.flags().has(Flags::DNAME)) {
         return Target::Alias;

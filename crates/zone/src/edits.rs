@@ -17,6 +17,8 @@ pub struct ZoneEdits<'z> {
     zone: &'z HostedZone,
     /// The differences from the zone: each record as it is now, or `None` if it was removed.
     edits: BTreeMap<EditKey, Option<EditedRecord>>,
+    /// Names whose addresses are made for each answer.
+    made: Vec<FoldedName<'z>>,
 }
 
 /// A record without its TTL. Two with the same canonical data are the same one.
@@ -74,7 +76,7 @@ impl<'z> ZoneEdits<'z> {
     /// Begins to edit a version.
     #[must_use]
     pub const fn of(zone: &'z HostedZone) -> Self {
-        Self { zone, edits: BTreeMap::new() }
+        Self { zone, edits: BTreeMap::new(), made: Vec::new() }
     }
 
     /// Returns the zone before the edits.
@@ -200,6 +202,11 @@ impl<'z> ZoneEdits<'z> {
         }
     }
 
+    /// Notes that the addresses of a name of the zone are made for each answer.
+    pub(crate) fn add_made(&mut self, owner: FoldedName<'z>) {
+        self.made.push(owner);
+    }
+
     /// Builds the version that results, and checks it as a whole. `now_secs` is the time since
     /// 1970, for the dates of signatures.
     ///
@@ -208,6 +215,7 @@ impl<'z> ZoneEdits<'z> {
     pub fn finish(self, now_secs: u64) -> Result<HostedZone, UnsoundZone> {
         let touched: HashSet<&[u8]> = self.edits.keys().map(|key| &*key.owner).collect();
         let (mut builder, mut faults) = (ZoneBuilder::new(self.zone.apex()), Faults::default());
+        self.made.iter().for_each(|owner| builder.add_made(*owner));
         let mut one = MasterRecord::empty();
         let mut put = |owner: &NameBuf, record: HostedRecord<'_>| {
             (one.owner, one.class) = (*owner, Class::IN);

@@ -62,6 +62,18 @@ pub enum ZoneProblem {
     /// A name has several records of a type that permits one.
     #[error("{0} has more than one {1} record")]
     Several(NameBuf, Rtype),
+    /// A name has an ALIAS record of itself.
+    #[error("{0} has an ALIAS record that leads to itself")]
+    AliasOfItself(NameBuf),
+    /// A zone with ALIAS records has signatures of another server.
+    #[error(
+        "{0} has an ALIAS record, and the zone was signed elsewhere: its addresses could not be \
+         signed; leave out the signatures, and let this server sign it: sign"
+    )]
+    AliasOfSigned(NameBuf),
+    /// A zone with ALIAS records is not transferred.
+    #[error("{0} has an ALIAS record, so that transfers are refused: transfer-alias")]
+    AliasNotTransferred(NameBuf),
     /// A wildcard has a type that must not be there (RFC 4592 §4).
     #[error("{0} is a wildcard and has {1} records, which has no defined meaning (RFC 4592 §4)")]
     WildcardType(NameBuf, Rtype),

@@ -50,6 +50,7 @@ mod edits;
 mod fault;
 mod find;
 mod journal;
+mod online;
 mod outbound;
 pub mod pool;
 mod powerdns;
@@ -78,6 +79,7 @@ pub use check::MAX_SERVED_ITERATIONS;
 pub use edits::{NotExact, PresentRecord, UnsoundZone, ZoneEdits};
 pub use fault::{EntryPlace, Faults, MAX_FAULTS, Severity, ZoneFileFault, ZoneProblem};
 pub use journal::{JournalContent, append_change, append_written, journal_head, read_journal};
+pub use online::MadeSet;
 pub use outbound::{OutboundTransfer, RecordTooLong};
 pub use powerdns::{
     PowerDnsContent, PowerDnsFault, PowerDnsRecord, PowerDnsRow, read_powerdns_row,

@@ -13,7 +13,7 @@ use thiserror::Error;
 /// The wire form of the root: names without a final dot are below it.
 const ROOT: &[u8] = &[0];
 /// Types that only PowerDNS itself can answer.
-const OWN_TYPES: [&str; 6] = ["ALIAS", "LUA", "URL", "CURL", "MBOXFW", "ADDR"];
+const OWN_TYPES: [&str; 5] = ["LUA", "URL", "CURL", "MBOXFW", "ADDR"];
 /// Most octets of a character-string.
 const MAX_STRING: usize = 255;
 /// Most octets of the data of a record.
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn rows_without_a_record_are_known() {
         check("", None, "", "Nothing");
-        for rtype in ["ALIAS", "lua", "URL"] {
+        for rtype in ["lua", "URL"] {
             check(rtype, None, "A \"ifportup(443, {'192.0.2.1'})\"", "OwnType");
         }
         let row =

@@ -104,6 +104,12 @@ impl HostedZones {
         self.answering(qname, qtype).map(|(_, zone)| zone.as_deref())
     }
 
+    /// Returns the zone that [`Self::zone_of`] returns, if it is loaded, for as long as it is needed.
+    #[must_use]
+    pub fn shared_zone_of(&self, qname: FoldedName<'_>, qtype: Rtype) -> Option<Arc<HostedZone>> {
+        self.answering(qname, qtype)?.1.clone()
+    }
+
     /// Returns the name of the zone that [`Self::zone_of`] returns.
     #[must_use]
     pub fn apex_of<'n>(&self, qname: FoldedName<'n>, qtype: Rtype) -> Option<&'n [u8]> {

@@ -16,6 +16,7 @@ use avocet_wire::canonical::compare_names;
 use avocet_wire::{FoldedName, FoldedNameBuf, Rtype, hash, short};
 
 use crate::change::ZoneChange;
+use crate::online::OnlineSigner;
 
 /// Number of octets of a record before its data.
 pub(crate) const RECORD_HEAD: usize = 12;
@@ -43,6 +44,8 @@ impl Flags {
     pub(crate) const OCCLUDED: Self = Self(4);
     /// The node has a wildcard directly below it.
     pub(crate) const HAS_WILDCARD: Self = Self(8);
+    /// The A and AAAA records of the node are made for each answer.
+    pub(crate) const MADE: Self = Self(16);
 
     pub(crate) const fn has(self, flags: Self) -> bool {
         self.0 & flags.0 != 0
@@ -64,6 +67,8 @@ pub struct HostedZone {
     pub(crate) changes: Vec<Arc<ZoneChange>>,
     /// The serial; see [`HostedZone::withhold_changes_from`].
     pub(crate) withheld_from: OnceLock<u32>,
+    /// What signs answers; see [`HostedZone::sign_online_with`].
+    pub(crate) online: OnceLock<OnlineSigner>,
 }
 
 /// The records that prove that something does not exist.

@@ -126,6 +126,8 @@ pub(super) fn apply(
 struct Transfers {
     allowed: Vec<String>,
     notified: Vec<String>,
+    /// Whether they have addresses in place of ALIAS records.
+    expands_alias: bool,
 }
 
 impl Transfers {
@@ -161,12 +163,19 @@ impl Transfers {
         ] {
             let Some(setting) = take(settings, key) else { continue };
             match (key, setting.value.as_str()) {
-                (_, "" | "no") | ("primary" | "secondary" | "default-ttl", _) => draft.quiet(key),
+                (_, "" | "no") | ("expand-alias" | "primary" | "secondary" | "default-ttl", _) => {
+                    draft.quiet(key)
+                }
                 _ => draft.note(&setting, "no equivalent for all zones"),
             }
         }
+        let expands = take(settings, "outgoing-axfr-expand-alias");
+        let expands = expands.filter(|setting| !matches!(&*setting.value, "" | "no"));
+        if let Some(setting) = &expands {
+            draft.note(setting, "zones with ALIAS records are not transferred");
+        }
         let [allowed, notified] = lists;
-        Self { allowed, notified }
+        Self { allowed, notified, expands_alias: expands.is_some() }
     }
 }
 
@@ -204,7 +213,11 @@ fn add_zones(stored: Vec<Stored>, transfers: &Transfers, draft: &mut Draft) -> V
             });
             kept
         };
-        table.set_list("allow-transfer", both(zone.allow_transfer, &transfers.allowed));
+        let allowed = both(zone.allow_transfer, &transfers.allowed);
+        if zone.has_alias && !allowed.is_empty() && !transfers.expands_alias {
+            table.set("transfer-alias", "literal");
+        }
+        table.set_list("allow-transfer", allowed);
         let is_notifying = zone.is_notifying;
         let common: &[String] = if is_notifying { &transfers.notified } else { &[] };
         table.set_list("notify", both(zone.notify, common));

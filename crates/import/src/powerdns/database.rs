@@ -17,7 +17,7 @@ const MAX_DATA: usize = 131_072;
 /// Maximum number of records that are left out with a note each; others are counted.
 const MAX_NOTES: usize = 20;
 /// Types of PowerDNS that no zone file has.
-const OWN_TYPES: &[&str] = &["ALIAS", "LUA", "MBOXFW", "URL", "CURL"];
+const OWN_TYPES: &[&str] = &["LUA", "MBOXFW", "URL", "CURL"];
 /// Maximum number of records of all zones.
 const MAX_RECORDS: usize = 1_000_000;
 
@@ -54,6 +54,8 @@ pub(super) struct Stored {
     pub(super) origin: String,
     /// The text of its zone file.
     pub(super) text: String,
+    /// Whether it has ALIAS records.
+    pub(super) has_alias: bool,
     /// The servers of a zone that is transferred.
     pub(super) primaries: Vec<String>,
     pub(super) allow_transfer: Vec<String>,
@@ -165,6 +167,7 @@ impl Content<'_> {
             } else {
                 line(&row, &rtype).map_or_else(Some, |line| {
                     zone.text.push_str(&line);
+                    zone.has_alias |= rtype == "ALIAS";
                     None
                 })
             };

@@ -206,7 +206,13 @@ pub(super) fn chain(message: &[u8], asked: &Asked<'_>) -> Vec<Alias> {
         let (owner, ttl_secs) = (owner.folded(), record.ttl_secs());
         let end = chain.last().map_or(asked.qname.wire(), |last| last.target.wire());
         if record.rtype == Rtype::CNAME && owner.wire() == end && chain.len() < MAX_CHAIN {
-            chain.push(Alias { owner, target: target.folded().into(), ttl_secs, note: 0 });
+            chain.push(Alias {
+                owner,
+                target: target.folded().into(),
+                ttl_secs,
+                note: 0,
+                flattening: None,
+            });
         }
     }
     chain

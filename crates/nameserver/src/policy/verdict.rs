@@ -673,7 +673,7 @@ fn rename(
 ) -> QuestionVerdict<'static> {
     match NameBuf::from_wire(target) {
         Ok(target) if *qname != *target.wire() => {
-            let alias = Alias { owner: qname.to_buf(), target, ttl_secs, note };
+            let alias = Alias { owner: qname.to_buf(), target, ttl_secs, note, flattening: None };
             QuestionVerdict::Rename(vec![alias])
         }
         _ => QuestionVerdict::Pass,

@@ -163,7 +163,7 @@ impl Policy {
                 Some(target) => {
                     held.note_list(note);
                     let ttl_secs = found.ttl_secs;
-                    behind.push(Alias { owner: qname, target, ttl_secs, note });
+                    behind.push(Alias { owner: qname, target, ttl_secs, note, flattening: None });
                     behind
                         .iter_mut()
                         .for_each(|alias| alias.ttl_secs = alias.ttl_secs.min(validity.secs));

@@ -1,11 +1,14 @@
-//! Aliases by local records or by the policy, and the answer at their end.
+//! Aliases by local records, hosted zones or the policy, and the answer at their end.
+
+use std::sync::Arc;
 
 use avocet_wire::builder::{Builder, Full, Record, Section};
-use avocet_wire::header::{HEADER_LEN, Header, QR, RA, TC};
+use avocet_wire::header::{AA, HEADER_LEN, Header, QR, RA, TC};
 use avocet_wire::view::{MessageView, RecordSection};
-use avocet_wire::{Class, FoldedNameBuf, NameBuf, Rtype};
+use avocet_wire::{Class, Ede, FoldedNameBuf, NameBuf, Rcode, Rtype};
+use avocet_zone::{HostedZone, MadeSet, Proofs};
 
-use super::respond::Draft;
+use super::respond::{Draft, draft_empty};
 
 /// A CNAME of a chain that continues outside the local records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +21,37 @@ pub struct Alias {
     pub ttl_secs: u32,
     /// The reason, as in [`Draft::note`], if the policy created it; otherwise 0.
     pub note: u16,
+    /// `None` for a CNAME.
+    pub flattening: Option<Flattening>,
 }
+
+impl Alias {
+    /// Returns whether it is that of an ALIAS record.
+    pub fn is_flattened(&self) -> bool {
+        self.flattening.is_some()
+    }
+}
+
+/// The zone of an ALIAS record. In place of a CNAME, the client gets the addresses at the end of
+/// the aliases as records of the owner.
+#[derive(Clone, Debug)]
+pub struct Flattening {
+    /// The zone, which signs the records.
+    pub zone: Arc<HostedZone>,
+    /// Whether the client wants signatures.
+    pub proofs: Proofs,
+    /// When the query arrived, in seconds since 1970.
+    pub at_secs: u64,
+}
+
+impl PartialEq for Flattening {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { zone, proofs, at_secs } = self;
+        Arc::ptr_eq(zone, &other.zone) && (*proofs, *at_secs) == (other.proofs, other.at_secs)
+    }
+}
+
+impl Eq for Flattening {}
 
 /// Writes the CNAMEs of a chain to the answer section.
 pub fn write_aliases(builder: &mut Builder<'_>, aliases: &[Alias]) -> Result<(), Full> {
@@ -52,6 +85,9 @@ pub(super) fn write_behind(
     question: &[u8],
     out: &mut [u8],
 ) -> Option<Draft> {
+    if let Some(at) = aliases.iter().position(Alias::is_flattened) {
+        return write_flattened(aliases.split_at(at), end, question, out);
+    }
     let limit = out.len();
     let (qname, fixed) = question.split_last_chunk::<4>()?;
     let qtype = Rtype(u16::from_be_bytes([fixed[0], fixed[1]]));
@@ -66,6 +102,74 @@ pub(super) fn write_behind(
     debug_assert!(builder.len() >= HEADER_LEN);
     let note = aliases.iter().map(|alias| alias.note).find(|note| *note != 0).unwrap_or(0);
     Some(Draft { len: builder.finish(), note, ..end.draft })
+}
+
+/// Writes the addresses at the end of aliases as records of the first flattened one, after the
+/// aliases that lead to it.
+#[cold]
+fn write_flattened(
+    (shown, flattened): (&[Alias], &[Alias]),
+    end: &End<'_>,
+    question: &[u8],
+    out: &mut [u8],
+) -> Option<Draft> {
+    let Alias { owner, flattening: Some(flattening), .. } = flattened.first()? else { return None };
+    // The owner exists, whatever its target does.
+    if !matches!(end.draft.rcode, Rcode::NOERROR | Rcode::NXDOMAIN) {
+        let unknown = (Ede::OTHER, "the target of the ALIAS record cannot be resolved");
+        let ede = end.draft.ede.or(Some(unknown));
+        return Some(Draft { ede, ..draft_empty(out, Some(question), Rcode::SERVFAIL) });
+    }
+    let limit = out.len();
+    let (qname, fixed) = question.split_last_chunk::<4>()?;
+    let qtype = Rtype(u16::from_be_bytes([fixed[0], fixed[1]]));
+    let is_own = shown.iter().all(|alias| alias.note == 0);
+    let flags = if is_own { QR | RA | AA } else { QR | RA };
+    let mut builder = Builder::new(out, limit, 0, flags).ok()?;
+    builder.question(qname, qtype, Class::IN).ok()?;
+    let addresses = addresses_of(end.message, qtype)?;
+    let of_aliases = flattened.iter().map(|alias| alias.ttl_secs).min().unwrap_or(0);
+    let data: Vec<&[u8]> = addresses.data.iter().map(|data| &**data).collect();
+    let set = MadeSet {
+        qname: owner.view(),
+        qtype,
+        ttl_secs: addresses.ttl_secs.min(of_aliases),
+        data: &data,
+        proofs: flattening.proofs,
+        now_secs: flattening.at_secs,
+    };
+    let is_cut = Header::read(end.message).is_some_and(|header| header.has(TC));
+    let written = write_aliases(&mut builder, shown)
+        .and_then(|()| flattening.zone.write_made(&set, &mut builder));
+    if written.is_err() || is_cut {
+        builder.truncate();
+    }
+    let note = shown.iter().map(|alias| alias.note).find(|note| *note != 0).unwrap_or(0);
+    Some(Draft { len: builder.finish(), rcode: Rcode::NOERROR, note, ..end.draft })
+}
+
+/// The addresses in an answer.
+struct Addresses {
+    data: Vec<Vec<u8>>,
+    /// The lowest TTL of all records that they depend on.
+    ttl_secs: u32,
+}
+
+/// Returns the addresses of a type in an answer, each once.
+fn addresses_of(message: &[u8], qtype: Rtype) -> Option<Addresses> {
+    let mut addresses = Addresses { data: Vec::new(), ttl_secs: u32::MAX };
+    for record in MessageView::new(message).ok()?.records().ok()? {
+        let record = record.ok()?;
+        let is_address = record.section == RecordSection::Answer && record.rtype == qtype;
+        let data = record.rdata().to_vec();
+        if is_address && !addresses.data.contains(&data) {
+            addresses.data.push(data);
+        }
+        if is_address || matches!(record.rtype, Rtype::CNAME | Rtype::DNAME | Rtype::SOA) {
+            addresses.ttl_secs = addresses.ttl_secs.min(record.ttl_secs());
+        }
+    }
+    Some(addresses)
 }
 
 fn append(builder: &mut Builder<'_>, message: &[u8]) -> Option<()> {

@@ -11,7 +11,7 @@ use avocet_wire::query::QuestionKey;
 use avocet_wire::{QueryView, Question, QuestionBuf, Rtype};
 
 use super::alias::Alias;
-use super::asked::{Asked, Entrance, Transport};
+use super::asked::{Asked, AskedEdns, Entrance, Transport};
 use super::decision::{CacheState, Decision, Stage};
 use super::miss::{Miss, Waiter, Way};
 use super::octets::Octets;
@@ -303,26 +303,29 @@ impl<'q> Query<'q> {
             Arrival::Waiting(waiter) => (None, Waiter { aliases, servers, note, ..waiter.clone() }),
         };
         let stale_available = self.cache == CacheState::Stale;
-        Miss { subnet, stale_available, waiter: Some(waiter), ..self.miss_of(question, hash) }
+        let asked = asked_behind(self.asked, &waiter.aliases);
+        let miss = miss_of(&asked, question, hash);
+        Miss { subnet, stale_available, waiter: Some(waiter), ..miss }
     }
 
     /// Returns the question of the query for a prefetch, without a client.
     #[cold]
     pub(super) fn prefetch(&self) -> Miss {
-        self.miss_of(self.key.question().into(), self.key.hash)
+        miss_of(self.asked, self.key.question().into(), self.key.hash)
     }
+}
 
-    fn miss_of(&self, question: WaitingQuestion, hash: u64) -> Miss {
-        Miss {
-            question,
-            // All clients wait for the same resolution, so the profile does not matter.
-            hash: packet_hash(hash, PROFILE, key_flags(self.asked)),
-            dnssec_ok: self.asked.dnssec_ok(),
-            checking_disabled: self.asked.flags & CD != 0,
-            subnet: None,
-            stale_available: false,
-            waiter: None,
-        }
+/// Returns a question to be resolved, without a client.
+fn miss_of(asked: &Asked, question: WaitingQuestion, hash: u64) -> Miss {
+    Miss {
+        question,
+        // All clients wait for the same resolution, so the profile does not matter.
+        hash: packet_hash(hash, PROFILE, key_flags(asked)),
+        dnssec_ok: asked.dnssec_ok(),
+        checking_disabled: asked.flags & CD != 0,
+        subnet: None,
+        stale_available: false,
+        waiter: None,
     }
 }
 
@@ -346,6 +349,16 @@ pub(super) fn question_behind(
     let target = alias.target.folded();
     let behind = QuestionBuf::new(target.view(), question.qtype(), question.qclass());
     (behind.view().into(), cx.shared.key.hash(behind.view().octets(), 0))
+}
+
+/// Returns the data of the question for the last target of aliases. The addresses behind an ALIAS
+/// record must be valid, and get other signatures.
+pub(super) fn asked_behind(asked: &Asked, aliases: &[Alias]) -> Asked {
+    if !aliases.iter().any(Alias::is_flattened) {
+        return *asked;
+    }
+    let edns = asked.edns.map(|edns| AskedEdns { dnssec_ok: false, ..edns });
+    Asked { flags: asked.flags & !CD, edns, ..*asked }
 }
 
 /// Returns the client's ECS option if the forwarding rule passes it on.

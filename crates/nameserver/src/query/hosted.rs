@@ -4,10 +4,10 @@ use avocet_wire::edns::OPT_LEN;
 use avocet_wire::header::{AA, RD};
 use avocet_wire::name::MAX_NAME;
 use avocet_wire::view::{MessageView, RecordSection, RecordView};
-use avocet_wire::{Ede, FoldedName, Header, NameBuf, Rtype};
+use avocet_wire::{Ede, FoldedName, Header, NameBuf, Rcode, Rtype};
 use avocet_zone::{HostedAnswer, HostedEnd, HostedQuestion, HostedZones, Proofs, ShownHost};
 
-use super::alias::Alias;
+use super::alias::{Alias, Flattening};
 use super::asked::{Asked, AskedEdns, ZoneVersion};
 use super::context::{Query, QueryContext};
 use super::decision::Stage;
@@ -95,7 +95,8 @@ fn judged(
     out: &mut [u8],
 ) -> Finding {
     let (zones, pools) = (cx.state.zones_of(query.profile), &cx.state.names.pools);
-    let of_client = OfClient { zones, pools, asked: query.asked, shown: None };
+    let (asked, at_secs) = (query.asked, cx.wall_secs);
+    let of_client = OfClient { zones, pools, asked, at_secs, shown: None };
     let Some(hosts) = ShownHosts::of(cx, query) else {
         return answer(&of_client, question, beyond, out);
     };
@@ -112,6 +113,8 @@ struct OfClient<'c> {
     zones: &'c HostedZones,
     pools: &'c Pools,
     asked: &'c Asked,
+    /// When the query arrived, in seconds since 1970.
+    at_secs: u64,
     /// The properties of the client; `None` without a policy.
     shown: Option<&'c ShownHost<'c>>,
 }
@@ -120,11 +123,12 @@ struct OfClient<'c> {
 /// whose parent is elsewhere, are not theirs if the client wants recursion.
 #[inline]
 fn answer(
-    &OfClient { zones, pools, asked, shown }: &OfClient<'_>,
+    of_client: &OfClient<'_>,
     (qname, qtype): (FoldedName<'_>, Rtype),
     beyond: Beyond,
     out: &mut [u8],
 ) -> Finding {
+    let OfClient { zones, pools, asked, at_secs, shown } = *of_client;
     let is_beyond = || beyond == Beyond::Resolved && zones.is_for_other_parent(qname, qtype);
     if zones.is_empty() || is_beyond() {
         return Finding::Nothing;
@@ -137,8 +141,19 @@ fn answer(
         return Finding::Nothing;
     };
     let HostedAnswer { len, rcode, end } = answer;
-    if !pools.is_empty()
-        && let Some(aliases) = aliases_to_pool(&out[..len], pools)
+    if !pools.is_empty() {
+        match aliases_to_pool(&out[..len], pools) {
+            Some(ToPool::Unsigned(aliases)) => return Finding::Aliases { aliases, note: 0 },
+            Some(ToPool::Signed) if end != HostedEnd::Alias => {
+                let len = aliases_alone(&mut out[..len], pools).unwrap_or(len);
+                let draft = Draft { len, rcode: Rcode::NOERROR, ede: None, note: 0 };
+                return Finding::Answer(Offer::made(Stage::Hosted, draft));
+            }
+            _ => {}
+        }
+    }
+    if end == HostedEnd::Flattened
+        && let Some(aliases) = flattened_aliases(&out[..len], (zones, qtype, proofs, at_secs))
     {
         return Finding::Aliases { aliases, note: 0 };
     }
@@ -155,25 +170,59 @@ fn answer(
     Finding::Answer(Offer::made(Stage::Hosted, Draft { len, rcode, ede, note: 0 }))
 }
 
+/// Aliases that lead to a pool.
+enum ToPool {
+    /// They are not signed.
+    Unsigned(Vec<Alias>),
+    /// They are signed: a client that validates follows them itself, and gets the addresses with
+    /// the signatures of their zone.
+    Signed,
+}
+
 /// Returns the aliases of an answer up to the first that leads to a pool, if one does: the zone
-/// knows nothing of the pool's addresses. They lose their signatures, as the addresses have none.
-fn aliases_to_pool(message: &[u8], pools: &Pools) -> Option<Vec<Alias>> {
-    let (mut aliases, mut target) = (Vec::new(), [0; MAX_NAME]);
-    for record in MessageView::new(message).ok()?.records().ok()? {
+/// knows nothing of the pool's addresses.
+fn aliases_to_pool(message: &[u8], pools: &Pools) -> Option<ToPool> {
+    let (mut aliases, mut target, mut is_signed) = (Vec::new(), [0; MAX_NAME], false);
+    let mut leads = false;
+    for record in MessageView::new(message).ok()?.section(RecordSection::Answer).ok()? {
         let record = record.ok()?;
-        if record.section != RecordSection::Answer {
+        is_signed |= record.rtype == Rtype::RRSIG;
+        if record.rtype == Rtype::CNAME && !leads {
+            let alias = alias_of(&record, &mut target)?;
+            leads = pools.get(alias.target.folded().wire()).is_some();
+            aliases.push(alias);
+        }
+    }
+    match is_signed {
+        _ if !leads => None,
+        true => Some(ToPool::Signed),
+        false => Some(ToPool::Unsigned(aliases)),
+    }
+}
+
+/// Removes everything behind the alias that leads to a pool, and its signatures. Returns the
+/// length.
+#[cold]
+fn aliases_alone(message: &mut [u8], pools: &Pools) -> Option<usize> {
+    let (mut count, mut target, mut leads) = (0, [0; MAX_NAME], false);
+    let view = MessageView::new(message).ok()?;
+    let mut header = view.header();
+    let mut records = view.records().ok()?;
+    let mut len = records.position();
+    while count < header.counts[1] {
+        let record = records.next()?.ok()?;
+        if leads && record.rtype != Rtype::RRSIG {
             break;
         }
         if record.rtype == Rtype::CNAME {
-            let alias = alias_of(&record, &mut target)?;
-            let is_pool = pools.get(alias.target.folded().wire()).is_some();
-            aliases.push(alias);
-            if is_pool {
-                return Some(aliases);
-            }
+            leads = pools.get(alias_of(&record, &mut target)?.target.folded().wire()).is_some();
         }
+        (count, len) = (count + 1, records.position());
     }
-    None
+    header.counts = [1, count, 0, 0];
+    header.flags &= !0xf;
+    header.write(message.first_chunk_mut()?);
+    Some(len)
 }
 
 /// Returns the alias in a CNAME record.
@@ -184,7 +233,31 @@ fn alias_of(record: &RecordView<'_>, target: &mut [u8; MAX_NAME]) -> Option<Alia
         target: NameBuf::from_wire(&target[..len]).ok()?,
         ttl_secs: record.ttl_secs(),
         note: 0,
+        flattening: None,
     })
+}
+
+/// Returns the aliases of an answer that ends with an ALIAS record.
+#[cold]
+fn flattened_aliases(
+    message: &[u8],
+    (zones, qtype, proofs, at_secs): (&HostedZones, Rtype, Proofs, u64),
+) -> Option<Vec<Alias>> {
+    let (mut aliases, mut target) = (Vec::new(), [0; MAX_NAME]);
+    for record in MessageView::new(message).ok()?.section(RecordSection::Answer).ok()? {
+        let record = record.ok()?;
+        let is_flattened = record.rtype == Rtype::ALIAS;
+        if !is_flattened && record.rtype != Rtype::CNAME {
+            continue;
+        }
+        let mut alias = alias_of(&record, &mut target)?;
+        if is_flattened {
+            let zone = zones.shared_zone_of(alias.owner.view(), qtype)?;
+            alias.flattening = Some(Flattening { zone, proofs, at_secs });
+        }
+        aliases.push(alias);
+    }
+    Some(aliases)
 }
 
 /// Returns the aliases of an answer. If they are signed, a client that validates follows them

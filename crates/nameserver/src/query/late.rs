@@ -9,8 +9,8 @@ use avocet_wire::header::Header;
 use avocet_wire::query::QuestionKey;
 use avocet_wire::{Ede, Rcode};
 
-use super::alias::End;
-use super::context::{Output, Query, QueryContext, key_flags, question_behind};
+use super::alias::{Alias, End};
+use super::context::{Output, Query, QueryContext, asked_behind, key_flags, question_behind};
 use super::decision::{QueryStep, Stage};
 use super::finding::{Finding, Obtained, Offer};
 use super::held::HeldQuery;
@@ -125,7 +125,8 @@ fn expired_end(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Find
     let Some(last) = query.aliases().last() else { return Finding::Nothing };
     let (question, _) = question_behind(cx, query.key.question(), last);
     let mut memory = cx.scratch.assembly();
-    match rrsets::look_up(cx, &mut memory, question.view(), key_flags(query.asked)) {
+    let asked = asked_behind(query.asked, query.aliases());
+    match rrsets::look_up(cx, &mut memory, question.view(), key_flags(&asked)) {
         Some(obtained) => settle(cx, query, &obtained, out),
         None => Finding::Nothing,
     }
@@ -148,7 +149,8 @@ fn unresolved(
     let obtained = obtained.unwrap_or(&slow);
     let Obtained { message, rcode, ede, .. } = *obtained;
     // The aliases are shown even if their end cannot be resolved.
-    let draft = if Header::read(message).is_some_and(|header| header.counts[1] > 0) {
+    let is_shown = !query.aliases().iter().any(Alias::is_flattened);
+    let draft = if is_shown && Header::read(message).is_some_and(|header| header.counts[1] > 0) {
         let ede = ede.or(slow.ede);
         let draft = Draft { len: message.len(), rcode, ede, note: 0 };
         copied(query, &End { message, draft }, out)

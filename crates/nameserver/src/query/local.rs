@@ -226,7 +226,7 @@ fn alias_of(sets: &[LocalSet], question: &LocalQuestion<'_>, aliases: &[Alias]) 
         None => question.qname.to_buf(),
     };
     let target = NameBuf::from_wire(set.rdata.first()?).ok()?;
-    Some(Alias { owner, target, ttl_secs: set.ttl_secs, note: 0 })
+    Some(Alias { owner, target, ttl_secs: set.ttl_secs, note: 0, flattening: None })
 }
 
 fn write(

@@ -13,7 +13,8 @@ use super::admission::{self, Rejection, reader};
 use super::alias::{Alias, End, write_behind};
 use super::asked::Asked;
 use super::context::{
-    Arrival, Client, Next, Output, Query, QueryContext, key_flags, packet_hash, question_behind,
+    Arrival, Client, Next, Output, Query, QueryContext, asked_behind, key_flags, packet_hash,
+    question_behind,
 };
 use super::decision::{CacheState, Decision, Outgoing, QueryStep, Stage, Validated};
 use super::finding::{Basis, Finding, Lifetime, Obtained, Offer};
@@ -23,6 +24,9 @@ use super::respond::{Draft, draft_empty, finish, truncated};
 use super::scratch::Ahead;
 use super::ttl::{self, Terms};
 use super::{hosted, judge, minimal_any, packet, pool, rrsets, signed, strangers, transfer};
+
+/// Maximum number of ALIAS records that lead to one answer.
+const MAX_FLATTENED: usize = 8;
 
 /// A client's message, as received.
 #[derive(Clone, Copy)]
@@ -446,6 +450,9 @@ fn own_end(
 ) -> Option<Offer> {
     let asked = query.key.question();
     let (mut question, _) = question_behind(cx, asked, aliases.last()?);
+    let asked_at_end = asked_behind(query.asked, aliases);
+    let client = query;
+    let query = &Query { asked: &asked_at_end, ..*query };
     let mut found = pool::answer(cx, query, &question.view().into(), out);
     if let Finding::Nothing = found {
         found = cx.state.names.local.answer(&question.view().into(), out);
@@ -459,6 +466,14 @@ fn own_end(
         found = hosted::of_own(cx, query, &question.view().into(), out);
         if let Finding::Aliases { aliases: more, .. } = found {
             aliases.extend(more);
+            let is_flattened = aliases.last().is_some_and(Alias::is_flattened);
+            if aliases.iter().filter(|alias| alias.is_flattened()).count() > MAX_FLATTENED {
+                let ede = Some((Ede::OTHER, "ALIAS records lead in a circle or too far"));
+                return Some(refusal(query, Stage::Hosted, Rcode::SERVFAIL, ede, out));
+            }
+            if is_flattened {
+                return own_end(cx, client, aliases, out);
+            }
             (question, _) = question_behind(cx, asked, aliases.last()?);
             found = pool::answer(cx, query, &question.view().into(), out);
             if let Finding::Nothing = found {
@@ -485,7 +500,8 @@ fn end_from_rrsets(
 ) -> Option<Offer> {
     let (question, _) = question_behind(cx, query.key.question(), aliases.last()?);
     let mut memory = cx.scratch.assembly();
-    let obtained = rrsets::look_up(cx, &mut memory, question.view(), key_flags(query.asked))
+    let asked = asked_behind(query.asked, aliases);
+    let obtained = rrsets::look_up(cx, &mut memory, question.view(), key_flags(&asked))
         .filter(|obtained| obtained.stage == Stage::RrsetHit)?;
     let Obtained { message, rcode, ede, .. } = obtained;
     let end = End { message, draft: Draft { len: message.len(), rcode, ede, note: 0 } };
@@ -498,9 +514,10 @@ fn end_from_rrsets(
     Some(Offer { cache: CacheState::Hit, ..Obtained { stage, ..obtained }.offer(draft) })
 }
 
-/// Makes a query wait for the network, if its client wants recursion.
+/// Makes a query wait for the network, if its client wants recursion, or for the addresses behind
+/// an ALIAS record.
 fn wait(cx: &QueryContext<'_>, query: &Query<'_>, next: Next, output: Output<'_>) -> QueryStep {
-    if query.asked.flags & RD == 0 {
+    if query.asked.flags & RD == 0 && !next.aliases.iter().any(Alias::is_flattened) {
         let offer = not_recursive(cx, query, output.message);
         return reply(cx, query, &offer, output.message);
     }

@@ -9,8 +9,8 @@ use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::edns::{EdnsOption, option};
 use avocet_wire::header::{AA, QR, RA};
 use avocet_wire::{Class, FoldedName, QuestionBuf, Rcode, Rtype};
-use avocet_zone::HostedZone;
 use avocet_zone::pool::{AddressFamily, ClientPlace, PoolChoice, PoolClient, continent_of};
+use avocet_zone::{HostedZone, MadeSet, Proofs};
 
 use super::context::{Arrival, Query, QueryContext};
 use super::decision::Stage;
@@ -28,6 +28,8 @@ struct Addressed<'a> {
     choice: Option<PoolChoice>,
     /// The zone around the name.
     zone: Option<&'a HostedZone>,
+    /// Whether the client wants signatures.
+    proofs: Proofs,
 }
 
 /// Answers from the pools, on the terms of the policy.
@@ -79,13 +81,40 @@ pub(super) fn answer(
         let client = PoolClient { place: place(cx, query), turn: turn(cx, query) };
         pool.config.rule.choose(pool.masks(), family, &client)
     });
-    let data = Addressed { pool, choice, zone };
+    let proofs = if query.asked.dnssec_ok() { Proofs::Included } else { Proofs::Omitted };
+    let data = Addressed { pool, choice, zone, proofs };
     let draft = write(cx, question, &data, out);
     let draft = draft.unwrap_or_else(|Full| {
         let whole = QuestionBuf::new(qname, qtype, Class::IN);
         draft_empty(out, Some(whole.view().octets()), Rcode::SERVFAIL)
     });
     Finding::Answer(Offer::made(Stage::Pool, draft))
+}
+
+/// The addresses of an answer that the zone signs.
+struct SignedChoice<'a> {
+    pool: &'a LivePool,
+    choice: &'a PoolChoice,
+    zone: &'a HostedZone,
+    now_secs: u64,
+}
+
+impl SignedChoice<'_> {
+    #[cold]
+    fn write(&self, question: &LocalQuestion<'_>, builder: &mut Builder<'_>) -> Result<(), Full> {
+        let Self { pool, choice, zone, now_secs } = *self;
+        let rows: Vec<_> = choice.addresses(&pool.config.rule).map(rdata).collect();
+        let data: Vec<&[u8]> = rows.iter().map(|(octets, len, _)| &octets[..*len]).collect();
+        let set = MadeSet {
+            qname: question.qname,
+            qtype: rows.first().map_or(question.qtype, |(_, _, rtype)| *rtype),
+            ttl_secs: pool.config.ttl_secs,
+            data: &data,
+            proofs: Proofs::Included,
+            now_secs,
+        };
+        zone.write_made(&set, builder)
+    }
 }
 
 /// Writes the records of the addresses; without an address, a denial with the SOA record of the
@@ -99,8 +128,17 @@ fn write(
     let limit = out.len();
     let mut builder = Builder::new(out, limit, 0, QR | AA | RA)?;
     builder.question(&question.qname, question.qtype, Class::IN)?;
-    let Addressed { pool, choice, zone } = data;
+    let Addressed { pool, choice, zone, proofs } = data;
     let ttl_secs = pool.config.ttl_secs;
+    if let Some(zone) = zone.filter(|zone| zone.is_signed() && *proofs == Proofs::Included)
+        && let Some(choice) = choice
+    {
+        let set = SignedChoice { pool, choice, zone, now_secs: cx.wall_secs };
+        if set.write(question, &mut builder).is_err() {
+            builder.truncate();
+        }
+        return Ok(Draft { len: builder.finish(), rcode: Rcode::NOERROR, ede: None, note: 0 });
+    }
     match choice.as_ref().filter(|choice| !choice.is_empty()) {
         Some(choice) => {
             for address in choice.addresses(&pool.config.rule) {

@@ -5,7 +5,7 @@
 //! reads them. IXFR gets the changes since the client's version, or the whole zone if they are not
 //! kept or are longer (RFC 1995 §4).
 
-use avocet_config::transfer::TransferClient;
+use avocet_config::transfer::{AliasTransfer, TransferClient};
 use avocet_wire::header::{HEADER_LEN, Header};
 use avocet_wire::view::{MessageView, RecordSection};
 use avocet_wire::{Ede, QueryView, Rcode, Rtype};
@@ -70,6 +70,12 @@ fn begin(
         let text = "no version of the zone is loaded";
         return Err((Stage::Hosted, Rcode::SERVFAIL, Some(Ede::NOT_READY), text));
     };
+    let refuses = config.is_some_and(|config| config.transfer_alias == AliasTransfer::Refuse);
+    if refuses && zone.first_alias().is_some() {
+        ledger.count(ServerEvent::Refused);
+        let text = "the zone has ALIAS records: transfer-alias";
+        return Err((Stage::Refused, Rcode::REFUSED, Some(Ede::NOT_SUPPORTED), text));
+    }
     let begun = OutboundTransfer::new(zone.clone(), view.header(), view.question());
     let serial = serial_of(view).filter(|_| view.qtype == Rtype::IXFR);
     if serial.is_some_and(|serial| !is_newer(zone.serial(), serial)) {

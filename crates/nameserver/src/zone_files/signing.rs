@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use avocet_config::zone::ZoneConfig;
-use avocet_wire::FoldedName;
+use avocet_wire::{FoldedName, NameBuf};
 use avocet_zone::sign::timeline::KeyRole;
 use avocet_zone::{HostedZone, ZoneId, ZoneProblem};
 
@@ -14,9 +14,14 @@ use super::{ZoneFiles, lock};
 use crate::clock::wall_secs;
 use crate::zone_signing::{SigningError, SigningReport, ZoneSigner};
 
-/// Returns why a version of a zone can never be signed as configured. A transfer is not refused for
-/// that: its source is kept, and held back.
+/// Returns why a version of a zone, or its answers, can never be signed as configured. A transfer
+/// is not refused for large RRsets: its source is kept, and held back.
 pub(super) fn fault_of_signing(config: &ZoneConfig, zone: &HostedZone) -> Option<ZoneProblem> {
+    if config.signing.is_none() && zone.is_signed() {
+        let alias = zone.first_alias()?;
+        let owner = NameBuf::from_wire(alias.wire()).unwrap_or(NameBuf::ROOT);
+        return Some(ZoneProblem::AliasOfSigned(owner));
+    }
     let is_refused = config.signing.is_some() && !config.is_secondary();
     is_refused.then(|| zone.unsignable_set()).flatten()
 }

@@ -56,6 +56,9 @@ pub enum SigningError {
     /// The zone cannot be signed.
     #[error("it cannot be signed: {0}")]
     Sign(#[from] SignFault),
+    /// The zone cannot have the names of pools.
+    #[error("it cannot have the names of its pools: {0}")]
+    Pools(#[from] UnsoundZone),
     /// Validators would not accept the signed zone.
     #[error("it is held back because the signed zone does not pass its review: {0}")]
     Review(#[from] ReviewFault),
@@ -86,6 +89,8 @@ pub enum UndigestedZone {
 pub(crate) struct ZoneSigner {
     apex: FoldedNameBuf,
     policy: SigningPolicy,
+    /// The names of pools in the zone.
+    pools: Vec<Box<[u8]>>,
     /// The hash of the ZONEMD record.
     digest: Option<DigestHash>,
     files: KeyFiles,
@@ -122,6 +127,7 @@ impl ZoneSigner {
         Self {
             apex: apex.to_buf(),
             policy: config.policy.clone(),
+            pools: config.pools.clone(),
             digest: None,
             files: KeyFiles::new(config.directory.clone()),
             state: None,
@@ -140,7 +146,9 @@ impl ZoneSigner {
 
     /// Takes the configuration in force.
     pub(crate) fn follow(&mut self, config: &ZoneSigning, digest: Option<DigestHash>) {
-        if self.policy != config.policy || self.digest != digest {
+        let is_same = (&self.policy, &self.pools) == (&config.policy, &config.pools);
+        if !is_same || self.digest != digest {
+            self.pools.clone_from(&config.pools);
             (self.policy, self.digest) = (config.policy.clone(), digest);
             self.due_secs = 0;
         }
@@ -230,6 +238,7 @@ impl ZoneSigner {
         // A server that had gone on would serve signatures up to their end, too.
         let times = SignatureTimes { refresh_secs: 0, ..self.times(now_secs) };
         review(&last, &signers, &times).ok()?;
+        last.sign_online_with(&signers, self.policy.validity_secs);
         Some(last)
     }
 
@@ -252,7 +261,9 @@ impl ZoneSigner {
             let read = self.files.read_key(key)?;
             self.keys.insert(key.tag, Arc::new(read));
         }
-        self.last = self.files.signed_copy(self.apex.view()).map(Arc::new);
+        let copy = self.files.signed_copy(self.apex.view());
+        let made = copy.as_ref().and_then(|copy| copy.with_made_names(&self.pools, 0).ok()?);
+        self.last = made.or(copy).map(Arc::new);
         self.state = Some(state);
         Ok(())
     }
@@ -321,12 +332,14 @@ impl ZoneSigner {
             threads: cores.min(MAX_THREADS),
             begin: if is_small { || {} } else { yield_to_workers },
         };
-        let signed = signing.sign(source)?;
+        let with_pools = source.with_made_names(&self.pools, now_secs)?;
+        let signed = signing.sign(with_pools.as_ref().unwrap_or(source))?;
         next.last_serial = Some(signed.zone.serial());
         if !signed.is_changed
             && let Some(last) = &self.last
         {
             self.expires_at_secs = Some(signed.expires_at_secs);
+            last.sign_online_with(&signers, times.validity_secs);
             return Ok((last.clone(), steps));
         }
         review(&signed.zone, &signers, &times)?;
@@ -338,6 +351,7 @@ impl ZoneSigner {
             None => signed.zone,
         };
         let zone = Arc::new(zone);
+        zone.sign_online_with(&signers, times.validity_secs);
         let (name, serial) = (self.name(), zone.serial());
         tracing::info!(serial, made = signed.made, kept = signed.kept, "zone {name} signed");
         self.files.keep_copy(&zone);

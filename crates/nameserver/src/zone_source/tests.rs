@@ -38,6 +38,7 @@ impl Scratch {
             settle_secs: 1,
             primaries: Primaries::default(),
             allow_transfer: Vec::new(),
+            transfer_alias: Default::default(),
             notify: Vec::new(),
             allow_update: Vec::new(),
             serial: SerialPolicy::default(),

@@ -349,6 +349,8 @@ pub(super) const TYPES: &[RecordType] = &[
     row(264, "IPN", &[U64]),
     row(32768, "TA", DS_FIELDS),
     row(32769, "DLV", DS_FIELDS),
+    // Of the range for private use, as PowerDNS has it.
+    row(65401, "ALIAS", &[Name]),
 ];
 
 /// Returns the row of a type, if the registry has one.

@@ -77,7 +77,8 @@ pub(super) enum NodeKind {
 
 /// Returns the kind of a node of a source.
 pub(super) fn kind_of(node: Node<'_>) -> NodeKind {
-    if node.flags().has(Flags::OCCLUDED) || own_sets(node.sets()).next().is_none() {
+    let is_made = node.flags().has(Flags::MADE);
+    if node.flags().has(Flags::OCCLUDED) || !is_made && own_sets(node.sets()).next().is_none() {
         return NodeKind::Outside;
     }
     if !node.flags().has(Flags::CUT) {
@@ -114,6 +115,7 @@ pub(super) fn append_types(
     let sets = own_sets(node.sets()).map(|set| set.rtype);
     let mut types: Vec<Rtype> =
         sets.filter(|rtype| !is_cut || matches!(*rtype, Rtype::NS | Rtype::DS)).collect();
+    show_made_types(node, &mut types);
     let is_nsec = signing.denial == SignedDenial::Nsec;
     if node.name().len() == apex.len() {
         types.retain(|rtype| *rtype != ZONEMD);
@@ -136,6 +138,21 @@ pub(super) fn append_types(
     types.sort_unstable();
     types.dedup();
     bitmap::append(&types, out);
+}
+
+/// Adds the types of the records of a node that are made for each answer, in place of the type that
+/// no client gets.
+pub(super) fn show_made_types(node: Node<'_>, types: &mut Vec<Rtype>) {
+    types.retain(|rtype| *rtype != Rtype::ALIAS);
+    if has_made_records(node) {
+        types.extend([Rtype::A, Rtype::AAAA]);
+    }
+}
+
+/// Returns whether the addresses of a node are made for each answer, and signed with it.
+pub(super) fn has_made_records(node: Node<'_>) -> bool {
+    let is_made = node.flags().has(Flags::MADE) || node.set(Rtype::ALIAS).is_some();
+    is_made && !node.flags().has(Flags::CUT)
 }
 
 /// Returns the NSEC3 records, by hash.

@@ -13,6 +13,7 @@ use avocet_wire::canonical::compare_names;
 use avocet_wire::{Class, FoldedName, NameBuf, Rtype};
 use thiserror::Error;
 
+use super::chain::{has_made_records, show_made_types};
 use super::{SignatureTimes, ZoneSigners, hashes};
 use crate::tree::{Denial, Flags, HostedSet, HostedZone, Node};
 
@@ -136,6 +137,9 @@ impl Reviewing<'_> {
         let is_cut = node.flags().has(Flags::CUT);
         let is_occluded = node.flags().has(Flags::OCCLUDED);
         for set in node.sets() {
+            if set.rtype == Rtype::ALIAS {
+                continue;
+            }
             let is_own = !is_occluded && (!is_cut || matches!(set.rtype, Rtype::DS | Rtype::NSEC));
             let name = || name_of(node.name());
             if is_own != (set.signature_count > 0) {
@@ -206,10 +210,12 @@ impl Reviewing<'_> {
             |rtype: Rtype| !is_cut || matches!(rtype, Rtype::NS | Rtype::DS | Rtype::NSEC);
         let mut expected: Vec<Rtype> =
             node.sets().map(|set| set.rtype).filter(|rtype| is_shown(*rtype)).collect();
-        if node.sets().any(|set| set.signature_count > 0) {
+        if node.sets().any(|set| set.signature_count > 0) || has_made_records(node) {
             expected.push(Rtype::RRSIG);
         }
+        show_made_types(node, &mut expected);
         expected.sort_unstable();
+        expected.dedup();
         (types_of(map).as_deref() == Some(&expected[..])).then_some(()).ok_or_else(failed)
     }
 
@@ -255,7 +261,8 @@ impl Reviewing<'_> {
     fn hashed_names(&self) -> Result<(), ReviewFault> {
         for node in self.zone.iter() {
             let is_nsec3 = node.set(Rtype::NSEC3).is_some();
-            if is_nsec3 || node.is_empty() || node.flags().has(Flags::OCCLUDED) {
+            let is_without_types = node.is_empty() && !node.flags().has(Flags::MADE);
+            if is_nsec3 || is_without_types || node.flags().has(Flags::OCCLUDED) {
                 continue;
             }
             let found = self.zone.nsec3_node(&hashes(node.name()));

@@ -211,7 +211,8 @@ impl Writer<'_> {
         let kind = kind_of(node);
         let is_apex = node.name().len() == self.source.apex().len();
         let is_signed = |rtype| match kind {
-            NodeKind::Own => true,
+            // What it leads to is signed.
+            NodeKind::Own => rtype != Rtype::ALIAS,
             NodeKind::SecureCut => rtype == Rtype::DS,
             NodeKind::InsecureCut | NodeKind::Outside => false,
         };
@@ -511,6 +512,7 @@ impl Assembly {
             digest: OnceLock::new(),
             changes: Vec::new(),
             withheld_from: OnceLock::new(),
+            online: OnceLock::new(),
         };
         Ok(Written { zone, made, kept, earliest_secs: earliest_secs.ok_or(SignFault::NoKey)? })
     }

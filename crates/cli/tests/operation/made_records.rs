@@ -1,0 +1,184 @@
+//! Addresses that are made for each answer: behind ALIAS records, and of pools in signed zones,
+//! examined by `delv`.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::server::{Server, Site, is_here};
+use crate::upstream::{ADDRESS, Upstream};
+
+const ZONE: &str = "$TTL 600\n@ SOA ns host 5 2h 3m 4w 60\n@ NS ns\nns A 192.0.2.1\n\
+                    @ ALIAS web.other.\n@ MX 10 mail\nmail A 192.0.2.9\n\
+                    near 30 ALIAS mail\nwww CNAME @\n*.any ALIAS mail\ntwice ALIAS near\n\
+                    a ALIAS b\nb ALIAS a\nhome 60 ALIAS svc\nweb CNAME svc\n";
+/// A pool without probes that can run: all addresses are up until the first one.
+const POOL: &str = "[[pool]]\nname = \"svc.corp.example\"\naddresses = [\"192.0.2.20\", \
+                    \"192.0.2.21\"]\nmode = \"all\"\nprobe = \"tcp\"\nport = 9\ninterval-secs = \
+                    3600\nttl-secs = 20\n";
+
+/// A server with `corp.example`.
+struct Hosting {
+    site: Site,
+    _server: Server,
+    _upstream: Upstream,
+}
+
+impl Hosting {
+    fn start(zone: &str, settings: &str, rest: &str) -> Self {
+        let (upstream, site) = (Upstream::start(), Site::new());
+        fs::write(site.directory.join("corp.zone"), zone).unwrap();
+        let table = format!(
+            "[[zone]]\nname = \"corp.example\"\nfile = \"corp.zone\"\nsettle-secs = \
+             3600\n{settings}\n{rest}"
+        );
+        site.configure(upstream.addr, "", &table);
+        let server = site.start();
+        Self { site, _server: server, _upstream: upstream }
+    }
+
+    fn run(&self, program: &str, arguments: &[&str]) -> String {
+        let dns = self.site.dns;
+        let ran = Command::new(program)
+            .arg(format!("@{}", dns.ip()))
+            .args(["-p", &dns.port().to_string()])
+            .args(arguments)
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned()
+    }
+
+    /// Lets `delv` validate an answer with the DS record of the zone as its anchor.
+    fn delv(&self, name: &str, rtype: &str) -> String {
+        let text = self.site.avocet_text(&["zone", "keys", "corp.example", "--json"]);
+        let report: Value = serde_json::from_str(&text).unwrap();
+        let ds = report["keys"][0]["ds"].as_str().unwrap();
+        let (head, digest) = ds.rsplit_once(' ').unwrap();
+        let text = format!("trust-anchors {{ corp.example. static-ds {head} \"{digest}\"; }};\n");
+        let anchors = self.site.directory.join("anchors");
+        fs::write(&anchors, text).unwrap();
+        let anchors = anchors.to_str().unwrap();
+        self.run("delv", &["-a", anchors, "+root=corp.example", name, rtype])
+    }
+}
+
+#[test]
+fn the_target_of_an_alias_record_is_the_answer() {
+    let hosting = Hosting::start(ZONE, "", POOL);
+    let check = |name: &str, address: [u8; 4], ttl_secs: u32| {
+        let (found, ttl) = hosting.site.ask(name);
+        assert_eq!(found, address, "{name}");
+        assert!(ttl <= ttl_secs && ttl + 5 > ttl_secs, "{name}: {ttl}");
+    };
+    // The lower TTL of the record and of its target.
+    check("corp.example", ADDRESS, 300);
+    check("near.corp.example", [192, 0, 2, 9], 30);
+    check("twice.corp.example", [192, 0, 2, 9], 30);
+    check("x.any.corp.example", [192, 0, 2, 9], 600);
+    // Circles end.
+    let (flags, _) = hosting.site.ask_any("a.corp.example");
+    assert_eq!(flags & 15, 2);
+    if !is_here("dig") {
+        return;
+    }
+    let dig = |arguments: &[&str]| hosting.run("dig", arguments);
+    // Also for other resolvers, which do not want recursion.
+    let text = dig(&["+norec", "corp.example", "A"]);
+    assert!(text.contains("flags: qr aa ra;") && text.contains("192.0.2.77"), "{text}");
+    assert!(!text.contains("CNAME") && !text.contains("ALIAS"), "{text}");
+    let text = dig(&["www.corp.example", "A"]);
+    assert!(text.contains("CNAME\tcorp.example.") && text.contains("192.0.2.77"), "{text}");
+    let text = dig(&["home.corp.example", "A"]);
+    assert!(text.contains("192.0.2.20") && text.contains("192.0.2.21"), "{text}");
+    // The name exists and has its other records; nobody gets the record itself.
+    for (name, rtype) in [("near.corp.example", "AAAA"), ("near.corp.example", "TYPE65401")] {
+        let text = dig(&[name, rtype]);
+        assert!(text.contains("NOERROR") && text.contains("ANSWER: 0"), "{text}");
+        assert!(text.contains("SOA\tns.corp.example."), "{text}");
+    }
+    let text = dig(&["corp.example", "MX"]);
+    assert!(text.contains("10 mail.corp.example."), "{text}");
+    let text = dig(&["a.corp.example", "A"]);
+    assert!(text.contains("ALIAS records lead in a circle"), "{text}");
+}
+
+#[test]
+fn addresses_that_are_made_for_an_answer_are_signed_with_it() {
+    if !is_here("delv") {
+        return;
+    }
+    let policies = ["sign = true", "sign = \"three\""];
+    let three = "[[signing-policy]]\nname = \"three\"\ndenial = \"nsec3\"\n";
+    for settings in policies {
+        let hosting = Hosting::start(ZONE, settings, &format!("{POOL}{three}"));
+        for (name, rtype, expected) in [
+            ("corp.example", "A", "; fully validated"),
+            ("near.corp.example", "A", "; fully validated"),
+            ("near.corp.example", "AAAA", "; negative response, fully validated"),
+            ("near.corp.example", "TXT", "; negative response, fully validated"),
+            ("x.any.corp.example", "A", "; fully validated"),
+            ("x.any.corp.example", "AAAA", "; negative response, fully validated"),
+            ("x.any.corp.example", "TXT", "; negative response, fully validated"),
+            ("twice.corp.example", "A", "; fully validated"),
+            ("www.corp.example", "A", "; fully validated"),
+            ("corp.example", "MX", "; fully validated"),
+            ("corp.example", "TXT", "; negative response, fully validated"),
+            ("svc.corp.example", "A", "; fully validated"),
+            ("svc.corp.example", "AAAA", "; negative response, fully validated"),
+            ("svc.corp.example", "MX", "; negative response, fully validated"),
+            ("home.corp.example", "A", "; fully validated"),
+            ("web.corp.example", "A", "; fully validated"),
+            ("nothing.corp.example", "A", "; negative response, fully validated"),
+        ] {
+            let said = hosting.delv(name, rtype);
+            assert!(said.contains(expected), "{settings} {name} {rtype}: {said}");
+        }
+        // A restart has nothing to sign again.
+        let before = hosting.site.avocet_text(&["zone", "export", "corp.example"]);
+        let Hosting { site, _server: server, _upstream } = hosting;
+        server.stop();
+        let hosting = Hosting { _server: site.start(), site, _upstream };
+        let after = hosting.site.avocet_text(&["zone", "export", "corp.example"]);
+        assert_eq!(before, after, "{settings}");
+        let said = hosting.delv("svc.corp.example", "A");
+        assert!(said.contains("; fully validated"), "{said}");
+    }
+}
+
+#[test]
+fn an_alias_record_that_cannot_be_answered_is_an_error() {
+    let check = |more: &str, settings: &str, expected: &str| {
+        let (upstream, site) = (Upstream::start(), Site::new());
+        let head = "$TTL 60\n@ SOA ns host 5 2h 3m 4w 60\n@ NS ns\nns A 192.0.2.1\n";
+        fs::write(site.directory.join("corp.zone"), format!("{head}{more}\n")).unwrap();
+        let table =
+            format!("[[zone]]\nname = \"corp.example\"\nfile = \"corp.zone\"\n{settings}\n");
+        site.configure(upstream.addr, "", &table);
+        let output = site.avocet(&["check"]);
+        let text =
+            String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains(expected), "{more}: {text}");
+    };
+    check("a ALIAS A", "", "a.corp.example. has an ALIAS record that leads to itself");
+    check("a ALIAS b\na ALIAS c", "", "a.corp.example. has more than one ALIAS record");
+    check("a ALIAS b\na CNAME c", "", "a.corp.example. has a CNAME record and other records");
+    let signed = "a ALIAS b\n@ NSEC a A NS SOA NSEC\na NSEC @ NSEC";
+    check(signed, "", "a.corp.example. has an ALIAS record, and the zone was signed elsewhere");
+    check("a ALIAS b", "allow-transfer = [\"::/0\"]", "so that transfers are refused");
+}
+
+#[test]
+fn a_zone_with_alias_records_is_transferred_as_it_is_or_not_at_all() {
+    if !is_here("dig") {
+        return;
+    }
+    let transfer = |settings: &str| {
+        let settings = format!("allow-transfer = [\"127.0.0.0/8\"]\n{settings}");
+        Hosting::start(ZONE, &settings, POOL).run("dig", &["corp.example", "AXFR"])
+    };
+    let text = transfer("");
+    assert!(text.contains("Transfer failed"), "{text}");
+    let text = transfer("transfer-alias = \"literal\"");
+    assert!(text.contains("TYPE65401") && text.contains("SOA"), "{text}");
+}

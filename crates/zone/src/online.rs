@@ -1,0 +1,285 @@
+//! RRsets that are made for one answer: the addresses behind an ALIAS record or of a pool. In a
+//! signed zone they are signed when they are written (online signing).
+//!
+//! The NSEC or NSEC3 record of such a name has the types A and AAAA, so that no validator concludes
+//! from it that they are missing (RFC 8198). An answer without addresses has that record without
+//! the type of the question, signed for this answer.
+
+use std::sync::Arc;
+
+use avocet_dnssec::signing::{SignatureFields, SigningKey};
+use avocet_wire::builder::{Builder, Full, Record, Section};
+use avocet_wire::{Class, FoldedName, Rtype, name};
+
+use crate::answer::Proofs;
+use crate::denial::Denied;
+use crate::edits::{UnsoundZone, ZoneEdits};
+use crate::find::NameMatch;
+use crate::sign::{INCEPTION_SECS, ZoneSigners, hashes};
+use crate::tree::{Denial, HostedRecord, HostedZone, Node};
+
+/// Octets of the data of an NSEC3 record of this server before its bit map: it has no salt.
+const NSEC3_HEAD: usize = 26;
+
+/// The keys that sign answers.
+pub(crate) struct OnlineSigner {
+    keys: Vec<Arc<SigningKey>>,
+    validity_secs: u32,
+}
+
+/// An RRset to be written as the answer to a question.
+#[derive(Clone, Copy, Debug)]
+pub struct MadeSet<'s> {
+    /// QNAME, which is the owner.
+    pub qname: FoldedName<'s>,
+    /// QTYPE, which is the type of the records.
+    pub qtype: Rtype,
+    /// The TTL in seconds.
+    pub ttl_secs: u32,
+    /// The data of the records. Without any, the answer is that the name lacks the type.
+    pub data: &'s [&'s [u8]],
+    /// Whether signatures and proofs are written.
+    pub proofs: Proofs,
+    /// The time in seconds since 1970.
+    pub now_secs: u64,
+}
+
+/// A name with the records of one type.
+struct Owned<'o> {
+    /// The owner in the answer.
+    owner: FoldedName<'o>,
+    /// The owner in the zone, which may be a wildcard.
+    signed: FoldedName<'o>,
+    rtype: Rtype,
+    ttl_secs: u32,
+}
+
+impl HostedZone {
+    /// Gives the zone the keys that sign answers, once. They are those that sign its records.
+    pub fn sign_online_with(&self, signers: &ZoneSigners, validity_secs: u32) {
+        let keys = signers.zone.clone();
+        // A version that is published again has its keys: others would have made another version.
+        self.online.get_or_init(|| OnlineSigner { keys, validity_secs });
+    }
+
+    /// Returns a name that has an ALIAS record.
+    #[must_use]
+    pub fn first_alias(&self) -> Option<FoldedName<'_>> {
+        self.iter().find(|node| node.set(Rtype::ALIAS).is_some()).map(Node::name)
+    }
+
+    /// Returns the zone with names whose addresses are made for each answer: their proofs have both
+    /// types. `None` if the zone has none of them. `now_secs` is the time since 1970.
+    ///
+    /// # Errors
+    /// The zone would have errors.
+    pub fn with_made_names<'z>(
+        &'z self,
+        names: &'z [Box<[u8]>],
+        now_secs: u64,
+    ) -> Result<Option<Self>, UnsoundZone> {
+        let of_zone = |name: &&[u8]| {
+            let name = FoldedName::from_folded_unchecked(name);
+            let is_beyond = || {
+                let found = self.find(name, Rtype::A);
+                matches!(found, Some(NameMatch::Cut(_) | NameMatch::Dname(_)))
+            };
+            // A CNAME has no other types beside it.
+            let is_cname =
+                || self.node(name.wire()).is_some_and(|node| node.set(Rtype::CNAME).is_some());
+            name.is_at_or_below(self.apex()) && !is_beyond() && !is_cname()
+        };
+        let mut names = names.iter().map(|name| &**name).filter(of_zone).peekable();
+        if names.peek().is_none() {
+            return Ok(None);
+        }
+        let mut edits = ZoneEdits::of(self);
+        names.for_each(|name| edits.add_made(FoldedName::from_folded_unchecked(name)));
+        edits.finish(now_secs).map(Some)
+    }
+
+    /// Writes an RRset that is not part of the zone, or that there is none, with signatures and
+    /// proofs.
+    ///
+    /// # Errors
+    /// The message does not hold all of it.
+    pub fn write_made(&self, set: &MadeSet<'_>, builder: &mut Builder<'_>) -> Result<(), Full> {
+        let found = self.find(set.qname, set.qtype);
+        let (node, closest) = match found {
+            Some(NameMatch::Exact(node)) => (Some(node), None),
+            Some(NameMatch::Wildcard { node, closest }) => (Some(node), Some(closest)),
+            _ => (None, None),
+        };
+        let signed = node.map_or(set.qname, Node::name);
+        if set.data.is_empty() {
+            return self.write_denial(set, node, closest, builder);
+        }
+        let (owner, rtype, ttl_secs) = (set.qname, set.qtype, set.ttl_secs);
+        let owned = Owned { owner, signed, rtype, ttl_secs };
+        self.write_signed(Section::Answer, &owned, set, set.data, builder)?;
+        match closest {
+            Some(closest) => self.write_proof(set, None, Denied::Expanded(closest.name()), builder),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes records and the signatures that are made for them.
+    fn write_signed(
+        &self,
+        section: Section,
+        owned: &Owned<'_>,
+        set: &MadeSet<'_>,
+        data: &[&[u8]],
+        builder: &mut Builder<'_>,
+    ) -> Result<(), Full> {
+        let Owned { owner, signed, rtype, ttl_secs } = *owned;
+        let (name, class) = (owner.wire(), Class::IN);
+        let record = |rdata| Record { owner: name, rtype, class, ttl_secs, rdata };
+        builder.rrset(section, data.iter().map(|rdata| record(rdata)))?;
+        let online = self.online.get().filter(|_| set.proofs == Proofs::Included);
+        let Some(OnlineSigner { keys, validity_secs }) = online else { return Ok(()) };
+        // Times of signatures wrap (RFC 4034 §3.1.5).
+        let now = set.now_secs as u32;
+        let fields = SignatureFields {
+            owner: signed,
+            rtype,
+            ttl_secs,
+            inception: now.wrapping_sub(INCEPTION_SECS),
+            expiration: now.wrapping_add(*validity_secs),
+            zone: self.apex(),
+        };
+        for key in keys {
+            // Without a signature, a validator asks another server.
+            let Ok(rdata) = key.sign(&fields, data.iter().copied()) else { continue };
+            let (rtype, rdata) = (Rtype::RRSIG, &*rdata);
+            builder.record(section, &Record { owner: name, rtype, class, ttl_secs, rdata })?;
+        }
+        Ok(())
+    }
+
+    /// Writes the SOA record and the proof that a name lacks a type.
+    fn write_denial(
+        &self,
+        set: &MadeSet<'_>,
+        node: Option<Node<'_>>,
+        closest: Option<Node<'_>>,
+        builder: &mut Builder<'_>,
+    ) -> Result<(), Full> {
+        let Some(soa) = self.node(self.apex().wire()).and_then(|node| node.set(Rtype::SOA)) else {
+            return Ok(());
+        };
+        let minimum = soa.iter().next().and_then(|soa| soa.rdata.last_chunk().copied());
+        let most = minimum.map_or(0, u32::from_be_bytes).min(set.ttl_secs);
+        let signatures = (set.proofs == Proofs::Included).then(|| soa.signatures());
+        for record in soa.iter().chain(signatures.into_iter().flatten()) {
+            builder.record(Section::Authority, &self.record(self.apex(), &record, most))?;
+        }
+        let denied = match closest {
+            Some(closest) => Denied::WildcardType(closest.name()),
+            None => Denied::Type,
+        };
+        self.write_proof(set, node, denied, builder)
+    }
+
+    /// Writes a proof. In the record that has the types of `node`, that of the question is left
+    /// out.
+    fn write_proof(
+        &self,
+        set: &MadeSet<'_>,
+        node: Option<Node<'_>>,
+        denied: Denied<'_>,
+        builder: &mut Builder<'_>,
+    ) -> Result<(), Full> {
+        if set.proofs == Proofs::Omitted || !self.is_signed() {
+            return Ok(());
+        }
+        let proof = self.proof(set.qname, denied);
+        let of_types = node.and_then(|node| match self.denial {
+            Denial::Nsec3(_) => self.nsec3_node(&hashes(node.name())),
+            _ => Some(node),
+        });
+        for proven in proof.nodes() {
+            let Some(records) = proven.set(proof.rtype) else { continue };
+            let of_this = of_types.filter(|node| node.address() == proven.address());
+            let lacking = of_this.and_then(|_| without_type(&records.iter().next()?, set.qtype));
+            let owner = proven.name();
+            if let Some((rdata, ttl_secs)) = lacking {
+                let owned = Owned { owner, signed: owner, rtype: proof.rtype, ttl_secs };
+                self.write_signed(Section::Authority, &owned, set, &[&rdata], builder)?;
+                continue;
+            }
+            for record in records.iter().chain(records.signatures()) {
+                builder.record(Section::Authority, &self.record(owner, &record, u32::MAX))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn record<'r>(
+        &self,
+        owner: FoldedName<'r>,
+        record: &HostedRecord<'r>,
+        most_secs: u32,
+    ) -> Record<'r> {
+        let HostedRecord { rtype, ttl_secs, rdata } = *record;
+        let ttl_secs = ttl_secs.min(most_secs);
+        Record { owner: owner.wire(), rtype, class: Class::IN, ttl_secs, rdata }
+    }
+}
+
+/// Returns the data of an NSEC or NSEC3 record without a type below 256, and its TTL, if it has
+/// this type.
+fn without_type(record: &HostedRecord<'_>, rtype: Rtype) -> Option<(Vec<u8>, u32)> {
+    let map_at = match record.rtype {
+        Rtype::NSEC => name::wire_len(record.rdata).ok()?,
+        _ => NSEC3_HEAD,
+    };
+    let mut rdata = record.rdata.to_vec();
+    // The map of the types below 256 is the first one.
+    let [0, len, ..] = *rdata.get(map_at..)? else { return None };
+    let (byte, bit) = (usize::from(rtype.0 / 8), 0x80 >> (rtype.0 % 8));
+    let octet = rdata.get_mut(map_at + 2 + byte).filter(|octet| **octet & bit != 0)?;
+    if rtype.0 > 255 || byte >= usize::from(len) {
+        return None;
+    }
+    *octet &= !bit;
+    let map = &rdata[map_at + 2..map_at + 2 + usize::from(len)];
+    let kept = map.iter().rposition(|octet| *octet != 0).map_or(0, |last| last + 1);
+    let rest = rdata.split_off(map_at + 2 + usize::from(len));
+    rdata.truncate(map_at + 2 + kept);
+    rdata[map_at + 1] = kept as u8;
+    if kept == 0 {
+        rdata.truncate(map_at);
+    }
+    rdata.extend_from_slice(&rest);
+    Some((rdata, record.ttl_secs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn without(text: &str, rtype: Rtype) -> Option<String> {
+        let mut rdata = Vec::new();
+        avocet_wire::rdata::parse(Rtype::NSEC.0, text, &[0], &mut rdata).unwrap();
+        let record = HostedRecord { rtype: Rtype::NSEC, ttl_secs: 60, rdata: &rdata };
+        let (rdata, ttl_secs) = without_type(&record, rtype)?;
+        assert_eq!(ttl_secs, 60);
+        Some(avocet_wire::rdata::display(Rtype::NSEC.0, &rdata).to_string())
+    }
+
+    #[test]
+    fn a_type_is_left_out_of_a_bit_map() {
+        let check = |text: &str, rtype, expected: Option<&str>| {
+            assert_eq!(without(text, rtype).as_deref(), expected, "{text}");
+        };
+        let all = "b.example. A AAAA RRSIG NSEC CAA";
+        check(all, Rtype::AAAA, Some("b.example. A RRSIG NSEC CAA"));
+        check(all, Rtype::A, Some("b.example. AAAA RRSIG NSEC CAA"));
+        check(all, Rtype::MX, None);
+        check(all, Rtype(257), None);
+        check("b.example. A AAAA", Rtype::AAAA, Some("b.example. A"));
+        check("b.example. AAAA CAA", Rtype::AAAA, Some("b.example. CAA"));
+        check("b.example. CAA", Rtype::A, None);
+    }
+}
