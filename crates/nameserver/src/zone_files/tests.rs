@@ -408,7 +408,8 @@ fn changes_of_a_confirmed_secondary_are_written_to_its_file() {
     let zone = EditedZone::of("confirmed");
     let file = &zone.config.file;
     let text = format!("[[zone]]\nname = \"example\"\nfile = {file:?}\nprimaries = [\"::1\"]\n");
-    let config = Config::from_text(None, &text, &BTreeMap::new()).unwrap().zones;
+    let mut config = Config::from_text(None, &text, &BTreeMap::new()).unwrap().zones;
+    config[0].journal = zone.directory.join("journal");
     let many = "$GENERATE 1-20 b$ 60 A 192.0.2.$\n";
     let text = |serial: u32, rest: &str| {
         format!("@ 60 SOA ns h {serial} 2 3 999999 5\n@ 60 NS ns.other.\n{many}{rest}\n")
