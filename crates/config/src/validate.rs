@@ -65,7 +65,7 @@ pub(super) fn validate(
     let (data, keys) = (data(spec.data, &mut check), key::keys(spec.key, &mut check));
     let policies = signing::policies(spec.signing_policy, &mut check);
     let context = zone::ZoneContext { keys: &keys, policies: &policies, data: &data.directory };
-    let (zone_places, mut zones) = zone::zones(spec.zone, &context, &mut check);
+    let (zone_places, zones) = zone::zones(spec.zone, &context, &mut check);
     let context = AcmeContext { zones: &zones, data: &data.directory };
     let Certificates { all: certificates, acme, home_ca } =
         certificate::certificates(tables, &context, &mut check);
@@ -88,7 +88,6 @@ pub(super) fn validate(
     let mut policy = policy::policy(tables, (&forwards, &primaries_by(&keys)), &mut check);
     zone_view::apply(&zones, &zone_places, &mut policy, &mut check);
     let pools = pool::pools(spec.pool, (&records, &mut policy), &mut check);
-    zone::add_pools(&mut zones, &pools);
     let config = Config {
         is_bare,
         certificates,
@@ -101,9 +100,9 @@ pub(super) fn validate(
         dns64,
         server,
         cache: cache(spec.cache, &mut check),
+        zones: zone::with_pools(zones, &pools),
         pools,
         records,
-        zones,
         keys,
         signing_policies: policies,
         policy,

@@ -218,8 +218,9 @@ pub(super) fn zones(
     zones.into_iter().unzip()
 }
 
-/// Tells the zones that are signed here the pools that are in them, and in no zone below.
-pub(super) fn add_pools(zones: &mut [ZoneConfig], pools: &[PoolConfig]) {
+/// Returns the zones with the names of their pools, if this server signs them. A pool belongs to
+/// the lowest zone above its name.
+pub(super) fn with_pools(mut zones: Vec<ZoneConfig>, pools: &[PoolConfig]) -> Vec<ZoneConfig> {
     let apexes: Vec<_> = zones.iter().map(|zone| zone.name.clone()).collect();
     let zone_of = |name: &[u8]| {
         let above = apexes.iter().filter(|apex| is_under(name, apex));
@@ -234,6 +235,7 @@ pub(super) fn add_pools(zones: &mut [ZoneConfig], pools: &[PoolConfig]) {
             }
         }
     }
+    zones
 }
 
 /// Returns why two zones cannot have the same file, if they have it. Zones of several names may
@@ -302,11 +304,7 @@ fn zone(
     let id = ZoneId { name: name.clone(), view: first };
     let in_data = |directory: &str| context.data.join(directory).join(file_name(&id));
     let file = match file {
-        Some((file_at, file)) if file.is_empty() => {
-            check.fault(file_at, "expected a file, found \"\"");
-            return None;
-        }
-        Some((_, file)) => check.path(file),
+        Some(file) => path_of(file, check)?,
         None if provider.is_some_and(ProviderKind::is_fetched) => {
             in_data("zones").with_added_extension("json")
         }
@@ -335,6 +333,14 @@ fn zone(
     };
     check_role(&at, &zone, check);
     Some((at, zone))
+}
+
+fn path_of((at, file): (Range<usize>, String), check: &mut Check) -> Option<PathBuf> {
+    if file.is_empty() {
+        check.fault(at, "expected a file, found \"\"");
+        return None;
+    }
+    Some(check.path(file))
 }
 
 /// Checks that a catalog comes from the server that writes it, and that a zone of a view has no

@@ -5,9 +5,7 @@
 //! from it that they are missing (RFC 8198). An answer without addresses has that record without
 //! the type of the question, signed for this answer.
 
-use std::sync::Arc;
-
-use avocet_dnssec::signing::{SignatureFields, SigningKey};
+use avocet_dnssec::signing::SignatureFields;
 use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::{Class, FoldedName, Rtype, name};
 
@@ -16,16 +14,10 @@ use crate::denial::Denied;
 use crate::edits::{UnsoundZone, ZoneEdits};
 use crate::find::NameMatch;
 use crate::sign::{INCEPTION_SECS, ZoneSigners, hashes};
-use crate::tree::{Denial, HostedRecord, HostedZone, Node};
+use crate::tree::{Denial, HostedRecord, HostedZone, Node, OnlineSigner};
 
 /// Octets of the data of an NSEC3 record of this server before its bit map: it has no salt.
 const NSEC3_HEAD: usize = 26;
-
-/// The keys that sign answers.
-pub(crate) struct OnlineSigner {
-    keys: Vec<Arc<SigningKey>>,
-    validity_secs: u32,
-}
 
 /// An RRset to be written as the answer to a question.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +76,7 @@ impl HostedZone {
                 let found = self.find(name, Rtype::A);
                 matches!(found, Some(NameMatch::Cut(_) | NameMatch::Dname(_)))
             };
-            // A CNAME has no other types beside it.
+            // A name with a CNAME has no other types.
             let is_cname =
                 || self.node(name.wire()).is_some_and(|node| node.set(Rtype::CNAME).is_some());
             name.is_at_or_below(self.apex()) && !is_beyond() && !is_cname()

@@ -104,7 +104,8 @@ impl HostedZones {
         self.answering(qname, qtype).map(|(_, zone)| zone.as_deref())
     }
 
-    /// Returns the zone that [`Self::zone_of`] returns, if it is loaded, for as long as it is needed.
+    /// Returns the zone that [`Self::zone_of`] returns, if it is loaded, for as long as the caller
+    /// needs it.
     #[must_use]
     pub fn shared_zone_of(&self, qname: FoldedName<'_>, qtype: Rtype) -> Option<Arc<HostedZone>> {
         self.answering(qname, qtype)?.1.clone()

@@ -12,11 +12,11 @@
 
 use std::sync::{Arc, OnceLock};
 
+use avocet_dnssec::signing::SigningKey;
 use avocet_wire::canonical::compare_names;
 use avocet_wire::{FoldedName, FoldedNameBuf, Rtype, hash, short};
 
 use crate::change::ZoneChange;
-use crate::online::OnlineSigner;
 
 /// Number of octets of a record before its data.
 pub(crate) const RECORD_HEAD: usize = 12;
@@ -69,6 +69,12 @@ pub struct HostedZone {
     pub(crate) withheld_from: OnceLock<u32>,
     /// What signs answers; see [`HostedZone::sign_online_with`].
     pub(crate) online: OnceLock<OnlineSigner>,
+}
+
+/// The keys that sign answers.
+pub(crate) struct OnlineSigner {
+    pub(crate) keys: Vec<Arc<SigningKey>>,
+    pub(crate) validity_secs: u32,
 }
 
 /// The records that prove that something does not exist.

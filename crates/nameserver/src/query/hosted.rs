@@ -128,12 +128,12 @@ fn answer(
     beyond: Beyond,
     out: &mut [u8],
 ) -> Finding {
-    let OfClient { zones, pools, asked, at_secs, shown } = *of_client;
+    let OfClient { zones, pools, asked, shown, .. } = *of_client;
     let is_beyond = || beyond == Beyond::Resolved && zones.is_for_other_parent(qname, qtype);
     if zones.is_empty() || is_beyond() {
         return Finding::Nothing;
     }
-    let proofs = if asked.dnssec_ok() { Proofs::Included } else { Proofs::Omitted };
+    let proofs = proofs_for(asked);
     let of_opt = asked.edns.map_or(0, |edns| OPT_LEN + edns.cookie.map_or(0, |_| COOKIE_OPTION));
     let limit = usize::from(asked.limit) - of_opt;
     let question = HostedQuestion { qname, qtype, proofs, limit };
@@ -153,7 +153,7 @@ fn answer(
         }
     }
     if end == HostedEnd::Flattened
-        && let Some(aliases) = flattened_aliases(&out[..len], (zones, qtype, proofs, at_secs))
+        && let Some(aliases) = flattened_aliases(&out[..len], qtype, of_client)
     {
         return Finding::Aliases { aliases, note: 0 };
     }
@@ -237,12 +237,19 @@ fn alias_of(record: &RecordView<'_>, target: &mut [u8; MAX_NAME]) -> Option<Alia
     })
 }
 
+/// Returns whether a client wants signatures and proofs.
+fn proofs_for(asked: &Asked) -> Proofs {
+    if asked.dnssec_ok() { Proofs::Included } else { Proofs::Omitted }
+}
+
 /// Returns the aliases of an answer that ends with an ALIAS record.
 #[cold]
 fn flattened_aliases(
     message: &[u8],
-    (zones, qtype, proofs, at_secs): (&HostedZones, Rtype, Proofs, u64),
+    qtype: Rtype,
+    &OfClient { zones, asked, at_secs, .. }: &OfClient<'_>,
 ) -> Option<Vec<Alias>> {
+    let proofs = proofs_for(asked);
     let (mut aliases, mut target) = (Vec::new(), [0; MAX_NAME]);
     for record in MessageView::new(message).ok()?.section(RecordSection::Answer).ok()? {
         let record = record.ok()?;

@@ -3,8 +3,8 @@
 //! A question passes through the files below in this order. `submit` takes it. For forwarding,
 //! `forward` begins an exchange and evaluates its replies; for recursion, `walk` polls the walk and
 //! `fetch` has an exchange for each of its inquiries. For both, `choose` chooses a server, `send`
-//! queries it, `reply` takes the reply and `timer` its absence. `encrypted` has the queries of walks
-//! over TLS without a proof. `end` answers the clients.
+//! queries it, `reply` takes the reply and `timer` its absence. `encrypted` has the queries of
+//! walks over TLS without a proof. `end` answers the clients.
 
 mod choose;
 mod encrypted;
