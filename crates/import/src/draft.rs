@@ -338,6 +338,17 @@ impl Draft {
         }
     }
 
+    /// Drops the servers of `bootstrap` if no upstream has only a name.
+    pub(crate) fn drop_needless_bootstrap(&mut self, origin: &str) {
+        let mut servers = self.forwards.values().flat_map(|forward| &forward.servers);
+        if servers.all(|server| server.address().is_some()) {
+            for server in std::mem::take(&mut self.bootstrap) {
+                let what = format!("{origin}: {}", server.upstream());
+                self.note(what, "not needed, because the servers have addresses");
+            }
+        }
+    }
+
     /// Forwards names without a dot to a server.
     pub(crate) fn forward_dotless(&mut self, server: &str, origin: &str) {
         let what = format!("{origin}: {server}");

@@ -79,6 +79,22 @@ impl Section {
         self.items(key).iter().filter_map(shown).collect()
     }
 
+    /// Removes and returns the texts of a list, and adds its tables to `tables`.
+    pub(crate) fn texts_and_tables(&mut self, key: &str, tables: &mut Vec<Self>) -> Vec<String> {
+        if let Some(text) = self.text(key) {
+            return vec![text];
+        }
+        let path = self.name(key);
+        let mut texts = Vec::new();
+        for (index, item) in self.items(key).into_iter().enumerate() {
+            match item {
+                Value::Object(keys) => tables.push(Self { path: format!("{path}[{index}]"), keys }),
+                item => texts.extend(shown(&item)),
+            }
+        }
+        texts
+    }
+
     /// Removes and returns a text that is not empty; numbers count as texts.
     pub(crate) fn text(&mut self, key: &str) -> Option<String> {
         let text = shown(self.keys.get(key)?)?;

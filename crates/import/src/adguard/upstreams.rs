@@ -1,7 +1,5 @@
 //! Upstreams of AdGuard Home: lists of servers in which some lines apply to certain zones only.
 
-use std::mem;
-
 use crate::draft::Draft;
 use crate::reverse;
 use crate::section::Section;
@@ -42,13 +40,7 @@ pub(super) fn read(dns: &mut Section, files: &dyn Files, draft: &mut Draft) {
                 .for_each(|server| draft.forward(&zone, server, "dns.local_ptr_upstreams"));
         }
     }
-    let mut servers = draft.forwards.values().flat_map(|forward| &forward.servers);
-    if servers.all(|server| server.address().is_some()) {
-        for server in mem::take(&mut draft.bootstrap) {
-            let what = format!("dns.bootstrap_dns: {}", server.upstream());
-            draft.note(what, "not needed, because the servers have addresses");
-        }
-    }
+    draft.drop_needless_bootstrap("dns.bootstrap_dns");
     if !draft.forwards.contains_key(".") {
         draft.note(
             "dns.upstream_dns",

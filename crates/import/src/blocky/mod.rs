@@ -47,6 +47,7 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
     let root = Section::of(document).filter(|root| root.has_any(KNOWN));
     let mut root = root.ok_or_else(|| malformed(path, "not a configuration of blocky"))?;
     listen(&mut root, draft);
+    bootstrap(&mut root, draft);
     upstreams(&mut root, draft);
     custom(root.section("customDNS"), draft);
     conditional(root.section("conditional"), draft);
@@ -56,11 +57,11 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
     hosts_files(&mut root, files, draft);
     let lookup = root.section("clientLookup");
     blocking::read(root.section("blocking"), lookup, draft);
+    draft.drop_needless_bootstrap("bootstrapDns");
     root.quiet(QUIET, draft);
     let reasons = [
         ("prometheus", "metrics are at /metrics of `http` in [server]"),
         ("queryLog", "not imported: see [query-log]"),
-        ("bootstrapDns", "not needed, because servers are specified by address"),
         ("redis", "shared caches are not supported"),
         ("dnssec", "recursion validates; forwarded answers are not validated"),
         ("ecs", "client subnets are not added; `ecs` of [[forward]] forwards those of clients"),
@@ -111,6 +112,18 @@ fn listen(root: &mut Section, draft: &mut Draft) {
     ports.quiet(&["http"], draft);
     let encrypted = "not imported: write `tls://` and `https://` addresses in `[server] listen`";
     ports.leave(&[("tls", encrypted), ("https", encrypted)], draft);
+}
+
+/// Reads `bootstrapDns`: a server, or several. Each is a text, or a table with `upstream`.
+fn bootstrap(root: &mut Section, draft: &mut Draft) {
+    const KEY: &str = "bootstrapDns";
+    let mut tables = vec![root.section(KEY)];
+    let mut servers = root.texts_and_tables(KEY, &mut tables);
+    for mut table in tables {
+        servers.extend(table.text("upstream"));
+        table.leave(&[("ips", "addresses of upstreams are queried in plain DNS")], draft);
+    }
+    servers.iter().for_each(|server| draft.bootstrap(server, KEY));
 }
 
 fn upstreams(root: &mut Section, draft: &mut Draft) {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::draft::{Client, Draft, Group, List, ListKind, Place};
+use crate::draft::{Client, Draft, Group, List, ListKind, Place, Rule};
 use crate::name::{self, AssignedNames};
 
 use super::tables::{Row, Tables, is_enabled, number, text};
@@ -29,8 +29,12 @@ pub(super) fn carry(mut tables: Tables, draft: &mut Draft) {
     for row in tables.take("adlist") {
         adlist(&row, &links, &mut groups, draft);
     }
+    let subscribes_to_allowed = draft.lists.iter().any(|list| list.kind == ListKind::Allow);
     let links = self::links(tables.take("domainlist_by_group"), "domainlist_id");
-    domains(tables.take("domainlist"), &links, &mut groups, draft);
+    let own = domains(tables.take("domainlist"), &links, &mut groups, draft);
+    if subscribes_to_allowed {
+        precedence(own, &groups, &off, draft);
+    }
     let links = self::links(tables.take("client_by_group"), "client_id");
     clients(tables.take("client"), &links, &mut groups, &mut names, draft);
     for (id, mut group) in groups {
@@ -110,13 +114,24 @@ fn adlist(row: &Row, links: &BTreeMap<i64, Vec<i64>>, groups: &mut Groups, draft
     put_into(&name, groups_of(row, links), groups);
 }
 
+/// A list of names or expressions that the operator wrote.
+struct OwnList {
+    name: String,
+    /// The type in the table of the source.
+    kind: i64,
+    /// The numbers of its groups.
+    groups: Vec<i64>,
+}
+
 /// Adds names and expressions: types 0 and 1 are names to allow and to deny, 2 and 3 expressions.
+/// Returns their lists.
 fn domains(
     rows: Vec<Row>,
     links: &BTreeMap<i64, Vec<i64>>,
     groups: &mut Groups,
     draft: &mut Draft,
-) {
+) -> Vec<OwnList> {
+    let mut own = Vec::new();
     let mut sets: BTreeMap<(i64, &[i64]), Vec<String>> = BTreeMap::new();
     let mut off = 0;
     for row in &rows {
@@ -141,8 +156,8 @@ fn domains(
     if off > 0 {
         draft.note(format!("{off} domains and expressions"), "disabled in the source");
     }
-    for ((kind, ids), lines) in sets {
-        let (format, kind, title) = match kind {
+    for ((number, ids), lines) in sets {
+        let (format, kind, title) = match number {
             0 => ("domains", ListKind::Allow, "allowed"),
             1 => ("domains", ListKind::Block, "denied"),
             2 => ("pihole-regex", ListKind::Allow, "allowed regex"),
@@ -157,6 +172,39 @@ fn domains(
         let of = if ids == [DEFAULT] { String::new() } else { format!(" {}", whom.join(" ")) };
         let list = draft.own_list(&format!("{title}{of}"), format, kind, &lines, &origin);
         put_into(&list, ids, groups);
+        own.push(OwnList { name: list, kind: number, groups: ids.to_vec() });
+    }
+    own
+}
+
+/// Adds the rules by which denied names precede allow lists of others, and allowed names and
+/// expressions precede denied names.
+///
+/// The order of Pi-hole is: allowed names and expressions, denied names, allow lists of others,
+/// block lists, denied expressions. In Avocet, every allow list precedes all block lists.
+fn precedence(own: Vec<OwnList>, groups: &Groups, off: &[i64], draft: &mut Draft) {
+    if !own.iter().any(|list| list.kind == 1) {
+        return;
+    }
+    let mut sets: BTreeMap<(bool, Vec<i64>), Vec<String>> = BTreeMap::new();
+    for list in own.into_iter().filter(|list| list.kind != 3) {
+        sets.entry((list.kind == 1, list.groups)).or_default().push(format!("{:?}", list.name));
+    }
+    for ((is_denied, ids), lists) in sets {
+        let on = ids.iter().filter(|id| !off.contains(id)).filter_map(|id| groups.get(id));
+        let on: Vec<String> = on.map(|group| format!("client.group({:?})", group.name)).collect();
+        let group = match on.as_slice() {
+            [] => continue,
+            [one] => one.clone(),
+            several => format!("({})", several.join(" || ")),
+        };
+        let when = format!("{group} && list({})", lists.join(", "));
+        let rule = if is_denied {
+            Rule::block("denied", when, "", "denied names precede lists of allowed names")
+        } else {
+            Rule::doing("allow", "allowed", when, "allowed names precede denied names")
+        };
+        draft.rule(rule);
     }
 }
 

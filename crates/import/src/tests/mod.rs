@@ -3,6 +3,7 @@
 mod hostile;
 mod meaning;
 mod options;
+mod precedence;
 mod whole;
 mod zones;
 
