@@ -5,6 +5,7 @@ mod authoritative;
 mod database;
 mod recursor;
 mod recursor_yaml;
+mod rpz;
 mod settings;
 
 use crate::draft::Draft;

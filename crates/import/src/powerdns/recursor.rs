@@ -4,11 +4,12 @@ use std::net::IpAddr;
 
 use toml::Value;
 
-use crate::draft::{Draft, List, Place, Trust};
+use crate::draft::Draft;
 use crate::hosted::{ArrayTable, ZoneFile, zone_name};
 use crate::networks::Networks;
 use crate::source::{self, Files, MAX_TEXT};
 
+use super::rpz;
 use super::settings::Setting;
 use super::{beside, leave, listeners, take};
 
@@ -249,15 +250,8 @@ impl RecursorFiles<'_> {
             if let Some(name) = argument("addNTA").as_deref().and_then(zone_name) {
                 negative.push(Value::from(name));
             } else if let Some(file) = argument("rpzFile") {
-                match Place::parse(&file) {
-                    Some(at) => {
-                        let wanted = at.short().to_owned();
-                        let list =
-                            List { format: "rpz", trust: Trust::Answers, ..List::at(at, &place) };
-                        draft.list(&wanted, list);
-                    }
-                    None => draft.note(format!("{place}: rpzFile"), "expected an absolute path"),
-                }
+                let options = line.split_once('{').map_or("", |(_, options)| options);
+                rpz::add(&file, &file, options, &format!("{place}: rpzFile"), draft);
             } else {
                 draft.note(place, "of Lua, only addNTA and rpzFile are read");
             }
@@ -312,23 +306,13 @@ fn forward(item: &str, kind: ForwardServers, place: &str, draft: &mut Draft) {
     draft.hosted.add(table);
 }
 
-/// Adds the lists of `rpzs`.
+/// Adds the lists of `rpzs`. The options of each follow its name and file.
 fn policy_zones(settings: &mut Vec<Setting>, draft: &mut Draft) {
-    if let Some(setting) = take(settings, "rpzs") {
-        for name in setting.items() {
-            let (name, file) = name.split_once('=').unwrap_or((name, ""));
-            match Place::parse(file) {
-                Some(place) => {
-                    let list = List {
-                        format: "rpz",
-                        trust: Trust::Answers,
-                        ..List::at(place, &setting.place)
-                    };
-                    draft.list(name, list);
-                }
-                None => draft.note(&setting, format!("{name}: set `primaries` of a `[[list]]`")),
-            }
-        }
+    let Some(setting) = take(settings, "rpzs") else { return };
+    for item in setting.items() {
+        let (zone, options) = item.split_once(';').unwrap_or((item, ""));
+        let (name, file) = zone.split_once('=').unwrap_or((zone, zone));
+        rpz::add(name, file, options, &format!("{}: {name}", setting.place), draft);
     }
 }
 

@@ -83,7 +83,8 @@ fn add(
             let place = format!("{path}: {full}");
             let renamed = RENAMED.iter().find(|(from, _)| *from == full);
             let key = renamed.map_or_else(|| key.replace('_', "-"), |(_, to)| (*to).to_owned());
-            let value = match text(&value) {
+            let written = if full == "recursor.rpzs" { zones(&value) } else { text(&value) };
+            let value = match written {
                 Some(value) => value,
                 None => {
                     draft.note(place, "its form is not known");
@@ -125,4 +126,25 @@ fn text(value: &Value) -> Option<String> {
         }
         value => shown(value),
     }
+}
+
+/// Returns the policy zones of `rpzs` as `NAME;KEY=VALUE`, with commas between them.
+fn zones(value: &Value) -> Option<String> {
+    let Value::Array(items) = value else { return text(value) };
+    let zone = |item: &Value| {
+        let options = item.as_object().map(options).unwrap_or_default();
+        Some(format!("{}{options}", text(item)?))
+    };
+    Some(items.iter().map(zone).collect::<Option<Vec<_>>>()?.join(","))
+}
+
+/// Returns the other keys of a policy zone, each after a semicolon. Their values are not needed,
+/// except for that of the policy.
+fn options(keys: &serde_json::Map<String, Value>) -> String {
+    let others = keys.iter().filter(|(key, _)| !["zone", "name", "file"].contains(&key.as_str()));
+    let option = |(key, value): (&String, &Value)| match shown(value).filter(|_| key == "defpol") {
+        Some(policy) => format!(";{key}={policy}"),
+        None => format!(";{key}="),
+    };
+    others.map(option).collect()
 }

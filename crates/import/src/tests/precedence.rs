@@ -72,3 +72,41 @@ fn upstreams_of_blocky_by_name_need_a_server_that_knows_their_address() {
         assert!(notes.contains(note), "{notes}");
     }
 }
+
+#[test]
+fn a_policy_that_replaces_the_actions_of_a_zone_becomes_a_rule() {
+    let lua = |options: &str| {
+        let files = Memory::default()
+            .with("/r/recursor.conf", "lua-config-file=/r/conf.lua\n")
+            .with("/r/conf.lua", format!("rpzFile(\"/r/rpz.zone\", {{{options}}})\n"));
+        run(Origin::Powerdns, "/r/recursor.conf", &files).unwrap()
+    };
+    let yaml = |options: &str| {
+        let text = format!("recursor:\n  rpzs: [{{name: /r/rpz.zone{options}}}]\n");
+        let files = Memory::default().with("/r/recursor.yml", text);
+        run(Origin::Powerdns, "/r/recursor.yml", &files).unwrap()
+    };
+    for (policy, rule) in [
+        ("NXDOMAIN", "action = \"block\"\nanswer = \"nxdomain\""),
+        ("NODATA", "action = \"block\"\nanswer = \"nodata\""),
+        ("Drop", "action = \"drop\""),
+        ("Truncate", "action = \"truncate\""),
+        ("NoAction", "action = \"block\"\nlog-only = true"),
+    ] {
+        let lua = lua(&format!("policyName=\"trial\", defpol=Policy.{policy}"));
+        let yaml = yaml(&format!(", defpol: {policy}, policyName: trial"));
+        for imported in [lua, yaml] {
+            let rule = format!("when = 'list(\"rpz-zone\")'\n{rule}\n");
+            assert!(imported.config.contains(&rule), "{policy}\n{}", imported.config);
+            assert!(!imported.config.contains("rewrites = true"), "{}", imported.config);
+            let of_group = "lists = [\"rpz-zone\"]";
+            assert!(!imported.config.contains(of_group), "{}", imported.config);
+        }
+    }
+    for imported in [lua("defpol=Policy.Custom, defttl=5"), yaml(", defpol: Custom, defttl: 5")] {
+        assert!(imported.config.contains("rewrites = true"), "{}", imported.config);
+        let notes = imported.notes.join("\n");
+        assert!(notes.contains("defpol = custom: the actions of the zone apply"), "{notes}");
+        assert!(notes.contains("defttl: no equivalent"), "{notes}");
+    }
+}
