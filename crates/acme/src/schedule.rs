@@ -3,6 +3,10 @@
 //! `draw` is a number from 0 to 1 that the caller has drawn: many servers that got their
 //! certificates at the same time must not come back at the same time.
 
+use std::fmt;
+
+use jiff::Timestamp;
+
 use crate::error::AcmeError;
 use crate::renewal::Window;
 
@@ -25,6 +29,16 @@ pub struct Life {
     pub not_after: u64,
 }
 
+impl fmt::Display for Life {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = |secs: u64| {
+            let secs = i64::try_from(secs).unwrap_or(i64::MAX);
+            Timestamp::from_second(secs).unwrap_or(Timestamp::MAX)
+        };
+        write!(f, "from {} to {}", time(self.not_before), time(self.not_after))
+    }
+}
+
 /// Returns when a certificate is renewed: after two thirds of its life, and up to a thirtieth of it
 /// later, or in the window that the authority suggests, but never in the last sixth of its life.
 pub fn renewal(life: Life, window: Option<Window>, draw: f64) -> u64 {
@@ -37,14 +51,15 @@ pub fn renewal(life: Life, window: Option<Window>, draw: f64) -> u64 {
     due.min(latest)
 }
 
-/// Returns the seconds to the next attempt after this number of failures in a row, the last of
-/// which is `error`.
-pub fn retry_secs(failures: u32, error: &AcmeError, draw: f64) -> u64 {
+/// Returns the seconds to the next attempt after this number of failures in a row. `error` is the
+/// answer of the authority, if the last failure is one.
+pub fn retry_secs(failures: u32, error: Option<&AcmeError>, draw: f64) -> u64 {
     let doubled = FIRST_RETRY_SECS << failures.saturating_sub(1).min(16);
     let base = doubled.min(MOST_RETRY_SECS);
     let own = base - part(base / 4, draw);
-    let asked = error.retry_after_secs().unwrap_or(0).min(MOST_ASKED_SECS);
-    let least = if error.is_rate_limit() && asked == 0 { RATE_LIMIT_SECS } else { asked };
+    let asked = error.and_then(AcmeError::retry_after_secs).unwrap_or(0).min(MOST_ASKED_SECS);
+    let is_limited = error.is_some_and(AcmeError::is_rate_limit);
+    let least = if is_limited && asked == 0 { RATE_LIMIT_SECS } else { asked };
     own.max(least)
 }
 
@@ -79,10 +94,11 @@ mod tests {
     #[test]
     fn failures_are_repeated_less_and_less_often() {
         let error = AcmeError::Stopped(Stopped);
-        let secs: Vec<_> = (1..6).map(|failures| retry_secs(failures, &error, 0.0)).collect();
+        let secs: Vec<_> = (1..6).map(|failures| retry_secs(failures, Some(&error), 0.0)).collect();
         assert_eq!(secs, [600, 1_200, 2_400, 4_800, 9_600]);
-        assert_eq!(retry_secs(1, &error, 1.0), 450);
-        assert_eq!(retry_secs(u32::MAX, &error, 0.0), MOST_RETRY_SECS);
+        assert_eq!(retry_secs(1, Some(&error), 1.0), 450);
+        assert_eq!(retry_secs(u32::MAX, Some(&error), 0.0), MOST_RETRY_SECS);
+        assert_eq!(retry_secs(3, None, 0.0), 2_400, "a fault of this server");
     }
 
     #[test]
@@ -96,8 +112,8 @@ mod tests {
                 retry_after_secs,
             },
         };
-        assert_eq!(retry_secs(1, &limited(None), 0.0), RATE_LIMIT_SECS);
-        assert_eq!(retry_secs(1, &limited(Some(2 * DAY)), 0.0), 2 * DAY);
-        assert_eq!(retry_secs(1, &limited(Some(u64::MAX)), 0.0), MOST_ASKED_SECS);
+        assert_eq!(retry_secs(1, Some(&limited(None)), 0.0), RATE_LIMIT_SECS);
+        assert_eq!(retry_secs(1, Some(&limited(Some(2 * DAY))), 0.0), 2 * DAY);
+        assert_eq!(retry_secs(1, Some(&limited(Some(u64::MAX))), 0.0), MOST_ASKED_SECS);
     }
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use avocet_testkit::authority::{Answered, Asked, AuthorityFault, Sought, TestAuthority};
 use rustls::crypto::aws_lc_rs::default_provider;
@@ -330,6 +330,51 @@ fn the_first_attempt_is_shown_while_it_runs() {
     let ordered = site.avocet_text(&["certificate", "renew"]);
     assert!(ordered.contains("asking for a certificate for dns.example"), "{ordered}");
     drop((silent, authority));
+    server.stop();
+}
+
+#[test]
+fn a_certificate_that_is_due_when_it_arrives_is_used_and_not_ordered_again_at_once() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let (tls, proofs) = (free_address(), free_address());
+    let authority = RunningAuthority::start(proofs, &[]);
+    // As with a clock that is 80 days ahead.
+    authority.change(|authority| authority.now = now() - 80 * 86_400);
+    configure(&site, &upstream, tls, &settings(&authority, proofs));
+    let mut server = site.start();
+    wait_for(&mut server, "due for renewal already");
+    assert_eq!(ask_over_tls(&site, tls, &root(&authority)), "192.0.2.77\n");
+    let status = site.avocet_text(&["status"]);
+    assert!(status.contains("is the clock of this host right?"), "{status}");
+    let next = site.metric("avocet_certificate_next_renewal_timestamp_seconds");
+    assert!(next > now() as f64 + 400.0, "{next}");
+    assert_eq!(authority.authority.lock().unwrap().ordered, 1);
+
+    // One that has expired does not replace it.
+    let storage = site.data().join("acme").join("certificate.pem");
+    let before = fs::read(&storage).unwrap();
+    authority.change(|authority| authority.now = now() - 100 * 86_400);
+    site.avocet_text(&["certificate", "renew"]);
+    wait_for(&mut server, "due for renewal already");
+    assert_eq!(fs::read(&storage).unwrap(), before);
+    server.stop();
+}
+
+#[test]
+fn a_suggestion_to_renew_at_once_counts_a_day_after_the_last_certificate() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let (tls, proofs) = (free_address(), free_address());
+    let authority = RunningAuthority::start(proofs, &[]);
+    authority.change(|authority| authority.window = Some([now() - 100, now() - 10]));
+    configure(&site, &upstream, tls, &settings(&authority, proofs));
+    let mut server = site.start();
+    wait_for(&mut server, "certificate obtained");
+    let next = || site.metric("avocet_certificate_next_renewal_timestamp_seconds");
+    let (day, began) = (now() as f64 + 86_400.0, Instant::now());
+    while !(day - 120.0..day + 60.0).contains(&next()) {
+        assert!(began.elapsed() < PATIENCE, "{}", next());
+    }
+    assert_eq!(authority.authority.lock().unwrap().ordered, 1);
     server.stop();
 }
 

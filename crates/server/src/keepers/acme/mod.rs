@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
 
-use avocet_acme::schedule::{Life, renewal, retry_secs};
+use avocet_acme::schedule::{FIRST_RETRY_SECS, Life, renewal, retry_secs};
 use avocet_acme::{Account, AccountKey, AcmeError, Authority, Issued, Wanted, obtain};
 use avocet_config::acme::{AcmeChallenge, AcmeConfig};
 use avocet_nameserver::clock::wall_secs;
@@ -35,6 +35,10 @@ use world::RunningWorld;
 const TICK: Duration = Duration::from_millis(500);
 /// Seconds after which a failed request for the time of renewal is repeated.
 const WINDOW_RETRY_SECS: u64 = 21_600;
+/// Minimum number of seconds from a certificate to its renewal at the time that the authority
+/// suggests. An authority that suggests a past time for each new certificate must not be asked for
+/// one certificate after the other.
+const SUGGESTED_AFTER_SECS: u64 = 86_400;
 /// The log line after a panic of the thread.
 const FAULT: &str = "a panic ended the thread that renews the certificate of [acme], see the log; \
                      restart the server";
@@ -72,6 +76,11 @@ enum RenewalFault {
     Name(String),
     #[error("the certificate of the authority does not say when it is valid")]
     NoLife,
+    #[error(
+        "the certificate of the authority is valid {0}, so it is due for renewal already; is the \
+         clock of this host right?"
+    )]
+    DueAtOnce(Life),
 }
 
 /// The settings in force, and the stored state for them.
@@ -152,11 +161,12 @@ impl Current {
             }
             Err(RenewalFault::Acme(AcmeError::Stopped(_))) => return,
             Err(fault) => {
-                let secs = match &fault {
-                    RenewalFault::Acme(error) => retry_secs(self.state.failures + 1, error, draw()),
-                    _ => avocet_acme::schedule::FIRST_RETRY_SECS,
+                let refusal = match &fault {
+                    RenewalFault::Acme(error) => Some(error),
+                    _ => None,
                 };
                 self.state.failures = self.state.failures.saturating_add(1);
+                let secs = retry_secs(self.state.failures, refusal, draw());
                 self.state.next_attempt = wall_secs() + secs;
                 tracing::warn!(
                     failures = self.state.failures,
@@ -211,7 +221,8 @@ impl Current {
         }
     }
 
-    /// Checks a certificate, stores it and plans its renewal.
+    /// Checks a certificate, stores it and plans its renewal. A certificate outside its life does
+    /// not replace one within its life.
     fn put(&mut self, issued: &Issued) -> Result<(), RenewalFault> {
         let Issued { chain, key } = issued;
         let read = Certificate::read(chain.as_bytes(), key.as_bytes(), &[])?;
@@ -221,11 +232,25 @@ impl Current {
         }
         let validity = read.validity().ok_or(RenewalFault::NoLife)?;
         let life = Life { not_before: validity.not_before, not_after: validity.not_after };
+        let now = wall_secs();
+        let is_valid = |[from, to]: [u64; 2]| (from..=to).contains(&now);
+        if self.state.life.is_some_and(is_valid) && !is_valid([life.not_before, life.not_after]) {
+            return Err(RenewalFault::DueAtOnce(life));
+        }
         self.store.put_certificate(chain, key).map_err(|error| self.store_fault(error))?;
-        self.state.last_success = Some(wall_secs());
+        self.state.last_success = Some(now);
         self.state.life = Some([life.not_before, life.not_after]);
         self.state.identifier = read.first().and_then(avocet_acme::renewal::identifier);
         self.state.next_attempt = renewal(life, None, draw());
+        if self.state.next_attempt > now {
+            return Ok(());
+        }
+        // The order of a certificate may take most of a short life.
+        let secs = life.not_after.saturating_sub(life.not_before);
+        if secs >= FIRST_RETRY_SECS || !is_valid([life.not_before, life.not_after]) {
+            return Err(RenewalFault::DueAtOnce(life));
+        }
+        self.state.next_attempt = now + (secs / 6).max(1);
         Ok(())
     }
 
@@ -246,7 +271,9 @@ impl Current {
                 let is_planned = (window.start..=window.end).contains(&self.state.next_attempt);
                 if self.state.failures == 0 && !is_planned {
                     let life = Life { not_before, not_after };
-                    self.state.next_attempt = renewal(life, Some(window), draw());
+                    let earliest = self.state.last_success.unwrap_or(0) + SUGGESTED_AFTER_SECS;
+                    let earliest = earliest.min(renewal(life, None, draw()));
+                    self.state.next_attempt = renewal(life, Some(window), draw()).max(earliest);
                     self.save();
                 }
             }
