@@ -39,8 +39,9 @@ fn check_tree(spans: &[Seen]) {
         assert_eq!(span.trace, root.trace);
         let is_above = |other: &Seen| other.id == span.parent;
         assert!(place == 0 || spans[..place].iter().any(is_above), "{span:?}");
+        // The clock of a worker's turn may be a millisecond older than the arrival of a query.
         assert!(
-            place == 0 || span.start >= root.start && span.end <= root.end,
+            place == 0 || span.start + 1_000_000 >= root.start && span.end <= root.end,
             "{span:?} {root:?}"
         );
     }
