@@ -22,7 +22,7 @@ pub struct Alias {
     /// The reason, as in [`Draft::note`], if the policy created it; otherwise 0.
     pub note: u16,
     /// `None` for a CNAME.
-    pub flattening: Option<Flattening>,
+    pub flattening: Option<Box<Flattening>>,
 }
 
 impl Alias {

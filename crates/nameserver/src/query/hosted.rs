@@ -260,7 +260,7 @@ fn flattened_aliases(
         let mut alias = alias_of(&record, &mut target)?;
         if is_flattened {
             let zone = zones.shared_zone_of(alias.owner.view(), qtype)?;
-            alias.flattening = Some(Flattening { zone, proofs, at_secs });
+            alias.flattening = Some(Flattening { zone, proofs, at_secs }.into());
         }
         aliases.push(alias);
     }
