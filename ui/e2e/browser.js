@@ -83,6 +83,20 @@ export class Visitor {
     return visitor;
   }
 
+  /** Works on a page as a user, who has seen no error and no name that acted as markup. */
+  static async visit(server, { user = 'admin', address = '/', ...look }, work) {
+    const visitor = await Visitor.arrive(server, look);
+    try {
+      await visitor.logIn(user, address);
+      await visitor.settle();
+      await work(visitor.page, visitor);
+      await visitor.checkInjection();
+      visitor.check();
+    } finally {
+      await visitor.leave();
+    }
+  }
+
   async #watch() {
     const { page, faults } = this;
     page.on('pageerror', (error) => faults.push(`error: ${error.message}`));

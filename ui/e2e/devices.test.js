@@ -28,18 +28,7 @@ after(async () => {
   await server?.stop();
 });
 
-async function visit(address, work, user = 'admin', size = 'wide') {
-  const visitor = await Visitor.arrive(server, { size });
-  try {
-    await visitor.logIn(user, address);
-    await visitor.settle();
-    await work(visitor.page, visitor);
-    await visitor.checkInjection();
-    visitor.check();
-  } finally {
-    await visitor.leave();
-  }
-}
+const visit = (address, work, user, size) => Visitor.visit(server, { user, address, size }, work);
 
 const games = (from) => server.ask('games.example', { from });
 const textbox = (page, name) => page.getByRole('textbox', { name, exact: true });

@@ -32,18 +32,7 @@ after(async () => {
   upstream?.stop();
 });
 
-async function visit(path, work, user = 'admin') {
-  const visitor = await Visitor.arrive(server);
-  try {
-    await visitor.logIn(user, path);
-    await visitor.settle();
-    await work(visitor.page, visitor);
-    await visitor.checkInjection();
-    visitor.check();
-  } finally {
-    await visitor.leave();
-  }
-}
+const visit = (address, work, user) => Visitor.visit(server, { user, address }, work);
 
 const textbox = (page, name) => page.getByRole('textbox', { name, exact: true });
 

@@ -46,17 +46,8 @@ export class Policy {
   }
 
   /** Works on a page as a user. */
-  async visit(address, work, user = 'admin') {
-    const visitor = await Visitor.arrive(this.server);
-    try {
-      await visitor.logIn(user, address);
-      await visitor.settle();
-      await work(visitor.page, visitor);
-      await visitor.checkInjection();
-      visitor.check();
-    } finally {
-      await visitor.leave();
-    }
+  visit(address, work, user) {
+    return Visitor.visit(this.server, { user, address }, work);
   }
 }
 

@@ -61,18 +61,7 @@ async function isAllowed(name) {
   return grants.includes(name);
 }
 
-async function visit(user, work, look = {}) {
-  const visitor = await Visitor.arrive(server, look);
-  try {
-    await visitor.logIn(user, '/');
-    await visitor.settle();
-    await work(visitor.page, visitor);
-    await visitor.checkInjection();
-    visitor.check();
-  } finally {
-    await visitor.leave();
-  }
-}
+const visit = (user, work, look) => Visitor.visit(server, { user, ...look }, work);
 
 const bell = (at, count) => at.getByRole('button', { name: new RegExp(`^(Notices|Hinweise|Meldungen), ${count}$`) });
 

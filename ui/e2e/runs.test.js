@@ -44,18 +44,7 @@ const file = (name, text = files[name]) => ({
 const open = (page, ...all) => page.locator('input[type=file]').setInputFiles(all);
 const table = (page) => page.getByRole('table');
 
-async function visit(work) {
-  const visitor = await Visitor.arrive(server);
-  try {
-    await visitor.logIn('viewer', '/performance/runs');
-    await visitor.settle();
-    await work(visitor.page, visitor);
-    await visitor.checkInjection();
-    visitor.check();
-  } finally {
-    await visitor.leave();
-  }
-}
+const visit = (work) => Visitor.visit(server, { user: 'viewer', address: '/performance/runs' }, work);
 
 /** Returns a run with other values at some paths. */
 function changed(name, values) {

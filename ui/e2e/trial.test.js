@@ -17,18 +17,7 @@ after(async () => {
   await server?.stop();
 });
 
-async function visit(at, address, work, look = {}) {
-  const visitor = await Visitor.arrive(at, look);
-  try {
-    await visitor.logIn('admin', address);
-    await visitor.settle();
-    await work(visitor.page, visitor);
-    await visitor.checkInjection();
-    visitor.check();
-  } finally {
-    await visitor.leave();
-  }
-}
+const visit = (at, address, work, look) => Visitor.visit(at, { address, ...look }, work);
 
 /** Opens what would change until the log has the queries: they are written after the answers. */
 async function ask(page, shown) {

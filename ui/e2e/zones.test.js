@@ -57,18 +57,7 @@ after(async () => {
   await server?.stop();
 });
 
-async function visit(address, work, user = 'operator') {
-  const visitor = await Visitor.arrive(server);
-  try {
-    await visitor.logIn(user, address);
-    await visitor.settle();
-    await work(visitor.page, visitor);
-    await visitor.checkInjection();
-    visitor.check();
-  } finally {
-    await visitor.leave();
-  }
-}
+const visit = (address, work, user = 'operator') => Visitor.visit(server, { user, address }, work);
 
 test('zones and a zone look right', async () => {
   await checkLooks(server, 'zones', '/zones', (page) => page.getByRole('link', { name: 'corp.example' }).waitFor());

@@ -82,6 +82,8 @@ mod listeners;
 mod lists;
 #[path = "operation/made_records.rs"]
 mod made_records;
+#[path = "operation/namespace.rs"]
+mod namespace;
 #[path = "operation/oidc.rs"]
 mod oidc;
 #[path = "operation/otlp.rs"]

@@ -1267,7 +1267,7 @@ export const de: Texts = {
         machine: 'Sie stammen von verschiedenen Rechnern.',
       },
       curve: 'Antwortzeit nach Anteil der Anfragen',
-      curveHint: 'So viele der Anfragen hatten binnen dieser Zeit eine Antwort. Das Ende mit den langsamsten Anfragen ist gestreckt, und beide Achsen sind logarithmisch. Verlorene Anfragen zählen mit der Wartezeit.',
+      curveHint: 'Die waagerechte Achse zeigt den Anteil der Anfragen, die senkrechte die Zeit, binnen der sie eine Antwort hatten. Das Ende mit den langsamsten Anfragen ist gestreckt, und beide Achsen sind logarithmisch. Verlorene Anfragen zählen mit der Wartezeit.',
     },
     rate: 'Anfragen',
     hitRate: 'Trefferquote',

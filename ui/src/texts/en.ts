@@ -1279,7 +1279,7 @@ export const en = {
         machine: 'They were made on different machines.',
       },
       curve: 'Response time by share of the queries',
-      curveHint: 'So many of the queries had a response within this time. The end of the slowest queries is stretched, and both axes are logarithmic. Lost queries count with the time-out.',
+      curveHint: 'The horizontal axis is the share of queries, the vertical axis the time within which they had a response. The end with the slowest queries is stretched, and both axes are logarithmic. Lost queries count with the time-out.',
     },
     rate: 'Queries',
     hitRate: 'Hit rate',

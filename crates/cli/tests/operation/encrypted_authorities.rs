@@ -3,19 +3,17 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
-use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use rustls::{ServerConnection, StreamOwned};
 
+use crate::namespace::in_namespace;
 use crate::server::{PATIENCE, Site};
 use crate::tls_upstream::{ONE, server_config};
 use crate::upstream::ADDRESS;
 
-/// Set in the process that runs in a namespace.
-const IN_NAMESPACE: &str = "AVOCET_TEST_ENCRYPTED_AUTHORITIES";
 /// The address of the authority.
 const HOST: &str = "127.0.0.2";
 
@@ -97,26 +95,12 @@ fn reply_to(query: &[u8]) -> (String, Vec<u8>) {
     (String::from_utf8_lossy(label).to_ascii_lowercase(), reply)
 }
 
-/// The ports 53 and 853 are free in a network namespace. Uses `unshare` and `ip`.
+/// The ports 53 and 853 are free in a network namespace.
 #[test]
 fn queries_to_an_authority_leave_encrypted_once_it_has_answered_over_tls() {
-    if std::env::var_os(IN_NAMESPACE).is_some() {
-        return check_authority();
-    }
-    let enter = ["--map-root-user", "--net", "sh", "-c", "ip link set lo up && exec \"$0\" \"$@\""];
-    let can = Command::new("unshare").args(enter).arg("true").status();
-    if !can.is_ok_and(|status| status.success()) {
-        assert!(std::env::var_os("CI").is_none(), "unshare and ip are needed");
-        eprintln!("skipped: no network namespace can be made with unshare and ip");
-        return;
-    }
     let name = "encrypted_authorities::\
                 queries_to_an_authority_leave_encrypted_once_it_has_answered_over_tls";
-    let mut command = Command::new("unshare");
-    command.args(enter).arg(std::env::current_exe().unwrap()).args([name, "--exact"]);
-    let output = command.env(IN_NAMESPACE, "1").output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    in_namespace(name, &[], check_authority);
 }
 
 fn check_authority() {

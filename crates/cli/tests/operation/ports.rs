@@ -3,15 +3,13 @@
 use std::collections::HashSet;
 use std::fs;
 use std::ops::RangeInclusive;
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::namespace::in_namespace;
 use crate::server::{PATIENCE, Server, Site};
 use crate::upstream::{ADDRESS, Upstream};
 
-/// Set in the process that runs a test in a network namespace.
-const IN_NAMESPACE: &str = "AVOCET_TEST_IN_NAMESPACE";
 /// The kernel's list of ports for other programs, one for each network namespace.
 const RESERVED: &str = "/proc/sys/net/ipv4/ip_local_reserved_ports";
 /// Sockets of a pool that a test waits for.
@@ -80,25 +78,11 @@ fn no_socket_is_on_an_avoided_port_also_after_a_reload() {
     assert!(source_ports(&server).iter().all(|port| *port < 40_000));
 }
 
-/// The list of the kernel can be written in a network namespace. Uses `unshare` and `ip`.
+/// The list of the kernel can be written in a network namespace.
 #[test]
 fn no_socket_is_on_a_port_that_the_kernel_reserves() {
-    if std::env::var_os(IN_NAMESPACE).is_some() {
-        return check_reserved_ports();
-    }
-    let enter = ["--map-root-user", "--net", "sh", "-c", "ip link set lo up && exec \"$0\" \"$@\""];
-    let can = Command::new("unshare").args(enter).arg("true").status();
-    if !can.is_ok_and(|status| status.success()) {
-        assert!(std::env::var_os("CI").is_none(), "unshare and ip are needed");
-        eprintln!("skipped: no network namespace can be made with unshare and ip");
-        return;
-    }
     let name = "ports::no_socket_is_on_a_port_that_the_kernel_reserves";
-    let mut command = Command::new("unshare");
-    command.args(enter).arg(std::env::current_exe().unwrap()).args([name, "--exact"]);
-    let output = command.env(IN_NAMESPACE, "1").output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    in_namespace(name, &[], check_reserved_ports);
 }
 
 fn check_reserved_ports() {

@@ -4,35 +4,19 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use crate::server::{PATIENCE, Server, Site, is_here};
+use crate::namespace::in_namespace;
+use crate::server::{PATIENCE, Server, Site};
 use crate::upstream::{ADDRESS, Upstream};
 
-/// Set in the process that runs a test in a network namespace.
-const IN_NAMESPACE: &str = "AVOCET_TEST_STRANGERS";
 /// The device that is filtered.
 const TABLET: &str = "02:00:00:00:00:77";
 /// Another device.
 const OTHER: &str = "02:00:00:00:00:99";
 const LIST: &str = "[[list]]\nname = \"ads\"\nfile = \"ads.txt\"\n";
 
-/// Runs a test again in a network namespace of its own. Uses `unshare`, `nsenter`, `ip` and `dig`.
-fn in_namespace(name: &str, check: impl FnOnce()) {
-    if std::env::var_os(IN_NAMESPACE).is_some() {
-        return check();
-    }
-    let enter = ["--map-root-user", "--net", "sh", "-c", "ip link set lo up && exec \"$0\" \"$@\""];
-    let can = Command::new("unshare").args(enter).arg("true").status();
-    if !can.is_ok_and(|status| status.success()) || !is_here("dig") || !is_here("nsenter") {
-        assert!(std::env::var_os("CI").is_none(), "unshare, nsenter, ip and dig are needed");
-        eprintln!("skipped: no network namespace can be made, or dig is missing");
-        return;
-    }
-    let name = format!("strangers::{name}");
-    let mut command = Command::new("unshare");
-    command.args(enter).arg(std::env::current_exe().unwrap()).args([&name, "--exact"]);
-    let output = command.env(IN_NAMESPACE, "1").output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+/// Runs a test of this file in a network namespace of its own.
+fn in_own_namespace(name: &str, check: impl FnOnce()) {
+    in_namespace(&format!("strangers::{name}"), &["dig", "nsenter"], check);
 }
 
 fn run(line: &str) {
@@ -127,7 +111,7 @@ fn shown(address: [u8; 4]) -> String {
 
 #[test]
 fn each_new_address_of_a_device_gets_its_verdict_with_the_first_query() {
-    in_namespace("each_new_address_of_a_device_gets_its_verdict_with_the_first_query", || {
+    in_own_namespace("each_new_address_of_a_device_gets_its_verdict_with_the_first_query", || {
         let (device, upstream, site) = (Device::attach(), Upstream::start(), Site::new());
         let groups = format!(
             "[[group]]\nname = \"default\"\nlists = []\n[[group]]\nname = \"kids\"\nclients = \
@@ -169,7 +153,7 @@ fn each_new_address_of_a_device_gets_its_verdict_with_the_first_query() {
 
 #[test]
 fn a_name_decides_from_the_first_query_after_the_start() {
-    in_namespace("a_name_decides_from_the_first_query_after_the_start", || {
+    in_own_namespace("a_name_decides_from_the_first_query_after_the_start", || {
         let (device, upstream, site) = (Device::attach(), Upstream::start(), Site::new());
         let rest = "[[record]]\nname = \"tablet.lan\"\ntype = \"A\"\nvalues = [\"192.168.7.2\"]\n[[group]]\nname = \
                     \"default\"\nlists = []\n[[group]]\nname = \"kids\"\nclients = \
@@ -185,7 +169,7 @@ fn a_name_decides_from_the_first_query_after_the_start() {
 
 #[test]
 fn a_lease_names_its_device_at_all_addresses_and_no_other_device() {
-    in_namespace("a_lease_names_its_device_at_all_addresses_and_no_other_device", || {
+    in_own_namespace("a_lease_names_its_device_at_all_addresses_and_no_other_device", || {
         let (device, upstream, site) = (Device::attach(), Upstream::start(), Site::new());
         let leases = site.directory.join("leases");
         let text = format!("0 {TABLET} 192.168.7.2 tablet *\n0 {OTHER} 192.168.7.9 console *\n");

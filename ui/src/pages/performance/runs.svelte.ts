@@ -52,7 +52,7 @@ export interface Latency {
   p99: number;
   p999: number;
   max: number;
-  /** Shares between 0 and 1, ascending, and the nanoseconds that so many answers took at most. */
+  /** For each share of the answers, between 0 and 1 and ascending, the maximum of their times in ns. */
   curve: readonly Point[];
 }
 
