@@ -61,6 +61,7 @@ mod rrset_edit;
 mod serial;
 mod set;
 pub mod sign;
+mod signature_cache;
 mod text;
 mod tree;
 mod tsig;

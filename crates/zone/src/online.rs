@@ -5,7 +5,9 @@
 //! from it that they are missing (RFC 8198). An answer without addresses has that record without
 //! the type of the question, signed for this answer.
 
-use avocet_dnssec::signing::SignatureFields;
+use std::sync::Arc;
+
+use avocet_dnssec::signing::{SignatureFields, SigningKey};
 use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::{Class, FoldedName, Rtype, name};
 
@@ -14,6 +16,7 @@ use crate::denial::Denied;
 use crate::edits::{UnsoundZone, ZoneEdits};
 use crate::find::NameMatch;
 use crate::sign::{INCEPTION_SECS, ZoneSigners, hashes};
+use crate::signature_cache::{SignatureCache, Signatures};
 use crate::tree::{Denial, HostedRecord, HostedZone, Node, OnlineSigner};
 
 /// Octets of the data of an NSEC3 record of this server before its bit map: it has no salt.
@@ -46,12 +49,32 @@ struct Owned<'o> {
     ttl_secs: u32,
 }
 
+impl Owned<'_> {
+    /// Returns what a signature depends on besides its time and key. The records are in canonical
+    /// order, because pools rotate them.
+    fn content(&self, data: &[&[u8]]) -> Vec<u8> {
+        let mut content = self.signed.wire().to_vec();
+        content.extend_from_slice(&self.rtype.0.to_be_bytes());
+        content.extend_from_slice(&self.ttl_secs.to_be_bytes());
+        let mut data = data.to_vec();
+        data.sort_unstable();
+        for rdata in data {
+            content.extend_from_slice(&(rdata.len() as u16).to_be_bytes());
+            content.extend_from_slice(rdata);
+        }
+        content
+    }
+}
+
 impl HostedZone {
     /// Gives the zone the keys that sign answers, once. They are those that sign its records.
     pub fn sign_online_with(&self, signers: &ZoneSigners, validity_secs: u32) {
         let keys = signers.zone.clone();
         // A version that is published again has its keys: others would have made another version.
-        self.online.get_or_init(|| OnlineSigner { keys, validity_secs });
+        self.online.get_or_init(|| {
+            let made = SignatureCache::default();
+            OnlineSigner { keys, validity_secs, made }
+        });
     }
 
     /// Returns a name that has an ALIAS record.
@@ -124,29 +147,50 @@ impl HostedZone {
         data: &[&[u8]],
         builder: &mut Builder<'_>,
     ) -> Result<(), Full> {
-        let Owned { owner, signed, rtype, ttl_secs } = *owned;
+        let Owned { owner, rtype, ttl_secs, .. } = *owned;
         let (name, class) = (owner.wire(), Class::IN);
         let record = |rdata| Record { owner: name, rtype, class, ttl_secs, rdata };
         builder.rrset(section, data.iter().map(|rdata| record(rdata)))?;
         let online = self.online.get().filter(|_| set.proofs == Proofs::Included);
-        let Some(OnlineSigner { keys, validity_secs }) = online else { return Ok(()) };
+        let Some(online) = online else { return Ok(()) };
+        let signatures = self.signatures(online, owned, data, set.now_secs);
+        for rdata in signatures.iter() {
+            let rtype = Rtype::RRSIG;
+            builder.record(section, &Record { owner: name, rtype, class, ttl_secs, rdata })?;
+        }
+        Ok(())
+    }
+
+    /// Returns the signatures of records, one for each key.
+    fn signatures(
+        &self,
+        online: &OnlineSigner,
+        owned: &Owned<'_>,
+        data: &[&[u8]],
+        now_secs: u64,
+    ) -> Signatures {
+        let OnlineSigner { keys, validity_secs, made } = online;
+        let content = owned.content(data);
+        if let Some(signatures) = made.find(&content, now_secs) {
+            return signatures;
+        }
         // Times of signatures wrap (RFC 4034 §3.1.5).
-        let now = set.now_secs as u32;
+        let now = now_secs as u32;
         let fields = SignatureFields {
-            owner: signed,
-            rtype,
-            ttl_secs,
+            owner: owned.signed,
+            rtype: owned.rtype,
+            ttl_secs: owned.ttl_secs,
             inception: now.wrapping_sub(INCEPTION_SECS),
             expiration: now.wrapping_add(*validity_secs),
             zone: self.apex(),
         };
-        for key in keys {
-            // Without a signature, a validator asks another server.
-            let Ok(rdata) = key.sign(&fields, data.iter().copied()) else { continue };
-            let (rtype, rdata) = (Rtype::RRSIG, &*rdata);
-            builder.record(section, &Record { owner: name, rtype, class, ttl_secs, rdata })?;
+        // Without a signature, a validator asks another server.
+        let sign = |key: &Arc<SigningKey>| key.sign(&fields, data.iter().copied()).ok();
+        let signatures: Signatures = keys.iter().filter_map(sign).collect();
+        if signatures.len() == keys.len() {
+            made.keep(&content, now_secs, &signatures);
         }
-        Ok(())
+        signatures
     }
 
     /// Writes the SOA record and the proof that a name lacks a type.

@@ -17,6 +17,7 @@ use avocet_wire::canonical::compare_names;
 use avocet_wire::{FoldedName, FoldedNameBuf, Rtype, hash, short};
 
 use crate::change::ZoneChange;
+use crate::signature_cache::SignatureCache;
 
 /// Number of octets of a record before its data.
 pub(crate) const RECORD_HEAD: usize = 12;
@@ -75,6 +76,7 @@ pub struct HostedZone {
 pub(crate) struct OnlineSigner {
     pub(crate) keys: Vec<Arc<SigningKey>>,
     pub(crate) validity_secs: u32,
+    pub(crate) made: SignatureCache,
 }
 
 /// The records that prove that something does not exist.
