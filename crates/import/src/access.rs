@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, HashMap};
 use crate::draft::{Draft, Rule};
 use crate::networks::Networks;
 
-/// Maximum number of zones that a condition names; more of them are in a list.
+/// Maximum number of zones that one condition names. More zones are written to a list.
 const MAX_NAMED: usize = 64;
 /// Maximum number of octets of a condition.
 const MAX_CONDITION: usize = 60_000;
-/// Zones that the server answers without a file, and which do not open it for the Internet.
+/// Zones that the server answers without a file. They do not open the server to the Internet.
 const SPECIAL: [&str; 8] = [
     "localhost",
     "localdomain",
@@ -24,7 +24,8 @@ const SPECIAL: [&str; 8] = [
     "ip6.arpa",
 ];
 
-/// The services that clients of one view may use. Without views, there is one for all clients.
+/// The services that clients of one view may use. Without views, a single value describes all
+/// clients.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ViewAccess {
     /// The clients that see the view.
@@ -76,7 +77,7 @@ pub(crate) fn apply(views: &[ViewAccess], origin: &str, draft: &mut Draft) {
     }
 }
 
-/// Returns whether the server answers for the names of a zone without the zone.
+/// Returns whether the server answers names of a zone without having a file for the zone.
 fn is_special(zone: &str) -> bool {
     let is_private = |zone: &str| {
         let number =
@@ -124,14 +125,14 @@ fn refuse_zones(zones: &BTreeMap<&str, Networks>, all: &Networks, origin: &str, 
     }
 }
 
-/// Zones for the same clients, and the zones below them that are not.
+/// Zones for the same clients, and the zones below them that have other clients.
 #[derive(Default)]
 struct ClosedZones<'z> {
     names: Vec<&'z str>,
     below: Vec<&'z str>,
 }
 
-/// Adds the rule for names of other zones.
+/// Adds the rule for names outside of the hosted zones.
 fn refuse_recursion(zones: &[&str], permitted: &Networks, origin: &str, draft: &mut Draft) {
     let mut parts = vec![others(permitted)];
     parts.retain(|part| !part.is_empty());
@@ -166,7 +167,8 @@ fn under(zones: &[&str], list: &str, origin: &str, draft: &mut Draft) -> String 
     format!("list({:?})", draft.condition_list(list, &lines, origin))
 }
 
-/// Returns the condition that a client is none of these, or an empty text for all clients.
+/// Returns the condition that a client is in none of the permitted networks, or an empty text if
+/// all clients are permitted.
 fn others(permitted: &Networks) -> String {
     let (few, rest) = (permitted.texts(), Networks::any().without(permitted));
     match rest.map(|rest| rest.texts()) {

@@ -24,7 +24,7 @@ use crate::server::{NO_ADDRESS, Server};
 const MAX_NOTES: usize = 1_000;
 /// Maximum number of servers of one rule, as in the configuration reader.
 const MAX_SERVERS: usize = 64;
-/// Maximum number of servers of `bootstrap`, as the configuration has.
+/// Maximum number of servers of `bootstrap`, as in the configuration reader.
 const MAX_BOOTSTRAP: usize = 8;
 /// Maximum number of servers of a rule with the action `forward`.
 const MAX_RULE_SERVERS: usize = 8;
@@ -51,7 +51,7 @@ pub(crate) struct Draft {
     time_zones: HashSet<String>,
     /// Keys of single tables, with the origin of each.
     pub(crate) settings: BTreeMap<(&'static str, &'static str), (Value, String)>,
-    /// Servers that know the addresses of upstreams with only a name.
+    /// Servers that resolve the addresses of upstreams with only a name.
     pub(crate) bootstrap: Vec<Server>,
     /// Forwarding rules by zone.
     pub(crate) forwards: BTreeMap<String, Forward>,
@@ -62,7 +62,7 @@ pub(crate) struct Draft {
     pub(crate) rules: Vec<Rule>,
     /// Zones that are never forwarded, with the origin of each.
     pub(crate) local_zones: BTreeMap<String, String>,
-    /// The setting by which names without a dot are never forwarded, if any.
+    /// The setting of the source that forbids to forward names without a dot, if any.
     pub(crate) needs_dot: Option<String>,
     /// Servers for names without a dot.
     pub(crate) dotless: Option<Forward>,
@@ -76,7 +76,7 @@ pub(crate) struct Draft {
     notes_over: usize,
     /// Names of settings without a counterpart that do not affect answers.
     quiet: BTreeSet<String>,
-    /// Lists that apply to all clients, regardless of groups.
+    /// Lists that apply to all clients, whatever their group.
     pub(crate) for_everybody: Vec<String>,
     list_names: AssignedNames,
     pub(crate) file_names: AssignedNames,
@@ -111,7 +111,7 @@ pub(crate) enum Reverse {
     Absent,
 }
 
-/// The purpose of a list.
+/// The purpose of a list: to block or to allow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum ListKind {
     Block,
@@ -153,7 +153,7 @@ pub(crate) enum Trust {
 /// The users of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
-    /// Groups have it in force.
+    /// Groups apply the list to their clients.
     Groups,
     /// Only conditions of rules refer to the list.
     Conditions,
@@ -184,13 +184,13 @@ pub(crate) struct Rule {
     pub(crate) origin: String,
     pub(crate) when: String,
     pub(crate) action: &'static str,
-    /// Keys that belong to certain actions.
+    /// Keys that only some actions have.
     pub(crate) more: Vec<(&'static str, Value)>,
 }
 
 impl Draft {
-    /// Creates an empty draft for a server that knows these names. Companion files will be in
-    /// `directory`.
+    /// Creates an empty draft for a server that knows the names in `known`. Companion files will be
+    /// in `directory`.
     pub(crate) fn within(directory: &str, known: Known<'_>) -> Self {
         let services = known.services.iter().map(|service| (*service).to_owned()).collect();
         let time_zones = known.time_zones.iter().map(|zone| zone.to_ascii_lowercase()).collect();
@@ -236,7 +236,7 @@ impl Draft {
         self.notes_over
     }
 
-    /// Sets a key of a table that occurs once.
+    /// Sets a key of a table that occurs only once in the configuration.
     pub(crate) fn set(
         &mut self,
         table: &'static str,
@@ -247,7 +247,8 @@ impl Draft {
         self.settings.insert((table, key), (value.into(), origin.to_owned()));
     }
 
-    /// Sets a key to a number, limited to a range. Adds a note if the number is outside.
+    /// Sets a key to a number, which is clamped to a range. Adds a note if the number was outside
+    /// of the range.
     pub(crate) fn set_within(
         &mut self,
         (table, key): (&'static str, &'static str),
@@ -323,7 +324,7 @@ impl Draft {
         }
     }
 
-    /// Adds a server that knows the addresses of upstreams with only a name.
+    /// Adds a server that resolves the addresses of upstreams with only a name.
     pub(crate) fn bootstrap(&mut self, server: &str, origin: &str) {
         let what = format!("{origin}: {server}");
         match Server::parse(server) {
@@ -338,7 +339,7 @@ impl Draft {
         }
     }
 
-    /// Drops the servers of `bootstrap` if no upstream has only a name.
+    /// Drops the servers of `bootstrap` if every upstream has an address.
     pub(crate) fn drop_needless_bootstrap(&mut self, origin: &str) {
         let mut servers = self.forwards.values().flat_map(|forward| &forward.servers);
         if servers.all(|server| server.address().is_some()) {
@@ -366,14 +367,15 @@ impl Draft {
         }
     }
 
-    /// Sets the order in which the servers of a zone are queried, if it has any.
+    /// Sets the order in which the servers of a zone are queried, if the zone has servers.
     pub(crate) fn strategy(&mut self, zone: &str, strategy: &str) {
         if let Some(forward) = self.forwards.get_mut(zone) {
             forward.strategy = Some(strategy.to_owned());
         }
     }
 
-    /// Makes names under `zone` follow the forwarding rule of the zone above.
+    /// Excludes names under `zone` from its forwarding rule, so that the rule of the zone above
+    /// applies.
     pub(crate) fn exception(&mut self, zone: &str, origin: &str) {
         match name::domain(zone).filter(|zone| zone != "." && !zone.contains('*')) {
             Some(zone) => drop(self.forwards.entry(zone).or_insert_with(|| Forward::from(origin))),
@@ -435,8 +437,8 @@ impl Draft {
         );
     }
 
-    /// Adds the records of a line of a hosts file. Names of loopback addresses are answered without
-    /// records.
+    /// Adds the records of a line of a hosts file. The server answers names of loopback addresses
+    /// without records.
     pub(crate) fn host(&mut self, host: &Host, ttl_secs: Option<u32>, origin: &str) {
         for name in &host.names {
             if hosts::is_loopback(name) || host.address.is_multicast() {
@@ -454,8 +456,8 @@ impl Draft {
         name
     }
 
-    /// Adds a companion file with these lines and a list that reads it, and returns the name of the
-    /// list.
+    /// Adds a companion file with these lines, and a list that reads the file. Returns the name of
+    /// the list.
     pub(crate) fn own_list(
         &mut self,
         wanted: &str,
@@ -469,7 +471,8 @@ impl Draft {
         let head = format!("# {}\n", one_line(origin));
         let body: String = lines.iter().map(|line| format!("{}\n", one_line(line))).collect();
         self.files.push((format!("{file}.txt"), head + &body));
-        // These formats can set answers, and the operator wrote the lines.
+        // Lists in these formats can contain answers. They are trusted, because the operator wrote
+        // the lines.
         let trust = match format {
             "adblock" | "pihole-regex" => Trust::Answers,
             _ => Trust::Verdicts,
@@ -518,8 +521,8 @@ impl Draft {
         Some(id)
     }
 
-    /// Returns the form for `ids` of a word that a client sends over TLS, HTTPS or QUIC. Adds a
-    /// note and returns `None` for a text that is no such word.
+    /// Converts a word that a client sends over TLS, HTTPS or QUIC to its form in `ids`. Adds a
+    /// note and returns `None` if the text is no such word.
     pub(crate) fn device_word(&mut self, written: &str, origin: &str) -> Option<String> {
         let what = format!("{origin}: {written}");
         let word = written.trim().to_ascii_lowercase();
@@ -539,7 +542,7 @@ impl Draft {
         Some(id)
     }
 
-    /// Returns the known services, and notes each of the others.
+    /// Returns the known services, and adds a note for each unknown one.
     pub(crate) fn services(&mut self, wanted: Vec<String>, origin: &str) -> Vec<String> {
         let (known, unknown): (Vec<String>, _) =
             wanted.into_iter().partition(|id| self.services.contains(id));
@@ -582,14 +585,14 @@ impl List {
 }
 
 impl Rule {
-    /// Creates a rule that blocks, with its own answer unless `answer` is empty.
+    /// Creates a rule that blocks names. Unless `answer` is empty, the rule has its own answer.
     pub(crate) fn block(name: &str, when: String, answer: &'static str, origin: &str) -> Self {
         let more =
             if answer.is_empty() { Vec::new() } else { vec![("answer", Value::from(answer))] };
         Self { more, ..Self::doing("block", name, when, origin) }
     }
 
-    /// Creates a rule with another action.
+    /// Creates a rule with an action other than `block`.
     pub(crate) fn doing(action: &'static str, name: &str, when: String, origin: &str) -> Self {
         Self { name: name.to_owned(), origin: origin.to_owned(), when, action, more: Vec::new() }
     }
@@ -623,7 +626,7 @@ impl Place {
     }
 }
 
-/// Normalises an identifier, so that equal ones compare equal.
+/// Normalises an identifier of a client, so that equivalent identifiers become equal.
 fn client_id(written: &str) -> Option<String> {
     if let Ok(address) = written.parse::<IpAddr>() {
         return Some(address.to_canonical().to_string());
@@ -644,7 +647,7 @@ fn client_id(written: &str) -> Option<String> {
     name::domain(written).filter(|name| name != ".").filter(is_host)
 }
 
-/// Reports whether the prefix is valid for a translator.
+/// Reports whether DNS64 can use the prefix (RFC 6052 §2.2).
 fn is_translator(net: &Ipv6Net) -> bool {
     let [.., unused, _, _, _, _, _, _, _] = net.addr().octets();
     matches!(net.prefix_len(), 32 | 40 | 48 | 56 | 64 | 96) && unused == 0
@@ -655,7 +658,7 @@ pub(crate) fn address_type(address: IpAddr) -> &'static str {
     if address.is_ipv4() { "A" } else { "AAAA" }
 }
 
-/// Replaces line ends and other control characters, which comments and notes must not contain.
+/// Replaces line breaks and other control characters, which comments and notes must not contain.
 pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -18,7 +18,7 @@ const KINDS: [&str; 5] = ["certificate", "stub", "key", "signing-policy", "zone"
 #[derive(Debug, Default)]
 pub(crate) struct Hosted {
     tables: BTreeMap<&'static str, Vec<ArrayTable>>,
-    /// The identities of the tables: their name, their zone or their certificate.
+    /// The tables by their kind and their name, zone or certificate.
     known: HashSet<(&'static str, String)>,
     pub(crate) secrets: Vec<(String, Secret)>,
     pub(crate) zone_files: Vec<ZoneFile>,
@@ -32,7 +32,7 @@ pub(crate) struct ArrayTable {
     pub(crate) pairs: Vec<(&'static str, Value)>,
 }
 
-/// The text of a file that others must not read. It is never shown.
+/// The text of a file that other accounts must not read. The text is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -43,7 +43,7 @@ pub struct ZoneFile {
     pub zone: String,
     /// The path of the file.
     pub path: String,
-    /// The place in the source that names it.
+    /// The place in the source that names the file.
     pub origin: String,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Debug for Secret {
 }
 
 impl Hosted {
-    /// Returns the tables in the order of the file.
+    /// Returns the tables in the order in which they are written to the file.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &ArrayTable> {
         KINDS.iter().filter_map(|kind| self.tables.get(kind)).flatten()
     }
@@ -87,13 +87,13 @@ impl ArrayTable {
         Self { kind, origin: origin.to_string(), pairs: Vec::new() }
     }
 
-    /// Sets a key; the last value counts.
+    /// Sets a key. If a key is set repeatedly, the last value counts.
     pub(crate) fn set(&mut self, key: &'static str, value: impl Into<Value>) {
         self.pairs.retain(|(set, _)| *set != key);
         self.pairs.push((key, value.into()));
     }
 
-    /// Returns a number that was set.
+    /// Returns the number that a key was set to, if any.
     pub(crate) fn number(&self, key: &str) -> Option<i64> {
         self.pairs.iter().find(|(set, _)| *set == key)?.1.as_integer()
     }
@@ -105,21 +105,21 @@ impl ArrayTable {
         }
     }
 
-    /// Returns a text that was set.
+    /// Returns the text that a key was set to, if any.
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
         self.pairs.iter().find(|(set, _)| *set == key)?.1.as_str()
     }
 }
 
 impl Draft {
-    /// Adds a companion file and returns its path.
+    /// Adds a companion file with a unique name and returns its path.
     pub(crate) fn companion(&mut self, wanted: &str, ending: &str, text: String) -> String {
         let file = self.companion_name(wanted, ending);
         self.files.push((file.clone(), text));
         format!("{}{file}", self.directory)
     }
 
-    /// Adds `[[key]]` with a companion file for its secret.
+    /// Adds a `[[key]]` and a companion file for its secret.
     pub(crate) fn key(&mut self, key: &SharedKey<'_>, origin: &str) {
         let file = self.companion_name(&format!("{} key", key.name), ".secret");
         let mut table = ArrayTable::of("key", origin);
@@ -195,8 +195,8 @@ fn value(digit: u8) -> Option<u8> {
     }
 }
 
-/// Returns the name of a zone or a key in lower case without a final dot, `.` for the root. In
-/// contrast to names of hosts, it may have the slash of RFC 2317.
+/// Returns the name of a zone or a key in lower case without a final dot, or `.` for the root.
+/// Unlike a host name, it may contain the slash of RFC 2317.
 pub(crate) fn zone_name(written: &str) -> Option<String> {
     let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"._-/".contains(&octet);
     if written.is_empty() || !written.bytes().all(is_plain) {
@@ -208,7 +208,7 @@ pub(crate) fn zone_name(written: &str) -> Option<String> {
     Some(if name.is_empty() { ".".to_owned() } else { name })
 }
 
-/// Returns a name for a file: the dots of a domain stay.
+/// Returns a file name for a domain name. The dots of the domain name are kept.
 fn slug_of_name(written: &str) -> String {
     let parts: Vec<String> = written
         .split('.')
@@ -230,7 +230,7 @@ mod tests {
         {
             assert!(!is_secret(wrong), "{wrong}");
         }
-        // The last digit has bits beyond the last octet.
+        // The last digit has nonzero bits beyond the last octet.
         assert!(!is_secret("c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0ISF="));
         let secret = Secret("c2VjcmV0".to_owned());
         assert_eq!(format!("{secret:?}"), "Secret");

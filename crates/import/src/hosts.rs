@@ -12,8 +12,8 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Inserts the names without a dot, completed by `domain`, before all others, as servers with
-    /// expansion do.
+    /// Inserts the names without a dot, completed by `domain`, before all other names. Servers that
+    /// expand names use the same order.
     pub(crate) fn expand(&mut self, domain: Option<&str>) {
         let Some(domain) = domain else {
             return;
@@ -24,7 +24,7 @@ impl Host {
     }
 }
 
-/// Reports whether the name means the machine itself on each machine.
+/// Reports whether the name always means the local machine.
 pub(crate) fn is_loopback(name: &str) -> bool {
     matches!(name, "localhost" | "localhost.localdomain" | "ip6-localhost" | "ip6-loopback")
 }

@@ -90,7 +90,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Returns the product's name as the product itself writes it.
+    /// Returns the name of the product in its own spelling.
     #[must_use]
     pub const fn product(self) -> &'static str {
         match self {
@@ -122,7 +122,7 @@ pub struct Imported {
     pub files: Vec<(String, String)>,
     /// Companion files that only the account of the server may read: names and texts.
     pub secrets: Vec<(String, Secret)>,
-    /// The master files of zones that the configuration refers to, wherever they are.
+    /// The master files of zones that the configuration refers to, in any directory.
     pub zone_files: Vec<ZoneFile>,
     /// The settings that could not be converted, one line each, with the reason.
     pub notes: Vec<String>,

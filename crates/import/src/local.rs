@@ -1,4 +1,4 @@
-//! Names that are answered from local records or not at all: local zones, and names without a dot.
+//! Names that are never forwarded: names in local zones, and names without a dot.
 //!
 //! A rule on the question precedes local records, so it must exclude the names that have records.
 
@@ -7,10 +7,11 @@ use avocet_policy::rule::MAX_EXPRESSION;
 use crate::draft::{Draft, Forward, Rule};
 use crate::server::Server;
 
-/// Writes the local zones and adds the rule, once all records and forwarding rules are known.
+/// Writes the local zones and adds the rule for names without a dot. All records and forwarding
+/// rules must be known already.
 pub(crate) fn apply(draft: &mut Draft) {
     let zones = std::mem::take(&mut draft.local_zones);
-    // Servers for exactly this zone take precedence. The source may have both.
+    // If the source has servers for exactly this zone, they take precedence.
     let zones: Vec<(String, String)> =
         zones.into_iter().filter(|(zone, _)| !draft.forwards.contains_key(zone)).collect();
     if !zones.is_empty() {
@@ -23,7 +24,7 @@ pub(crate) fn apply(draft: &mut Draft) {
             &origin,
         );
     }
-    // Servers for such names take precedence.
+    // Servers for names without a dot take precedence over blocking them.
     let needs_dot = draft.needs_dot.take();
     if let Some(Forward { origin, servers, .. }) = draft.dotless.take() {
         let to: Vec<String> = servers.iter().map(Server::of_rule).collect();
@@ -51,7 +52,7 @@ fn dotless(draft: &mut Draft, rule: impl FnOnce(String) -> Rule, origin: &str) {
     draft.rule(rule(when));
 }
 
-/// Returns the exclusions for names with their own records or servers.
+/// Returns the conditions that exclude names with their own records or servers.
 fn excepted(draft: &Draft, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let owners = draft.records.owners();
     let (wildcards, owners): (Vec<&str>, Vec<&str>) = owners

@@ -1,4 +1,5 @@
-//! Names in the form of the configuration: of domains, lists, groups, clients and rules.
+//! The forms that names have in the configuration: names of domains, lists, groups, clients and
+//! rules.
 
 use std::collections::HashMap;
 
@@ -13,8 +14,8 @@ const MAX_SLUG: usize = 48;
 /// reader.
 const MAX_TITLE: usize = 64;
 
-/// Returns a domain name in lower case without a final dot, `.` for the root. Returns `None` if the
-/// name is invalid or needs escapes.
+/// Returns a domain name in lower case without a final dot, or `.` for the root. Returns `None` if
+/// the name is invalid or needs escapes.
 pub(crate) fn domain(written: &str) -> Option<String> {
     let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"._-*".contains(&octet);
     if written.is_empty() || !written.bytes().all(is_plain) {
@@ -32,8 +33,8 @@ pub(crate) fn is_under(name: &str, zone: &str) -> bool {
         || name.strip_suffix(zone).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// Derives a text of letters, digits and hyphens from `written`, or returns `otherwise` if nothing
-/// would remain.
+/// Derives a text of letters, digits and hyphens from `written`. Returns `otherwise` if the result
+/// would be empty.
 pub(crate) fn slug(written: &str, otherwise: &str) -> String {
     let mut out = String::new();
     for c in written.chars().take(MAX_SLUG) {

@@ -1,12 +1,13 @@
-//! Sets of addresses as disjoint networks, for access lists of which the first matching element
+//! Sets of addresses as disjoint networks, for access lists in which the first matching element
 //! decides.
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-/// Maximum number of networks of a set. An exception to a network splits it into up to 128.
+/// Maximum number of networks in a set. An exception to a network splits it into up to 128
+/// networks.
 const MAX_NETWORKS: usize = 2_048;
 
-/// The private networks of `"local"` in `allow` of `[server]`.
+/// The private networks that `"local"` stands for in `allow` of `[server]`.
 pub(crate) const PRIVATE: [&str; 8] = [
     "127.0.0.0/8",
     "10.0.0.0/8",
@@ -27,19 +28,19 @@ pub(crate) struct Networks {
 }
 
 impl Networks {
-    /// Returns all addresses.
+    /// Returns the set of all addresses.
     pub(crate) fn any() -> Self {
         let nets = vec![IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())];
         Self { nets, has_local: false }
     }
 
-    /// Returns the private networks and those of the interfaces.
+    /// Returns the set of the private networks and the networks of the interfaces.
     pub(crate) fn local() -> Self {
         let nets = PRIVATE.iter().filter_map(|text| text.parse().ok()).collect();
         Self { nets, has_local: true }
     }
 
-    /// Returns the addresses of one network.
+    /// Returns the set of the addresses in one network.
     pub(crate) fn of(net: IpNet) -> Self {
         Self { nets: vec![net.trunc()], has_local: false }
     }
@@ -48,17 +49,18 @@ impl Networks {
         self.nets.is_empty()
     }
 
-    /// Returns whether it has all addresses.
+    /// Returns whether the set contains all addresses.
     pub(crate) fn is_any(&self) -> bool {
         Self::any().without(self).is_some_and(|rest| rest.nets.is_empty())
     }
 
-    /// Returns whether the list contains networks of the interfaces, which are not known here.
+    /// Returns whether the set includes the networks of the interfaces, whose addresses the import
+    /// does not know.
     pub(crate) fn has_local(&self) -> bool {
         self.has_local
     }
 
-    /// Returns whether it has all addresses of another set.
+    /// Returns whether the set contains all addresses of another set.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         let has_local = self.has_interfaces() || !other.has_local;
         has_local && other.without(self).is_some_and(|rest| rest.nets.is_empty())
@@ -68,13 +70,13 @@ impl Networks {
         self.has_local || self.is_any()
     }
 
-    /// Returns the addresses of both sets.
+    /// Returns the union of both sets.
     pub(crate) fn with(&self, other: &Self) -> Self {
         let all: Vec<IpNet> = self.nets.iter().chain(&other.nets).copied().collect();
         Self { nets: IpNet::aggregate(&all), has_local: self.has_local || other.has_local }
     }
 
-    /// Returns the addresses in both sets.
+    /// Returns the intersection of both sets.
     pub(crate) fn within(&self, other: &Self) -> Self {
         let pairs = self.nets.iter().flat_map(|one| other.nets.iter().map(move |two| (one, two)));
         let common = pairs.filter_map(|(one, two)| match () {
@@ -88,7 +90,7 @@ impl Networks {
         Self { nets: IpNet::aggregate(&nets), has_local: has_local && is_named }
     }
 
-    /// Returns the addresses that another set does not have, or `None` if these are too many
+    /// Returns the addresses that are not in another set, or `None` if the result has too many
     /// networks.
     pub(crate) fn without(&self, other: &Self) -> Option<Self> {
         let mut nets = self.nets.clone();
@@ -103,7 +105,8 @@ impl Networks {
         Some(Self { nets, has_local: self.has_local && !other.has_interfaces() })
     }
 
-    /// Returns the networks in the form of the configuration; single addresses have no length.
+    /// Returns the networks in the form of the configuration. Single addresses have no prefix
+    /// length.
     pub(crate) fn texts(&self) -> Vec<String> {
         self.nets.iter().map(|net| text(*net)).collect()
     }
@@ -112,7 +115,7 @@ impl Networks {
     pub(crate) fn allowed(&self) -> Vec<String> {
         let local = Self::local();
         match self.without(&local) {
-            // With an exception among them, the networks of the interfaces have no word.
+            // If the source excludes some private networks, `"local"` would include them again.
             Some(rest) if self.has_local && self.covers(&local) => {
                 [vec!["local".to_owned()], rest.texts()].concat()
             }

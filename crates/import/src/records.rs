@@ -1,8 +1,8 @@
 //! Local records in the order of the source.
 //!
-//! The order matters for reverse names: of several names of an address the first one counts. The
-//! configuration reader combines the tables of one RRset. A value that would thereby move a later
-//! name before an earlier one gets its own table.
+//! The order matters for reverse names: if an address has several names, the first one counts. The
+//! configuration reader combines the tables of one RRset. If this would move a later name before an
+//! earlier one, the value gets its own table.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,7 +19,7 @@ type Key = (String, String);
 pub(crate) struct Records {
     tables: Vec<Table>,
     sets: BTreeMap<Key, Set>,
-    /// Addresses in wire form with their reverse names.
+    /// Addresses in wire form that have a reverse name, with that name.
     mapped: HashMap<Vec<u8>, String>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Table {
 #[derive(Debug)]
 struct Set {
     ttl_secs: u32,
-    /// The position of each value by wire form: a table and an index in it.
+    /// The position of each value, by its wire form: a table, and an index in that table.
     places: HashMap<Vec<u8>, (usize, usize)>,
     /// The last table with reverse names, and the last table without reverse names.
     last: [Option<usize>; 2],
@@ -47,7 +47,7 @@ struct Set {
 pub(crate) struct Checked<'a> {
     pub(crate) owner: String,
     pub(crate) rtype: &'a str,
-    /// Presentation form and wire form.
+    /// The presentation form of the data.
     pub(crate) data: &'a str,
     pub(crate) wire: Vec<u8>,
     pub(crate) ttl_secs: Option<u32>,
@@ -142,9 +142,9 @@ impl Records {
         })
     }
 
-    /// Copies the records of a wildcard to owners below it. In the sources a wildcard covers all
-    /// names below it, but here it does not cover existing names (RFC 4592 §3.3.1). Returns whether
-    /// all were copied.
+    /// Copies the records of each wildcard to the owners below the wildcard. In the sources a
+    /// wildcard covers all names below it, but in Avocet it does not cover existing names (RFC 4592
+    /// §3.3.1). Returns whether all records were copied.
     pub(crate) fn spread(&mut self) -> bool {
         let mut room = MAX_SPREAD;
         for (owner, wildcard) in self.below_wildcards() {
@@ -168,7 +168,8 @@ impl Records {
         true
     }
 
-    /// Returns the owners without their own wildcard, each with the nearest wildcard above.
+    /// Returns the owners that have no wildcard of their own, each with the nearest wildcard above
+    /// it.
     fn below_wildcards(&self) -> Vec<(String, String)> {
         let has = |owner: &str| self.sets_of(owner).next().is_some();
         let nearest = |owner: &str| {

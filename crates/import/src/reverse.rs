@@ -1,15 +1,16 @@
-//! The zones below in-addr.arpa and ip6.arpa for the names of a network (RFC 1035 §3.5, RFC 3596
-//! §2.5).
+//! The zones below in-addr.arpa and ip6.arpa for the addresses of a network (RFC 1035 §3.5, RFC
+//! 3596 §2.5).
 
 use ipnet::IpNet;
 
-/// Returns the zones of a network: a single one if its prefix ends at an octet (IPv4) or a digit
-/// (IPv6), otherwise all zones of the next such length, at most 256.
+/// Returns the reverse zones of a network. There is one zone if the prefix ends at an octet (IPv4)
+/// or a digit (IPv6), and otherwise at most 256 zones of the next such length.
 pub(crate) fn zones(network: IpNet) -> Vec<String> {
     let step = if network.addr().is_ipv4() { 8 } else { 4 };
     let length = network.prefix_len().next_multiple_of(step).max(step);
     let network = network.trunc();
-    // A length above that of the network and below that of an address always divides it.
+    // A prefix length between that of the network and that of an address always divides the
+    // network.
     let Ok(subnets) = network.subnets(length) else {
         return Vec::new();
     };

@@ -1,5 +1,5 @@
-//! A table of a source whose keys are removed as they are read, so that the unread ones are known
-//! at the end.
+//! A table of a source. Each key is removed when it is read, so that the unread keys are known at
+//! the end.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    /// Returns the top-level table of a document, or `None` if the document is no table.
+    /// Returns the top-level table of a document, or `None` if the document is not a table.
     pub(crate) fn of(document: Value) -> Option<Self> {
         match document {
             Value::Object(keys) => Some(Self { path: String::new(), keys }),
@@ -34,13 +34,13 @@ impl Section {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
-    /// Removes and returns a table, empty if there is none.
+    /// Removes and returns a table. The result is empty if there is none.
     pub(crate) fn section(&mut self, key: &str) -> Self {
         let path = self.name(key);
         match self.keys.get_mut(key).map(Value::take) {
             Some(Value::Object(keys)) => Self { path, keys },
             Some(other) => {
-                // The value is not a table. It is kept so that it is noted.
+                // The value is not a table. It remains in the section, so that it gets a note.
                 self.keys.insert(key.to_owned(), other);
                 Self { path, ..Self::default() }
             }
@@ -59,7 +59,7 @@ impl Section {
         items.filter_map(table).collect()
     }
 
-    /// Removes and returns a list, empty if there is none.
+    /// Removes and returns a list. The result is empty if there is none.
     pub(crate) fn items(&mut self, key: &str) -> Vec<Value> {
         match self.keys.get_mut(key).map(Value::take) {
             Some(Value::Array(items)) => items,
@@ -95,7 +95,7 @@ impl Section {
         texts
     }
 
-    /// Removes and returns a text that is not empty; numbers count as texts.
+    /// Removes and returns a text that is not empty. Numbers count as texts.
     pub(crate) fn text(&mut self, key: &str) -> Option<String> {
         let text = shown(self.keys.get(key)?)?;
         self.keys.remove(key);
@@ -113,7 +113,7 @@ impl Section {
         Some(number)
     }
 
-    /// Removes and returns a boolean, by default false.
+    /// Removes and returns a boolean. The default is `false`.
     pub(crate) fn flag(&mut self, key: &str) -> bool {
         match self.keys.get(key) {
             Some(Value::Bool(flag)) => {
@@ -167,8 +167,8 @@ impl Section {
         }
     }
 
-    /// Removes a key without a counterpart. Adds a note if it has any value, including false and
-    /// zero.
+    /// Removes a key without a counterpart. Adds a note if the key has any value, including false
+    /// and zero.
     pub(crate) fn remark(&mut self, key: &str, reason: &str, draft: &mut Draft) {
         if let Some(value) = self.keys.remove(key).filter(|value| !is_absent(value)) {
             draft.note(Shown(&self.name(key), &value), reason);
@@ -202,7 +202,7 @@ fn is_absent(value: &Value) -> bool {
     }
 }
 
-/// Reports whether the value is empty or false.
+/// Reports whether the value is absent, empty, zero or false.
 fn is_void(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
@@ -223,7 +223,7 @@ pub(crate) fn shown(value: &Value) -> Option<String> {
     }
 }
 
-/// A key, with the start of its value if that is short and not secret.
+/// A key that is shown together with the start of its value, if the value is short and not secret.
 struct Shown<'a>(&'a str, &'a Value);
 
 impl fmt::Display for Shown<'_> {

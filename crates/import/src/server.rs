@@ -8,7 +8,7 @@ use avocet_wire::DNS_PORT;
 
 use crate::name;
 
-/// A server that queries can be forwarded to.
+/// A server to which queries can be forwarded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Server {
     place: ServerPlace,
@@ -19,7 +19,7 @@ pub(crate) struct Server {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum ServerPlace {
     Address(SocketAddr),
-    /// A host name, and `:PORT` if the port is not the default one.
+    /// A host name, followed by `:PORT` if the port is not the default.
     Name(String),
 }
 
@@ -32,17 +32,17 @@ impl fmt::Display for ServerPlace {
     }
 }
 
-/// How a server is queried.
+/// The transport over which a server is queried.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum ServerTransport {
-    /// UDP, and TCP for truncated responses.
+    /// UDP, with TCP for truncated responses.
     Udp,
     Tcp,
     Tls,
     Quic,
     /// HTTPS with this path.
     Https(String),
-    /// HTTPS in HTTP/3 with this path.
+    /// HTTP/3 with this path.
     H3(String),
 }
 
@@ -108,7 +108,7 @@ impl Server {
         Ok(Self { place, transport })
     }
 
-    /// Returns its address and port; `None` if it has only a name.
+    /// Returns the address and the port of the server, or `None` if it has only a name.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         match self.place {
             ServerPlace::Address(at) => Some(at),
@@ -116,7 +116,7 @@ impl Server {
         }
     }
 
-    /// Returns the form for `upstreams` of `[[forward]]`.
+    /// Returns the form of the server in `upstreams` of `[[forward]]`.
     pub(crate) fn upstream(&self) -> String {
         let place = &self.place;
         match (&self.transport, place) {
@@ -132,12 +132,12 @@ impl Server {
         }
     }
 
-    /// Reports whether it is queried over UDP.
+    /// Reports whether the server is queried over UDP.
     pub(crate) fn has_udp(&self) -> bool {
         self.transport == ServerTransport::Udp
     }
 
-    /// Returns the form for `to` of a rule with the action `forward`.
+    /// Returns the form of the server in `to` of a rule with the action `forward`.
     pub(crate) fn of_rule(&self) -> String {
         match self.place {
             ServerPlace::Address(at) if at.port() == DNS_PORT => at.ip().to_string(),
@@ -146,7 +146,7 @@ impl Server {
         }
     }
 
-    /// Returns the form for `servers` of `[[stub]]`.
+    /// Returns the form of the server in `servers` of `[[stub]]`.
     pub(crate) fn of_stub(&self) -> String {
         match self.place {
             ServerPlace::Address(at) if at.port() == DNS_PORT => at.ip().to_string(),
@@ -154,7 +154,7 @@ impl Server {
         }
     }
 
-    /// Reports whether a query to the server would return to one that listens on `listen`.
+    /// Reports whether a server that listens on `listen` would query itself at this address.
     pub(crate) fn is_own(&self, listen: &SocketAddr) -> bool {
         let Some(at) = self.address() else { return false };
         let same_family = listen.is_ipv4() == at.is_ipv4();
@@ -166,7 +166,7 @@ impl Server {
 
 const TLS_PORT: u16 = 853;
 const HTTPS_PORT: u16 = 443;
-/// The reason why a server with only a name is left out.
+/// The reason why a server with only a name is omitted.
 pub(crate) const NO_ADDRESS: &str = "no server that knows its address was imported: write \
                                      \"tls://NAME@ADDRESS\" or \"https://NAME@ADDRESS/PATH\" in \
                                      `upstreams`, or set `bootstrap`";

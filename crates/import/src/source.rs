@@ -1,4 +1,4 @@
-//! Access to the source, with limits and errors.
+//! Access to the source, with its limits and errors.
 
 use std::{fmt, io};
 
@@ -13,7 +13,7 @@ pub(crate) const MAX_UNPACKED: u64 = 512 << 20;
 pub(crate) const MAX_MEMBERS: usize = 10_000;
 /// Maximum number of octets of a line. Longer lines are omitted with a note.
 pub(crate) const MAX_SOURCE_LINE: usize = 4_096;
-/// Maximum number of lines of a file and rows of a table.
+/// Maximum number of lines of a file, and of rows of a table.
 pub(crate) const MAX_ROWS: usize = 1_000_000;
 /// Maximum number of files that one configuration includes.
 pub(crate) const MAX_INCLUDES: usize = 256;
@@ -108,7 +108,7 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .filter(|(_, line)| (1..=MAX_SOURCE_LINE).contains(&line.len()))
 }
 
-/// Returns how many lines [`lines`] omits because of a limit.
+/// Returns the number of lines that [`lines`] omits because of a limit.
 pub(crate) fn lines_left_out(text: &str) -> usize {
     let over =
         |(index, line): (usize, &str)| index >= MAX_ROWS || line.trim().len() > MAX_SOURCE_LINE;

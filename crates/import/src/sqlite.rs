@@ -1,8 +1,8 @@
 //! SQLite databases from an untrusted source.
 //!
-//! The database is opened in memory and only read. A schema is code written by a stranger.
-//! Therefore only real tables are queried, by a connection that trusts no function of the schema,
-//! for a bounded number of steps.
+//! The database is opened in memory and only read. The schema is untrusted code. Therefore only
+//! real tables are queried, by a connection that trusts no function of the schema, for a bounded
+//! number of steps.
 
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
@@ -31,14 +31,14 @@ pub(crate) type DatabaseRow = Map<String, Value>;
 #[derive(Clone, Copy)]
 pub(crate) struct Columns<'c> {
     pub(crate) names: &'c [&'c str],
-    /// Maximum number of octets of a text. Longer ones are omitted.
+    /// Maximum number of octets of a text value. Longer values are omitted.
     pub(crate) longest: usize,
 }
 
 /// An open database.
 pub(crate) struct Database {
     connection: Connection,
-    /// The name of the open database in errors.
+    /// The name of the database in error messages.
     name: String,
 }
 
@@ -51,7 +51,7 @@ impl Database {
     /// Opens a database.
     ///
     /// # Errors
-    /// The octets are no database, or too many.
+    /// The octets are not a database, or there are too many.
     pub(crate) fn open(name: &str, octets: &[u8]) -> Result<Self, Error> {
         if !is_one(octets) {
             return Err(malformed(name, "not an SQLite database"));
@@ -67,7 +67,7 @@ impl Database {
     }
 
     /// Reports whether there is a real table with this name. Views and virtual tables would run
-    /// foreign code.
+    /// untrusted code.
     ///
     /// # Errors
     /// The database is damaged.
@@ -106,7 +106,7 @@ impl Database {
 
 fn open(octets: &[u8]) -> rusqlite::Result<Connection> {
     let mut octets = octets.to_vec();
-    // A database in memory has no separate log. A header that mentions one would be refused.
+    // A database in memory has no separate log, and SQLite would refuse a header that mentions one.
     if let Some(formats) = octets.get_mut(FORMATS) {
         formats.fill(ROLLBACK_JOURNAL);
     }
@@ -128,7 +128,7 @@ fn open(octets: &[u8]) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Returns the known columns of a row. Longer texts are omitted.
+/// Returns the columns of a row that `columns` names. Overlong texts are omitted.
 fn values(
     row: &SqlRow<'_>,
     columns: &[Option<&str>],

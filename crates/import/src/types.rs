@@ -7,12 +7,12 @@
 use crate::draft::{Draft, ListKind, Trust};
 use crate::name;
 
-/// Maximum number of names that a note shows.
+/// Maximum number of names that are shown in a note.
 const MAX_SHOWN: usize = 5;
 /// Maximum number of octets of a string of a TXT record.
 const MAX_STRING: usize = 255;
 
-/// Creates the list, and notes names that it cannot cover.
+/// Creates the list for these names, and adds a note about names that the list cannot cover.
 pub(crate) fn settle(draft: &mut Draft) {
     let is_local = |owner: &str| draft.local_zones.keys().any(|zone| name::is_under(owner, zone));
     let is_of_network =

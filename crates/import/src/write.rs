@@ -1,4 +1,4 @@
-//! The text of `avocet.toml`: completes the draft and writes it table by table.
+//! Completes the draft and writes the text of `avocet.toml` table by table.
 
 use std::fmt::{self, Write};
 use std::net::SocketAddr;
@@ -50,7 +50,7 @@ pub(crate) fn finish(origin: Origin, path: &str, mut draft: Draft) -> Result<Imp
     Ok(Imported { config, files: draft.files, secrets, zone_files, notes })
 }
 
-/// Drops the last fetched lists if there are too many.
+/// Drops the last fetched lists if there are more lists than a configuration can have.
 fn limit_lists(draft: &mut Draft) {
     let mut over = draft.lists.len().saturating_sub(MAX_LISTS);
     let mut kept = Vec::new();
@@ -70,7 +70,7 @@ fn limit_lists(draft: &mut Draft) {
     draft.lists = kept;
 }
 
-/// Checks the counts of entries that cannot be dropped without changing the meaning of others.
+/// Checks the numbers of the entries that cannot be dropped without a change to other entries.
 fn check_counts(path: &str, draft: &Draft) -> Result<(), Error> {
     for (count, most, what) in [
         (draft.lists.len(), MAX_LISTS, "lists"),
@@ -85,7 +85,7 @@ fn check_counts(path: &str, draft: &Draft) -> Result<(), Error> {
     Ok(())
 }
 
-/// Why a server is dropped.
+/// The reason why a server at the address of Avocet is dropped.
 const OWN_ADDRESS: &str = "this server itself will listen there";
 
 /// Drops servers at addresses where this server will listen: queries would loop.
@@ -116,7 +116,7 @@ fn drop_own_addresses(draft: &mut Draft) {
     }
 }
 
-/// Lowers the minimum TTL to the maximum if a source has a larger minimum.
+/// Lowers the minimum TTL to the maximum TTL if the source has a larger minimum.
 fn order_ttls(draft: &mut Draft) {
     let number =
         |key| draft.settings.get(&("cache", key)).and_then(|(value, _)| value.as_integer());
@@ -134,9 +134,9 @@ fn spread_wildcards(draft: &mut Draft) {
     }
 }
 
-/// Converts exceptions ("the servers for all names"). An exception here removes names from one
-/// rule, so that the next rule above applies. Under no rule, or only the rule for all names, that
-/// is already the case.
+/// Converts exceptions, which use the servers for all names. In Avocet, an exception only removes
+/// names from one rule, so that the rule of the next zone above applies. An exception below no
+/// other rule than that for all names needs no conversion.
 fn settle_exceptions(draft: &mut Draft) {
     let zones_above = |zone: &str| {
         let above = std::iter::successors(zone.split_once('.'), |(_, up)| up.split_once('.'));
@@ -181,7 +181,7 @@ fn settle_exceptions(draft: &mut Draft) {
     }
 }
 
-/// Adds lists that apply to all clients to each group.
+/// Adds the lists that apply to all clients to each group.
 fn give_to_all_groups(draft: &mut Draft) {
     for group in &mut draft.groups {
         let absent = draft.for_everybody.iter().filter(|name| !group.lists.contains(name));
@@ -190,7 +190,7 @@ fn give_to_all_groups(draft: &mut Draft) {
     }
 }
 
-/// Removes references to absent lists, which a disabled list leaves in groups.
+/// Removes references to lists that do not exist, which disabled lists leave in groups.
 fn drop_absent_lists(draft: &mut Draft) {
     let lists: Vec<&str> = draft.lists.iter().map(|list| list.name.as_str()).collect();
     for group in &mut draft.groups {

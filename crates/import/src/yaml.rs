@@ -1,8 +1,8 @@
-//! YAML documents as values: the subset that configurations use, within bounds.
+//! A parser for the subset of YAML that configurations use. Its memory is bounded.
 //!
 //! The parser emits events, from which the tree is built here. Depth, size and the expansion of
-//! aliases are thus counted before anything is stored. Tags are ignored; a key that is not text is
-//! taken in its written form.
+//! aliases are thus counted before anything is stored. Tags are ignored; a key that is not a text
+//! is kept as it is written.
 
 use std::collections::HashMap;
 
@@ -46,14 +46,14 @@ struct Tree {
 /// A list or a table that has not ended.
 struct Open {
     anchor: usize,
-    /// The number of values before it.
+    /// The number of values before this list or table.
     before: usize,
     kind: Collection,
 }
 
 enum Collection {
     List(Vec<Value>),
-    /// The table, and the key of the next value.
+    /// The table so far, and the key of the next value.
     Table(Map<String, Value>, Option<String>),
 }
 
@@ -103,10 +103,11 @@ impl Tree {
         self.put(value, 1)
     }
 
-    /// Stores a value for aliases. Anchor 0 means none.
+    /// Stores a value that has an anchor, so that aliases can refer to it. Anchor 0 means no
+    /// anchor.
     fn keep(&mut self, anchor: usize, value: &Value, size: usize) {
         if anchor > 0 {
-            // The copy counts as well.
+            // The copy counts towards the limit as well.
             self.values = self.values.saturating_add(size);
             self.anchors.insert(anchor, (value.clone(), size));
         }
@@ -149,7 +150,7 @@ fn scalar(text: &str, style: ScalarStyle) -> Value {
         "true" | "True" | "TRUE" => Value::Bool(true),
         "false" | "False" | "FALSE" => Value::Bool(false),
         _ => match text.parse::<i64>() {
-            // A leading plus or zero must be kept: the text may be meant literally.
+            // A leading plus or zero must be kept, because the value may be meant as a text.
             Ok(number) if number.to_string() == text => Value::Number(Number::from(number)),
             _ => Value::String(text.to_owned()),
         },

@@ -16,7 +16,7 @@ use crate::units;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Scenario {
-    /// Cached names: each is queried once before the measurement
+    /// Cached names: each name is queried once before the measurement
     Hit,
     /// Names never queried before
     Miss,
@@ -34,7 +34,7 @@ pub enum Scenario {
     Malformed,
     /// Random subdomains, with normal clients at the same time, whose service is measured
     Flood,
-    /// All of these at once, with an increasing rate
+    /// All kinds of queries at once, with an increasing rate
     Extreme,
     /// Like mixed; also measures the drift of memory and latency
     Endurance,
@@ -152,10 +152,10 @@ pub struct LoadArgs {
     /// Write an HTML report with charts
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Compare with the results of earlier runs, and fail if this one is worse
+    /// Compare with the results of earlier runs, and fail if this run is worse
     #[arg(long, value_name = "FILE")]
     pub baseline: Vec<PathBuf>,
-    /// The limits beyond which a figure counts as worse.
+    /// The differences from which on a figure counts as worse.
     #[command(flatten)]
     pub limits: RegressionArgs,
     /// Confirm that the server on a public address is yours
@@ -194,13 +194,14 @@ pub struct RegressionArgs {
 /// Arguments of `avocet load compare`.
 #[derive(Clone, Debug, Args)]
 pub struct CompareArgs {
-    /// Results of --json: of the earlier version with --with, else each is compared with the first
+    /// Result files of --json: with --with, those of the earlier version; otherwise each is
+    /// compared with the first
     #[arg(required = true, num_args = 1.., value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Results of the later version; the medians of both sides are compared
     #[arg(long, num_args = 1.., value_name = "FILE")]
     pub with: Vec<PathBuf>,
-    /// The limits beyond which a figure counts as worse.
+    /// The differences from which on a figure counts as worse.
     #[command(flatten)]
     pub limits: RegressionArgs,
     /// Write an HTML report with all runs in each chart

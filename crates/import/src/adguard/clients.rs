@@ -29,7 +29,7 @@ pub(super) struct Defaults {
 }
 
 impl Defaults {
-    /// Reads `blocked_services` and `safe_search`, once all lists are known.
+    /// Reads `blocked_services` and `safe_search`. All lists must be known already.
     pub(super) fn read(filtering: &mut Section, dns: &mut Section, draft: &mut Draft) -> Self {
         let mut services = Services::read(filtering, "filtering.blocked_services", draft);
         services.ids.extend(known(dns.texts("blocked_services"), "dns.blocked_services", draft));
@@ -166,8 +166,8 @@ fn is_address(id: &str) -> bool {
             && id.split([':', '-']).all(is_octet)
 }
 
-/// Returns the group with the settings of a client: a new one based on `group` if its settings
-/// differ from the defaults.
+/// Returns the name of the group with the settings of a client. Creates a group based on `group` if
+/// the settings differ from the defaults.
 fn own_group(
     client: &mut Section,
     mut group: Group,

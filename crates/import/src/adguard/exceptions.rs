@@ -2,7 +2,7 @@
 //! exceptions in its lists.
 //!
 //! In Avocet, rules precede lists, so the rules generated for services and safe search must exclude
-//! such names.
+//! the names of rewrites and exceptions.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ const BADFILTER: &str = "badfilter";
 pub(super) struct Exceptions {
     /// Lines of a list in the format `adblock`.
     lines: Vec<String>,
-    /// The lists with these names, once they are known.
+    /// The names of the lists with these lines, after the lists were written.
     lists: Option<Vec<String>>,
     rewrites: HashSet<String>,
 }
@@ -36,7 +36,7 @@ impl Exceptions {
         !self.rewrites.is_empty()
     }
 
-    /// Adds the exceptions among the user's rules, except for those that are disabled or concern
+    /// Adds the exceptions among the user's rules. Skips exceptions that are disabled or concern
     /// rewrites.
     pub(super) fn rules(&mut self, rules: &[String]) {
         let rules = rules.iter().filter_map(|rule| rule.trim().strip_prefix("@@"));
@@ -52,7 +52,7 @@ impl Exceptions {
         self.lines.extend(all.iter().filter(is_on).map(Exception::line));
     }
 
-    /// Returns a condition, to be appended to another one, that the name is none of them.
+    /// Returns a condition that the name is not excepted, to be appended to another condition.
     pub(super) fn but(&mut self, draft: &mut Draft) -> String {
         if self.lists.is_none() {
             self.lists = Some(self.write(draft));

@@ -84,7 +84,7 @@ const NETWORKS_OF_RULE: usize = 1_000;
 /// Range of a cache size in octets.
 const CACHE_RANGE: (u64, u64) = (1 << 20, 1 << 40);
 
-/// Reads the file at `path`.
+/// Reads the configuration at `path`.
 pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(), Error> {
     let document = yaml::parse(path, &source::octets(files, path, MAX_TEXT)?)?;
     let root = Section::of(document).filter(|root| root.has_any(KNOWN));
@@ -122,7 +122,7 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
     Ok(())
 }
 
-/// Adds notes for the settings that were not read.
+/// Adds notes for the settings that no other function read.
 fn leave(mut root: Section, mut dns: Section, mut filtering: Section, draft: &mut Draft) {
     let (tls, mut dhcp) = (root.section("tls"), root.section("dhcp"));
     // Names of leases must not be queried elsewhere.
@@ -162,7 +162,7 @@ fn leave(mut root: Section, mut dns: Section, mut filtering: Section, draft: &mu
     filtering.leave(&[("safebrowsing_enabled", LOOKED_UP), ("parental_enabled", LOOKED_UP)], draft);
 }
 
-/// Reads the listeners and the clients that are answered.
+/// Reads the listeners and the clients that get answers.
 fn server(dns: &mut Section, draft: &mut Draft) {
     let port =
         dns.number("port").and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
@@ -242,7 +242,8 @@ fn allowed(dns: &mut Section, draft: &mut Draft) {
     draft.set("server", "allow", all, "dns.allowed_clients");
 }
 
-/// Reads the names that are not answered. Names of class CH are built in, the others become rules.
+/// Reads `blocked_hosts`, the names that get no answer. Names of class CH are settings of the
+/// server; the others become a rule.
 fn blocked_hosts(written: Vec<String>, draft: &mut Draft) {
     let (of_server, names): (Vec<String>, Vec<String>) = written
         .into_iter()
@@ -318,7 +319,7 @@ fn translation(dns: &mut Section, draft: &mut Draft) {
     }
 }
 
-/// Reads the answer to blocked names.
+/// Reads the settings of the answer to blocked names.
 fn blocking(filtering: &mut Section, dns: &mut Section, draft: &mut Draft) {
     let mut text = |key: &str| filtering.text(key).or_else(|| dns.text(key));
     let mode = text("blocking_mode").unwrap_or_default();
@@ -362,7 +363,7 @@ fn blocking(filtering: &mut Section, dns: &mut Section, draft: &mut Draft) {
     filtering.quiet(&["protection_disabled_until"], draft);
 }
 
-/// Reads rewrites: records without reverse names, with the TTL of blocked names.
+/// Reads rewrites. They become records without reverse names, with the TTL of blocked names.
 fn rewrites(
     rewrites: impl Iterator<Item = Section>,
     exceptions: &mut Exceptions,
@@ -421,7 +422,7 @@ fn wildcard_over(owner: &str, target: &str) -> Option<String> {
     (zone != target && name::is_under(target, &zone)).then_some(zone)
 }
 
-/// Reads lists of both kinds.
+/// Reads block lists and allow lists.
 fn lists(root: &mut Section, filtering: &mut Section, dns: &mut Section, draft: &mut Draft) {
     let interval = filtering
         .number("filters_update_interval")

@@ -102,7 +102,8 @@ fn mode(dns: &mut Section, draft: &mut Draft) {
     }
 }
 
-/// Adds the servers to query if the others fail: the last ones of an ordered rule.
+/// Adds the servers that are queried if all others fail. They become the last servers of an ordered
+/// rule.
 fn fallback(servers: Vec<String>, draft: &mut Draft) {
     let has_rule = draft.forwards.contains_key(".");
     let lines: Vec<String> =

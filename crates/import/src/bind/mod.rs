@@ -71,7 +71,7 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
 /// Reads the zones of a configuration that PowerDNS shares with BIND, and returns their names.
 ///
 /// # Errors
-/// As [`read`].
+/// The same as those of [`read`].
 pub(crate) fn read_zones(
     path: &str,
     files: &dyn Files,
@@ -164,7 +164,7 @@ impl<'r> BindReader<'r> {
         }
     }
 
-    /// Reads the statements that are neither definitions nor about zones.
+    /// Reads the top-level statements other than definitions and zones.
     fn outer(&mut self, statements: &'r [Statement]) {
         let has_views = statements.iter().any(|statement| statement.key() == "view");
         let mut anchors: Vec<Value> = Vec::new();
@@ -190,7 +190,8 @@ impl<'r> BindReader<'r> {
         }
     }
 
-    /// Returns the views with their clients; without views, one for all clients.
+    /// Returns the views with their clients. Returns one view for all clients if the configuration
+    /// has none.
     fn views(&mut self, statements: &'r [Statement], options: &'r [Statement]) -> Vec<View<'r>> {
         let written: Vec<&Statement> =
             statements.iter().filter(|statement| statement.key() == "view").collect();
@@ -243,7 +244,7 @@ impl<'r> BindReader<'r> {
         }
     }
 
-    /// Adds a zone, or the view to a zone of another view that is the same.
+    /// Adds a zone of a view. If an earlier view has the same zone, adds the view to that zone.
     fn add_zone(
         &mut self,
         zone: &'r Statement,
@@ -328,7 +329,7 @@ impl<'r> BindReader<'r> {
                 }
             } else if !is_for_all {
                 let names = if is_default {
-                    // Clients of other views with a zone of this name see that one.
+                    // Clients of other views see the zone of the same name in their own view.
                     vec![DEFAULT_GROUP.to_owned()]
                         .into_iter()
                         .chain(names.into_iter().filter(|name| name != DEFAULT_GROUP))

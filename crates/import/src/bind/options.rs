@@ -118,7 +118,7 @@ const QUIET: &[&str] = &[
     "v6-bias",
     "zone-statistics",
 ];
-/// Settings with a time: the key of `[cache]`, and its range.
+/// Settings with a duration: the key of `[cache]`, and its range.
 const TIMES: &[(&str, &str, (u64, u64))] = &[
     ("max-cache-ttl", "max-ttl-secs", (1, 604_800)),
     ("max-ncache-ttl", "negative-max-ttl-secs", (0, 86_400)),
@@ -326,8 +326,8 @@ impl<'r> BindReader<'r> {
         self.draft.set("server", "listen", values, &origin);
     }
 
-    /// Returns the prefix of listeners and their standard port, or `None` if they have no
-    /// counterpart.
+    /// Returns the prefix and the standard port of the listeners of a statement, or `None` if
+    /// Avocet has no such listeners.
     fn scheme(&mut self, statement: &'r Statement) -> Option<(&'static str, u16)> {
         if statement.after("proxy").is_some() {
             self.draft.note(statement, "for proxies: a `[[listener]]` with `proxy-protocol-from`");
@@ -354,7 +354,8 @@ impl<'r> BindReader<'r> {
         }
     }
 
-    /// Writes a `[[certificate]]` for a `tls` that is used first. Returns nothing if there is none.
+    /// Writes a `[[certificate]]` when the first listener uses the `tls` statement with this name.
+    /// Returns `None` if the statement has no certificate.
     fn certificate(&mut self, name: &str, what: &Statement) -> Option<()> {
         let tls = self.tls.get(name).copied();
         let value = |key| Some(last(tls?.block(), key)?.word(1)?.to_owned());
@@ -417,7 +418,8 @@ impl<'r> BindReader<'r> {
         addresses
     }
 
-    /// Reads `trust-anchors` and the statements before it. The anchors of the root are built in.
+    /// Reads `trust-anchors` and the statements that it replaced. The anchors of the root are built
+    /// in.
     pub(super) fn anchors(&mut self, statement: &Statement, found: &mut Vec<Value>) {
         for anchor in statement.block() {
             let words: Vec<&str> =

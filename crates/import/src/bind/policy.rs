@@ -10,7 +10,8 @@ use super::scope::View;
 use super::statement::{Item, Statement, last};
 
 impl<'r> BindReader<'r> {
-    /// Adds the lists of a view, and returns their names. The zones of the lists are `zones`.
+    /// Adds the lists of the policy zones of a view to the draft, and returns the names of the
+    /// lists.
     pub(super) fn policy_zones(
         &mut self,
         view: &View<'r>,

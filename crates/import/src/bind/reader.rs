@@ -15,18 +15,19 @@ use super::statement::{Item, Statement, beside, last};
 
 /// Maximum number of elements of one list.
 const MAX_ELEMENTS: usize = 4_096;
-/// Deepest nesting of lists of servers by name.
+/// Deepest nesting of server lists that refer to each other by name.
 const MAX_REFERENCES: usize = 16;
 
 /// Clients that an access list admits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clients {
     pub(super) networks: Networks,
-    /// Keys, each with the addresses for which it counts, if not for all.
+    /// Keys that grant access, each with the networks from which it is accepted. `None` means all
+    /// networks.
     pub(super) keys: Vec<(Option<Networks>, String)>,
 }
 
-/// A server that zones are transferred from or that gets messages.
+/// A server that sends zone transfers or receives messages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Remote {
     pub(super) at: SocketAddr,
@@ -39,31 +40,32 @@ pub(super) struct Remote {
 pub(super) struct BindReader<'r> {
     pub(super) files: &'r dyn Files,
     pub(super) draft: &'r mut Draft,
-    /// The directory for relative paths.
+    /// The directory to which relative paths refer.
     pub(super) directory: String,
     acls: HashMap<String, &'r Statement>,
     /// Access lists with their clients; `None` while they are being resolved.
     resolved: HashMap<String, Option<Clients>>,
     keys: HashMap<String, &'r Statement>,
-    /// Keys that are written, or cannot be.
+    /// The keys that were used. The value is `false` if a key cannot be written.
     used: HashMap<String, bool>,
     servers: HashMap<String, &'r Statement>,
     pub(super) tls: HashMap<String, &'r Statement>,
     pub(super) policies: HashMap<String, &'r Statement>,
-    /// Keys of servers by address, of `server` statements.
+    /// The keys from `server` statements, by the address of the server.
     key_of: HashMap<IpAddr, String>,
     listed: HashMap<String, Vec<String>>,
-    /// Elements of lists of servers that were read for one statement.
+    /// Number of elements of server lists that were read for the current statement.
     steps: usize,
-    /// Notes that are written only once.
+    /// The notes that were already written and are not repeated.
     noted: HashSet<&'static str>,
     noted_here: HashSet<(String, &'static str)>,
-    /// The clients of lists that were read, by the address of the list in memory.
+    /// The clients of the lists that were read before, by the address of each list in memory.
     lists: HashMap<usize, Clients>,
 }
 
 impl<'r> BindReader<'r> {
-    /// Collects the definitions of a configuration. `outer` are its statements, and those in views.
+    /// Collects the definitions of a configuration. `outer` contains the top-level statements and
+    /// those in views.
     pub(super) fn of(
         outer: impl Iterator<Item = &'r Statement>,
         files: &'r dyn Files,
@@ -113,7 +115,7 @@ impl<'r> BindReader<'r> {
         reader
     }
 
-    /// Reads a `server` statement: its key.
+    /// Reads the key from a `server` statement.
     fn server(&mut self, statement: &Statement, address: &str) {
         for inner in statement.block() {
             let address = address.parse::<IpAddr>().ok();
@@ -161,7 +163,8 @@ impl<'r> BindReader<'r> {
         names.iter().any(|name| is_one(name))
     }
 
-    /// Returns the clients of an access list. Many zones may inherit one, which is read once.
+    /// Returns the clients of an access list. Many zones may inherit the same list, so each list is
+    /// read only once.
     pub(super) fn clients(&mut self, list: &'r [Statement], what: &'r Statement) -> Clients {
         let address = list.as_ptr().addr();
         if let Some(clients) = self.lists.get(&address).filter(|_| !list.is_empty()) {
@@ -199,7 +202,7 @@ impl<'r> BindReader<'r> {
                     for (within, key) in inner.keys {
                         let within = match within {
                             Some(within) => Some(within.within(&rest)),
-                            // An address that is admitted needs no key.
+                            // A client with an admitted address needs no key.
                             None => (!denied.is_empty()).then(|| rest.clone()),
                         };
                         found.keys.push((within, key));
@@ -263,7 +266,7 @@ impl<'r> BindReader<'r> {
         clients
     }
 
-    /// Returns the name of a key, and writes it when it is used first. A key that cannot be used is
+    /// Returns the name of a key, and writes the key at its first use. A key that cannot be used is
     /// noted once.
     pub(super) fn key(&mut self, written: &str, what: &Statement) -> Option<String> {
         let name = zone_name(written).unwrap_or_default();
@@ -296,7 +299,7 @@ impl<'r> BindReader<'r> {
         is_usable.then_some(name)
     }
 
-    /// Returns the names of keys to which nothing refers.
+    /// Returns the names of the keys that no setting uses.
     pub(super) fn unused_keys(&self) -> Vec<String> {
         let mut names: Vec<String> =
             self.keys.keys().filter(|name| !self.used.contains_key(*name)).cloned().collect();
@@ -371,7 +374,8 @@ impl<'r> BindReader<'r> {
 }
 
 impl Remote {
-    /// Returns the settings of a list for servers without their own settings. Port 0 means no port.
+    /// Returns the settings of a list for servers without their own settings. Port 0 means that no
+    /// port is set.
     fn default_of(statement: &Statement) -> Self {
         let port = statement.after("port").and_then(|port| port.parse().ok()).unwrap_or(0);
         let owned = |keyword| statement.after(keyword).map(str::to_owned);
@@ -388,7 +392,7 @@ impl Remote {
         self.with_key(&at)
     }
 
-    /// Returns a server, followed by its key.
+    /// Returns the server in text form, followed by its key.
     pub(super) fn with_key(&self, server: &str) -> String {
         match &self.key {
             Some(key) => format!("{server} key {key}"),
@@ -396,7 +400,7 @@ impl Remote {
         }
     }
 
-    /// Returns the name of its `tls`, if it has any.
+    /// Returns the name of the server's `tls` statement, if it has one.
     pub(super) fn tls(&self) -> Option<&str> {
         self.tls.as_deref().filter(|tls| *tls != "none")
     }

@@ -1,10 +1,10 @@
-//! Where the settings of a zone come from: the zone itself, its view, and `options`.
+//! The places from which a zone gets its settings: the zone itself, its view, and `options`.
 
 use crate::networks::Networks;
 
 use super::statement::{Statement, last};
 
-/// A view, or the whole configuration if it has none.
+/// A view, or the whole configuration if there are no views.
 #[derive(Clone, Debug)]
 pub(super) struct View<'s> {
     /// The name; `None` if there are no views.
@@ -16,7 +16,7 @@ pub(super) struct View<'s> {
     pub(super) options: &'s [Statement],
     /// The clients that see this view and no earlier one.
     pub(super) clients: Networks,
-    /// Whether the view has all clients that no earlier view has.
+    /// Whether the view has all clients that are in no earlier view.
     pub(super) is_last: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `dnssec-policy`: zones that BIND signs, and how.
+//! `dnssec-policy`: the zones that BIND signs, and how it signs them.
 
 use crate::hosted::ArrayTable;
 
@@ -6,7 +6,7 @@ use super::reader::BindReader;
 use super::scope::View;
 use super::statement::{Statement, last};
 
-/// Maximum number of days of the lifetime of a key, and of a signature.
+/// Maximum lifetimes of a key and of a signature, in days.
 const MAX_KEY_DAYS: u64 = 36_500;
 const MAX_SIGNATURE_DAYS: u64 = 365;
 
@@ -58,7 +58,7 @@ impl<'r> BindReader<'r> {
         self.draft.note(format!("{}: zone {name} is signed", zone.place()), reason);
     }
 
-    /// Writes a `[[signing-policy]]` for a policy that is used first.
+    /// Writes a `[[signing-policy]]` when the first zone uses this policy.
     fn policy(&mut self, name: &str) {
         let Some(policy) = self.policies.get(name).copied() else { return };
         if self.draft.hosted.has("signing-policy", name) {

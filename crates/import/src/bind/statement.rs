@@ -1,7 +1,8 @@
-//! The statements of `named.conf`, through all files that it includes.
+//! The statements of `named.conf` and of all files that it includes.
 //!
 //! A statement is a row of words and blocks up to a semicolon; a block has statements. Nesting,
-//! included files and the number of items have limits, so that no file costs more than its length.
+//! included files and the number of items have limits, so that the work is proportional to the
+//! length of the files.
 
 use std::fmt;
 use std::rc::Rc;
@@ -13,13 +14,13 @@ use super::token::{BindToken, Tokens};
 
 /// Deepest nesting of blocks.
 const MAX_NESTING: usize = 32;
-/// Maximum number of files that include one another.
+/// Deepest nesting of files that include other files.
 const MAX_INCLUDE_NESTING: usize = 16;
 /// Maximum number of words and blocks of all files together.
 const MAX_ITEMS: usize = 4_000_000;
-/// Maximum number of words of a statement that a note shows.
+/// Maximum number of words of a statement that are shown in a note.
 const MAX_SHOWN: usize = 4;
-/// Maximum number of characters of a word that a note shows.
+/// Maximum number of characters of a word that are shown in a note.
 const MAX_SHOWN_WORD: usize = 60;
 
 /// A part of a statement.
@@ -30,7 +31,7 @@ pub(super) enum Item {
     Block(Vec<Statement>),
 }
 
-/// A statement with its place.
+/// A statement and its place in the source.
 #[derive(Clone, Debug)]
 pub(super) struct Statement {
     pub(super) items: Vec<Item>,
@@ -39,7 +40,7 @@ pub(super) struct Statement {
 }
 
 impl Statement {
-    /// Returns its first word in lower case, or an empty text.
+    /// Returns the first word of the statement in lower case, or an empty text.
     pub(super) fn key(&self) -> String {
         self.word(0).unwrap_or_default().to_ascii_lowercase()
     }
@@ -52,14 +53,14 @@ impl Statement {
         }
     }
 
-    /// Returns the word after a keyword.
+    /// Returns the word that follows a keyword in the statement.
     pub(super) fn after(&self, keyword: &str) -> Option<&str> {
         let is_keyword =
             |item: &Item| matches!(item, Item::Word(word) if word.eq_ignore_ascii_case(keyword));
         self.word(self.items.iter().position(is_keyword)? + 1)
     }
 
-    /// Returns the statements of its first block; empty without one.
+    /// Returns the statements of the first block, or an empty slice if there is no block.
     pub(super) fn block(&self) -> &[Self] {
         let block = self.items.iter().find_map(|item| match item {
             Item::Block(block) => Some(block.as_slice()),
@@ -68,12 +69,13 @@ impl Statement {
         block.unwrap_or_default()
     }
 
-    /// Returns whether it has a block.
+    /// Returns whether the statement has a block.
     pub(super) fn has_block(&self) -> bool {
         self.items.iter().any(|item| matches!(item, Item::Block(_)))
     }
 
-    /// Returns whether its value is "yes" in one of the forms of BIND, or `None` for other values.
+    /// Returns whether the value is one of BIND's words for "yes" or "no", or `None` for other
+    /// values.
     pub(super) fn flag(&self) -> Option<bool> {
         match self.word(1)?.to_ascii_lowercase().as_str() {
             "yes" | "true" | "1" => Some(true),
@@ -82,12 +84,12 @@ impl Statement {
         }
     }
 
-    /// Returns its file and line.
+    /// Returns the file and the line of the statement.
     pub(super) fn place(&self) -> String {
         format!("{}:{}", self.file, self.line)
     }
 
-    /// Returns the directory of its file.
+    /// Returns the directory of the file with the statement.
     pub(super) fn directory(&self) -> &str {
         self.file.rsplit_once('/').map_or("", |(directory, _)| directory)
     }
@@ -113,7 +115,7 @@ fn short(text: &str) -> String {
     text.chars().take(MAX_SHOWN_WORD).collect()
 }
 
-/// Returns a statement of one name in a block with the same name, or the last one of these.
+/// Returns the last statement with this key in a block.
 pub(super) fn last<'s>(block: &'s [Statement], key: &str) -> Option<&'s Statement> {
     block.iter().rev().find(|statement| statement.key() == key)
 }
@@ -136,7 +138,7 @@ pub(super) fn gather(
 struct StatementReading<'r> {
     files: &'r dyn Files,
     draft: &'r mut Draft,
-    /// The value of `directory`, after it was read.
+    /// The value of the statement `directory`, after it was read.
     directory: Option<String>,
     /// Number of octets that may still be read.
     room: u64,
@@ -156,7 +158,7 @@ impl StatementReading<'_> {
         source::text(path, &octets)
     }
 
-    /// Reads the statements of one file, which starts this deep in blocks and in files.
+    /// Reads the statements of one file. The depths count the blocks and files around it.
     fn file(
         &mut self,
         path: &str,
@@ -267,8 +269,8 @@ impl StatementReading<'_> {
         Ok(())
     }
 
-    /// Returns the files that `include` names, in the directory of BIND, otherwise next to the file
-    /// that includes them.
+    /// Returns the files that `include` names, relative to the directory of BIND. If they are not
+    /// there, their paths are relative to the including file.
     fn included(&self, written: &str, statement: &Statement) -> Vec<String> {
         let own = statement.directory();
         let bases = [self.directory.as_deref().unwrap_or(own), own];
@@ -301,7 +303,7 @@ struct File {
     includes: usize,
 }
 
-/// Returns a path that is relative to a directory.
+/// Returns a path that is resolved relative to a directory.
 pub(super) fn beside(directory: &str, written: &str) -> String {
     match directory {
         "" => written.to_owned(),

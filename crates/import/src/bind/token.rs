@@ -65,7 +65,7 @@ impl<'t> Tokens<'t> {
             match style {
                 Comment::Line => while self.next().is_some_and(|c| c != '\n') {},
                 Comment::Block => {
-                    // The two characters that start it cannot end it.
+                    // The two characters that start a comment cannot also end it.
                     let (_, _) = (self.next(), self.next());
                     let mut was_star = false;
                     loop {

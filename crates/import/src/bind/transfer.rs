@@ -32,8 +32,8 @@ impl<'r> BindReader<'r> {
         table.set_list("allow-transfer", items.collect());
     }
 
-    /// Returns the clients of a list without the networks of interfaces: the clients in these are
-    /// not known here.
+    /// Returns the clients of a list, but without the networks of interfaces: the import does not
+    /// know their addresses.
     fn named_clients(&mut self, statement: &'r Statement) -> Clients {
         let mut clients = self.clients(statement.block(), statement);
         if clients.networks.has_local() {
@@ -90,8 +90,8 @@ impl<'r> BindReader<'r> {
         is_any
     }
 
-    /// Returns a primary in the form of the configuration, and sets the proofs that it must provide
-    /// with TLS.
+    /// Returns a primary in the form of the configuration. Sets the proofs of identity that the
+    /// primary must provide over TLS.
     pub(super) fn primary(
         &mut self,
         remote: &Remote,
@@ -149,7 +149,7 @@ impl<'r> BindReader<'r> {
             for grant in statement.block() {
                 match self.grant(grant) {
                     Some(item) => items.push(item),
-                    // A later rule may grant what this one denies.
+                    // A later `grant` may permit what this `deny` forbids.
                     None if grant.key() == "deny" => {
                         self.draft.note(statement, "the rules behind one with `deny` are left out");
                         break;
@@ -204,8 +204,8 @@ impl<'r> BindReader<'r> {
         name
     }
 
-    /// Returns the types of a rule in the form of the configuration, or `None` if it would permit
-    /// something else.
+    /// Returns the types of a rule in the form of the configuration, or `None` if the result would
+    /// permit something else.
     fn types(&mut self, written: &[&str], grant: &Statement) -> Option<String> {
         if written.iter().any(|word| word.eq_ignore_ascii_case("any")) {
             return Some(String::new());

@@ -78,17 +78,17 @@ const QUIET: &[&str] = &[
 pub(super) struct BuiltZone {
     pub(super) name: String,
     pub(super) table: ArrayTable,
-    /// The name of the first view that has it, in lower case.
+    /// The name of the first view that has the zone, in lower case.
     pub(super) first_view: String,
-    /// The views that have it, by position.
+    /// The positions of the views that have the zone.
     pub(super) views: Vec<usize>,
-    /// Whether it is transferred from other servers.
+    /// Whether the zone is transferred from other servers.
     pub(super) is_secondary: bool,
-    /// The clients that may query its names.
+    /// The clients that may query names of the zone.
     pub(super) clients: Networks,
 }
 
-/// The zones that were found.
+/// The zones that were read so far.
 #[derive(Default)]
 pub(super) struct BuiltZones {
     pub(super) list: Vec<BuiltZone>,
@@ -101,7 +101,7 @@ impl BuiltZones {
         self.list.push(zone);
     }
 
-    /// Returns the first zone with a name that passes a test.
+    /// Returns the first zone with this name that passes the test.
     pub(super) fn find(
         &mut self,
         name: &str,
@@ -121,7 +121,7 @@ pub(super) enum ZoneKind {
         zone: String,
         view: String,
     },
-    /// Any other type, which is in the draft.
+    /// A zone of any other type, which is already converted or noted.
     Other,
 }
 
@@ -152,7 +152,7 @@ impl<'r> BindReader<'r> {
             return ZoneKind::InView { zone: name, view: view.to_ascii_lowercase() };
         }
         match kind.as_str() {
-            // PowerDNS calls a zone native that it does not announce.
+            // PowerDNS uses the word `native` for a zone that it does not announce.
             "primary" | "master" | "native" => self.primary_zone(name, zone, view),
             "secondary" | "slave" => self.secondary_zone(name, zone, view),
             "mirror" if name == "." => {
@@ -205,7 +205,7 @@ impl<'r> BindReader<'r> {
         BuiltZone { name, table, first_view, views: Vec::new(), is_secondary: false, clients }
     }
 
-    /// Returns the clients of a list by address alone.
+    /// Returns the networks of an access list. Adds a note if the list also has keys.
     pub(super) fn askers(&mut self, statement: &'r Statement) -> Networks {
         let clients = self.clients(statement.block(), statement);
         if !clients.keys.is_empty() {
@@ -259,7 +259,8 @@ impl<'r> BindReader<'r> {
         ZoneKind::Hosted(Box::new(BuiltZone { is_secondary: true, ..zone }))
     }
 
-    /// Reads the hints of the root. Hints with the servers of the Internet are built in.
+    /// Reads the hints of the root. The root servers of the Internet are built in and need no
+    /// hints.
     fn hints(&mut self, zone: &Statement) {
         let Some(file) = last(zone.block(), "file").and_then(|file| file.word(1)) else { return };
         let path = self.path(file);
@@ -278,7 +279,7 @@ impl<'r> BindReader<'r> {
         }
     }
 
-    /// Forwards the names of a zone to `forwarders` of a block.
+    /// Forwards queries for names of a zone to the `forwarders` of a block.
     pub(super) fn forwarders(
         &mut self,
         zone: &str,
@@ -326,7 +327,7 @@ impl<'r> BindReader<'r> {
         self.draft.strategy(zone, "fastest");
     }
 
-    /// Writes a `[[stub]]` with the servers of a list.
+    /// Writes a `[[stub]]` with the servers that a setting lists.
     fn stub(&mut self, name: &str, zone: &'r Statement, keys: &[&str]) {
         let Some(statement) = keys.iter().find_map(|key| last(zone.block(), key)) else { return };
         let servers: Vec<String> = self

@@ -28,7 +28,7 @@ pub(super) fn read(mut blocking: Section, mut lookup: Section, draft: &mut Draft
         }
     }
     let mut by_client = blocking.section("clientGroupsBlock").drain();
-    // The default group first, because the others are compared with it.
+    // The default group comes first, because the other groups are compared with it.
     by_client.sort_by_key(|(client, _)| client != "default");
     let clients = lookup.section("clients").drain();
     groups::read(by_client, clients, &lists, draft);
@@ -38,8 +38,8 @@ pub(super) fn read(mut blocking: Section, mut lookup: Section, draft: &mut Draft
     lookup.leave(&[("singleNameOrder", order)], draft);
 }
 
-/// Reads `clientLookup.upstream`, which resolves the names of clients. Avocet queries itself for
-/// them, so they are forwarded.
+/// Reads `clientLookup.upstream`, which resolves the names of clients. Avocet sends these queries
+/// to itself, so the reverse zones are forwarded.
 fn names_of_clients(lookup: &mut Section, draft: &mut Draft) {
     let origin = "clientLookup.upstream";
     let Some(server) = lookup.text("upstream") else { return };
@@ -126,7 +126,7 @@ fn named_lists(
             one => vec![one],
         };
         for source in &sources {
-            // A block of text ends with a line end, even if it has only one line.
+            // A YAML block scalar ends with a line break, even if it has only one line.
             let is_inline = source.as_str().is_some_and(|text| text.contains('\n'));
             let Some(source) = shown(source) else {
                 draft.note(&origin, "neither text nor an address");

@@ -47,7 +47,8 @@ impl Key {
     }
 }
 
-/// Reads both tables, up to one entry more than a configuration can hold, which ends in an error.
+/// Reads both tables. Stops at one entry more than a configuration can hold, which later causes an
+/// error.
 pub(super) fn read(
     by_client: Vec<(String, Value)>,
     clients: Vec<(String, Value)>,

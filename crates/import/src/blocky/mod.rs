@@ -130,7 +130,8 @@ fn upstreams(root: &mut Section, draft: &mut Draft) {
     let mut upstreams = root.section("upstreams");
     let mut groups = upstreams.section("groups");
     let mut default = groups.texts("default");
-    // Releases before 0.22 have the section under this name, with the groups directly in it.
+    // Releases before 0.22 have the section under the name `upstream`, with the groups directly in
+    // it.
     let mut former = root.section("upstream");
     default.extend(former.texts("default"));
     for server in &default {
@@ -140,7 +141,7 @@ fn upstreams(root: &mut Section, draft: &mut Draft) {
     match upstreams.text("strategy").as_deref() {
         Some("strict") => draft.strategy(".", "ordered"),
         Some("random") => draft.strategy(".", "round-robin"),
-        // parallel_best queries two servers at once.
+        // The strategy `parallel_best` queries two servers at once.
         Some("parallel_best") | None if count > 1 => draft.strategy(".", "race 2"),
         _ => {}
     }
@@ -162,7 +163,7 @@ fn upstreams(root: &mut Section, draft: &mut Draft) {
     upstreams.leave(&[], draft);
 }
 
-/// Reads `customDNS`: names answered locally, with all names below them.
+/// Reads `customDNS`: names that are answered locally, together with all names below them.
 fn custom(mut section: Section, draft: &mut Draft) {
     let ttl = section.text("customTTL").and_then(|text| millis(&text));
     let ttl_secs = ttl.and_then(|millis| u32::try_from(millis / 1_000).ok());
@@ -245,7 +246,7 @@ fn conditional(mut section: Section, draft: &mut Draft) {
 
 fn caching(mut section: Section, draft: &mut Draft) {
     let mut secs = |key: &str| {
-        // A plain number means minutes here.
+        // In blocky, a plain number means minutes.
         let text = section.text(key)?;
         text.parse::<u64>()
             .map(|minutes| minutes.saturating_mul(60))
@@ -314,13 +315,13 @@ fn filters(root: &mut Section, draft: &mut Draft) {
     let mut fqdn_only = root.section("fqdnOnly");
     if fqdn_only.flag("enable") || root.flag("fqdnOnly") {
         draft.needs_dot = Some("fqdnOnly.enable".to_owned());
-        // It takes precedence over `conditional`.
+        // In blocky, `fqdnOnly` takes precedence over `conditional`.
         draft.dotless = None;
     }
     fqdn_only.leave(&[], draft);
 }
 
-/// Reads `hostsFile`: its files are imported, its URLs are noted.
+/// Reads `hostsFile`. Its files are imported; its URLs only become notes.
 fn hosts_files(root: &mut Section, files: &dyn Files, draft: &mut Draft) {
     let mut section = root.section("hostsFile");
     let ttl = section.text("hostsTTL").and_then(|text| millis(&text));

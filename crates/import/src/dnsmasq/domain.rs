@@ -12,7 +12,7 @@ use crate::{name, reverse};
 /// The domains that `expand-hosts` appends to names without a dot.
 #[derive(Debug, Default)]
 pub(super) struct Domains {
-    /// The domain of all other addresses.
+    /// The domain of all addresses that are in no range of `some`.
     all: Option<String>,
     some: Vec<(Range, String)>,
 }
@@ -99,8 +99,8 @@ pub(super) enum Names {
     Expanded,
 }
 
-/// Reads the part of a statement about names that are not forwarded. The rest is in [`Domains`] and
-/// has no effect unless names are expanded.
+/// Reads the part of a statement about names that are not forwarded. [`Domains`] reads the rest,
+/// which has no effect unless names are expanded.
 pub(super) fn take(statement: &Statement, names: Names, draft: &mut Draft) {
     let Written { name, range, words } = Written::read(&statement.value);
     let Some(name) = name else {

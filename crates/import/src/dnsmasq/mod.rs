@@ -132,7 +132,7 @@ fn is_known(statement: &Statement) -> bool {
         || key.starts_with("dhcp-")
 }
 
-/// Reads the listen addresses, by default all.
+/// Reads the listen addresses. The default is all addresses.
 fn listen(statements: &[Statement], draft: &mut Draft) {
     let of = |key: &'static str| statements.iter().filter(move |statement| statement.key == key);
     let port: u16 =
@@ -168,8 +168,8 @@ pub(crate) fn apply(statements: &[Statement], files: &dyn Files, draft: &mut Dra
     state.close(draft);
 }
 
-/// Returns the statements in the order in which dnsmasq processes them. Of several names of an
-/// address the first one counts: those of `host-record` precede those of the hosts file named last.
+/// Returns the statements in the order in which dnsmasq processes them. If an address has several
+/// names, the first one counts: `host-record` comes first, then the hosts file that is named last.
 fn in_order(statements: &[Statement]) -> impl Iterator<Item = &Statement> {
     let of = |keys: &'static [&'static str]| {
         statements.iter().filter(move |one| keys.contains(&one.key.as_str()))
@@ -189,14 +189,14 @@ struct State {
     local_ttl: Option<u32>,
     /// Names blocked with all names below them, in order of appearance.
     blocked: Vec<String>,
-    /// Names with their own answer or server.
+    /// Names with their own answers or servers.
     answered: Vec<String>,
     /// Names with an address that also applies to all names below them.
     addressed: HashSet<String>,
-    /// Whether blocked names were answered with NXDOMAIN.
+    /// Whether blocked names are answered with NXDOMAIN.
     by_nxdomain: bool,
     by_zero: bool,
-    /// Addresses that turn an answer into NXDOMAIN.
+    /// Addresses of `bogus-nxdomain`. A response with one of them becomes NXDOMAIN.
     bogus: Vec<IpAddr>,
     strategy: Option<Strategy>,
 }
@@ -391,7 +391,8 @@ impl State {
         self.close_blocked(draft);
     }
 
-    /// Notes servers for names below one whose address is set: in Avocet records precede servers.
+    /// Notes servers for names below a name whose address is set. In Avocet, records take
+    /// precedence over servers.
     fn note_hidden(&self, draft: &mut Draft) {
         let mut hidden = Vec::new();
         for (zone, place) in draft
@@ -443,7 +444,7 @@ impl State {
         );
         draft.for_everybody.push(list);
         let blocked: HashSet<&str> = self.blocked.iter().map(String::as_str).collect();
-        // dnsmasq prefers the most specific statement, Avocet a block.
+        // dnsmasq prefers the most specific statement, but Avocet prefers to block.
         let is_below = |name: &&String| {
             let mut above = std::iter::successors(Some(name.as_str()), |name| {
                 name.split_once('.').map(|(_, up)| up)
@@ -460,13 +461,13 @@ impl State {
     }
 }
 
-/// Splits `/NAME/NAME/REST` into the names and the rest. Returns `None` without names.
+/// Splits `/NAME/NAME/REST` into the names and the rest. Returns `None` if there are no names.
 fn domains(value: &str) -> Option<(Vec<&str>, &str)> {
     let (names, rest) = value.strip_prefix('/')?.rsplit_once('/')?;
     Some((names.split('/').collect(), rest.trim()))
 }
 
-/// Returns a server without the interface or source address.
+/// Returns a server without its interface or source address.
 fn without_interface(server: &str) -> &str {
     server.split('@').next().unwrap_or(server)
 }
@@ -518,8 +519,8 @@ fn resolv_file(path: &str, files: &dyn Files, draft: &mut Draft) {
     }
 }
 
-/// Reads a bound of TTLs. `max-ttl` limits TTLs sent to clients, and the cache's limit has the same
-/// effect: the lower of both applies.
+/// Reads a bound of TTLs. `max-ttl` limits TTLs sent to clients, like `max-cache-ttl` of the cache,
+/// so the lower of the two applies.
 fn ttl(key: &'static str, range: (u64, u64), statement: &Statement, draft: &mut Draft) {
     let set = draft.settings.get(&("cache", key)).and_then(|(value, _)| value.as_integer());
     match statement.value.parse::<u64>() {

@@ -19,8 +19,8 @@ pub(super) const KEYS: &[&str] = &[
     "txt-record",
 ];
 
-/// Reads a statement if it creates records or is an invalid statement of that kind. Returns whether
-/// it did.
+/// Reads a statement that creates records. Returns whether the statement is of this kind, even if
+/// it is invalid.
 pub(super) fn take(
     statement: &Statement,
     domain: Option<&str>,
@@ -90,7 +90,7 @@ pub(super) fn take(
     true
 }
 
-/// Calls `take` with the fields if there are at least `least`.
+/// Calls `take` with the fields if there are at least `least`. Returns whether there were enough.
 fn one(fields: &[&str], least: usize, take: impl FnOnce(&[&str])) -> bool {
     let is_whole =
         fields.len() >= least && fields.iter().take(least).all(|field| !field.is_empty());

@@ -1,4 +1,5 @@
-//! The statements of a configuration: lines `KEY` and `KEY=VALUE`, through all included files.
+//! The statements of a configuration and of all files that it includes: lines `KEY` and
+//! `KEY=VALUE`.
 
 use std::fmt;
 
@@ -57,7 +58,7 @@ pub(crate) fn gather(
 ) -> Result<Vec<Statement>, Error> {
     let mut found = Vec::new();
     let mut seen = vec![path.to_owned()];
-    // An explicit stack, so that files that include each other do not recurse.
+    // An explicit stack avoids recursion if files include each other.
     let mut waiting = vec![read(path, files, draft)?.into_iter()];
     while let Some(statements) = waiting.last_mut() {
         let Some(statement) = statements.next() else {
@@ -93,8 +94,8 @@ fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<Vec<Statemen
     Ok(statements(path, &text))
 }
 
-/// Returns the files of `conf-dir=DIRECTORY[,EXTENSION..]`: `*.conf` selects only those, `.bak`
-/// excludes those.
+/// Returns the files of `conf-dir=DIRECTORY[,EXTENSION..]`. `*.conf` selects only files with this
+/// ending; `.bak` excludes them.
 fn in_directory(statement: &Statement, files: &dyn Files, draft: &mut Draft) -> Vec<String> {
     let mut words = statement.value.split(',').map(str::trim);
     let directory = words.next().unwrap_or_default().trim_end_matches('/');

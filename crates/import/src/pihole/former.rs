@@ -115,7 +115,7 @@ pub(super) fn settings(text: &str, draft: &mut Draft) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads `pihole-FTL.conf`.
+/// Reads `pihole-FTL.conf`, the settings of the resolver.
 pub(super) fn resolver(text: &str, draft: &mut Draft) {
     let values = values(text);
     note_others(&values, &READ_OF_RESOLVER, draft);

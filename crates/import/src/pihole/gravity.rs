@@ -1,8 +1,8 @@
 //! Lists, domains, groups and clients of Pi-hole ("Domain database" in its documentation).
 //!
-//! Unnamed clients are in the group with number 0. The contents of a group apply to its clients,
-//! and a client in several groups gets the contents of all. Domains become separate lists, one for
-//! each kind and set of groups.
+//! Clients that Pi-hole does not list are in the group with number 0. The contents of a group apply
+//! to its clients, and a client in several groups gets the contents of all. Domains become separate
+//! lists, one for each kind and set of groups.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ use crate::name::{self, AssignedNames};
 
 use super::tables::{Row, Tables, is_enabled, number, text};
 
-/// The group of all unnamed clients.
+/// The group of all clients that Pi-hole does not list.
 const DEFAULT: i64 = 0;
 /// The Avocet name of [`DEFAULT`].
 const DEFAULT_NAME: &str = "default";
 /// The group for clients that are in no group of the source.
 const UNFILTERED: &str = "unfiltered";
 
-/// Groups by number.
+/// Groups by their number in the source.
 type Groups = BTreeMap<i64, Group>;
 
-/// Adds the tables to the draft.
+/// Adds the contents of the tables to the draft.
 pub(super) fn carry(mut tables: Tables, draft: &mut Draft) {
     let mut names = AssignedNames::default();
     let (mut groups, off) = groups(tables.take("group"), &mut names, draft);
@@ -45,7 +45,7 @@ pub(super) fn carry(mut tables: Tables, draft: &mut Draft) {
     }
 }
 
-/// Returns the groups, including the default group, and the numbers of disabled ones.
+/// Returns all groups, including the default group, and the numbers of the disabled groups.
 fn groups(rows: Vec<Row>, names: &mut AssignedNames, draft: &mut Draft) -> (Groups, Vec<i64>) {
     let mut groups = Groups::new();
     let mut off = Vec::new();
@@ -71,7 +71,7 @@ fn groups(rows: Vec<Row>, names: &mut AssignedNames, draft: &mut Draft) -> (Grou
     (groups, off)
 }
 
-/// Returns the groups of each entry, sorted.
+/// Returns the sorted group numbers of each entry.
 fn links(rows: Vec<Row>, column: &str) -> BTreeMap<i64, Vec<i64>> {
     let mut links: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
     for row in &rows {
@@ -98,7 +98,7 @@ fn put_into(list: &str, ids: &[i64], groups: &mut Groups) {
     }
 }
 
-/// Adds one list. Since version 6 it may be an allow list.
+/// Adds one list. Since version 6, the list may be an allow list.
 fn adlist(row: &Row, links: &BTreeMap<i64, Vec<i64>>, groups: &mut Groups, draft: &mut Draft) {
     let (address, comment) = (text(row, "address"), text(row, "comment"));
     if !is_enabled(row) {
@@ -123,8 +123,8 @@ struct OwnList {
     groups: Vec<i64>,
 }
 
-/// Adds names and expressions: types 0 and 1 are names to allow and to deny, 2 and 3 expressions.
-/// Returns their lists.
+/// Adds names and expressions, and returns their lists. Types 0 and 1 are allowed and denied names;
+/// types 2 and 3 are allowed and denied expressions.
 fn domains(
     rows: Vec<Row>,
     links: &BTreeMap<i64, Vec<i64>>,

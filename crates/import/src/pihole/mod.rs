@@ -65,7 +65,7 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
     Ok(())
 }
 
-/// Returns the relevant files by their base names.
+/// Returns the files that the import needs, by their base names.
 fn members(path: &str, files: &dyn Files) -> Result<Vec<Member>, Error> {
     if let Some(names) = files.list(path) {
         let mut members = Vec::new();
@@ -104,7 +104,7 @@ fn last(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Reports whether the file is read.
+/// Reports whether the import needs the file.
 fn is_wanted(path: &str) -> bool {
     let name = last(path);
     let is_known = [DATABASE, SETTINGS, FORMER_SETTINGS, FORMER_RESOLVER, HOSTS].contains(&name);

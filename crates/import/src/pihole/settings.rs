@@ -31,7 +31,8 @@ const QUIET: &[&str] = &[
     "showDNSSEC",
 ];
 pub(super) const TTL_RANGE: (u64, u64) = (0, 86_400);
-/// Range of queries per second or at once in a rule.
+/// Permitted range of the numbers in a rule with a rate limit: queries per second, and queries at
+/// once.
 const RATE_RANGE: (u64, u64) = (1, 1_000_000);
 
 /// Reads the text of the file.
@@ -45,7 +46,7 @@ pub(super) fn read(text: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
         draft.forward(".", &server, "dns.upstreams");
     }
     listen(&mut dns, draft);
-    // The first name of an address counts, so these come first.
+    // The first name of an address counts, so these statements come first.
     statements("host-record", dns.texts("hostRecord"), files, draft);
     names(&mut dns, draft);
     for server in dns.texts("revServers") {
@@ -107,7 +108,7 @@ fn listen(dns: &mut Section, draft: &mut Draft) {
     all_addresses(port, ("dns.listeningMode", &mode), draft);
 }
 
-/// Listens on all addresses, as Pi-hole does unless a mode restricts it.
+/// Listens on all addresses. Pi-hole does the same unless a mode restricts it.
 pub(super) fn all_addresses(port: u16, (setting, mode): (&str, &str), draft: &mut Draft) {
     if port == 0 || mode.eq_ignore_ascii_case("NONE") {
         return draft.note("dns.port", "Pi-hole answered no queries; `listen` keeps its default");
@@ -131,7 +132,7 @@ pub(super) fn all_addresses(port: u16, (setting, mode): (&str, &str), draft: &mu
 
 /// Reads local names and the domain of the network.
 fn names(dns: &mut Section, draft: &mut Draft) {
-    // A text in the first releases of version 6, a table in later ones.
+    // The domain is a text in the first releases of version 6, and a table in later ones.
     let mut table = dns.section("domain");
     let is_local = table.flag("local");
     let text = dns.text("domain");
@@ -149,7 +150,7 @@ fn names(dns: &mut Section, draft: &mut Draft) {
     }
     let needs_dot = dns.flag("domainNeeded");
     if let Some(domain) = &domain {
-        // The first releases had no setting for it.
+        // The first releases had no setting that makes the domain local.
         match (is_local, was_text && needs_dot) {
             (true, _) => draft.local_zone(domain, "dns.domain.local"),
             (_, true) => draft.local_zone(domain, "dns.domainNeeded"),
@@ -228,7 +229,7 @@ fn blocking(dns: &mut Section, draft: &mut Draft) {
 /// Reads the answer to blocked names. `addresses` are the addresses of the machine, if given.
 pub(super) fn block_answer(mode: &str, addresses: Vec<String>, origin: &str, draft: &mut Draft) {
     let answer = match mode {
-        // Version 6 writes the first form, version 5 the second.
+        // Version 6 writes `NX`, version 5 writes `NXDOMAIN`.
         "NX" | "NXDOMAIN" => "nxdomain",
         "NODATA" => "nodata",
         "IP" | "IP_NODATA_AAAA" | "IP-NODATA-AAAA" if !addresses.is_empty() => "addresses",
@@ -273,14 +274,15 @@ pub(super) fn limit_clients(count: u64, interval: u64, origin: &str, draft: &mut
     draft.rule(rule);
 }
 
-/// The switches that inform programs whether they may bypass the server, in version 6, in version 5
-/// and here.
+/// The settings that signal to programs whether they may bypass the server: their names in version
+/// 6, in version 5 and in Avocet.
 pub(super) const SIGNALS: [(&str, &str, &str); 2] = [
     ("mozillaCanary", "MOZILLA_CANARY", "block-firefox-dns"),
     ("iCloudPrivateRelay", "BLOCK_ICLOUD_PR", "block-private-relay"),
 ];
 
-/// Reads these switches. A switch that is off is kept, too, because its default here is different.
+/// Reads the settings of [`SIGNALS`]. A setting that is off is written too, because Avocet has
+/// another default.
 fn special_domains(dns: &mut Section, draft: &mut Draft) {
     let mut special = dns.section("specialDomains");
     for (name, _, key) in SIGNALS {

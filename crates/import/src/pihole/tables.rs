@@ -7,7 +7,7 @@ use crate::source::{self, Error, MAX_ROWS, malformed};
 /// A row: its columns by name.
 pub(super) type Row = Map<String, Value>;
 
-/// The tables and their columns that are read.
+/// The tables that are read, and their columns.
 pub(super) const TABLES: [&str; 7] = [
     "adlist",
     "domainlist",
@@ -95,7 +95,7 @@ impl Tables {
     }
 }
 
-/// Returns a column that is a whole number or its text.
+/// Returns the value of a column with a whole number, a boolean, or a text with a number.
 pub(super) fn number(row: &Row, column: &str) -> Option<i64> {
     match row.get(column)? {
         Value::Number(number) => number.as_i64(),
@@ -105,7 +105,7 @@ pub(super) fn number(row: &Row, column: &str) -> Option<i64> {
     }
 }
 
-/// Returns a text column, or an empty text.
+/// Returns the value of a text column, or an empty text if there is none.
 pub(super) fn text<'a>(row: &'a Row, column: &str) -> &'a str {
     row.get(column).and_then(Value::as_str).map_or("", str::trim)
 }

@@ -1,4 +1,5 @@
-//! The authoritative server: its zones in files of BIND and in databases of SQLite.
+//! The authoritative server of PowerDNS: its zones from the files of BIND and from databases of
+//! SQLite.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -126,7 +127,7 @@ pub(super) fn apply(
 struct Transfers {
     allowed: Vec<String>,
     notified: Vec<String>,
-    /// Whether they have addresses in place of ALIAS records.
+    /// Whether transfers contain addresses in place of ALIAS records.
     expands_alias: bool,
 }
 
@@ -179,8 +180,8 @@ impl Transfers {
     }
 }
 
-/// Returns an address or network in the form of the configuration. An address in brackets has a
-/// port.
+/// Returns an address or a network in the form of the configuration. An address with a port is in
+/// brackets.
 fn item_of(item: &str) -> Option<String> {
     let is_known = item.parse::<IpAddr>().is_ok()
         || item.parse::<ipnet::IpNet>().is_ok()
@@ -188,7 +189,8 @@ fn item_of(item: &str) -> Option<String> {
     is_known.then(|| item.to_owned())
 }
 
-/// Writes the tables of the zones of a database, with a file for each, and returns their names.
+/// Writes the table of each zone of a database, with a companion file for its records. Returns the
+/// names of the zones.
 fn add_zones(stored: Vec<Stored>, transfers: &Transfers, draft: &mut Draft) -> Vec<String> {
     let mut names = Vec::new();
     for zone in stored {

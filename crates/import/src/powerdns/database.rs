@@ -14,22 +14,22 @@ use crate::sqlite::{Columns, Database, DatabaseRow};
 
 /// Maximum number of octets of the data of a record.
 const MAX_DATA: usize = 131_072;
-/// Maximum number of records that are left out with a note each; others are counted.
+/// Maximum number of omitted records that get their own notes. Further ones are counted.
 const MAX_NOTES: usize = 20;
-/// Types of PowerDNS that no zone file has.
+/// Types of PowerDNS that a zone file cannot contain.
 const OWN_TYPES: &[&str] = &["LUA", "MBOXFW", "URL", "CURL"];
 /// Maximum number of records of all zones.
 const MAX_RECORDS: usize = 1_000_000;
 
-/// The reason why a record is left out.
+/// The reason why a record is omitted.
 #[derive(Debug)]
 enum RecordFault {
     Disabled,
     /// The type exists only in PowerDNS.
     OwnType,
-    /// There is no such type.
+    /// The type is unknown.
     Type,
-    /// A zone file cannot have its name or data.
+    /// The name or the data cannot be written to a zone file.
     Text,
     /// The data does not match the type.
     Data(RdataError),
@@ -52,11 +52,11 @@ impl fmt::Display for RecordFault {
 pub(super) struct Stored {
     pub(super) name: String,
     pub(super) origin: String,
-    /// The text of its zone file.
+    /// The text of the zone file.
     pub(super) text: String,
-    /// Whether it has ALIAS records.
+    /// Whether the zone has ALIAS records.
     pub(super) has_alias: bool,
-    /// The servers of a zone that is transferred.
+    /// The servers from which the zone is transferred.
     pub(super) primaries: Vec<String>,
     pub(super) allow_transfer: Vec<String>,
     pub(super) notify: Vec<String>,
@@ -68,7 +68,7 @@ pub(super) struct Stored {
 /// Reads all zones.
 ///
 /// # Errors
-/// The file cannot be read, or is no database of PowerDNS.
+/// The file cannot be read, or is not a database of PowerDNS.
 pub(super) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<Vec<Stored>, Error> {
     let database = Database::open(path, &octets(files, path, MAX_UNPACKED)?)?;
     let log = files.read(&format!("{path}-wal"), MAX_UNPACKED);
@@ -96,7 +96,7 @@ struct Content<'c> {
     path: &'c str,
     zones: BTreeMap<i64, Stored>,
     keys: HashMap<String, (String, String)>,
-    /// Records that are left out.
+    /// Number of records that were omitted.
     left_out: usize,
 }
 
@@ -141,7 +141,7 @@ impl Content<'_> {
                 zone.primaries =
                     servers.filter(|server| !server.is_empty()).map(str::to_owned).collect();
             }
-            // Records with names that are not absolute are below the root.
+            // PowerDNS stores names without a final dot, which are relative to the root.
             zone.text = "$ORIGIN .\n".to_owned();
             self.zones.insert(id, zone);
         }
@@ -198,7 +198,7 @@ impl Content<'_> {
         Ok(())
     }
 
-    /// Reads `domainmetadata`.
+    /// Reads the table `domainmetadata`.
     fn settings(&mut self, database: &Database, draft: &mut Draft) -> Result<(), Error> {
         let mut used: Vec<String> = Vec::new();
         for row in self.rows(database, "domainmetadata", &["domain_id", "kind", "content"])? {
@@ -294,7 +294,7 @@ impl Content<'_> {
     }
 }
 
-/// Returns the line of a record, or the reason why it has none.
+/// Returns the line of a zone file for a record, or the reason why it cannot be written.
 fn line(row: &DatabaseRow, rtype: &str) -> Result<String, RecordFault> {
     let owner = text(row, "name").trim_end_matches('.');
     let known =
@@ -320,8 +320,8 @@ fn line(row: &DatabaseRow, rtype: &str) -> Result<String, RecordFault> {
     Ok(format!("{owner}. {} IN {rtype} {data}\n", ttl.unwrap_or(3_600)))
 }
 
-/// Returns whether a zone file takes the text as the data of one record, without a comment and
-/// without parentheses.
+/// Returns whether a zone file reads the text as the data of one record: without comments and
+/// parentheses.
 fn is_one_line(data: &str) -> bool {
     let (mut is_quoted, mut is_escaped) = (false, false);
     for c in data.chars() {
@@ -337,12 +337,12 @@ fn is_one_line(data: &str) -> bool {
     !is_quoted && !is_escaped
 }
 
-/// Returns the data of a SOA record with the defaults of PowerDNS for those that are missing.
+/// Returns the data of an SOA record. Missing fields get the defaults of PowerDNS.
 fn whole_soa(data: &str) -> String {
     const DEFAULTS: [&str; 7] = ["", "", "1", "10800", "3600", "604800", "3600"];
     let words: Vec<&str> = data.split_whitespace().collect();
     let word = |(at, usual): (usize, &&str)| match words.get(at).copied() {
-        // A serial of 0 is one that PowerDNS finds by itself.
+        // PowerDNS replaces a serial of 0 by one that it computes.
         Some("0") if at == 2 => "1".to_owned(),
         Some(word) => word.to_owned(),
         None => (*usual).to_owned(),

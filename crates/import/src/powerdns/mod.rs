@@ -47,7 +47,7 @@ const SECTIONS: &[&str] = &["dnssec", "incoming", "logging", "outgoing", "recurs
 /// Reads a configuration.
 ///
 /// # Errors
-/// The file cannot be read, or is no configuration of PowerDNS.
+/// The file cannot be read, or is not a configuration of PowerDNS.
 pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(), Error> {
     if is_yaml(path, files)? {
         let settings = recursor_yaml::gather(path, files, draft)?;
@@ -73,7 +73,7 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
     }
 }
 
-/// Returns whether a file is YAML: by its name, or because it has sections of `recursor.yml`.
+/// Returns whether a file is YAML, which its name or the sections of `recursor.yml` show.
 fn is_yaml(path: &str, files: &dyn Files) -> Result<bool, Error> {
     if path.ends_with(".yml") || path.ends_with(".yaml") {
         return Ok(true);
@@ -91,7 +91,7 @@ fn take(settings: &mut Vec<Setting>, key: &str) -> Option<Setting> {
     Some(settings.remove(at))
 }
 
-/// Returns the path of a file that is relative to the directory of the configuration.
+/// Returns a path that is resolved relative to the directory of the configuration.
 fn beside(path: &str, written: &str) -> String {
     match path.rsplit_once('/') {
         Some((directory, _)) if !written.starts_with('/') => format!("{directory}/{written}"),

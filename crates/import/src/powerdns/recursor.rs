@@ -1,4 +1,4 @@
-//! The Recursor: forwarded zones, own zones, clients, caches.
+//! The Recursor: forwarded zones, hosted zones, clients and caches.
 
 use std::net::IpAddr;
 
@@ -145,7 +145,7 @@ pub(super) fn apply(mut settings: Vec<Setting>, path: &str, files: &dyn Files, d
     leave(settings, QUIET, draft);
 }
 
-/// The file of the configuration, and access to others.
+/// The path of the configuration, and access to other files.
 struct RecursorFiles<'s> {
     path: &'s str,
     files: &'s dyn Files,
@@ -232,7 +232,7 @@ impl RecursorFiles<'_> {
         draft.hosted.zone_files.push(ZoneFile { zone: name, path, origin });
     }
 
-    /// Reads a configuration in Lua, if it has one call in each line.
+    /// Reads a configuration in Lua that has one call in each line.
     fn lua(&self, setting: &Setting, draft: &mut Draft) {
         let Some((path, text)) = self.text(setting, draft) else { return };
         let mut negative = Vec::new();
@@ -265,13 +265,13 @@ impl RecursorFiles<'_> {
 /// The kind of servers of a forwarded zone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ForwardServers {
-    /// Servers with the data of the zone.
+    /// Servers that are authoritative for the zone.
     OfZone,
     Resolvers,
 }
 
-/// Forwards `[+]ZONE=SERVER;SERVER`, or resolves the zone at these servers if they are not for
-/// recursive queries.
+/// Reads `[+]ZONE=SERVER;SERVER`. Forwards the zone if the servers accept recursive queries, and
+/// otherwise resolves the zone at these servers.
 fn forward(item: &str, kind: ForwardServers, place: &str, draft: &mut Draft) {
     let Some((written, servers)) = item.split_once('=') else {
         return draft.note(format!("{place}: {item}"), "expected ZONE=SERVER");

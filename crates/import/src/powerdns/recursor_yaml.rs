@@ -1,4 +1,4 @@
-//! `recursor.yml`: its keys as the settings that `recursor.conf` has.
+//! `recursor.yml`, with its keys converted to the settings of `recursor.conf`.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::yaml;
 
 use super::settings::Setting;
 
-/// The keys with another name than that of `recursor.conf`. Others differ in `_` for `-` alone.
+/// Keys with a different name in `recursor.conf`. Other names differ only in `_` instead of `-`.
 const RENAMED: &[(&str, &str)] = &[
     ("dnssec.negative_trustanchors", "negative-trust-anchors"),
     ("dnssec.trustanchors", "trust-anchors"),
@@ -138,8 +138,8 @@ fn zones(value: &Value) -> Option<String> {
     Some(items.iter().map(zone).collect::<Option<Vec<_>>>()?.join(","))
 }
 
-/// Returns the other keys of a policy zone, each after a semicolon. Their values are not needed,
-/// except for that of the policy.
+/// Returns the other keys of a policy zone, each after a semicolon. Only the value of the policy is
+/// included.
 fn options(keys: &serde_json::Map<String, Value>) -> String {
     let others = keys.iter().filter(|(key, _)| !["zone", "name", "file"].contains(&key.as_str()));
     let option = |(key, value): (&String, &Value)| match shown(value).filter(|_| key == "defpol") {

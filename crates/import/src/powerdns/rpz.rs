@@ -1,4 +1,4 @@
-//! Policy zones of the Recursor, and the policy that replaces the actions of such a zone.
+//! Policy zones of the Recursor, and the default policy that overrides the actions of such a zone.
 
 use crate::draft::{Draft, List, Place, Purpose, Rule, Trust};
 

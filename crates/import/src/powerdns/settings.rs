@@ -1,11 +1,11 @@
-//! The settings of PowerDNS: lines `KEY=VALUE`, through all files that they include.
+//! The settings of PowerDNS: lines `KEY=VALUE` of a file and of all files that it includes.
 
 use std::fmt;
 
 use crate::draft::{Draft, one_line};
 use crate::source::{self, Error, Files, MAX_INCLUDES, MAX_TEXT};
 
-/// Maximum number of characters of a value that a note shows.
+/// Maximum number of characters of a value that are shown in a note.
 const MAX_SHOWN: usize = 60;
 
 /// A setting.
@@ -13,17 +13,17 @@ const MAX_SHOWN: usize = 60;
 pub(super) struct Setting {
     pub(super) key: String,
     pub(super) value: String,
-    /// File and line, or the file and the path of the key.
+    /// The file and the line, or the file and the path of the key.
     pub(super) place: String,
 }
 
 impl Setting {
-    /// Returns the items of a list.
+    /// Returns the items of a value that is a list.
     pub(super) fn items(&self) -> impl Iterator<Item = &str> {
         self.value.split([',', ' ', '\t', '\n']).map(str::trim).filter(|item| !item.is_empty())
     }
 
-    /// Returns whether the value is "yes" in one of the forms of PowerDNS.
+    /// Returns whether the value is one of PowerDNS's words for "yes".
     pub(super) fn is_on(&self) -> bool {
         matches!(self.value.as_str(), "yes" | "true" | "on" | "1" | "")
     }
@@ -43,8 +43,8 @@ impl fmt::Display for Setting {
     }
 }
 
-/// Returns the settings of a file and of the files of `include-dir`, the last of each name. With
-/// `+=`, the value is added to the one before.
+/// Returns the settings of a file and of the files of `include-dir`, with the last value of each
+/// name. `+=` appends to the earlier value.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -97,7 +97,7 @@ fn add(path: &str, text: &str, settings: &mut Vec<Setting>) {
     for (index, line) in text.lines().enumerate() {
         let (start, mut whole) = open.take().unwrap_or((index + 1, String::new()));
         let line = without_comment(line).trim();
-        // A line that ends in a backslash goes on.
+        // A line that ends in a backslash continues on the next line.
         if let Some(head) = line.strip_suffix('\\') {
             whole.push_str(head);
             open = Some((start, whole));
@@ -133,14 +133,14 @@ fn put(line: &str, place: String, settings: &mut Vec<Setting>) {
     }
 }
 
-/// Returns a line up to a `#` at its start or behind white space.
+/// Returns a line up to a `#` that is at its start or follows white space.
 fn without_comment(line: &str) -> &str {
     let is_start = |at: usize| line[..at].chars().next_back().is_none_or(char::is_whitespace);
     let at = line.match_indices('#').map(|(at, _)| at).find(|at| is_start(*at));
     at.map_or(line, |at| &line[..at])
 }
 
-/// Returns the present name of a setting that had another one.
+/// Returns the current name of a setting that was renamed.
 fn current(key: &str) -> &str {
     match key {
         "master" => "primary",

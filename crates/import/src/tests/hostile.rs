@@ -1,4 +1,4 @@
-//! Hostile sources: each ends in an error or a note within bounds, never in a panic.
+//! Hostile sources. Each one must end in an error or a note within bounds, and never in a panic.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The results of single settings.
+//! The results of converting single settings.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn config(origin: Origin, text: &str) -> Imported {
     run_text(origin, "source", &format!("{known}{text}")).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Returns the zones of the forwarding rules with their first server.
+/// Returns the zones of the forwarding rules, each with its first server.
 fn forwards(imported: &Imported) -> Vec<(String, Option<String>)> {
     let document: toml::Table = imported.config.parse().unwrap();
     let rules =
@@ -31,7 +31,7 @@ fn of(rules: &[(&str, &str)]) -> Vec<(String, Option<String>)> {
 #[test]
 fn a_hash_stands_for_the_servers_of_all_names() {
     for (dnsmasq, adguard, expected) in [
-        // Such names have these servers anyway.
+        // Names in `x.example` use the servers of the root anyway.
         ("server=/x.example/#\n", "'[/x.example/]#'", &[(".", "192.0.2.1")][..]),
         (
             "server=/corp.example/192.0.2.2\nserver=/x.corp.example/#\n",
@@ -245,7 +245,7 @@ fn tables(imported: &Imported, kind: &str) -> Vec<toml::Table> {
     tables.into_iter().map(|table| table.as_table().unwrap().clone()).collect()
 }
 
-/// Returns names and first values of records, in order.
+/// Returns the names and the first values of records, in order.
 fn records(imported: &Imported) -> Vec<(String, String)> {
     let text = |value: &toml::Value| value.as_str().unwrap().to_owned();
     let record = |record: &toml::Table| (text(&record["name"]), text(&record["values"][0]));
@@ -460,7 +460,7 @@ fn zones_of_the_network_are_local_zones() {
     for (text, expected) in [
         ("local=/lan/home.arpa/\n", &["home.arpa", "lan"][..]),
         ("server=/lan/\n", &["lan"]),
-        // Servers for exactly this zone take precedence.
+        // Servers for exactly this zone take precedence over the local zone.
         ("local=/lan/\nserver=/lan/192.0.2.2\n", &[]),
         ("domain=lan,192.0.2.0/24,local\n", &["2.0.192.in-addr.arpa", "lan"]),
         ("domain=lan\nexpand-hosts\n", &[]),
@@ -557,7 +557,7 @@ fn who_knows_the_names_of_clients_is_asked_where_groups_go_by_names() {
     );
 }
 
-/// Returns the conditions of rules with an action, with the content of `to`.
+/// Returns the conditions of the rules with this action, each with the content of `to`.
 fn rules_doing(imported: &Imported, action: &str) -> Vec<(String, String)> {
     let rules =
         tables(imported, "rule").into_iter().filter(|rule| rule["action"].as_str() == Some(action));

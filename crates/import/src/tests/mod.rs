@@ -1,4 +1,4 @@
-//! Complete sources of each kind, written after the products' documentation, with expected results.
+//! Complete sources of each product, written from its documentation, with the expected results.
 
 mod hostile;
 mod meaning;

@@ -1,8 +1,8 @@
-//! Each documented option of each product either changes the result or is listed in the report.
+//! Tests that each documented option of each product either changes the result or is noted.
 
 use super::*;
 
-/// Imports a source with and without an option.
+/// Imports a source with each option and without it, and compares the results.
 #[track_caller]
 fn check(origin: Origin, path: &str, base: &str, options: &[(&str, &str)]) {
     // A key that identifies a document of the product.
@@ -382,7 +382,7 @@ fn of_pihole_six() {
     for (table, keys) in tables {
         for key in keys.split_ascii_whitespace() {
             let option = key.split('=').next().unwrap_or(key);
-            // Some tables are reported as a whole.
+            // Some tables get a single note as a whole.
             let named = match table.split('.').next() {
                 Some("dns" | "misc")
                     if !table.starts_with("misc.")

@@ -1,4 +1,4 @@
-//! The order of lists, and what a source says about them.
+//! Tests of the order of lists.
 
 use super::*;
 
@@ -38,7 +38,7 @@ fn names_that_pihole_denies_are_blocked_also_if_a_subscribed_list_allows_them() 
          list(\"denied-default-kids\")",
     ];
     assert_eq!(rules(&import(1)), expected);
-    // Without such a list, the order of Avocet is that of Pi-hole.
+    // Without such a list, Avocet and Pi-hole have the same order.
     assert!(rules(&import(0)).is_empty());
 }
 

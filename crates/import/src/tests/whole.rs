@@ -88,7 +88,7 @@ fn pihole_six_from_its_archive_and_from_its_directory() {
         imported.config = imported.config.split_once('\n').unwrap().1.to_owned();
         imported.notes.sort();
     }
-    // The order of the files differs, and so does that of rules and notes.
+    // The order of tables in the file differs, and so does the order of rules and notes.
     let sorted = |text: &str| {
         let mut tables: Vec<String> =
             text.split("\n\n").map(|table| table.trim().to_owned()).collect();

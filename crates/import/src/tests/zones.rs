@@ -1,8 +1,9 @@
-//! Single settings of BIND and PowerDNS: how each is converted.
+//! Tests how single settings of BIND and PowerDNS are converted.
 
 use super::*;
 
-/// Imports a configuration of BIND, and checks that the result and the notes have these parts.
+/// Imports a configuration of BIND. Checks that the configuration and the notes contain the
+/// expected parts.
 #[track_caller]
 fn bind(text: &str, parts: &[&str], notes: &[&str]) -> Imported {
     let imported = run_text(Origin::Bind, "named.conf", text).unwrap();
@@ -28,7 +29,7 @@ fn a_resolver_of_bind_serves_its_networks() {
         &[],
     );
     bind("options { port 5353; };", &["listen = [\"0.0.0.0:5353\", \"[::]:5353\"]"], &[]);
-    // The zones that Debian installs do not open it.
+    // The zones that Debian installs do not open the server to the Internet.
     let debian = "zone \"localhost\" { type master; file \"a\"; };\n\
                   zone \"127.in-addr.arpa\" { type master; file \"b\"; };\n\
                   zone \"16.172.in-addr.arpa\" { type master; file \"c\"; };";

@@ -1,7 +1,7 @@
-//! Deliberately malformed queries, as a fuzzer, a scanner or a faulty link sends them.
+//! Deliberately malformed queries, like those of a fuzzer, a scanner or a faulty link.
 //!
-//! Each is derived from a valid query and a random number, so that a packet that crashed a server
-//! can be reproduced from the seed and its serial number.
+//! Each query is derived from a valid query and a random number, so the seed and the serial number
+//! reproduce a packet that crashed a server.
 
 use avocet_wire::header::HEADER_LEN;
 
@@ -24,7 +24,7 @@ pub(crate) fn mangle(valid: &[u8], random: &mut Random, out: &mut [u8]) -> usize
         3 => set(out, len, 4, random.next() as u16),
         4 => set(out, len, 6 + 2 * random.below(3) as usize, random.next() as u16),
         5 => set(out, len, 2, random.next() as u16),
-        // A pointer in the question: to itself, forwards, or to a random place.
+        // A compression pointer in the question: to itself, forwards, or to a random offset.
         6 => set(
             out,
             len,

@@ -1,4 +1,5 @@
-//! The queries to send: from files, recordings, populations and random choice, and their order.
+//! The queries to send and their order. Queries come from files, recordings, populations of names
+//! and random choice.
 
 pub(crate) mod malformed;
 pub(crate) mod names;

@@ -1,4 +1,4 @@
-//! Sources of names: a query file as dnsperf reads it, or numbers under a zone.
+//! Sources of names: a query file in the format of dnsperf, or numbered names under a zone.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -23,7 +23,7 @@ impl Questions {
     /// Reads lines `NAME TYPE` with comments that begin with `;` or `#`. The default type is A.
     ///
     /// # Errors
-    /// A line is too long or malformed, there are too many queries, or there are none.
+    /// A line is too long or malformed, or the number of queries is zero or too large.
     pub fn read(mut lines: impl BufRead, form: &Form) -> Result<Self, LoadError> {
         let mut questions = Self::default();
         let mut line = Vec::new();
@@ -75,7 +75,8 @@ pub(crate) fn wire_name(text: &[u8]) -> Result<NameBuf, LoadError> {
     })
 }
 
-/// Returns queries for the names `PREFIX` + number under a zone, each for all types.
+/// Returns queries for the names `PREFIX` + number under a zone. Each name is queried for all
+/// types.
 pub(crate) fn numbered(
     zone: &NameBuf,
     prefix: &str,

@@ -15,10 +15,10 @@ pub(crate) const MAX_QUESTIONS: usize = 4_000_000;
 /// Digits of the label that makes a name unique.
 const DIGITS: usize = 16;
 
-/// The part of every query of a run other than its question.
+/// The part of a query other than its question, which all queries of a run share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Form {
-    /// The UDP size in OPT. `None` omits the OPT record.
+    /// The UDP size in the OPT record. `None` omits the OPT record.
     pub edns_size: Option<u16>,
     /// The DO flag.
     pub dnssec_ok: bool,
@@ -68,7 +68,7 @@ impl Questions {
         self.push_octets(buffer.get(..len).unwrap_or_default(), end)
     }
 
-    /// Adds a recorded query, whose question ends at `question_end`.
+    /// Adds a recorded query. Its question ends at `question_end`.
     pub(crate) fn push_octets(
         &mut self,
         query: &[u8],
@@ -93,7 +93,8 @@ impl Questions {
         self.places.len()
     }
 
-    /// Groups queries of equal length, which the kernel accepts as one piece. The sort is stable.
+    /// Sorts queries by length, because the kernel accepts queries of equal length in one call. The
+    /// sort is stable.
     pub(crate) fn sort_by_length(&mut self) {
         self.places.sort_by_key(|place| place.len);
     }
@@ -104,7 +105,7 @@ impl Questions {
         self.places.is_empty()
     }
 
-    /// Returns the query with the given number, or an empty slice.
+    /// Returns the query with this number, or an empty slice if there is none.
     #[inline]
     #[must_use]
     pub fn query(&self, index: usize) -> &[u8] {
@@ -112,7 +113,7 @@ impl Questions {
         self.octets.get(place.start..place.start + usize::from(place.len)).unwrap_or_default()
     }
 
-    /// Returns the octets of its question.
+    /// Returns the octets of the question of a query.
     #[inline]
     #[must_use]
     pub fn question(&self, index: usize) -> &[u8] {
@@ -133,7 +134,8 @@ pub(crate) struct Unique {
 }
 
 impl Unique {
-    /// Creates queries for `LETTER` + 16 digits under `zone`. Another salt yields other names.
+    /// Creates queries for `LETTER` + 16 digits under `zone`. A different salt yields different
+    /// names.
     pub(crate) fn under(
         zone: &[u8],
         letter: u8,
@@ -168,7 +170,7 @@ impl Unique {
         self.query.len()
     }
 
-    /// Returns the end of the question.
+    /// Returns the offset at which the question ends.
     pub(crate) fn question_end(&self) -> usize {
         self.question_end
     }

@@ -1,5 +1,5 @@
-//! Recorded traffic: the queries of a classic pcap file, with their times and clients. A file with
-//! dnstap messages is read by `tapped.rs`.
+//! Recorded traffic: the queries of a classic pcap file, with their times and clients. `tapped.rs`
+//! reads files with dnstap messages.
 //!
 //! Reads UDP datagrams to the DNS port in unfragmented IPv4 and IPv6 packets, on Ethernet, raw IP
 //! and Linux cooked captures. Other packets are skipped and counted. Lengths in the file are not
@@ -21,7 +21,7 @@ use crate::error::LoadError;
 /// Maximum number of octets of one captured packet, as in common capture tools.
 const MAX_PACKET: usize = 262_144;
 
-/// Distinct clients. Further ones share the sockets of the first.
+/// Maximum number of distinct clients. Further clients share the sockets of earlier ones.
 pub(crate) const MAX_RECORDED_CLIENTS: usize = 16_384;
 
 /// Link types of the global header.
@@ -38,11 +38,11 @@ const VLAN: [u16; 2] = [0x8100, 0x88a8];
 /// The queries of a recording.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Recording {
-    /// The queries as sent.
+    /// The queries as they were sent.
     pub questions: Questions,
-    /// Nanoseconds from the first query to each, in non-decreasing order.
+    /// Nanoseconds from the first query to each query, in non-decreasing order.
     pub due_ns: Vec<u64>,
-    /// The number of each query's client.
+    /// The number of the client of each query.
     pub clients: Vec<u32>,
     /// The number of clients.
     pub client_count: usize,
@@ -63,7 +63,7 @@ pub(crate) fn read_file(path: &Path) -> Result<Recording, LoadError> {
     Recording::read(BufReader::new(file)).map_err(LoadError::in_file(path))
 }
 
-/// Byte order, and nanoseconds per unit of the fraction of a second.
+/// The byte order, and the number of nanoseconds in a unit of the fractional seconds.
 #[derive(Clone, Copy)]
 struct Layout {
     big_endian: bool,
@@ -90,7 +90,7 @@ impl Layout {
 }
 
 impl Recording {
-    /// Reports whether a query has no more octets than one that can be sent.
+    /// Reports whether a query is short enough to be sent.
     pub(super) fn fits(query: &[u8]) -> bool {
         query.len() <= MAX_QUERY
     }
@@ -130,7 +130,8 @@ impl Recording {
                 }
             }
             let since = time_ns.saturating_sub(*start_ns.get_or_insert(time_ns));
-            // Packets of several cores may be out of order: none is due before its predecessor.
+            // Packets from several cores may be out of order. No packet is due before its
+            // predecessor.
             let last = recording.due_ns.last().copied().unwrap_or_default();
             recording.due_ns.push(since.max(last));
             recording.clients.push(client_number(&mut clients, client));
@@ -220,7 +221,8 @@ fn v4_payload(packet: &[u8]) -> Option<(IpAddr, &[u8])> {
     Some((IpAddr::from(source), packet.get(header_len..total)?))
 }
 
-/// Extension headers are not parsed: DNS queries do not have them in practice.
+/// Returns the source address and the payload of an IPv6 packet with UDP. Packets with extension
+/// headers are skipped, because DNS queries do not have them in practice.
 fn v6_payload(packet: &[u8]) -> Option<(IpAddr, &[u8])> {
     let len = usize::from(be16(packet, 4)?);
     if *packet.get(6)? != 17 {

@@ -1,7 +1,7 @@
 //! Recorded traffic as dnstap messages: the queries that a server received.
 //!
-//! Many files have only the responses, because these have the question, too. Then the queries are
-//! made of the responses: with their questions, RD, and EDNS if the response has it.
+//! Many files have only the responses, because these have the question, too. In that case, the
+//! queries are built from the responses: with the question, RD, and EDNS if the response has it.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -14,12 +14,12 @@ use avocet_wire::{MessageView, QueryView, Rtype};
 use super::recording::{Recording, client_number};
 use crate::error::LoadError;
 
-/// The first octets of a frame stream: the mark of a control frame.
+/// The first octets of a frame stream, which mark a control frame.
 pub(super) const MAGIC: [u8; 4] = [0; 4];
-/// The UDP size in queries that are made of responses (RFC 9715).
+/// The UDP size in queries that are built from responses (RFC 9715).
 const UDP_SIZE: u16 = 1232;
 
-/// A recording that grows.
+/// A recording under construction.
 #[derive(Default)]
 struct Growing {
     recording: Recording,
@@ -76,7 +76,7 @@ impl Growing {
         };
         let last = self.recording.due_ns.last().copied().unwrap_or_default();
         let time = message.query_time.or(message.response_time).map(nanos);
-        // A message without a time is due with its predecessor.
+        // A message without a time is due at the same time as its predecessor.
         let due_ns = time
             .map_or(last, |time| time.saturating_sub(*self.start_ns.get_or_insert(time)).max(last));
         self.recording.due_ns.push(due_ns);

@@ -25,7 +25,7 @@ impl Pick {
         Self(serial | SERIAL)
     }
 
-    /// Returns the number of the listed query, if it is one.
+    /// Returns the number of the listed query, or `None` for a serial number.
     pub(crate) fn index(self) -> Option<usize> {
         (self.0 & SERIAL == 0).then_some(self.0 as usize)
     }
@@ -34,13 +34,13 @@ impl Pick {
 /// The way queries are chosen.
 #[derive(Clone, Debug)]
 pub(crate) enum Choice {
-    /// The listed queries in order, repeatedly.
+    /// The listed queries in order, again and again.
     Cycle,
     /// Each listed query once, in order.
     Once,
     /// The listed queries by Zipf's law, mixed with previously unused names.
     Popular {
-        /// Ranks are the positions of the listed queries.
+        /// The distribution of ranks. The rank of a listed query is its position.
         zipf: Zipf,
         /// Share of the unique names, in [0, 1].
         unique_share: f64,
@@ -77,7 +77,7 @@ impl Workload {
         self.questions.len()
     }
 
-    /// Chooses the next query, or returns `None` after all queries were sent.
+    /// Chooses the next query, or returns `None` after all queries were chosen.
     #[inline]
     pub(crate) fn draw(&mut self) -> Option<Pick> {
         let place = self.next;
@@ -125,7 +125,7 @@ impl Workload {
         self.unique.as_ref().map_or(0, |unique| unique.write(serial, out))
     }
 
-    /// Reports whether `answer` has the question of this query, ignoring case.
+    /// Reports whether `answer` has the question of this query. Ignores case.
     #[inline]
     pub(crate) fn asked(&self, pick: Pick, answer: &[u8]) -> bool {
         let mut buffer = [0; MAX_QUERY];

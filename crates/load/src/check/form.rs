@@ -1,7 +1,7 @@
 //! The form of an answer: everything that can be checked without knowledge of the expected records.
 //!
 //! A message is read to its last octet: every record of every section with its names and its data
-//! by the rules of its type. What a resolver would skip, because it does not need it, counts here.
+//! by the rules of its type. Errors count even in parts that a resolver would skip.
 
 use avocet_wire::view::{RecordSection, RecordView};
 use avocet_wire::{MessageView, NameBuf, Rtype, rdata};
@@ -19,7 +19,7 @@ const DATA_MAX: usize = 1 << 17;
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Deviation {
-    /// Answers with TC
+    /// Answers with the flag TC
     Truncated,
     /// NOERROR without a record in the answer section
     Empty,
@@ -66,7 +66,7 @@ impl FromIterator<Deviation> for Deviations {
     }
 }
 
-/// A reader of whole messages, which keeps its memory.
+/// A reader of whole messages, which reuses its memory.
 #[derive(Clone, Debug)]
 pub(crate) struct FormReader {
     data: Vec<u8>,
@@ -86,7 +86,8 @@ impl FormReader {
         for record in &mut records {
             let record = record.map_err(|_| Wrong::Malformed)?;
             if record.rtype == Rtype::OPT {
-                // RFC 6891 §6.1.1: one, in the additional section.
+                // A message has at most one OPT record, in the additional section (RFC 6891
+                // §6.1.1).
                 let is_valid = !has_opt
                     && record.section == RecordSection::Additional
                     && record.edns().is_ok_and(|edns| edns.raw_options().all(|one| one.is_ok()));

@@ -129,18 +129,19 @@ pub struct Expected {
     pub answers: Option<u64>,
 }
 
-/// The source of expectations.
+/// The source of the expected answers.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
     /// The scenario alone, which determines the RCODE.
     Scenario,
     /// A zone file.
     Zone(Arc<Zone>),
-    /// The answers of another server to the listed queries; `None` if it gave no answer.
+    /// The answers of another server to the listed queries. `None` means that the server gave no
+    /// answer.
     Reference(Arc<[Option<Expected>]>),
-    /// Answers of the reference server, which are being recorded.
+    /// The answers of the reference server while they are being recorded.
     Learning(Vec<Option<Expected>>),
-    /// Filtered names: any form of a block, but no usable address.
+    /// Filtered names. Any form of a block is accepted, but no usable address.
     Blocked,
 }
 
@@ -162,8 +163,8 @@ impl Judge {
         Self { depth, rcodes, source, allowed: Deviations::NONE, form: FormReader::new() }
     }
 
-    /// Judges an answer whose question matches its query, and of which the client permits at most
-    /// `longest` octets.
+    /// Judges an answer that has the question of its query. The client permits at most `longest`
+    /// octets.
     pub(crate) fn look(&mut self, pick: Pick, octets: &[u8], longest: usize) -> Result<(), Wrong> {
         let Ok(message) = MessageView::new(octets) else { return Err(Wrong::Malformed) };
         if let Source::Learning(known) = &mut self.source {
@@ -220,8 +221,8 @@ impl Judge {
     }
 }
 
-/// Reports whether the message is a response, with an error if it lacks the question (RFC 1035
-/// §4.1.1).
+/// Reports whether the message is a response. A response without a question must report an error
+/// (RFC 1035 §4.1.1).
 pub(crate) fn is_response(header: Header) -> bool {
     header.has(QR)
         && (header.counts[0] == 1 || (header.counts[0] == 0 && header.rcode() != Rcode::NOERROR))
@@ -255,8 +256,8 @@ fn leads_anywhere(message: &MessageView<'_>) -> bool {
     })
 }
 
-/// Returns the digest of an answer section without signatures, which are sent only on request, or
-/// `None` if a record violates its format.
+/// Returns the digest of an answer section, or `None` if a record violates its format. Signatures
+/// are excluded, because they are sent only on request.
 fn digest(message: &MessageView<'_>, form: &mut FormReader) -> Option<u64> {
     let mut sum = 0u64;
     let mut folded = Vec::new();
@@ -273,7 +274,7 @@ fn digest(message: &MessageView<'_>, form: &mut FormReader) -> Option<u64> {
     Some(sum)
 }
 
-/// Returns the digest of one record. Owner and names in the data are folded.
+/// Returns the digest of one record. The case of the owner and of names in the data is ignored.
 pub(crate) fn digest_record(owner: &[u8], rtype: Rtype, rdata: &[u8]) -> u64 {
     let mut state = scramble(u64::from(rtype.0) << 32 | owner.len() as u64);
     for part in [owner, rdata] {

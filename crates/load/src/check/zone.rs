@@ -1,7 +1,8 @@
-//! Expected answers from a zone file (RFC 1035 §5, RFC 1034 §4.3.2, RFC 4592).
+//! Expected answers that are computed from a zone file (RFC 1035 §5, RFC 1034 §4.3.2, RFC 4592).
 //!
-//! Covers the answers of a resolver for names in the zone: RRsets, aliases within it, wildcards,
-//! NODATA and NXDOMAIN. Names below a delegation or behind an alias out of the zone are not judged.
+//! Covers the answers of a resolver for names in the zone: RRsets, aliases within the zone,
+//! wildcards, NODATA and NXDOMAIN. Names below a delegation or behind an alias out of the zone are
+//! not judged.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -22,7 +23,7 @@ const MAX_FILE: u64 = 1 << 30;
 
 type Rrsets = Vec<(Rtype, Vec<Box<[u8]>>)>;
 
-/// A zone by owner name. Owners and names in data are in lower case.
+/// The records of a zone by owner. Owners and names in data are in lower case.
 #[derive(Debug)]
 pub struct Zone {
     apex: FoldedNameBuf,
@@ -140,8 +141,8 @@ impl Zone {
         None
     }
 
-    /// Returns the RRsets of a name, directly or by a wildcard: `Some(None)` if the name does not
-    /// exist, `None` if the zone does not determine that.
+    /// Returns the RRsets of a name or of the wildcard that covers it. Returns `Some(None)` if the
+    /// name does not exist, and `None` if the zone does not determine that.
     fn find(&self, owner: &NameBuf) -> Option<Option<&Rrsets>> {
         if !name::is_under(owner.wire(), self.apex.wire()) {
             return None;
@@ -171,8 +172,8 @@ impl Zone {
     }
 }
 
-/// Appends a line without its comment and parentheses, and returns how many parentheses are open
-/// after it.
+/// Appends a line without its comment and parentheses. Returns the number of parentheses that are
+/// still open.
 fn append_line(line: &[u8], mut depth: usize, out: &mut Vec<u8>) -> usize {
     let (mut quoted, mut escaped) = (false, false);
     for &octet in line {
@@ -258,8 +259,8 @@ impl ZoneReader {
     }
 }
 
-/// Returns the type of a record after its TTL and class, which may be in either order, and the
-/// fields of its data.
+/// Returns the type of a record and the fields of its data. The TTL and the class before the type
+/// may be in either order.
 fn record_type<'t>(tokens: &'t [Token<'t>]) -> Result<(Rtype, &'t [Token<'t>]), LoadError> {
     for (at, token) in tokens.iter().enumerate().take(3) {
         let word = str::from_utf8(token.text).unwrap_or_default();

@@ -13,18 +13,18 @@ use super::lane::{Carrier, Connections, Handed, Kit, Lane, LaneTransport, Watche
 use crate::encrypted::{QuicTarget, TlsTarget};
 use crate::machine;
 
-/// Up to this number of sockets are read in each turn without polling: with few sockets, polling
+/// Up to this number of sockets are read in each turn without polling. With few sockets, polling
 /// costs more than an unsuccessful read.
 const FEW_LANES: usize = 8;
 
 /// Up to this number of sockets are watched outside the epoll set.
 const BESIDE_MAX: usize = 64;
 
-/// Events per wait.
+/// Maximum number of events that one wait returns.
 const EVENTS: usize = 1024;
 
-/// Maximum number of consecutive batches of one flow, so that a flow behind its schedule does not
-/// delay reading.
+/// Maximum number of consecutive batches of one flow. The limit ensures that a flow behind its
+/// schedule does not delay reading.
 const MAX_BATCHES: usize = 4;
 
 /// Interval between searches for timed-out queries.
@@ -36,15 +36,15 @@ const LINGER_NS: u64 = 100_000_000;
 /// Time for which a full socket is skipped.
 const BLOCKED_NS: u64 = 50_000;
 
-/// Time before a due query that is spent polling, as a sleep ends late by the time that the kernel
-/// takes to wake a thread, and a late query would count against the server. A machine with one core
-/// sleeps instead: the server needs the core.
+/// Time before a due query during which the thread polls instead of sleeping. A sleep ends late,
+/// because the kernel takes time to wake a thread, and a late query would count against the server.
+/// A machine with one core sleeps instead: the server needs the core.
 const POLLED_NS: u64 = 150_000;
 
-/// The token of the signals. Lanes use their number.
+/// The token of the signals. The token of a lane is its number.
 const SIGNALS: u64 = u64::MAX;
 
-/// An interval of a run that has ended.
+/// An interval of a run that is complete.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interval {
     /// Nanoseconds from the start of the run to the start and the end of the interval.
@@ -74,7 +74,7 @@ pub(crate) struct Driver {
     interrupted: bool,
     /// Whether a socket accepted no datagram in the last turn.
     blocked: bool,
-    /// Time before a due query that is spent polling.
+    /// Time before a due query during which the thread polls instead of sleeping.
     polled_ns: u64,
 }
 
@@ -84,12 +84,12 @@ struct ClientLane {
     client: usize,
 }
 
-/// Destination, sources and transport.
+/// The destination, the source addresses and the transport.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(crate) server: std::net::SocketAddr,
     pub(crate) carrier: Carrier,
-    /// Client `n` uses the `n`-th of these, in turn. If empty, the system chooses.
+    /// The source addresses, which clients use in turn. If there are none, the system chooses.
     pub(crate) sources: Vec<IpAddr>,
     /// How the server is reached over TLS.
     pub(crate) tls: Option<TlsTarget>,
@@ -99,7 +99,7 @@ pub(crate) struct Route {
 }
 
 impl Driver {
-    /// Opens the sockets of all flows. `signals`, if given, can end a run early.
+    /// Opens the sockets of all flows. `signals` can end a run early, if given.
     pub(crate) fn open(
         flows: Vec<Flow>,
         route: &Route,
@@ -164,8 +164,8 @@ impl Driver {
         self.kit.now_ns()
     }
 
-    /// Sends for `duration` or until there is nothing left to send, then waits for the answers.
-    /// Returns the sending time in nanoseconds.
+    /// Sends for `duration` or until all queries were sent, then waits for the answers. Returns the
+    /// sending time in nanoseconds.
     pub(crate) fn run(
         &mut self,
         duration: Duration,
@@ -206,7 +206,7 @@ impl Driver {
         }
     }
 
-    /// Keeps receiving after the last answer, so that duplicates of it are seen.
+    /// Continues to receive after the last answer, in order to detect duplicate answers.
     fn linger(&mut self, until_ns: u64) -> io::Result<()> {
         while self.now_ns() < until_ns && !self.interrupted {
             self.turn(until_ns)?;
@@ -237,7 +237,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Sleeps until an event arrives, or a query is due soon.
+    /// Sleeps until an event arrives or a query is due soon.
     fn wait(&mut self, now_ns: u64, until_ns: u64) -> io::Result<()> {
         let due = self.flows.iter().filter_map(|flow| flow.next_due(now_ns));
         let due = due.min().unwrap_or(u64::MAX);
@@ -285,8 +285,8 @@ impl Driver {
         sent
     }
 
-    /// Lets the next client that is not busy send. Returns how many queries it sent; `None` if
-    /// none is due.
+    /// Lets the next client that is not busy send. Returns the number of queries that it sent, or
+    /// `None` if none is due.
     #[inline]
     fn send_by_next(&mut self, flow: usize, now_ns: u64) -> Option<usize> {
         for _ in 0..self.flows[flow].clients().0 {
