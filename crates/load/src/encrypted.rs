@@ -1,5 +1,5 @@
-//! A server over TLS, HTTPS, QUIC or HTTP/3: the parameters of the generator for each connection to
-//! it.
+//! Connections to a server over TLS, HTTPS, QUIC or HTTP/3, with the settings of the generator for
+//! them.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::ops::ControlFlow;
@@ -27,11 +27,11 @@ use crate::error::{LoadError, Needed};
 pub(crate) struct TlsTarget {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
-    /// Where queries go in HTTP/2; `None` for DNS over TLS.
+    /// The HTTP/2 resource that queries are sent to; `None` for DNS over TLS.
     place: Option<HttpTarget>,
 }
 
-/// Reads the settings of TLS from the command line.
+/// Returns the TLS settings that the command line specifies.
 fn settings(args: &LoadArgs, alpn: &[u8]) -> Result<Arc<ClientConfig>, LoadError> {
     let trust = match &args.ca {
         _ if args.insecure => Trust::Nobody,
@@ -49,8 +49,8 @@ fn settings(args: &LoadArgs, alpn: &[u8]) -> Result<Arc<ClientConfig>, LoadError
 }
 
 impl TlsTarget {
-    /// Reads the settings of the command line for a server with this name in its certificate, in
-    /// HTTP/2 if there is a place.
+    /// Creates the settings from the command line, for a server with this name in its certificate.
+    /// Uses HTTP/2 if there is a place.
     pub(crate) fn new(
         args: &LoadArgs,
         name: &str,
@@ -66,7 +66,7 @@ impl TlsTarget {
         Ok(Self { config, name, place })
     }
 
-    /// Returns the session of a connection that begins.
+    /// Returns the session of a new connection.
     pub(crate) fn session(&self) -> io::Result<ClientSession> {
         let (config, name) = (&self.config, self.name.clone());
         match &self.place {
@@ -76,8 +76,7 @@ impl TlsTarget {
         .map_err(io::Error::other)
     }
 
-    /// Completes one handshake, so that a certificate that is not accepted is reported before the
-    /// run.
+    /// Completes one handshake, so that an unacceptable certificate is reported before the run.
     pub(crate) fn verify(&self, server: SocketAddr, timeout: Duration) -> io::Result<()> {
         let mut stream = TcpStream::connect_timeout(&server, timeout)?;
         stream.set_read_timeout(Some(timeout))?;
@@ -99,9 +98,9 @@ impl TlsTarget {
     }
 }
 
-/// Number of octets of a datagram: more than a path carries.
+/// Room for a datagram in octets, which is more than any path carries.
 const DATAGRAM_ROOM: usize = 4096;
-/// The longest wait for a datagram while the first connection begins.
+/// Longest single wait for a datagram during the first handshake.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// The settings of all connections to a server over QUIC.
@@ -109,14 +108,14 @@ const PATIENCE: Duration = Duration::from_millis(20);
 pub(crate) struct QuicTarget {
     settings: QuicSettings,
     name: String,
-    /// Where queries go in HTTP/3; `None` for DNS over QUIC.
+    /// The HTTP/3 resource that queries are sent to; `None` for DNS over QUIC.
     place: Option<HttpPlace>,
 }
 
-/// Where queries go on a server in HTTP.
+/// The HTTP resource that queries are sent to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HttpPlace {
-    /// The host, with its port if that is not the default one.
+    /// The host, followed by its port if the port is not the default.
     pub(crate) authority: String,
     /// The path.
     pub(crate) path: String,
@@ -129,8 +128,8 @@ impl fmt::Debug for QuicTarget {
 }
 
 impl QuicTarget {
-    /// Reads the settings of the command line for a server with this name in its certificate, in
-    /// HTTP/3 if there is a place.
+    /// Creates the settings from the command line, for a server with this name in its certificate.
+    /// Uses HTTP/3 if there is a place.
     pub(crate) fn new(
         args: &LoadArgs,
         name: &str,
@@ -145,7 +144,7 @@ impl QuicTarget {
         Ok(Self { settings, name: name.to_owned(), place })
     }
 
-    /// Sends a query on a stream of its own, and returns the number of the stream.
+    /// Sends a query on its own stream. Returns the number of the stream.
     pub(crate) fn ask(&self, client: &mut QuicClient, message: &[u8]) -> Option<u64> {
         match &self.place {
             None => client.ask(message),
@@ -155,13 +154,13 @@ impl QuicTarget {
         }
     }
 
-    /// Returns a connection that begins.
+    /// Returns a new connection.
     pub(crate) fn session(&self, server: SocketAddr) -> io::Result<QuicClient> {
         QuicClient::connect(&self.settings, server, &self.name, Instant::now())
             .map_err(io::Error::other)
     }
 
-    /// Completes one handshake, as [`TlsTarget::verify`] does.
+    /// Completes one handshake, like [`TlsTarget::verify`].
     pub(crate) fn verify(&self, server: SocketAddr, timeout: Duration) -> io::Result<()> {
         let any: SocketAddr = match server {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),

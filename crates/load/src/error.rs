@@ -14,7 +14,7 @@ use thiserror::Error;
 /// The reason why nothing can be measured. A server that fails is not an error.
 #[derive(Debug, Error)]
 pub enum LoadError {
-    /// A duration has no unit, or another one.
+    /// A duration has no unit, or an unknown one.
     #[error("a duration needs a unit: 10s, 250ms, 50us, 5m or 2h")]
     DurationUnit,
     /// A duration does not start with a number.
@@ -32,7 +32,7 @@ pub enum LoadError {
     /// The text is not an RCODE.
     #[error("{0:?} is not an RCODE such as NXDOMAIN")]
     NotAnRcode(String),
-    /// An argument is missing. Holds the argument to add, and its purpose.
+    /// An argument is missing. The error holds the argument to add and its purpose.
     #[error("{0}")]
     Missing(Needed),
     /// The server is on a public address.
@@ -41,7 +41,7 @@ pub enum LoadError {
          yours, add --i-own-this-server"
     )]
     PublicServer(SocketAddr),
-    /// The source addresses are of another address family.
+    /// The source addresses and the server have different address families.
     #[error("--source {prefix} and the server {server} have different address families")]
     OtherFamily {
         /// The source addresses.
@@ -49,10 +49,10 @@ pub enum LoadError {
         /// The server.
         server: IpAddr,
     },
-    /// The system does not resolve the server.
+    /// The system cannot resolve the name of the server.
     #[error("{server:?} is not a server: {source}")]
     NotAServer {
-        /// The server as written.
+        /// The server as it was written.
         server: String,
         /// The reason given by the system.
         source: io::Error,
@@ -60,7 +60,7 @@ pub enum LoadError {
     /// The host of the server has no address.
     #[error("{0:?} has no address")]
     NoAddress(String),
-    /// The sockets of the server fail.
+    /// The sockets for the server under test failed.
     #[error("{server}: {source}")]
     Server {
         /// The server.
@@ -68,10 +68,10 @@ pub enum LoadError {
         /// The reason given by the system.
         source: io::Error,
     },
-    /// The sockets of the reference fail.
+    /// The sockets for the reference server failed.
     #[error("the reference {server}: {source}")]
     Reference {
-        /// The reference.
+        /// The reference server.
         server: SocketAddr,
         /// The reason given by the system.
         source: io::Error,
@@ -100,7 +100,7 @@ pub enum LoadError {
     LongLine {
         /// The line, from 1.
         line: usize,
-        /// The most octets.
+        /// The maximum number of octets.
         most: usize,
     },
     /// A file is too large.
@@ -143,7 +143,7 @@ pub enum LoadError {
     /// The data of a record is malformed.
     #[error(transparent)]
     Data(#[from] RdataError),
-    /// There is no such record type.
+    /// The text is not a known record type.
     #[error("{0:?} is not a record type")]
     NotAType(String),
     /// A record has no type.
@@ -161,13 +161,13 @@ pub enum LoadError {
     /// A zone file has no SOA record.
     #[error("it has no SOA record")]
     NoSoa,
-    /// A zone has no RRset of the size. Holds it in octets.
+    /// The zone has no RRset with more octets than this size.
     #[error("the zone file has no RRset of more than {0} octets")]
     NoLargeRrset(usize),
     /// A list has no queries.
     #[error("it has no queries")]
     NoQueries,
-    /// There are too many queries. Holds the limit.
+    /// There are too many queries. The error holds the limit.
     #[error("at most {0} queries are possible")]
     TooManyQueries(usize),
     /// A query is too long.
@@ -185,7 +185,7 @@ pub enum LoadError {
     /// A recording with dnstap messages cannot be read.
     #[error(transparent)]
     Tapped(#[from] avocet_dnstap::TapError),
-    /// A packet of a recording is too long. Holds its octets.
+    /// A packet of a recording is too long. The error holds its length in octets.
     #[error("a packet claims {0} octets: the file is damaged")]
     DamagedRecording(usize),
     /// A recording has no query.

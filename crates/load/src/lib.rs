@@ -51,8 +51,8 @@ use report::{Report, compare, html, text};
 /// Exit status if the command could not be carried out.
 const TROUBLE: u8 = 2;
 
-/// Runs the command. Exits with 0 if everything was right, 1 if the server failed or became worse,
-/// and 2 if nothing could be measured.
+/// Runs the command. Returns the exit status: 0 if the run passed, 1 if the server failed or became
+/// worse, and 2 if nothing could be measured.
 pub fn run(args: &LoadArgs) -> ExitCode {
     let done = match &args.task {
         Some(Task::Compare(compare)) => run_compare(compare),

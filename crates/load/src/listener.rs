@@ -1,18 +1,18 @@
-//! The local process that listens at an address, from `/proc`.
+//! Search for the local process that listens at an address, in `/proc`.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::drive::Carrier;
 
-/// Maximum number of file descriptors that are looked at.
+/// Maximum number of file descriptors that the search reads.
 const MAX_DESCRIPTORS: usize = 1_000_000;
 
 /// The state of a listening TCP socket in `/proc/net/tcp`.
 const LISTENS: &str = "0A";
 
-/// Returns the process that listens at this address of this host, if the user may see it. Of a
-/// process and its children that share the socket, it is the parent.
+/// Returns the process that listens at this address of this host, if the user may see it. If a
+/// parent and its children share the socket, returns the parent.
 pub(crate) fn process_at(server: SocketAddr, carrier: Carrier) -> Option<u32> {
     let files = match carrier {
         Carrier::Udp | Carrier::Quic | Carrier::H3 => ["/proc/net/udp", "/proc/net/udp6"],
@@ -47,7 +47,7 @@ pub(crate) fn process_at(server: SocketAddr, carrier: Carrier) -> Option<u32> {
     })
 }
 
-/// Returns the inodes of the sockets of a table that receive at this address.
+/// Returns the inodes of the sockets in a table that receive at this address.
 fn inodes(table: &str, server: SocketAddr, carrier: Carrier) -> Vec<u64> {
     let inode = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
@@ -57,14 +57,15 @@ fn inodes(table: &str, server: SocketAddr, carrier: Carrier) -> Vec<u64> {
         let ip = address(ip)?;
         let is_there = u16::from_str_radix(port, 16).ok()? == server.port()
             && (ip == server.ip() || ip.is_unspecified());
-        // A connected socket, such as a client's, has a remote port.
+        // A connected socket, such as that of a client, has a remote port.
         let is_connected = !fields.get(2)?.ends_with(":0000");
         (is_listener && is_there && !is_connected).then(|| fields.get(9)?.parse().ok())?
     };
     table.lines().skip(1).filter_map(inode).collect()
 }
 
-/// Parses an address: words of 32 bits in hexadecimal digits, each in the order of this machine.
+/// Parses an address that consists of words of 32 bits in hexadecimal digits. Each word has the
+/// byte order of this machine.
 fn address(digits: &str) -> Option<IpAddr> {
     let word = |at: usize| {
         let word = u32::from_str_radix(digits.get(8 * at..8 * at + 8)?, 16).ok()?;

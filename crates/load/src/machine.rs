@@ -1,10 +1,10 @@
-//! The machine of a run, as reported by the kernel.
+//! The machine on which a run takes place, as its kernel describes it.
 
 use std::{fs, thread};
 
 use crate::report::Machine;
 
-/// Reads the description. Unreadable fields stay empty.
+/// Reads the description of the machine. Fields that cannot be read stay empty.
 pub(crate) fn read() -> Machine {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -33,7 +33,8 @@ fn field(text: &str, name: &str) -> Option<String> {
     line.split_once(':').map(|(_, value)| value.trim().to_owned())
 }
 
-/// Counts the processors in a list such as `0-3,6`. The process itself may be limited to fewer.
+/// Counts the processors in a list such as `0-3,6`. The process itself may be limited to fewer
+/// processors.
 fn online() -> Option<usize> {
     count_list(fs::read_to_string("/sys/devices/system/cpu/online").ok()?.trim())
 }

@@ -12,7 +12,7 @@ use crate::error::{LoadError, Needed};
 /// Default number of generated names.
 const POPULATION: u32 = 10_000;
 
-/// Default UDP size with DO, which passes every path (RFC 9715).
+/// Default UDP size in queries with DO. Answers of this size pass every path (RFC 9715).
 pub(crate) const DNSSEC_SIZE: u16 = 1232;
 
 /// Number of octets of an answer over UDP that every client accepts without EDNS (RFC 1035 §2.3.4).
@@ -38,7 +38,7 @@ const TYPES: [Rtype; 16] = [
     Rtype(257),
 ];
 
-/// The data read before a run.
+/// The data that is read before a run.
 pub(crate) struct Material {
     pub(crate) form: Form,
     pub(crate) zone: Option<Arc<Zone>>,
@@ -123,7 +123,8 @@ impl Material {
         names::numbered(self.zone_name()?, prefix, self.population, types, &self.form)
     }
 
-    /// Returns queries for the types of the scenario `types`, and for names that do not exist.
+    /// Returns queries for the types of the scenario `types`, and queries for names that do not
+    /// exist.
     pub(crate) fn types(&self) -> Result<Questions, LoadError> {
         self.numbered("www", &TYPES)
     }

@@ -56,7 +56,7 @@ pub fn measure(args: &LoadArgs, signals: Option<Signals>) -> Result<Report, Load
     let material = Material::read(args)?;
     let failed = |source| LoadError::Server { server, source };
     raise_open_files().map_err(failed)?;
-    // Otherwise a query may leave about 50 us late, which would appear as latency.
+    // Without this, a query may leave about 50 µs late, which would appear as latency.
     let _ = sharpen_timers();
     let (mut tls, mut quic) = (None, None);
     match named.tls_name.as_deref() {
@@ -118,7 +118,8 @@ fn remarks(args: &LoadArgs, material: &Material) -> Vec<String> {
     remarks
 }
 
-/// Lets a reference server answer all listed queries over TCP, which does not truncate.
+/// Records the answers of a reference server to all listed queries. It uses TCP, which does not
+/// truncate answers.
 fn learn(
     args: &LoadArgs,
     material: &Material,
@@ -150,7 +151,7 @@ fn learn(
     }
 }
 
-/// An observer that only ends the run if a server answers no query.
+/// An observer that ends the run if the server answers no query, and records nothing.
 struct Unwatched;
 
 impl Watch for Unwatched {
@@ -170,8 +171,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Sends each listed query once, if the scenario needs cached names. Returns the share that was
-    /// answered.
+    /// Sends each listed query once if the scenario needs cached names. Returns the share of the
+    /// queries that was answered.
     fn warm_up(
         &self,
         prepared: &Prepared,
@@ -227,7 +228,7 @@ impl Run<'_> {
         Ok(self.report(&flows, recorder, asked_ns as f64 / 1e9, pace))
     }
 
-    /// Tries one rate after another, each for a tenth of the duration.
+    /// Searches for the highest rate. Each rate is tried for a tenth of the duration.
     fn search(
         &self,
         driver: &mut Driver,
@@ -340,7 +341,7 @@ fn attempt(
     Ok(result_of(driver.flows(), rate, asked_ns).judge(bounds))
 }
 
-/// Returns the result of a run at one rate, without a verdict.
+/// Returns the result of a run at one rate. The caller judges whether it satisfies the bounds.
 fn result_of(flows: &[Flow], rate: f64, asked_ns: u64) -> RampStep {
     let (mut counts, mut latencies, mut sent) = (Counts::default(), Latencies::new(), 0);
     for flow in flows {

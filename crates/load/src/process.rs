@@ -13,7 +13,7 @@ const KIB: u64 = 1024;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuTime {
     /// The time in user mode. It is sampled or accounted per tick, so it is less precise than the
-    /// sum.
+    /// total time.
     pub(crate) user_ns: u64,
     /// The time in the kernel.
     pub(crate) system_ns: u64,
@@ -41,11 +41,11 @@ pub(crate) struct Process {
     directory: PathBuf,
 }
 
-/// A reading.
+/// A reading of the cost of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) ticks: CpuTime,
-    /// Time counted by the scheduler, in nanoseconds, without threads that have ended.
+    /// Time that the scheduler counted, in nanoseconds. It excludes threads that have ended.
     pub(crate) scheduled_ns: u64,
     pub(crate) resident_bytes: u64,
 }
@@ -59,13 +59,13 @@ impl Process {
         Self { directory: PathBuf::from("/proc/self") }
     }
 
-    /// Returns its name while it is running.
+    /// Returns the name of the process, or `None` if the process has ended.
     pub(crate) fn name(&self) -> Option<String> {
         fs::read_to_string(self.directory.join("comm")).ok().map(|name| name.trim().to_owned())
     }
 
-    /// Returns the cost of the process and its descendants since the start, while the process is
-    /// running.
+    /// Returns the cost of the process and its descendants since their start, or `None` if the
+    /// process has ended.
     pub(crate) fn usage(&self) -> Option<Usage> {
         let mut sum = usage_of(&self.directory)?;
         let mut family = children(&self.directory);
@@ -108,12 +108,13 @@ impl Usage {
         self.resident_bytes += other.resident_bytes;
     }
 
-    /// Returns the time between two readings: the scheduler's sum, split in proportion to the
-    /// ticks.
+    /// Returns the CPU time between two readings. The total comes from the scheduler; the ticks
+    /// determine how it is split.
     pub(crate) fn cpu_since(&self, earlier: &Self) -> CpuTime {
         let ticks = self.ticks.since(earlier.ticks);
         let scheduled = self.scheduled_ns.saturating_sub(earlier.scheduled_ns);
-        // The scheduler's sum lacks threads that ended in between; the ticks include them.
+        // The scheduler's total lacks threads that ended between the readings; the ticks include
+        // them.
         if ticks.total_ns() == 0 || scheduled < ticks.total_ns() / 2 {
             return if ticks.total_ns() == 0 {
                 CpuTime { user_ns: 0, system_ns: scheduled }
@@ -130,8 +131,8 @@ fn scheduled_ns(task: &Path) -> Option<u64> {
     fs::read_to_string(task.join("schedstat")).ok()?.split_whitespace().next()?.parse().ok()
 }
 
-/// Parses user and system time. They follow the process name, which may contain anything except a
-/// final parenthesis.
+/// Parses user and system time, which follow the process name. The name may contain anything except
+/// a final parenthesis.
 fn parse_stat(stat: &str) -> Option<CpuTime> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11).map(|field| field.parse::<u64>().ok());

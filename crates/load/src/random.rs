@@ -1,6 +1,7 @@
 //! Seeded pseudo-random numbers: the same seed yields the same questions in the same order.
 
-/// A generator of 64-bit numbers (SplitMix64), for choosing questions, not for secrets.
+/// A generator of 64-bit numbers (SplitMix64). It chooses questions and must not be used for
+/// secrets.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -11,8 +12,8 @@ impl Random {
         Self(seed)
     }
 
-    /// Returns the generator of one item, independent of earlier draws, so that its results are
-    /// reproducible.
+    /// Returns the generator of one item. Its results are reproducible, because they do not depend
+    /// on earlier draws.
     pub(crate) fn of_item(seed: u64, serial: u64) -> Self {
         Self(scramble(seed ^ scramble(serial)))
     }
@@ -47,7 +48,8 @@ pub(crate) const fn scramble(number: u64) -> u64 {
 /// method).
 #[derive(Clone, Debug)]
 pub(crate) struct Zipf {
-    /// For each place: the probability of that rank, and the alias rank otherwise.
+    /// For each place: the probability of the place's own rank, and the alias rank that is drawn
+    /// otherwise.
     places: Vec<(f64, u32)>,
 }
 

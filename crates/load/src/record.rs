@@ -1,4 +1,4 @@
-//! The course of a run: samples at every interval, progress in the terminal, and the cost of the
+//! Observation of a run: samples at every interval, progress in the terminal, and the cost of the
 //! processes.
 
 use std::io::{self, IsTerminal, Write};
@@ -12,21 +12,21 @@ use crate::process::{CpuTime, Process, Usage};
 use crate::report::{Cpu, Drift, FlowReport, Latency, Memory, Outcome, Sample};
 use crate::units::nanos_text;
 
-/// Intervals of a run of usual length.
+/// Number of intervals of a run, within the limits of their length.
 const INTERVALS: u32 = 60;
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 const INTERVAL_MAX: Duration = Duration::from_secs(10);
 
-/// Maximum number of samples: a week of the longest intervals.
+/// Maximum number of samples, enough for a week of the longest intervals.
 const MAX_SAMPLES: usize = 65_536;
 
 /// A server that has not answered any query for this long ends the run.
 const SILENCE_NS: u64 = 5_000_000_000;
 
-/// Samples needed to report a drift.
+/// Minimum number of samples for the report of a drift.
 const DRIFT_SAMPLES: usize = 8;
 
-/// A process at the start of the run and at the last reading.
+/// The readings of a process at the start of the run and most recently.
 struct Watched {
     process: Process,
     name: Option<String>,
@@ -47,8 +47,8 @@ impl Watched {
         })
     }
 
-    /// Reads the process again and returns the time since the last reading. A process that has
-    /// ended keeps its last reading.
+    /// Reads the process again and returns the time since the last reading. The last reading of a
+    /// process that has ended is kept.
     fn read(&mut self) -> CpuTime {
         let Some(usage) = self.process.usage() else { return CpuTime::default() };
         let cpu = usage.cpu_since(&self.last);
@@ -123,7 +123,7 @@ impl Recorder {
         }
     }
 
-    /// Returns the length of an interval.
+    /// Returns the length of the intervals of the run.
     pub(crate) fn every(&self) -> Duration {
         let even = self.duration / INTERVALS;
         let even = if self.duration > Duration::from_secs(5) {

@@ -18,8 +18,8 @@ use crate::random::Zipf;
 /// Default number of queries in flight in a closed loop.
 const WINDOW: usize = 100;
 
-/// Default number of clients: enough that a server with several sockets on its port uses all of
-/// them.
+/// Default number of clients. With this number, a server with several sockets on its port uses all
+/// of them.
 const CLIENTS: u32 = 16;
 
 /// Default rate per second of the scenarios that are open loops.
@@ -34,13 +34,13 @@ const RAMP_START: f64 = 1_000.0;
 /// Default share of unique names in `mixed`.
 const MISS_SHARE: f64 = 0.05;
 
-/// Default share of the attack in `flood`.
+/// Default share of queries of the attack in `flood`.
 const FLOOD_SHARE: f64 = 0.9;
 
-/// The divisor that gives the part of a flood before the attack starts.
+/// Share of the duration of a flood before the attack starts.
 const QUIET_PART: f64 = 0.25;
 
-/// Valid queries in flight while malformed ones are sent.
+/// Number of valid queries in flight while malformed ones are sent.
 pub(crate) const PROBES: usize = 4;
 
 /// The shares of the flows in `extreme`.
@@ -66,7 +66,7 @@ pub(crate) struct Prepared {
     pub(crate) warms_up: bool,
     /// Total number of clients.
     pub(crate) clients: usize,
-    /// Queries per second of an open loop, at which a search starts.
+    /// Queries per second of an open loop, or the rate at which a search starts.
     pub(crate) rate: Option<f64>,
     /// Whether to search for the highest rate.
     pub(crate) ramps: bool,
@@ -124,11 +124,11 @@ pub(crate) fn prepare(
     Ok(Prepared { flows, duration, warms_up: warms_up(args.scenario), clients: total, rate, ramps })
 }
 
-/// Returns the deviations that a flow expects of a server without a fault.
+/// Returns the deviations that even a flawless server may show in this flow.
 fn deviations(flow: &str) -> Deviations {
     let either = Deviations::NONE.with(Deviation::Truncated).with(Deviation::Empty);
     match flow {
-        // The names have the type that is asked for, and truncated answers are asked again.
+        // The names have the queried type, and truncated answers are retried over TCP.
         "hit" | "large" => Deviations::NONE,
         "types" | "replay" | "probe" => either,
         "malformed" => Deviations::ALL,
@@ -233,7 +233,7 @@ impl Setting<'_> {
     fn flow(&self, name: &'static str, workload: Workload) -> Flow {
         let pace = match self.rate {
             Some(rate) => Pace::rate(rate),
-            // A connection for one query has one in flight.
+            // A connection for a single query has only one query in flight.
             None if self.args.connections != Connections::Kept => {
                 Pace::window(self.args.window.map_or(self.clients, |window| window as usize))
             }
@@ -262,7 +262,7 @@ impl Setting<'_> {
     }
 
     /// Returns the longest answer that the queries permit over UDP (RFC 1035 §4.2.1, RFC 6891
-    /// §6.2.3). A recording has its own sizes, which are not read.
+    /// §6.2.3). The queries of a recording have their own sizes, which are not read.
     fn longest_datagram(&self) -> usize {
         match (self.args.edns, self.args.dnssec) {
             _ if self.args.scenario == Scenario::Replay => usize::MAX,
@@ -280,7 +280,8 @@ impl Setting<'_> {
         Ok(vec![damaged, self.flow_at("probe", probes, Pace::window(PROBES), 1)])
     }
 
-    /// Returns the queries of normal clients, later joined by queries for random subdomains.
+    /// Returns the flow of normal clients, and the flow of queries for random subdomains that
+    /// starts later.
     fn flood(&self, duration: Duration) -> Result<Vec<Flow>, LoadError> {
         let rate = self.rate.unwrap_or(OPEN_RATE);
         let share = self.args.miss_share.unwrap_or(FLOOD_SHARE);

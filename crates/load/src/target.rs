@@ -14,7 +14,7 @@ use crate::error::LoadError;
 /// The addresses of the clients of a loopback server.
 const LOOPBACK_CLIENTS: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 0);
 
-/// How a server over TLS begins on the command line.
+/// The prefix of a server over TLS on the command line.
 const TLS_PREFIX: &str = "tls://";
 /// The prefix of a server over QUIC.
 const QUIC_PREFIX: &str = "quic://";
@@ -26,10 +26,10 @@ const H3_PREFIX: &str = "h3://";
 const TLS_PORT: u16 = 853;
 /// The port of HTTPS.
 const HTTPS_PORT: u16 = 443;
-/// The path of DNS over HTTPS if the server has none.
+/// The path of DNS over HTTPS if the command line names none.
 const HTTPS_PATH: &str = "/dns-query";
 
-/// A server as named on the command line.
+/// A server as it is named on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedServer {
     pub(crate) address: SocketAddr,

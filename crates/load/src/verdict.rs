@@ -125,7 +125,8 @@ fn loss(report: &Report, args: &LoadArgs) -> Option<String> {
     })
 }
 
-/// Returns a server that stops answering before the end may have lost less than the limit.
+/// Returns the fault that the last queries were lost, if so. Their share may be within the limit of
+/// losses although the server has stopped answering.
 fn silent_end(report: &Report) -> Option<String> {
     let enough = report.pace.window.map_or(SILENT_END, |window| SILENT_END.min(window as u64));
     let lost: u64 = judged(report).map(|flow| flow.outcome.lost_at_end).sum();
@@ -158,7 +159,7 @@ fn no_rate(report: &Report) -> Option<String> {
     (ramp.highest_rate <= 0.0).then_some(text)
 }
 
-/// Malformed packets must not prevent valid queries from being answered.
+/// Returns the fault that malformed packets prevented answers to valid queries, if they did.
 fn probes(report: &Report) -> Option<String> {
     let outcome = &report.flows.iter().find(|flow| flow.name == "probe")?.outcome;
     let is_dead = outcome.answered == 0 || outcome.lost_at_end >= PROBES as u64;

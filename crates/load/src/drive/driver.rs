@@ -315,7 +315,7 @@ impl Driver {
     fn receive_ready(&mut self) -> usize {
         let mut ready = std::mem::take(&mut self.ready);
         ready.clear();
-        // The token of the signals belongs to no lane. Every sweep checks the signals.
+        // The token of the signals is the number of no lane. Every sweep checks the signals.
         ready.extend(self.events.iter().map(|event| event.token()));
         let heard = ready.iter().map(|token| self.receive(*token as usize)).sum();
         self.ready = ready;
@@ -348,7 +348,7 @@ impl Driver {
     }
 }
 
-/// Returns how long to poll before a due query on this machine.
+/// Returns the time before a due query during which this machine polls.
 fn polled_ns() -> u64 {
     if machine::cores() > 1 { POLLED_NS } else { 0 }
 }

@@ -1,4 +1,4 @@
-//! A flow of queries: their choice, pace and clients, and their results.
+//! A flow of queries: the choice of queries, their pace, their clients and their results.
 //!
 //! A flow has no socket and no clock. It determines which message to send and when, receives
 //! messages from the driver, and counts.
@@ -21,9 +21,9 @@ use crate::check::{Judge, Wrong};
 /// The reaction to a truncated answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
-    /// Count the answer, and do not repeat the question.
+    /// The answer is counted, and the question is not repeated.
     Never,
-    /// Repeat the question over TCP (RFC 7766 §5). Latency counts from the first query.
+    /// The question is repeated over TCP (RFC 7766 §5). Latency counts from the first query.
     OverTcp,
 }
 
@@ -44,33 +44,33 @@ pub(crate) struct Flow {
     pub(crate) limit: u64,
     /// Number of queries that remain to be sent.
     left: u64,
-    /// The client of each listed query, if recorded.
+    /// The client of each listed query, if the queries are recorded.
     pub(crate) recorded_clients: Option<Arc<[u32]>>,
-    /// Longest answer over the flow's own transport, in octets.
+    /// Longest answer that clients accept over the flow's own transport, in octets.
     longest: usize,
     timeout_ns: u64,
-    /// The order of the next query, and the order of the query after the latest answered one.
+    /// The order of the next query, and the order that follows the latest answered query.
     order: u64,
     answered_to: u64,
-    /// The clients that send. Clients that retry over TCP follow.
+    /// The clients that send queries, followed by the clients that retry over TCP.
     clients: Vec<Pending>,
     asking: usize,
     next_client: usize,
     /// Sent queries that are neither answered nor lost.
     in_flight: usize,
-    /// Queries chosen but not accepted by a socket. The last one is the next.
+    /// Queries that were chosen but that no socket accepted. The last one is sent next.
     returned: Vec<(Pick, u64)>,
     retries: VecDeque<Sent>,
-    /// Memory for the queries that a sweep gives up.
+    /// Reused memory for the queries that a sweep gives up.
     given_up: Vec<Sent>,
     started_ns: u64,
     is_asking: bool,
-    /// ID of queries whose answers are not awaited.
+    /// ID of the next query whose answer is not expected.
     next_id: u16,
 }
 
 impl Flow {
-    /// Creates an idle flow of `clients`.
+    /// Creates an idle flow with this number of clients.
     pub(crate) fn new(
         name: &'static str,
         workload: Workload,
@@ -114,7 +114,7 @@ impl Flow {
         self
     }
 
-    /// Sets the longest answer that clients permit, except in a retry over TCP.
+    /// Sets the longest answer that clients accept, except in a retry over TCP.
     pub(crate) fn with_longest(mut self, octets: usize) -> Self {
         self.longest = octets;
         self
@@ -128,7 +128,7 @@ impl Flow {
         self
     }
 
-    /// Returns how many clients send queries, and how many retry.
+    /// Returns the number of clients that send queries, and the number of clients that retry.
     pub(crate) fn clients(&self) -> (usize, usize) {
         (self.asking, self.clients.len() - self.asking)
     }
@@ -157,7 +157,7 @@ impl Flow {
         self.in_flight
     }
 
-    /// Returns when the next query is due, if any.
+    /// Returns the time at which the next query is due, if there is one.
     #[inline]
     pub(crate) fn next_due(&self, now_ns: u64) -> Option<u64> {
         if !self.is_asking || self.left == 0 {
@@ -170,7 +170,7 @@ impl Flow {
         let since = due.saturating_sub(self.started_ns);
         match self.span.contains(&since) {
             true => Some(due),
-            // A closed loop that starts later is due at its start.
+            // The first queries of a closed loop that starts later are due at its start.
             false => (since < self.span.start).then(|| self.started_ns + self.span.start),
         }
     }
@@ -244,7 +244,7 @@ impl Flow {
         id
     }
 
-    /// Writes the next query to retry over TCP.
+    /// Writes the next query that is retried over TCP.
     pub(crate) fn compose_retry(
         &mut self,
         client: usize,
@@ -269,11 +269,11 @@ impl Flow {
         !self.retries.is_empty()
     }
 
-    /// Takes back the last query composed for a client, which could not be sent, so that it is the
-    /// next one.
+    /// Takes back the last query that was composed for a client and could not be sent. It becomes
+    /// the next query.
     pub(crate) fn unsend(&mut self, client: usize) {
         if self.workload.is_unanswerable() {
-            // A malformed query is not kept: any other one serves as well.
+            // A malformed query is not kept, because any other one serves the same purpose.
             self.tally.counts.sent -= 1;
             return;
         }
@@ -385,7 +385,7 @@ impl Flow {
         self.tally.counts.disconnects += u64::from(lost > 0);
     }
 
-    /// Gives up a client's queries that were sent before `limit_ns`, and returns how many.
+    /// Gives up the queries of a client that were sent before `limit_ns`. Returns their number.
     fn give_up(&mut self, client: usize, limit_ns: u64) -> usize {
         let mut lost = std::mem::take(&mut self.given_up);
         if let Some(client) = self.clients.get_mut(client).filter(|client| client.waiting() > 0) {
@@ -407,14 +407,14 @@ impl Flow {
         self.tally.interval.record(self.timeout_ns + sent.sent_ns.saturating_sub(sent.due_ns));
     }
 
-    /// Resets the counts before another run. Queries in flight no longer count.
+    /// Resets the counts before another run. Queries that are in flight no longer count.
     pub(crate) fn reset(&mut self) {
         self.tally = Tally::new();
         self.answered_to = self.order;
     }
 }
 
-/// Describes a question in words.
+/// Returns the text that describes a question.
 fn question(workload: &Workload, pick: Pick) -> String {
     let mut buffer = [0; MAX_QUERY];
     let len = workload.write(pick, &mut buffer);
@@ -429,7 +429,7 @@ fn question(workload: &Workload, pick: Pick) -> String {
 
 /// Formats the first octets of a message.
 fn hex(octets: &[u8]) -> String {
-    /// Enough for a header, a question and an address.
+    /// The number of octets shown: enough for a header, a question and an address.
     const SHOWN: usize = 72;
     let mut text = String::new();
     for octet in octets.iter().take(SHOWN) {

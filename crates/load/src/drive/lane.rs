@@ -23,13 +23,16 @@ use crate::encrypted::{QuicTarget, TlsTarget};
 /// Number of octets queued on a connection above which no further queries are added.
 const MAX_UNWRITTEN: usize = 64 << 10;
 
-/// Delay before a failed connection is retried, so that a dead server is not flooded.
+/// Delay before a failed connection is retried. The delay protects a dead server from a flood of
+/// connections.
 pub(super) const RECONNECT_AFTER_NS: u64 = 50_000_000;
 
-/// Time after which a connection for a single query is given up: longer than the usual timeout.
+/// Time after which a connection for a single query is given up. It is longer than the usual
+/// timeout.
 pub(super) const ANSWER_AFTER_NS: u64 = 5_000_000_000;
 
-/// Consecutive reads of one lane, so that a busy lane does not starve the others.
+/// Maximum number of consecutive reads of one lane. The limit prevents a busy lane from starving
+/// the others.
 pub(super) const MAX_READS: usize = 8;
 
 /// A transport by its name.
@@ -38,15 +41,15 @@ pub(super) const MAX_READS: usize = 8;
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Carrier {
-    /// Datagrams
+    /// Datagrams (UDP)
     Udp,
-    /// Connections, one for each client
+    /// TCP, one connection for each client
     Tcp,
     /// DNS over TLS
     Tls,
     /// DNS over HTTPS in HTTP/2
     Https,
-    /// Streams of QUIC, one connection a client
+    /// DNS over QUIC, one connection for each client
     Quic,
     /// DNS over HTTPS in HTTP/3
     H3,
@@ -58,12 +61,12 @@ impl Carrier {
         !matches!(self, Self::Udp)
     }
 
-    /// Reports whether connections are of QUIC.
+    /// Reports whether the connections use QUIC.
     pub(crate) const fn is_quic(self) -> bool {
         matches!(self, Self::Quic | Self::H3)
     }
 
-    /// Reports whether the server proves a name.
+    /// Reports whether the transport is encrypted, so that the server proves its name.
     pub(crate) const fn is_encrypted(self) -> bool {
         matches!(self, Self::Tls | Self::Https | Self::Quic | Self::H3)
     }
@@ -102,7 +105,7 @@ impl Kit {
         })
     }
 
-    /// Returns the nanoseconds since the lanes were opened.
+    /// Returns the number of nanoseconds since the lanes were opened.
     #[inline]
     pub(crate) fn now_ns(&self) -> u64 {
         nanos_since(self.clock)
@@ -111,20 +114,20 @@ impl Kit {
 
 #[inline]
 pub(super) fn nanos_since(start: Instant) -> u64 {
-    // 64 bits of nanoseconds are 584 years.
+    // An integer of 64 bits can hold 584 years in nanoseconds.
     start.elapsed().as_nanos() as u64
 }
 
 /// The result of sending a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Handed {
-    /// Queries composed.
+    /// Number of queries that were composed.
     pub(crate) composed: usize,
     /// The number of these queries that the socket accepted.
     pub(crate) sent: usize,
     /// Whether the system reported an error.
     pub(crate) failed: bool,
-    /// Whether the lane takes no query before it has its answer.
+    /// Whether the lane accepts no further query until the current one is answered.
     pub(crate) busy: bool,
 }
 
@@ -133,7 +136,7 @@ pub(crate) struct Handed {
 pub(crate) enum Handshake {
     Full,
     Resumed,
-    /// The connection had ended before.
+    /// The connection ended during the handshake.
     Failed,
 }
 
@@ -145,13 +148,14 @@ pub(crate) struct Heard {
     pub(crate) failed: bool,
     /// Whether a connection was closed, which loses its queries in flight.
     pub(crate) closed: bool,
-    /// The handshake that has ended.
+    /// The handshake that has just ended, if any.
     pub(crate) handshake: Option<Handshake>,
 }
 
 /// The connection of one client to the server.
 pub(crate) trait LaneTransport {
-    /// Composes up to a batch of queries, until `compose` returns none, and sends them.
+    /// Composes up to a batch of queries and sends them. `compose` returns `None` after the last
+    /// one.
     fn send(
         &mut self,
         kit: &mut Kit,
@@ -163,7 +167,7 @@ pub(crate) trait LaneTransport {
     fn receive(&mut self, kit: &mut Kit, deliver: &mut impl FnMut(u64, &[u8])) -> Heard;
 }
 
-/// A lane of any transport. The dispatch is per batch, not per query.
+/// A lane of any transport. The dispatch to the transport happens once per batch, not per query.
 pub(crate) enum Lane {
     Udp(ClientSocket),
     Tcp(Box<Connection>),
@@ -206,14 +210,15 @@ impl Lane {
 pub(crate) struct Way {
     pub(crate) server: SocketAddr,
     pub(crate) source: Option<IpAddr>,
-    /// The server's TLS; `None` without TLS.
+    /// The server's TLS settings; `None` without TLS.
     pub(crate) tls: Option<TlsTarget>,
-    /// The server's QUIC; `None` without QUIC.
+    /// The server's QUIC settings; `None` without QUIC.
     pub(crate) quic: Option<QuicTarget>,
     pub(crate) connections: Connections,
 }
 
-/// How datagram sockets are polled: a few outside the epoll set, which is cheaper, many within it.
+/// The way in which datagram sockets are polled. A few sockets are polled outside the epoll set,
+/// which is cheaper. Many are polled within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watched {
     Beside,
@@ -289,7 +294,8 @@ impl LaneTransport for ClientSocket {
     }
 }
 
-/// A connection, opened when there is something to send, and again when the server closed it.
+/// A connection. It is opened when there is something to send, and opened again after the server
+/// closed it.
 pub(crate) struct Connection {
     way: Way,
     token: u64,
@@ -299,7 +305,7 @@ pub(crate) struct Connection {
     connect_not_before_ns: u64,
     /// Whether the handshake was counted.
     is_ready: bool,
-    /// When the connection for a single query took it, until its answer arrives.
+    /// The time at which the connection for a single query accepted it; `None` once it is answered.
     asked_ns: Option<u64>,
 }
 
@@ -331,7 +337,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Drops the connection with partially read or written data.
+    /// Drops the connection and all partially read or written data.
     fn close(&mut self) {
         self.stream = None;
         self.session = ClientSession::plain();
@@ -358,7 +364,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns the handshake that has ended, once.
+    /// Returns the result of a handshake once, after the handshake has ended.
     fn ended_handshake(&mut self) -> Option<Handshake> {
         if self.is_ready || self.session.is_handshaking() {
             return None;
@@ -440,10 +446,11 @@ impl LaneTransport for Connection {
             }
         }
         if let Some(stream) = &self.stream {
-            // Otherwise a server with Nagle's algorithm is measured by our delay.
+            // Without this, a delayed acknowledgement would slow down a server that uses Nagle's
+            // algorithm.
             let _ = tcp::acknowledge_at_once(stream);
         }
-        // The handshake of TLS has messages of its own.
+        // The TLS handshake has messages that must be sent even without a query.
         if !self.session.is_empty() && self.write(kit).is_err() {
             return self.lose(Heard { failed: true, ..heard });
         }

@@ -1,11 +1,11 @@
-//! The schedule of queries.
+//! The schedule of the queries of a flow.
 
-/// The pace of a flow. Times are nanoseconds of the run.
+/// The pace of a flow. All times are in nanoseconds from the start of the run.
 #[derive(Clone, Debug)]
 pub(crate) enum Pace {
     /// Closed loop: a fixed number of queries is in flight. Each answer makes the next query due.
     Window {
-        /// Queries in flight.
+        /// Number of queries in flight.
         size: usize,
     },
     /// Open loop: a fixed rate, regardless of the answers.
@@ -17,11 +17,11 @@ pub(crate) enum Pace {
         /// Number of queries that were chosen.
         taken: u64,
     },
-    /// Recorded times.
+    /// The times of a recording.
     Recorded {
-        /// The time of each query after the start.
+        /// The time of each query, counted from the start of the recording.
         due_ns: std::sync::Arc<[u64]>,
-        /// The start of the recording.
+        /// The time of the run at which the recording starts.
         start_ns: u64,
         /// Number of queries that were chosen.
         taken: usize,
@@ -37,7 +37,7 @@ impl Pace {
         Self::Rate { per_sec, start_ns: 0, taken: 0 }
     }
 
-    /// Restarts at `now_ns`.
+    /// Restarts the schedule at `now_ns`.
     pub(crate) fn start(&mut self, now_ns: u64) {
         match self {
             Self::Window { .. } => {}
@@ -53,7 +53,8 @@ impl Pace {
         }
     }
 
-    /// Returns when the next query is due. In a closed loop, it is due now if there is room.
+    /// Returns the time at which the next query is due. In a closed loop, it is due now if fewer
+    /// queries than the window are in flight.
     #[inline]
     pub(crate) fn next_due(&self, now_ns: u64, in_flight: usize) -> Option<u64> {
         match self {

@@ -1,13 +1,13 @@
 //! The queries of one client that wait for answers, by ID.
 //!
 //! IDs are assigned sequentially. A query is therefore found by its ID without a search, and the
-//! longest waiting one is known without a queue. Answered and abandoned queries are kept until
+//! query that waits longest is known without a queue. Answered and abandoned queries are kept until
 //! their place is needed, which distinguishes duplicate and late answers from answers with a wrong
 //! ID.
 
 use crate::ask::Pick;
 
-/// Initial places. A client with few queries in flight stays small.
+/// Initial number of places. A client with few queries in flight needs little memory.
 const PLACES_MIN: usize = 64;
 /// Maximum number of places: the number of IDs. A query that still waits when its ID is reused is
 /// lost.
@@ -21,7 +21,7 @@ pub(crate) struct Sent {
     pub(crate) due_ns: u64,
     /// Time of sending, from which the timeout counts.
     pub(crate) sent_ns: u64,
-    /// How many queries of its flow were sent before it.
+    /// Number of queries of the same flow that were sent earlier.
     pub(crate) order: u64,
 }
 
@@ -49,29 +49,29 @@ const FREE: PendingQuery = PendingQuery {
 /// The state of an ID.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum IdState {
-    /// A query waits with this ID.
+    /// The query with this ID waits for its answer.
     Waiting(Sent),
-    /// Its query was already answered.
+    /// The query with this ID was already answered.
     Answered(Sent),
-    /// Its query was given up.
+    /// The query with this ID was given up.
     GivenUp(Sent),
     /// No recent query had this ID.
     Unknown,
 }
 
-/// The queries of one client.
+/// The sent queries of one client.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     places: Vec<PendingQuery>,
     /// The next sequence number, whose low 16 bits are the ID.
     head: u32,
-    /// No query waits that was sent before.
+    /// A sequence number before which no query waits.
     tail: u32,
     waiting: usize,
 }
 
 impl Pending {
-    /// Creates an empty set that starts with this ID.
+    /// Creates an empty set. The first query gets the ID `first`.
     pub(crate) fn new(first: u16) -> Self {
         let first = u32::from(first) | 1 << 16;
         Self { places: vec![FREE; PLACES_MIN], head: first, tail: first, waiting: 0 }
@@ -257,7 +257,7 @@ mod tests {
                 pending.give_up(limit, |lost| {
                     assert_eq!(model.remove(&id_of[&lost.due_ns]), Some(lost));
                 });
-                // Only queries behind the longest waiting one can remain.
+                // Only queries that were sent after the limit can remain.
                 assert!(model.values().all(|sent| sent.sent_ns >= limit));
             }
             assert_eq!(pending.waiting(), model.len());

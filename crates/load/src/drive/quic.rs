@@ -1,4 +1,4 @@
-//! A lane over QUIC (RFC 9250) or in HTTP/3 (RFC 9114): a connection of one client, with a stream
+//! A lane over QUIC (RFC 9250) or HTTP/3 (RFC 9114): the connection of one client, with a stream
 //! for each query.
 
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use super::lane::{
 use crate::ask::MAX_QUERY;
 use crate::encrypted::QuicTarget;
 
-/// Number of octets of a datagram: more than a path carries.
+/// Room for a datagram in octets, which is more than any path carries.
 const DATAGRAM_ROOM: usize = 4096;
 /// Maximum number of datagrams of one lane in a turn.
 const MAX_DATAGRAMS: usize = MAX_READS * BATCH;
@@ -34,7 +34,7 @@ pub(crate) struct QuicLane {
 struct OpenConnection {
     socket: UdpSocket,
     client: QuicClient,
-    /// The message ID of each query by its stream: in QUIC and HTTP they are 0.
+    /// The message ID of each query by its stream. On the wire, the ID is 0 in QUIC and HTTP.
     ids: HashMap<u64, [u8; 2]>,
     /// Whether the handshake was counted.
     is_ready: bool,
@@ -77,14 +77,15 @@ impl QuicLane {
 }
 
 impl OpenConnection {
-    /// Sends the waiting datagrams of the connection.
+    /// Sends the datagrams that the connection has ready.
     fn flush(&mut self) -> io::Result<()> {
         let now = Instant::now();
         self.client.fire(now);
         for _ in 0..MAX_DATAGRAMS {
             let Some(octets) = self.client.transmit(now) else { break };
             match self.socket.send(octets) {
-                // A datagram that the queue does not take is lost, as on the way.
+                // A datagram that does not fit into the socket's queue is lost, like a datagram
+                // that the network drops.
                 Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
                 _ => {}
             }

@@ -1,9 +1,10 @@
 //! The search for the highest rate that a server sustains.
 //!
 //! The rate doubles until a bound is violated. Then the gap between the highest successful and the
-//! lowest failed rate is halved repeatedly. A failed rate is tried once more, so that a hiccup of
-//! the machine does not count as a limit. A short step can also succeed by luck: the rate counts
-//! only once a run of the whole duration satisfies the bounds, and is lowered until one does.
+//! lowest failed rate is halved repeatedly. A rate that fails is tried a second time, so that a
+//! hiccup of the machine does not count as a limit. A short step can also succeed by luck: a rate
+//! is accepted only after a run of the whole duration satisfies the bounds, and it is lowered until
+//! such a run succeeds.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,17 +12,18 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of steps of one search.
 const MAX_STEPS: usize = 40;
 
-/// The search ends when the gap is this share of the highest successful rate.
+/// The search ends when the gap is at most this share of the highest successful rate.
 const PRECISION: f64 = 0.03;
 
-/// A whole run that violates the bounds is repeated at a rate lower by at least this share, and by
-/// twice as much each time.
+/// Minimum share by which the rate is lowered after a whole run that violates the bounds. The share
+/// doubles for each further run.
 const STEP_DOWN: f64 = 0.05;
 
 /// Maximum number of whole runs.
 const MAX_RUNS: usize = 6;
 
-/// If less than this share of a step's queries was sent, the generator is the bottleneck.
+/// Minimum share of a step's queries that must be sent. If fewer are sent, the generator is the
+/// bottleneck.
 const OFFERED_MIN: f64 = 0.95;
 
 /// The bounds that a rate must satisfy.
@@ -75,13 +77,13 @@ pub struct Ramp {
     pub own_limit: bool,
     /// All rates in the order in which they were tried.
     pub steps: Vec<RampStep>,
-    /// The runs of the whole duration at the rates found, from the highest down. The last one is
-    /// that of the report.
+    /// The runs of the whole duration, from the highest rate to the lowest. The report describes
+    /// the last one.
     pub runs: Vec<RampStep>,
 }
 
 impl Ramp {
-    /// Adds a whole run. Returns the rate of the next one if this one did not hold.
+    /// Adds a whole run. If it violated the bounds, returns the rate of the next run.
     pub(crate) fn judge_run(&mut self, run: RampStep) -> Option<f64> {
         self.runs.push(run);
         if run.held {
@@ -98,8 +100,8 @@ impl Ramp {
     }
 }
 
-/// Searches upwards from `start`. `attempt` drives the server at a rate, or returns `None` to end
-/// the search.
+/// Searches for the highest rate, upwards from `start`. `attempt` drives the server at a rate. It
+/// returns `None` to end the search.
 pub(crate) fn search(
     start: f64,
     bounds: Bounds,
@@ -125,7 +127,7 @@ pub(crate) fn search(
     ramp
 }
 
-/// Tries a rate, and tries it again if it failed.
+/// Tries a rate. If it fails, tries it a second time.
 fn best_of_two(
     rate: f64,
     steps: &mut Vec<RampStep>,

@@ -7,10 +7,10 @@ use hdrhistogram::Histogram;
 use super::lane::Handshake;
 use crate::check::Wrong;
 
-/// Highest distinguished latency: above every timeout.
+/// Longest latency that is distinguished. It is above every timeout.
 const LATENCY_MAX_NS: u64 = 120_000_000_000;
 
-/// Wrong answers that are described in words.
+/// Maximum number of wrong answers that are described in words.
 const EXAMPLES_MAX: usize = 10;
 
 /// Latencies in nanoseconds, with three significant digits.
@@ -19,7 +19,7 @@ pub(crate) struct Latencies(Histogram<u64>);
 
 impl Latencies {
     pub(crate) fn new() -> Self {
-        // The library accepts these constant bounds.
+        // The library accepts these constant bounds, so no error can occur.
         Self(
             Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3)
                 .unwrap_or_else(|_| unreachable!("constant bounds")),
@@ -31,7 +31,8 @@ impl Latencies {
         self.0.saturating_record(nanos);
     }
 
-    /// Returns the latency that this share of the answers did not exceed, 0 without answers.
+    /// Returns the latency that this share of the answers did not exceed, or 0 if there are no
+    /// answers.
     pub(crate) fn at(&self, share: f64) -> u64 {
         self.0.value_at_quantile(share)
     }
@@ -48,9 +49,9 @@ impl Latencies {
         self.0.len()
     }
 
-    /// Adds all counts of `other`.
+    /// Adds all counts of `other` to this histogram.
     pub(crate) fn add(&mut self, other: &Self) {
-        // Both have the same bounds.
+        // Both histograms have the same bounds, so no error can occur.
         let _ = self.0.add(&other.0);
     }
 
@@ -58,7 +59,7 @@ impl Latencies {
         self.0.clear();
     }
 
-    /// Moves all counts of `other` into this one.
+    /// Moves all counts of `other` into this histogram.
     pub(crate) fn take(&mut self, other: &mut Self) {
         if !other.0.is_empty() {
             self.add(other);
@@ -76,7 +77,7 @@ impl WrongCounts {
         self.0.iter().sum()
     }
 
-    /// Returns how many answers had this problem.
+    /// Returns the number of answers with this problem.
     pub(crate) fn of(&self, wrong: Wrong) -> u64 {
         self.0[wrong as usize]
     }
@@ -97,14 +98,14 @@ pub(crate) struct Counts {
     pub(crate) sent: u64,
     /// Answers to waiting queries, right or wrong.
     pub(crate) answered: u64,
-    /// Queries without an answer in time.
+    /// Queries that were not answered in time.
     pub(crate) lost: u64,
     /// Number of lost queries after the last answered query.
     pub(crate) lost_at_end: u64,
     /// Answers that arrived after the generator gave up their query.
     pub(crate) late: u64,
     pub(crate) duplicate: u64,
-    /// Answers with TC, and queries retried over TCP.
+    /// Answers with the flag TC, and queries that were retried over TCP.
     pub(crate) truncated: u64,
     pub(crate) retried: u64,
     /// NOERROR with an empty answer section.

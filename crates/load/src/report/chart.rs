@@ -12,7 +12,7 @@ const BOTTOM: f64 = 42.0;
 /// Maximum number of points of a line, because a chart has no more pixels.
 const MAX_POINTS: usize = 1_000;
 
-/// Colours of the style sheet. Further lines start over.
+/// Number of colours in the style sheet. Further lines reuse them from the first one.
 pub(crate) const COLOURS: usize = 6;
 
 /// The scale of an axis.
@@ -27,19 +27,19 @@ pub(crate) enum Scale {
 /// A line of a chart.
 pub(crate) struct ChartLine {
     pub(crate) name: String,
-    /// The number of the curve's colour.
+    /// The number of the line's colour.
     pub(crate) colour: usize,
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// A mark on an axis.
+/// A mark on an axis: its value and its text.
 pub(crate) type Mark = (f64, String);
 
-/// A chart of lines over one axis.
+/// A chart of lines that share their axes.
 pub(crate) struct Chart<'a> {
     pub(crate) title: &'a str,
     pub(crate) x_name: &'a str,
-    /// Marks along the horizontal axis, by default round numbers.
+    /// Marks along the horizontal axis. By default, they are at round numbers.
     pub(crate) x_marks: Vec<Mark>,
     pub(crate) y_scale: Scale,
     /// Formats a value on the vertical axis.
@@ -74,7 +74,7 @@ impl AxisRange {
 }
 
 impl Chart<'_> {
-    /// Draws the chart. Without points, it draws nothing.
+    /// Draws the chart. Draws nothing if there are no points.
     pub(crate) fn draw(&self, out: &mut String) {
         let points = || self.lines.iter().flat_map(|line| &line.points);
         let x = AxisRange::of(points().map(|point| point.0));
@@ -201,7 +201,7 @@ fn round_marks(x: AxisRange) -> Vec<Mark> {
         .collect()
 }
 
-/// Returns the next of 1, 2 and 5 times a power of ten.
+/// Returns the smallest value of at least `step` that is 1, 2 or 5 times a power of ten.
 fn round_step(step: f64) -> f64 {
     let power = 10f64.powf(step.max(1e-9).log10().floor());
     [1.0, 2.0, 5.0, 10.0]

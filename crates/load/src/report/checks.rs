@@ -1,12 +1,12 @@
-//! A list, in words, of the checks that a run made and did not make, so that a missing check does
-//! not count as a passed one.
+//! A list, in words, of the checks that a run made and those that it did not make. The reader sees
+//! that a missing check is not a passed check.
 
 use crate::args::{LoadArgs, Scenario};
 use crate::check::judge::Source;
 use crate::check::{Depth, Deviation};
 use crate::drive::{Carrier, Flow};
 
-/// The checks of a run.
+/// The checks that a run makes.
 pub(crate) struct Checks<'a> {
     pub(crate) depth: Depth,
     args: &'a LoadArgs,

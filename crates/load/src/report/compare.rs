@@ -1,4 +1,4 @@
-//! The comparison of runs of two versions or servers, one run or several on each side.
+//! The comparison of runs of two versions or servers. Each side has one or more runs.
 //!
 //! The main criterion is the CPU time per answer, which is independent of other load on the
 //! machine. If it was not measured, the rate of a closed loop replaces it. Latency is a criterion
@@ -6,13 +6,13 @@
 //!
 //! A single run cannot show its own spread. With [`ENOUGH_RUNS`] on each side, the difference is
 //! the median over all pairs of an earlier and a later run (Hodges and Lehmann), which uses more of
-//! the runs than the difference of two medians. It counts only if it also separates the runs: more
-//! pairs must show it than chance explains. With fewer runs, the limit is wider, and latency is
-//! only shown.
+//! the runs than the difference of two medians. The difference counts only if it also separates the
+//! runs: more pairs must show it than chance explains. With fewer runs, the limit is wider, and
+//! latency is only shown.
 //!
 //! A machine becomes slower and faster for minutes. If the two sides took turns, as their start
-//! times show, each later run is therefore compared with the earlier run next to it, which the
-//! machine slowed down as much, and [`turns`] judges the ratios of these pairs.
+//! times show, each later run is compared with the earlier run next to it, which the machine slowed
+//! down to the same degree, and [`turns`] judges the ratios of these pairs.
 
 mod turns;
 
@@ -23,31 +23,32 @@ use super::{Cpu, Latency, Report};
 use crate::args::RegressionArgs;
 use crate::units::nanos_text;
 
-/// Tolerated increase in the share of lost queries: occasional losses of a full queue.
+/// Tolerated increase in the share of lost queries. A full queue loses some queries occasionally.
 const LOSS_NOISE: f64 = 0.001;
 
 /// Random difference between runs in nanoseconds. A latency below it is never worse.
 const LATENCY_NOISE_NS: f64 = 20_000.0;
 
-/// Runs on each side from which their spread is known.
+/// Number of runs on each side from which their spread is known.
 const ENOUGH_RUNS: usize = 3;
 
-/// Default limits for CPU time and rates, for few runs and for enough.
+/// Default limits of deterioration for CPU time and rates: one for few runs, and [`LIMIT`] for
+/// enough runs.
 const FEW_RUNS_LIMIT: f64 = 0.10;
 const LIMIT: f64 = 0.03;
 
-/// Default limit for latency.
+/// Default limit of deterioration for latency.
 const LATENCY_LIMIT: f64 = 0.15;
 
-/// Share of the pairs of an earlier and a later run that must agree that the later one is worse, at
-/// most: with many runs, a smaller share cannot be chance.
+/// Highest share of the pairs that must agree that the later run is worse. With many runs a smaller
+/// share suffices, as it cannot be chance.
 const SEPARATED: f64 = 0.8;
 
-/// Standard deviations that the share must be above that of equal servers, which is a half. Chance
-/// exceeds it once in 2,000 figures.
+/// Required distance of the share from one half, its value for equal servers, in standard
+/// deviations. Chance exceeds this distance once in 2,000 figures.
 const SIGNIFICANT: f64 = 3.3;
 
-/// A figure of both sides of a comparison.
+/// A figure of a comparison, with its values on both sides.
 #[derive(Clone, Debug, PartialEq)]
 struct ComparedFigure {
     name: &'static str,
@@ -55,7 +56,7 @@ struct ComparedFigure {
     later: String,
     /// The relative deterioration, negative for an improvement.
     worse_by: f64,
-    /// Whether that exceeds the limit. Informational figures are never worse.
+    /// Whether the deterioration exceeds the limit. Informational figures are never worse.
     is_worse: bool,
 }
 
@@ -66,7 +67,7 @@ pub(crate) struct Comparison {
     remarks: Vec<String>,
 }
 
-/// The direction in which a figure is worse, and by which share.
+/// The direction in which a figure becomes worse, with the tolerated share.
 #[derive(Clone, Copy, PartialEq)]
 enum Worse {
     Higher(f64),
@@ -75,21 +76,21 @@ enum Worse {
     Never,
 }
 
-/// How much higher a figure of the later side is.
+/// The increase of a figure from the earlier side to the later side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Rise {
-    /// The difference relative to the earlier side, negative if the later one is lower.
+    /// The difference relative to the earlier side. It is negative if the later side is lower.
     share: f64,
     /// The share of comparisons in which the later side is higher.
     up: f64,
     /// The share of comparisons in which the later side is lower.
     down: f64,
-    /// The standard deviation of these two shares if the sides are equal.
+    /// The standard deviation of `up` and `down` if the sides are equal.
     deviation: f64,
 }
 
 impl Rise {
-    /// Reports whether more comparisons agree than chance explains.
+    /// Reports whether a larger share of comparisons agrees than chance explains.
     fn is_separated(&self, agreeing: f64) -> bool {
         agreeing >= SEPARATED.min(0.5 + SIGNIFICANT * self.deviation)
     }
@@ -120,7 +121,7 @@ impl Values {
         }
     }
 
-    /// Returns the distance of the extremes, relative to the median.
+    /// Returns the distance between the extremes, relative to the median.
     fn spread(&self) -> f64 {
         let median = self.median();
         let (least, most) = (self.0.first(), self.0.last());
@@ -130,7 +131,7 @@ impl Values {
         }
     }
 
-    /// Returns the median of the differences between the values of `later` and these.
+    /// Returns the median of the differences between the values of `later` and of `self`.
     fn shift(&self, later: &Self) -> f64 {
         let pairs = self.0.iter().flat_map(|a| later.0.iter().map(move |b| b - a));
         let mut differences: Vec<f64> = pairs.collect();
@@ -138,15 +139,15 @@ impl Values {
         Self(differences).median()
     }
 
-    /// Compares with runs that did not take turns with these. The deviation is that of Mann and
-    /// Whitney's U for equal sides.
+    /// Compares these runs with later runs that did not take turns with them. The deviation is that
+    /// of the Mann-Whitney U statistic for equal sides.
     fn rise(&self, later: &Self) -> Rise {
         let (n, m) = (self.0.len() as f64, later.0.len() as f64);
         let pairs = || self.0.iter().flat_map(|a| later.0.iter().map(move |b| b.total_cmp(a)));
         let count = |wanted| pairs().filter(|order| *order == wanted).count() as f64;
         let usual = self.median();
         Rise {
-            // There is no relative change of zero.
+            // A change relative to zero is undefined.
             share: if usual <= 0.0 { 0.0 } else { self.shift(later) / usual },
             up: count(Ordering::Greater) / (n * m),
             down: count(Ordering::Less) / (n * m),
@@ -160,7 +161,7 @@ struct Sides<'a> {
     earlier: &'a [Report],
     later: &'a [Report],
     has_enough: bool,
-    /// The runs next to each other, if the sides took turns.
+    /// The pairs of adjacent runs, if the sides took turns.
     turns: Option<Vec<(&'a Report, &'a Report)>>,
     lines: Vec<ComparedFigure>,
 }
@@ -206,7 +207,7 @@ impl<'a> Sides<'a> {
         part("  system", |cpu| cpu.system_us, Worse::Never);
     }
 
-    /// Adds the lines of latency, held to `limit` if there is one.
+    /// Adds the lines of latency. `limit` applies only if all runs are open loops.
     fn latency(&mut self, limit: Option<f64>) {
         let limit = limit.filter(|_| !self.any(|run| !run.pace.open_loop));
         self.percentile("P50", |latency| latency.p50_ns, limit);
@@ -238,7 +239,7 @@ impl<'a> Sides<'a> {
         }
     }
 
-    /// Returns the larger spread of the CPU time on the two sides.
+    /// Returns the spread of the CPU time on the side with the larger spread.
     fn cpu_spread(&self) -> f64 {
         let spread = |runs: &'a [Report]| {
             let cpu = |run: &Report| run.server_cpu.as_ref().map(|cpu| cpu.total_us);
@@ -313,7 +314,7 @@ fn remarks(sides: &Sides<'_>) -> Vec<String> {
             "the runs checked responses at different depths",
         ),
         (
-            // The rate of a search is its result.
+            // The rate of a search is a result, so it may differ.
             !is_search && sides.any(|run| pace(run) != pace(first)),
             "the runs have different windows or rates",
         ),
@@ -372,7 +373,7 @@ mod tests {
         compare(&[report()], &[later], limits(0.05)).is_worse()
     }
 
-    /// The runs with a CPU time and P99 that are these multiples of the usual ones.
+    /// Returns runs with the usual CPU time and P99 multiplied by each of these factors.
     fn runs(factors: &[f64]) -> Vec<Report> {
         let run = |factor: &f64| {
             let mut run = report();
@@ -435,7 +436,7 @@ mod tests {
         assert!(!compare(&before[..5], &slower[..5], DEFAULTS).is_worse());
     }
 
-    /// Runs whose start is `offset` seconds within each turn of ten.
+    /// Returns runs that start `offset` seconds after the start of each turn of ten seconds.
     fn taken_at(offset: u64, factors: &[f64]) -> Vec<Report> {
         let mut runs = runs(factors);
         for (turn, run) in (1..).zip(&mut runs) {

@@ -36,7 +36,7 @@ const STYLE: &str = "\
      var(--c2)}.k3{background:var(--c3)}.k4{background:var(--c4)}.k5{background:var(--c5)}code,\
      pre{font:13px ui-monospace,monospace;overflow-wrap:anywhere;white-space:pre-wrap}";
 
-/// Returns the page of one run or several.
+/// Returns a page with one or more runs.
 pub(crate) fn write(runs: &[Report]) -> String {
     let runs = runs.get(..runs.len().min(MAX_RUNS)).unwrap_or_default();
     let title = match runs {
@@ -66,7 +66,7 @@ pub(crate) fn write(runs: &[Report]) -> String {
     out
 }
 
-/// Returns the name of a run: its server's software or process, and the scenario.
+/// Returns the name of a run: the software or the process of its server, and the scenario.
 fn name(run: &Report) -> String {
     let server = &run.server;
     let who = server.process.as_ref().or(server.version.as_ref()).unwrap_or(&server.address);
@@ -135,7 +135,8 @@ fn table(runs: &[Report], out: &mut String) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// Draws latency over the share of queries within it, with the upper end stretched.
+/// Draws the latency as a curve over the share of the queries. The upper end of the shares is
+/// stretched.
 fn percentiles(runs: &[Report], out: &mut String) {
     let place = |share: f64| -(1.0 - share).max(1e-7).log10();
     let lines = runs.iter().enumerate().map(|(colour, run)| ChartLine {
@@ -264,7 +265,7 @@ fn searches(runs: &[Report], out: &mut String) {
     }
 }
 
-/// Describes the origin of the figures.
+/// Writes a description of the machine, the command line and the program that produced the figures.
 fn origin(run: &Report, out: &mut String) {
     let machine = &run.machine;
     let version = run.server.version.as_deref().unwrap_or("unknown");

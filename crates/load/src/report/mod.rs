@@ -50,19 +50,19 @@ pub struct Report {
     pub version: String,
     /// The command line as it was given.
     pub command_line: Vec<String>,
-    /// The seed of all chance.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// When the run started, in seconds since 1970.
+    /// Time at which the run started, in seconds since 1970.
     pub started_unix_secs: u64,
-    /// The machine of the run.
+    /// The machine on which the run took place.
     pub machine: Machine,
     /// The server under test.
     pub server: Server,
     /// The scenario.
     pub scenario: Scenario,
-    /// The loop.
+    /// The pace of the queries: an open or a closed loop.
     pub pace: PaceReport,
-    /// How deep answers were checked.
+    /// The depth of the checks of answers.
     pub check: Depth,
     /// The checks that were made, in words.
     pub checked: Vec<String>,
@@ -74,25 +74,25 @@ pub struct Report {
     pub outcome: Outcome,
     /// Latency of all flows that wait for answers.
     pub latency: Latency,
-    /// The handshakes; over TLS.
+    /// The TLS handshakes; only over encrypted transports.
     #[serde(default)]
     pub tls: Option<TlsReport>,
     /// A report for each kind of queries.
     pub flows: Vec<FlowReport>,
-    /// CPU time of the server per answer; with `--pid`.
+    /// CPU time of the server per answer; only with `--pid`.
     pub server_cpu: Option<Cpu>,
     /// CPU time of the generator per answer.
     pub generator_cpu: Option<Cpu>,
-    /// Memory of the server; with `--pid`.
+    /// Memory of the server; only with `--pid`.
     pub memory: Option<Memory>,
     /// The change of latency during the run.
     pub drift: Option<Drift>,
-    /// The course of the run.
+    /// The figures of each interval of the run.
     pub series: Vec<Sample>,
-    /// The search for the highest rate; with `--ramp`. The rest of the report is of a run at that
-    /// rate.
+    /// The search for the highest rate; with `--ramp`. The rest of the report describes a run at
+    /// that rate.
     pub ramp: Option<Ramp>,
-    /// Whether all was right.
+    /// Whether the run has no faults.
     pub passed: bool,
     /// The faults, in words.
     pub faults: Vec<String>,
@@ -113,12 +113,12 @@ pub struct TlsReport {
     pub resumed: u64,
     /// Connections that ended before the end of the handshake.
     pub failed: u64,
-    /// Complete handshakes a second.
+    /// Complete handshakes per second.
     pub handshakes_per_sec: f64,
 }
 
 impl TlsReport {
-    /// Adds up the handshakes of all flows; `None` without TLS.
+    /// Adds up the handshakes of all flows. Returns `None` without TLS.
     pub(crate) fn of(flows: &[Flow], args: &LoadArgs, secs: f64) -> Option<Self> {
         let mut counts = Counts::default();
         flows.iter().for_each(|flow| counts.add(&flow.tally.counts));
@@ -134,7 +134,7 @@ impl TlsReport {
     }
 }
 
-/// A machine.
+/// The machine on which the generator ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// Model of the processor.
@@ -154,24 +154,25 @@ pub struct Server {
     pub address: String,
     /// The transport.
     pub transport: Carrier,
-    /// Its answer to `version.bind` in class CH.
+    /// The server's answer to `version.bind` in class CH.
     pub version: Option<String>,
     /// The process of the server, with `--pid`.
     pub pid: Option<u32>,
-    /// The name of that process.
+    /// The name of the server's process.
     pub process: Option<String>,
 }
 
 /// The distribution of queries over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PaceReport {
-    /// Open loop: latency counts from the time a query was due. Closed: from when it was sent.
+    /// Whether the loop is open. Latency counts from the time at which a query was due in an open
+    /// loop, and from the time at which it was sent in a closed loop.
     pub open_loop: bool,
-    /// Queries per second that were due, in an open loop.
+    /// Queries per second that were due; only in an open loop.
     pub rate: Option<f64>,
-    /// Queries in flight, in a closed loop.
+    /// Queries in flight; only in a closed loop.
     pub window: Option<usize>,
-    /// Clients.
+    /// Number of clients.
     pub clients: usize,
 }
 
@@ -180,7 +181,7 @@ pub struct PaceReport {
 pub struct Outcome {
     /// Queries sent.
     pub sent: u64,
-    /// Queries answered in time, rightly or wrongly.
+    /// Queries answered in time, with right or wrong answers.
     pub answered: u64,
     /// Queries not answered in time.
     pub lost: u64,
@@ -194,15 +195,15 @@ pub struct Outcome {
     pub answered_per_sec: f64,
     /// Answers that arrived after the generator gave up their query.
     pub late: u64,
-    /// Answers to queries that had theirs.
+    /// Answers to queries that were already answered.
     pub duplicate: u64,
     /// Truncated answers.
     pub truncated: u64,
-    /// Queries asked again over TCP.
+    /// Queries that were repeated over TCP.
     pub retried_over_tcp: u64,
     /// NOERROR without a record in the answer section.
     pub empty: u64,
-    /// Connections closed by the server while queries waited on them.
+    /// Connections closed by the server while queries waited for answers.
     pub disconnects: u64,
     /// Errors of sending and receiving.
     pub errors: u64,
@@ -217,29 +218,29 @@ pub struct Outcome {
 pub struct WrongReport {
     /// The number of all wrong answers.
     pub total: u64,
-    /// There was no response, or only an unreadable response.
+    /// Messages that are not responses, or that are malformed.
     pub malformed: u64,
-    /// An ID that no query had.
+    /// Answers with an ID that no query had.
     pub id: u64,
-    /// The answer has another question than the query.
+    /// Answers with another question than the query.
     pub question: u64,
-    /// The answer has another RCODE than expected.
+    /// Answers with an unexpected RCODE.
     pub rcode: u64,
-    /// The answer has other records than expected.
+    /// Answers with unexpected records.
     pub records: u64,
-    /// A record of another class than the question.
+    /// Answers with a record of another class than the question.
     pub class: u64,
-    /// Number of octets after the last record.
+    /// Answers with octets after the last record.
     pub trailing: u64,
-    /// The answer is longer over UDP than the client permits.
+    /// Answers over UDP that are longer than the client permits.
     pub long: u64,
-    /// Truncated, where the scenario does not expect it.
+    /// Truncated answers that the scenario does not expect.
     pub truncated: u64,
-    /// NOERROR without a record, where the scenario does not expect it.
+    /// Answers with NOERROR and no record that the scenario does not expect.
     pub empty: u64,
 }
 
-/// A kind of counts in words, and how to get it.
+/// A kind of events: its name, and the function that returns its count.
 type Kind<T> = (&'static str, fn(&T) -> u64);
 
 impl WrongReport {
@@ -286,7 +287,7 @@ pub struct Latency {
     pub p999_ns: u64,
     /// 99.99th percentile.
     pub p9999_ns: u64,
-    /// The longest.
+    /// The longest latency.
     pub max_ns: u64,
     /// Points of the latency curve: shares of the queries, each with the highest latency within it.
     pub curve: Vec<(f64, u64)>,
@@ -295,41 +296,41 @@ pub struct Latency {
 /// The results of one kind of queries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FlowReport {
-    /// The name.
+    /// The name of the flow.
     pub name: String,
-    /// The outcome.
+    /// The outcome of its queries.
     pub outcome: Outcome,
-    /// The latency.
+    /// The latency of its queries.
     pub latency: Latency,
 }
 
-/// CPU time.
+/// CPU time of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cpu {
     /// User time per answer, in microseconds.
     pub user_us: f64,
     /// System time per answer, in microseconds.
     pub system_us: f64,
-    /// The time in user mode and in the kernel.
+    /// User and system time per answer, in microseconds.
     pub total_us: f64,
-    /// Cores that were busy on average.
+    /// Number of cores that were busy on average.
     pub cores: f64,
 }
 
-/// Resident memory.
+/// Resident memory of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Memory {
     /// The memory at the start, in bytes.
     pub start_bytes: u64,
     /// The memory at the end, in bytes.
     pub end_bytes: u64,
-    /// The most that was seen.
+    /// The highest reading, in bytes.
     pub peak_bytes: u64,
     /// Slope over the second half of the run, in bytes per second.
     pub drift_bytes_per_sec: f64,
 }
 
-/// A change in the course of a run.
+/// The change of latency in the course of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Drift {
     /// Median of the intervals' 99th percentiles in the second quarter of the run, in nanoseconds.
@@ -341,13 +342,13 @@ pub struct Drift {
 /// The figures of one interval of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
-    /// When it ended, in seconds from the start.
+    /// End of the interval, in seconds from the start of the run.
     pub secs: f64,
     /// Queries sent per second.
     pub sent_per_sec: f64,
     /// Answers per second.
     pub answered_per_sec: f64,
-    /// Queries lost.
+    /// Number of queries lost.
     pub lost: u64,
     /// Median latency.
     pub p50_ns: u64,
@@ -416,7 +417,8 @@ impl Latency {
     }
 }
 
-/// Returns five shares for each halving of the remainder, down to one in a million.
+/// Returns the shares at which the curve has points: five for each halving of the rest, up to all
+/// but one in a million.
 fn curve_shares() -> impl Iterator<Item = f64> {
     const LAST: i32 = 100;
     (0..=LAST).map(|step| 1.0 - 2f64.powf(-f64::from(step) / 5.0))
@@ -447,7 +449,7 @@ impl Report {
 pub(crate) mod tests {
     use super::*;
 
-    /// Returns the report of a closed loop in which everything was right.
+    /// Returns the report of a closed loop that passed.
     pub(crate) fn report() -> Report {
         let mut latencies = Latencies::new();
         (1..=1000).for_each(|micros| latencies.record(micros * 1000));

@@ -13,7 +13,7 @@ fn flow(pace: Pace, choice: Choice) -> Flow {
     let zone = names::wire_name(b"test").unwrap();
     let questions = names::numbered(&zone, "www", 10, &[Rtype::A], &form).unwrap();
     let mut judge = Judge::new(Depth::Question, Rcodes::only(Rcode::NOERROR), Source::Scenario);
-    // The answers of these tests have no records.
+    // The answers in these tests have no records.
     judge.allowed = Deviations::ALL;
     let workload = Workload::new(Arc::new(questions), None, choice, 1);
     Flow::new("test", workload, pace, judge, 4).with_timeout(2 * SECOND)
@@ -26,7 +26,7 @@ fn answer(query: &[u8], rcode: Rcode) -> Vec<u8> {
     answer
 }
 
-/// Returns everything due at a time, with the sending client.
+/// Returns all queries that are due at a time, each with its client.
 fn ask(flow: &mut Flow, now_ns: u64) -> Vec<(usize, Vec<u8>)> {
     let mut asked = Vec::new();
     while let Some(client) = flow.turn(now_ns) {
@@ -38,7 +38,7 @@ fn ask(flow: &mut Flow, now_ns: u64) -> Vec<(usize, Vec<u8>)> {
 }
 
 /// Drives a flow against a server in virtual time, with a turn every half millisecond. `reply_at`
-/// returns when the answer to a query with this number and arrival time leaves, `None` for never.
+/// takes the number and the arrival time of a query, and returns the time of its answer or `None`.
 fn simulate(flow: &mut Flow, secs: u64, reply_at: impl Fn(u64, u64) -> Option<u64>) {
     let mut replies: Vec<(u64, usize, Vec<u8>)> = Vec::new();
     let mut number = 0;
@@ -78,8 +78,8 @@ fn a_known_delay_of_a_known_share_is_the_percentile() {
     assert!(flow.tally.latencies.at(0.97).abs_diff(MILLI) <= MILLI / 2);
 }
 
-/// Returns a server that stalls for 200 ms in each second delays a fifth of the queries by 100 ms
-/// on average.
+/// Returns the time at which a stalling server answers. It stalls for 200 ms in each second, which
+/// delays a fifth of the queries by 100 ms on average.
 fn stalls(_: u64, now: u64) -> Option<u64> {
     let into = now % SECOND;
     Some(if into < 200 * MILLI { now - into + 200 * MILLI } else { now })
@@ -89,7 +89,8 @@ fn stalls(_: u64, now: u64) -> Option<u64> {
 fn an_open_loop_sees_a_server_that_stalls() {
     let mut flow = flow(Pace::rate(1_000.0), Choice::Cycle);
     simulate(&mut flow, 10, stalls);
-    // The longest 1 % of a fifth that is evenly spread over 200 ms: 190 ms and more.
+    // The delays of a fifth of the queries are spread evenly over 200 ms. The longest 1 % of all
+    // queries have 190 ms and more.
     assert!((185 * MILLI..=200 * MILLI).contains(&p99(&flow)), "{}", p99(&flow));
     let delayed = flow.tally.latencies.at(0.79);
     assert!(delayed < MILLI && flow.tally.latencies.at(0.85) > 30 * MILLI, "{delayed}");

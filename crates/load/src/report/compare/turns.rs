@@ -1,13 +1,15 @@
-//! Runs of two sides that took turns: each later run with the earlier run next to it.
+//! Comparison of two sides whose runs took turns. Each later run is paired with the earlier run
+//! next to it.
 //!
-//! The difference is the median over the averages of all two pairs (Hodges and Lehmann for one
-//! sample) of the logarithm of later by earlier. How many of these averages are above zero is
-//! Wilcoxon's signed-rank statistic.
+//! Each pair yields the logarithm of the ratio of its later value to its earlier value. The
+//! difference is the median of the averages of any two such logarithms (the Hodges-Lehmann
+//! estimator for one sample). The number of averages above zero is Wilcoxon's signed-rank
+//! statistic.
 
 use super::{Report, Rise};
 
-/// Returns the runs next to each other in time, an earlier and a later one each; `None` if the
-/// sides did not take turns.
+/// Returns the pairs of runs that are adjacent in time, the earlier side first. Returns `None` if
+/// the sides did not take turns.
 pub(super) fn pairs<'a>(
     earlier: &'a [Report],
     later: &'a [Report],
@@ -25,7 +27,8 @@ pub(super) fn pairs<'a>(
     (earlier.len() == later.len() && has_times && alternate).then_some(pairs)
 }
 
-/// Returns how much higher `figure` is in the later runs; `None` if a run lacks it or has zero.
+/// Returns the increase of `figure` in the later runs, or `None` if the figure of a run is missing
+/// or zero.
 pub(super) fn rise<'a>(
     pairs: &[(&'a Report, &'a Report)],
     figure: impl Fn(&'a Report) -> Option<f64>,
