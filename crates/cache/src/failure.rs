@@ -1,6 +1,6 @@
 //! The failure cache (RFC 9520): questions that failed to resolve and must not be retried yet. The
 //! first failure is remembered for five seconds, and each further one for twice as long as the
-//! previous one, up to five minutes (RFC 9520 §3.2). A success removes them.
+//! previous one, up to five minutes (RFC 9520 §3.2). A successful resolution removes the entry.
 
 use avocet_wire::hash::HashKey;
 use avocet_wire::{FoldedName, Question};
@@ -36,7 +36,8 @@ pub struct Failure {
 pub struct FailureKey<'a> {
     /// The question.
     pub question: Question<'a>,
-    /// The CD bit. Data that fails validation can still be resolved without it.
+    /// The CD bit of the query. With CD set, a question can resolve even if its data fails
+    /// validation.
     pub checking_disabled: bool,
 }
 
@@ -126,7 +127,7 @@ impl FailureCache {
         self.store.remove(self.hash(key), key.same());
     }
 
-    /// Removes the failures of all questions at and below `below`.
+    /// Removes the failures of all questions with a QNAME at or below `below`.
     pub fn flush(&self, below: FoldedName<'_>) {
         self.store.retain(|_, question| {
             !name::leading_name(question).is_some_and(|qname| name::is_at_or_below(qname, &below))

@@ -34,9 +34,9 @@
 //!
 //! # Validity
 //!
-//! An entry is valid while both of these hold:
+//! An entry is valid while both conditions are true:
 //!
-//! - It was stored under the current *epoch*, or still holds under it. The caller increments the
+//! - It belongs to the current *epoch*. The caller increments the
 //!   epoch with every change that may alter a response, so no older entry is a hit:
 //!   [`PacketCache::lookup`] returns [`PacketLookup::Earlier`]. If the change does not affect the
 //!   response, [`PacketCache::renew`] moves the entry to the current epoch. Nothing has to be
@@ -145,17 +145,18 @@ impl<'a> PacketKey<'a> {
 /// The properties of a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketMeta {
-    /// Seconds of the caller's clock. The TTLs in the response are as of that second.
+    /// The time of storage, in seconds of the caller's clock. The TTLs in the response count from
+    /// this time.
     pub stored_at: u32,
-    /// Seconds: the lowest TTL, or less if the verdict depends on the time of day.
+    /// The validity in seconds: the lowest TTL, or less if the verdict depends on the time of day.
     pub valid_for: u32,
     /// The epoch under which the response was made.
     pub epoch: u32,
-    /// [`packet_flags::STALE_OK`] and seven bits of the caller.
+    /// The flag [`packet_flags::STALE_OK`], and seven bits that belong to the caller.
     pub flags: u8,
     /// The extended error (RFC 8914) to send with the response.
     pub ede: Option<u16>,
-    /// A number of the caller.
+    /// A number that the caller stores with the response.
     pub note: u16,
 }
 
@@ -190,7 +191,8 @@ pub struct PacketStale {
     pub ede: Option<u16>,
 }
 
-/// A stored response, as its owner sees it to decide whether it holds under a later epoch.
+/// A stored response, shown to the caller that decides whether it is still correct under a later
+/// epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredPacket<'a> {
     /// The epoch under which it was stored.
@@ -301,9 +303,9 @@ impl PacketCache {
         }
     }
 
-    /// Moves a response to this epoch if it still `holds`. Returns whether it did; false as well
-    /// for a response that `buffer` cannot hold with two bytes for each of its records. Locks a
-    /// part of the cache for the time of one insertion.
+    /// Moves a response to this epoch if `holds` accepts it. Returns whether the response was
+    /// moved. Also returns false if `buffer` has no room for the response and two more bytes for
+    /// each of its records. Locks a part of the cache for the time of one insertion.
     #[cold]
     pub fn renew(
         &self,
@@ -388,9 +390,9 @@ impl PacketCache {
         })
     }
 
-    /// Calls `visit` with the key of each valid response that `holds`, its first twelve octets and
-    /// its remaining seconds, until `visit` fails. Holds no lock meanwhile, so entries stored
-    /// concurrently may be missed or visited twice.
+    /// Calls `visit` for each valid response that `holds` accepts, until `visit` fails. The
+    /// arguments are the key, the first twelve octets and the remaining seconds. Holds no lock
+    /// meanwhile, so entries stored concurrently may be missed or visited twice.
     pub fn try_visit<E>(
         &self,
         now: u32,
@@ -415,12 +417,12 @@ impl PacketCache {
         self.store.stats()
     }
 
-    /// Reports whether an entry of this age is of no more use.
+    /// Reports whether an entry is too old even for a stale response.
     pub(crate) fn is_outlived(&self, meta: &Meta, now: u32) -> bool {
         self.store.is_outlived(meta, now)
     }
 
-    /// Calls `visit` with the raw entries that `holds`, for the snapshot.
+    /// Calls `visit` with each raw entry that `holds` accepts, for the snapshot.
     pub(crate) fn try_for_each<E>(
         &self,
         holds: impl Fn(&StoredPacket<'_>) -> bool,

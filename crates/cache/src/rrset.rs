@@ -290,8 +290,8 @@ impl RrsetCache {
         self.store_body(key, &body, &rrset.provenance, Meta { valid_for: ttl, ..body.meta(now) })
     }
 
-    /// Stores a negative answer under the same rule: NODATA at the key, NXDOMAIN at its owner and
-    /// class.
+    /// Stores a negative answer with the precedence of [`Self::insert`]: NODATA at the key,
+    /// NXDOMAIN at its owner and class.
     pub fn insert_negative(
         &self,
         key: &RrsetKey<'_>,
@@ -417,7 +417,7 @@ impl RrsetCache {
         self.store.stats()
     }
 
-    /// Reports whether an entry of this age is of no more use.
+    /// Reports whether an entry is too old even for a stale answer.
     pub(crate) fn is_outlived(&self, meta: &Meta, now: u32) -> bool {
         self.store.is_outlived(meta, now)
     }
@@ -462,7 +462,8 @@ impl RrsetCache {
         self.store.insert(self.hash(key), &entry, |_, payload| is_at(key, payload), may_replace)
     }
 
-    /// Must precede the insertion: a reader that finds the entry must find its length recorded.
+    /// Records the length of an owner name, before the insertion: a reader that finds the entry
+    /// must find its length recorded.
     fn note_length(&self, key: &RrsetKey<'_>) {
         match key.rtype {
             DNAME_TYPE => self.dnames.note(&key.owner),
@@ -487,7 +488,8 @@ impl RrsetCache {
         valid_wire_ttl(ttl).max(bounds.min).min(bounds.max)
     }
 
-    /// The TTL of validated data is never raised: the signatures limit it (RFC 4035 §5.3.3).
+    /// Returns the bounds for a TTL. They never raise the TTL of validated data, because the
+    /// signatures limit it (RFC 4035 §5.3.3).
     fn bounds_of(&self, security: Security) -> TtlBounds {
         match security {
             Security::Secure => TtlBounds { min: 0, negative_min: 0, ..self.bounds },
@@ -505,7 +507,7 @@ impl RrsetCache {
     }
 }
 
-/// Returns the freshness of data at a time; `None` if it is too old for the look-up.
+/// Returns the freshness of data at a time, or `None` if the data is too old for the look-up.
 #[inline]
 fn freshness(meta: &Meta, at: ReadAt) -> Option<Freshness> {
     match meta.remaining(at.now) {

@@ -51,7 +51,7 @@ pub struct SnapshotCounts {
     pub packets: u64,
     /// Entries of the RRset cache.
     pub rrsets: u64,
-    /// Entries not loaded: outlived, of another policy, malformed, or already cached.
+    /// Entries not loaded: too old, of another policy, malformed, or already cached.
     pub dropped: u64,
 }
 
@@ -123,8 +123,8 @@ impl From<io::Error> for SnapshotError {
     }
 }
 
-/// Writes both caches, of the packet cache only the entries that still hold. An entry that changes
-/// meanwhile is saved in its old or new state.
+/// Writes the RRset cache, and the entries of the packet cache that `holds` accepts. An entry that
+/// changes meanwhile is saved in its old or new state.
 pub fn save(
     out: &mut impl Write,
     packets: &PacketCache,
@@ -206,7 +206,7 @@ struct Head {
 struct SavedEntry {
     /// Wall-clock seconds.
     stored_at: u64,
-    /// Its `stored_at` refers to a clock that no longer exists.
+    /// The properties of the entry. Their `stored_at` refers to a clock that no longer exists.
     meta: Meta,
 }
 

@@ -99,7 +99,7 @@ impl fmt::Display for Limit {
     }
 }
 
-/// The limits on sums over a client query.
+/// The limits on the validation work for one client query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Signature checks between two calls of [`Budget::begin_message`].

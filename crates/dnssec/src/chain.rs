@@ -50,9 +50,9 @@
 //!
 //! # Lifetime
 //!
-//! A chain holds for the shortest lifetime of its parts. [`ZoneKeys::lifetime_secs`] covers the TTL
-//! and the signatures of the DNSKEY RRset as well as the lifetime of the trust it is based on, so
-//! the caller may keep the keys of a zone for that long and start the next chain at the deepest
+//! A chain is valid for the shortest lifetime of its parts. [`ZoneKeys::lifetime_secs`] covers the
+//! TTL and the signatures of the DNSKEY RRset as well as the lifetime of the trust it is based on,
+//! so the caller may keep the keys of a zone for that long and start the next chain at the deepest
 //! zone it has keys for.
 //!
 //! # Bounds
@@ -104,8 +104,8 @@ impl ZoneKey {
         Self::of_revoked(key, policy).filter(|_| !key.is_revoked())
     }
 
-    /// Does the same for keys that may be revoked: a revoked key signs its own revocation (RFC 5011
-    /// §2.1).
+    /// Returns a usable key like [`Self::of`], but accepts revoked keys: a revoked key signs its
+    /// own revocation (RFC 5011 §2.1).
     pub(crate) fn of_revoked(key: &Dnskey<'_>, policy: Policy) -> Option<Self> {
         let algorithm = policy.algorithm(key.algorithm)?;
         if algorithm.form_of(key.public_key) != KeyForm::Usable {
@@ -295,7 +295,8 @@ fn entry_keys(
 /// The entry keys that were found.
 struct Entries {
     keys: Vec<ZoneKey>,
-    /// The reason if there are none. A fault of the zone takes precedence over missing support.
+    /// The reason if no entry key was found. A fault of the zone takes precedence over missing
+    /// support.
     fault: Option<Reason>,
 }
 

@@ -182,7 +182,7 @@ pub struct Proof<'a> {
     nsecs: Vec<HeldRecord<'a, Nsec<'a>>>,
     nsec3s: Vec<HeldRecord<'a, Nsec3<'a>>>,
     hashes: Hashes,
-    /// Returns whether the number of records exceeds the limit.
+    /// Whether the number of records exceeds the limit.
     is_over: bool,
 }
 

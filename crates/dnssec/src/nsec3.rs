@@ -46,7 +46,8 @@ impl Parameters<'_> {
         Ok(self.of_own(&folded))
     }
 
-    /// Hashes a folded name of a zone of our own, whose iterations were checked when it was read.
+    /// Hashes a folded name of a hosted zone. The iterations of the zone were checked when the zone
+    /// was read.
     #[must_use]
     pub fn of_own(&self, folded: &[u8]) -> Hash {
         let mut hash = self.once(folded);

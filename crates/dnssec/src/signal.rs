@@ -8,11 +8,11 @@ use avocet_wire::{FoldedNameBuf, Question, Rtype};
 /// Maximum number of key tags in one signal, whose label has 63 octets (RFC 8145 §5.1).
 pub const MAX_SIGNALLED_TAGS: usize = 12;
 
-/// Returns the name whose NULL query reports to a zone which of its keys are trusted (RFC 8145
+/// Returns a name for a NULL query, which reports to a zone which of its keys are trusted (RFC 8145
 /// §5.1).
 ///
-/// Returns `None` without tags, or if the name would be too long. Of more than
-/// [`MAX_SIGNALLED_TAGS`] tags the lowest are used.
+/// Returns `None` without tags, or if the name would be too long. If there are more than
+/// [`MAX_SIGNALLED_TAGS`] tags, the lowest ones are used.
 #[must_use]
 pub fn key_tag_query(
     zone: &FoldedNameBuf,
@@ -36,7 +36,8 @@ pub fn key_tag_query(
 pub enum Sentinel {
     /// `root-key-sentinel-is-ta-NNNNN`: answered only if the key is a trust anchor of the root.
     IsTrusted(u16),
-    /// `root-key-sentinel-not-ta-NNNNN`: answered only if it is not.
+    /// `root-key-sentinel-not-ta-NNNNN`: answered only if the key is not a trust anchor of the
+    /// root.
     IsNotTrusted(u16),
 }
 

@@ -87,8 +87,9 @@ impl Reason {
         }
     }
 
-    /// Returns the extended error for the client (RFC 8914 §4, RFC 9276 §3.2). With an insecure
-    /// answer it is useful if it names missing support; [`Ede::DNSSEC_INDETERMINATE`] is not.
+    /// Returns the extended error for the client (RFC 8914 §4, RFC 9276 §3.2). In an insecure
+    /// answer, an extended error that names missing support is useful, but
+    /// [`Ede::DNSSEC_INDETERMINATE`] is not.
     #[must_use]
     pub const fn ede(self) -> Ede {
         match self {

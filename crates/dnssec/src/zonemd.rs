@@ -207,9 +207,9 @@ impl<'a> ZoneDigester<'a> {
         Self { apex, digester: Digester::new(hash.algorithm()) }
     }
 
-    /// Adds all records of a name in the zone, signatures too, in any order. Duplicates and the
-    /// digests of the zone with their signatures do not count (RFC 8976 §3.3.1). Each name must be
-    /// added once, and after those before it in canonical order.
+    /// Adds all records of a name in the zone, including signatures, in any order. Ignores
+    /// duplicates, and the ZONEMD records of the zone with their signatures (RFC 8976 §3.3.1).
+    /// Names must be added in canonical order, each once.
     pub fn name<'r>(&mut self, owner: &[u8], records: impl Iterator<Item = ZoneRecord<'r>>) {
         let is_apex = owner.eq_ignore_ascii_case(self.apex);
         let is_digest = |record: &ZoneRecord<'_>| {

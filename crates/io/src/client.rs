@@ -27,11 +27,11 @@ pub struct ClientSocket {
 
 impl ClientSocket {
     /// Connects to `remote`, from `source` if given: an address of this host, or any address that
-    /// its routes lead back to it.
+    /// the routes of this host lead back to it.
     ///
     /// # Errors
-    /// There is no route, no permission or no file descriptor left, or `source` is of the other
-    /// family.
+    /// There is no route, no permission or no file descriptor left, or `source` and `remote` have
+    /// different address families.
     pub fn connect(remote: SocketAddr, source: Option<IpAddr>) -> io::Result<Self> {
         let domain = Domain::for_address(remote);
         let socket =

@@ -32,7 +32,8 @@ mod tests {
         assert!(micros_since_boot() - before >= 2_000);
     }
 
-    /// The variable of the process in a time namespace, for which the test calls itself.
+    /// The environment variable that marks the child process of the test, which runs in a time
+    /// namespace.
     const IS_CHILD: &str = "AVOCET_TEST_BOOT_CLOCK";
     const SLEPT_SECS: &str = "1000000";
 

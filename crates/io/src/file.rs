@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Waits until a new name of a file is on disk: that of its directory is synced.
+/// Waits until a new name of a file is on disk, by syncing its directory.
 ///
 /// # Errors
 /// The directory cannot be opened, or the disk reports an error.
@@ -52,7 +52,8 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 /// As [`open_regular`], or the file is larger.
 pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut octets = Vec::new();
-    // The length of a file may be wrong: it may grow, and those of the kernel have none.
+    // The length from the metadata may be wrong: a file may grow, and a file of the kernel has
+    // length 0.
     open_regular(path)?.take(most.saturating_add(1)).read_to_end(&mut octets)?;
     if octets.len() as u64 > most {
         let message = format!("larger than {most} octets");

@@ -9,10 +9,10 @@
 //!
 //! [`ping`] sends echo requests of ICMP.
 //!
-//! [`memory`] says how much of it the process may use.
+//! [`memory`] reports how much memory the process may use.
 //!
 //! [`process`], [`signals`] and [`handover`] cover the start and the end of a process, and
-//! [`mod@file`] opens files named by a person. [`replace`] replaces those that people edit.
+//! [`mod@file`] opens files that a user names. [`replace`] replaces files that users edit.
 //! [`clock`] continues during suspend. [`mod@probe`] tests whether an address is free.
 
 pub mod client;

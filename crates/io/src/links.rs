@@ -57,7 +57,7 @@ pub fn link_networks() -> io::Result<Vec<LinkNetwork>> {
     Ok(found)
 }
 
-/// The way of packets to an address.
+/// The route of packets to an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RouteTo {
     /// Over the link of the interface with this number, without a router.
@@ -81,11 +81,12 @@ impl RouteQueries {
         Ok(Self { queries: Queries::open()? })
     }
 
-    /// Returns the way to an address. Not for link-local addresses, which have one on each link.
+    /// Returns the route to an address. Not for link-local addresses, which have a route on each
+    /// link.
     ///
     /// # Errors
-    /// The kernel did not answer. A late answer must not be taken for that of the next query: open
-    /// another socket.
+    /// The kernel did not answer. A late answer must not be mistaken for the answer to the next
+    /// query: open another socket.
     pub fn find(&mut self, address: IpAddr) -> io::Result<RouteTo> {
         let mut facts = [0; 12];
         let mut found = RouteTo::Elsewhere;

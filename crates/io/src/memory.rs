@@ -6,8 +6,9 @@ use std::path::Path;
 /// The directories in which the system shows control groups (cgroups(7), version 2).
 const GROUPS: &str = "/sys/fs/cgroup";
 
-/// Returns the octets of memory that the process may use: those of the machine, or of its control
-/// group and the groups above it if that is less. `None` if the system does not say.
+/// Returns the memory that the process may use, in octets: the memory of the machine, or the limit
+/// of its control group and the groups above it if that is lower. Returns `None` if the system
+/// reports neither.
 #[must_use]
 pub fn limit() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| of_machine(&text));
@@ -27,7 +28,7 @@ fn of_machine(meminfo: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Reads the path of the process among the control groups.
+/// Reads the path of the control group of the process.
 fn group_of(groups: &str) -> Option<&str> {
     groups.lines().find_map(|line| line.strip_prefix("0::"))
 }

@@ -53,7 +53,7 @@ impl NeighbourQueries {
     ///
     /// # Errors
     /// The kernel cannot look up single entries (before Linux 5.0), or did not answer. A late
-    /// answer must not be taken for that of the next query: open another socket.
+    /// answer must not be mistaken for the answer to the next query: open another socket.
     pub fn find(&mut self, address: IpAddr, interface: u32) -> io::Result<Option<[u8; 6]>> {
         let mut facts = [0; FACTS];
         facts[0] = match address {
@@ -111,7 +111,7 @@ impl NeighbourQueries {
 /// The result of reading the changes of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Heard {
-    /// The changes: all, or the first of many.
+    /// The changes were read: all, or the first of many.
     Changes,
     /// The kernel dropped some changes: the table must be read again.
     Lost,
@@ -132,8 +132,8 @@ impl NeighbourEvents {
         Ok(Self { listener: Listener::join(libc::RTNLGRP_NEIGH, TABLE)? })
     }
 
-    /// Calls `each` with the new and changed neighbours that wait to be read, at most some hundred.
-    /// Neighbours that go are left out.
+    /// Calls `each` with the new and changed neighbours that wait to be read, at most a few
+    /// hundred. Removed neighbours are left out.
     ///
     /// # Errors
     /// There will be no more changes.

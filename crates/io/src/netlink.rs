@@ -115,8 +115,8 @@ impl Listener {
         Ok(Self { socket, part: vec![0; PART].into() })
     }
 
-    /// Calls `each` with the entries of changes that wait to be read: of at most [`MAX_PARTS`]
-    /// parts, as those who cause changes may be hostile.
+    /// Calls `each` with the entries of the changes that wait to be read. Reads at most
+    /// [`MAX_PARTS`] parts, because hostile hosts can cause changes.
     pub(crate) fn read(
         &mut self,
         table: KernelTable,

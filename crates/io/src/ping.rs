@@ -1,8 +1,8 @@
-//! Echo requests of ICMP (RFC 792) and ICMPv6 (RFC 4443), one target a socket.
+//! Echo requests of ICMP (RFC 792) and ICMPv6 (RFC 4443), one target per socket.
 //!
-//! A ping socket needs no privilege where `net.ipv4.ping_group_range` has the group of the process,
-//! a raw socket needs `CAP_NET_RAW`. Both are connected, so that the kernel drops messages of
-//! others.
+//! A ping socket needs no privilege if `net.ipv4.ping_group_range` contains the group of the
+//! process. A raw socket needs `CAP_NET_RAW`. Both are connected, so that the kernel drops messages
+//! of other hosts.
 
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
@@ -16,7 +16,7 @@ pub const PING_DATA: usize = 16;
 const HEADER: usize = 8;
 /// TTL and hop limit: packets reach all hosts of the Internet, and no more.
 const TTL: u32 = 64;
-/// Number of octets of a message that is received: the longest header of IPv4, and ours.
+/// Number of octets of the receive buffer: the longest IPv4 header, an echo message, and a reserve.
 const ROOM: usize = 60 + HEADER + PING_DATA + 64;
 
 /// Types of messages (RFC 792, RFC 4443).
@@ -115,7 +115,7 @@ fn is_refused(error: &io::Error) -> bool {
     )
 }
 
-/// Returns the checksum of the Internet (RFC 1071) of a message with an even number of octets.
+/// Returns the Internet checksum (RFC 1071) of a message with an even number of octets.
 fn checksum(message: &[u8]) -> u16 {
     let words =
         message.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
@@ -135,7 +135,7 @@ mod tests {
             let socket = match PingSocket::connect(address.parse().unwrap()) {
                 Ok(socket) => socket,
                 Err(error) => {
-                    // Containers without privilege or without IPv6.
+                    // A container may lack the privilege or IPv6.
                     eprintln!("no ping to {address}: {error}");
                     continue;
                 }

@@ -29,8 +29,8 @@ pub enum Interest {
 pub enum Trigger {
     /// The event is reported on each wait while the condition holds.
     Level,
-    /// Once per transition into the condition. The caller must then read or write until it would
-    /// block.
+    /// The event is reported once per transition into the condition. The caller must then read or
+    /// write until it would block.
     Edge,
 }
 

@@ -28,7 +28,7 @@ const _: () = assert!(MAX_PAYLOAD_BYTES / WORD + HEADER_WORDS <= WORDS_MASK as u
 pub(crate) struct Meta {
     /// Seconds of the caller's clock.
     pub(crate) stored_at: u32,
-    /// Seconds from `stored_at` on.
+    /// The validity in seconds, counted from `stored_at`.
     pub(crate) valid_for: u32,
     /// A word for the caller.
     pub(crate) epoch: u32,

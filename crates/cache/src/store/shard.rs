@@ -35,7 +35,8 @@ const PREFETCHED_LINES: usize = 3;
 const CELL_BYTES: usize = 10;
 /// Restarts of a reader that the writer disturbs before it reports a miss.
 const READ_ATTEMPTS: usize = if cfg!(loom) { 2 } else { 64 };
-/// Bytes at the start of a payload that must include the key: the writer shows `same` no more.
+/// Bytes at the start of a payload that must include the whole key: the writer passes only these
+/// bytes to `same`.
 pub(crate) const KEY_PREFIX_BYTES: usize = 288;
 
 /// The sizes of a shard's parts.
@@ -125,7 +126,8 @@ impl Shard {
         (0..count).map(shard).collect()
     }
 
-    /// Ignores poisoning: a panic under the lock leaves at most a dead entry.
+    /// Locks the state of the writer. Ignores poisoning: a panic under the lock leaves at most a
+    /// dead entry.
     pub(super) fn lock(&self) -> MutexGuard<'_, Writer> {
         self.writer.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }

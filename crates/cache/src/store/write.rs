@@ -22,12 +22,13 @@ use super::{
 };
 use crate::sync::{AtomicU64, Ordering, fence};
 
-/// Entries that main moves to its head in one insertion. Beyond it, visited entries are evicted
-/// too.
+/// Maximum number of entries that the main ring moves to its head in one insertion. Further visited
+/// entries are evicted.
 const REINSERTED_PER_INSERT: u32 = 64;
-/// If its first bucket has no more empty cells than this, a key takes the emptier of its two.
+/// Maximum number of empty cells in the first bucket of a key at which the key takes the emptier of
+/// its two buckets.
 const SPARE_CELLS: u32 = 2;
-/// Dead or outlived entries that main frees to admit an unvisited one.
+/// Dead or outlived entries that the main ring frees to admit an unvisited one.
 const RECLAIMED_PER_MOVE: u32 = 8;
 
 /// The result of an insertion.
@@ -305,8 +306,8 @@ impl Shard {
         publish(cell, Slot::new(slot.tag(), spot));
     }
 
-    /// Takes room in main if that costs no live entry. A cache that is not full thus forgets
-    /// nothing.
+    /// Takes room in the main ring if that evicts no live entry. A cache that is not full thus
+    /// loses nothing.
     fn spare_room(&self, writer: &mut Writer, words: usize, now: u32) -> Option<Spot> {
         for _ in 0..RECLAIMED_PER_MOVE {
             let spot = writer.main.take(words);

@@ -29,8 +29,8 @@ impl<'a> Proof<'a> {
         {
             return Ok(computable);
         }
-        // The count must be signed by the zone. Otherwise an attacker could make any zone insecure
-        // (RFC 9276 §3.2).
+        // The iteration count must be signed by the zone. Otherwise an attacker could make any zone
+        // insecure (RFC 9276 §3.2).
         let first = self.nsec3s.first_mut().ok_or(Reason::DenialMissing)?;
         first.check(self.source, budget)?;
         Err(Reason::Nsec3Iterations)
@@ -136,8 +136,8 @@ pub(super) fn nodata(
         if denies(nsec3.types, wildcard.wire(), qtype) {
             return Ok(encloser.denial(DenialKind::WildcardNodata, wildcard_secs));
         }
-        // At an unsigned delegation no wildcard applies, even if an opt-out record covers it. For
-        // other types, data from the wildcard would have been returned.
+        // No wildcard applies at an unsigned delegation, even if an opt-out record covers the
+        // delegation. For other types, data from the wildcard would have been returned.
         if qtype != Rtype::DS {
             return Err(Reason::DenialMissing);
         }

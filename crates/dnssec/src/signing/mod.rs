@@ -20,7 +20,7 @@ pub const ENTRY_KEY: u16 = 0x0101;
 /// SHA-256 in DS records (RFC 4509), the type that RFC 8624 requires.
 const SHA256: u8 = 2;
 
-/// A key of a zone that signs.
+/// A key that signs records of a hosted zone.
 #[derive(Debug)]
 pub struct SigningKey {
     private: PrivateKey,
@@ -39,7 +39,7 @@ pub struct SignatureFields<'f> {
     pub ttl_secs: u32,
     /// Start of validity: seconds since 1970, modulo 2^32.
     pub inception: u32,
-    /// The end of the validity.
+    /// End of validity: seconds since 1970, modulo 2^32.
     pub expiration: u32,
     /// The zone.
     pub zone: FoldedName<'f>,
@@ -93,7 +93,7 @@ impl SigningKey {
     /// Signs an RRset. Returns the data of the RRSIG record.
     ///
     /// # Errors
-    /// The library refuses.
+    /// The cryptographic library fails.
     pub fn sign<'r>(
         &self,
         fields: &SignatureFields<'_>,

@@ -14,7 +14,7 @@ const SECRET: usize = 32;
 const SIGNATURE: usize = 64;
 /// An ECPrivateKey (RFC 5915) of P-256 without its public key: the octets before the secret.
 const EC_HEAD: [u8; 7] = [0x30, 0x31, 0x02, 0x01, 0x01, 0x04, 0x20];
-/// The octets after it: the curve.
+/// The octets of an ECPrivateKey after the secret: the curve.
 const EC_TAIL: [u8; 12] = [0xa0, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 
 /// An algorithm that zones are signed with (RFC 8624 §3.1, RFC 9904).
@@ -73,7 +73,7 @@ pub enum KeyFault {
     Algorithm(String),
 }
 
-/// A private key with its public part. The library erases the memory of the private one.
+/// A private key with its public part. The library erases the memory of the private part.
 pub struct PrivateKey {
     algorithm: SigningAlgorithm,
     pair: Pair,

@@ -99,8 +99,9 @@ fn loom_an_entry_moved_onto_its_own_words_is_not_seen_half_done() {
     model.max_permutations = Some(50_000);
     model.check(|| {
         let shard = Arc::new(Shard::several(1, OVERLAPPING, 0).into_vec().remove(0));
-        // 1 and 2 pass on to main. 2 and 3 have been read, so 5 sends 3 to main, which evicts 1 and
-        // moves 2 four words down to where 1 was.
+        // Keys 1 and 2 move on to the main ring. Keys 2 and 3 have been read, so key 5 sends key 3
+        // to the main ring. This evicts key 1 and moves key 2 four words down to the place of key
+        // 1.
         for (key, count) in [(1, 1), (2, 5), (3, 5), (4, 5)] {
             put_numbered(&shard, key, count);
         }
