@@ -345,7 +345,7 @@ mod tests {
     fn the_cpu_time_of_a_thread_grows_as_it_works() {
         let before = thread_cpu_us();
         while thread_cpu_us() < before + 1000 {}
-        // A thread that has not worked yet has used less.
+        // A thread that has not worked yet has used less CPU time.
         assert!(thread::spawn(thread_cpu_us).join().unwrap() < before + 1000);
     }
 

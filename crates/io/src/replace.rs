@@ -1,9 +1,9 @@
-//! Puts a file in the place of another one that people edit, too, without losing their edits.
+//! Replaces a file that other programs may edit at the same time, without losing their edits.
 //!
-//! The kernel exchanges the two files, so that the place is never empty, and the file that comes
-//! out of it is compared with the file that the caller expects. If somebody saved the file
-//! meanwhile, the files are exchanged back. What comes out then is compared, too: somebody may have
-//! saved the file once more.
+//! The kernel exchanges the two files, so that the path always has a file. The file that comes out
+//! is then compared with the file that the caller expects. If somebody saved the file meanwhile,
+//! the files are exchanged back. The file that comes out of the second exchange is compared, too:
+//! somebody may have saved the file once more.
 //!
 //! ```text
 //! exchange -> what comes out is expected: remove it                                  done
@@ -12,8 +12,8 @@
 //!                               +--------------------------------------+
 //! ```
 //!
-//! Only the caller's file and a file that is as expected are removed. An edit that has no place any
-//! more is kept next to the file.
+//! Only the caller's file and a file that is as expected are removed. An edit that has lost its
+//! path is kept next to the file.
 //!
 //! One gap remains: a program that opens the file before the exchange and writes into it in place
 //! after the comparison writes into a file that has no name any more.
@@ -36,7 +36,7 @@ const MAX_KEPT: usize = 99;
 pub enum ExpectedFile<'a> {
     /// The file does not exist.
     Missing,
-    /// There is a file for which the function returns whether it is as expected.
+    /// The file exists. The function returns whether the file at a path is the expected one.
     Present(&'a dyn Fn(&Path) -> io::Result<bool>),
 }
 
@@ -45,7 +45,7 @@ pub enum ExpectedFile<'a> {
 pub struct ReplaceFault {
     /// The reason.
     pub reason: ReplaceReason,
-    /// An edit that has lost its place: this is its file.
+    /// The path of the file that keeps an edit, if an edit has lost its place.
     pub kept: Option<PathBuf>,
 }
 
@@ -92,8 +92,8 @@ impl std::error::Error for ReplaceFault {
     }
 }
 
-/// Puts the file `written` in the place of `path`, which is in the same directory and is not a
-/// link, if that is as expected. `written` has no name any more afterwards, also after an error.
+/// Replaces the file `path` by the file `written`, if `path` is as expected. Both are in the same
+/// directory, and `path` is not a link. The name `written` is free afterwards, also after an error.
 ///
 /// # Errors
 /// Another program has changed the file, or the system reports an error.
@@ -118,7 +118,7 @@ fn put_in_gap(
     rename_to_missing: &dyn Fn(&Path, &Path) -> io::Result<()>,
 ) -> Result<(), ReplaceFault> {
     let renamed = match rename_to_missing(written, path) {
-        // Between the two calls are some microseconds, in which a file that is saved is lost.
+        // A file that is saved in the microseconds between the two calls is lost.
         Err(error) if is_unsupported(&error) => match fs::symlink_metadata(path) {
             Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
             Err(_) => fs::rename(written, path),
@@ -161,8 +161,8 @@ impl Replacement<'_> {
         Err(ReplaceFault { reason, kept: self.put_back(own) })
     }
 
-    /// Replaces the file on a file system that cannot exchange two. Between the comparison and the
-    /// next call are some microseconds, in which an edit that is saved is lost.
+    /// Replaces the file on a file system that cannot exchange two files. An edit that is saved in
+    /// the microseconds between the comparison and the next call is lost.
     fn rename(&self, is_expected: &dyn Fn(&Path) -> io::Result<bool>) -> Result<(), ReplaceFault> {
         match is_expected(self.path) {
             Ok(true) => fs::rename(self.written, self.path).map_err(|error| self.give_up(error)),
@@ -174,16 +174,16 @@ impl Replacement<'_> {
         }
     }
 
-    /// Exchanges the file at the place, which is `written` now, back until the file comes out that
-    /// was put there: `own`, if no other program has saved the file since. Returns the file of an
-    /// edit that has no place any more.
+    /// Puts the edit in `written` back to `path`, by exchanging the two files until the file that
+    /// was last put at `path` comes out. The first such file is `own`. Returns the path of an edit
+    /// that has lost its place.
     fn put_back(&self, own: Option<Identity>) -> Option<PathBuf> {
         let mut awaited = own;
         for _ in 0..MAX_RETURNS {
             let edit = Identity::of(self.written);
             match self.exchange() {
                 Ok(()) => {}
-                // Another process that removed or edited our file did not know this one.
+                // Another process has removed our file, and did not know of the edit in `written`.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     match rename_to_missing(self.written, self.path) {
                         Ok(()) => return None,
@@ -200,7 +200,7 @@ impl Replacement<'_> {
                 }
                 break;
             }
-            // A later edit has come out. The earlier one is in its place.
+            // A later edit has come out. The earlier edit is now at `path`.
             awaited = edit;
         }
         Some(self.keep())
@@ -243,7 +243,7 @@ struct Identity {
 }
 
 impl Identity {
-    /// Returns the mark of a file or link.
+    /// Returns the identity of a file or link.
     fn of(path: &Path) -> Option<Self> {
         let of = |facts: Metadata| Self {
             place: (facts.dev(), facts.ino()),
@@ -294,7 +294,8 @@ mod tests {
             fs::rename(&saved, &self.path).unwrap();
         }
 
-        /// Replaces the file while others do something before each exchange, by its number.
+        /// Replaces the file. Before each exchange, `before` acts as another program and gets the
+        /// number of the exchange.
         fn run(&self, before: &dyn Fn(usize) -> io::Result<()>) -> Result<(), ReplaceFault> {
             let count = Cell::new(0);
             let exchange = |a: &Path, b: &Path| {

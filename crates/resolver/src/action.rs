@@ -8,7 +8,8 @@ use crate::exchange::endpoint::{Endpoint, EndpointId, SocketId};
 use crate::plan::HeaderPlace;
 use crate::trace::Trace;
 
-/// Maximum number of traces of which the memory is kept: about the questions that end in one turn.
+/// Maximum number of traces whose memory is kept: about the number of questions that end in one
+/// turn of the driver.
 const MAX_SPARE: usize = 64;
 
 /// An instruction to the driver.
@@ -25,8 +26,8 @@ pub enum Action {
         renew: bool,
         /// The message in the octets of [`Actions`]; over TCP without its length.
         octets: Range<usize>,
-        /// Number of octets at their beginning that are no part of the message, but a header of the
-        /// PROXY protocol. A connection that begins with one is for this message only.
+        /// Length of the PROXY protocol header at the start of `octets`, which is not part of the
+        /// message. A connection that begins with such a header carries only this message.
         header_len: u8,
         /// The position of a PROXY protocol header on an encrypted connection.
         header_place: HeaderPlace,
@@ -49,7 +50,7 @@ pub enum Action {
         /// The server.
         endpoint: EndpointId,
     },
-    /// The waiter has waited long for its question: answer it with stale data.
+    /// The waiters have waited long for the answer: answer them with stale data.
     Overdue {
         /// The waiter, as a range in the waiters of [`Actions`].
         waiters: Range<usize>,
@@ -124,7 +125,7 @@ impl<W> Actions<W> {
         self.octets.clear();
         self.answers.clear();
         self.waiters.clear();
-        // Mostly there are none, and this is done for each turn.
+        // Most turns have no traces, and this function is called in each turn.
         if self.traces.is_empty() {
             return;
         }

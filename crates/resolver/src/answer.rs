@@ -26,7 +26,7 @@ pub struct Resolved {
     pub ttl_offsets: Range<usize>,
     /// The lowest TTL in seconds; 0 for a message that must not be cached.
     pub ttl_secs: u32,
-    /// Why there is no answer, or why it is not validated, with a text for the operator.
+    /// The extended error for a missing or unvalidated answer, with a text for the operator.
     pub ede: Option<(Ede, &'static str)>,
     /// SCOPE PREFIX-LENGTH, if the answer applies only to the client's network.
     pub ecs_scope: Option<u8>,

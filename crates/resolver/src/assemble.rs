@@ -89,7 +89,7 @@ impl Assembler {
         self.gathered = gathered;
         let Trail::Complete { rcode, status } = trail else { return Assembled::Incomplete };
         let Status { stale_since_secs, authentic, unsupported } = status;
-        // A translated answer is made from the data here.
+        // A walk translates the answer: here it is only assembled.
         let is_translated = dns64.is_some_and(|dns64| {
             let is_address = |(kind, _, rdata): GatheredParts<'_>| {
                 kind.rtype == qtype && !dns64.is_excluded(rdata)
@@ -338,7 +338,8 @@ fn stale_since(freshness: Freshness) -> Option<u32> {
     }
 }
 
-/// Returns the TTL of data that had this one when it was cached. No answer raises it.
+/// Returns the TTL of cached data for an answer. It never exceeds `original_ttl`, the TTL at
+/// insertion.
 fn ttl_of(freshness: Freshness, original_ttl: u32) -> u32 {
     match freshness {
         Freshness::Fresh { remaining_secs } => remaining_secs,

@@ -9,7 +9,8 @@ use crate::plan::{Plan, Route};
 #[derive(Debug)]
 pub(crate) struct Bound {
     pub(crate) plan: Arc<Plan>,
-    /// Of each rule, in the order of the plan; empty where servers are not pinned.
+    /// The servers of each rule, in the order of the plan; empty for a rule with servers that are
+    /// not pinned.
     pub(crate) servers: Vec<Box<[EndpointId]>>,
 }
 

@@ -61,7 +61,7 @@ pub struct Timers {
 }
 
 impl Timers {
-    /// Parses them from uncompressed SOA data.
+    /// Parses the numbers from uncompressed SOA data.
     #[must_use]
     pub fn of(soa: &[u8]) -> Option<Self> {
         let numbers = soa.len().checked_sub(SOA_NUMBERS).and_then(|at| soa.get(at..))?;
@@ -94,7 +94,7 @@ pub struct LocalRoot {
 pub(crate) struct Said {
     pub(crate) reply: Reply,
     pub(crate) rcode: Rcode,
-    /// Whether it is an answer or a denial, rather than a referral.
+    /// Whether the reply is an answer or a denial, rather than a referral.
     pub(crate) is_authoritative: bool,
 }
 
@@ -144,14 +144,15 @@ impl LocalRoot {
         Ok(Self { sets, gaps, timers, signed_until_secs })
     }
 
-    /// Returns its serial and timers.
+    /// Returns the serial and the timers of the copy.
     #[must_use]
     pub fn timers(&self) -> Timers {
         self.timers
     }
 
-    /// When the copy expires if it was current at `checked_at_secs`, both in seconds since 1970. A
-    /// primary's statement that it is current is not authenticated, so the signatures limit it.
+    /// Returns when the copy expires if it was current at `checked_at_secs`, both in seconds since
+    /// 1970. The signatures limit the result, because a primary's statement that the copy is
+    /// current is not authenticated.
     #[must_use]
     pub fn expires_at_secs(&self, checked_at_secs: u64) -> u64 {
         (checked_at_secs + u64::from(self.timers.expire_secs)).min(self.signed_until_secs)
@@ -170,7 +171,7 @@ impl LocalRoot {
     }
 
     /// Returns the reply to a folded name and type (RFC 1034 §4.3.2). Returns `None` for an alias
-    /// or a wildcard in the root, for which its servers are queried.
+    /// or a wildcard in the root, for which the root servers are queried.
     pub(crate) fn say(&self, qname: FoldedName<'_>, qtype: Rtype) -> Option<Said> {
         if let Some(cut) =
             self.cut_above(qname).filter(|cut| qtype != Rtype::DS || cut.owner.view() != qname)

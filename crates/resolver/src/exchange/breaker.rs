@@ -84,8 +84,8 @@ impl Breaker {
         due
     }
 
-    /// Returns when the next probe is due. Of open servers, the one that was opened longest ago is
-    /// the least bad.
+    /// Returns when the next probe is due. If all breakers are open, the server with the earliest
+    /// probe is queried.
     pub(crate) fn probe_at_ms(&self) -> u64 {
         self.probe_at_ms
     }

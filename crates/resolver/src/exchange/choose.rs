@@ -85,7 +85,7 @@ impl<'a> Choice<'a> {
         Round { number, tried, left: if ordinary == 0 { left } else { ordinary } }
     }
 
-    /// Returns the servers of a set for which the test holds or of which nothing is known; all if
+    /// Returns the servers of a set that pass the test or are still unknown, or the whole set if
     /// there are none.
     pub(crate) fn prefer(&self, set: u64, applies: impl Fn(&Server) -> bool) -> u64 {
         match collect(places(set).filter(|&place| self.at(place).is_none_or(&applies))) {
@@ -156,7 +156,7 @@ impl<'a> Choice<'a> {
         self.at(place).is_some_and(|server| server.rtt.smoothed_ms().is_some())
     }
 
-    /// Returns whether the test holds for any server.
+    /// Returns whether any server passes the test.
     pub(crate) fn any_is(&self, applies: impl Fn(&Server) -> bool) -> bool {
         places(self.candidates.all()).any(|place| self.at(place).is_some_and(&applies))
     }
@@ -171,8 +171,8 @@ pub(crate) fn order_of_rule(strategy: Strategy, turn: u32) -> ServerOrder {
     }
 }
 
-/// Returns the order in which recursion queries servers. It meets most of them by chance, so there
-/// are no turns. One fetch in `one_of` explores.
+/// Returns the order in which recursion queries servers. Recursion meets most servers by chance, so
+/// they take no turns. One of `one_of` fetches measures an unmeasured server.
 pub(crate) fn order_of_walk(strategy: Strategy, luck: u32, one_of: u32) -> ServerOrder {
     match strategy {
         Strategy::Ordered => ServerOrder::Written,

@@ -30,8 +30,8 @@ impl Cookie {
         &self.octets[..self.len]
     }
 
-    /// Reads the cookies of a reply. Returns `false` if the first is not ours: the reply is forged
-    /// (RFC 7873 §5.3).
+    /// Reads the cookies of a reply. Returns `false` if the client cookie is not ours: the reply is
+    /// forged (RFC 7873 §5.3).
     pub(crate) fn learn(&mut self, received: &[u8]) -> bool {
         let ours = received.len() >= 8 && received[..8] == self.octets[..8];
         if ours && (16..=40).contains(&received.len()) {

@@ -1,9 +1,9 @@
-//! Opportunistic encryption of queries to authoritative servers (RFC 9539): what is known of port
-//! 853 of a server, and whether the next query uses it.
+//! Opportunistic encryption of queries to authoritative servers (RFC 9539): the state of port 853
+//! of a server, and the decision whether the next query uses that port.
 //!
-//! It is the state of an *unproven* endpoint: TLS at the address of a server that is queried over
-//! UDP otherwise, without a check of its certificate. No client waits for it: while there is no
-//! connection that has answered, queries leave in plain as well.
+//! An *unproven* endpoint is TLS at the address of a server that is otherwise queried over UDP. Its
+//! certificate is not checked. No client waits for TLS: until a connection has answered, each query
+//! leaves in plain as well.
 //!
 //! ```text
 //!            plain query, and a copy over a connection           a message of the server
@@ -14,7 +14,7 @@
 //!                                                                                a message
 //! ```
 //!
-//! Only in the state `Open` queries leave encrypted and not in plain.
+//! Only in the state `Open` do queries leave over TLS alone.
 
 use super::endpoint::SocketFault;
 
@@ -53,11 +53,11 @@ pub(crate) enum Link {
     Stalled,
 }
 
-/// The travel of a query to a server that may support encryption.
+/// The transport of a query to a server that may support encryption.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Passage {
     Plain,
-    /// In plain, and a copy over a connection that is opened for it.
+    /// In plain, with a copy over a connection that is opened for it.
     PlainAndProbe,
     Encrypted,
 }

@@ -27,7 +27,8 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Returns the number of the proof that the server must provide, if it must.
+    /// Returns the number of the proof that the server must provide, or `None` if the server needs
+    /// no proof.
     #[must_use]
     pub fn peer(self) -> Option<PeerId> {
         match self {
@@ -43,8 +44,8 @@ impl Transport {
 pub struct PeerId(pub u64);
 
 impl PeerId {
-    /// An authoritative server that proves nothing: queries are encrypted because it costs nothing
-    /// (RFC 9539). No peer of a configuration has this number, except with a chance of 2^-64.
+    /// An authoritative server without a proof: queries to it are encrypted opportunistically (RFC
+    /// 9539). No peer of a configuration has this number, except with a chance of 2^-64.
     pub const UNPROVEN: Self = Self(0);
 }
 
@@ -69,13 +70,13 @@ pub enum Carrier {
 }
 
 impl Carrier {
-    /// Returns whether it is a connection.
+    /// Returns whether the transport is a connection.
     #[must_use]
     pub fn is_stream(self) -> bool {
         self != Self::Udp
     }
 
-    /// Returns whether it is encrypted.
+    /// Returns whether the transport is encrypted.
     #[must_use]
     pub fn is_encrypted(self) -> bool {
         !matches!(self, Self::Udp | Self::Tcp)
@@ -163,7 +164,7 @@ pub enum SocketSlot {
 }
 
 impl SocketSlot {
-    /// Returns whether it is a connection: TCP, with or without TLS, or QUIC.
+    /// Returns whether the slot is that of a connection: TCP, with or without TLS, or QUIC.
     #[must_use]
     pub fn is_stream(self) -> bool {
         matches!(self, Self::Stream | Self::SingleStream(_))
@@ -182,8 +183,8 @@ impl SocketSlot {
 /// The reason why a socket or connection yields no reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SocketFault {
-    /// It could not be opened, the connection could not be made, or the network reported that the
-    /// server cannot be reached.
+    /// The socket could not be opened, the connection could not be made, or the network reported
+    /// that the server cannot be reached.
     Unreachable,
     /// The connection was closed or reset, or the server sent something other than DNS.
     Closed,
@@ -253,7 +254,7 @@ impl TlsFault {
         }
     }
 
-    /// Returns the sentence for people.
+    /// Returns a sentence about the fault, for the operator.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {

@@ -23,9 +23,10 @@ const GONE_MS: u64 = 3_000;
 pub(crate) enum Level {
     #[default]
     Little,
-    /// More than a sixth, as with a loss of nearly a tenth in each direction.
+    /// More than a sixth of the queries are lost, as with a loss of nearly a tenth in each
+    /// direction.
     Heavy,
-    /// More than three of five, as with a loss of over a third in each direction.
+    /// More than three of five queries are lost, as with a loss of over a third in each direction.
     Most,
 }
 
@@ -38,8 +39,8 @@ impl Level {
         }
     }
 
-    /// Returns how many copies of a query to send at once after `sent` without a reply: with heavy
-    /// loss only the first query is sent alone, with most packets lost not even that.
+    /// Returns how many copies of a query to send at once after `sent` without a reply. With heavy
+    /// loss, only the first query is sent alone. If most packets are lost, no query is.
     pub(crate) fn copies(self, sent: u32) -> u32 {
         match self {
             Self::Little => 1,

@@ -4,8 +4,8 @@
 //! # Owners
 //!
 //! A forwarded question is sent to the upstreams of its rule, a step of recursion to the servers of
-//! a zone. Both have the same needs: choose a server, send a query that nobody can forge a reply
-//! to, wait, choose another server, and recognise the reply. Both therefore own an [`Exchange`],
+//! a zone. Both have the same needs: choose a server, send a query with a reply that is hard to
+//! forge, wait, choose another server, and recognise the reply. Both therefore own an [`Exchange`],
 //! and this module does the rest:
 //!
 //! ```text
@@ -51,9 +51,9 @@
 //! # TLS
 //!
 //! A server with TLS is only ever queried over TLS (RFC 8310 §5): no failure leads to UDP or TCP.
-//! Its queries, those of walks too, share the kept connection, unless [`streams::Streams`] has
-//! reason to open others. They have no cookie, as the connection proves more, and are padded
-//! (RFC 8467).
+//! All queries to it, including those of walks, share the kept connection, unless
+//! [`streams::Streams`] has reason to open others. These queries are padded (RFC 8467) and have no
+//! cookie, because the connection proves more.
 //!
 //! An authoritative server may be queried over TLS without any proof, if it answers
 //! ([`encryption`]). Its *unproven* endpoint is another server at the same address, with the plain
@@ -67,10 +67,10 @@
 //!
 //! # Bounds
 //!
-//! Queries of one exchange: by its owner. Queries for one question: `MAX_SENDS` of its task, and
-//! its octets of replies. Fetches: `MAX_FETCHES`. Servers that are not pinned: `MAX_SERVERS`, or
-//! the number with outstanding queries. Pending queries have no limit of their own: each has an
-//! owner.
+//! Queries of one exchange: limited by its owner. Queries for one question: `MAX_SENDS` of its
+//! task, and its octets of replies. Fetches: `MAX_FETCHES`. Servers that are not pinned:
+//! `MAX_SERVERS`, or the number with outstanding queries. Pending queries have no limit of their
+//! own: each has an owner.
 
 pub(crate) mod breaker;
 pub(crate) mod choose;
@@ -98,8 +98,8 @@ use pending::{Closing, Pending};
 use server::{Server, Servers};
 use timers::Timers;
 
-/// The state of one question to a set of servers. Sets of servers are bits by place among the
-/// candidates.
+/// The state of one question to a set of servers. Each set of servers has one bit per place among
+/// the candidates.
 #[derive(Debug, Default)]
 pub(crate) struct Exchange {
     /// Outstanding queries.
@@ -123,7 +123,7 @@ pub(crate) struct Exchange {
     pub(crate) encrypted: u64,
     /// Servers with errors that may be due to mixed case.
     pub(crate) minding_case: u64,
-    /// The server whose denial of a name in mixed case is verified.
+    /// The server whose denial of a name in mixed case is being verified.
     pub(crate) denied: u64,
     /// The servers in the set `plain` for which only a timeout suggests that they do not support
     /// EDNS.
@@ -167,7 +167,7 @@ pub(crate) enum Candidates<'a> {
 }
 
 impl<'a> Candidates<'a> {
-    /// Returns their number.
+    /// Returns the number of candidates.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Pinned(ids) => ids.len(),
@@ -287,7 +287,7 @@ impl Exchanges {
             if query.unsent {
                 exchange.unsent += 1;
                 self.end(exchange, at, Closing::Answered, actions);
-                // Another query has its place now.
+                // Another query has taken the place of the ended one.
                 place -= 1;
                 continue;
             }

@@ -6,7 +6,7 @@ use crate::chains::Chains;
 /// Places in the memory of queries that ended without a reply.
 const REMEMBERED: usize = 1024;
 
-/// The kept connection among the slots in a key; no pool has this many.
+/// The slot number of the kept connection in a key. No pool has this many slots.
 const STREAM: u64 = 0xffff;
 
 /// The end of a query.
@@ -35,7 +35,7 @@ pub(crate) enum Owner {
 pub(crate) struct PendingQuery {
     pub(crate) owner: Owner,
     pub(crate) socket: SocketId,
-    /// The key of socket and ID, while others share the socket.
+    /// The index key of socket and ID, for a query on a shared socket.
     key: u64,
     /// The server's place among the candidates of the owner.
     pub(crate) place: u8,
@@ -44,7 +44,7 @@ pub(crate) struct PendingQuery {
     /// When the next server is queried; this query still waits for its reply.
     pub(crate) due_ms: u64,
     pub(crate) overdue: bool,
-    /// Whether this host could not send it.
+    /// Whether this host could not send the query.
     pub(crate) unsent: bool,
     /// Whether the query is a probe in addition to the query of the exchange.
     pub(crate) aside: bool,
@@ -83,7 +83,7 @@ impl PendingQuery {
         self.socket.endpoint
     }
 
-    /// Returns whether it was sent over TCP.
+    /// Returns whether the query was sent over TCP.
     pub(crate) fn over_tcp(&self) -> bool {
         self.socket.slot.is_stream()
     }
@@ -91,8 +91,8 @@ impl PendingQuery {
 
 /// All outstanding queries: by number, and by socket and ID for replies.
 ///
-/// A query with its own socket shares the socket's number. An index finds those that share a
-/// socket.
+/// A query with its own socket has the same number as the socket. An index finds the queries on
+/// shared sockets.
 #[derive(Debug)]
 pub(crate) struct Pending {
     all: Vec<PendingQuery>,
@@ -136,7 +136,7 @@ impl Pending {
         }
     }
 
-    /// Returns an outstanding query on this UDP socket for which `is_meant` holds.
+    /// Returns an outstanding query on this UDP socket that `is_meant` accepts.
     pub(crate) fn on_socket(
         &self,
         socket: SocketId,

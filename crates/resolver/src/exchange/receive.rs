@@ -10,8 +10,8 @@ use super::rtt::Fate;
 use super::server::Guessed;
 use super::{Exchange, Exchanges};
 
-/// A received message by its match. A message that does not certainly belong to a query is dropped,
-/// and the query stays outstanding (S8).
+/// The result of matching a received message to the outstanding queries. A message that does not
+/// certainly belong to a query is dropped, and the query stays outstanding (S8).
 pub(crate) enum Received<'m> {
     /// The message is not a reply.
     Malformed,
@@ -108,7 +108,7 @@ impl Exchanges {
         if query.over_tcp() {
             return;
         }
-        // The server may have dropped it because of EDNS (RFC 6891 §7).
+        // The server may have dropped the query because of EDNS (RFC 6891 §7).
         let may_drop_edns = !query.with_edns && !server.speaks_edns;
         let is_lost = |other: &&PendingQuery| {
             let is_earlier = other.server() == query.server() && other.sent_ms < query.sent_ms;
@@ -131,8 +131,8 @@ impl Exchanges {
         self.servers[query.server()].cookie.learn(cookie) || query.over_tcp()
     }
 
-    /// Records whether an answer or denial shows that the server supports EDNS, or answers only
-    /// without.
+    /// Records whether an answer or denial shows that the server supports EDNS, or that it answers
+    /// only queries without EDNS.
     pub(crate) fn learn_edns(&mut self, exchange: &Exchange, at: u32, edns: Edns, now_ms: u64) {
         let query = &self.pending[at];
         let server = &mut self.servers[query.server()];

@@ -14,12 +14,12 @@ const PENALTY_HALF_LIFE_MS: u64 = 8_000;
 /// Penalty for a failure, in ms of the score.
 const FAILURE_PENALTY_MS: u32 = 400;
 const MAX_PENALTY_MS: u32 = 10_000;
-/// Loss of 256 from which much is lost: nearly a fifth.
+/// The loss, of 256, from which a server counts as lossy: nearly a fifth.
 const LOSSY: u32 = 48;
-/// Loss of 256 from which most is lost: three of five.
+/// The loss, of 256, from which a server counts as losing most queries: three of five.
 const LOSING_MOST: u32 = 154;
 
-/// The end of a query.
+/// The outcome of a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
     Answered = 0,
@@ -53,7 +53,7 @@ impl Rtt {
         self.penalty_ms /= 2;
     }
 
-    /// Records that a query was answered, or that it was lost because a later one was answered
+    /// Records that a query was answered, or that it was lost because a later query was answered
     /// first.
     pub(crate) fn note_fate(&mut self, fate: Fate) {
         let sample = match fate {

@@ -27,7 +27,8 @@ const SINGLE_PORT_BITS: u32 = 15;
 const ID_DRAWS: usize = 8;
 /// Wait for one reply under heavy loss, in ms, if the server is fast enough.
 const LOSSY_TIMEOUT_MS: u32 = 250;
-/// Limits of the wait for a reply over TCP, in ms: there the system retransmits.
+/// Limits of the wait for a reply over TCP, in ms. The system retransmits lost segments in this
+/// time.
 const TCP_TIMEOUT_MS: (u32, u32) = (1_000, 3_000);
 
 /// Whether a query counts against the limits of its exchange.
@@ -55,7 +56,7 @@ pub(crate) enum Cookies {
     Off,
     /// UDP. To an authoritative server, a TCP connection proves the same as a cookie.
     OverUdp,
-    /// All, because some forwarders send BADCOOKIE over TCP as well.
+    /// All transports, because some forwarders send BADCOOKIE over TCP as well.
     Always,
 }
 
@@ -77,7 +78,7 @@ pub(crate) struct Longest {
 }
 
 impl Longest {
-    /// The limits of the rule.
+    /// No limits other than those of the rule.
     pub(crate) const OF_RULE: Self = Self { measured_ms: u32::MAX, blind_ms: u32::MAX };
 }
 
@@ -131,7 +132,7 @@ pub(crate) struct Sent {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DrawnSocket {
     pub(crate) slot: SocketSlot,
-    /// Whether the driver must open it again with another port.
+    /// Whether the driver must open the socket again with another port.
     pub(crate) renew: bool,
     /// Unpredictable bits of the query: ID, port and letters.
     pub(crate) bits: u32,
@@ -259,8 +260,8 @@ impl Exchanges {
     }
 
     /// Draws the socket of the query at `at`: one of the pool if ID, slot and letters have at least
-    /// [`MIN_BITS`] unpredictable bits, otherwise its own. A connection that begins with a client
-    /// is for its query only.
+    /// [`MIN_BITS`] unpredictable bits, otherwise its own. A connection that begins with the
+    /// address of a client carries only this query.
     fn draw_socket(
         &mut self,
         order: &QueryOrder,

@@ -25,8 +25,8 @@ const MAX_ZONES: usize = 8;
 /// Lifetime in ms of a record about a server and one zone (Unbound: 15 minutes).
 const ZONE_MS: u64 = 900_000;
 /// Lifetime in ms of the record that a server lacks an ability (Unbound: 15 minutes). Then one
-/// query tests it again, which costs less than to do without EDNS or 0x20 for long after the server
-/// was repaired.
+/// query tests the server again. This costs less than queries without EDNS or 0x20 long after the
+/// server was repaired.
 pub(crate) const INABILITY_MS: u64 = 900_000;
 /// The duration of [`INABILITY_MS`] if the only evidence is silence, which may be chance.
 const GUESSED_INABILITY_MS: u64 = 60_000;
@@ -48,15 +48,15 @@ pub(crate) struct Server {
     pub(crate) cookie: Cookie,
     pub(crate) breaker: Breaker,
     folds_case_until_ms: u64,
-    /// Whether it has found a name in mixed case, or denied one in lower case as well.
+    /// Whether the server has found a name in mixed case, or denied one in lower case as well.
     pub(crate) finds_any_case: bool,
     fails_any_case_until_ms: u64,
-    /// Zones for which it returned an error in lower case as in mixed case.
+    /// Zones for which the server returned an error in lower case as in mixed case.
     failing_any_case: Zones,
-    /// How often it answered only in lower case, without a word in mixed case.
+    /// How often the server answered in lower case, but was silent in mixed case.
     case_guesses: u32,
     fails_edns_until_ms: u64,
-    /// Whether it has answered a query with EDNS by a reply with EDNS.
+    /// Whether the server has answered a query with EDNS by a reply with EDNS.
     pub(crate) speaks_edns: bool,
     /// The number of times that the server answered only without EDNS.
     guesses: u32,
@@ -75,7 +75,8 @@ pub(crate) struct Server {
 /// The additional state of a server of the plan.
 #[derive(Debug)]
 pub(crate) struct Pinned {
-    /// Whether the plan in force has it. If not, it is forgotten once nothing is outstanding.
+    /// Whether the plan in force has the server. If not, the server is forgotten when it has no
+    /// outstanding query.
     pub(crate) is_planned: bool,
     pub(crate) pool: Pool,
     /// Counters of forwarded queries.
@@ -149,19 +150,19 @@ impl Server {
         self.breaker.state() == BreakerState::Open
     }
 
-    /// Returns whether it is an unproven endpoint with a connection: another server must not get
-    /// its number.
+    /// Returns whether the server is an unproven endpoint with a connection: another server must
+    /// not get its number.
     fn is_linked(&self) -> bool {
         self.encryption.as_ref().is_some_and(|state| state.link != Link::Closed)
     }
 
-    /// Returns whether it answered recently, so that a missing reply counts as lost.
+    /// Returns whether the server answered recently, so that a missing reply counts as lost.
     pub(crate) fn is_alive(&self, now_ms: u64) -> bool {
         self.breaker.is_alive(now_ms)
     }
 
-    /// Returns whether it is taken to be dead and no probe is due: it is queried only if there is
-    /// no other.
+    /// Returns whether the server is taken to be dead and no probe is due: it is queried only if
+    /// there is no other.
     pub(crate) fn is_shunned(&self, now_ms: u64) -> bool {
         self.is_open() && now_ms < self.breaker.probe_at_ms()
     }
@@ -174,12 +175,12 @@ impl Server {
         self.lame.add(zone, now_ms);
     }
 
-    /// Returns whether it is likely to return the signatures of a signed zone.
+    /// Returns whether the server is likely to return the signatures of a signed zone.
     pub(crate) fn gives_signatures(&self, zone: FoldedName<'_>, now_ms: u64) -> bool {
         self.takes_edns(now_ms) && !self.unsigned.has(zone, now_ms)
     }
 
-    /// Records that it omitted the signatures of a signed zone.
+    /// Records that the server omitted the signatures of a signed zone.
     pub(crate) fn note_unsigned(&mut self, zone: SharedName, now_ms: u64) {
         self.unsigned.add(zone, now_ms);
     }
@@ -192,21 +193,21 @@ impl Server {
         self.folds_case_until_ms = now_ms + INABILITY_MS;
     }
 
-    /// Returns whether its error may be due to mixed case. This is not assumed of a server that has
-    /// found a name in mixed case, or that returns errors in lower case as well.
+    /// Returns whether an error of the server may be due to mixed case. This is not assumed of a
+    /// server that has found a name in mixed case, or that returns errors in lower case as well.
     pub(crate) fn may_mind_case(&self, now_ms: u64) -> bool {
         !self.finds_any_case && now_ms >= self.fails_any_case_until_ms
     }
 
-    /// Returns whether its silence may be due to mixed case.
+    /// Returns whether the silence of the server may be due to mixed case.
     pub(crate) fn may_drop_mixed_case(&self, now_ms: u64) -> bool {
         self.endpoint.transport == Transport::Udp
             && self.keeps_case(now_ms)
             && self.may_mind_case(now_ms)
     }
 
-    /// Records that it answered in lower case after silence in mixed case, which may be due to a
-    /// lost query.
+    /// Records that the server answered in lower case after silence in mixed case. The silence may
+    /// be due to a lost query.
     pub(crate) fn guess_folded_case(&mut self, now_ms: u64) {
         self.case_guesses += 1;
         if self.case_guesses >= GUESSES && !self.finds_any_case {
@@ -219,19 +220,19 @@ impl Server {
         self.fails_any_case_until_ms = now_ms + INABILITY_MS;
     }
 
-    /// Returns whether its error for a zone may be due to mixed case. Results for other zones do
-    /// not matter, because one address may belong to several programs.
+    /// Returns whether an error of the server for a zone may be due to mixed case. Results for
+    /// other zones do not matter, because one address may belong to several programs.
     pub(crate) fn may_mind_case_of(&self, zone: FoldedName<'_>, now_ms: u64) -> bool {
         !self.failing_any_case.has(zone, now_ms)
     }
 
-    /// Records that it returned an error for a zone in lower case as in mixed case.
+    /// Records that the server returned an error for a zone in lower case as in mixed case.
     pub(crate) fn note_failed_any_case_of(&mut self, zone: SharedName, now_ms: u64) {
         self.note_failed_any_case(now_ms);
         self.failing_any_case.add(zone, now_ms);
     }
 
-    /// Records that it answers for a zone in lower case after an error in mixed case.
+    /// Records that the server answers for a zone in lower case after an error in mixed case.
     pub(crate) fn note_minded_case(&mut self, zone: FoldedName<'_>, now_ms: u64) {
         // Names of its other zones keep their random case, which makes forgeries harder.
         if !self.finds_any_case {
@@ -244,7 +245,7 @@ impl Server {
         now_ms >= self.fails_edns_until_ms
     }
 
-    /// Records that it answered a query with EDNS by a reply with EDNS.
+    /// Records that the server answered a query with EDNS by a reply with EDNS.
     pub(crate) fn note_edns(&mut self) {
         (self.speaks_edns, self.guesses) = (true, 0);
     }
@@ -339,7 +340,8 @@ impl Servers {
         id
     }
 
-    /// Returns the number of another endpoint. This one keeps its number.
+    /// Returns the number of `endpoint`. The endpoint with the number `id` is not forgotten to make
+    /// room for it.
     pub(crate) fn number_next_to(&mut self, id: EndpointId, endpoint: Endpoint) -> EndpointId {
         self[id].outstanding += 1;
         let other = self.number(endpoint);
@@ -402,7 +404,7 @@ impl Servers {
     }
 
     /// Forgets a server that was not used since the last pass and has no outstanding query. Returns
-    /// `None` while there is room, or if there is no such server: those with outstanding queries
+    /// `None` while there is room, or if there is no such server. Servers with outstanding queries
     /// or an unproven connection keep their places, and their number limits the table.
     fn evict(&mut self) -> Option<EndpointId> {
         if self.all.len() - self.pinned < MAX_SERVERS {

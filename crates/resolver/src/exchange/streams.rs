@@ -1,21 +1,22 @@
 //! Experience with the connections to one server: whether one carries several queries, and whether
 //! the kept one still answers.
 //!
-//! RFC 7766 §6.2.1 wants queries pipelined on one connection. Some servers close it after each
-//! answer, and a connection may be dead without a sign of it, as after a change of the network. In
-//! both cases queries get connections of their own, so that no client loses an answer.
+//! RFC 7766 §6.2.1 recommends to pipeline queries on one connection. Some servers close the
+//! connection after each answer, and a connection may be dead without a sign of it, as after a
+//! change of the network. In both cases queries get connections of their own, so that no client
+//! loses an answer.
 
 use super::server::INABILITY_MS;
 
 /// Milliseconds without a message after a query, after which queries avoid the kept connection.
 const SILENT_MS: u64 = 900;
-/// Answers of a connection that make a close with outstanding queries ordinary, as of a server that
+/// Number of answers after which a close with outstanding queries is ordinary, as when a server
 /// restarts.
 const MANY_ANSWERS: u32 = 16;
 /// Connections in a row that were closed early, after which queries get their own.
 const EARLY_CLOSES: u8 = 2;
-/// Maximum number of connections for single queries to a server of a rule. Queries beyond them use
-/// the kept one.
+/// Maximum number of connections for single queries to a server of a rule. Further queries use the
+/// kept connection.
 const MAX_SINGLES: u32 = 64;
 
 /// The record of a server's kept connections.
@@ -51,8 +52,8 @@ impl Streams {
         self.asked_ms = None;
     }
 
-    /// Records the end of the kept connection. Returns whether the server has answered on it: then
-    /// it is alive, and its outstanding queries are worth another connection.
+    /// Records the end of the kept connection. Returns whether the server has answered on it. If
+    /// so, the server is alive, and its outstanding queries are worth another connection.
     pub(crate) fn ended(&mut self, outstanding: usize, now_ms: u64) -> bool {
         let answers = std::mem::take(&mut self.answers);
         self.asked_ms = None;

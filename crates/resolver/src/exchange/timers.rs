@@ -5,14 +5,14 @@ use super::wheel::Wheel;
 /// The owner of a timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Timer {
-    /// A task's, by its number.
+    /// The timer of the task with this number.
     Task(u32),
-    /// A fetch's, by its number.
+    /// The timer of the fetch with this number.
     Fetch(u32),
 }
 
 impl Timer {
-    /// Returns its entry in the wheel.
+    /// Returns the entry of the timer in the wheel.
     fn entry(self) -> u32 {
         match self {
             Self::Task(at) => at << 1,
@@ -54,7 +54,7 @@ impl Timers {
         self.0.expired(now_ms).map(Timer::of)
     }
 
-    /// Returns when the next timer expires, in ms, or earlier.
+    /// Returns a time in ms that is not later than the expiry of the next timer.
     pub(crate) fn next_ms(&self) -> Option<u64> {
         self.0.next_ms()
     }

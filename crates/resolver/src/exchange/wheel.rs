@@ -11,7 +11,7 @@ const NONE: u32 = u32::MAX;
 struct Link {
     previous: u32,
     next: u32,
-    /// The tick at which it expires; `u64::MAX` if it is not set.
+    /// The tick at which the timer expires; `u64::MAX` if it is not set.
     tick: u64,
 }
 
@@ -94,7 +94,7 @@ impl Wheel {
         None
     }
 
-    /// Returns when the next timer expires, in ms, or earlier.
+    /// Returns a time in ms that is not later than the expiry of the next timer.
     pub(crate) fn next_ms(&self) -> Option<u64> {
         self.next_occupied(self.position).map(|tick| tick * TICK_MS)
     }
@@ -128,7 +128,8 @@ fn slot_of(tick: u64) -> usize {
 mod tests {
     use super::*;
 
-    /// Compares with a plain list, with steps of the clock from zero to more than a round.
+    /// Compares the wheel with a plain list, with steps of the clock from zero to more than a
+    /// round.
     #[test]
     fn timers_fire_once_in_time_and_not_after_clearing() {
         let mut wheel = Wheel::new();

@@ -86,11 +86,11 @@ impl Walker {
         wanted.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, rtype)| rtype)
     }
 
-    /// Returns where this server of a delegated zone may be. Below a stub zone, which the operator
-    /// configured, servers are often private. Nobody outside decides their addresses: the stub zone
+    /// Returns where this server of a delegated zone may be. Servers below a stub zone, which the
+    /// operator configured, are often private. No outsider decides their addresses: the stub zone
     /// delegates the zone, and the server's name is in a configured zone, too.
     fn reach(&self, zone: &Name, server: &Name) -> AddressReach {
-        // A rule or a stub zone for the root would contain everybody.
+        // A rule or a stub zone for the root would contain all names.
         let configured = |name: &Name| {
             self.plan.configured(name.view()).filter(|configured| configured.apex_len() > 1)
         };
@@ -130,7 +130,7 @@ impl Walker {
         if !any(&server.addresses) && !any(&server.spare) {
             return Some((Need::NoAddress, next));
         }
-        // The owner of a name within the zone is the party that did not answer.
+        // A name within the zone could only be resolved by the servers that did not answer.
         (!name::is_under(&server.name, &cut.zone)).then_some((Need::Doubt, next))
     }
 
@@ -251,7 +251,8 @@ impl Walker {
         found
     }
 
-    /// The result serves to send queries and is never returned to a client.
+    /// Returns the addresses of a server, which are used only to send queries. They are never
+    /// returned to a client.
     fn addresses_of<'a>(
         &'a mut self,
         server: &'a Name,
@@ -304,7 +305,7 @@ impl Walker {
 
 /// Returns whether the root or a top-level domain denies that the domain of this server is
 /// registered. A zone often has many servers at one hoster that no longer exists, and one query per
-/// server to a registry is no attack on it.
+/// server is no attack on the registry.
 fn is_of_registry(denial: &Denial, denied: &Name, server: &Name) -> bool {
     let labels = |name: &Name| name.view().labels().count();
     let Some(of_soa) = denial.soa.as_ref().map(|soa| labels(&soa.owner)) else { return false };

@@ -51,7 +51,7 @@ const HERE: Endpoint = Endpoint {
 pub(crate) struct ZoneQuestion<'a> {
     pub(crate) name: &'a Name,
     pub(crate) rtype: Rtype,
-    /// Whether this is the whole name of the question.
+    /// Whether the name is the whole name of the question.
     pub(crate) extent: Extent,
 }
 
@@ -472,7 +472,8 @@ impl Walker {
         (fetched.rcode == Rcode::NOERROR).then_some(fetched)
     }
 
-    /// Returns the patience with servers of a cut: little while there are others to look up.
+    /// Returns the patience with servers of a cut: little while addresses of other servers can be
+    /// looked up.
     fn patience(&self, cut: &Cut, tried: &Tried, extent: Extent) -> Patience {
         let may_look_up = self.failed_servers < MAX_FAILED_SERVERS;
         match self.need(cut, &tried.look_ups).filter(|_| may_look_up) {
@@ -549,8 +550,9 @@ impl Walker {
         }
     }
 
-    /// Returns the next servers as [`Walker::next_servers`]. If no other is left and there was no
-    /// reply, silent servers get more time, and finally some with errors are queried in lower case.
+    /// Returns the next servers, like [`Walker::next_servers`]. If no other is left and there was
+    /// no reply, silent servers get more time. Finally, some servers with errors are queried in
+    /// lower case.
     async fn servers_to_ask(
         &mut self,
         cut: &mut Cut,

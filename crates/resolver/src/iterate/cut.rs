@@ -2,8 +2,8 @@
 //! and 4b).
 //!
 //! Delegations are parent-centric: only the parent's NS RRset decides which servers are queried,
-//! never the one of the zone itself. A zone that its parent removes therefore disappears when its
-//! delegation expires (S22).
+//! never the NS RRset of the zone itself. A zone that its parent removes therefore disappears when
+//! its delegation expires (S22).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -25,8 +25,8 @@ use crate::trace::Why;
 pub(crate) const MAX_NS: usize = 13;
 /// Maximum number of addresses that are used for one server.
 pub(crate) const MAX_ADDRESSES: usize = 6;
-/// Shortest life of a cached delegation: with none, policies could not test the servers of an
-/// answer that outlives it.
+/// Shortest life of a cached delegation. Without this limit, an answer could outlive the
+/// delegation, and policies could not test its servers.
 const MIN_DELEGATION_SECS: u32 = 1;
 /// Seconds between priming queries (RFC 8109).
 const PRIMED_SECS: u32 = 86_400;
@@ -97,12 +97,12 @@ impl Cut {
         Self { zone, servers: CutServers::Named(servers), left_secs: 0 }
     }
 
-    /// Returns whether its servers are known by name, from a delegation.
+    /// Returns whether the servers of this cut are known by name, from a delegation.
     pub(crate) fn is_named(&self) -> bool {
         matches!(self.servers, CutServers::Named(_))
     }
 
-    /// Returns whether its servers recurse for this resolver.
+    /// Returns whether the servers of this cut recurse for this resolver.
     pub(crate) fn recurses(&self) -> bool {
         matches!(&self.servers, CutServers::Listed { forward: Some(_), .. })
     }
@@ -369,8 +369,8 @@ impl Walker {
         cut
     }
 
-    /// Removes glue of servers in stub zones below the zone whose servers gave it: those of the
-    /// stub zone give their addresses.
+    /// Removes glue of servers in stub zones below the queried zone: the servers of the stub zone
+    /// give those addresses.
     fn drop_glue_of_stubs(&self, cut: &mut Cut, asked: &Cut) {
         let CutServers::Named(servers) = &mut cut.servers else { return };
         for server in servers {

@@ -22,7 +22,8 @@ use crate::failure::Failure;
 const MAX_REFERRALS: u32 = 32;
 /// Maximum number of queries with a minimised name (RFC 9156 §2.3: MAX_MINIMISE_COUNT).
 const MAX_MINIMISED: u32 = 10;
-/// The number of these that add a single label (MINIMISE_ONE_LAB).
+/// Number of queries with a minimised name that add a single label (RFC 9156 §2.3:
+/// MINIMISE_ONE_LAB).
 const MINIMISED_BY_ONE: u32 = 4;
 
 /// The types under which the cache is searched for a minimised name: those that clients query most.
@@ -141,8 +142,8 @@ enum Afterwards {
     Widen,
 }
 
-/// Returns whether an answer for DS records is the child's instead of the parent's: an alias, from
-/// a server of both zones. A recursive server finds the parent itself.
+/// Returns whether the answer to a DS query is the child's instead of the parent's: an alias, from
+/// a server of both zones. A recursive server queries the parent itself.
 fn is_of_child(part: &Part, qtype: Rtype, cut: &Cut) -> bool {
     qtype == Rtype::DS && part.is_alias() && !cut.recurses()
 }

@@ -100,8 +100,8 @@ impl Inquiry {
         self.qtype == other.qtype && self.qname == other.qname && self.zone == other.zone
     }
 
-    /// Returns whether both send the same to the same servers. The more patient inquiry serves
-    /// both.
+    /// Returns whether both inquiries send the same question to the same servers. The more patient
+    /// one serves both.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.qtype == other.qtype
             && self.qname == other.qname
@@ -119,7 +119,7 @@ pub(crate) struct Fetched {
     pub(crate) rcode: Rcode,
     pub(crate) flags: u16,
     pub(crate) server: Endpoint,
-    /// Whether it is an error that may be due to mixed case.
+    /// Whether the reply is an error that may be due to mixed case.
     pub(crate) may_mind_case: bool,
 }
 
@@ -128,7 +128,7 @@ impl Fetched {
         self.flags & AA != 0
     }
 
-    /// Returns whether it has NSEC or NSEC3 records.
+    /// Returns whether the reply has NSEC or NSEC3 records.
     pub(crate) fn has_proof(&self) -> bool {
         self.reply.has_proof()
     }

@@ -36,7 +36,7 @@ pub(crate) struct Gap {
 }
 
 impl Gap {
-    /// Returns its NSEC3 record.
+    /// Returns the NSEC3 record of the range.
     pub(crate) fn nsec3(&self) -> Option<Nsec3<'_>> {
         let By::Set(set) = &self.by else { return None };
         Nsec3::read(&set.owner, set.records.first()?, &self.apex)
@@ -74,7 +74,7 @@ struct ZoneProofs {
     hashing: Option<Hashing>,
     /// NSEC3 RRsets by their owners' hashes.
     hashes: BTreeMap<Hash, Timed>,
-    /// Whether the ranges were used since the zone was inserted or last spared.
+    /// Whether the ranges were used since the zone was inserted or last spared by an eviction.
     used: bool,
 }
 
@@ -82,7 +82,7 @@ struct ZoneProofs {
 #[derive(Debug, Default)]
 pub(crate) struct Gaps {
     zones: HashMap<Name, ZoneProofs>,
-    /// Zones in the order in which they were inserted or last spared.
+    /// Zones in the order in which they were inserted or last spared by an eviction.
     order: VecDeque<Name>,
     count: usize,
 }

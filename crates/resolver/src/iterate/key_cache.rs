@@ -13,7 +13,7 @@ const MAX_ZONES: usize = 8_192;
 #[derive(Debug, Default)]
 pub(crate) struct KeyCache {
     zones: HashMap<Name, Kept>,
-    /// Zones in the order in which they were inserted or last spared.
+    /// Zones in the order in which they were inserted or last spared by an eviction.
     order: VecDeque<Name>,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct KeyCache {
 struct Kept {
     chain: Chain,
     until_ms: u64,
-    /// Whether the entry was used since it was inserted or last spared.
+    /// Whether the entry was used since it was inserted or last spared by an eviction.
     used: bool,
 }
 

@@ -12,8 +12,8 @@ use avocet_wire::hash::HashKey;
 
 use super::rrset::Name;
 
-/// Zones counted before idle ones are removed. Zones with inquiries in flight stay; the number of
-/// fetches limits these.
+/// Number of counted zones at which idle zones are removed. Zones with inquiries in flight stay;
+/// the number of fetches limits them.
 const MAX_ZONES: usize = 4_096;
 /// Places in the table of clients. Clients that hash to the same place share it.
 const CLIENT_PLACES: usize = 4_096;
@@ -56,7 +56,7 @@ struct ZoneLoad {
     recent: Recent,
 }
 
-/// Why a question is rejected.
+/// The reason why a question is rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Excess {
     /// The zone has reached its limit of inquiries in flight.

@@ -7,7 +7,7 @@
 //! client's question and returns a [`Resolution`] or a [`Failure`]. Everything that the question
 //! causes happens in its walk, one step after another: aliases, addresses of name servers, DS and
 //! DNSKEY records. Therefore the code reads in the order of the algorithm, and one set of limits
-//! covers the whole; a referral or an alias never starts with fresh ones.
+//! covers the whole; a referral or an alias never starts with fresh limits.
 //!
 //! ```text
 //! translate   DNS64, if it is configured
@@ -32,9 +32,9 @@
 //!
 //! Walks do not share state and never wait for each other, so they cannot deadlock. They share work
 //! in two places: equal queries to the same servers that are in flight are one *fetch* (`fetches`),
-//! and everything else meets in the caches. A walk requests one thing at a time; for data that it
-//! will certainly need later, such as the keys of the zones on the way, [`Note::Ahead`] starts the
-//! fetch early.
+//! and all other results are shared through the caches. A walk requests one thing at a time; for
+//! data that it will certainly need later, such as the keys of the zones on the way,
+//! [`Note::Ahead`] starts the fetch early.
 //!
 //! # Cuts
 //!
@@ -167,13 +167,13 @@ impl Walk {
             Poll::Ready(result) => WalkStep::Done(result),
             Poll::Pending => match self.line.take_request() {
                 Some(request) => WalkStep::Asks(request),
-                // It is pending without a request: a bug, which ends only this question.
+                // The walk is pending without a request: a bug, which ends only this question.
                 None => WalkStep::Done(Err(Failure::Unusable)),
             },
         }
     }
 
-    /// Gives access to its trace.
+    /// Gives access to the trace of the walk.
     pub(crate) fn with_trace<R>(&self, act: impl FnOnce(&mut Trace) -> R) -> R {
         self.line.with_trace(act)
     }

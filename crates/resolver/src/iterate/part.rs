@@ -73,12 +73,12 @@ impl Part {
         true
     }
 
-    /// Returns whether it denies an ancestor of this name, but not the name itself.
+    /// Returns whether the part denies an ancestor of this name, but not the name itself.
     pub(crate) fn denies_above(&self, name: FoldedName<'_>) -> bool {
         matches!(&self.ending, Ending::Denied(owner, _) if owner.len() < name.len() && self.sets.is_empty())
     }
 
-    /// Returns whether it has any signatures.
+    /// Returns whether the part has any signatures.
     pub(crate) fn has_signatures(&self) -> bool {
         let denial = match &self.ending {
             Ending::Denied(_, denial) => Some(denial),
@@ -88,7 +88,7 @@ impl Part {
         self.sets.iter().chain(&self.proof).chain(denied).any(|set| !set.signatures.is_empty())
     }
 
-    /// Returns whether it has no data and no proof.
+    /// Returns whether the part has no data and no proof.
     pub(crate) fn is_empty(&self) -> bool {
         let says_nothing = |denial: &Denial| {
             denial.rcode == Rcode::NOERROR && denial.soa.is_none() && denial.proof.is_empty()
@@ -167,7 +167,7 @@ impl Walker {
             Some(rcode) => {
                 let mut soa = soa_in(&gathered);
                 signatures.give_to(&mut soa);
-                // It may also prove that an alias is a wildcard expansion.
+                // The proof may also show that an alias is a wildcard expansion.
                 let proof = if part.sets.is_empty() {
                     std::mem::take(&mut part.proof)
                 } else {

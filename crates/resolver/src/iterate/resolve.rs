@@ -41,7 +41,8 @@ pub(crate) struct Resolution {
     pub(crate) proof: Vec<Rrset>,
     /// RRsets of other sections, for responses that are not minimal.
     pub(crate) beside: Vec<(Section, Rrset)>,
-    /// Why the aliases have no end: the response is SERVFAIL with the aliases (RFC 1034 §3.6.2).
+    /// The reason why the chain of aliases has no end: the response is SERVFAIL with the aliases
+    /// (RFC 1034 §3.6.2).
     pub(crate) failure: Option<Failure>,
 }
 
@@ -67,7 +68,8 @@ impl Resolution {
             && denial.is_none_or(|denial| denial.security == Security::Secure)
     }
 
-    /// Returns the unsupported algorithm or similar because of which signed data is not validated.
+    /// Returns the missing support because of which signed data is not validated, such as an
+    /// unsupported algorithm.
     pub(crate) fn unsupported(&self) -> Option<Unsupported> {
         let of_sets = self.sets.iter().find_map(|set| set.unsupported);
         of_sets.or_else(|| self.denial.as_ref()?.unsupported)

@@ -68,7 +68,8 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    /// Delegations are stored under a class that no query can have (RFC 6895 §3.2: private use).
+    /// Returns the class of the cache. Delegations have a class that no query can have (RFC 6895
+    /// §3.2: private use).
     pub(crate) const fn class(self) -> u16 {
         match self {
             Self::Zone => Class::IN.0,
@@ -140,7 +141,7 @@ impl Rrset {
         }
     }
 
-    /// Returns whether it has signatures and all of them are by this zone.
+    /// Returns whether the RRset has signatures and all of them are by this zone.
     pub(crate) fn is_signed_only_by(&self, apex: FoldedName<'_>) -> bool {
         let mut signers = self.signatures.iter().map(|rrsig| signer_of(rrsig));
         !self.signatures.is_empty()

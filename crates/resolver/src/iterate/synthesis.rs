@@ -20,8 +20,8 @@ use crate::read::folded_target;
 /// Maximum number of ranges that are looked up for one answer: with NSEC3 one per label and two
 /// more.
 const MAX_STEPS: u32 = 12;
-/// Maximum number of names that are hashed for one answer; beyond that the servers are queried. It
-/// does not count towards the budget of validation.
+/// Maximum number of names that are hashed for one answer; beyond that the servers are queried.
+/// These hashes do not count towards the budget of validation.
 const MAX_HASHES: u32 = 12;
 
 /// The records of a name's zone that were looked up.

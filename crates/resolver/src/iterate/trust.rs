@@ -154,7 +154,7 @@ impl Walker {
             Err(_) => self.insecure_secs,
         };
         if lifetime_secs == 0 {
-            // The question that caused the query may use it (RFC 1035 §3.2.1).
+            // The question that caused the query may use the result (RFC 1035 §3.2.1).
             self.chains.insert(zone.clone(), chain.clone());
             return;
         }
@@ -316,7 +316,7 @@ impl Walker {
         let parent: Name = child.view().parent().unwrap_or(FoldedName::ROOT).into();
         match self.ends_between(above, &parent, &[], frame).await {
             Ok(below) if below.zone() != above.zone() => {
-                // Data that the parent's keys did not verify may verify with these.
+                // Data that the parent's keys did not verify may verify with these keys.
                 self.distrusted.retain(|(name, rtype, _)| (name, *rtype) != (child, Rtype::DS));
                 self.link(&below, child, frame).await
             }
@@ -358,7 +358,7 @@ impl Walker {
                 }
                 link => {
                     if let Ending::Denied(_, denial) = &part.ending {
-                        // It may also prove something for names further below.
+                        // The proof may also cover names further below.
                         self.note_proof(&denial.proof);
                     }
                     self.keep_denial_of_ds(&part, child);
@@ -370,7 +370,7 @@ impl Walker {
     }
 
     /// Adds a link to the chain of trust like [`Walker::link_by`], with the answer to a DS query.
-    /// If it belongs to a zone in between, that zone's keys are used.
+    /// If the answer belongs to a zone in between, that zone's keys are used.
     async fn link_by_part(
         &mut self,
         above: &Arc<ZoneKeys>,
@@ -526,8 +526,8 @@ impl Walker {
     }
 
     /// Caches a denial of DS records that the chain depends on. A client needs a stronger proof
-    /// than the chain, so it is cached as received. A denial after an alias is not cached, because
-    /// the alias was not validated.
+    /// than the chain, so the denial is cached as received. A denial after an alias is not cached,
+    /// because the alias was not validated.
     fn keep_denial_of_ds(&self, part: &Part, child: &Name) {
         if matches!(&part.ending, Ending::Denied(owner, _) if owner == child)
             && part.sets.is_empty()
