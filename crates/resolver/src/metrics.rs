@@ -2,7 +2,8 @@
 
 use crate::exchange::endpoint::TlsFault;
 
-/// Upper bounds in ms of the buckets of [`UpstreamCounters::rtt_buckets`]; the last has none.
+/// Upper bounds in ms of the buckets of [`UpstreamCounters::rtt_buckets`]; the last bucket has
+/// none.
 pub const RTT_BUCKETS_MS: [u64; 11] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000];
 
 /// The counters of one resolver.
@@ -78,13 +79,13 @@ pub struct Counters {
     pub synthesised: u64,
     /// Inquiries that the copy of the root zone answered (RFC 8806).
     pub local_root: u64,
-    /// Questions that recursion answered with secure data, and with insecure data.
+    /// Questions that recursion answered with secure data.
     pub secure: u64,
-    /// Answers that are insecure; see [`Counters::secure`].
+    /// Questions that recursion answered with insecure data.
     pub insecure: u64,
-    /// Number of reported errors (RFC 9567), and of errors that a limit kept from being reported.
+    /// Errors that were reported (RFC 9567).
     pub reports: u64,
-    /// Reports that were withheld; see [`Counters::reports`].
+    /// Errors that a limit kept from being reported.
     pub reports_withheld: u64,
     /// Questions that failed validation.
     pub bogus: u64,
@@ -174,7 +175,7 @@ pub struct UpstreamCounters {
     pub tls_faults: [u64; TlsFault::ALL.len()],
     /// Usable responses.
     pub replies: u64,
-    /// Sum of the round-trip times of these in ms.
+    /// Sum of the round-trip times of the usable responses, in ms.
     pub rtt_sum_ms: u64,
     /// Replies by round-trip time.
     pub rtt_buckets: [u64; RTT_BUCKETS_MS.len() + 1],

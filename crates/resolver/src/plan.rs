@@ -2,7 +2,7 @@
 //!
 //! A plan is built from the configuration, never changes, and is replaced as a whole. The rule with
 //! the longest zone at or above a name applies to the name. An exception (`!zone`) excludes its
-//! subtree from the nearest rule above; the next shorter rule applies to it.
+//! subtree from the nearest rule above; the next shorter rule applies to the subtree.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,16 +24,16 @@ pub const MAX_UPSTREAMS: usize = 64;
 /// Default of [`ZoneRule::timeout_ms`] for sets of servers: the shortest and the longest timeout of
 /// one query, in ms.
 const SET_TIMEOUT_MS: (u32, u32) = (50, 2_000);
-/// Maximum number of rules and most servers of a plan: their indexes have 16 bits, and one value
+/// Maximum number of rules, and of servers, of a plan: their indexes have 16 bits, and one value
 /// means "none".
 pub(crate) const MAX_NUMBERED: usize = u16::MAX as usize - 1;
 
 /// The treatment of a client subnet option (RFC 7871).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EcsPolicy {
-    /// Omit it: upstreams learn nothing about clients.
+    /// Omit the option: upstreams learn nothing about clients.
     Strip,
-    /// The response passes unchanged.
+    /// Forward the option unchanged.
     Pass,
 }
 
@@ -42,15 +42,15 @@ pub enum EcsPolicy {
 pub enum Introduction {
     /// The servers get no information.
     None,
-    /// Its address, by a header of the PROXY protocol before each datagram and at the start of each
-    /// connection. Answers are for that client only, and are not cached.
+    /// The client's address, in a PROXY protocol header before each datagram and at the start of
+    /// each connection. Answers are for that client only, and are not cached.
     ProxyHeader(HeaderPlace),
 }
 
 /// The place of a header at the start of an encrypted connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeaderPlace {
-    /// The first octets that are encrypted.
+    /// The header is the first encrypted data.
     InsideTls,
     /// The header precedes the handshake.
     OutsideTls,
@@ -84,7 +84,7 @@ pub struct ZoneRule {
 pub struct Settings {
     /// Whether responses are minimal: without NS records and additional addresses.
     pub minimal: bool,
-    /// When a client gets stale data if there is some (RFC 8767 §5), in ms after its query.
+    /// Time in ms after a query when its client gets stale data, if there is any (RFC 8767 §5).
     pub stale_client_ms: u32,
     /// Maximum number of questions in flight in one resolver.
     pub in_flight: usize,
@@ -110,7 +110,7 @@ impl Default for FetchLimits {
     }
 }
 
-/// Why rules are invalid. The number is the index of the rule.
+/// The reason why rules are invalid. The number is the index of the rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PlanError {
     /// The zone is not a folded name in wire format.
@@ -165,7 +165,7 @@ pub(crate) struct Route {
     pub(crate) apex_len: u8,
 }
 
-/// The forwarding rules and the settings of resolution. Copies share all that is large in it.
+/// The forwarding rules and the settings of resolution. Copies share its large parts.
 ///
 /// ```
 /// use avocet_cache::TtlBounds;
@@ -213,7 +213,7 @@ pub struct Plan {
     sets: HashMap<Box<[SocketAddr]>, u16>,
     has_reserves: bool,
     has_introductions: bool,
-    /// The first rule of a set; the number above all others if there is no set.
+    /// The index of the first rule of a set; a number above all indexes if there is no set.
     first_set: u16,
     /// The settings of recursion for names without a route; `None` without recursion.
     pub(crate) recursion: Option<Arc<Recursion>>,
@@ -393,8 +393,9 @@ impl Plan {
         self.dns64.as_ref()
     }
 
-    /// Returns whether a walk resolves this question. Walks resolve all questions of a plan with
-    /// recursion; without it, those with an answer that may have to be made from other data.
+    /// Returns whether a walk resolves this question. With recursion, walks resolve all questions
+    /// of a plan. Without recursion, they resolve the questions with an answer that may have to be
+    /// made from other data.
     pub(crate) fn walks(&self, ask: &Ask<'_>) -> bool {
         let validates = ask.dnssec_ok && ask.checking_disabled;
         let is_made = |dns64: &Arc<Dns64>| {
@@ -444,8 +445,8 @@ impl Plan {
         self.sets.get(servers).map(|&rule| Route { rule, apex_len: 1 })
     }
 
-    /// Returns whether the servers of any rule learn the address of the client. Mostly none does,
-    /// and questions cost less then.
+    /// Returns whether the servers of any rule learn the address of the client. In most plans none
+    /// does, which makes questions cheaper.
     #[inline]
     pub(crate) fn has_introductions(&self) -> bool {
         self.has_introductions
@@ -457,7 +458,8 @@ impl Plan {
         self.has_introductions && self.header_place(route).is_some()
     }
 
-    /// Returns the place of the header by which the servers of a route learn the client.
+    /// Returns the place of the header with the client's address, if the servers of a route get
+    /// one.
     pub(crate) fn header_place(&self, route: Route) -> Option<HeaderPlace> {
         if self.recursion.is_some() {
             return None;

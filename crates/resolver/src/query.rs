@@ -25,12 +25,12 @@ pub(crate) struct OptOf<'a> {
 /// Whether the length of a query reveals its question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Privacy {
-    /// The query can be read anyway.
+    /// No padding: the query can be read anyway.
     None,
     /// The query is padded to a multiple of [`BLOCK`] octets (RFC 7830, RFC 8467 §4.1).
     Padded,
-    /// It asks how long an idle connection of TCP may be kept as well (RFC 7828 §3.2.1): padding
-    /// makes that free. QUIC forbids it (RFC 9250 §5.5.2).
+    /// The query is padded, and also asks how long an idle TCP connection may be kept (RFC 7828
+    /// §3.2.1): padding makes this option free. QUIC forbids the option (RFC 9250 §5.5.2).
     PaddedWithKeepalive,
 }
 

@@ -66,7 +66,7 @@ pub struct Recursion {
 }
 
 impl Recursion {
-    /// A table without servers.
+    /// Settings without root servers and stub zones, with all features off.
     pub(crate) const NONE: Self = Self {
         hints: Vec::new(),
         priming: false,

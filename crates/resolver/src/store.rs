@@ -53,7 +53,8 @@ pub(crate) fn positive(cache: &RrsetCache, gathered: &Gathered, fetched: &Fetche
         }
         let is_synthesised = dname_before && first.0.rtype == Rtype::CNAME;
         dname_before = first.0.rtype == Rtype::DNAME;
-        // A CNAME that follows from a DNAME is made again from it, so that its proof goes along.
+        // A CNAME that follows from a DNAME is synthesized again from the DNAME, so that the proof
+        // is included.
         if is_synthesised || first.0.rtype.is_meta() || first.0.rtype.is_dnssec_proof() {
             continue;
         }

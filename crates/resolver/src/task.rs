@@ -19,11 +19,11 @@ use crate::trace::{Step, Trace};
 
 /// The deadline of a question, in ms after its arrival: clients get an answer within five seconds.
 const DEADLINE_MS: u64 = 4_900;
-/// The extended deadline, if servers answer but much is lost: many clients wait that long.
+/// The extended deadline, if servers answer but many packets are lost: many clients wait that long.
 const LAST_DEADLINE_MS: u64 = 9_500;
 /// Maximum number of queries for one question, aliases included (BIND and PowerDNS: 50; in all 64).
 pub(crate) const MAX_SENDS: u32 = 64;
-/// Number of octets of replies to one question after which it sends no more queries (PowerDNS:
+/// Number of octets of replies to one question after which no more queries are sent (PowerDNS:
 /// 100,000): as many as 64 replies of 4,096 octets, or four of the longest. Reading a reply of 64
 /// KiB may take 1 ms, and a question 20 ms.
 const MAX_REPLY_OCTETS: usize = 262_144;
@@ -92,7 +92,7 @@ pub(crate) struct Task<W> {
     trace: Trace,
     /// The number of the requested trace.
     pub(crate) traced: Option<u64>,
-    /// Whether it is an error report, which answers no client (RFC 9567).
+    /// Whether the task is an error report, which answers no client (RFC 9567).
     pub(crate) is_report: bool,
 
     /// The walk of the question, if it is resolved by recursion.
@@ -173,7 +173,7 @@ impl<W> Task<W> {
         self.begin_target();
     }
 
-    /// Returns its key in the failure cache.
+    /// Returns the key of the task in the failure cache.
     pub(crate) fn failure_key(&self) -> FailureKey<'_> {
         FailureKey { question: self.question.view(), checking_disabled: self.checking_disabled }
     }
@@ -227,7 +227,7 @@ impl<W> Task<W> {
         self.is_personal || self.ecs_scope.is_some_and(|scope| scope > 0)
     }
 
-    /// Returns whether it is resolved by recursion.
+    /// Returns whether the task is resolved by recursion.
     pub(crate) fn is_recursive(&self) -> bool {
         self.set.is_none()
             && self.bound.as_ref().is_some_and(|bound| bound.plan.recursion.is_some())
@@ -280,7 +280,7 @@ pub(crate) struct Tasks<W> {
     newest: u32,
 }
 
-/// Returns whether both have the same client. Mostly both have none.
+/// Returns whether both have the same client. Most questions have none.
 #[inline]
 fn is_same_client(one: Option<&IpAddr>, other: Option<&IpAddr>) -> bool {
     match (one, other) {
@@ -342,7 +342,7 @@ impl<W> Tasks<W> {
         at
     }
 
-    /// Lets a new task go on where another one is: with its aliases, target, trace and limits.
+    /// Copies the state of a task to a new task: aliases, target, trace and limits.
     pub(crate) fn copy_state(&mut self, from: u32, to: u32) {
         let other = &mut self.all[from as usize];
         let (bound, trace) = (other.bound.clone(), other.with_trace(|trace| trace.clone()));

@@ -99,7 +99,7 @@ pub struct TestAuthority {
     orders: Vec<Order>,
     /// The function with which the authority looks for a proof.
     look: Box<dyn FnMut(&Sought) -> bool + Send>,
-    /// The faults that wait.
+    /// The faults that have not occurred yet.
     pub faults: VecDeque<AuthorityFault>,
     /// The present time, in Unix seconds.
     pub now: u64,
@@ -160,7 +160,7 @@ impl TestAuthority {
         &self.root
     }
 
-    /// Returns the same in PEM form.
+    /// Returns the certificate of the authority in PEM form.
     pub fn root_pem(&self) -> String {
         pem(&self.root)
     }

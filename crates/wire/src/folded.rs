@@ -5,8 +5,8 @@
 //! fact: code that takes a [`FoldedName`] neither checks nor folds.
 //!
 //! A value comes from code that folds, such as [`NameBuf::folded`], or checks, such as
-//! [`FoldedName::new`]. [`FoldedName::from_folded_unchecked`] wraps octets that were kept since.
-//! All types cost as much as the octets that they wrap.
+//! [`FoldedName::new`]. [`FoldedName::from_folded_unchecked`] wraps stored octets that were folded
+//! or checked before. All types cost as much as the octets that they wrap.
 
 use std::borrow::Borrow;
 use std::fmt;

@@ -203,7 +203,7 @@ impl HashKey {
         self.end(self.mix(state, folded))
     }
 
-    /// Does the same for a question shorter than a block.
+    /// Folds and hashes like [`HashKey::fold_and_hash`], for a question shorter than a block.
     #[cold]
     fn fold_and_hash_short(&self, question: &[u8], extra: u64, out: &mut [u8; KEY_ROOM]) -> u64 {
         let mut state = self.begin(question.len(), extra);

@@ -6,7 +6,7 @@
 //!
 //! Outside of messages, names are *uncompressed wire names*: length-prefixed labels that end with
 //! the root's zero octet, at most 255 octets in all (RFC 1035 §3.1). A [`FoldedName`] has its ASCII
-//! letters in lower case (RFC 4343); a [`Question`] is one with a type and a class.
+//! letters in lower case (RFC 4343); a [`Question`] is a folded name with a type and a class.
 //!
 //! [`query::QueryView`] reads a client's query, [`view::MessageView`] any message, and
 //! [`builder::Builder`] writes one. [`proxy`] has the headers that may come before messages.

@@ -395,7 +395,7 @@ impl<'t> MasterFile<'t> {
         read.map(|()| origin).map_err(|error| Misread::new(value.column, error.into()))
     }
 
-    /// Reads the next record of a `$GENERATE`, if one is open. An error ends it.
+    /// Reads the next record of a `$GENERATE`, if one is open. An error ends the `$GENERATE`.
     fn generate(&mut self, record: &mut MasterRecord) -> Option<Result<(), Misread>> {
         let mut series = self.series.take()?;
         let number = series.range.advance()?;

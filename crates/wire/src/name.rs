@@ -64,7 +64,8 @@ impl Hops {
         left.map(drop).ok_or(NameError::Hops)
     }
 
-    /// Deducts the most that a name can follow, because a malformed name does not report its count.
+    /// Deducts the maximum number of pointers of a name, because a malformed name does not report
+    /// its count.
     #[cold]
     pub(crate) fn take_most(&mut self) {
         self.left = self.left.saturating_sub(MAX_POINTERS as u32);

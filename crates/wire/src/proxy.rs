@@ -1,9 +1,9 @@
 //! The header of the PROXY protocol with which a proxy names its client to a server. It comes
 //! before each datagram, or once before all else on a connection.
 //!
-//! It is written in version 2, and read in both. Only the address of the client is known here: its
-//! port, and the address and port that it queried, are written as zero, and not kept when they are
-//! read. Source: `proxy-protocol.txt` of HAProxy, sections 2.1 and 2.2.
+//! The header is written in version 2, and read in both versions. Only the address of the client is
+//! known here: its port, and the address and port that it queried, are written as zero, and not
+//! kept when they are read. Source: `proxy-protocol.txt` of HAProxy, sections 2.1 and 2.2.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -25,8 +25,8 @@ const INET6_LEN: u16 = 36;
 /// Length in octets of the longest header that [`write()`] appends.
 pub const MAX_PROXY_HEADER: usize = SIGNATURE.len() + 4 + INET6_LEN as usize;
 
-/// Length in octets of the longest header that [`read()`] and [`read_stream()`] accept: data after
-/// the addresses is not used here, and a checksum, an authority and the facts of TLS have room.
+/// Length in octets of the longest header that [`read()`] and [`read_stream()`] accept. Data after
+/// the addresses is skipped: there is room for a checksum, an authority and TLS information.
 pub const MAX_READ_HEADER: usize = 536;
 
 /// Length of the longest header of version 1 in octets.
@@ -48,7 +48,7 @@ pub struct ProxyHeader {
 pub enum NoHeader {
     /// The octets may be the beginning of a header.
     Incomplete,
-    /// The octets are no header, or it is too long.
+    /// The octets are not a header, or the header is too long.
     Invalid,
 }
 
@@ -62,7 +62,7 @@ pub enum ProxiedBy {
     Datagram = 2,
 }
 
-/// Appends the header for a query of a client; without one, that for a query of this server.
+/// Appends the header for a query of a client, or of this server itself if `client` is `None`.
 pub fn write(out: &mut Vec<u8>, client: Option<IpAddr>, by: ProxiedBy) {
     out.extend_from_slice(&SIGNATURE);
     let (command, family, len) = match client {
@@ -126,7 +126,7 @@ pub fn read(octets: &[u8]) -> Result<ProxyHeader, NoHeader> {
 /// Reads the header of a connection, which has version 1 or 2.
 ///
 /// # Errors
-/// The octets are none, or only a part.
+/// The octets are not a header, or only a part of one.
 pub fn read_stream(octets: &[u8]) -> Result<ProxyHeader, NoHeader> {
     if octets.first() == Some(&TEXT_SIGNATURE[0]) { read_text(octets) } else { read(octets) }
 }

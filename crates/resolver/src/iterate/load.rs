@@ -92,9 +92,9 @@ impl Loads {
         self.busy_percent = percent;
     }
 
-    /// Returns why a question below this name is too much for its zone, before any work is done for
-    /// it. If the servers of a zone between the two are known, the question goes to these and is
-    /// not counted here.
+    /// Returns why a question below this name exceeds the share of its zone, before any work is
+    /// done for the question. If the servers of a zone between the name and the counted zone are
+    /// known, the question goes to these servers and is not counted here.
     pub(crate) fn excess_of_zone(
         &self,
         qname: FoldedName<'_>,

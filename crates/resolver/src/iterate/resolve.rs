@@ -286,7 +286,7 @@ impl Walker {
         for zone in qname.view().ancestors().skip(above) {
             let Some(chain) = self.io.keys(&zone.into()).await else { continue };
             let reason = chain.err().filter(|reason| reason.verdict() == Verdict::Bogus)?;
-            // An anchor below it begins a separate chain.
+            // An anchor below the zone begins a separate chain.
             return self
                 .anchor_of(qname.view())
                 .is_ok_and(|anchor| anchor.len() <= zone.len())

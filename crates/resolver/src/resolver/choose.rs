@@ -18,8 +18,8 @@ use crate::iterate::fetches::Fetch;
 use crate::plan::Rule;
 use crate::task::Task;
 
-/// Maximum number of queries for one target while an upstream is alive and loses much: with half of
-/// all datagrams lost in each direction, 99 % of questions are still answered.
+/// Maximum number of queries for one target while an upstream is alive but many packets are lost:
+/// with half of all datagrams lost in each direction, 99 % of questions are still answered.
 const MAX_SENDS_ALIVE: u32 = 24;
 /// Maximum number of queries for one target to a few silent upstreams.
 const MAX_SENDS_FEW: u32 = 4;
@@ -35,23 +35,24 @@ const MAX_SENDS_LISTED: u32 = 8;
 /// answered before.
 const MAX_SENDS_SHORTENED: u32 = 2;
 /// Maximum number of queries of one fetch if the network, or the path to one of the servers, loses
-/// much.
+/// many packets.
 const MAX_SENDS_LOSSY: u32 = 24;
 /// The limit in place of [`MAX_SENDS_LOSSY`] if half of all datagrams may be lost in each
 /// direction: about one fetch of ten thousand fails.
 const MAX_SENDS_LOSING_MOST: u32 = 32;
 /// How often each of a few servers is queried before another is looked up, if the network loses
-/// much.
+/// many packets.
 const LOSSY_ROUNDS: u32 = 6;
 /// One of this many fetches first queries a server that was not queried for long, or never.
 const EXPLORE_ONE_OF: u32 = 16;
 /// With [`Strategy::Fastest`], one forwarded question of this number also goes to another upstream,
 /// to notice one that became faster.
 const EXPLORE_ASIDE_ONE_OF: u32 = 64;
-/// After this number of queries of a fetch without a reply, and this wait for the last one, two are
-/// sent at once.
+/// Number of queries of a fetch without a reply after which two queries are sent at once, if the
+/// last one waited for at least [`LONG_WAIT_MS`].
 const SINGLE_SENDS: u32 = 2;
-/// See [`SINGLE_SENDS`], in ms. If replies are fast, one query at a time suffices.
+/// Wait for a reply in ms after which two queries may be sent at once: see [`SINGLE_SENDS`]. If
+/// replies are fast, one query at a time suffices.
 const LONG_WAIT_MS: u64 = 400;
 
 /// The kind of server wanted.
@@ -120,8 +121,8 @@ impl<W> Resolver<W> {
         Some((choice, rule))
     }
 
-    /// Chooses a server for an additional query that tests it: an open one with a due probe, or
-    /// occasionally one that is not the fastest.
+    /// Chooses a server for an additional query that tests it: one with an open breaker and a due
+    /// probe, or occasionally one that is not the fastest.
     pub(super) fn choose_aside(&mut self, at: u32, now_ms: u64) -> Option<u8> {
         let task = &self.tasks[at];
         let (choice, rule) = self.upstreams_of(task, now_ms)?;

@@ -109,7 +109,7 @@ impl<W> Resolver<W> {
         let server = &mut servers[socket.endpoint];
         server.streams.heard();
         let Some(state) = &mut server.encryption else { return };
-        // The copy of a plain query is mostly answered after its question is.
+        // The reply to the copy of a plain query mostly arrives after the question was answered.
         let is_answered = match received {
             Received::Late | Received::Reply(..) => {
                 MessageView::new(octets).is_ok_and(|view| is_authoritative(&view))
@@ -124,7 +124,7 @@ impl<W> Resolver<W> {
     }
 
     /// Returns whether a reply over an unproven connection is useless, as from a resolver at the
-    /// address of an authoritative server. What the server answers in plain counts.
+    /// address of an authoritative server. The server's plain reply counts instead.
     pub(super) fn refuses(&self, query_at: u32, fetched: &Fetched) -> bool {
         let Owner::Fetch(at) = self.exchanges.pending[query_at].owner else { return false };
         let Some(fetch) = self.fetches.get(at) else { return false };
@@ -215,7 +215,7 @@ impl<W> Resolver<W> {
     }
 }
 
-/// Returns whether this is an answer or denial, and not that of a resolver without the zone.
+/// Returns whether the message is an answer or denial, but not one of a resolver without the zone.
 fn is_authoritative(view: &MessageView<'_>) -> bool {
     let header = view.header();
     let is_answer = matches!(header.rcode(), Rcode::NOERROR | Rcode::NXDOMAIN | Rcode::YXDOMAIN);

@@ -19,8 +19,8 @@ use crate::store::{self, Fetched};
 use crate::task::Key;
 use crate::trace::Step;
 
-/// How long after a failure successes are reported to the failure cache, in seconds: longer than
-/// its longest entry lives.
+/// Seconds after a failure in which successes are reported to the failure cache: more than the
+/// lifetime of its longest entry.
 const FAILURE_MEMORY_SECS: u32 = 600;
 
 /// Seconds for which a denial without any record is cached (RFC 2308 §5 has no TTL for it).
@@ -57,7 +57,7 @@ impl<W> Resolver<W> {
             return;
         }
         let task = &self.tasks[at];
-        // Answers that servers give to one client are not used for others.
+        // An answer to one client of these servers is not used for other clients.
         if self.bound.plan.introduces(task.route) {
             return;
         }
@@ -125,9 +125,9 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Continues with the target of a cached DNAME above the question's name, as where an alias
-    /// leads below that DNAME. Returns `false` if there is none, or for a question without a
-    /// client, which refreshes the cache.
+    /// Continues with the target of a cached DNAME above the question's name, for example if an
+    /// alias leads below that DNAME. Returns `false` if there is no such DNAME, or for a question
+    /// without a client, which refreshes the cache.
     pub(super) fn follow_cached_dname(&mut self, at: u32, cx: &mut Context<'_, W>) -> bool {
         let task = &self.tasks[at];
         if !cx.rrsets.may_hold_dnames() || task.set.is_some() || task.waiters.is_empty() {
@@ -170,8 +170,9 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Continues a question that clients share for each of them: aliases led to servers that learn
-    /// the client. Clients for which there is no room get a failure.
+    /// Splits a question that several clients share into one question per client, because aliases
+    /// led to servers that learn the client's address. Clients for which there is no room get a
+    /// failure.
     fn split(&mut self, at: u32, cx: &mut Context<'_, W>) {
         let waiters = std::mem::take(&mut self.tasks[at].waiters);
         for waiting in waiters {
@@ -256,7 +257,7 @@ impl<W> Resolver<W> {
         self.fail_with(at, &Gathered::default(), cx);
     }
 
-    /// Fails as [`Resolver::fail`], with records that show the reason.
+    /// Fails like [`Resolver::fail`], with records that show the reason.
     pub(super) fn fail_with(&mut self, at: u32, shown: &Gathered, cx: &mut Context<'_, W>) {
         // The servers may fail for the network of this client alone.
         let is_for_all = !self.tasks[at].is_for_few() && self.tasks[at].ecs.is_empty();
@@ -269,7 +270,7 @@ impl<W> Resolver<W> {
         self.end_unanswered(at, shown, cx);
     }
 
-    /// Fails as [`Resolver::fail`], for a task that ended before its time.
+    /// Fails like [`Resolver::fail`], for a task that is ended before its time.
     pub(super) fn end_early(&mut self, at: u32, cx: &mut Context<'_, W>) {
         self.end_unanswered(at, &Gathered::default(), cx);
     }
@@ -313,7 +314,7 @@ impl<W> Resolver<W> {
         self.exchanges.timers.clear(Timer::Task(at));
         let bound = self.tasks[at].bound.take();
         self.tasks.remove(at);
-        // The last task of a plan that was replaced.
+        // This was the last task of a replaced plan.
         if bound.is_some_and(|bound| Arc::strong_count(&bound) == 1) {
             self.forget_unplanned(cx.actions);
         }

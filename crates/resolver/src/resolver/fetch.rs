@@ -134,7 +134,7 @@ impl<W> Resolver<W> {
     /// Returns whether a fetch without further servers waits for late replies.
     pub(super) fn waits_for_late_replies(&self, fetch_at: u32) -> bool {
         self.fetches.get(fetch_at).is_some_and(|fetch| {
-            // The copy of a query that has ended gives no hope.
+            // The additional copy of a query is not worth the wait.
             let counts = |at: &u32| !self.exchanges.pending[*at].aside;
             fetch.exchange.queries.iter().any(counts) && fetch.inquiry.patience == Patience::All
         })
@@ -250,8 +250,9 @@ impl<W> Resolver<W> {
         self.complete(fetch_at, Ok(fetched), cx);
     }
 
-    /// Records whether the server finds names in mixed case. Some find no name: a denial without a
-    /// proof, from a server that has found none so far, is verified once in lower case.
+    /// Returns whether a denial must be verified in lower case, and records whether the server
+    /// finds names in mixed case. Some servers find no name in mixed case. A denial without a
+    /// proof, from a server that has found none so far, is verified once.
     fn doubts_denial(
         &mut self,
         (fetch_at, query): (u32, &PendingQuery),

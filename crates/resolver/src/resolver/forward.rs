@@ -88,7 +88,7 @@ impl<W> Resolver<W> {
             udp_size: query::UDP_SIZE,
             dnssec_ok: task.dnssec_ok,
             ecs: &task.ecs,
-            // The cookie of a server is for the client that it learns.
+            // With a header, the server's cookie belongs to the address of the client.
             cookies: if header.is_some() { Cookies::Off } else { Cookies::Always },
             case_randomisation: rule.case_randomisation,
             plain_round: Some(if are_plain { PLAIN_ROUND_OF_MANY } else { PLAIN_ROUND }),
@@ -141,7 +141,8 @@ impl<W> Resolver<W> {
     }
 
     /// Returns whether an NXDOMAIN may be due to the mixed case of the name, and must be verified
-    /// in lower case: once for a target, and of an upstream that has found no such name so far.
+    /// in lower case. This is done once for a target, and only if the upstream has found no name in
+    /// mixed case so far.
     fn doubts_forwarded_denial(&mut self, query_at: u32, rcode: Rcode, now_ms: u64) -> bool {
         let query = &self.exchanges.pending[query_at];
         let Owner::Task(at) = query.owner else { return false };
@@ -203,7 +204,7 @@ impl<W> Resolver<W> {
     }
 
     /// Queries another upstream after a reply with data that does not match its type; most
-    /// upstreams have it from the same zone.
+    /// upstreams have this data from the same zone.
     fn give_up_malformed(&mut self, at: u32, query_at: u32, cx: &mut Context<'_, W>) {
         self.note_reply(query_at, Reaction::Malformed, cx);
         let task = &mut self.tasks[at];

@@ -88,7 +88,7 @@ pub enum Submitted<W> {
     },
 }
 
-/// Why a question was rejected.
+/// The reason why a question was rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shed {
     /// The limit of questions in flight is reached, and all of them are recent.
@@ -279,8 +279,8 @@ impl<W> Resolver<W> {
         resolver
     }
 
-    /// Returns all questions in flight, after a fault left this resolver in an unknown state. It
-    /// must not be used again.
+    /// Returns all questions in flight, after a fault left this resolver in an unknown state. The
+    /// resolver must not be used again.
     pub fn abandon(&mut self) -> impl Iterator<Item = Abandoned<W>> {
         self.tasks.take_all().map(|task| {
             let AskedFor { hash, dnssec_ok, checking_disabled, .. } = task.asked_for();
@@ -297,7 +297,7 @@ impl<W> Resolver<W> {
     }
 
     /// Puts another plan in force. The records of upstreams in both plans are kept; questions in
-    /// flight end by the plan that they began with.
+    /// flight end with the plan with which they began.
     pub fn replace_plan(&mut self, plan: Arc<Plan>, actions: &mut Actions<W>) {
         self.bind(plan);
         // The trust anchors may differ.
@@ -335,7 +335,7 @@ impl<W> Resolver<W> {
     }
 
     /// Records the percentage of recent time for which the thread was busy. When it is overloaded,
-    /// questions of the zones and clients that use most of it are rejected (S28).
+    /// questions of the zones and clients that use most of its time are rejected (S28).
     pub fn note_busy(&mut self, percent: u32) {
         self.loads.note_busy(percent);
     }

@@ -159,9 +159,9 @@ impl<W> Resolver<W> {
         self.give_up(query_at, failure, cx);
     }
 
-    /// Handles a reply without a question that rejects EDNS: without it, the server may answer. If
-    /// the letter case is part of the unpredictable bits, that waits for the next query to the
-    /// server.
+    /// Handles a reply without a question that rejects EDNS: the query is repeated without EDNS,
+    /// which the server may answer. If the reply is easy to forge, only the next query to the
+    /// server is without EDNS.
     fn no_question(&mut self, query_at: u32, rcode: Rcode, cx: &mut Context<'_, W>) {
         self.counters.malformed += 1;
         if self.refuse(query_at, cx) {
@@ -187,9 +187,9 @@ impl<W> Resolver<W> {
         self.repeat(query_at, Repeat::ByTcp, cx);
     }
 
-    /// Handles a reply with another client cookie: a forgery, or that of a server which repeats the
-    /// cookie of somebody else. RFC 7873 §5.3 discards it; over TCP, the server shows that it is
-    /// the one.
+    /// Handles a reply with another client cookie: a forgery, or the reply of a server that repeats
+    /// the cookie of another client. The reply is discarded (RFC 7873 §5.3) and the query is
+    /// repeated over TCP, where the connection authenticates the server.
     fn other_cookie(&mut self, query_at: u32, cx: &mut Context<'_, W>) {
         self.counters.near_misses += 1;
         self.record_reply(query_at, Reaction::OtherCookie, cx.now_ms);

@@ -46,8 +46,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Sends the recorded reports, except for errors that were reported recently and beyond the
-    /// limit.
+    /// Sends the recorded reports, except for errors that were reported recently and reports beyond
+    /// the limit.
     pub(super) fn send_reports(&mut self, cx: &mut Context<'_, W>) {
         let Some(report) = self.reports.due.pop() else { return };
         let Some(name) = report.name() else { return };
@@ -68,8 +68,8 @@ impl<W> Resolver<W> {
             self.counters.reports_withheld += 1;
             return;
         }
-        // The packet cache does not store it, and no client's question must find it, so any hash
-        // will do.
+        // The packet cache does not store the result, and no client's question must find it, so any
+        // hash will do.
         let key = Key {
             question: question.view(),
             hash: 0,

@@ -1,5 +1,5 @@
-//! Queries servers for an owner: the next one, several at once, or one again in another form; and
-//! the end if there is none.
+//! Queries servers for an owner: the next server, several servers at once, or the same server in
+//! another form. Ends the exchange if there is no server left.
 
 use super::choose::Pick;
 use super::{Context, Resolver};

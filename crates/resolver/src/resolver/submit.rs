@@ -25,14 +25,15 @@ const SUBNETS_IN_FLIGHT: usize = 4;
 const JOSTLE_MS: u64 = 200;
 /// Number of the oldest tasks that are searched for a task without a client.
 const PREFETCHES_LOOKED_AT: usize = 16;
-/// If an upstream sends a question so soon after it was sent there, it is our own; in ms.
+/// Time in ms after a question was sent to an upstream. If the upstream sends the same question
+/// within this time, the question is our own.
 const LOOP_WINDOW_MS: u64 = 100;
-/// The window that replaces [`LOOP_WINDOW_MS`] on this host, where other clients have that address
-/// too.
+/// The window in place of [`LOOP_WINDOW_MS`] for upstreams on this host, where other clients have
+/// the same address.
 const LOCAL_LOOP_WINDOW_MS: u64 = 5;
 
-/// Maximum number of actions that wait to be executed while questions are taken. Answers that need
-/// no network are actions, too, and no other limit counts these.
+/// Maximum number of actions that may wait to be executed while questions are accepted. Answers
+/// without network access are actions, too, and no other limit counts them.
 const MAX_ACTIONS: usize = 16_384;
 
 impl<W> Resolver<W> {
@@ -102,7 +103,7 @@ impl<W> Resolver<W> {
         refuse(ask, Rcode::REFUSED, ede, waiter, cx)
     }
 
-    /// Returns the rule for a question. With recursion, the walk finds it itself.
+    /// Returns the rule for a question. With recursion, the walk finds the rule itself.
     pub(super) fn route_of(&self, ask: &Ask<'_>) -> Option<Route> {
         let plan = &self.bound.plan;
         if !ask.servers.is_empty() {
@@ -245,8 +246,8 @@ impl<W> Resolver<W> {
         self.waiters += 1;
     }
 
-    /// Ends a task so that another can begin: one without a client, or else the oldest if it had
-    /// its time. Quick questions thus succeed however many slow ones there are.
+    /// Ends a task so that another can begin: one without a client, or else the oldest if it is
+    /// older than [`JOSTLE_MS`]. Quick questions thus succeed however many slow ones there are.
     fn make_room(&mut self, cx: &mut Context<'_, W>) -> bool {
         let is_unwanted =
             |at: &u32| self.tasks[*at].waiters.is_empty() && self.tasks[*at].traced.is_none();
@@ -261,7 +262,7 @@ impl<W> Resolver<W> {
     }
 }
 
-/// Answers a question that is not tried.
+/// Answers a question without an attempt to resolve it.
 fn refuse<W>(
     ask: &Ask<'_>,
     rcode: Rcode,

@@ -24,7 +24,7 @@ impl<W> Resolver<W> {
     fn wake(&mut self, at: u32, cx: &mut Context<'_, W>) {
         self.release_overdue(at, cx);
         if self.exchanges.loss.is_heavy(cx.now_ms) {
-            // Otherwise the absence of progress says little.
+            // Under heavy loss, the absence of progress says little.
             self.tasks[at].progress_ms = cx.now_ms;
         }
         if cx.now_ms >= self.tasks[at].deadline_ms && !self.tasks[at].extend_deadline(cx.now_ms) {
@@ -94,7 +94,7 @@ impl<W> Resolver<W> {
                 let Some(fetch) = self.fetches.get(at) else { return };
                 match self.exchanges.due_ms(&fetch.exchange) {
                     Some(due_ms) => self.exchanges.timers.set(Timer::Fetch(at), due_ms),
-                    // The deadlines of its waiters end it.
+                    // The deadlines of the waiters end the fetch.
                     None => self.exchanges.timers.clear(Timer::Fetch(at)),
                 }
             }

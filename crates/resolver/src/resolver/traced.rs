@@ -79,8 +79,8 @@ impl<W> Resolver<W> {
         self.handing = handing;
     }
 
-    /// Hands a copy of the trace of a question over that goes on, with the actions from the place
-    /// `first` on.
+    /// Hands over a copy of the trace of a question that is still in flight, with the actions from
+    /// the place `first` on.
     pub(super) fn hand_copy_over(&mut self, at: u32, first: usize, cx: &mut Context<'_, W>) {
         if self.handing == Handing::On && first < cx.actions.list.len() {
             let task = &mut self.tasks[at];

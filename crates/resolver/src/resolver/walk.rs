@@ -49,7 +49,7 @@ impl<W> Resolver<W> {
     ) {
         let Some(walk) = &mut self.tasks[at].walk else { return };
         if walk.waits_for != Some(fetch_at) {
-            // Numbers of fetches are reused: one with a result was another fetch.
+            // Numbers of fetches are reused: an entry with a result belongs to an earlier fetch.
             for ahead in walk
                 .ahead
                 .iter_mut()
@@ -152,7 +152,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Prefetches data that a walk will need soon. If that fails, the walk asks for it itself.
+    /// Prefetches data that a walk will need soon. If the prefetch fails, the walk requests the
+    /// data itself.
     fn fetch_ahead(&mut self, at: u32, inquiry: Inquiry, cx: &mut Context<'_, W>) {
         let has_room =
             self.tasks[at].walk.as_ref().is_some_and(|walk| walk.ahead.len() < MAX_AHEAD);

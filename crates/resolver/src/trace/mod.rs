@@ -1,5 +1,5 @@
-//! How a question was resolved, step by step: written down as it happens, never put together
-//! afterwards.
+//! How a question was resolved, step by step. Each step is recorded as it happens; no trace is
+//! reconstructed afterwards.
 //!
 //! ```text
 //! walk ──────┐                       ┌── asked for by the operator: handed over with the answer
@@ -7,8 +7,8 @@
 //!            │                       ├── the driver exports traces: handed over with the action
 //! forwarding ┘                       └── else: its memory serves the next question
 //! ```
-//! Every question is recorded, for nobody knows beforehand which one fails. A step is one push into
-//! memory that is used again; names are shared, not copied.
+//! Every question is recorded, because it is not known beforehand which one fails. A step is one
+//! push into memory that is used again; names are shared, not copied.
 
 mod kept;
 mod step;

@@ -57,9 +57,9 @@ pub enum Step {
         rtype: Rtype,
         /// The transport of the query.
         carrier: Carrier,
-        /// Whether it has an OPT record.
+        /// Whether the query has an OPT record.
         with_edns: bool,
-        /// Whether a header of the PROXY protocol came before it.
+        /// Whether a header of the PROXY protocol came before the query.
         with_proxy_header: bool,
     },
     /// The copy of the root zone replied instead of the root servers.
@@ -110,7 +110,7 @@ pub enum Step {
         zone: Name,
         /// Key tags of the DS records or trust anchors.
         vouched: Vec<u16>,
-        /// Key tags of its keys.
+        /// Key tags of the keys.
         keys: Vec<u16>,
         /// The reason why the keys are not secure; `None` if they are.
         fault: Option<Reason>,
@@ -128,7 +128,7 @@ pub enum Step {
         name: Name,
         /// The type.
         rtype: Rtype,
-        /// Signer, key tag and algorithm of its first signature.
+        /// Signer, key tag and algorithm of the first signature.
         signature: Option<(Name, u16, u8)>,
         /// The status.
         verdict: Verdict,
@@ -192,7 +192,7 @@ pub enum Reaction {
     Malformed,
     /// BADCOOKIE.
     BadCookie,
-    /// The server may not support EDNS: the query is repeated without.
+    /// The server may not support EDNS: the query is repeated without EDNS.
     WithoutEdns(Rcode),
 }
 

@@ -194,7 +194,7 @@ impl<'s> World<'s> {
         let client = &mut self.clients[number];
         client.checked = true;
         match &client.answer {
-            // Scenarios do not mean a comparison of octets by a raw message.
+            // A raw message in a scenario does not mean a comparison of octets.
             Some(_) if entry.packet().raw.is_some() => Differences::default(),
             Some(octets) => check::compare(entry, octets),
             None => wrong("no answer"),

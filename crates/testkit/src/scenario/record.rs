@@ -144,7 +144,7 @@ fn class_number(token: &str, after: &str) -> Option<u16> {
         "CH" => Some(3),
         "HS" => Some(4),
         "NONE" => Some(254),
-        // At the end of a question it is a type.
+        // At the end of a question, ANY is a type.
         "ANY" if !after.is_empty() => Some(255),
         other => other.strip_prefix("CLASS")?.parse().ok(),
     }

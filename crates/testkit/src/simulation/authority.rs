@@ -18,7 +18,7 @@ pub(super) struct Delayed {
     pub(super) octets: Vec<u8>,
 }
 
-/// The state that determines replies, besides the query.
+/// The state that determines replies, in addition to the query.
 pub(super) struct Scene<'i> {
     pub(super) internet: &'i Internet,
     /// Whether attackers are active. They stop at some point.

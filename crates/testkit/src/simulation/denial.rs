@@ -137,8 +137,7 @@ impl Chain {
         sets
     }
 
-    /// Returns a name of the chain alone, or another name with its closest encloser and next closer
-    /// name.
+    /// Returns a name and, if it is not in the chain, its closest encloser and next closer name.
     fn with_encloser(&self, wanted: &Wire) -> Vec<Wire> {
         let above = name::ancestors(wanted).take_while(|above| above.len() >= self.apex.len());
         match above.into_iter().find(|above| self.matches(above)) {

@@ -9,7 +9,7 @@ use super::internet::{Behaviour, Internet};
 use super::reply::{Next, Reply};
 use crate::{Chance, Query};
 
-/// Maximum number of aliases that it follows.
+/// Maximum number of aliases that the forwarder follows.
 const MAX_ALIASES: usize = 10;
 
 /// Returns the replies of a forwarder.

@@ -76,9 +76,9 @@ pub(super) struct Server {
     pub(super) name: Wire,
     pub(super) addr: Ipv4Addr,
     pub(super) behaviour: Behaviour,
-    /// The zones that it serves.
+    /// The zones that the server serves.
     pub(super) zones: Vec<usize>,
-    /// The zone that contains its address.
+    /// The zone that contains the server's address.
     pub(super) home: usize,
 }
 

@@ -41,8 +41,8 @@ const START_SECS: u64 = 1_800_000_000;
 pub enum Mode {
     /// Names are resolved recursively from the root.
     Recursion,
-    /// By a rule that forwards all names or those below a zone, otherwise from the root. Everything
-    /// is validated.
+    /// A rule forwards all names, or the names below a zone. Other names are resolved from the
+    /// root. Everything is validated.
     Forwarder,
 }
 

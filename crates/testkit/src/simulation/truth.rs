@@ -22,11 +22,11 @@ pub(super) struct Link {
     pub(super) facts: BTreeMap<Fact, u32>,
     /// The target of the alias.
     pub(super) next: Option<Wire>,
-    /// Whether validation can prove it.
+    /// Whether validation can prove the data.
     pub(super) is_secure: bool,
-    /// Whether an attacker can change it unless it is validated.
+    /// Whether an attacker can change the data unless it is validated.
     pub(super) is_tainted: bool,
-    /// Whether an attacker can make it fail.
+    /// Whether an attacker can make the link fail.
     pub(super) is_exposed: bool,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Truth {
     pub(super) answer: BTreeMap<Fact, u32>,
     /// Whether validation can prove the whole answer.
     pub(super) is_secure: bool,
-    /// Whether an attacker can make it fail.
+    /// Whether an attacker can make the resolution fail.
     pub(super) is_exposed: bool,
     /// Whether the chain has an end that the resolver must find.
     pub(super) has_end: bool,

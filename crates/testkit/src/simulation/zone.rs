@@ -43,7 +43,7 @@ pub(super) struct Zone {
 pub(super) enum Said<'z> {
     /// Records and, for a wildcard, the name whose absence permits its use.
     Records(Vec<&'z Set>, Option<Wire>),
-    /// An alias at the name, with the same meaning.
+    /// An alias at the name and, for a wildcard, the name whose absence permits its use.
     Cname(&'z Set, Option<Wire>),
     Dname(&'z Set),
     /// The name or a wildcard of this owner exists without records of the type.
