@@ -194,8 +194,8 @@ impl Anchors {
         self.anchors.iter()
     }
 
-    /// Returns the lowest zone with an anchor that is `wire` or an ancestor of it. Returns `None`
-    /// if there is none: the name is then indeterminate, which is treated as insecure (RFC 4035
+    /// Returns the lowest zone with an anchor that is `wire` or an ancestor of it. Without such a
+    /// zone, returns `None`: the name is indeterminate, which is treated as insecure (RFC 4035
     /// §4.3).
     #[must_use]
     pub fn closest(&self, wire: &[u8]) -> Option<&FoldedNameBuf> {

@@ -18,7 +18,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A use of the table. Each contains the one before.
+/// A set of special-purpose addresses for one use. Each scope contains the previous one.
 ///
 /// ```
 /// use avocet_wire::special_purpose::Scope;
@@ -81,7 +81,7 @@ const V6: [Prefix<u128>; 6] = [
 ];
 
 impl Scope {
-    /// Reports whether the use takes the address. IPv4-mapped addresses count as IPv4.
+    /// Reports whether the scope contains the address. IPv4-mapped addresses count as IPv4.
     #[must_use]
     pub fn contains(self, address: IpAddr) -> bool {
         match address.to_canonical() {
@@ -94,7 +94,7 @@ impl Scope {
         }
     }
 
-    /// Returns the prefixes of the use, with their lengths in bits.
+    /// Returns the prefixes of the scope, with their lengths in bits.
     pub fn prefixes(self) -> impl Iterator<Item = (IpAddr, u8)> {
         let v4 = V4
             .iter()

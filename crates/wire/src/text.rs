@@ -187,7 +187,7 @@ pub(crate) fn read_string(token: &[u8], out: &mut Vec<u8>) -> Result<(), TextErr
 pub struct Token<'a> {
     /// The characters, with escapes not resolved.
     pub text: &'a [u8],
-    /// Number of octets before it in its line, for error messages.
+    /// Number of octets before the token in its line, for error messages.
     pub column: usize,
 }
 

@@ -43,9 +43,9 @@ pub struct HostedQuestion<'q> {
 /// Whether signatures and proofs of denial are part of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Proofs {
-    /// The answer contains the signatures.
+    /// The answer contains signatures and proofs.
     Included,
-    /// The answer does not contain them.
+    /// The answer contains neither signatures nor proofs.
     Omitted,
 }
 
@@ -85,7 +85,8 @@ impl From<Full> for Cut {
     }
 }
 
-/// Returns whether an answer may have the addresses of this type of a host that it names.
+/// A function that returns whether an answer may contain the addresses of a host that it names, by
+/// the type of address.
 pub type ShownHost<'s> = dyn Fn(FoldedName<'_>, Rtype) -> bool + 's;
 
 /// Answers a question, if a hosted zone has its name. The message is truncated at `limit`.
@@ -98,8 +99,8 @@ pub fn answer(
     answer_with(zones, question, None, out)
 }
 
-/// Answers a question like [`answer`], with the additional addresses that a client may see: all
-/// without `shown`. A referral has the addresses that lead to the zone in any case.
+/// Answers a question like [`answer`], with the additional addresses that `shown` permits, or with
+/// all of them if it is `None`. A referral always has the addresses that lead to the zone.
 #[must_use]
 pub fn answer_with(
     zones: &HostedZones,
@@ -172,7 +173,8 @@ impl<'z> Writing<'_, 'z> {
     /// Follows a name through aliases to its answer.
     fn follow(&mut self, first: &'z HostedZone, qname: FoldedName<'_>) -> Result<(), Cut> {
         // Marks of the names with an alias in the answer: an alias that leads to one of them ends
-        // the chain. So does a mark that two names share, which a client can continue.
+        // the chain. If two names share a mark, the chain ends as well, and the client can continue
+        // it.
         let mark =
             |name: &FoldedNameBuf| avocet_wire::hash::without_secret(name.view().wire()) as u32;
         let mut zone = first;
@@ -254,8 +256,8 @@ impl<'z> Writing<'_, 'z> {
             && (node.flags().has(Flags::MADE) || node.set(Rtype::ALIAS).is_some())
     }
 
-    /// Writes an ALIAS record. Behind an alias in a signed answer, the client continues itself: the
-    /// addresses are signed in an answer of their own.
+    /// Writes an ALIAS record. If an alias in a signed answer leads to this record, the client must
+    /// continue itself: the addresses are signed in an answer of their own.
     #[cold]
     fn made(
         &mut self,

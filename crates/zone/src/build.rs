@@ -15,7 +15,7 @@ use crate::tree::{
     Denial, Flags, HostedZone, MAX_SET_OCTETS, Nsec3Chain, RECORD_HEAD, SET_HEAD, slots_of,
 };
 
-/// Maximum number of records of a zone. Their numbers have 32 bits, and some remain.
+/// Maximum number of records of a zone. A record number has 32 bits, so this limit leaves room.
 pub const MAX_HOSTED_RECORDS: u32 = 1 << 30;
 /// Labels of the longest name.
 const MAX_LABELS: usize = 127;
@@ -82,7 +82,7 @@ impl ZoneBuilder {
             return faults.error(place, ZoneProblem::SoaBelowApex(record.owner));
         }
         if !is_stored(record.rtype) {
-            // From a master file, its reader reports it.
+            // For a record of a master file, the reader has already reported this fault.
             return faults.error(place, ZoneProblem::Master(MasterError::MetaType));
         }
         let room = self.octets.len() + record.rdata.len() + 1024;
@@ -500,8 +500,8 @@ impl<'b> Planting<'b> {
     }
 }
 
-/// Reports whether a zone can have records of a type: it is neither one of queries and messages,
-/// nor 0, which is reserved (RFC 6895 §3.1). A master file has no others.
+/// Reports whether a zone can have records of a type: neither a type of queries and messages, nor
+/// type 0, which is reserved (RFC 6895 §3.1). A master file has only such records.
 pub(crate) const fn is_stored(rtype: Rtype) -> bool {
     rtype.0 != 0 && !rtype.is_meta()
 }

@@ -25,7 +25,7 @@ const MAX_MEMBER_GROUPS: usize = 8;
 pub struct CatalogMember {
     /// The folded name, in wire form.
     pub zone: Box<[u8]>,
-    /// The unique label, folded, as a name in wire form. Another one resets the zone (§5.4).
+    /// The unique label, folded, as a name in wire form. Another label resets the zone (§5.4).
     pub id: Box<[u8]>,
     /// The values of the property `group`, sorted (§4.4.2).
     pub groups: Vec<String>,
@@ -36,7 +36,7 @@ pub struct CatalogMember {
 /// The reason why a catalog cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogFault {
-    /// It has no version, several, or one of another form.
+    /// The catalog has no version, several versions, or a malformed one.
     #[error("it is no catalog zone: `version` has not one TXT record")]
     NoVersion,
     /// The catalog has another version of the format.
@@ -132,7 +132,7 @@ fn add_property(member: &mut CatalogMember, label: &[u8], node: Node<'_>) {
         b"coo" => {
             let set = node.set(Rtype::PTR);
             let targets: Vec<_> = set.iter().flat_map(HostedSet::iter).collect();
-            // Several make the property broken, not the catalog.
+            // Several targets make the property broken, not the catalog.
             member.owner = match targets[..] {
                 [one] => folded(one.rdata),
                 _ => None,

@@ -49,7 +49,7 @@ impl RecordList {
         self.count += 1;
     }
 
-    /// Reads a list from a file. Returns `None` if the octets are not as many records.
+    /// Reads a list from a file. Returns `None` if the octets are not `count` records.
     pub(crate) fn read(octets: &[u8], count: u32) -> Option<Self> {
         let list = Self { octets: octets.to_vec(), count };
         let mut at = 0;
@@ -192,13 +192,13 @@ impl ZoneChange {
         missing(new, old, &mut self.added);
     }
 
-    /// Returns the octets of its records.
+    /// Returns the number of octets of the records of the change.
     #[must_use]
     pub fn octets(&self) -> usize {
         self.removed.octets.len() + self.added.octets.len()
     }
 
-    /// Returns the number of its records.
+    /// Returns the number of records of the change.
     #[must_use]
     pub const fn size(&self) -> ChangeSize {
         ChangeSize {
@@ -250,7 +250,8 @@ impl HostedZone {
     }
 
     /// Returns the changes since the version with this serial; `None` if they are not kept, are
-    /// withheld, or are longer than the zone. There are none if the serial is that of this version.
+    /// withheld, or are longer than the zone. The list is empty if the serial is that of this
+    /// version.
     #[must_use]
     pub fn changes_since(&self, serial: u32) -> Option<&[Arc<ZoneChange>]> {
         if serial == self.serial() {
@@ -266,18 +267,18 @@ impl HostedZone {
         (octets <= self.block.len()).then_some(since)
     }
 
-    /// Returns the octets of changes that the zone may keep.
+    /// Returns the maximum number of octets of changes that the zone may keep.
     #[must_use]
     pub fn most_change_octets(&self) -> usize {
         self.block.len().max(MIN_KEPT_OCTETS)
     }
 
-    /// Keeps the changes of the version before and the step from there, without the first ones if
-    /// they are too many. The last `needed` of them are kept in any case. Without a step, or after
-    /// one that is too long, none are kept.
+    /// Keeps the changes of the previous version and the step from that version, without the oldest
+    /// ones if there are too many. The last `needed` changes are kept in any case. If there is no
+    /// step, or the step is too long, no changes are kept.
     #[must_use]
     pub fn following(mut self, before: &Self, needed: usize) -> Self {
-        // All that one update can remove or add is less.
+        // One update can remove or add less than this.
         let most = 4 * before.most_change_octets().max(self.most_change_octets());
         self.changes = Vec::new();
         if before.version() == self.version() {
@@ -290,8 +291,8 @@ impl HostedZone {
         self
     }
 
-    /// Keeps these changes, which must lead to this version, without the first ones if they are too
-    /// many. The last `needed` of them are kept in any case.
+    /// Keeps these changes, which must lead to this version, without the oldest ones if there are
+    /// too many. The last `needed` changes are kept in any case.
     #[must_use]
     pub fn with_changes(mut self, changes: Vec<Arc<ZoneChange>>, needed: usize) -> Self {
         self.changes = changes;

@@ -1,5 +1,5 @@
-//! Checks of a zone as a whole. What prevents correct answers is an error, as in `named-checkzone`;
-//! the rest is a warning.
+//! Checks of a zone as a whole. A fault that prevents correct answers is an error, as in
+//! `named-checkzone`; any other fault is a warning.
 
 use avocet_dnssec::nsec3::MAX_ITERATIONS;
 use avocet_dnssec::rrsig::Rrsig;
@@ -20,7 +20,7 @@ pub(crate) struct NodeView<'n> {
     pub(crate) is_apex: bool,
     /// Types and indices of its records, without signatures.
     pub(crate) sets: &'n [(Rtype, u32)],
-    /// The delegation or DNAME above it.
+    /// The delegation or DNAME above the name.
     pub(crate) above: Option<FoldedNameBuf>,
 }
 
@@ -154,11 +154,11 @@ pub(crate) fn whole(
 
 /// The data of the zone at the target of a record.
 enum Target {
-    /// Addresses, or a delegation to a zone that may have them.
+    /// The target has addresses, or is below a delegation to a zone that may have them.
     Fine,
     Missing,
     Alias,
-    /// Below the delegation that needs it, without addresses.
+    /// The target is below the delegation that needs it, and has no addresses.
     NoGlue,
 }
 

@@ -14,7 +14,7 @@ impl HostedZone {
         self.digest_with(None, hash)
     }
 
-    /// Returns the digest that the zone has with other data of its SOA record.
+    /// Returns the digest of the zone with other data in its SOA record.
     fn digest_with(&self, soa: Option<&[u8]>, hash: DigestHash) -> Vec<u8> {
         let mut digester = ZoneDigester::new(self.apex().wire(), hash);
         for node in self.iter() {
@@ -52,8 +52,8 @@ impl HostedZone {
         edits.finish(now_secs)
     }
 
-    /// Returns the zone with another serial. Its signatures and digests of other servers would not
-    /// fit it. `now_secs` is the time since 1970.
+    /// Returns the zone with another serial. Signatures and digests made by other servers would not
+    /// match the new zone. `now_secs` is the time since 1970.
     ///
     /// # Errors
     /// The zone has errors.

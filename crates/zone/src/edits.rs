@@ -1,5 +1,5 @@
-//! Edits of a zone: records that are removed and added, and the version that results, which is
-//! checked as a whole like that of a file.
+//! Edits of a zone: records that are removed and added, and the resulting version, which is checked
+//! as a whole like a zone from a file.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -21,7 +21,7 @@ pub struct ZoneEdits<'z> {
     made: Vec<FoldedName<'z>>,
 }
 
-/// A record without its TTL. Two with the same canonical data are the same one.
+/// A record without its TTL. Two records with the same canonical data are equal.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct EditKey {
     owner: Box<[u8]>,
@@ -185,7 +185,7 @@ impl<'z> ZoneEdits<'z> {
     /// Applies a change of exactly this version.
     ///
     /// # Errors
-    /// The change is one of another version.
+    /// The change belongs to another version.
     pub fn apply(&mut self, change: &ZoneChange) -> Result<(), NotExact> {
         let is_here = change.removed.iter().all(|one| self.remove(one.owner, &one.record));
         let is_new = is_here && change.added.iter().all(|one| self.add(one.owner, &one.record));

@@ -62,7 +62,7 @@ pub enum ZoneProblem {
     /// A name has several records of a type that permits one.
     #[error("{0} has more than one {1} record")]
     Several(NameBuf, Rtype),
-    /// A name has an ALIAS record of itself.
+    /// An ALIAS record has its owner as its target.
     #[error("{0} has an ALIAS record that leads to itself")]
     AliasOfItself(NameBuf),
     /// A zone with ALIAS records has signatures of another server.
@@ -145,7 +145,7 @@ fn shown(error: &MasterError) -> String {
     }
 }
 
-/// Whether a fault prevents that the zone is served.
+/// Whether a fault prevents the server from serving the zone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Severity {
     /// The zone is served.

@@ -43,7 +43,7 @@ impl HostedZone {
         self.find_above(name)
     }
 
-    /// Finds the match of a name without a node.
+    /// Finds the match of a name that has no node.
     fn find_above(&self, name: FoldedName<'_>) -> Option<NameMatch<'_>> {
         let apex_len = self.apex().len();
         let above = name.ancestors().skip(1).take_while(|above| above.len() >= apex_len);

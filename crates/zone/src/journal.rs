@@ -8,8 +8,8 @@
 //! list     records(4)  octets(4)  records
 //! written  kind 2: version(12) that the master file has
 //! ```
-//! A process that is killed leaves at most one incomplete entry at the end. Whatever does not
-//! follow from the entries before it is cut off and reported.
+//! A process that is killed leaves at most one incomplete entry at the end. Everything behind the
+//! last entry that continues the previous entries is cut off and reported.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub struct JournalContent {
     pub written: Option<ZoneVersion>,
     /// Number of octets up to the last usable entry.
     pub usable: usize,
-    /// Number of octets behind it.
+    /// Number of octets behind the last usable entry.
     pub cut: usize,
 }
 
@@ -136,7 +136,7 @@ impl JournalContent {
         Some(())
     }
 
-    /// Returns how many changes lead to a version; `None` if it is not among them.
+    /// Returns how many changes lead to a version; `None` if no change leads to it.
     #[must_use]
     pub fn place_of(&self, version: ZoneVersion) -> Option<usize> {
         let after = self.changes.iter().rposition(|change| change.to == version);

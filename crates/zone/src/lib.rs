@@ -103,7 +103,7 @@ pub use tsig::{
 pub use update::{EditScope, MAX_UPDATE_RECORDS, ZoneUpdate};
 pub use zone_id::ZoneId;
 
-/// Reads and checks a zone. Returns it if it has no errors, and all faults.
+/// Reads and checks a zone. Returns all faults, and the zone if it has no errors.
 ///
 /// `open` reads a file, `now_secs` is the time since 1970 for the dates of signatures.
 #[must_use]

@@ -2,8 +2,8 @@
 //! signed zone they are signed when they are written (online signing).
 //!
 //! The NSEC or NSEC3 record of such a name has the types A and AAAA, so that no validator concludes
-//! from it that they are missing (RFC 8198). An answer without addresses has that record without
-//! the type of the question, signed for this answer.
+//! from the record that these types are missing (RFC 8198). An answer without addresses has that
+//! record without the type of the question, signed for this answer.
 
 use std::sync::Arc;
 
@@ -31,7 +31,8 @@ pub struct MadeSet<'s> {
     pub qtype: Rtype,
     /// The TTL in seconds.
     pub ttl_secs: u32,
-    /// The data of the records. Without any, the answer is that the name lacks the type.
+    /// The data of the records. If there are no records, the answer says that the name lacks the
+    /// type.
     pub data: &'s [&'s [u8]],
     /// Whether signatures and proofs are written.
     pub proofs: Proofs,
@@ -50,8 +51,8 @@ struct Owned<'o> {
 }
 
 impl Owned<'_> {
-    /// Returns what a signature depends on besides its time and key. The records are in canonical
-    /// order, because pools rotate them.
+    /// Returns the data that a signature depends on, except its time and key. The records are in
+    /// canonical order, because pools rotate them.
     fn content(&self, data: &[&[u8]]) -> Vec<u8> {
         let mut content = self.signed.wire().to_vec();
         content.extend_from_slice(&self.rtype.0.to_be_bytes());
@@ -67,10 +68,11 @@ impl Owned<'_> {
 }
 
 impl HostedZone {
-    /// Gives the zone the keys that sign answers, once. They are those that sign its records.
+    /// Sets the keys that sign answers, once. They are the keys that sign the records of the zone.
     pub fn sign_online_with(&self, signers: &ZoneSigners, validity_secs: u32) {
         let keys = signers.zone.clone();
-        // A version that is published again has its keys: others would have made another version.
+        // A version that is published again already has its keys: other keys would have made
+        // another version.
         self.online.get_or_init(|| {
             let made = SignatureCache::default();
             OnlineSigner { keys, validity_secs, made }
@@ -83,8 +85,9 @@ impl HostedZone {
         self.iter().find(|node| node.set(Rtype::ALIAS).is_some()).map(Node::name)
     }
 
-    /// Returns the zone with names whose addresses are made for each answer: their proofs have both
-    /// types. `None` if the zone has none of them. `now_secs` is the time since 1970.
+    /// Returns the zone with names whose addresses are made for each answer: the proofs of these
+    /// names have the types A and AAAA. Returns `None` if the zone has none of these names.
+    /// `now_secs` is the time since 1970.
     ///
     /// # Errors
     /// The zone would have errors.
@@ -113,8 +116,8 @@ impl HostedZone {
         edits.finish(now_secs).map(Some)
     }
 
-    /// Writes an RRset that is not part of the zone, or that there is none, with signatures and
-    /// proofs.
+    /// Writes an RRset that is not part of the zone, or a negative answer if the RRset is empty,
+    /// with signatures and proofs.
     ///
     /// # Errors
     /// The message does not hold all of it.
@@ -217,8 +220,7 @@ impl HostedZone {
         self.write_proof(set, node, denied, builder)
     }
 
-    /// Writes a proof. In the record that has the types of `node`, that of the question is left
-    /// out.
+    /// Writes a proof. The record with the types of `node` omits the type of the question.
     fn write_proof(
         &self,
         set: &MadeSet<'_>,

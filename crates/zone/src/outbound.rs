@@ -5,8 +5,8 @@
 //! Start --SOA--> Records --all others--> End --SOA--> Done
 //!       --SOA--> Changes --removed, added, of each change--> End
 //! ```
-//! The transfer holds one version of the zone. A new version that comes into force meanwhile
-//! changes nothing in it.
+//! The transfer holds one version of the zone. A new version that comes into force meanwhile does
+//! not affect the transfer.
 
 use std::sync::Arc;
 
@@ -46,9 +46,9 @@ pub struct OutboundTransfer {
 enum TransferPlace {
     /// The SOA record.
     Start,
-    /// The node at this offset, without as many of its records as were sent.
+    /// The node at this offset. As many of its records as `sent` were sent already.
     Records { at: usize, sent: usize },
-    /// The record at this offset of a list of the changes: the lists are numbered through.
+    /// The record at this offset of a list. The lists of all changes are numbered consecutively.
     Changes { list: usize, at: usize },
     /// The SOA record again.
     End,

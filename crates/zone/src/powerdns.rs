@@ -169,8 +169,8 @@ fn whole_soa(content: &str, zone: &str) -> String {
     usual.fold(soa, |soa, field| soa + " " + field)
 }
 
-/// Appends the data of a text: one without quotes is a single string, and strings that are too long
-/// continue in further ones.
+/// Appends the data of a text. A text without quotes is a single string, and a string that is too
+/// long continues in further strings.
 fn strings(content: &str, out: &mut Vec<u8>) -> Result<(), PowerDnsFault> {
     if content.len() > 4 * MAX_DATA {
         return Err(PowerDnsFault::TooLong);
@@ -198,13 +198,13 @@ fn append_string(octets: &[u8], out: &mut Vec<u8>) {
         out.push(0);
     }
     for part in octets.chunks(MAX_STRING) {
-        // At most 255.
+        // A part has at most 255 octets.
         out.push(part.len() as u8);
         out.extend_from_slice(part);
     }
 }
 
-/// Takes the octets before the end, and the end itself.
+/// Takes the octets before `end`, and `end` itself.
 fn unquoted(rest: &mut &[u8], end: Option<u8>) -> Result<Vec<u8>, PowerDnsFault> {
     let mut octets = Vec::new();
     loop {

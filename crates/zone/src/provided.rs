@@ -1,9 +1,9 @@
 //! Zones whose records come from a source in a format of its own, such as a table of machines.
 //!
 //! A provider turns the source into entries of a master file, one for each record. An entry is read
-//! alone, so that nothing in it can reach another one, and a fault has the line of the source. The
-//! SOA and NS records come from the source, from a head file (a master file with the rest of the
-//! zone), or are made up.
+//! alone, so that nothing in it can affect another entry, and a fault has the line of the source.
+//! The SOA and NS records come from the source, from a head file (a master file with the rest of
+//! the zone), or are made up.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -108,7 +108,7 @@ pub struct ProvidedReading<'r> {
     has_ns: bool,
 }
 
-/// Reads and checks a zone from a source. Returns it if it has no errors, and all faults.
+/// Reads and checks a zone from a source. Returns all faults, and the zone if it has no errors.
 ///
 /// `open` reads a file, `now_secs` is the time since 1970 for the dates of signatures.
 #[must_use]
@@ -174,7 +174,7 @@ impl ProvidedReading<'_> {
         });
     }
 
-    /// Returns the source as text, or notes that it is none.
+    /// Returns the source as text, or notes the error that it is not text.
     pub fn text<'s>(&mut self, source: &'s [u8]) -> Option<&'s str> {
         let text = str::from_utf8(source).ok();
         if text.is_none() {

@@ -11,7 +11,7 @@ use crate::fault::{EntryPlace, Faults, ZoneProblem};
 
 /// Maximum number of files that include one another.
 pub const MAX_INCLUDE_DEPTH: usize = 16;
-/// Maximum number of files of a zone. A file that includes another often is read as often.
+/// Maximum number of files of a zone. A file that is included several times counts each time.
 const MAX_INCLUDES: u32 = 10_000;
 /// Maximum number of octets of all files of a zone: 4 GiB of text are about 60 million records.
 pub const MAX_ZONE_TEXT: u64 = 4 << 30;

@@ -2,7 +2,7 @@
 //! put in, and all else stays as people wrote it, with comments.
 //!
 //! The result is read again: it is used only if it has exactly the records of the zone. So text
-//! that this file does not understand loses comments, never records.
+//! that this module does not understand loses comments, never records.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -30,14 +30,14 @@ struct RecordLines {
 /// The fate of an entry.
 enum Fate {
     Stays,
-    /// It is the SOA record, and only its serial changes.
+    /// The entry is the SOA record, and only its serial changes.
     Serial(u32, u32),
     Goes,
 }
 
-/// Returns the text of a master file with the records of a zone in it, and with its comments, as
-/// far as their records stay. `None` if that is not possible: the text has `$INCLUDE` or
-/// `$GENERATE`, has errors, or another reading.
+/// Returns the text of a master file with the records of a zone, and with the comments on records
+/// that stay. Returns `None` if that is not possible: the text has `$INCLUDE` or `$GENERATE`, has
+/// errors, or is not read as exactly these records.
 #[must_use]
 pub fn retouched(text: &str, zone: &HostedZone, now_secs: u64) -> Option<String> {
     let before = read(text, zone.apex(), now_secs)?;
@@ -58,7 +58,7 @@ pub fn retouched(text: &str, zone: &HostedZone, now_secs: u64) -> Option<String>
 }
 
 fn read(text: &str, apex: FoldedName<'_>, now_secs: u64) -> Option<HostedZone> {
-    // A file is opened once: one that includes others is not changed here.
+    // A file is opened once: a file that includes others is not changed here.
     let mut rest = Some(text.as_bytes().to_vec());
     let mut open =
         |_: &Path, _: u64| rest.take().ok_or_else(|| std::io::ErrorKind::NotFound.into());
@@ -155,7 +155,7 @@ impl Added {
         types.entry(record.rtype).or_default().push_back(line.trim_end().to_owned());
     }
 
-    /// Assigns one line of an owner and type.
+    /// Removes and returns one line of an owner and type.
     fn one(&mut self, owner: &NameBuf, rtype: Rtype) -> Option<String> {
         self.0.get_mut(owner.wire())?.get_mut(&rtype)?.pop_front()
     }

@@ -33,7 +33,7 @@ pub struct RrsetEdit {
     pub rtype: Option<Rtype>,
     /// The effect.
     pub action: RrsetAction,
-    /// The TTL of the whole RRset in seconds; by default its present one, or that of the SOA
+    /// The TTL of the whole RRset in seconds; by default its present TTL, or the TTL of the SOA
     /// record.
     pub ttl_secs: Option<u32>,
     /// The data of the records, valid for the type.
@@ -46,7 +46,7 @@ pub enum RrsetFault {
     /// The owner is not in the zone.
     #[error("{0} is not in the zone {1}")]
     OutOfZone(Box<FoldedNameBuf>, Box<FoldedNameBuf>),
-    /// The type is one of questions alone.
+    /// The type occurs only in questions.
     #[error("{0} {1}: no zone has records of this type")]
     NoSuchRecords(Box<FoldedNameBuf>, Rtype),
     /// The server makes these records itself when it signs the zone.
@@ -81,8 +81,8 @@ pub fn apply_rrset_edits(edits: &[RrsetEdit], zone: &mut ZoneEdits<'_>) -> Resul
     edits.iter().try_for_each(|edit| edit.apply(zone))
 }
 
-/// Checks that the edits take no more than [`MAX_UPDATE_STEPS`]: each of their records looks at
-/// those of its name.
+/// Checks that the edits take no more than [`MAX_UPDATE_STEPS`]: each record of an edit is compared
+/// with the records of its name.
 fn check_work(edits: &[RrsetEdit], zone: &ZoneEdits<'_>) -> Result<(), RrsetFault> {
     let mut records_of: BTreeMap<&[u8], usize> = BTreeMap::new();
     for one in edits {

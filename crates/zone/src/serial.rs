@@ -1,7 +1,7 @@
 //! Serial numbers of zones (RFC 1982).
 
-/// Returns whether a serial is newer than another one. Of two whose difference is exactly 2^31,
-/// neither is.
+/// Returns whether a serial is newer than another one. If two serials differ by exactly 2^31,
+/// neither is newer.
 #[must_use]
 pub const fn is_newer(serial: u32, than: u32) -> bool {
     serial.wrapping_sub(than).cast_signed() > 0
@@ -13,7 +13,7 @@ pub enum SerialPolicy {
     /// The serial increases by one.
     #[default]
     Increment,
-    /// To the date and a number of two digits: 2026112401.
+    /// The serial becomes the date and a number of two digits: 2026112401.
     Date,
     /// The serial becomes the number of seconds since 1970.
     UnixTime,
@@ -24,8 +24,8 @@ impl SerialPolicy {
     pub const NAMES: [(Self, &'static str); 3] =
         [(Self::Increment, "increment"), (Self::Date, "date"), (Self::UnixTime, "unixtime")];
 
-    /// Returns the serial behind one, at a time since 1970. If the serial of the policy is not
-    /// newer, the serial is raised by one.
+    /// Returns the serial that follows `serial`, at a time in seconds since 1970. If the serial of
+    /// the policy is not newer, `serial` is raised by one.
     #[must_use]
     pub const fn next(self, serial: u32, now_secs: u64) -> u32 {
         let wanted = match self {

@@ -73,7 +73,7 @@ impl HostedZones {
         if id.is_common() { self.zones.get(&id.name) } else { self.viewed.get(id) }
     }
 
-    /// Returns the names of the zones that are other in `next`: added, removed, loaded or replaced.
+    /// Returns the names of the zones that differ in `next`: added, removed, loaded or replaced.
     #[must_use]
     pub fn changed_to(&self, next: &Self) -> Vec<Box<[u8]>> {
         let version = |zone: Option<&Loaded>| zone.map(|zone| zone.as_ref().map(Arc::as_ptr));
@@ -225,7 +225,7 @@ mod tests {
             zones.is_for_other_parent(FoldedName::new(APEX).unwrap(), Rtype::DS)
         };
         assert!(ds_of(&seen) && !ds_of(&all));
-        // A zone that cannot be loaded is one that nobody else answers for.
+        // No other server answers for a zone that cannot be loaded.
         let failed = HostedZones::default().with_views([(office.clone(), None)]);
         let failed = Arc::new(failed).for_view([&office]);
         assert!(

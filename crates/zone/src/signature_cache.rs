@@ -12,7 +12,7 @@ const SLOTS: usize = 256;
 /// Maximum number of octets of an RRset with its owner and times, so that the cache of a zone takes
 /// at most half a MiB.
 const MAX_OCTETS: usize = 1024;
-/// Seconds for which a signature is used again: much less than its life, of at least a day.
+/// Seconds for which a signature is used again: much less than its validity of at least a day.
 const REUSE_SECS: u64 = 300;
 
 /// The signatures of recent RRsets. An RRset replaces another one in its slot.

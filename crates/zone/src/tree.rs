@@ -68,7 +68,7 @@ pub struct HostedZone {
     pub(crate) changes: Vec<Arc<ZoneChange>>,
     /// The serial; see [`HostedZone::withhold_changes_from`].
     pub(crate) withheld_from: OnceLock<u32>,
-    /// What signs answers; see [`HostedZone::sign_online_with`].
+    /// The keys that sign answers; see [`HostedZone::sign_online_with`].
     pub(crate) online: OnceLock<OnlineSigner>,
 }
 

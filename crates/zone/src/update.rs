@@ -3,7 +3,8 @@
 //! ```text
 //! octets --read--> ZoneUpdate --prerequisites--> met --permitted--> all --apply--> ZoneEdits
 //! ```
-//! An update is applied as a whole or not at all: nothing is edited before all of it was checked.
+//! An update is applied as a whole or not at all: nothing is edited before the whole update was
+//! checked.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +20,9 @@ use crate::tree::HostedRecord;
 /// names.
 pub const MAX_UPDATE_RECORDS: usize = 4_096;
 
-/// Maximum number of records that are looked at for an update, about a tenth of a second of work:
-/// each of its records looks at those of its name. 700 records may be added to a name without any.
+/// Maximum number of records that are compared for an update, about a tenth of a second of work.
+/// Each record of an update is compared with the records of its name: 700 records may be added to a
+/// name without records.
 pub(crate) const MAX_UPDATE_STEPS: usize = 1 << 20;
 
 /// A message that was read.
@@ -57,7 +59,7 @@ impl UpdateRecord {
         let owner = record.owner().map_err(|_| Rcode::FORMERR)?.folded();
         let RecordView { rtype, class, ttl_field, .. } = *record;
         let len = match record.rdata() {
-            // No data: a set or a name is meant.
+            // A record without data refers to a set or a name.
             [] => 0,
             _ => record.expand_rdata(room).map_err(|_| Rcode::FORMERR)?,
         };
@@ -272,7 +274,7 @@ fn add(zone: &mut ZoneEdits<'_>, owner: FoldedName<'_>, record: &HostedRecord<'_
         rtype if !may_join_alias(rtype) && present.iter().any(|one| one.rtype == Rtype::CNAME) => {
             return;
         }
-        // A name has one of these.
+        // A name has at most one of these records.
         rtype @ (Rtype::CNAME | Rtype::DNAME) => zone.remove_all(owner, |one| one == rtype),
         // All records of a set have the TTL of the last one (RFC 2181 §5.2).
         rtype => zone.set_ttl(owner, rtype, record.ttl_secs),
@@ -407,7 +409,7 @@ mod tests {
             ("", none, (Rtype::NS, 0), b"\x02ns\x07example\0"),
         ];
         check(&apex, &[ns, a, txt, cname, ns_a]);
-        // Aliases and other records do not meet.
+        // A name cannot have an alias and other records.
         check(&[("c", of_in, (Rtype::A, 1), &[1, 1, 1, 1])], &[ns, a, txt, cname, ns_a]);
         check(&[("a", of_in, (Rtype::CNAME, 1), &[0])], &[ns, a, txt, cname, ns_a]);
         // A TTL above 2^31 - 1 counts as 0 (RFC 2181 §8).

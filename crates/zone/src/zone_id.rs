@@ -1,4 +1,4 @@
-//! The identity of a zone where several zones have the same name.
+//! The identity of a zone, because several zones may have the same name.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ impl ZoneId {
         Self { name: name.into(), view: None }
     }
 
-    /// Returns whether all clients see the zone, unless their view has another one of this name.
+    /// Returns whether all clients see the zone, unless their view has another zone of this name.
     #[must_use]
     pub fn is_common(&self) -> bool {
         self.view.is_none()
@@ -28,7 +28,7 @@ impl ZoneId {
 }
 
 impl fmt::Display for ZoneId {
-    /// Writes the name with a final dot, and the view behind a slash.
+    /// Writes the name with a final dot, and the view after a slash.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         text::write_name(&self.name, f)?;
         self.view.as_ref().map_or(Ok(()), |view| write!(f, "/{view}"))

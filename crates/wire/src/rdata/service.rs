@@ -1,7 +1,7 @@
 //! The service in an SVCB or HTTPS record, for a client that connects to it (RFC 9460, RFC 9461).
 //!
-//! Only the keys below have a meaning here. A client must not use a record that makes another one
-//! mandatory (RFC 9460 §8).
+//! Only the keys in `KNOWN` have a meaning here. A client must not use a record that makes another
+//! key mandatory (RFC 9460 §8).
 
 use std::net::IpAddr;
 
@@ -51,7 +51,7 @@ impl<'a> ServiceBinding<'a> {
         Ok(Self { priority: u16::from_be_bytes(*priority), target, params })
     }
 
-    /// Returns whether it has no mandatory key without a meaning here.
+    /// Returns whether all mandatory keys have a meaning here.
     #[must_use]
     pub fn is_understood(&self) -> bool {
         let keys = self.value(MANDATORY).unwrap_or_default().as_chunks().0;

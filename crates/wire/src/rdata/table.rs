@@ -349,7 +349,7 @@ pub(super) const TYPES: &[RecordType] = &[
     row(264, "IPN", &[U64]),
     row(32768, "TA", DS_FIELDS),
     row(32769, "DLV", DS_FIELDS),
-    // Of the range for private use, as PowerDNS has it.
+    // A type in the range for private use, with the number that PowerDNS uses.
     row(65401, "ALIAS", &[Name]),
 ];
 

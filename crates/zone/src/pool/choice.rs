@@ -13,7 +13,8 @@ pub const MAX_POOL_ADDRESSES: usize = 64;
 pub struct PoolMember {
     /// The address in answers.
     pub address: IpAddr,
-    /// The share of the answers in [`PoolMode::Weighted`]; with 0 it is chosen after all others.
+    /// The share of the answers in [`PoolMode::Weighted`]; an address with 0 is chosen after all
+    /// others.
     pub weight: u32,
     /// The clients near the address, for [`PoolMode::Nearest`].
     pub places: Vec<MemberPlace>,
@@ -40,7 +41,7 @@ pub enum PoolMode {
 /// The contents of an answer if no address is healthy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WhenAllDown {
-    /// All addresses that people have not taken out.
+    /// All addresses that no operator has taken out.
     All,
     /// No address.
     None,
@@ -140,8 +141,8 @@ impl PoolChoice {
 }
 
 impl PoolRule {
-    /// Chooses the addresses of an answer. The work is linear in the addresses of the pool, for
-    /// weights also in those of the answer.
+    /// Chooses the addresses of an answer. The work is linear in the addresses of the pool. With
+    /// weights, it is also linear in the addresses of the answer.
     #[must_use]
     pub fn choose(
         &self,
@@ -209,7 +210,7 @@ impl PoolRule {
         for _ in 0..most {
             let total: u64 = self.among(usable).map(|(_, member)| u64::from(member.weight)).sum();
             let drawn = match total {
-                // Only standbys are left: the first one.
+                // Only standbys, with weight 0, are left: take the first one.
                 0 => self.among(usable).next().map(|(position, _)| position),
                 total => {
                     let mut left = random % total;
@@ -222,7 +223,7 @@ impl PoolRule {
                 }
             };
             let Some(position) = drawn else { return };
-            // A standby follows only if there is nothing else.
+            // A standby is chosen only if there is no other address.
             if total == 0 && !choice.is_empty() {
                 return;
             }
@@ -245,8 +246,8 @@ impl PoolRule {
         }
     }
 
-    /// Returns the usable positions nearest to a client. Positions without places are for clients
-    /// that no other position is near to; if there are none, all are for them.
+    /// Returns the usable positions nearest to a client. A client that is near to no position gets
+    /// the positions without places, or all positions if each of them has places.
     fn near(&self, usable: u64, client: &ClientPlace) -> u64 {
         let nearness = |member: &PoolMember| nearness(&member.places, client);
         let nearest = self.among(usable).map(|(_, member)| nearness(member)).max().unwrap_or(0);
@@ -304,8 +305,8 @@ fn address_key(address: IpAddr) -> u64 {
     }
 }
 
-/// Mixes the bits of a number (the finalizer of SplitMix64). Not keyed: two servers must choose the
-/// same.
+/// Mixes the bits of a number (the finalizer of SplitMix64). The hash has no key, because two
+/// servers must choose the same addresses.
 fn mixed(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

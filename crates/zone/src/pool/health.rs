@@ -14,7 +14,7 @@ const MAX_DOUBLINGS: u32 = 3;
 pub struct Thresholds {
     /// Successes in a row after which a target is up, 1 to `window`.
     pub rise: u8,
-    /// Failures among the last `window` results after which it is down, 1 to `window`.
+    /// Failures among the last `window` results after which the target is down, 1 to `window`.
     pub fall: u8,
     /// The number of results that are considered, at most [`MAX_PROBE_WINDOW`].
     pub window: u8,
@@ -25,7 +25,7 @@ pub struct Thresholds {
 /// Whether a target that repeatedly goes down needs more successes each time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Damping {
-    /// `rise` doubles with each change to down within minutes, at most to its eightfold.
+    /// `rise` doubles with each change to down within minutes, up to eight times its value.
     Doubled,
     /// The value of `rise` is always the same.
     Off,
@@ -142,7 +142,7 @@ impl TargetHealth {
     pub fn rise(&self, now_ms: u64, thresholds: &Thresholds) -> u32 {
         let doublings = match thresholds.damping {
             Damping::Off => 0,
-            // Half a penalty less is still the same number of changes within minutes.
+            // A penalty that has decayed by less than half still counts as a change to down.
             Damping::Doubled => (self.decayed(now_ms) + PENALTY / 2) / PENALTY,
         };
         let doublings = doublings.saturating_sub(1).min(MAX_DOUBLINGS);
@@ -179,7 +179,7 @@ pub enum ProbeVerdict {
 /// The setting of an operator for an address of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum MemberControl {
-    /// Its probes decide.
+    /// The probes decide whether the address is in the answers.
     #[default]
     Auto,
     /// The address is in the answers, whatever its probes say.
@@ -249,9 +249,9 @@ impl PoolMasks {
     }
 }
 
-/// Returns the time of the next probe of a target whose last one began at `began_ms`: an interval
-/// later, less up to a tenth by `random`, so that servers that started together do not probe
-/// together.
+/// Returns the time of the next probe of a target whose last probe began at `began_ms`. It is one
+/// interval later, minus up to a tenth by `random`, so that servers that started together do not
+/// probe together.
 #[must_use]
 pub fn next_probe_ms(began_ms: u64, interval_ms: u64, random: u16) -> u64 {
     began_ms + interval_ms - interval_ms * u64::from(random) / (10 * (1 << 16))

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-/// Where an address of a pool is the right one.
+/// The clients for which an address of a pool is the right one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemberPlace {
     /// A network of clients.
@@ -50,7 +50,7 @@ fn mask(prefix_len: u8) -> u128 {
     u128::MAX.checked_shl(128 - u32::from(prefix_len)).unwrap_or(0)
 }
 
-/// Where a client is.
+/// The location of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClientPlace {
     /// The address or network of the client.

@@ -27,7 +27,7 @@ pub(super) enum Links {
     Nsec3(Vec<HashedName>),
 }
 
-/// An NSEC3 record to be.
+/// An NSEC3 record that is to be written.
 pub(super) struct HashedName {
     pub(super) hash: [u8; 20],
     /// The data.
@@ -69,9 +69,10 @@ pub(super) enum NodeKind {
     Own,
     /// A delegation with DS records.
     SecureCut,
-    /// A delegation without.
+    /// A delegation without DS records.
     InsecureCut,
-    /// Below a delegation or a DNAME, an NSEC3 record of the source, or without records.
+    /// The node is below a delegation or a DNAME, is an NSEC3 record of the source, or has no
+    /// records.
     Outside,
 }
 
@@ -90,7 +91,7 @@ pub(super) fn kind_of(node: Node<'_>) -> NodeKind {
     }
 }
 
-/// Returns the nodes that have a record of the chain of their own.
+/// Returns the nodes that have their own record in the chain.
 fn linked<'z>(
     source: &'z HostedZone,
     signing: &Signing<'_>,
@@ -140,8 +141,8 @@ pub(super) fn append_types(
     bitmap::append(&types, out);
 }
 
-/// Adds the types of the records of a node that are made for each answer, in place of the type that
-/// no client gets.
+/// Replaces the type ALIAS, which no client gets, by the types of the records of a node that are
+/// made for each answer.
 pub(super) fn show_made_types(node: Node<'_>, types: &mut Vec<Rtype>) {
     types.retain(|rtype| *rtype != Rtype::ALIAS);
     if has_made_records(node) {
@@ -171,7 +172,7 @@ fn hashed(source: &HostedZone, signing: &Signing<'_>) -> Result<Vec<HashedName>,
     let mut before: Option<FoldedName<'_>> = None;
     for node in linked(source, signing) {
         let name = node.name();
-        // Empty non-terminals above it, each when its first descendant is met.
+        // Adds the empty non-terminals above the name, each when its first descendant is met.
         let above = name.ancestors().skip(1).take_while(|above| above.len() >= apex.len());
         for above in above {
             if before.is_some_and(|before| before.is_at_or_below(above)) {

@@ -36,7 +36,7 @@ pub use review::{MAX_VERIFIED, ReviewFault, review};
 pub const CDS: Rtype = Rtype(59);
 /// CDNSKEY (RFC 7344).
 pub const CDNSKEY: Rtype = Rtype(60);
-/// Seconds by which signatures are valid before they are made: clocks of validators differ.
+/// Seconds before its creation from which a signature is valid: clocks of validators differ.
 pub const INCEPTION_SECS: u32 = 3_600;
 
 /// The proof of denial that a zone is signed with.
@@ -66,7 +66,7 @@ pub struct ZoneSigners {
 /// The times of signatures, in seconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SignatureTimes {
-    /// The present, since 1970.
+    /// The present time, in seconds since 1970.
     pub now_secs: u64,
     /// The duration of validity of new signatures.
     pub validity_secs: u32,
@@ -108,7 +108,7 @@ pub struct SignedZone {
     pub made: u32,
     /// Signatures that were kept.
     pub kept: u32,
-    /// The earliest end of a signature, since 1970.
+    /// The earliest end of a signature, in seconds since 1970.
     pub expires_at_secs: u64,
     /// Whether the published version differs from the last one.
     pub is_changed: bool,
@@ -123,7 +123,7 @@ pub enum SignFault {
     /// No key signs the zone.
     #[error("no key of the zone is ready to sign")]
     NoKey,
-    /// A key refuses.
+    /// A key cannot sign.
     #[error("a key cannot sign: {0}")]
     Key(#[from] KeyFault),
     /// The signed zone is too large.
@@ -154,14 +154,14 @@ impl HostedZone {
 }
 
 impl SignatureTimes {
-    /// Returns the longest time by which the end of a signature is earlier, so that not all are due
-    /// at once.
+    /// Returns the maximum number of seconds by which a signature ends earlier, so that not all
+    /// signatures are due at once.
     pub(crate) const fn jitter_secs(&self) -> u32 {
         self.validity_secs.saturating_sub(self.refresh_secs) / 4
     }
 
-    /// Returns the seconds that a kept signature must be valid for: those that are due a little
-    /// later are replaced at the same time.
+    /// Returns the seconds for which a kept signature must still be valid. Signatures that are due
+    /// a little later are replaced at the same time.
     pub(crate) fn needed_secs(&self) -> u32 {
         let batch = (self.validity_secs.saturating_sub(self.refresh_secs) / 8).min(3_600);
         self.refresh_secs + batch
@@ -247,7 +247,7 @@ pub fn in_thread<T: Send>(begin: fn(), work: impl Fn() -> T + Sync) -> T {
         });
         match started {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            // Without a thread, this one does the work.
+            // If no thread can be started, this one does the work.
             Err(_) => work(),
         }
     })

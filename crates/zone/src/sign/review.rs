@@ -2,8 +2,8 @@
 //! the next signatures are made.
 //!
 //! The tree is read like the answers are. Dates, signers and proofs are checked for all names. All
-//! signatures of zones with up to [`MAX_VERIFIED`] are verified, and as many of larger ones, evenly
-//! spread: a fault of the signer concerns many.
+//! signatures of a zone with up to [`MAX_VERIFIED`] signatures are verified. In a larger zone, the
+//! same number is verified, evenly spread, because a fault of the signer affects many signatures.
 
 use avocet_dnssec::rrsig::Rrsig;
 use avocet_dnssec::signing::SigningKey;
@@ -34,7 +34,8 @@ pub enum ReviewFault {
     /// A signature ends before the server makes the next one.
     #[error("a signature of the {0} records of {1} ends too early")]
     EndsEarly(Rtype, Box<NameBuf>),
-    /// A record that the zone has no authority for is signed, or one of its own is not.
+    /// A record that the zone has no authority for is signed, or an authoritative record is not
+    /// signed.
     #[error("the {0} records of {1} have {2} signatures")]
     Signatures(Rtype, Box<NameBuf>, u16),
     /// The proof of a name is missing or wrong.
@@ -61,7 +62,7 @@ pub fn review(
     let mut keys = Vec::new();
     for now_secs in [now, now.wrapping_add(times.refresh_secs)] {
         let context = Context { now_secs, policy: Policy::default() };
-        // Each of them may be the only one that the parent refers to.
+        // Each of these keys may be the only one that the parent refers to.
         for key in &signers.entry {
             keys.push((context, keys_by(zone, key, &context)?));
         }
@@ -90,7 +91,7 @@ fn digest(zone: &HostedZone) -> Result<(), ReviewFault> {
     hash.filter(|hash| is_of(hash, data)).map(|_| ()).ok_or(ReviewFault::Digest)
 }
 
-/// Returns the keys of the zone if they are secure by one of them.
+/// Returns the keys of the zone if they are secure with a DS record of this key.
 fn keys_by(
     zone: &HostedZone,
     key: &SigningKey,
@@ -182,7 +183,8 @@ impl Reviewing<'_> {
         let (records, signatures) = (data_of(set), signatures_of(set));
         let rrset = rrset_of(node.name(), set, &records, &signatures);
         let failed = |reason| ReviewFault::Insecure(set.rtype, name_of(node.name()), reason);
-        // Each signature alone: a cache may hold it with other keys. The first pair is the present.
+        // Each signature is verified alone, because a cache may hold it with other keys. The first
+        // pair is that of the present time.
         for one in &signatures {
             let Some((context, keys)) = self.keys.first() else { continue };
             let alone = Rrset { signatures: &[one], ..rrset };

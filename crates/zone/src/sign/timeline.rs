@@ -12,8 +12,8 @@
 //! until the parent's DS record has changed everywhere; only then does a CSK sign the zone. With
 //! another algorithm, signatures come before the key and go after it (RFC 6781 §4.1.4).
 //!
-//! Nothing happens earlier than after the TTL of what caches may hold. If the parent does not
-//! change its DS record, the keys stay as they are.
+//! No step happens before the TTL of the records that caches may hold has passed. If the parent
+//! does not change its DS record, the keys stay as they are.
 
 use avocet_dnssec::signing::SigningAlgorithm;
 
@@ -49,20 +49,20 @@ impl KeyRole {
 /// The state of a key: see the diagram of the module.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum KeyPhase {
-    /// Signs the zone and is not published: the first step to another algorithm.
+    /// The key signs the zone and is not published: the first step to another algorithm.
     Prepared,
-    /// In the DNSKEY RRset, which caches may not have yet.
+    /// The key is in the DNSKEY RRset, which caches may not have yet.
     Published,
-    /// All caches have it; the parent is asked for its DS record.
+    /// All caches have the key; the parent is asked for its DS record.
     Submitted,
     /// The parent has the DS record of the key; caches may still have the previous DS record.
     Confirmed,
     /// The key is in use.
     Active,
-    /// Replaced; still published, because caches have its signatures.
+    /// The key was replaced. It is still published, because caches have its signatures.
     Retired,
-    /// The key is not published, but still signs, because caches have it: the last step to another
-    /// algorithm.
+    /// The key is not published, but still signs, because caches have the key: the last step to
+    /// another algorithm.
     Leaving,
 }
 
@@ -77,7 +77,7 @@ pub struct TimedKey {
     pub role: KeyRole,
     /// The state of the key.
     pub phase: KeyPhase,
-    /// The second since which it is in this state, since 1970.
+    /// The time at which the key entered its state, in seconds since 1970.
     pub since_secs: u64,
     /// The Unix second in which the key was made.
     pub created_secs: u64,
@@ -98,11 +98,11 @@ pub struct KeyPolicy {
     pub zone_lifetime_secs: u64,
     /// The TTL of the DNSKEY RRset.
     pub dnskey_ttl_secs: u32,
-    /// Until all servers of the zone have a new version.
+    /// Seconds until all servers of the zone have a new version.
     pub propagation_secs: u32,
     /// The least TTL that the parent's DS records are assumed to have.
     pub parent_ds_ttl_secs: u32,
-    /// Until all servers of the parent have a new version.
+    /// Seconds until all servers of the parent have a new version.
     pub parent_propagation_secs: u32,
 }
 
@@ -129,11 +129,11 @@ impl KeyScheme {
 /// The facts on which the examination of the keys depends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyFacts<'f> {
-    /// The time since 1970.
+    /// The time in seconds since 1970.
     pub now_secs: u64,
     /// The highest TTL of a record of the zone that a cache may have.
     pub max_ttl_secs: u32,
-    /// The DS records of the parent, if they were looked up since the last time.
+    /// The DS records of the parent, if they were looked up since the last examination.
     pub parent: Option<ParentDs<'f>>,
 }
 
@@ -244,9 +244,9 @@ impl KeyTimeline {
         self.keys.iter().find(|key| key.phase == KeyPhase::Submitted)
     }
 
-    /// Returns the keys that must be made now: the first ones, or those that follow one that is too
-    /// old or has another algorithm than the policy. `forced` is a role that is replaced regardless
-    /// of age.
+    /// Returns the keys that must be made now: the first keys, or successors of keys that are too
+    /// old or have another algorithm than the policy. `forced` is a role with a key that is
+    /// replaced regardless of its age.
     #[must_use]
     pub fn wanted(
         &self,
@@ -290,7 +290,7 @@ impl KeyTimeline {
         due.map(|key| WantedKey { role: key.role, algorithm, phase: KeyPhase::Published }).collect()
     }
 
-    /// Lets the keys take the steps that are due. Returns them.
+    /// Performs the steps of the keys that are due, and returns them.
     pub fn advance(&mut self, policy: &KeyPolicy, facts: &KeyFacts<'_>) -> Vec<KeyStep> {
         let mut steps = Vec::new();
         // Each key takes each step at most once.
@@ -352,7 +352,7 @@ impl KeyTimeline {
     fn may_step(&self, key: &TimedKey, facts: &KeyFacts<'_>) -> bool {
         match (key.phase, key.role) {
             (KeyPhase::Submitted, _) => facts.parent.is_some_and(|parent| {
-                // The others must be gone: their keys will be.
+                // The other DS records must be gone, because their keys will be removed.
                 parent.tags.contains(&key.tag) && parent.tags.iter().all(|tag| *tag == key.tag)
             }),
             // A ZSK of another algorithm follows its KSK, and goes with it.

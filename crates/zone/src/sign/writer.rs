@@ -17,9 +17,9 @@ use crate::tree::{
     RECORD_HEAD, SET_HEAD, slots_of,
 };
 
-/// Nodes below which another thread is not worth its start.
+/// Number of nodes below which another thread is not worth its start.
 const NODES_OF_THREAD: usize = 64;
-/// CDS and CDNSKEY are parts of the parent's work, and DNSKEY the root of the zone's own.
+/// The types that the entry keys sign.
 const ENTRY_TYPES: [Rtype; 3] = [Rtype::DNSKEY, CDS, CDNSKEY];
 
 /// The written tree, with counts.
@@ -63,7 +63,7 @@ pub(super) fn write(
 }
 
 /// Writes the apex of a zone again, with another head and the signatures that this needs. Returns
-/// the number of these.
+/// the number of these signatures.
 pub(super) fn rewrite_apex(
     written: &mut Written,
     source: &HostedZone,
@@ -84,8 +84,8 @@ pub(super) fn rewrite_apex(
     Ok(made)
 }
 
-/// Returns the offsets of the nodes of a source that remain. It leaves out nodes of NSEC3 records,
-/// and names with replaced records only.
+/// Returns the offsets of the nodes of a source that remain in the signed zone. Nodes of NSEC3
+/// records, and names with replaced records only, do not remain.
 fn kept_nodes(source: &HostedZone) -> Vec<u32> {
     let mut nodes = Vec::with_capacity(source.names as usize);
     let mut all = source.iter().peekable();
@@ -120,11 +120,11 @@ fn in_threads<T: Sync>(
                 });
             (started, part)
         });
-        // All are started before the first is waited for.
+        // All threads are started before the first one is waited for.
         let parts: Vec<_> = parts.collect();
         let pages = parts.into_iter().map(|(started, part)| match started {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            // Without a thread, this one does its work.
+            // If no thread can be started, this one does the work.
             Err(_) => work(part),
         });
         pages.collect()
@@ -211,7 +211,7 @@ impl Writer<'_> {
         let kind = kind_of(node);
         let is_apex = node.name().len() == self.source.apex().len();
         let is_signed = |rtype| match kind {
-            // What it leads to is signed.
+            // The addresses behind an ALIAS record are signed instead.
             NodeKind::Own => rtype != Rtype::ALIAS,
             NodeKind::SecureCut => rtype == Rtype::DS,
             NodeKind::InsecureCut | NodeKind::Outside => false,
@@ -426,7 +426,7 @@ impl NodePage {
 fn append_record(rtype: Rtype, ttl_secs: u32, rdata: &[u8], out: &mut Vec<u8>) {
     let [high, low] = rtype.0.to_be_bytes();
     let [a, b, c, d] = ttl_secs.to_be_bytes();
-    // Longer data is found when the set is written.
+    // Data that is too long is detected when the set is written.
     let [len_high, len_low] = (rdata.len() as u16).to_be_bytes();
     let head: [u8; RECORD_HEAD] = [0xc0, 12, high, low, 0, 1, a, b, c, d, len_high, len_low];
     out.extend_from_slice(&head);

@@ -6,14 +6,14 @@ use avocet_wire::{FoldedName, FoldedNameBuf, NameBuf};
 use aws_lc_rs::hmac;
 use zeroize::Zeroizing;
 
-/// Length of the shortest secret in octets. RFC 8945 §8 requires as many as the digest has; shorter
-/// ones exist.
+/// Length of the shortest secret in octets. RFC 8945 §8 requires as many octets as the digest has,
+/// but shorter secrets exist.
 pub const MIN_TSIG_SECRET: usize = 8;
 /// Length of the longest secret in octets.
 pub const MAX_TSIG_SECRET: usize = 512;
 
-/// An algorithm for message authentication codes. HMAC-MD5 must not be used (RFC 8945 §6), and
-/// GSS-TSIG has no shared secret.
+/// An algorithm for message authentication codes (MAC). HMAC-MD5 must not be used (RFC 8945 §6),
+/// and GSS-TSIG has no shared secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TsigAlgorithm(&'static AlgorithmRow);
 
@@ -26,7 +26,7 @@ struct AlgorithmRow {
     wire: &'static [u8],
     /// The digest.
     digest: hmac::Algorithm,
-    /// Number of octets of a code.
+    /// Number of octets of a MAC.
     mac: usize,
 }
 
@@ -54,7 +54,7 @@ const fn row(
 static TABLE: [AlgorithmRow; 8] = ALGORITHMS;
 
 impl TsigAlgorithm {
-    /// Returns the default of `tsig-keygen` and similar programs.
+    /// Returns the default algorithm of `tsig-keygen` and similar programs.
     #[must_use]
     pub fn usual() -> Self {
         Self(&TABLE[2])
@@ -82,23 +82,24 @@ impl TsigAlgorithm {
         self.0.wire
     }
 
-    /// Returns the octets of a code.
+    /// Returns the number of octets of a MAC.
     pub(super) fn mac_len(self) -> usize {
         self.0.mac
     }
 
-    /// Returns the octets of the whole digest.
+    /// Returns the number of octets of the whole digest.
     fn digest_len(self) -> usize {
         self.0.digest.digest_algorithm().output_len()
     }
 
-    /// Returns the fewest octets of a code that is not a malformed one (RFC 8945 §5.2.2.1).
+    /// Returns the minimum number of octets of a MAC that is not malformed (RFC 8945 §5.2.2.1).
     pub(super) fn min_mac_len(self) -> usize {
         (self.digest_len() / 2).max(10).min(self.0.mac)
     }
 }
 
-/// A key that two servers share. Its secret is erased from memory with it, and never shown.
+/// A key that two servers share. The secret is erased from memory when the key is dropped, and is
+/// never shown.
 pub struct TsigKey {
     name: FoldedNameBuf,
     algorithm: TsigAlgorithm,

@@ -6,7 +6,7 @@
 //!          reply -> TsigSigner::sign, once for each message of the reply
 //! client:  TsigSigner::of_request -> query -> TsigVerifier::take, once for each message
 //! ```
-//! The time is an argument. A message is never trusted before its code has been compared.
+//! The time is an argument. A message is never trusted before its MAC has been compared.
 
 mod key;
 mod record;
@@ -21,13 +21,13 @@ use record::{TsigNames, TsigValues, append};
 
 /// Seconds by which clocks may differ (RFC 8945 §10).
 const FUDGE_SECS: u16 = 300;
-/// Maximum number of messages of a transfer between two that are signed (RFC 8945 §5.3.1).
+/// Maximum number of unsigned messages between two signed messages of a transfer (RFC 8945 §5.3.1).
 const MAX_UNSIGNED: usize = 99;
 
 /// The reason why a signed request gets no data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TsigFault {
-    /// The code has more octets than the digest, or too few: FORMERR (RFC 8945 §5.2.2.1).
+    /// The MAC has more octets than the digest, or too few: FORMERR (RFC 8945 §5.2.2.1).
     Malformed,
     /// NOTAUTH with this error in the TSIG record.
     NotAuth(TsigError),
@@ -45,7 +45,7 @@ pub enum UntrustedReply {
     /// The reply is signed with another key.
     #[error("the reply is signed with another key or algorithm")]
     OtherKey,
-    /// The code does not match.
+    /// The MAC does not match.
     #[error("the signature of the reply is wrong")]
     BadSig,
     /// The time is not within the fudge.
@@ -56,10 +56,10 @@ pub enum UntrustedReply {
     Reported(TsigError),
 }
 
-/// Returns the signer of the reply, after an error, too.
+/// Verifies a request, and returns the signer of the reply.
 ///
 /// # Errors
-/// The errors of RFC 8945 §5.2, in its order: key, code, time, length of the code.
+/// The errors of RFC 8945 §5.2, in its order: key, MAC, time, length of the MAC.
 pub fn verify_request(
     message: &[u8],
     record: &TsigRecord<'_>,
@@ -102,7 +102,7 @@ fn variables(record: &TsigRecord<'_>) -> TsigValues {
     TsigValues { signed_at_secs, fudge_secs, error, other: None }
 }
 
-/// Begins a code with the preceding code (RFC 8945 §4.3.1).
+/// Begins a MAC with the preceding MAC (RFC 8945 §4.3.1).
 fn begin(key: &TsigKey, prior: &[u8]) -> hmac::Context {
     let mut context = hmac::Context::with_key(&key.hmac);
     if !prior.is_empty() {
@@ -112,7 +112,7 @@ fn begin(key: &TsigKey, prior: &[u8]) -> hmac::Context {
     context
 }
 
-/// Adds the variables (RFC 8945 §4.3.3).
+/// Adds the TSIG variables (RFC 8945 §4.3.3).
 fn update_variables(
     context: &mut hmac::Context,
     names: TsigNames<'_>,
@@ -128,7 +128,7 @@ fn update_variables(
     context.update(other);
 }
 
-/// Compares a code, which may be shortened, in constant time.
+/// Compares a MAC, which may be shortened, in constant time.
 fn is_same(context: hmac::Context, mac: &[u8]) -> bool {
     let whole = context.sign();
     whole.as_ref().get(..mac.len()).is_some_and(|computed| {
@@ -140,8 +140,7 @@ fn is_same(context: hmac::Context, mac: &[u8]) -> bool {
 #[derive(Clone, Debug)]
 pub struct TsigSigner {
     key: Arc<TsigKey>,
-    /// The preceding code: at first the code of the request, later that of the previous signed
-    /// message.
+    /// The preceding MAC: at first that of the request, later that of the previous signed message.
     prior: Vec<u8>,
     /// Whether the next message is not the first one of a reply.
     is_later: bool,
@@ -200,7 +199,7 @@ impl TsigSigner {
 }
 
 /// Appends the TSIG record of an error to a reply (RFC 8945 §5.3.2): signed for BADTIME, without a
-/// code for others.
+/// MAC for other errors.
 pub fn append_error(
     reply: &mut Vec<u8>,
     record: &TsigRecord<'_>,

@@ -7,9 +7,9 @@ use avocet_wire::{Class, FoldedNameBuf, NameBuf, Rtype};
 
 use super::key::TsigKey;
 
-/// Length in octets of the longest code in a record that is written: those of HMAC-SHA512.
+/// Length in octets of the longest MAC in a record that is written: that of HMAC-SHA512.
 const MAX_MAC: usize = 64;
-/// Number of octets of the data without names, code and other data.
+/// Number of octets of the data without names, MAC and other data.
 const FIXED: usize = 16;
 /// Number of octets of a record's head behind the owner.
 const HEAD: usize = 10;
@@ -22,13 +22,13 @@ pub enum TsigError {
     /// There is no error.
     #[default]
     None,
-    /// The code does not match.
+    /// The MAC does not match.
     BadSig,
     /// The key is not known, or used with another algorithm.
     BadKey,
     /// The time is not within the fudge.
     BadTime,
-    /// The code is shorter than permitted.
+    /// The MAC is shorter than permitted.
     BadTrunc,
     /// An error with another number.
     Other(u16),
@@ -84,13 +84,13 @@ pub struct TsigRecord<'m> {
     pub signed_at_secs: u64,
     /// Permitted difference of the clocks in seconds.
     pub fudge_secs: u16,
-    /// The code.
+    /// The MAC.
     pub mac: &'m [u8],
     /// The ID of the message that was signed.
     pub original_id: u16,
     /// The error.
     pub error: TsigError,
-    /// The time of the server, with BADTIME.
+    /// The time of the server, if the error is BADTIME.
     pub other: &'m [u8],
     /// The offset of the record.
     pub(super) at: usize,
@@ -107,7 +107,7 @@ impl<'m> TsigRecord<'m> {
     ///
     /// # Errors
     /// The record is malformed or not the last one. A message that is malformed before a TSIG
-    /// record has none.
+    /// record counts as one without the record.
     pub fn find(message: &'m [u8]) -> Result<Option<Self>, TsigMalformed> {
         let Ok(mut records) = MessageView::new(message).and_then(|view| view.records()) else {
             return Ok(None);
@@ -165,7 +165,7 @@ impl<'m> TsigRecord<'m> {
     }
 }
 
-/// Splits off octets that follow their number.
+/// Splits off the octets that follow their count.
 fn counted(octets: &[u8]) -> Result<(&[u8], &[u8]), TsigMalformed> {
     let (len, rest) = octets.split_first_chunk().ok_or(TsigMalformed)?;
     rest.split_at_checked(usize::from(u16::from_be_bytes(*len))).ok_or(TsigMalformed)
@@ -177,7 +177,7 @@ pub(super) struct TsigValues {
     pub(super) signed_at_secs: u64,
     pub(super) fudge_secs: u16,
     pub(super) error: TsigError,
-    /// The time of the server, with BADTIME.
+    /// The time of the server, if the error is BADTIME.
     pub(super) other: Option<u64>,
 }
 
