@@ -7,7 +7,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 /// networks.
 const MAX_NETWORKS: usize = 2_048;
 
-/// The private networks that `"local"` stands for in `allow` of `[server]`.
+/// The private networks that `"local"` means in `allow` of `[server]`.
 pub(crate) const PRIVATE: [&str; 8] = [
     "127.0.0.0/8",
     "10.0.0.0/8",
