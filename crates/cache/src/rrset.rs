@@ -142,8 +142,8 @@ pub struct Negative<'a> {
     pub provenance: Provenance,
     /// The zone's SOA record.
     pub soa: NegativeRecord<'a>,
-    /// TTL of the SOA record in seconds. The entry lives for the lower of it and the record's
-    /// MINIMUM field (RFC 2308 §5), clamped.
+    /// TTL of the SOA record in seconds. The lifetime of the entry is the lower of this TTL and the
+    /// record's MINIMUM field (RFC 2308 §5), clamped.
     pub soa_ttl: u32,
     /// NSEC, NSEC3 and RRSIG records of the proof, possibly none.
     pub proof: &'a [NegativeRecord<'a>],

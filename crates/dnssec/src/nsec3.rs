@@ -84,8 +84,8 @@ pub struct Nsec3<'a> {
 impl<'a> Nsec3<'a> {
     /// Parses the data. Returns `None` if it is malformed.
     ///
-    /// Also returns `None`, so that the record is ignored (RFC 5155 §8.1, §8.2), if the owner is
-    /// not directly below the zone's apex or not a hash, or if the record has undefined parameters.
+    /// Also returns `None` if the owner is not a hash directly below the zone's apex, or if the
+    /// record has undefined parameters: such a record is ignored (RFC 5155 §8.1, §8.2).
     #[must_use]
     pub fn read(owner: &[u8], data: &'a [u8], zone: &[u8]) -> Option<Self> {
         rdata::check(Rtype::NSEC3.0, data).ok()?;

@@ -27,8 +27,8 @@ use crate::{label, signature};
 
 const HOUR: u32 = 3600;
 const DAY: u32 = 24 * HOUR;
-/// How long a key must be seen before it is trusted, and a revoked key is remembered (RFC 5011
-/// §2.4.1, §2.4.2).
+/// Seconds for which a key must be seen before it is trusted, and for which a revoked key is
+/// remembered (RFC 5011 §2.4.1, §2.4.2).
 pub const HOLD_DOWN_SECS: u64 = 30 * DAY as u64;
 /// Maximum number of keys tracked for one zone. Further keys are ignored.
 pub const MAX_FOLLOWED_KEYS: usize = 32;

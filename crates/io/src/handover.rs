@@ -1,10 +1,10 @@
 //! Transfer of listening sockets to a new process over a Unix stream socket (`SCM_RIGHTS`,
 //! unix(7)).
 //!
-//! Each batch is one message: a header of eight bytes (number of descriptors, whether more batches
-//! follow, length of the labels), to whose first byte the kernel attaches the descriptors, and then
-//! the labels, each preceded by one byte of length. The two processes agree on the meaning of the
-//! labels.
+//! Each batch is one message. It begins with a header of eight bytes: number of descriptors,
+//! whether more batches follow, length of the labels. The kernel attaches the descriptors to the
+//! first byte of the header. Then the labels follow, each after one byte with its length. The two
+//! processes agree on the meaning of the labels.
 
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;

@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(found, [(IpAddr::from([192, 0, 2, 7]), mac), (IpAddr::from([0xfd; 16]), mac)]);
     }
 
-    /// Set in the process that runs a test in a network namespace.
+    /// The environment variable that marks the process that runs a test in a network namespace.
     const IN_NAMESPACE: &str = "AVOCET_TEST_IN_NAMESPACE";
 
     /// Neighbours can be added in a network namespace. Uses `unshare` and `ip`.

@@ -36,8 +36,9 @@ pub(crate) fn read_array<const N: usize>(
 ///
 /// RFC 9715 recommends DNS over UDP without fragments. The server keeps its messages below the size
 /// that every path carries. Two risks remain: a forged "packet too big" must not make this host
-/// fragment them (RFC 9715 §1, Fragmentation Considered Poisonous), and routers must not drop them
-/// because of DF. `OMIT` avoids both: it clears DF and ignores the host's cache of path MTUs.
+/// fragment its messages (RFC 9715 §1, Fragmentation Considered Poisonous), and routers must not
+/// drop messages because of DF. `OMIT` avoids both: it clears DF and ignores the host's cache of
+/// path MTUs.
 pub(crate) fn ignore_path_mtu(socket: &impl AsFd, domain: Domain) -> io::Result<()> {
     if domain == Domain::IPV6 {
         set(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_OMIT)

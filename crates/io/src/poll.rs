@@ -2,9 +2,9 @@
 //!
 //! A UDP socket that sends a lot should not be in the epoll set. Each datagram that leaves it frees
 //! send memory, and the kernel then notifies all waiters on the socket that it is writable,
-//! including an epoll that asked only for reading: 0.15 us of 1.85 us for a query and its reply.
-//! Such sockets are [watched](Poller::watch) by `poll(2)` in addition to the set: `poll(2)` is a
-//! waiter only while it sleeps.
+//! including an epoll that asked only for reading. This costs 0.15 us of the 1.85 us for a query
+//! and its reply. Such sockets are [watched](Poller::watch) by `poll(2)` in addition to the set:
+//! `poll(2)` is a waiter only while it sleeps.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -24,7 +24,7 @@ pub enum Interest {
     ReadWrite,
 }
 
-/// When to report an event.
+/// The condition for the report of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// The event is reported on each wait while the condition holds.

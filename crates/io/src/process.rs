@@ -102,7 +102,7 @@ impl Thread {
     }
 
     /// Lowers the share of the cores that the thread gets while others need them, to about a tenth.
-    /// It cannot be raised again.
+    /// The share cannot be raised again.
     ///
     /// # Errors
     /// The system refuses, or the thread has ended.
@@ -333,7 +333,8 @@ mod tests {
     use std::process::Command;
     use std::{env, thread};
 
-    /// Set in the child process of a test that changes process-wide state.
+    /// The environment variable that marks the child process of a test that changes process-wide
+    /// state.
     const CHILD: &str = "AVOCET_IO_TEST_CHILD";
 
     fn succeeds_in_child(test: &str) -> bool {

@@ -11,7 +11,8 @@ use crate::options;
 use crate::peer::SocketName;
 use crate::syscall::{check, is_idle};
 
-/// Completed connections that the kernel queues for accept. It caps this by `somaxconn`.
+/// Completed connections that the kernel queues for accept. The kernel caps this number by
+/// `somaxconn`.
 const BACKLOG: c_int = 1024;
 
 /// Half-open connections with data in the SYN (RFC 7413, RFC 9210 §4.2).

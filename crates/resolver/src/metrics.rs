@@ -89,7 +89,7 @@ pub struct Counters {
     pub reports_withheld: u64,
     /// Questions that failed validation.
     pub bogus: u64,
-    /// How often each limit of validation was reached, in the order of
+    /// Number of times that each limit of validation was reached, in the order of
     /// [`avocet_dnssec::Limit::ALL`].
     pub validation_limits: [u64; avocet_dnssec::Limit::ALL.len()],
     /// Questions with too many aliases, or an alias loop.

@@ -63,8 +63,8 @@ pub enum Data<'a> {
     Records(&'a [Box<[u8]>]),
     /// One record.
     One(&'a [u8]),
-    /// The SOA of a zone without a configured one: the owner as primary, nobody.invalid., 1 3600
-    /// 1200 604800 and the TTL.
+    /// The SOA of a zone without a configured SOA: the owner as primary, the mailbox
+    /// `nobody.invalid.`, the numbers 1 3600 1200 604800, and the TTL as minimum.
     Soa,
 }
 

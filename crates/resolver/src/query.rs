@@ -116,8 +116,8 @@ pub(crate) struct RandomCase {
 }
 
 /// Randomises the case of each letter of a folded name (draft-vixie-dnsext-dns0x20), eight octets
-/// at a time: each word uses another bit of every octet of a random number, which serves 64 octets.
-/// Length octets are less than letters.
+/// at a time. Each word uses another bit of every octet of a random number, so that one number
+/// serves 64 octets. Length octets are less than letters.
 pub(crate) fn randomise_case(qname: &mut [u8], rng: &mut ChaCha12Rng) -> RandomCase {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let (mut bits, mut raised, mut counts) = (0, 0, 0);

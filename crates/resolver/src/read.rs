@@ -83,7 +83,7 @@ pub(crate) struct ReplyOpt {
     pub(crate) ede: Option<u16>,
     /// AGENT DOMAIN of the report channel option (RFC 9567 §5).
     pub(crate) agent: Option<FoldedNameBuf>,
-    /// How long the connection may be idle, in units of 100 ms (RFC 7828).
+    /// Time for which the connection may be idle, in units of 100 ms (RFC 7828).
     pub(crate) keepalive: Option<u16>,
     /// SCOPE PREFIX-LENGTH of the client subnet option.
     pub(crate) ecs_scope: Option<u8>,

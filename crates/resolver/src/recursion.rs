@@ -117,7 +117,7 @@ impl Stubs {
 pub(crate) enum AddressReach {
     /// The Internet, and private networks only if [`Recursion::query_private`] says so.
     Internet,
-    /// Also private networks, except loopback: the delegation is below a stub zone.
+    /// The Internet and private networks, except loopback: the delegation is below a stub zone.
     Private,
 }
 

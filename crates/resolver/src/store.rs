@@ -20,7 +20,8 @@ pub(crate) struct Fetched {
 }
 
 impl Fetched {
-    /// The response of a forwarder ranks like an answer without AA, even if it sets AA.
+    /// Returns the provenance of the data. The response of a forwarder ranks like an answer without
+    /// AA, even if it sets AA.
     fn provenance(&self) -> Provenance {
         Provenance {
             security: Security::Unchecked,

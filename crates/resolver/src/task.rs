@@ -27,7 +27,7 @@ pub(crate) const MAX_SENDS: u32 = 64;
 /// 100,000): as many as 64 replies of 4,096 octets, or four of the longest. Reading a reply of 64
 /// KiB may take 1 ms, and a question 20 ms.
 const MAX_REPLY_OCTETS: usize = 262_144;
-/// How recently before the deadline a server must have answered for the extension, in ms.
+/// Milliseconds before the deadline within which a server must have answered for the extension.
 const PROGRESS_MS: u64 = 2_500;
 
 /// No task.

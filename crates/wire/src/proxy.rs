@@ -2,8 +2,8 @@
 //! before each datagram, or once before all else on a connection.
 //!
 //! The header is written in version 2, and read in both versions. Only the address of the client is
-//! known here: its port, and the address and port that it queried, are written as zero, and not
-//! kept when they are read. Source: `proxy-protocol.txt` of HAProxy, sections 2.1 and 2.2.
+//! used. The client's port, and the address and port that it queried, are written as zero and
+//! ignored on reading. Source: `proxy-protocol.txt` of HAProxy, sections 2.1 and 2.2.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;

@@ -397,7 +397,8 @@ impl<'z> Writing<'_, 'z> {
         }
     }
 
-    /// Writes the SOA record of a negative answer. Its TTL is at most its minimum (RFC 2308 §3).
+    /// Writes the SOA record of a negative answer. The TTL is at most the minimum of the SOA record
+    /// (RFC 2308 §3).
     fn negative(&mut self, zone: &'z HostedZone) -> Result<(), Cut> {
         let apex = zone.apex();
         let Some(soa) = zone.node(apex.wire()).and_then(|node| node.set(Rtype::SOA)) else {

@@ -14,9 +14,9 @@ use thiserror::Error;
 const ROOT: &[u8] = &[0];
 /// Types that only PowerDNS itself can answer.
 const OWN_TYPES: [&str; 5] = ["LUA", "URL", "CURL", "MBOXFW", "ADDR"];
-/// Most octets of a character-string.
+/// Maximum number of octets of a character-string.
 const MAX_STRING: usize = 255;
-/// Most octets of the data of a record.
+/// Maximum number of octets of the data of a record.
 const MAX_DATA: usize = 65_535;
 /// The fields of a SOA record that may be missing, with PowerDNS's defaults: serial, refresh,
 /// retry, expire, minimum. The serial is that of the provider.

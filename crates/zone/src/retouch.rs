@@ -1,5 +1,5 @@
-//! The text of a master file after a change: lines of records that are gone are taken out, others
-//! put in, and all else stays as people wrote it, with comments.
+//! The text of a master file after a change: lines of removed records are deleted, and lines of new
+//! records inserted. Everything else stays as it was written, including comments.
 //!
 //! The result is read again: it is used only if it has exactly the records of the zone. So text
 //! that this module does not understand loses comments, never records.

@@ -7,7 +7,7 @@ pub const fn is_newer(serial: u32, than: u32) -> bool {
     serial.wrapping_sub(than).cast_signed() > 0
 }
 
-/// How the serial is raised when the server changes a zone.
+/// The way in which the serial is raised when the server changes a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SerialPolicy {
     /// The serial increases by one.

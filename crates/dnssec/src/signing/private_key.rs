@@ -56,7 +56,7 @@ impl SigningAlgorithm {
     }
 }
 
-/// Why a private key cannot be used.
+/// The reason why a private key cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum KeyFault {
     /// The cryptographic library failed.

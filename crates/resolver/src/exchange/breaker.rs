@@ -15,7 +15,7 @@ const FAILURES: u32 = 5;
 const FIRST_WAIT_MS: u64 = 1_000;
 /// Longest wait in ms.
 const MAX_WAIT_MS: u64 = 60_000;
-/// How long after a reply a server is taken to be alive, in ms.
+/// Milliseconds after a reply for which a server is taken to be alive.
 const ALIVE_MS: u64 = 5_000;
 
 /// Whether an upstream is queried.

@@ -57,17 +57,17 @@ pub(crate) enum Link {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Passage {
     Plain,
-    /// In plain, with a copy over a connection that is opened for it.
+    /// The query leaves in plain, with a copy over a connection that is opened for it.
     PlainAndProbe,
     Encrypted,
 }
 
-/// How a connection ended.
+/// The way in which a connection ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LinkEnd {
-    /// After answers.
+    /// The connection ended after answers.
     Ordinary,
-    /// Without an answer: a probe failed, or the server has fallen silent.
+    /// The connection ended without an answer: a probe failed, or the server has fallen silent.
     Failure,
     /// This host lacked a descriptor.
     Shortage,

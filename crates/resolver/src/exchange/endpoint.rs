@@ -275,7 +275,7 @@ impl TlsFault {
 /// The order in which the servers of a rule are queried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Strategy {
-    /// In the configured order; the next server is queried if one fails.
+    /// The servers are queried in the configured order; the next one is queried if one fails.
     Ordered,
     /// The servers take turns.
     RoundRobin,

@@ -1,4 +1,4 @@
-//! The packet loss of the whole network, as far as it is certain: queries that a server left
+//! The packet loss of the whole network. Only certain losses count: queries that a server left
 //! unanswered and, after a retry, answered.
 //!
 //! Silence alone is no evidence: a server may drop queries on purpose. Each network of servers has

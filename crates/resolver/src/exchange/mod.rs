@@ -108,7 +108,7 @@ pub(crate) struct Exchange {
     pub(crate) sends: u32,
     /// The queries among `sends` that this host could not send.
     pub(crate) unsent: u32,
-    /// How long the last query waited without a reply, in ms.
+    /// Milliseconds for which the last query waited without a reply.
     pub(crate) waited_ms: u64,
     /// Number of rounds in which all servers were queried.
     pub(crate) round: u32,
@@ -153,7 +153,7 @@ pub(crate) struct Silence {
     pub(crate) after_ms: u32,
     /// The server's place among the candidates.
     pub(crate) place: u8,
-    /// How the query left; the copy of a plain one is [`Passage::PlainAndProbe`].
+    /// The transport of the query; the copy of a plain query has [`Passage::PlainAndProbe`].
     pub(crate) passage: Passage,
 }
 

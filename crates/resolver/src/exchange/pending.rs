@@ -41,7 +41,7 @@ pub(crate) struct PendingQuery {
     pub(crate) place: u8,
     pub(crate) id: u16,
     pub(crate) sent_ms: u64,
-    /// When the next server is queried; this query still waits for its reply.
+    /// The time at which the next server is queried; this query still waits for its reply.
     pub(crate) due_ms: u64,
     pub(crate) overdue: bool,
     /// Whether this host could not send the query.

@@ -109,8 +109,8 @@ pub(crate) struct Terms<'a> {
 pub(crate) struct QueryOrder {
     pub(crate) owner: Owner,
     pub(crate) server: EndpointId,
-    /// The server with the round-trip time that decides the wait: for an unproven endpoint, the
-    /// plain server at its address, so that no client waits longer than for a datagram.
+    /// The server with the round-trip time that decides the wait. For an unproven endpoint, it is
+    /// the plain server at the same address, so that no client waits longer than for a datagram.
     pub(crate) timed_as: EndpointId,
     /// The server's index among the candidates.
     pub(crate) place: u8,

@@ -53,7 +53,7 @@ pub(crate) struct Server {
     fails_any_case_until_ms: u64,
     /// Zones for which the server returned an error in lower case as in mixed case.
     failing_any_case: Zones,
-    /// How often the server answered in lower case, but was silent in mixed case.
+    /// Number of times that the server answered in lower case, but was silent in mixed case.
     case_guesses: u32,
     fails_edns_until_ms: u64,
     /// Whether the server has answered a query with EDNS by a reply with EDNS.

@@ -307,9 +307,9 @@ impl Walker {
     }
 
     /// Returns whether a reply of this signed zone has no signatures at all, for the first time
-    /// from this server in this question. This is evident if the zone speaks of itself: of its
-    /// apex, of a zone directly below it, or with its SOA record. Other data may belong to an
-    /// unsigned zone below it (RFC 4035 §5.2).
+    /// from this server in this question. This is evident if the reply is about the zone itself:
+    /// its apex, a zone directly below it, or its SOA record. Other data may belong to an unsigned
+    /// zone below it (RFC 4035 §5.2).
     fn lacks_signatures(&mut self, inquiry: &Inquiry, fetched: &Fetched, sorted: &Sort) -> bool {
         let Inquiry { zone, qname, manner, .. } = inquiry;
         if !manner.is_signed || !manner.dnssec_ok || fetched.server == HERE {

@@ -31,7 +31,7 @@ const MIN_DELEGATION_SECS: u32 = 1;
 /// Seconds between priming queries (RFC 8109).
 const PRIMED_SECS: u32 = 86_400;
 
-/// Like [`PRIMED_SECS`], after a failed priming query: the hints are used in the meantime.
+/// Seconds between priming queries after a failed one: the hints are used in the meantime.
 const UNPRIMED_SECS: u32 = 300;
 
 /// A zone and its servers.
@@ -52,7 +52,7 @@ pub(crate) enum CutServers {
     Listed { servers: Vec<Endpoint>, forward: Option<ForwardManner> },
 }
 
-/// How to query the servers of a forwarding rule.
+/// The way in which the servers of a forwarding rule are queried.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ForwardManner {
     pub(crate) strategy: Strategy,

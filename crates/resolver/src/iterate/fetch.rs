@@ -70,11 +70,11 @@ pub(crate) enum Letters {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Extent {
     Whole,
-    /// Only the last labels of the name.
+    /// The query has only the last labels of the name.
     Part,
 }
 
-/// How long silent servers are queried, from the least patience to the most.
+/// The patience with silent servers, from the least to the most.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Patience {
     /// Like [`Patience::OneRound`], but a server that has answered before gets two queries: the

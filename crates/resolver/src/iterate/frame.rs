@@ -5,7 +5,7 @@ use avocet_wire::{FoldedName, Rtype};
 use super::fetch::Extent;
 use super::rrset::Name;
 
-/// How deep look-ups of name servers may nest (BIND: 7).
+/// Maximum depth of nested look-ups of name servers (BIND: 7).
 const MAX_NESTING: u32 = 8;
 
 /// A question, and the question that needs its answer. The chain has no cycle.

@@ -20,9 +20,9 @@ const MAX_ALL_GAPS: usize = 32_768;
 /// The position of a range.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Sought {
-    /// At or right before a name, in the nearest zone above it that has ranges.
+    /// The range at or right before a name, in the nearest zone above the name that has ranges.
     Name(Name),
-    /// At or before a hash, in the zone with this apex.
+    /// The range at or before a hash, in the zone with this apex.
     Hash(Name, Hash),
 }
 

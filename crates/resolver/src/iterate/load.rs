@@ -1,5 +1,5 @@
-//! The load of each zone, so that no zone, and no client that queries names in it, takes the share
-//! of others (S28: floods of random names below one zone).
+//! The load of each zone and each client, so that none takes the share of others (S28: floods of
+//! random names below one zone).
 //!
 //! Two counts are kept by zone: inquiries in flight, which are always limited, and inquiries begun
 //! recently. The latter show who uses most of a thread's time while the thread is overloaded.
@@ -128,7 +128,7 @@ impl Loads {
     /// there are other clients.
     pub(crate) fn excess_of_client(&self, client: IpAddr, now_ms: u64) -> Option<Excess> {
         let (all, own) = (self.all.at(now_ms), self.clients[self.place(client)].at(now_ms));
-        // Without other clients, a client takes nothing from anyone.
+        // Without other clients, a client takes no share from others.
         let is_alone = all.saturating_sub(own) < FEW;
         (self.is_pressed() && !is_alone && own > FEW.max(all / CLIENT_SHARE))
             .then_some(Excess::Client)

@@ -241,8 +241,8 @@ pub(crate) struct Walker {
     pub(crate) hashes: Hashes,
     /// The remaining budget of validation.
     pub(crate) budget: Budget,
-    /// How long the last denial of DS records, or the last DS RRset without a supported algorithm,
-    /// is valid, in seconds.
+    /// Seconds for which the last denial of DS records, or the last DS RRset without a supported
+    /// algorithm, is valid.
     pub(crate) insecure_secs: u32,
     /// Whether a limit of this question or of this server prevented a query.
     pub(crate) reached_limit: bool,

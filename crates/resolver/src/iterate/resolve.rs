@@ -23,11 +23,11 @@ use crate::report::{Report, is_of_zone};
 use crate::scrub::{MAX_ALIASES, substitute};
 use crate::trace::Step;
 
-/// How long a DNAME record with a TTL of 0 is used, in seconds: all names below it that are queried
+/// Seconds for which a DNAME record with a TTL of 0 is used. All names below it that are queried
 /// within one or two seconds belong to one transaction (RFC 1035 §3.2.1).
 const TRANSACTION_SECS: u32 = 2;
 
-/// How often other servers are queried after a validation failure.
+/// Maximum number of times that other servers are queried after a validation failure.
 const MAX_RETRIES: u32 = 3;
 
 /// The result of a walk.

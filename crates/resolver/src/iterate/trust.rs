@@ -23,12 +23,13 @@ use crate::failure::Failure;
 use crate::trace::Why;
 use crate::validation::{Chain, Validation};
 
-/// How often the chain to one name may query another server after a validation failure.
+/// Maximum number of times that the chain to one name queries another server after a validation
+/// failure.
 const MAX_RETRIES: u32 = 2;
 
-/// How long a broken chain of trust is cached for a zone, in seconds (RFC 9520 §3.2; Unbound: 60).
+/// Seconds for which a broken chain of trust is cached for a zone (RFC 9520 §3.2; Unbound: 60).
 const BOGUS_SECS: u32 = 60;
-/// Like [`BOGUS_SECS`], if servers did not send DS or DNSKEY records.
+/// Seconds for which a chain is cached as broken if servers did not send DS or DNSKEY records.
 const UNREACHABLE_SECS: u32 = 5;
 
 type Climbing<'a> = Pin<Box<dyn Future<Output = Chain> + Send + 'a>>;
@@ -98,9 +99,9 @@ impl Walker {
         matches!(link, Link::NoCut).then_some(above)
     }
 
-    /// Fails for data of a private zone, so that no DS records are queried above it, and for data
-    /// below a negative trust anchor, which need not be a zone. The DS records of an apex belong to
-    /// the parent.
+    /// Fails for data of a private zone, so that no DS records are queried above the zone. Also
+    /// fails for data below a negative trust anchor, which need not be a zone. The DS records of an
+    /// apex belong to the parent.
     pub(crate) fn check_excluded(&self, owner: FoldedName<'_>, rtype: Rtype) -> Result<(), Reason> {
         let above = if rtype == Rtype::DS { owner.parent().unwrap_or(owner) } else { owner };
         let Some(validation) = self.validation() else { return Ok(()) };

@@ -40,13 +40,13 @@ const MAX_SENDS_LOSSY: u32 = 24;
 /// The limit in place of [`MAX_SENDS_LOSSY`] if half of all datagrams may be lost in each
 /// direction: about one fetch of ten thousand fails.
 const MAX_SENDS_LOSING_MOST: u32 = 32;
-/// How often each of a few servers is queried before another is looked up, if the network loses
-/// many packets.
+/// Number of queries to each of a few servers before another server is looked up, if the network
+/// loses many packets.
 const LOSSY_ROUNDS: u32 = 6;
 /// One of this many fetches first queries a server that was not queried for long, or never.
 const EXPLORE_ONE_OF: u32 = 16;
-/// With [`Strategy::Fastest`], one forwarded question of this number also goes to another upstream,
-/// to notice one that became faster.
+/// With [`Strategy::Fastest`], one of this many forwarded questions also goes to another upstream,
+/// to notice an upstream that became faster.
 const EXPLORE_ASIDE_ONE_OF: u32 = 64;
 /// Number of queries of a fetch without a reply after which two queries are sent at once, if the
 /// last one waited for at least [`LONG_WAIT_MS`].
@@ -62,7 +62,7 @@ pub(super) enum Pick {
     Next,
     /// The next server, but not a reserve, because another query may still be answered.
     Copy,
-    /// Another server of this round, and no reserve.
+    /// Another server of this round that is not a reserve.
     Further,
 }
 

@@ -29,8 +29,8 @@ use crate::trace::{Reaction, Step};
 
 /// Longest wait for a reply over UDP before the next query is sent, in ms.
 const MAX_WAIT_MS: u32 = 800;
-/// The limit in place of [`MAX_WAIT_MS`] under heavy loss, when a late reply is a lost one, and for
-/// servers without a measurement, most of which are near.
+/// The limit in place of [`MAX_WAIT_MS`] under heavy loss, when a late reply was probably lost, and
+/// for servers without a measurement, most of which are near.
 const MAX_BLIND_WAIT_MS: u32 = 400;
 /// The round in which a server without known EDNS support is queried without EDNS, because it may
 /// drop such queries.

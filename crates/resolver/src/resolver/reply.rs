@@ -13,11 +13,11 @@ use crate::exchange::send::Weight;
 use crate::failure::Failure;
 use crate::trace::{Reaction, Step};
 
-/// How long a shortage of descriptors or buffers is expected to last, in ms.
+/// Expected duration of a shortage of descriptors or buffers, in ms.
 const UNSENT_WAIT_MS: u64 = 50;
 
-/// How often a question is sent again after the server closed a connection on which it had answered
-/// other questions.
+/// Maximum number of times that a question is sent again after the server closed a connection on
+/// which it had answered other questions.
 const MAX_STREAM_RETRIES: u8 = 4;
 
 /// Milliseconds of the unit of the keepalive option (RFC 7828 §3.1).
@@ -30,7 +30,7 @@ pub(super) struct ReplyForm {
     pub(super) has_opt: bool,
     /// Whether the reply has our cookie, or no cookie.
     pub(super) has_our_cookie: bool,
-    /// How long its connection may be idle, in units of 100 ms.
+    /// Time for which the connection may be idle, in units of 100 ms.
     pub(super) keepalive: Option<u16>,
 }
 
@@ -177,8 +177,8 @@ impl<W> Resolver<W> {
     }
 
     /// Handles a reply with other letter case, changed by the server or by an attacker that sees
-    /// our queries: the question is repeated over TCP, and from now on queries to this server have
-    /// no random case, but their own sockets.
+    /// our queries. The question is repeated over TCP. From now on, queries to this server have no
+    /// random case, but their own sockets.
     fn near_miss(&mut self, query_at: u32, cx: &mut Context<'_, W>) {
         self.counters.near_misses += 1;
         self.record_reply(query_at, Reaction::OtherCase, cx.now_ms);

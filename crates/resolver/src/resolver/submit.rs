@@ -21,7 +21,7 @@ const TASK_WAITERS: usize = 1_000;
 /// Maximum number of questions in flight that differ only by the client subnet (S7: birthday
 /// attacks).
 const SUBNETS_IN_FLIGHT: usize = 4;
-/// How long a question may be in flight before others may replace it, in ms.
+/// Milliseconds for which a question may be in flight before others may replace it.
 const JOSTLE_MS: u64 = 200;
 /// Number of the oldest tasks that are searched for a task without a client.
 const PREFETCHES_LOOKED_AT: usize = 16;

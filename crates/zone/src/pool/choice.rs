@@ -73,7 +73,7 @@ pub struct PoolClient {
     pub turn: u64,
 }
 
-/// How the addresses of an answer are chosen.
+/// The rule by which the addresses of an answer are chosen.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolRule {
     /// The addresses, at most [`MAX_POOL_ADDRESSES`].

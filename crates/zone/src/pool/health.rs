@@ -70,8 +70,8 @@ pub struct HealthChange {
 /// up      --`fall` failures in the window since it came up----> down
 /// down    --`rise` successes in a row, more if it is damped---> up
 /// ```
-/// Failures need not be consecutive, so that a target that answers every other probe goes down. One
-/// that answers no probe is down after `fall` probes.
+/// Failures need not be consecutive, so that a target that answers every other probe goes down. A
+/// target that answers no probe is down after `fall` probes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TargetHealth {
     state: HealthState,

@@ -174,8 +174,8 @@ impl SignatureTimes {
 }
 
 impl Signing<'_> {
-    /// Signs a zone. The serial of the result is that of the source if it is newer than the last
-    /// one, and the last one plus one if anything else has changed.
+    /// Signs a zone. The result has the serial of the source if that is newer than the last serial.
+    /// Otherwise it has the last serial plus one if anything else has changed.
     ///
     /// # Errors
     /// The zone or a key cannot be used.
