@@ -62,7 +62,7 @@ pub fn link_networks() -> io::Result<Vec<LinkNetwork>> {
 pub enum RouteTo {
     /// Over the link of the interface with this number, without a router.
     Link(u32),
-    /// Over a router or a tunnel, to this host itself, or nowhere.
+    /// The route goes over a router or a tunnel, to this host itself, or nowhere.
     Elsewhere,
 }
 

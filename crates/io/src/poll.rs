@@ -320,7 +320,8 @@ impl Waker {
         Ok(Self { eventfd, signalled: AtomicBool::new(false) })
     }
 
-    /// Wakes the thread. All calls until it [clears](Self::clear) take one system call together.
+    /// Wakes the thread. All calls until the thread [clears](Self::clear) the waker take one system
+    /// call together.
     pub fn wake(&self) {
         if self.signalled.swap(true, Ordering::AcqRel) {
             return;

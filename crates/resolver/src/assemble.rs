@@ -115,7 +115,8 @@ impl Assembler {
         }
     }
 
-    /// Returns whether a DNAME above the name of a question is cached that applies to it.
+    /// Returns whether the cache has a DNAME above the name of a question that applies to this
+    /// name.
     pub(crate) fn has_dname_above(
         &mut self,
         plan: &Plan,

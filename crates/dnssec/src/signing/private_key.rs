@@ -159,7 +159,7 @@ impl PrivateKey {
 
     fn of(pair: Pair) -> Self {
         let (algorithm, public_key) = match &pair {
-            // Without the octet that says that the point is not compressed (RFC 6605 §4).
+            // A DNSKEY record omits the octet that marks an uncompressed point (RFC 6605 §4).
             Pair::Ecdsa(pair) => (
                 SigningAlgorithm::EcdsaP256Sha256,
                 pair.public_key().as_ref().get(1..).unwrap_or_default().to_vec(),

@@ -304,7 +304,7 @@ impl Walker {
 }
 
 /// Returns whether the root or a top-level domain denies that the domain of this server is
-/// registered. A zone often has many servers at one hoster that no longer exists, and one query per
+/// registered. A zone often has many servers in one domain that no longer exists, and one query per
 /// server is no attack on the registry.
 fn is_of_registry(denial: &Denial, denied: &Name, server: &Name) -> bool {
     let labels = |name: &Name| name.view().labels().count();

@@ -409,7 +409,8 @@ impl Walker {
         candidates
     }
 
-    /// Configured servers may have any address, except one of our own.
+    /// Returns whether a configured server with this address may be queried: any address except one
+    /// of this server's own.
     fn is_listed_to_be_asked(&self, addr: SocketAddr) -> bool {
         !self.recursion().own.contains(&addr)
     }

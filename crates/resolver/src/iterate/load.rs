@@ -2,7 +2,8 @@
 //! random names below one zone).
 //!
 //! Two counts are kept by zone: inquiries in flight, which are always limited, and inquiries begun
-//! recently. The latter show who uses most of a thread's time while the thread is overloaded.
+//! recently. The second count shows which zone uses most of a thread's time while the thread is
+//! overloaded.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -171,8 +171,8 @@ impl Reply {
 
     /// Returns the message as the answer to a query.
     pub(super) fn octets(&self, query: &Query, envelope: Envelope) -> Vec<u8> {
-        // Reused, because it is large and most replies are small: clearing it each time would be
-        // costly.
+        // The buffer is reused, because it is large and most replies are small: clearing it each
+        // time would be costly.
         thread_local!(static ROOM: RefCell<Vec<u8>> = RefCell::new(vec![0; MAX_REPLY]));
         ROOM.with_borrow_mut(|room| {
             let len = self.write(query, envelope, room);
