@@ -7,6 +7,8 @@ import { close, Visitor } from './browser.js';
 import { HOUSEHOLD, Server } from './server.js';
 
 const KID = '127.0.0.12';
+/** A blocked name whose address every browser knows. */
+const SHOP = 'shop.localhost';
 const REFUSED_TEXT = '<img src=x onerror=alert(1)>';
 
 let server;
@@ -15,6 +17,11 @@ before(async () => {
   server = await Server.start({
     ports: 1,
     config: ([port]) => `${HOUSEHOLD}
+[[rule]]
+name = "no-shops"
+when = 'qname.under("${SHOP}")'
+action = "block"
+
 [policy]
 block-answer = "addresses"
 block-page = ["127.0.0.1:${port}"]
@@ -104,6 +111,42 @@ test('limits of groups decide who sees it, and a viewer answers nothing', async 
     await at.getByText('banner.ads.example is allowed for tablet').waitFor();
   });
   assert.ok(await isAllowed('banner.ads.example'));
+});
+
+/** Visits the block page of a name. */
+async function visitBlockPage(look, work) {
+  const visitor = await Visitor.arrive({ ...server, url: `http://${SHOP}:${page}` }, look);
+  try {
+    await visitor.page.goto('/');
+    await work(visitor.page, visitor);
+    await visitor.checkAccess();
+    await visitor.checkWidth();
+    visitor.check();
+  } finally {
+    await visitor.leave();
+  }
+}
+
+test('a person reads the block page and asks for access there', async () => {
+  await visitBlockPage({}, async (at, visitor) => {
+    await at.getByRole('heading', { name: `${SHOP} is blocked` }).waitFor();
+    await at.getByText('rule no-shops').waitFor();
+    await visitor.picture('block-page-light');
+  });
+  await visitBlockPage({ size: 'phone', language: 'de', theme: 'dark' }, async (at, visitor) => {
+    await at.getByRole('heading', { name: `${SHOP} ist gesperrt` }).waitFor();
+    await visitor.checkAccess();
+    await visitor.picture('block-page-phone-german');
+    await at.getByLabel(/^Nachricht/).fill('für ein Geschenk');
+    await at.getByRole('button', { name: 'Zugang erbitten' }).click();
+    await at.getByText('Ihre Bitte wurde').waitFor();
+  });
+  await visit('operator', async (at) => {
+    await bell(at, 1).click();
+    await at.getByText('für ein Geschenk').waitFor();
+    await at.getByRole('button', { name: `Refuse ${SHOP}` }).click();
+    await bell(at, 0).waitFor();
+  });
 });
 
 test('a phone shows it in German', async () => {

@@ -100,13 +100,13 @@ fn who_is_led_to_the_page_reads_which_name_is_blocked_and_why() {
     );
     for part in [
         "<h1>ads.example is blocked</h1>",
-        "<dd>list &lt;ads&gt; &amp; more</dd>",
+        "<dd lang=\"en\">list &lt;ads&gt; &amp; more</dd>",
         " (Europe/Berlin)</dd>",
     ] {
         assert!(body.contains(part), "{part} in {body}");
     }
     let (status, body) = pages.get("a.game.example:80");
-    assert!(status == 403 && body.contains("<dd>rule games</dd>"), "{body}");
+    assert!(status == 403 && body.contains(">rule games</dd>"), "{body}");
 
     // The page shows a decision on the answer only if that is cached: it sends no query.
     pages.upstream.asked();
@@ -115,11 +115,31 @@ fn who_is_led_to_the_page_reads_which_name_is_blocked_and_why() {
     pages.site.ask_any("cloaked.example");
     let (status, body) = pages.get("cloaked.example");
     assert!(
-        status == 403 && body.contains("<dd>list threats, ip of zone rpz.example.</dd>"),
+        status == 403 && body.contains(">list threats, ip of zone rpz.example.</dd>"),
         "{body}"
     );
     assert_eq!(pages.site.metric("avocet_block_page_requests_total{outcome=\"blocked\"}"), 3.0);
     assert_eq!(pages.site.metric("avocet_block_page_requests_total{outcome=\"not-blocked\"}"), 1.0);
+}
+
+#[test]
+fn the_page_speaks_the_language_of_the_browser_and_applies_only_its_own_style() {
+    let pages = Pages::new("");
+    let _server = pages.start();
+    let request = |language: &str| {
+        let headers = format!("Host: ads.example\r\nAccept-Language: {language}");
+        pages.send(&format!("GET / HTTP/1.1\r\n{headers}\r\n\r\n")).unwrap()
+    };
+    let (head, body) = request("de-DE,de;q=0.9,en;q=0.5");
+    for part in ["<html lang=\"de\">", "ads.example ist gesperrt", "Zugang erbitten"] {
+        assert!(body.contains(part), "{part} in {body}");
+    }
+    assert!(head.contains("style-src 'sha256-") && !head.contains("unsafe"), "{head}");
+    assert!(head.contains("vary: Accept-Language"), "{head}");
+    assert!(request("fr").1.contains("<html lang=\"en\">"));
+    let asked = form("ads.example", "Accept-Language: de\r\n", "text=bitte");
+    assert!(pages.send(&asked).unwrap().1.contains("Ihre Bitte wurde"));
+    assert!(request("de").1.contains("Sie haben um Zugang gebeten."));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HOST, ORIGIN};
 use hyper::{Method, Request, StatusCode};
 
+use super::page::Words;
 use crate::running::access_requests::MAX_TEXT;
 
 /// Where the form is sent.
@@ -46,11 +47,12 @@ pub(super) fn is_form<B>(request: &Request<B>) -> bool {
 }
 
 /// Returns the form as markup.
-pub(super) fn form() -> String {
+pub(super) fn form(words: &Words) -> String {
+    let Words { message, ask, .. } = words;
     format!(
-        "<form method=\"post\" action=\"{PATH}\"><p><label>Message (optional)<br><input \
-         name=\"text\" maxlength=\"{MAX_TEXT}\" autocomplete=\"off\"></label></p><p><button>Ask for \
-         access</button></p></form>"
+        "<form method=\"post\" action=\"{PATH}\"><label for=\"text\">{message}</label><input \
+         id=\"text\" name=\"text\" maxlength=\"{MAX_TEXT}\" \
+         autocomplete=\"off\"><button>{ask}</button></form>"
     )
 }
 

@@ -5,6 +5,9 @@
 //! The page is only for clients that may query the server; it shows the decision for the client's
 //! own profile.
 
+mod look;
+mod words;
+
 use std::fmt::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,11 +26,14 @@ use avocet_wire::{FoldedNameBuf, NameBuf, Rtype, text};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderValue, REFERRER_POLICY,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderValue, REFERRER_POLICY, VARY,
     X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::json;
+
+use look::{Subject, page};
+pub(super) use words::Words;
 
 use super::{PLAIN, ask, response};
 use crate::explain::{InquiringClient, Inquiry, outcome};
@@ -46,16 +52,6 @@ const LIMITS: ConnectionLimits =
 const MAX_HOST: usize = MAX_NAME + ":65535".len();
 
 const HTML: &str = "text/html; charset=utf-8";
-/// The text that replaces the form after the client has sent it.
-const WAITING: &str = "<p>You have asked for access.</p>";
-/// Loads, runs and frames nothing, and sends its form nowhere else.
-const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; \
-                              base-uri 'none'; frame-ancestors 'none'";
-const STYLE: &str = ":root{color-scheme:light dark}body{font:16px/1.5 sans-serif;max-width:40em;margin:4em auto;padding:0 \
-                     1em;color:#222;background:#fff}h1{font-size:1.4em;overflow-wrap:\
-                     anywhere}dt{color:#666}dd{margin:0 0 \
-                     .8em;overflow-wrap:anywhere}@media(prefers-color-scheme:dark){body{color:#\
-                     ddd;background:#111}dt{color:#999}}";
 
 /// A visit of the block page: one connection.
 pub(super) struct Visit {
@@ -100,6 +96,7 @@ impl Visit {
                 "the request has no Host\n".to_owned(),
             );
         };
+        let words = Words::of(request.headers());
         let asked = match is_form {
             true => match ask::text(request).await {
                 Ok(text) => Some(text),
@@ -113,18 +110,23 @@ impl Visit {
         };
         let (state, now) = (self.running.shared.snapshot(), wall_secs());
         let (status, body) = match (self.verdict(&state, &name, now), asked) {
-            (Some(_), Some(text)) => self.ask(&state, &name, &text, now),
+            (Some(_), Some(text)) => self.ask(words, &state, (&name, &text), now),
             (Some(outcome), None) => {
                 count(&visits.blocked);
                 let applicant = self.applicant(&state);
                 let is_waiting =
                     self.running.requests.is_waiting(&name.to_string(), &applicant, now);
-                let form = if is_waiting { WAITING.to_owned() } else { ask::form() };
-                (StatusCode::FORBIDDEN, blocked(&name, &outcome, &time(&state, now), &form))
+                let form = match is_waiting {
+                    true => format!("<p>{}</p>", words.waiting),
+                    false => ask::form(words),
+                };
+                let time = time(&state, now);
+                (StatusCode::FORBIDDEN, blocked(words, &name, (&outcome, &time), &form))
             }
             (None, _) => {
                 count(&visits.not_blocked);
-                (StatusCode::NOT_FOUND, not_blocked(&name, state.config.policy.block.ttl_secs))
+                let ttl_secs = state.config.policy.block.ttl_secs;
+                (StatusCode::NOT_FOUND, not_blocked(words, &name, ttl_secs))
             }
         };
         closed(response(status, HTML, body))
@@ -133,9 +135,9 @@ impl Visit {
     /// Takes a request for access to a blocked name. The audit log records it.
     fn ask(
         &self,
+        words: &Words,
         state: &Snapshot,
-        name: &FoldedNameBuf,
-        text: &str,
+        (name, text): (&FoldedNameBuf, &str),
         now: u64,
     ) -> (StatusCode, String) {
         let (running, applicant) = (self.running.clone(), self.applicant(state));
@@ -144,18 +146,14 @@ impl Visit {
                 tracing::info!(name = request.name, client = %request.client, "access requested");
                 // The file may be slow, and this thread serves all connections.
                 tokio::task::spawn_blocking(move || running.web.audit.record(&entry(&request)));
-                (StatusCode::OK, "Your request was sent to the operator of this network.")
+                (StatusCode::OK, words.sent)
             }
-            AskOutcome::Known => (StatusCode::OK, "You have asked for this name already."),
-            AskOutcome::Full => {
-                (StatusCode::SERVICE_UNAVAILABLE, "Too many requests wait. Try again later.")
-            }
-            AskOutcome::TooFast => {
-                (StatusCode::TOO_MANY_REQUESTS, "Too many requests. Try again in a minute.")
-            }
+            AskOutcome::Known => (StatusCode::OK, words.known),
+            AskOutcome::Full => (StatusCode::SERVICE_UNAVAILABLE, words.full),
+            AskOutcome::TooFast => (StatusCode::TOO_MANY_REQUESTS, words.too_fast),
         };
-        let name = shown(name);
-        (status, page(&format!("Access to {name}"), &format!("<p>{text}</p>")))
+        let title = words.access(&shown(name));
+        (status, page(words, Subject::Other, &title, &format!("<p>{text}</p>")))
     }
 
     /// Returns the client in terms of the configuration.
@@ -233,37 +231,26 @@ fn entry(request: &WaitingRequest) -> AuditEntry {
 }
 
 /// Returns the page of a blocked name. `form` is markup.
-fn blocked(name: &NameBuf, outcome: &Outcome, time: &str, form: &str) -> String {
-    let name = shown(name);
+fn blocked(words: &Words, name: &NameBuf, (outcome, time): (&Outcome, &str), form: &str) -> String {
     let mut facts = String::new();
-    for (what, fact) in
-        [("What", outcome.treatment.word()), ("Why", outcome.why.as_str()), ("When", time)]
-    {
+    let what = words.treatment(outcome.treatment);
+    for (label, language, fact) in [
+        (words.what, words.language, what),
+        (words.why, "en", outcome.why.as_str()),
+        (words.when, "en", time),
+    ] {
         if !fact.is_empty() {
-            let _ = write!(facts, "<dt>{what}</dt><dd>{}</dd>", escaped(fact));
+            let fact = escaped(fact);
+            let _ = write!(facts, "<dt>{label}</dt><dd lang=\"{language}\">{fact}</dd>");
         }
     }
-    page(
-        &format!("{name} is blocked"),
-        &format!("<p>Blocked by this network's DNS server.</p><dl>{facts}</dl>{form}"),
-    )
+    let text = format!("<p>{}</p><dl>{facts}</dl>{form}", words.by_whom);
+    page(words, Subject::Blocked, &words.blocked(&shown(name)), &text)
 }
 
-fn not_blocked(name: &NameBuf, ttl_secs: u32) -> String {
-    let name = shown(name);
-    let text = format!(
-        "<p>If it was blocked until now, your device may remember that for up to {ttl_secs} \
-         seconds. Try again after that time.</p>"
-    );
-    page(&format!("{name} is not blocked"), &text)
-}
-
-fn page(title: &str, text: &str) -> String {
-    format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
-         content=\"width=device-width\"><title>{title}</title><style>{STYLE}</style></\
-         head><body><h1>{title}</h1>{text}</body></html>\n"
-    )
+fn not_blocked(words: &Words, name: &NameBuf, ttl_secs: u32) -> String {
+    let text = format!("<p>{}</p>", words.try_again(ttl_secs));
+    page(words, Subject::Other, &words.not_blocked(&shown(name)), &text)
 }
 
 /// Returns the name without its final dot, escaped.
@@ -289,9 +276,10 @@ fn escaped(text: &str) -> String {
 
 /// Forbids caching, framing and content sniffing.
 fn closed(mut response: Response<Full<Bytes>>) -> Response<Full<Bytes>> {
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, look::CONTENT_POLICY.clone());
     for (header, value) in [
         (CACHE_CONTROL, "no-store"),
-        (CONTENT_SECURITY_POLICY, CONTENT_POLICY),
+        (VARY, "Accept-Language"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "same-origin"),
     ] {
@@ -344,8 +332,9 @@ mod tests {
     fn nothing_in_a_page_is_markup_but_the_page() {
         let outcome =
             Outcome { treatment: Treatment::Block, why: "list <i>\"x\" & 'y'".to_owned() };
-        let text =
-            blocked(&NameBuf::from_wire(b"\x03<b>\x07example\0").unwrap(), &outcome, "now", "");
+        let name = NameBuf::from_wire(b"\x03<b>\x07example\0").unwrap();
+        let words = Words::of(&hyper::HeaderMap::new());
+        let text = blocked(words, &name, (&outcome, "now"), "");
         assert!(text.contains("<h1>&lt;b&gt;.example is blocked</h1>"), "{text}");
         assert!(text.contains("list &lt;i&gt;&quot;x&quot; &amp; &#39;y&#39;"), "{text}");
     }
