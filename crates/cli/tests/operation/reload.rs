@@ -72,7 +72,7 @@ fn an_emptied_file_is_refused_and_filtering_goes_on() {
     let upstream = Upstream::start();
     let (site, mut server) = started(&upstream);
     for text in ["", " \n\n", "# [server]\n[server]\n[policy]\n"] {
-        site.write(text);
+        site.write_as_it_is(text);
         let mut command = Command::new(env!("CARGO_BIN_EXE_avocet"));
         command
             .arg("reload")

@@ -119,7 +119,7 @@ fn edits_by_api_command_and_hand_in_turn_lose_nothing_under_load() {
     let mut edited = Edited { by_api: 0, by_command: 1_000, by_hand: 0 };
     site.configure(upstream.addr, "", &edited.rest());
     let original = fs::read_to_string(site.file()).unwrap();
-    let before = original.split("# kept: policy").next().unwrap().to_owned();
+    let (before, after) = original.split_once(&edited.rest()).unwrap();
     let _server = site.start();
     let scopes = ["--scope", "config:read", "--scope", "config:write"];
     let token = site.avocet_text(&[&["token", "create", "t"][..], &scopes].concat());
@@ -138,7 +138,7 @@ fn edits_by_api_command_and_hand_in_turn_lose_nothing_under_load() {
             match round % 3 {
                 0 => {
                     edited.by_hand = round;
-                    site.write(&format!("{before}{}\n", edited.rest()));
+                    site.write(&format!("{before}{}{after}", edited.rest()));
                     // Otherwise the next edit finds it.
                     if round % 2 == 0 {
                         site.avocet_text(&["reload"]);
@@ -156,7 +156,7 @@ fn edits_by_api_command_and_hand_in_turn_lose_nothing_under_load() {
                 }
             }
             let text = fs::read_to_string(site.file()).unwrap();
-            assert_eq!(text, format!("{before}{}\n", edited.rest()), "{round}");
+            assert_eq!(text, format!("{before}{}{after}", edited.rest()), "{round}");
             assert_eq!(in_force(&site, token), text, "{round}");
         }
         site.avocet_text(&["reload"]);

@@ -61,8 +61,14 @@ impl Site {
         self.write(&text);
     }
 
-    /// Replaces the configuration by rename, as editors do.
+    /// Replaces the configuration by rename, as editors do. The server leaves the ports that the
+    /// system chooses to the servers of other tests.
     pub(crate) fn write(&self, text: &str) {
+        self.write_as_it_is(&apart_from_ephemeral_ports(text));
+    }
+
+    /// Replaces the configuration by exactly this text.
+    pub(crate) fn write_as_it_is(&self, text: &str) {
         let beside = self.directory.join("avocet.toml.new");
         fs::write(&beside, text).unwrap();
         fs::rename(beside, self.file()).unwrap();
@@ -346,7 +352,21 @@ pub(crate) fn first_record(reply: &[u8], name: &str) -> (Vec<u8>, u32) {
     (reply[at + 6..at + 6 + len].to_vec(), ttl)
 }
 
-/// An address with a free port for UDP and TCP.
+/// Adds the ports that the system chooses by itself to those that queries to servers never leave
+/// from, unless the configuration has its own choice of ports.
+fn apart_from_ephemeral_ports(text: &str) -> String {
+    const TABLE: &str = "[resolver]\n";
+    const KEY: &str = "avoid-ports = [\"32768-60999\"]\n";
+    if text.contains("avoid-ports") || text.contains("resolver.") {
+        return text.to_owned();
+    }
+    match text.contains(TABLE) {
+        true => text.replacen(TABLE, &format!("{TABLE}{KEY}"), 1),
+        false => format!("{text}\n{TABLE}{KEY}"),
+    }
+}
+
+/// An address with a free port for UDP and TCP. The system chooses it.
 pub(crate) fn free_address() -> SocketAddr {
     loop {
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
