@@ -1,4 +1,4 @@
-//! The lengths of names under which something was ever stored. Most look-ups of a name's ancestors
+//! The lengths of all names that were ever stored in a cache. Most look-ups of a name's ancestors
 //! end here, without access to the store.
 
 use avocet_wire::hash::HashKey;

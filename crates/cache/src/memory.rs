@@ -26,8 +26,8 @@ pub(crate) fn prefetch_line_of(word: &AtomicU64) {
     let _ = word;
 }
 
-/// Asks the system for large pages for the words, and for these pages at once. A partial page stays
-/// as it is.
+/// Asks the system for large pages for the words, and to provide these pages at once. A partial
+/// page is left unchanged.
 ///
 /// Large pages of an index are all touched by the first hundred names, and the system clears two
 /// megabytes at each first touch. Here that happens before the first query instead of during it.

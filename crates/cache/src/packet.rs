@@ -85,7 +85,8 @@ use crate::{
 const HEADER_BYTES: usize = 12;
 /// The highest TTL of a stale response (RFC 8767 §4), in seconds.
 pub const STALE_TTL_SECS: u32 = 30;
-/// A popular entry is refreshed when less than one part in this many of its validity remains.
+/// Divisor of the validity of an entry. A popular entry is refreshed when less than this fraction
+/// of its validity remains.
 const PREFETCH_DIVISOR: u32 = 10;
 /// Number of octets of EDE, note and flags after the TTL offsets.
 const TRAILER_BYTES: usize = 5;
@@ -104,8 +105,8 @@ pub mod packet_flags {
     pub const CD: u8 = 1 << 1;
     /// The query's RD bit, in a key.
     pub const RD: u8 = 1 << 2;
-    /// In an entry's meta: the entry may be served stale. The other seven bits belong to the
-    /// caller.
+    /// The flag of an entry that may be served stale. The other seven bits of the flags belong to
+    /// the caller.
     pub const STALE_OK: u8 = 1;
 }
 
@@ -195,7 +196,7 @@ pub struct PacketStale {
 /// epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredPacket<'a> {
-    /// The epoch under which it was stored.
+    /// The epoch under which the response was stored.
     pub epoch: u32,
     /// The flags, as stored.
     pub flags: u8,

@@ -280,8 +280,9 @@ impl RrsetCache {
         })
     }
 
-    /// Stores an RRset. Keeps an entry within its TTL instead if that has a higher rank, or is
-    /// validated and the new one is not. An RRset whose TTL is zero after clamping is not stored.
+    /// Stores an RRset, unless the cache has an entry within its TTL that has a higher rank, or
+    /// that is validated while the RRset is not. An RRset whose TTL is zero after clamping is not
+    /// stored.
     pub fn insert(&self, key: &RrsetKey<'_>, rrset: &ReceivedRrset<'_>, now: u32) -> Inserted {
         let ttl = self.clamp(rrset.ttl, rrset.provenance.security);
         let Some(body) = view::encode_rrset(key, rrset) else {
@@ -333,8 +334,8 @@ impl RrsetCache {
         !self.dnames.is_empty()
     }
 
-    /// Returns the entry at the key. `buf` should hold [`crate::MAX_PAYLOAD_BYTES`]: a longer entry
-    /// than it holds is not found. Takes no lock, allocates nothing.
+    /// Returns the entry at the key. `buf` should hold [`crate::MAX_PAYLOAD_BYTES`]: an entry
+    /// longer than `buf` is not found. Takes no lock, allocates nothing.
     pub fn lookup<'b>(
         &self,
         key: &RrsetKey<'_>,
@@ -383,8 +384,8 @@ impl RrsetCache {
         })
     }
 
-    /// Removes all sets and denials at `name`, and the NXDOMAIN entries above that cover it.
-    /// Returns the number of entries removed.
+    /// Removes all sets and denials at `name`, and the NXDOMAIN entries of its ancestors, which
+    /// cover it. Returns the number of entries removed.
     pub fn flush_name(&self, name: FoldedName<'_>) -> usize {
         self.store.retain(|meta, payload| {
             let Some(owner) = name::leading_name(payload) else { return false };

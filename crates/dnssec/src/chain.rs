@@ -256,8 +256,8 @@ fn distinct(keys: impl Iterator<Item = ZoneKey>) -> Vec<ZoneKey> {
 ///
 /// # Errors
 /// [`Reason::UnsupportedKeySize`] only if each DS record and anchor leads to a key and none to one
-/// of supported size. If one leads nowhere, its key may have been removed in transit (RFC 4035
-/// §5.2).
+/// of supported size. If one of them leads to no key, that key may have been removed in transit
+/// (RFC 4035 §5.2).
 fn entry_keys(
     zone: &NameBuf,
     keys: &[Dnskey<'_>],

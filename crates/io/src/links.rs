@@ -32,7 +32,7 @@ const RTA_VIA: u16 = 18;
 pub struct LinkNetwork {
     /// The first address of the network.
     pub ip: IpAddr,
-    /// Length of its prefix in bits.
+    /// Length of the prefix in bits.
     pub prefix_len: u8,
     /// Number of the interface.
     pub interface: u32,
@@ -60,7 +60,7 @@ pub fn link_networks() -> io::Result<Vec<LinkNetwork>> {
 /// The route of packets to an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RouteTo {
-    /// Over the link of the interface with this number, without a router.
+    /// The route goes over the link of the interface with this number, without a router.
     Link(u32),
     /// The route goes over a router or a tunnel, to this host itself, or nowhere.
     Elsewhere,

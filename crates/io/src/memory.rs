@@ -1,4 +1,4 @@
-//! How much memory the process may use.
+//! The amount of memory that the process may use.
 
 use std::fs;
 use std::path::Path;

@@ -121,8 +121,8 @@ impl Poller {
         self.control(libc::EPOLL_CTL_MOD, fd.as_fd(), Some((token, interest, trigger)))
     }
 
-    /// Removes `fd`. Only a descriptor with duplicates needs this: closing the last duplicate
-    /// removes it.
+    /// Removes `fd`. Only a descriptor with duplicates needs this call, because otherwise closing
+    /// `fd` removes it.
     ///
     /// # Errors
     /// It is not in the set.

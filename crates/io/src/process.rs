@@ -24,7 +24,7 @@ pub fn pin_to_core(core: usize) -> io::Result<()> {
     check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &cores) }).map(drop)
 }
 
-/// Raises the limit on file descriptors to its hard limit, and returns that.
+/// Raises the limit on file descriptors to its hard limit, and returns the hard limit.
 ///
 /// # Errors
 /// The system refuses, which is not expected.
@@ -149,7 +149,7 @@ pub fn keep_large_memory_apart() {
     }
 }
 
-/// Returns freed memory that the C library retains to the system.
+/// Gives freed memory that the C library retains back to the system.
 pub fn give_memory_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes no pointer, and may be called at any time from any thread.

@@ -40,8 +40,8 @@ impl TcpListener {
         if addr.is_ipv6() {
             socket.set_only_v6(true)?;
         }
-        // Inherited by accepted connections. Each write is complete, so waiting for more data is
-        // useless.
+        // Accepted connections inherit this option. Each write is complete, so waiting for more
+        // data is useless.
         socket.set_tcp_nodelay(true)?;
         // Fast Open is optional: the system may have it disabled.
         let _ = options::set(&socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, FAST_OPEN_QUEUE);

@@ -193,7 +193,8 @@ impl UdpListener {
 
     /// Returns the number of datagrams that the kernel has discarded because the queue was full.
     ///
-    /// Queried on demand (`SO_MEMINFO`), at no cost per packet. The kernel counts in 32 bits.
+    /// The number is queried on demand (`SO_MEMINFO`), at no cost per packet. The kernel counts in
+    /// 32 bits.
     pub fn overflows(&self) -> u64 {
         const WORDS: usize = libc::SK_MEMINFO_DROPS as usize + 1;
         let words = options::read_array::<WORDS>(&self.socket, libc::SOL_SOCKET, libc::SO_MEMINFO);
@@ -236,7 +237,7 @@ impl UdpListener {
 }
 
 impl LateReplies {
-    /// Queues a reply of at most 4096 bytes. A longer one counts as dropped. A full queue is sent
+    /// Queues a reply of at most 4096 bytes. A longer reply counts as dropped. A full queue is sent
     /// first.
     pub fn queue(&mut self, peer: &Peer, bytes: &[u8]) {
         if self.queued == BATCH {

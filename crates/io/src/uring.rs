@@ -32,7 +32,8 @@ impl SyscallBatch {
     /// Opens a ring. Returns `None` if the system lacks or forbids it: use plain calls then.
     pub fn new() -> Option<Self> {
         let ring = IoUring::new(BATCH as u32).ok()?;
-        // Not zero, so that the pages are faulted in before the first answer arrives.
+        // The octets are not zero, so that the pages are faulted in before the first answer
+        // arrives.
         let buffers = vec![[0xff; RECEIVE_MAX + 64]; BATCH].into_boxed_slice();
         let entries = Vec::with_capacity(BATCH);
         Some(Self { ring: Some(ring), entries, results: [0; BATCH], buffers })

@@ -52,7 +52,7 @@ pub enum Action {
     },
     /// The waiters have waited long for the answer: answer them with stale data.
     Overdue {
-        /// The waiter, as a range in the waiters of [`Actions`].
+        /// The waiters, as a range of the waiters in [`Actions`].
         waiters: Range<usize>,
     },
     /// The question is resolved or has failed: answer all its waiters.

@@ -191,8 +191,8 @@ impl Gathered {
     }
 }
 
-/// Writes the answer to a question. `flags` are its RCODE and, if it is validated, AD.
-/// Returns `None` if it exceeds the length of a message.
+/// Writes the answer to a question. `flags` are the RCODE and, if the answer is validated, AD.
+/// Returns `None` if the answer is too long for a message.
 pub(crate) fn write(
     out: &mut Answers,
     question: Question<'_>,

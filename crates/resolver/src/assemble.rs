@@ -198,7 +198,7 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    /// Includes data with these properties.
+    /// Updates the status for further data with these properties.
     fn note(&mut self, provenance: &Provenance, freshness: Freshness) {
         let stale_since_secs = stale_since(freshness);
         // A security status ends with the TTL, which is limited by the signature's expiry (RFC 4035
@@ -230,7 +230,7 @@ impl Walk<'_> {
         if qtype != Rtype::DS
             && let Some(next) = self.alias(at, class)
         {
-            // If the QTYPE is CNAME, a synthesized one is the answer.
+            // If the QTYPE is CNAME, a synthesized CNAME is the answer.
             return if qtype == Rtype::CNAME {
                 ChainStep::End(Rcode::NOERROR)
             } else {
@@ -313,8 +313,8 @@ impl Walk<'_> {
     }
 }
 
-/// Returns the names above a name whose DNAME applies to it: none from above the zone that is
-/// queried for the name (S23).
+/// Returns the ancestors of a name whose DNAME applies to the name: none from above the zone that
+/// is queried for the name (S23).
 fn dname_owners<'n>(
     plan: &Plan,
     name: FoldedName<'n>,

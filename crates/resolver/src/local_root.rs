@@ -164,7 +164,7 @@ impl LocalRoot {
         self.sets.len()
     }
 
-    /// Returns whether it has no RRsets, which is impossible because it has a digest.
+    /// Returns whether the copy has no RRsets, which is impossible because it has a digest.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sets.is_empty()

@@ -287,7 +287,7 @@ impl Reply {
         self.entries.iter().map(|entry| self.record(entry))
     }
 
-    /// Returns whether it has NSEC or NSEC3 records.
+    /// Returns whether the reply has NSEC or NSEC3 records.
     pub(crate) fn has_proof(&self) -> bool {
         let mut authority = self.section(RecordSection::Authority);
         authority.any(|record| matches!(record.rtype, Rtype::NSEC | Rtype::NSEC3))
@@ -321,7 +321,8 @@ impl Reply {
     }
 }
 
-/// Types with names that may be compressed are all below 64 (RFC 3597 §4).
+/// Returns whether the data of this type may have compressed names. Such types are all below 64
+/// (RFC 3597 §4).
 fn may_hold_names(rtype: Rtype) -> bool {
     rtype.0 < 64 && rtype != Rtype::A && rtype != Rtype::AAAA
 }

@@ -121,8 +121,8 @@ pub(crate) enum AddressReach {
     Private,
 }
 
-/// Returns whether this address may be queried: never one of our own, or one that is not a host
-/// address (S24).
+/// Returns whether this address may be queried: never an address of this server, or one that is not
+/// a host address (S24).
 pub(crate) fn may_ask(recursion: &Recursion, reach: AddressReach, addr: SocketAddr) -> bool {
     let ip = addr.ip().to_canonical();
     let is_host = !ip.is_unspecified() && !ip.is_multicast() && ip != IpAddr::from([255; 4]);

@@ -21,8 +21,8 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Returns the QNAME of the report, or `None` if it would be too long or the name is that of a
-    /// report.
+    /// Returns the QNAME of the report, or `None` if the QNAME would be too long or the name is
+    /// that of a report.
     pub(crate) fn name(&self) -> Option<FoldedNameBuf> {
         if is_report(&self.qname) {
             return None;

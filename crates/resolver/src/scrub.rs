@@ -134,7 +134,7 @@ impl<'a> Scrubber<'a> {
 
     fn follow(&mut self, rcode: Rcode) -> Result<Verdict, Verdict> {
         for _ in 0..=MAX_ALIASES {
-            // If the QTYPE is CNAME, a synthesized one with its DNAME is the answer.
+            // If the QTYPE is CNAME, a synthesized CNAME with its DNAME is the answer.
             if self.asked.qtype == Rtype::CNAME
                 && let Some(dname) = self.dname()
             {
@@ -163,7 +163,7 @@ impl<'a> Scrubber<'a> {
             let Self { asked, reply, out, end } = self;
             let wanted = SetOf { to: Section::Answer, owner: end.view(), rtype: qtype };
             return match take_set(asked, reply, out, wanted)? {
-                // A name has one alias (RFC 2181 §10.1, RFC 6672 §2.4).
+                // A name has at most one alias (RFC 2181 §10.1, RFC 6672 §2.4).
                 2.. if matches!(qtype, Rtype::CNAME | Rtype::DNAME) => Err(Verdict::Unusable),
                 count => Ok(count > 0),
             };

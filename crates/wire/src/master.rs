@@ -141,7 +141,8 @@ impl MasterRecord {
     }
 }
 
-/// Another file to read in place of an entry (`$INCLUDE`). Its origin and owner end with it.
+/// Another file to read in place of an entry (`$INCLUDE`). The origin and the owner that the file
+/// sets end with the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Include {
     /// The file as written, without quotes.

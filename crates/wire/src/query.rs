@@ -20,14 +20,16 @@ const RECORD_COUNTS: u64 = 0xffff_ffff_ffff;
 /// The reason why a message is not a query that can be answered with data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueryError {
-    /// Shorter than a header, or itself a response: dropped (RFC 1035 §7.3, RFC 5625 §4).
+    /// The message is shorter than a header, or is itself a response: dropped (RFC 1035 §7.3, RFC
+    /// 5625 §4).
     Ignore,
     /// The OPCODE is not QUERY: NOTIMP (RFC 8906 §3.1.4).
     NotImplemented,
     /// The query has no question: FORMERR, unless it asks for a cookie. See
     /// [`edns_without_question`].
     NoQuestion,
-    /// Malformed: FORMERR. Holds the offset after the question if that was readable.
+    /// The query is malformed: FORMERR. Holds the offset after the question if the question was
+    /// readable.
     Format(Option<u16>),
 }
 

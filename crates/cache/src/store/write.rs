@@ -103,7 +103,7 @@ struct LiveEntry<'a> {
     header: Header,
 }
 
-/// The clock and the allowance of one insertion.
+/// The clock of one insertion, and the number of entries that it may still move to the head.
 struct Sweep {
     now: u32,
     reinsertions: u32,

@@ -1,5 +1,5 @@
-//! Signatures of our own: keys of a zone with their private parts, and RRSIG record data (RFC 4034
-//! §3, RFC 6605, RFC 8080).
+//! Signatures that this server makes: keys of a zone with their private parts, and RRSIG record
+//! data (RFC 4034 §3, RFC 6605, RFC 8080).
 //!
 //! Pure, like the rest of the crate: the caller keeps the files of the keys and gives the time.
 

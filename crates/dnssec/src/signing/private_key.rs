@@ -8,9 +8,9 @@ use data_encoding::BASE64;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-/// Number of octets of a private key of either algorithm in BIND's files.
+/// Number of octets of a private key in BIND's files, for both algorithms.
 const SECRET: usize = 32;
-/// Number of octets of a signature of either algorithm.
+/// Number of octets of a signature, for both algorithms.
 const SIGNATURE: usize = 64;
 /// An ECPrivateKey (RFC 5915) of P-256 without its public key: the octets before the secret.
 const EC_HEAD: [u8; 7] = [0x30, 0x31, 0x02, 0x01, 0x01, 0x04, 0x20];

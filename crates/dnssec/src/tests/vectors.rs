@@ -1,4 +1,4 @@
-//! Signatures, digests and hashes made by others: the examples of the RFCs, and the shared
+//! Signatures, digests and hashes made by other software: the examples of the RFCs, and the shared
 //! collection if it is checked out next to the repository.
 
 use std::path::PathBuf;

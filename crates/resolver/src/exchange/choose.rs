@@ -15,7 +15,8 @@ pub(crate) enum ServerOrder {
     Random,
     /// The best score first; a server that was never queried has the best score of all.
     Fastest,
-    /// The fastest of the measured servers, or others at random if one of them may be faster.
+    /// The fastest of the measured servers, or random unmeasured ones if one of these may be
+    /// faster.
     Measured,
     /// An unmeasured server at random; if there is none, the fastest.
     Unmeasured,
@@ -24,10 +25,11 @@ pub(crate) enum ServerOrder {
 /// The time at which a server with an open breaker is probed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Probing {
-    /// Together with another query, so that the question does not wait for the probe.
+    /// The probe is sent together with another query, so that the question does not wait for the
+    /// probe.
     Aside,
-    /// In its turn, once a probe is due. A step of a walk is one of many, and its servers come and
-    /// go too quickly to spend an additional query on each.
+    /// The server is probed in its turn, once a probe is due. A step of a walk is one of many, and
+    /// its servers come and go too quickly to spend an additional query on each.
     InTurn,
 }
 

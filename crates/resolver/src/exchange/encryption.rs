@@ -28,9 +28,10 @@ const PERSISTENCE_MS: u64 = 3 * 86_400_000;
 /// doubles it, up to [`DAMPING_MS`]. An attacker that blocks the port for a while must not cause
 /// plain queries for a day.
 const FIRST_RETRY_MS: u64 = 60_000;
-/// The wait in ms after a connection that carried no query but its first, which left in plain as
-/// well; each further one doubles it, up to [`MAX_UNUSED_MS`]. A server that is queried rarely, or
-/// closes after each answer, is not worth a handshake for each query.
+/// The wait in ms after an unused connection: one that carried only its first query, which also
+/// left in plain. Each further unused connection doubles the wait, up to [`MAX_UNUSED_MS`]. A
+/// server that is queried rarely, or closes after each answer, is not worth a handshake for each
+/// query.
 const FIRST_UNUSED_MS: u64 = 30_000;
 /// Longest wait after a connection without use, in ms.
 const MAX_UNUSED_MS: u64 = 3_600_000;
@@ -88,7 +89,7 @@ pub(crate) struct Encryption {
 }
 
 impl Encryption {
-    /// Returns how the next query leaves, if the bounds of the resolver permit.
+    /// Returns how the next query leaves, within the bounds of the resolver.
     pub(crate) fn passage(&self, bounds: &LinkBounds, now_ms: u64) -> Passage {
         match self.link {
             Link::Open => Passage::Encrypted,

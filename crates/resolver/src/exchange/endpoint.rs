@@ -125,7 +125,8 @@ impl Endpoint {
         Self { addr, transport: Transport::Udp }
     }
 
-    /// Returns TLS at the address of a server that is queried over UDP on the port of DNS.
+    /// Returns the unproven endpoint of a server that is queried over UDP on the port of DNS: TLS
+    /// at the same address.
     pub(crate) fn unproven(self) -> Option<Self> {
         let is_plain = self.transport == Transport::Udp && self.addr.port() == DNS_PORT;
         is_plain.then(|| Self {
@@ -170,7 +171,7 @@ impl SocketSlot {
         matches!(self, Self::Stream | Self::SingleStream(_))
     }
 
-    /// Returns the number of a socket or connection for one query, if it is one.
+    /// Returns the number of a socket or connection for one query; `None` for a shared one.
     #[must_use]
     pub fn single(self) -> Option<u32> {
         match self {

@@ -115,7 +115,7 @@ pub(crate) struct Exchange {
     /// Servers that were queried in this round, and servers that must not be queried again.
     pub(crate) tried: u64,
     pub(crate) failed: u64,
-    /// Servers to be queried over TCP, without EDNS, and in lower case.
+    /// The sets of servers to be queried over TCP, without EDNS, and in lower case.
     pub(crate) by_tcp: u64,
     pub(crate) plain: u64,
     pub(crate) lower_case: u64,

@@ -121,8 +121,9 @@ impl Exchanges {
         self.loss.note_reply(server.endpoint.addr.ip(), lost, now_ms);
     }
 
-    /// Reads the cookies of a reply. Returns `false` if the first is not ours, so that the reply
-    /// may be forged (RFC 7873 §5.3). A reply over TCP shows by its connection that it is not.
+    /// Reads the cookies of a reply. Returns `false` if the client cookie is not ours, so that the
+    /// reply may be forged (RFC 7873 §5.3). A reply over TCP is accepted, because the connection
+    /// shows that it is not forged.
     pub(crate) fn learn_cookie(&mut self, at: u32, cookie: &[u8]) -> bool {
         let query = &self.pending[at];
         if cookie.is_empty() || !query.with_cookie {

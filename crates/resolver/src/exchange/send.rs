@@ -123,7 +123,7 @@ pub(crate) struct QueryOrder {
 pub(crate) struct Sent {
     pub(crate) carrier: Carrier,
     pub(crate) with_edns: bool,
-    /// Whether a header of the PROXY protocol came before it.
+    /// Whether a header of the PROXY protocol came before the query.
     pub(crate) with_proxy_header: bool,
     pub(crate) socket: DrawnSocket,
 }

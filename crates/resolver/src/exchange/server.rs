@@ -250,8 +250,8 @@ impl Server {
         (self.speaks_edns, self.guesses) = (true, 0);
     }
 
-    /// Records that a query without EDNS was answered after one with EDNS was not, or was rejected
-    /// as malformed (RFC 6891 §7).
+    /// Records that a query without EDNS was answered after a query with EDNS was not answered, or
+    /// was rejected as malformed (RFC 6891 §7).
     pub(crate) fn note_failed_edns(&mut self, now_ms: u64, guessed: Guessed) {
         if self.speaks_edns {
             return;

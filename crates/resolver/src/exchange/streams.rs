@@ -1,5 +1,5 @@
-//! Experience with the connections to one server: whether one carries several queries, and whether
-//! the kept one still answers.
+//! Experience with the connections to one server: whether one connection carries several queries,
+//! and whether the server still answers on the kept connection.
 //!
 //! RFC 7766 §6.2.1 recommends to pipeline queries on one connection. Some servers close the
 //! connection after each answer, and a connection may be dead without a sign of it, as after a
@@ -13,7 +13,7 @@ const SILENT_MS: u64 = 900;
 /// Number of answers after which a close with outstanding queries is ordinary, as when a server
 /// restarts.
 const MANY_ANSWERS: u32 = 16;
-/// Connections in a row that were closed early, after which queries get their own.
+/// Connections in a row that were closed early, after which queries get their own connections.
 const EARLY_CLOSES: u8 = 2;
 /// Maximum number of connections for single queries to a server of a rule. Further queries use the
 /// kept connection.

@@ -56,9 +56,9 @@ pub(super) struct LookUps {
 pub(super) enum Need {
     /// The server has no address that may be queried.
     NoAddress,
-    /// Its addresses may be wrong.
+    /// The addresses of the server may be wrong.
     Doubt,
-    /// Only an ancestor of its name was denied, and some servers deny empty non-terminals.
+    /// Only an ancestor of the server's name was denied, and some servers deny empty non-terminals.
     DeniedInPart,
 }
 

@@ -328,8 +328,8 @@ impl Walker {
         is_new && self.unsigned.iter().filter(|(of, _)| of == zone).count() <= MAX_UNSIGNED
     }
 
-    /// Records that a server omitted the signatures of a zone. Returns `false` if this question
-    /// knew that already.
+    /// Records that a server omitted the signatures of a zone. Returns `false` if this was already
+    /// recorded in this question.
     pub(crate) fn note_unsigned(&mut self, zone: &Name, server: Endpoint) -> bool {
         let is_new = !self.unsigned.iter().any(|(of, by)| of == zone && *by == server);
         if is_new {

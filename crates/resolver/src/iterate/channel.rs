@@ -46,7 +46,7 @@ pub(crate) enum Response {
     Fetched(Result<Arc<Fetched>, NotFetched>),
 }
 
-/// A message of a walk to the resolver without a response.
+/// A message of a walk to the resolver that needs no response.
 #[derive(Debug)]
 pub(crate) enum Note {
     Store(Rrset, Stored),

@@ -109,7 +109,7 @@ impl Shown {
         self.qname.view().ancestors().nth(hidden).unwrap_or(self.qname.view()).into()
     }
 
-    /// Returns to adding single labels. Returns false if that changes nothing.
+    /// Goes back to adding single labels. Returns false if that changes nothing.
     fn reveals_slowly(&mut self) -> bool {
         let hides = self.queries == 0 && self.labels > self.known + 1;
         self.whole &= !hides;

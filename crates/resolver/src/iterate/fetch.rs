@@ -80,7 +80,7 @@ pub(crate) enum Patience {
     /// Like [`Patience::OneRound`], but a server that has answered before gets two queries: the
     /// name is shortened, and some servers answer only for the whole name (RFC 9156 §3 step 6e).
     Shortened,
-    /// Each server once, because addresses of other servers can be looked up.
+    /// Each server is queried once, because addresses of other servers can be looked up.
     OneRound,
     /// Like [`Patience::OneRound`] if none of the servers ever answered: their addresses may be
     /// wrong.

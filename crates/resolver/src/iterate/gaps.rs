@@ -138,7 +138,7 @@ impl ZoneProofs {
                 left(nsec, now_ms).map(By::Set)
             }
             (Sought::Hash(_, hash), _) => {
-                // The range that begins at the last hash covers those before the first.
+                // The range that begins at the last hash covers the hashes before the first one.
                 let before = self
                     .hashes
                     .range(..=*hash)

@@ -145,8 +145,8 @@ impl Loads {
         self.clients[place].add(now_ms);
     }
 
-    /// Begins an inquiry to the servers of a zone. Returns `false` if the zone has as many as it
-    /// may.
+    /// Begins an inquiry to the servers of a zone. Returns `false` if the zone has reached the
+    /// limit.
     pub(crate) fn enter(&mut self, zone: &Name, limit: u32, now_ms: u64) -> bool {
         if self.zones.len() >= self.sweep_at && !self.zones.contains_key(zone) {
             self.zones.retain(|_, zone| zone.under_way > 0 || zone.recent.at(now_ms) > FEW);

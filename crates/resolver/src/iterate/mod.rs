@@ -160,7 +160,7 @@ impl Walk {
         Self { future, line, waits_for: None, ahead: Vec::new() }
     }
 
-    /// Continues with the response to its last request; `None` starts the walk.
+    /// Continues the walk with the response to its last request; `None` starts the walk.
     pub(crate) fn step(&mut self, response: Option<Response>, moment: Moment) -> WalkStep {
         self.line.supply(response, moment);
         match self.future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -217,7 +217,7 @@ pub(crate) struct Walker {
     pub(crate) silences: Vec<Silence>,
     /// The DS records and proofs in referrals, by the delegated zone.
     pub(crate) referrals: HashMap<Name, Vec<Rrset>>,
-    /// The results of queries for minimised names: each is queried only once.
+    /// The results of queries for minimised names: each name is queried only once.
     pub(crate) shortened: HashMap<Name, Seen>,
     /// Zones with keys that were fetched ahead.
     pub(crate) keys_ahead: Vec<Name>,

@@ -202,8 +202,8 @@ const MAX_ANY_SETS: usize = 24;
 /// Maximum number of RRsets of one section that are grouped: each of 11 aliases may have a DNAME.
 const MAX_SECTION_SETS: usize = 64;
 
-/// The RRSIG records of a reply by the RRsets they cover, from all sections: some servers put them
-/// elsewhere.
+/// The RRSIG records of a reply by the RRsets they cover, from all sections: some servers put
+/// signatures into other sections than the RRset.
 struct Signatures<'r> {
     covered: Numbering<(FoldedName<'r>, Rtype)>,
     /// The data of the RRSIG records, by the index of the RRset.
@@ -237,7 +237,7 @@ impl<'r> Signatures<'r> {
     }
 }
 
-/// Returns the DS records next to a delegation, which are the answer to a question for them.
+/// Returns the DS records next to a delegation, which are the answer to a DS query.
 pub(crate) fn delegated_ds(owner: FoldedName<'_>, reply: &Reply) -> Vec<Rrset> {
     let records = reply.section(RecordSection::Authority).filter(|record| {
         let is_ds = record.rtype == Rtype::DS || record.covered() == Some(Rtype::DS);

@@ -62,8 +62,8 @@ impl Walker {
         Context { now_secs: self.io.moment().wall_secs as u32, policy }
     }
 
-    /// Returns the keys of the zone with this apex. If there is no zone cut, the keys of the zone
-    /// above.
+    /// Returns the keys of the zone with this apex. Without a zone cut at the apex, returns the
+    /// keys of the zone above.
     pub(crate) fn keys_of<'a>(&'a mut self, zone: &'a Name, frame: &'a Frame<'a>) -> Climbing<'a> {
         Box::pin(async move {
             if let Some(chain) = self.known_chain(zone).await {
@@ -231,7 +231,7 @@ impl Walker {
         Err(fault.unwrap_or(Reason::DnskeyMissing))
     }
 
-    /// Returns DS or DNSKEY records, from the cache or from servers that have not sent bad ones.
+    /// Returns DS or DNSKEY records, from the cache or from servers that have not sent bad records.
     ///
     /// # Errors
     ///
@@ -537,8 +537,8 @@ impl Walker {
         }
     }
 
-    /// Records a validation failure, so that another server is queried next; after a failure of
-    /// cached data, any server.
+    /// Records a validation failure, so that another server is queried next. After a failure of
+    /// cached data, any server may be queried.
     pub(crate) fn distrust(&mut self, (qname, qtype): (&Name, Rtype), part: &Part) {
         match part.server {
             Some(server) => self.distrusted.push((qname.clone(), qtype, server.addr)),

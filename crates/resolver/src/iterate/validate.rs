@@ -54,8 +54,8 @@ impl Walker {
         let mut before = Security::Unchecked;
         for at in 0..part.sets.len() {
             if at > 0 {
-                // Each RRset gets the allowance of a message; the limits of the question still
-                // apply.
+                // Each RRset gets the signature checks of a message; the limits of the question
+                // still apply.
                 self.budget.begin_message();
             }
             if is_open(part.sets[at].security) {
@@ -398,7 +398,7 @@ fn accept_insecure(
     Ok(())
 }
 
-/// A validated NSEC or NSEC3 RRset, and how long it is valid in seconds.
+/// A validated NSEC or NSEC3 RRset, and its validity in seconds.
 type Believed = (Name, Rtype, u32);
 
 fn believed(proof: &Proof<'_>) -> Vec<Believed> {

@@ -27,7 +27,7 @@ const MAX_SENDS_FEW: u32 = 4;
 /// together with a probe.
 const MAX_SENDS_AGAIN: u32 = 7;
 /// Maximum number of queries to silent servers of a zone: one for each server that a delegation may
-/// have, or the same number to fewer.
+/// have, or the same number of queries to fewer servers.
 const MAX_SENDS_SILENT: u32 = 13;
 /// The limit that replaces [`MAX_SENDS_SILENT`] for configured servers.
 const MAX_SENDS_LISTED: u32 = 8;
@@ -244,7 +244,7 @@ impl<W> Resolver<W> {
         server.outstanding >= self.bound.plan.fetch_limits.per_server
     }
 
-    /// Returns the most queries of a fetch: more if replies were probably lost.
+    /// Returns the maximum number of queries of a fetch: more if replies were probably lost.
     fn most_sends(&self, fetch: &Fetch, now_ms: u64) -> u32 {
         let most = if fetch.inquiry.are_listed { MAX_SENDS_LISTED } else { MAX_SENDS_SILENT };
         match self.loss_of(fetch, now_ms) {
@@ -267,7 +267,7 @@ impl<W> Resolver<W> {
     }
 }
 
-/// Returns the most queries that a target may cost.
+/// Returns the maximum number of queries for a target.
 fn most_sends_of(choice: &Choice<'_>) -> u32 {
     let count = choice.candidates.len() as u32;
     let silent = (count + 1).clamp(MAX_SENDS_FEW, MAX_SENDS_AGAIN).max(count);

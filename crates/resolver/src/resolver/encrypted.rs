@@ -31,7 +31,7 @@ pub(super) struct Unproven {
 
 impl Exchanges {
     /// Sends a query in plain with a copy over a connection that is opened for it, or over an open
-    /// connection alone. Returns the server of the query that counts.
+    /// connection alone. Returns the server of the query that counts against the limits.
     pub(super) fn send_unproven<W>(
         &mut self,
         exchange: &mut Exchange,

@@ -42,7 +42,7 @@ const LOWER_CASE_ROUND: u32 = 3;
 const MAX_FETCHES: usize = 32_768;
 
 impl<W> Resolver<W> {
-    /// Begins a fetch for a task's walk, or joins one.
+    /// Begins a fetch for a task's walk, or joins a fetch in flight.
     pub(super) fn begin_fetch(
         &mut self,
         at: u32,

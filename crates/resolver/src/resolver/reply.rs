@@ -63,8 +63,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Records that a socket or connection yields no reply. Sockets are connected, so that a forged
-    /// ICMP message must know the port (S3).
+    /// Records that a socket or connection yields no reply. Sockets are connected, so that the
+    /// sender of a forged ICMP message must know the port (S3).
     pub fn failed(&mut self, socket: SocketId, fault: SocketFault, cx: &mut Context<'_, W>) {
         if let SocketFault::Tls(fault) = fault {
             self.exchanges.servers[socket.endpoint].note_tls_fault(fault);
@@ -125,7 +125,8 @@ impl<W> Resolver<W> {
             let is_retried = self.with_exchange(owner, |exchanges, exchange, _| {
                 let is_retried = fault == SocketFault::Closed && exchange.stream_retries < most;
                 if is_retried {
-                    // RFC 7766 §6.2.3: a server may close an idle connection at that moment.
+                    // RFC 7766 §6.2.3: a server may close an idle connection at the moment when a
+                    // query is sent.
                     exchange.stream_retries += 1;
                     exchanges.end(exchange, query_at, Closing::Answered, cx.actions);
                 }

@@ -37,7 +37,7 @@ const LOCAL_LOOP_WINDOW_MS: u64 = 5;
 const MAX_ACTIONS: usize = 16_384;
 
 impl<W> Resolver<W> {
-    /// Submits a question for `waiter`; without one, it is a prefetch for the cache.
+    /// Submits a question for `waiter`. Without a waiter, the question is a prefetch for the cache.
     pub fn submit(
         &mut self,
         ask: &Ask<'_>,
@@ -132,8 +132,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Returns why this question is too much for its zone or its client. Zones that are forwarded
-    /// have no limit.
+    /// Returns why this question exceeds the share of its zone or its client. Forwarded zones have
+    /// no limit.
     fn excess(&mut self, ask: &Ask<'_>, cx: &Context<'_, W>) -> Option<Shed> {
         let (qname, now_ms) = (ask.question.qname(), cx.now_ms);
         let is_forwarded =

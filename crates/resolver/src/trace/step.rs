@@ -49,7 +49,7 @@ pub enum Step {
     Sent {
         /// The server.
         server: SocketAddr,
-        /// The zone for which it was queried; `None` for a forwarder.
+        /// The zone for which the server was queried; `None` for a forwarder.
         zone: Option<Name>,
         /// The QNAME; `None` for the QNAME of the question, or the current end of its aliases.
         name: Option<Name>,

@@ -72,7 +72,8 @@ fn check_field(field: Field, reader: &mut Reader<'_>) -> Result<(), Problem> {
         Field::AmtRelay => gateway::check_relay(reader),
         Field::A6 => gateway::check_a6(reader),
         Field::HostIdentity => gateway::check_host_identity(reader),
-        // Fixed-width fields are handled above, and the guard of the digest leaves only valid ones.
+        // Fixed-width fields are handled above, and the guard of the digest passes only valid
+        // digests.
         _ => Ok(()),
     }
 }

@@ -49,7 +49,7 @@ fn read(reader: &mut Reader<'_>) -> Result<Location, Problem> {
     Ok(Location { sizes, latitude, longitude, altitude: reader.u32()? })
 }
 
-/// Reports whether this is 0, or a digit from 1 to 9 with an exponent of at most 9.
+/// Reports whether the octet is 0, or a digit from 1 to 9 with an exponent of at most 9.
 const fn is_size(size: u8) -> bool {
     size == 0 || (size >> 4 != 0 && size >> 4 <= 9 && size & 15 <= 9)
 }

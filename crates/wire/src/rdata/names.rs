@@ -6,7 +6,7 @@ use super::table::{self, Compression, Field, NameLayout};
 use super::{Problem, RdataError};
 use crate::name::{self, Hops};
 
-/// Names may be compressed only in types below this number.
+/// The number below which types may have compressed names.
 const NAMED: usize = 64;
 
 /// The direction of a message.

@@ -68,8 +68,8 @@ fn loom_an_entry_that_goes_to_main_is_read_whole_or_not_at_all() {
     });
 }
 
-/// A shard whose small ring holds two entries of five payload words, and whose main ring holds one
-/// of those after one of a single word.
+/// A shard whose small ring holds two entries of five payload words. Its main ring holds one such
+/// entry after an entry of a single word.
 const OVERLAPPING: Geometry =
     Geometry { buckets: 1, ghost_words: 1, small_words: 16, main_words: 13 };
 
