@@ -40,7 +40,7 @@ pub fn same(a: &[u8], b: &[u8]) -> bool {
 }
 
 /// Copies the first and the last `N` octets, which cover a string of up to twice that length.
-/// Returns false if there are fewer.
+/// Returns false if the string is shorter than `N` octets.
 #[inline(always)]
 fn copy_ends<const N: usize>(source: &[u8], target: &mut [u8]) -> bool {
     let (Some(first), Some(last)) = (source.first_chunk::<N>(), source.last_chunk::<N>()) else {
@@ -55,7 +55,8 @@ fn copy_ends<const N: usize>(source: &[u8], target: &mut [u8]) -> bool {
     true
 }
 
-/// Compares the first and the last `N` octets. Returns `None` if there are fewer.
+/// Compares the first and the last `N` octets. Returns `None` if the strings are shorter than `N`
+/// octets.
 #[inline(always)]
 fn same_ends<const N: usize>(a: &[u8], b: &[u8]) -> Option<bool> {
     let same =

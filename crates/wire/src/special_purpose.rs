@@ -1,5 +1,5 @@
 //! Addresses that no public server has: the special-purpose prefixes of the IANA registries (RFC
-//! 6890), and which of them each use of the server takes.
+//! 6890), and the sets of them that the server uses.
 //!
 //! This is the only definition of "private" in the product. Its three sets ([`Scope`]) differ for
 //! a reason:
@@ -40,7 +40,7 @@ pub enum Scope {
     Unroutable,
 }
 
-/// A prefix, with the smallest scope in which its addresses are accepted.
+/// A prefix, with the smallest scope that contains its addresses.
 struct Prefix<T> {
     network: T,
     bits: u32,

@@ -277,8 +277,8 @@ impl<'z> Writing<'_, 'z> {
         Ok(None)
     }
 
-    /// Notes a name that a wildcard answers for: its proof follows the answer section, to which an
-    /// alias adds more. Returns whether there is room for another.
+    /// Notes a name that a wildcard answers for. Its proof follows the answer section, to which an
+    /// alias may still add records. Returns whether there is room for another name.
     fn expand(&mut self, zone: &'z HostedZone, name: FoldedName<'_>, closest: Node<'z>) -> bool {
         if self.proofs == Proofs::Omitted || !zone.is_signed() {
             return true;

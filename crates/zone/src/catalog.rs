@@ -119,8 +119,8 @@ fn add_property(member: &mut CatalogMember, label: &[u8], node: Node<'_>) {
         b"group" => {
             let texts = node.set(Rtype::TXT);
             let texts = texts.iter().flat_map(HostedSet::iter);
-            // The property has one string (RFC 9432 §4.3.2). Other strings make the property
-            // broken, not the catalog.
+            // The property has one string (RFC 9432 §4.3.2). Otherwise the property is broken, not
+            // the catalog.
             let text = texts.filter_map(|record| match record.rdata {
                 [len, text @ ..] if usize::from(*len) == text.len() => Some(text),
                 _ => None,

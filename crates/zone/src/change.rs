@@ -19,7 +19,7 @@ pub const MAX_KEPT_CHANGES: usize = 1_024;
 /// has: a difference that is longer than the zone is not sent.
 const MIN_KEPT_OCTETS: usize = 64 << 10;
 
-/// Records of any owners, one after another: the owner, then as in a message.
+/// Records of any owners, one after another: each as its owner, then the record as in a message.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct RecordList {
     octets: Vec<u8>,
@@ -325,7 +325,7 @@ impl HostedZone {
         self.withheld_from.get().is_some_and(|from| !crate::is_newer(serial, *from))
     }
 
-    /// Drops the first changes beyond the bounds.
+    /// Drops the oldest changes beyond the bounds.
     fn trim(&mut self, needed: usize) {
         let most = self.most_change_octets();
         let (mut octets, mut kept) = (0, 0);

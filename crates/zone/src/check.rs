@@ -18,7 +18,7 @@ pub(crate) struct NodeView<'n> {
     pub(crate) owner: FoldedName<'n>,
     pub(crate) flags: Flags,
     pub(crate) is_apex: bool,
-    /// Types and indices of its records, without signatures.
+    /// Types and indices of the name's records, without signatures.
     pub(crate) sets: &'n [(Rtype, u32)],
     /// The delegation or DNAME above the name.
     pub(crate) above: Option<FoldedNameBuf>,

@@ -141,7 +141,7 @@ impl HostedZone {
     }
 }
 
-/// Returns the place of a name's hash in the chain, or where it would be.
+/// Returns the place of a name's hash in the chain, or the place at which the hash would be.
 fn place_of_hash(chain: &Nsec3Chain, name: &[u8]) -> Result<usize, usize> {
     let parameters = Parameters { iterations: chain.iterations, salt: &chain.salt };
     let hash = parameters.of_own(name);

@@ -20,7 +20,7 @@ pub enum ZoneProblem {
     /// The entry is not a record.
     #[error("{}", shown(.0))]
     Master(MasterError),
-    /// The file cannot be read; the reason of the system.
+    /// The file cannot be read. Contains the reason that the system gives.
     #[error("cannot be read: {0}")]
     Unreadable(String),
     /// Files include one another more deeply than permitted.
@@ -131,7 +131,7 @@ pub enum ZoneProblem {
     /// The digest in the ZONEMD record is not the digest of the zone.
     #[error("{0}")]
     Digest(zonemd::Fault),
-    /// The zone should get a ZONEMD record, but another server has signed it.
+    /// The zone should get a ZONEMD record, but another server has signed the zone.
     #[error("the zone has signatures, so that no ZONEMD record can be added: zonemd-hash")]
     DigestOfSigned,
 }

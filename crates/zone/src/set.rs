@@ -48,7 +48,7 @@ impl HostedZones {
         Self { zones, common: Some(self.clone()), viewed: BTreeMap::new(), views }
     }
 
-    /// Returns which of the zones with this name is found.
+    /// Returns the identity of the zone that a look-up of this name finds.
     #[must_use]
     pub fn id_of(&self, apex: &[u8]) -> ZoneId {
         ZoneId { name: apex.into(), view: self.views.get(apex).cloned() }

@@ -297,7 +297,7 @@ impl<'z> Node<'z> {
         self.sets().find(|set| set.rtype == rtype && set.count > 0)
     }
 
-    /// Returns the octets of its RRsets.
+    /// Returns the octets of the node's RRsets.
     pub(crate) fn content(self) -> &'z [u8] {
         self.block.get(self.sets_at()..self.end()).unwrap_or_default()
     }

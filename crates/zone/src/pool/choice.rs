@@ -27,7 +27,7 @@ pub enum PoolMode {
     All,
     /// The first address in the order of the configuration.
     First,
-    /// Drawn at random by their weights, at most this many.
+    /// Addresses drawn at random by their weights, at most this many.
     Weighted(u8),
     /// At most this number of addresses, each equally often.
     Rotate(u8),
@@ -234,7 +234,7 @@ impl PoolRule {
     }
 
     /// Takes the addresses with the highest hash together with the client's address (rendezvous
-    /// hashing): if one fails, only its own clients get another one.
+    /// hashing): if one address fails, only its own clients get another address.
     fn rank(&self, mut usable: u64, most: u8, client: IpAddr, choice: &mut PoolChoice) {
         let client = client_key(client);
         for _ in 0..most {

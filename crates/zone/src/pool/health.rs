@@ -34,7 +34,8 @@ pub enum Damping {
 /// Whether a target is usable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HealthState {
-    /// No probe has ended yet. Counts as up: a pool that is new must not start without addresses.
+    /// No probe has ended yet. The target counts as up: a new pool must not start without
+    /// addresses.
     Unknown,
     /// The target is up.
     Up,

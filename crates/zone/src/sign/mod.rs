@@ -247,7 +247,7 @@ pub fn in_thread<T: Send>(begin: fn(), work: impl Fn() -> T + Sync) -> T {
         });
         match started {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            // If no thread can be started, this one does the work.
+            // If no thread can be started, the calling thread does the work.
             Err(_) => work(),
         }
     })
@@ -282,8 +282,9 @@ pub(crate) fn hashes(name: FoldedName<'_>) -> [u8; 20] {
     Parameters { iterations: 0, salt: &[] }.of_own(name.wire())
 }
 
-/// Reports whether signing replaces records of this type that the source has. Records of the digest
-/// are replaced at the apex alone: elsewhere they mean nothing (RFC 8976 §2).
+/// Reports whether signing replaces records of this type that the source has. ZONEMD is not among
+/// these types: its records are replaced at the apex alone, because elsewhere they mean nothing
+/// (RFC 8976 §2).
 pub(crate) fn is_replaced(rtype: Rtype) -> bool {
     matches!(rtype, Rtype::RRSIG | Rtype::NSEC | Rtype::NSEC3 | Rtype::NSEC3PARAM | CDS | CDNSKEY)
 }

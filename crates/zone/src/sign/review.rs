@@ -173,7 +173,8 @@ impl Reviewing<'_> {
         Ok(())
     }
 
-    /// Verifies all signatures of a name. Validators refuse longer RRsets, signed or not.
+    /// Verifies all signatures of a name, except those of RRsets with more than [`MAX_RECORDS`]
+    /// records: validators refuse such RRsets, signed or not.
     fn verify_all(&self, node: Node<'_>) -> Result<(), ReviewFault> {
         let is_verified = |set: &HostedSet<'_>| set.signature_count > 0 && set.count <= MAX_RECORDS;
         node.sets().filter(is_verified).try_for_each(|set| self.verify(node, &set))

@@ -8,7 +8,7 @@
 //! another algorithm:  Prepared --TTL--> Published ...           Active --replaced--> Leaving
 //! ```
 //!
-//! A ZSK is published before it signs. A KSK signs the DNSKEY RRset together with the one before it
+//! A ZSK is published before it signs. A KSK signs the DNSKEY RRset together with the previous KSK
 //! until the parent's DS record has changed everywhere; only then does a CSK sign the zone. With
 //! another algorithm, signatures come before the key and go after it (RFC 6781 §4.1.4).
 //!

@@ -124,7 +124,7 @@ fn in_threads<T: Sync>(
         let parts: Vec<_> = parts.collect();
         let pages = parts.into_iter().map(|(started, part)| match started {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            // If no thread can be started, this one does the work.
+            // If no thread can be started, the calling thread does the work.
             Err(_) => work(part),
         });
         pages.collect()
@@ -403,8 +403,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Returns by how much a signature ends earlier. Signatures of the apex are made together
-    /// anyway.
+    /// Returns the number of seconds by which a signature ends earlier. Signatures of the apex are
+    /// made together anyway.
     fn jitter_secs(&self, owner: FoldedName<'_>, rtype: Rtype) -> u32 {
         let most = self.signing.times.jitter_secs();
         if most == 0 || owner.len() == self.source.apex().len() {

@@ -179,7 +179,7 @@ impl TsigSigner {
         context.update(message);
         let names = TsigNames::of(&self.key);
         if self.is_later {
-            // Later messages have the timers only (RFC 8945 §5.3.1).
+            // Later messages sign the timers only (RFC 8945 §5.3.1).
             context.update(&TsigValues::timers(values.signed_at_secs, values.fudge_secs));
         } else {
             update_variables(&mut context, names, values, &values.other());
@@ -239,7 +239,7 @@ impl TsigVerifier {
     pub fn take(&mut self, message: &[u8], now_secs: u64) -> Result<(), UntrustedReply> {
         let record = TsigRecord::find(message).map_err(|_| UntrustedReply::Malformed)?;
         let Some(record) = record else {
-            // The first message is signed, and at least each hundredth (RFC 8945 §5.3.1).
+            // The first message is signed, and at least every hundredth message (RFC 8945 §5.3.1).
             if !self.is_later || self.unsigned == MAX_UNSIGNED {
                 return Err(UntrustedReply::Unsigned);
             }
