@@ -10,7 +10,7 @@ use hyper::header::ACCEPT_LANGUAGE;
 /// Maximum number of languages of a request that are read. Browsers send fewer than ten.
 const MAX_LANGUAGES: usize = 32;
 
-/// The texts in one language. `NAME` stands for the blocked name, `SECS` for a number of seconds.
+/// The texts in one language, with the blocked name for `NAME` and a number of seconds for `SECS`.
 #[derive(Debug)]
 pub(in crate::http) struct Words {
     /// The language, as a tag (RFC 5646).
