@@ -35,13 +35,13 @@ pub(crate) struct NamedServer {
     pub(crate) address: SocketAddr,
     /// The transport that the text or `--transport` names.
     pub(crate) carrier: Carrier,
-    /// The name in its certificate, if it is encrypted.
+    /// The name in the server's certificate, if the transport is encrypted.
     pub(crate) tls_name: Option<String>,
-    /// Where queries go in HTTP.
+    /// The HTTP resource that queries are sent to.
     pub(crate) place: Option<HttpPlace>,
 }
 
-/// Parses a server, over an encrypted transport if its text or `carrier` says so.
+/// Parses a server. The transport is encrypted if the text or `carrier` says so.
 ///
 /// # Errors
 /// The name has no address.
@@ -73,7 +73,7 @@ pub(crate) fn parse_named(text: &str, carrier: Carrier) -> Result<NamedServer, L
     Ok(NamedServer { address, carrier, tls_name: Some(name), place })
 }
 
-/// Returns the authority of a server in HTTP (RFC 3986 §3.2).
+/// Returns the authority in HTTP URIs of a server (RFC 3986 §3.2).
 fn authority(host: String, port: u16) -> String {
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     if port == HTTPS_PORT { host } else { format!("{host}:{port}") }
@@ -114,7 +114,7 @@ fn parse_with_port(text: &str, port: u16) -> Result<SocketAddr, LoadError> {
     found.next().ok_or_else(|| LoadError::NoAddress(text.to_owned()))
 }
 
-/// The owner of a server, as stated by the operator.
+/// The owner of a server, as the operator states on the command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
     Operator,
@@ -136,8 +136,8 @@ pub(crate) fn check_permitted(server: SocketAddr, owner: Owner) -> Result<(), Lo
     Err(LoadError::PublicServer(server))
 }
 
-/// Returns the source addresses of `clients` clients: from `prefix`, or on loopback one each in
-/// 127.1.0.0, or the system's choice.
+/// Returns the source addresses of the clients. They come from `prefix`. Without a prefix, each
+/// client of a loopback server has an address after 127.1.0.0, and the system chooses the others.
 pub(crate) fn sources(
     server: IpAddr,
     prefix: Option<IpNet>,
@@ -158,11 +158,12 @@ pub(crate) fn sources(
 }
 
 fn add_v4(base: Ipv4Addr, number: u32) -> IpAddr {
-    // All possible addresses are far below 127.255.255.255.
+    // The mask keeps all addresses far below 127.255.255.255.
     IpAddr::V4(Ipv4Addr::from_bits(base.to_bits().wrapping_add(number & 0x00fe_ffff)))
 }
 
-/// Returns the `number`-th address of a prefix after its first, cyclically.
+/// Returns the address that is `number` places after the first one of a prefix. Continues at the
+/// first one after the last.
 fn nth_host(prefix: IpNet, number: u32) -> IpAddr {
     match prefix {
         IpNet::V4(net) => {

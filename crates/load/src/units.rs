@@ -30,7 +30,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, LoadError> {
 /// Parses a share, such as `0.1%` or `0.001`.
 ///
 /// # Errors
-/// The text is not a number, or outside the range from 0 to 1.
+/// The text is not a number, or the number is outside the range from 0 to 1.
 pub(crate) fn share(text: &str) -> Result<f64, LoadError> {
     let (number, whole) = match text.strip_suffix('%') {
         Some(number) => (number, 100.0),

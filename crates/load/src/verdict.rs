@@ -1,4 +1,4 @@
-//! Whether a run passed, and the reasons if not.
+//! The verdict on a run: whether it passed, and the reasons if it did not.
 
 use crate::args::{LoadArgs, Scenario};
 use crate::check::{Depth, Deviation};
@@ -6,24 +6,24 @@ use crate::report::{FlowReport, Memory, Report, WrongReport};
 use crate::scenario::PROBES;
 use crate::units::{count_text, nanos_text};
 
-/// Relative growth of memory in the second half that counts as a leak, for `endurance`.
+/// Relative growth of memory in the second half of a run that counts as a leak in `endurance`.
 const MEMORY_GROWTH: f64 = 0.05;
-/// Growth below this is the noise of an allocator, in bytes.
+/// Growth of memory in bytes below which it is the noise of an allocator.
 const MEMORY_NOISE: f64 = 1_048_576.0;
 
-/// Growth of latency in the course of a run that counts as a drift, for `endurance`.
+/// Factor by which latency must grow during a run to count as a drift in `endurance`.
 const LATENCY_GROWTH: u64 = 2;
-/// Below this the 99th percentile depends more on the machine than on the server, in nanoseconds.
+/// 99th percentile of latency in nanoseconds below which it depends more on the machine than on the
+/// server.
 const LATENCY_NOISE_NS: u64 = 1_000_000;
 
 /// Tolerated share of lost queries without `--max-loss`.
 const MAX_LOSS: f64 = 0.01;
 
-/// This many queries lost after the last answered one mean that the server has stopped.
+/// Number of queries lost after the last answered one from which the server counts as stopped.
 const SILENT_END: u64 = 10;
 
-/// Tolerated loss of valid queries among malformed packets, for `malformed`: a full queue loses
-/// some.
+/// Tolerated share of lost valid queries in `malformed`: a full queue loses some.
 const PROBE_LOSS: f64 = 0.1;
 
 /// Determines whether the run passed.
@@ -83,7 +83,7 @@ fn duplicates(report: &Report, args: &LoadArgs) -> Option<String> {
     })
 }
 
-/// Returns the flows whose queries must be answered. Queries of an attack need no answer.
+/// Returns the flows whose queries must all be answered. The queries of an attack need no answer.
 fn judged(report: &Report) -> impl Iterator<Item = &FlowReport> {
     let is_attacked = report.scenario == Scenario::Flood;
     report.flows.iter().filter(move |flow| {

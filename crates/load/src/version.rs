@@ -9,7 +9,7 @@ use avocet_wire::{Builder, Class, MessageView, Rtype};
 /// Time to wait for a server that may not answer.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Maximum number of characters that are kept.
+/// Maximum number of characters of the text that are kept.
 const MAX_TEXT: usize = 100;
 
 /// Sends one query. Returns `None` if the server does not answer.

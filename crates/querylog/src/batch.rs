@@ -1,5 +1,5 @@
-//! Entries in memory, with their texts interned: those that the writer has taken from the rings and
-//! not written yet.
+//! Entries in memory that the writer has taken from the rings but not written yet. Their texts are
+//! interned.
 
 use std::collections::HashMap;
 
@@ -23,14 +23,14 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Forgets all entries, and keeps the memory.
+    /// Removes all entries but keeps the memory for reuse.
     pub(crate) fn clear(&mut self) {
         self.rows.clear();
         self.texts.clear();
         self.sets.clear();
     }
 
-    /// Returns the approximate number of octets of the entries in a block before compression.
+    /// Returns the approximate size in octets of these entries as a block before compression.
     pub(crate) fn octets(&self) -> usize {
         self.rows.len() * 32 + self.texts.0.octets()
     }
@@ -53,17 +53,17 @@ impl Texts {
         self.0.number(b"");
     }
 
-    /// Returns the number of a text, which is added if it is missing.
+    /// Returns the number of a text. Adds the text if it is missing.
     pub(crate) fn intern(&mut self, text: &str) -> u32 {
         if text.is_empty() { 0 } else { self.0.number(text.as_bytes()) }
     }
 
-    /// Returns the text with a number, empty for an unknown one.
+    /// Returns the text with a number, or an empty text if the number is unknown.
     pub(crate) fn get(&self, number: u32) -> &str {
         str::from_utf8(self.0.get(number)).unwrap_or_default()
     }
 
-    /// Returns the number of texts, the empty one included.
+    /// Returns the number of texts, including the empty one.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -95,7 +95,7 @@ impl Sets {
         self.members.push(Vec::new());
     }
 
-    /// Returns the number of a set, which is added if it is missing.
+    /// Returns the number of a set. Adds the set if it is missing.
     pub(crate) fn intern(&mut self, set: &[u32]) -> u32 {
         if set.is_empty() {
             return 0;

@@ -1,8 +1,8 @@
-//! A block: some entries of the head, complete in itself.
+//! A block: some entries of the head, which can be read without any other block.
 //!
-//! A block holds its own texts, so the loss of one block costs no other. Inside, entries are stored
-//! by column, which halves their size after compression and lets a search decode only the columns
-//! that it tests.
+//! A block holds its own texts, so a damaged block does not affect the others. Inside, entries are
+//! stored by column, which halves their size after compression and lets a search decode only the
+//! columns that it tests.
 //!
 //! ```text
 //!  0  magic "AVQB"          4
@@ -30,16 +30,17 @@ use crate::column::{INTS, Int, NULL, SETS, Set, TEXTS, Text};
 use crate::error::LogError;
 use crate::varint;
 
-/// Number of octets of the header.
+/// Number of octets of the header of a block.
 pub(crate) const HEADER: usize = 44;
 pub(crate) const MAGIC: [u8; 4] = *b"AVQB";
-/// Number of octets of a payload, compressed or not: far more than the writer collects.
+/// Maximum number of octets of a payload, compressed or not. It is far more than the writer
+/// collects.
 pub(crate) const MAX_PAYLOAD: usize = 1 << 24;
-/// Level of zstd: the level with the most octets per second.
+/// Level of zstd. This level compresses the most octets per second.
 const LEVEL: i32 = 1;
 const COLUMNS: usize = INTS + TEXTS + SETS;
 
-/// The header of a block, which is enough to pass over it.
+/// The header of a block. A reader that needs only the header can skip the payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BlockHeader {
     pub(crate) stored: u32,
@@ -52,7 +53,7 @@ pub(crate) struct BlockHeader {
 }
 
 impl BlockHeader {
-    /// Reads a header; its checksum is checked only together with the payload.
+    /// Reads a header. Its checksum can only be verified together with the payload.
     pub(crate) fn read(octets: &[u8; HEADER]) -> Option<Self> {
         let four = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| octets[at + i]));
         let eight = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| octets[at + i]));
@@ -72,12 +73,12 @@ impl BlockHeader {
         (octets[..4] == MAGIC && is_bounded).then_some(header)
     }
 
-    /// Reports whether header and payload are as they were written.
+    /// Reports whether the header and the payload match the checksum.
     pub(crate) fn matches(&self, octets: &[u8; HEADER], payload: &[u8]) -> bool {
         checksum(octets, payload) == self.crc
     }
 
-    /// Returns the ids of the entries.
+    /// Returns the ids of the entries in the block.
     pub(crate) fn ids(&self) -> Range<u64> {
         self.first_id..self.first_id + u64::from(self.count)
     }
@@ -90,7 +91,7 @@ fn checksum(header: &[u8; HEADER], payload: &[u8]) -> u32 {
     crc.finalize()
 }
 
-/// Encodes blocks, with reused memory.
+/// An encoder of blocks, which reuses its memory.
 pub(crate) struct Encoder {
     raw: Vec<u8>,
     column: Vec<u8>,
@@ -179,7 +180,8 @@ impl Encoder {
     }
 }
 
-/// Times as differences; a column that may be null has zero for null.
+/// Appends a column of integers. Times are stored as differences; null is stored as zero in a
+/// column that permits null.
 fn put_ints(rows: &[EntryRow], int: Int, out: &mut Vec<u8>) {
     let mut last = 0;
     for row in rows {
@@ -196,7 +198,7 @@ fn put_ints(rows: &[EntryRow], int: Int, out: &mut Vec<u8>) {
     }
 }
 
-/// A block in memory, decompressed.
+/// A decompressed block in memory.
 pub(crate) struct Block {
     pub(crate) header: BlockHeader,
     path: Arc<Path>,
@@ -207,8 +209,8 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Decompresses a payload that matches its checksum. Returns `None` if it is no block of this
-    /// format.
+    /// Decompresses a payload that matches its checksum. Returns `None` if it is not a block of
+    /// this format.
     pub(crate) fn open(path: &Arc<Path>, header: BlockHeader, payload: &[u8]) -> Option<Self> {
         let raw = Bytes::from(zstd::bulk::decompress(payload, header.raw as usize).ok()?);
         let mut rest = &raw[..];
@@ -253,13 +255,13 @@ impl Block {
         LogError::damaged(&self.path, "a block has an unknown format")
     }
 
-    /// Returns all sets, as numbers of texts.
+    /// Returns all sets. A set contains the numbers of its texts.
     pub(crate) fn sets(&self) -> &[Vec<u32>] {
         &self.sets
     }
 
-    /// Appends the values of a column to `out`, or returns `None` if their number differs from that
-    /// of the entries.
+    /// Appends the values of a column to `out`. Returns `None` if the number of values differs from
+    /// the number of entries.
     pub(crate) fn ints(&self, int: Int, out: &mut Vec<i64>) -> Option<()> {
         let mut octets = &self.raw[self.columns[int as usize].clone()];
         let mut last = 0_i64;
@@ -280,14 +282,14 @@ impl Block {
         octets.is_empty().then_some(())
     }
 
-    /// Appends the numbers of the texts of a column to `out`, or returns `None` as
-    /// [`ints`](Self::ints).
+    /// Appends the number of each entry's text in a column to `out`. Returns `None` in the same
+    /// case as [`ints`](Self::ints).
     pub(crate) fn text_numbers(&self, text: Text, out: &mut Vec<u32>) -> Option<()> {
         self.numbers(INTS + text as usize, self.texts.len(), out)
     }
 
-    /// Appends the numbers of the sets of a column to `out`, or returns `None` as
-    /// [`ints`](Self::ints).
+    /// Appends the number of each entry's set in a column to `out`. Returns `None` in the same case
+    /// as [`ints`](Self::ints).
     pub(crate) fn set_numbers(&self, set: Set, out: &mut Vec<u32>) -> Option<()> {
         self.numbers(INTS + TEXTS + set as usize, self.sets.len(), out)
     }
@@ -301,7 +303,7 @@ impl Block {
     }
 }
 
-/// Reads the number of the following items. Each item has at least one octet.
+/// Reads the count of the items that follow. Each item has at least one octet.
 fn take_count(rest: &mut &[u8]) -> Option<usize> {
     let count = usize::try_from(varint::take(rest)?).ok()?;
     (count <= rest.len()).then_some(count)

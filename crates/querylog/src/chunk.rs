@@ -1,5 +1,5 @@
-//! A chunk: entries with consecutive ids that are stored together, by column. It is a block of the
-//! head or a row group of a segment; sealing, search and export read both through this type.
+//! A chunk: entries with consecutive ids that are stored together, by column. A chunk is a block of
+//! the head or a row group of a segment. Sealing, search and export read both through this type.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct Dictionary {
 }
 
 impl Dictionary {
-    /// Creates a column of texts. `places` are within `octets`.
+    /// Creates a dictionary. `places` are the ranges of the texts in `octets`.
     pub(crate) fn new(octets: Bytes, places: Vec<Range<u32>>) -> Self {
         Self { octets, places }
     }
@@ -28,7 +28,7 @@ impl Dictionary {
         self.places.len()
     }
 
-    /// Returns the octets of a text, empty for an unknown number.
+    /// Returns the octets of a text, or an empty slice if the number is unknown.
     pub(crate) fn get(&self, number: u32) -> &[u8] {
         let place = self.places.get(number as usize).cloned().unwrap_or(0..0);
         self.octets.get(place.start as usize..place.end as usize).unwrap_or_default()
@@ -40,7 +40,7 @@ impl Dictionary {
     }
 }
 
-/// A column that a condition is about.
+/// The column that a condition tests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Words {
     Text(Text),
@@ -59,7 +59,7 @@ pub(crate) struct SetColumn {
     pub(crate) dictionary: Arc<Dictionary>,
     /// The end of the set of each row in `members`.
     pub(crate) ends: Vec<u32>,
-    /// Numbers of texts.
+    /// The numbers of the texts of all sets, row by row.
     pub(crate) members: Vec<u32>,
 }
 
@@ -89,7 +89,7 @@ impl Chunk {
     /// Returns the ids of rows.
     ///
     /// # Errors
-    /// The file cannot be read or is damaged; also in the other functions.
+    /// The file cannot be read or is damaged. The other functions have the same errors.
     pub(crate) fn ids(&self, rows: Range<usize>) -> Result<Vec<i64>, LogError> {
         match self {
             Self::Block(block) => {
@@ -100,7 +100,8 @@ impl Chunk {
         }
     }
 
-    /// Returns the ids of some rows, which are in ascending order; also in the other functions.
+    /// Returns the ids of some rows. In this and the other functions, the rows are in ascending
+    /// order.
     pub(crate) fn ids_at(&self, rows: &[usize]) -> Result<Vec<i64>, LogError> {
         match self {
             Self::Block(_) => Ok(picked(&self.ids(0..self.len())?, rows)),
@@ -143,7 +144,8 @@ impl Chunk {
         }
     }
 
-    /// Clears `wanted` for the rows from `first` on that have no text that matches.
+    /// Clears `wanted` for the rows without a matching text. `first` is the row of the first item
+    /// in `wanted`.
     pub(crate) fn restrict(
         &self,
         column: Words,
@@ -179,7 +181,7 @@ impl Chunk {
         }
     }
 
-    /// Returns the values of a column for rows.
+    /// Returns the values of a column for a range of rows.
     pub(crate) fn ints(&self, int: Int, rows: Range<usize>) -> Result<Vec<i64>, LogError> {
         match self {
             Self::Block(block) => {
@@ -191,7 +193,7 @@ impl Chunk {
         }
     }
 
-    /// Returns the texts of a column for rows.
+    /// Returns the texts of a column for a range of rows.
     pub(crate) fn texts(&self, text: Text, rows: Range<usize>) -> Result<TextColumn, LogError> {
         match self {
             Self::Block(block) => {
@@ -204,7 +206,7 @@ impl Chunk {
         }
     }
 
-    /// Returns the sets of a column for rows.
+    /// Returns the sets of a column for a range of rows.
     pub(crate) fn sets(&self, set: Set, rows: Range<usize>) -> Result<SetColumn, LogError> {
         match self {
             Self::Block(block) => {

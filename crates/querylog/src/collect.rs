@@ -1,4 +1,4 @@
-//! Turns entries from the rings into rows of a batch: applies privacy and replaces numbers by
+//! Conversion of entries from the rings to rows of a batch: applies privacy and replaces numbers by
 //! texts.
 
 use std::collections::HashMap;
@@ -14,8 +14,8 @@ use crate::entry::{Entry, Label, Labels, NO_EDE, Privacy};
 use crate::privacy::Concealment;
 use crate::summary::Summary;
 
-/// Numbers with texts that are kept from block to block. A number of a former revision is not
-/// looked up again, so the whole table is forgotten when it is full.
+/// Maximum number of remembered labels. Labels of earlier revisions are not used again, so the
+/// whole table is cleared when it is full.
 const MAX_KNOWN: usize = 1 << 14;
 
 /// A kind of short text that is made from a number.
@@ -32,9 +32,9 @@ pub(crate) struct Collector {
     pub(crate) batch: Batch,
     concealment: Concealment,
     summary: Summary,
-    /// Texts of numbers, which outlive the batch.
+    /// The texts of labels, which are kept from batch to batch.
     known: HashMap<u64, Vec<Box<str>>>,
-    /// The texts of the batch, by number.
+    /// The number in the batch of a label's text, by the label.
     codes: HashMap<u64, u32>,
     groups: HashMap<u64, u32>,
     clients: HashMap<(IpAddr, u8), u32>,
@@ -59,7 +59,7 @@ impl Collector {
         }
     }
 
-    /// Forgets the batch.
+    /// Clears the batch.
     pub(crate) fn clear(&mut self) {
         self.batch.clear();
         self.codes.clear();
@@ -162,7 +162,7 @@ impl Collector {
     }
 
     fn qname(&mut self, wire: &[u8]) -> u32 {
-        // Most clients send lower case.
+        // Most clients send names in lower case, which are found directly.
         if let Some(number) = self.qnames.get(wire) {
             return *number;
         }

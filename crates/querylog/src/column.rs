@@ -1,7 +1,7 @@
-//! The columns of the log: the one table that head, segments, search and export follow.
+//! The columns of the log. The head, the segments, the search and the export all use this table.
 //!
 //! There are three kinds: integers, texts and sets of texts. Texts are stored once in a block or
-//! row group and referred to by number, whatever the column.
+//! row group and all columns refer to them by number.
 
 /// A column with integers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,13 +11,13 @@ pub enum Int {
     Time = 0,
     /// Revision of the configuration.
     Revision = 1,
-    /// The second 16 bits of the reply's header.
+    /// The second 16 bits of the reply's header: the flags and the RCODE.
     Flags = 2,
     /// Extended error; may be null.
     Ede = 3,
-    /// Time from query to answer in microseconds.
+    /// Time from the query to the answer in microseconds.
     Delay = 4,
-    /// Round-trip time of the upstream in microseconds; may be null.
+    /// Round-trip time to the upstream in microseconds; may be null.
     Rtt = 5,
     /// Number of octets of the query.
     QuerySize = 6,
@@ -47,11 +47,11 @@ pub enum Text {
     Qclass = 6,
     /// RCODE.
     Rcode = 7,
-    /// Stage that decided.
+    /// Stage that decided the answer.
     Stage = 8,
     /// Outcome.
     Outcome = 9,
-    /// Rule or list that decided.
+    /// Rule or list that decided the answer.
     Rule = 10,
     /// Upstream that answered.
     Upstream = 11,
@@ -59,7 +59,7 @@ pub enum Text {
     Cache = 12,
     /// The result of validation.
     Validation = 13,
-    /// The first addresses and the last alias of the answer.
+    /// The last alias and the first addresses of the answer.
     Answer = 14,
 }
 
@@ -69,7 +69,7 @@ pub enum Text {
 pub enum Set {
     /// Groups of the client.
     Groups = 0,
-    /// Lists with the name.
+    /// Lists that contain the name.
     Lists = 1,
 }
 
@@ -78,7 +78,7 @@ pub(crate) const INTS: usize = 9;
 pub(crate) const TEXTS: usize = 15;
 pub(crate) const SETS: usize = 2;
 
-/// The value of null in a column of integers that may be null.
+/// The value that represents null in a column of integers.
 pub(crate) const NULL: i64 = i64::MIN;
 
 /// Names of the columns with integers, in the order of [`Int`].

@@ -9,9 +9,9 @@ pub(crate) struct Date {
 }
 
 impl Date {
-    /// Returns the date of a day after 1970-01-01.
+    /// Returns the date of a day, counted from 1970-01-01.
     pub(crate) fn of_day(days: u64) -> Self {
-        // Years that begin in March end with the leap day; 400 of them have 146,097 days.
+        // If years begin in March, they end with the leap day, and 400 of them have 146,097 days.
         let days = days + 719_468;
         let (era, of_era) = (days / 146_097, days % 146_097);
         let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -23,13 +23,14 @@ impl Date {
         Self { year, month, day }
     }
 
-    /// Returns the date as in `20261123`.
+    /// Returns the date in the form `20261123`.
     pub(crate) fn compact(self) -> String {
         format!("{:04}{:02}{:02}", self.year, self.month, self.day)
     }
 }
 
-/// Returns a time in microseconds since the epoch as in `2026-11-23T11:27:00.000001Z` (RFC 3339).
+/// Returns a time, given in microseconds since the epoch, in the form `2026-11-23T11:27:00.000001Z`
+/// (RFC 3339).
 pub(crate) fn rfc3339(time_us: i64) -> String {
     let time_us = time_us.max(0) as u64;
     let secs = time_us / 1_000_000;

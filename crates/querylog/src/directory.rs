@@ -11,10 +11,10 @@
 //! *.part                                      a file that is not complete; renamed when it is
 //! ```
 //!
-//! FIRST and LAST are ids in hexadecimal, below 2^62. Every entry has one id for good. A segment
-//! therefore replaces all heads and segments with ids inside its range, whether or not they are
-//! deleted yet: [`Listing`] leaves them out. A crash between rename and deletion loses and doubles
-//! nothing.
+//! FIRST and LAST are ids in hexadecimal, below 2^62. The id of an entry never changes. A segment
+//! therefore replaces all heads and segments with ids inside its range, even before they are
+//! deleted: [`Listing`] omits them. A crash between rename and deletion neither loses nor
+//! duplicates entries.
 
 use std::fs;
 use std::ops::RangeInclusive;
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use crate::date::Date;
 use crate::error::LogError;
 
-/// The end of the ids that names may have, which no log reaches.
+/// The upper limit of the ids in names, which no log reaches.
 const END_ID: u64 = 1 << 62;
 
 /// A file of the head.
@@ -41,7 +41,7 @@ pub(crate) struct SegmentName {
     /// Number of octets from the end of the last row group to the end of the file: indexes and
     /// footer.
     pub(crate) tail: u64,
-    /// CRC-32 of these octets.
+    /// CRC-32 of the octets of the tail.
     pub(crate) crc: u32,
 }
 
@@ -52,12 +52,13 @@ pub(crate) struct SegmentLabel {
     pub(crate) stamp: String,
     /// Ids of the entries. Retention may have removed some of them.
     pub(crate) ids: RangeInclusive<u64>,
-    /// How often retention has rewritten the segment. Of two with the same ids, the later counts.
+    /// Number of times that retention has rewritten the segment. If two segments have the same ids,
+    /// the one with the higher number replaces the other.
     pub(crate) generation: u8,
 }
 
 impl SegmentLabel {
-    /// Returns the label of entries from a time on.
+    /// Returns the label of entries that begin at a time.
     pub(crate) fn new(first_us: u64, ids: RangeInclusive<u64>) -> Self {
         let secs = first_us / 1_000_000;
         let date = Date::of_day(secs / 86_400).compact();
@@ -65,22 +66,22 @@ impl SegmentLabel {
         Self { stamp: format!("{date}T{hour:02}{minute:02}{second:02}Z"), ids, generation: 0 }
     }
 
-    /// Returns the day as in `20261123`.
+    /// Returns the day of the first entry in the form `20261123`.
     pub(crate) fn day(&self) -> &str {
         self.stamp.split('T').next().unwrap_or_default()
     }
 }
 
-/// The files of a log that count, in the order of their ids.
+/// The valid files of a log in the order of their ids, and the files that readers ignore.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Listing {
     pub(crate) segments: Vec<SegmentName>,
     pub(crate) heads: Vec<HeadName>,
     /// Files that a segment has replaced.
     pub(crate) replaced: Vec<PathBuf>,
-    /// Files that a process began and did not complete.
+    /// Incomplete files that a process left.
     pub(crate) parts: Vec<PathBuf>,
-    /// Parquet files with names that are not ours.
+    /// Parquet files with names that this log does not use.
     pub(crate) foreign: Vec<PathBuf>,
 }
 
@@ -116,7 +117,7 @@ impl Listing {
     }
 
     fn drop_replaced(&mut self) {
-        // The larger one of two ranges with the same start comes first.
+        // Of two ranges with the same start, the larger comes first.
         self.segments.sort_by_key(|segment| {
             let SegmentLabel { ids, generation, .. } = &segment.label;
             (*ids.start(), u64::MAX - ids.end(), u8::MAX - generation)
@@ -143,13 +144,13 @@ impl Listing {
         });
     }
 
-    /// Returns the first id after all segments.
+    /// Returns the id that follows the ids of all segments.
     pub(crate) fn id_after_segments(&self) -> u64 {
         self.segments.last().map_or(0, |segment| segment.label.ids.end() + 1)
     }
 }
 
-/// Returns the path of the head that begins with an id.
+/// Returns the path of the file of the head whose first entry has this id.
 pub(crate) fn head_path(directory: &Path, first_id: u64) -> PathBuf {
     directory.join(format!("head-{first_id:016x}.blocks"))
 }

@@ -1,61 +1,62 @@
 //! The record of one answer, as a worker writes it.
 //!
 //! A [`RawEntry`] borrows all that is longer than a few octets: the worker copies them once, into
-//! its [ring](crate::ring()). The thread that takes it out completes it to an [`Entry`]. Things
-//! with a name, such as a rule, are numbers here. The writer of the log translates them through
-//! [`Labels`], once for each number and revision, so that the path of a query touches no text. The
-//! summary of the answer is also left to the writer: the worker hands over the first octets of the
-//! answer section.
+//! its [ring](crate::ring()). The thread that takes a record out completes it to an [`Entry`].
+//! Numbers represent everything that has a name, such as a rule. The writer of the log translates
+//! them through [`Labels`], once for each number and revision, so that no text is handled while a
+//! query is answered. The summary of the answer is also left to the writer: the worker hands over
+//! the first octets of the answer section.
 
 use std::net::IpAddr;
 
-/// Number of octets of the answer section that an entry holds: a record of an alias and four
-/// addresses, or two of IPv6, without parsing them on the path of a query.
+/// Number of octets of the answer section that an entry holds, without parsing on the path of a
+/// query. They suffice for an alias and four IPv4 addresses or two IPv6 addresses.
 pub const MAX_ANSWER_OCTETS: usize = 96;
-/// Lists that an entry names. A name that is on more lists shows the first of them.
+/// Maximum number of lists that an entry names. If a name is on more lists, the entry has the first
+/// of them.
 pub const MAX_ENTRY_LISTS: usize = 15;
 
 /// One answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry<'a> {
-    /// The parts that have a fixed size.
+    /// The fields that have a fixed size.
     pub facts: Facts,
-    /// QNAME in uncompressed wire form, as asked or folded. Empty if no question was read.
+    /// QNAME in uncompressed wire form, as in the query or folded. Empty if no question was read.
     pub qname: &'a [u8],
-    /// Numbers of all lists with the name, as [`Label::List`]; at most [`MAX_ENTRY_LISTS`] are
-    /// kept.
+    /// Numbers of all lists that contain the name, as [`Label::List`]. At most [`MAX_ENTRY_LISTS`]
+    /// are kept.
     pub lists: &'a [u16],
-    /// The reply from the end of its question on; at most [`MAX_ANSWER_OCTETS`] are kept. Empty if
-    /// there is no answer section.
+    /// The reply after its question. At most [`MAX_ANSWER_OCTETS`] are kept. Empty if there is no
+    /// answer section.
     pub answer: &'a [u8],
 }
 
 /// The part of an [`Entry`] with a fixed size.
 ///
-/// A number of a label is that of the revision of the configuration; see [`Label`].
+/// The number of a label is valid only within its revision of the configuration; see [`Label`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
     /// Time of the answer in microseconds since the epoch.
     pub time_us: u64,
     /// Address of the client.
     pub client: IpAddr,
-    /// Time from query to answer in microseconds.
+    /// Time from the query to the answer in microseconds.
     pub response_delay_us: u32,
     /// Round-trip time of the upstream that answered, in microseconds; zero if none was queried.
     pub upstream_rtt_us: u32,
-    /// Revision of the configuration that decided.
+    /// Revision of the configuration that decided the answer.
     pub revision: u32,
     /// Number of the client's groups, as [`Label::Groups`].
     pub profile: u16,
-    /// Number of the client's name, as [`Label::Device`]; zero if it has none.
+    /// Number of the client's name, as [`Label::Device`]; zero if the client has no name.
     pub device: u16,
-    /// The device, as [`RawFacts::device`].
+    /// Number that identifies the client's device, as [`RawFacts::device`].
     pub known_as: u64,
-    /// Number of the listener, as [`Label::Listener`]; zero if it has no name.
+    /// Number of the listener, as [`Label::Listener`]; zero if the listener has no name.
     pub listener: u16,
     /// Number of the upstream that answered, as [`Label::Upstream`]; zero if none was queried.
     pub upstream: u16,
-    /// Number of the rule or list that decided, as [`Label::Rule`]; zero if none did.
+    /// Number of the rule or list that decided the answer, as [`Label::Rule`]; zero if none did.
     pub rule: u16,
     /// QTYPE.
     pub qtype: u16,
@@ -73,7 +74,7 @@ pub struct Facts {
     pub query_size: u16,
     /// Number of octets of the reply; zero if none was sent.
     pub response_size: u16,
-    /// Number of the stage that decided, as [`Label::Stage`].
+    /// Number of the stage that decided the answer, as [`Label::Stage`].
     pub stage: u8,
     /// Number of the transport, as [`Label::Transport`].
     pub transport: u8,
@@ -87,38 +88,39 @@ pub struct Facts {
     pub privacy: Privacy,
 }
 
-/// One answer as its worker pushes it: the messages that it has at hand.
+/// One answer as its worker pushes it, with references to the messages.
 #[derive(Clone, Copy, Debug)]
 pub struct RawEntry<'a> {
     /// Address of the client.
     pub client: &'a IpAddr,
     /// The question in wire form, in any letter case; empty if none was read.
     pub question: &'a [u8],
-    /// The reply; empty if none was sent. At most [`MAX_ANSWER_OCTETS`] after its question are
+    /// The reply; empty if none was sent. At most [`MAX_ANSWER_OCTETS`] after the question are
     /// kept.
     pub reply: &'a [u8],
 }
 
-/// The numbers of a [`RawEntry`]. The thread that takes it out of its ring finds the rest.
+/// The numbers of a [`RawEntry`]. The thread that takes the entry out of the ring finds the other
+/// numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct RawFacts {
-    /// Time of the answer in microseconds since the epoch, of which 56 bits are kept.
+    /// Time of the answer in microseconds since the epoch. Only 56 bits are kept.
     pub time_us: u64,
-    /// Time from query to answer in microseconds.
+    /// Time from the query to the answer in microseconds.
     pub response_delay_us: u32,
     /// Round-trip time of the upstream that answered, in milliseconds; zero if none was queried.
     pub upstream_rtt_ms: u32,
-    /// The revision of the configuration that decided.
+    /// The revision of the configuration that decided the answer.
     pub revision: u32,
-    /// The worker's number of the client's groups.
+    /// The number of the client's groups in the worker's configuration.
     pub profile: u16,
     /// Number that identifies the client's device, whatever its address; zero if none is known.
     pub device: u64,
     /// Number of the listener.
     pub listener: u16,
-    /// The worker's number of the upstream; zero if none was queried.
+    /// The number of the upstream in the worker's configuration; zero if none was queried.
     pub upstream: u16,
-    /// Number of the rule or list that decided; zero if none did.
+    /// Number of the rule or list that decided the answer; zero if none did.
     pub rule: u16,
     /// RCODE with the bits from OPT (RFC 6891 §6.1.3).
     pub rcode: u16,
@@ -126,7 +128,7 @@ pub struct RawFacts {
     pub ede: u16,
     /// Number of octets of the query.
     pub query_size: u16,
-    /// Number of the stage that decided.
+    /// Number of the stage that decided the answer.
     pub stage: u8,
     /// Number of the transport.
     pub transport: u8,
@@ -136,14 +138,15 @@ pub struct RawFacts {
     pub validation: u8,
 }
 
-/// The value of [`Facts::ede`] without an extended error. The registry reserves it for private use.
+/// The value of [`Facts::ede`] if there is no extended error. The registry reserves it for private
+/// use.
 pub const NO_EDE: u16 = u16::MAX;
 
-/// How a query ended, in the few kinds that overviews, retention and filters use.
+/// The end of a query, in the few kinds that overviews, retention and filters distinguish.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Outcome {
-    /// Answered with data or a denial, from upstream or from a cache.
+    /// The query was answered with data or a denial, from an upstream or from a cache.
     Answered = 0,
     /// The query was answered from local records or special names.
     Local = 1,
@@ -151,7 +154,7 @@ pub enum Outcome {
     Blocked = 2,
     /// The query was answered with different data, by a rule.
     Rewritten = 3,
-    /// Refused: the client is not allowed, or a rate limit applies.
+    /// The query was refused: the client is not allowed, or a rate limit applies.
     Refused = 4,
     /// No reply was sent.
     Dropped = 5,
@@ -178,13 +181,13 @@ impl Outcome {
         Self::Malformed,
     ];
 
-    /// Returns the outcome with a name of [`OUTCOMES`].
+    /// Returns the outcome with this name from [`OUTCOMES`].
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         OUTCOMES.iter().position(|outcome| *outcome == name).map(|index| Self::ALL[index])
     }
 
-    /// Returns the name.
+    /// Returns the name of the outcome.
     #[must_use]
     pub fn name(self) -> &'static str {
         OUTCOMES[self as usize]
@@ -225,19 +228,19 @@ impl Facts {
     }
 }
 
-/// How much the log shows of a client and its questions. Answers to clients with `Off` are not
-/// pushed at all.
+/// How much the log shows of a client and its questions. Workers do not push answers to clients
+/// with the setting `off`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(u8)]
 pub enum Privacy {
     /// All details.
     #[default]
     Full = 0,
-    /// The address is cut to /24 or /56, and the client's name is left out.
+    /// The address is shortened to /24 or /56, and the client's name is omitted.
     Truncated = 1,
-    /// The address is encrypted (ipcrypt-deterministic), and the client's name is left out.
+    /// The address is encrypted (ipcrypt-deterministic), and the client's name is omitted.
     Pseudonym = 2,
-    /// The entry has neither the question's name nor the answer, but the query is counted.
+    /// The entry has neither the QNAME nor the answer, but the query is counted.
     NoNames = 3,
 }
 
@@ -261,18 +264,18 @@ pub enum Label {
     Upstream = 6,
     /// A rule.
     Rule = 7,
-    /// The groups of a client: any number of texts.
+    /// The groups of a client, which have any number of texts.
     Groups = 8,
     /// A block list.
     List = 9,
 }
 
-/// The texts of numbers.
+/// The texts that belong to numbers.
 ///
-/// Only the thread of the writer calls it, once for each number and revision while it remembers
-/// them. A revision that is no longer known has no texts.
+/// Only the thread of the writer calls this trait. It asks once for each number and revision, and
+/// remembers the texts for some time. A revision that is no longer known has no texts.
 pub trait Labels {
-    /// Calls `found` with each text of a number: once, or for [`Label::Groups`] any number of
-    /// times.
+    /// Calls `found` with each text of a number. There is one text, or any number of texts for
+    /// [`Label::Groups`].
     fn texts(&self, revision: u32, label: Label, number: u16, found: &mut dyn FnMut(&str));
 }

@@ -8,10 +8,11 @@ use thiserror::Error;
 /// An error of the query log.
 #[derive(Debug, Error)]
 pub enum LogError {
-    /// A file or the directory cannot be used: permissions, a full disk, a failing device.
+    /// A file or the directory cannot be used. Possible reasons are permissions, a full disk and a
+    /// failing device.
     #[error("cannot {action} {}: {source}", .path.display())]
     File {
-        /// The verb.
+        /// The action that failed, as a verb.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
@@ -21,7 +22,7 @@ pub enum LogError {
     /// Another process writes the log in this directory.
     #[error("{} is in use by another process; stop it or choose another directory", .0.display())]
     Locked(PathBuf),
-    /// A file is damaged. It is not used.
+    /// A file is damaged and is not used.
     #[error("{} is damaged: {reason}", .path.display())]
     Damaged {
         /// The file.
@@ -35,7 +36,7 @@ pub enum LogError {
 }
 
 impl LogError {
-    /// Returns a closure that adds the attempted action to an error of the system.
+    /// Returns a closure that adds the attempted action and the path to an error of the system.
     pub(crate) fn file<'a>(
         action: &'static str,
         path: &'a Path,

@@ -1,5 +1,5 @@
-//! Entries for other programs: CSV (RFC 4180), JSON Lines, and Parquet with the columns of a
-//! segment.
+//! Export of entries for other programs: CSV (RFC 4180), JSON Lines, and Parquet with the columns
+//! of a segment.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -10,9 +10,10 @@ use crate::date::rfc3339;
 use crate::search::{Broken, Filter, LogEntry, LogReader, SearchExtent};
 use crate::segment::{GROUP_ROWS, RowGroups, RowSource};
 
-/// Number of entries per read.
+/// Number of entries that the export reads at once.
 const PAGE_ENTRIES: usize = 4096;
-/// Blocks and row groups of a row group of an export: blocks are in memory as a whole.
+/// Maximum number of blocks and row groups in one row group of an export. The limit bounds memory,
+/// because whole blocks are in memory.
 const MAX_SOURCES: usize = 64;
 
 /// A format of an export.
@@ -27,17 +28,17 @@ pub enum ExportFormat {
     Parquet,
 }
 
-/// The result of an export.
+/// The outcome of an export.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Exported {
-    /// Entries that were written.
+    /// Number of entries that were written.
     pub entries: u64,
     /// Files that were not read, or not completely.
     pub broken: Vec<Broken>,
 }
 
-/// Writes the wanted entries, the newest first, except for [`ExportFormat::Parquet`]. `progress` is
-/// called now and then with their number.
+/// Writes the wanted entries. The newest come first, except in [`ExportFormat::Parquet`].
+/// `progress` is called occasionally with the number of entries so far.
 ///
 /// # Errors
 /// `out` cannot be written.
@@ -62,7 +63,7 @@ pub fn export(
             write_entry(format, entry, out)?;
         }
         exported.entries += page.entries.len() as u64;
-        // A page names only the files that it would read.
+        // A page names only the files that it tried to read.
         broken.extend(page.broken);
         progress(exported.entries);
         match page.next_before_id {
@@ -136,7 +137,7 @@ fn parquet(
     Ok(exported)
 }
 
-/// Writes the line before the entries, if the format has one.
+/// Writes the header line of the format, if it has one.
 ///
 /// # Errors
 /// `out` cannot be written, or the format has no lines.
@@ -188,8 +189,8 @@ fn write_csv(entry: &LogEntry, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"\r\n")
 }
 
-/// Writes a cell. Names are those that clients choose: one that a spreadsheet would take for a
-/// formula begins with an apostrophe.
+/// Writes a cell. Clients choose names freely. A text that a spreadsheet would take for a formula
+/// therefore begins with an apostrophe.
 fn write_cell(text: &str, out: &mut dyn Write) -> io::Result<()> {
     let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
     if text.contains([',', '"', '\r', '\n']) {

@@ -1,9 +1,9 @@
 //! The head: the latest entries, in files that only grow.
 //!
 //! A file of the head is a sequence of [blocks](crate::block). The writer appends whole blocks and
-//! continues in a new file at each start, so it never has to repair one. A reader accepts a block
-//! if its checksum matches. Otherwise it looks for the next block that matches and counts the
-//! octets that it skipped: a truncated or damaged block costs its own entries only.
+//! continues in a new file at each start, so it never has to repair a file. A reader accepts a
+//! block if its checksum matches. Otherwise it looks for the next block that matches and counts the
+//! octets that it skipped: a truncated or damaged block loses only its own entries.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write as _;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::block::{Block, BlockHeader, HEADER, MAGIC};
 use crate::error::LogError;
 
-/// Number of octets per read of a search for the next block.
+/// Number of octets that a search for the next block reads at once.
 const WINDOW: usize = 1 << 16;
 
 /// The file of the head that the writer appends to.
@@ -23,14 +23,15 @@ pub(crate) struct HeadFile {
     path: PathBuf,
     pub(crate) octets: u64,
     pub(crate) entries: u64,
-    /// Number of octets of the blocks before compression.
+    /// Number of octets of the blocks in the file before their compression.
     pub(crate) raw: u64,
     /// Whether blocks were appended since the last [`sync`](Self::sync).
     is_dirty: bool,
 }
 
 impl HeadFile {
-    /// Creates the file, and locks it against [sealing](is_written) as long as it is open.
+    /// Creates the file and locks it. The lock prevents [sealing](is_written) while the file is
+    /// open.
     ///
     /// # Errors
     /// The file exists or cannot be created.
@@ -47,10 +48,10 @@ impl HeadFile {
     /// Appends a block.
     ///
     /// # Errors
-    /// The block cannot be written. A part of it that was written is cut off if possible.
+    /// The block cannot be written. If a part was written, it is cut off if possible.
     pub(crate) fn append(&mut self, block: &[u8], header: &BlockHeader) -> Result<(), LogError> {
         if let Err(source) = self.file.write_all(block) {
-            // If this fails too, readers pass over the part.
+            // If this also fails, readers skip the partial block.
             let _ = self.file.set_len(self.octets);
             return Err(LogError::file("write", &self.path)(source));
         }
@@ -72,7 +73,7 @@ impl HeadFile {
         Ok(())
     }
 
-    /// Returns an error if the file is no longer in the directory, where readers look for it.
+    /// Checks that the file is still in the directory, where readers look for it.
     ///
     /// # Errors
     /// Another program deleted or replaced the file.
@@ -88,13 +89,13 @@ impl HeadFile {
     /// Deletes the file if no block was appended.
     pub(crate) fn discard_if_empty(self) {
         if self.octets == 0 {
-            // If that fails, too, the file is sealed as an empty one.
+            // If this also fails, the file is sealed without entries.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// Reports whether the writer still appends to a file.
+/// Reports whether the writer of a file still has it open.
 ///
 /// # Errors
 /// The file cannot be opened.
@@ -106,14 +107,14 @@ pub(crate) fn is_written(path: &Path) -> Result<bool, LogError> {
 /// The damaged parts of the log that a reader skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct HeadLoss {
-    /// Number of octets that belong to no intact block.
+    /// Number of octets outside of intact blocks.
     pub octets: u64,
-    /// Entries that the headers of damaged blocks promise.
+    /// Number of entries that the headers of damaged blocks announce.
     pub entries: u64,
 }
 
 impl HeadLoss {
-    /// Returns the loss as a sentence, if there is one.
+    /// Returns a sentence about the loss, if there is one.
     pub(crate) fn reason(self) -> Option<String> {
         let Self { octets, entries } = self;
         (octets > 0).then(|| {
@@ -124,7 +125,7 @@ impl HeadLoss {
     }
 }
 
-/// A block in a file.
+/// The location and the header of a block in a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockPlace {
     pub(crate) offset: u64,
@@ -137,7 +138,7 @@ pub(crate) struct HeadReader {
     path: Arc<Path>,
     pub(crate) blocks: Vec<BlockPlace>,
     pub(crate) loss: HeadLoss,
-    /// Number of octets that were scanned.
+    /// Offset up to which the file was searched for blocks.
     scanned: u64,
 }
 
@@ -188,14 +189,14 @@ impl HeadReader {
         Ok(())
     }
 
-    /// Returns the loss, including that at the end of a file that is complete.
+    /// Returns the loss of a complete file, including the rest after its last intact block.
     pub(crate) fn final_loss(&self) -> HeadLoss {
         let len = self.file.metadata().map_or(self.scanned, |metadata| metadata.len());
         let rest = len.saturating_sub(self.scanned);
         HeadLoss { octets: self.loss.octets + rest, entries: self.loss.entries + self.promised() }
     }
 
-    /// Returns the entries that the header after the last intact block promises.
+    /// Returns the number of entries that the header after the last intact block announces.
     fn promised(&self) -> u64 {
         let mut octets = [0; HEADER];
         let is_read = self.file.read_exact_at(&mut octets, self.scanned).is_ok();
@@ -203,7 +204,8 @@ impl HeadReader {
         header.map_or(0, |header| u64::from(header.count))
     }
 
-    /// Checks the block at an offset. The error has the number of entries that its header promises.
+    /// Checks the block at an offset. The error holds the number of entries that the header
+    /// announces.
     fn intact(
         &self,
         at: u64,
@@ -222,7 +224,7 @@ impl HeadReader {
         Ok(if header.matches(&octets, payload) { Ok(header) } else { promised })
     }
 
-    /// Returns the offset of the next octets that may begin a block, or the end.
+    /// Returns the next offset at which a block may begin, or the end of the file.
     fn next_magic(&self, from: u64, len: u64) -> std::io::Result<u64> {
         let mut window = vec![0; WINDOW];
         let mut at = from;
@@ -251,7 +253,7 @@ impl HeadReader {
             .ok_or_else(|| LogError::damaged(&self.path, "a block has an unknown format"))
     }
 
-    /// Returns the id after the last entry, if there is an entry.
+    /// Returns the id that follows the last entry, or `None` if there are no entries.
     pub(crate) fn end_id(&self) -> Option<u64> {
         self.blocks.last().map(|place| place.header.ids().end)
     }

@@ -1,12 +1,12 @@
-//! Texts by number: each text is kept once, and its number is found by a hash.
+//! Texts by number. Each text is stored once, and a hash finds its number.
 //!
 //! A table of numbers with open addressing takes a third of the memory of a map that owns its keys.
-//! The hash is keyed, as clients choose names.
+//! The hash is keyed, because clients choose names.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 
-/// Slots of an empty table.
+/// Number of slots of an empty table.
 const MIN_SLOTS: usize = 64;
 /// A slot without a number.
 const FREE: u32 = u32::MAX;
@@ -14,9 +14,9 @@ const FREE: u32 = u32::MAX;
 /// Texts, numbered in the order of their arrival.
 pub(crate) struct Interned {
     octets: Vec<u8>,
-    /// The end of each text.
+    /// The offset at which each text ends.
     ends: Vec<u32>,
-    /// A power of two of slots. At most half of them are in use.
+    /// The slots, whose number is a power of two. At most half of them are in use.
     slots: Vec<Slot>,
     keys: RandomState,
 }
@@ -35,14 +35,14 @@ impl Default for Interned {
 }
 
 impl Interned {
-    /// Forgets all texts, and keeps the memory.
+    /// Removes all texts but keeps the memory for reuse.
     pub(crate) fn clear(&mut self) {
         self.octets.clear();
         self.ends.clear();
         self.slots.fill(Slot { hash: 0, number: FREE });
     }
 
-    /// Returns the number of a text, which is added if it is missing.
+    /// Returns the number of a text. Adds the text if it is missing.
     pub(crate) fn number(&mut self, text: &[u8]) -> u32 {
         let hash = self.keys.hash_one(text) as u32;
         let mut place = self.place(hash);
@@ -82,7 +82,7 @@ impl Interned {
         }
     }
 
-    /// Returns the text with a number, empty for an unknown one.
+    /// Returns the text with a number, or an empty text if the number is unknown.
     pub(crate) fn get(&self, number: u32) -> &[u8] {
         let number = number as usize;
         let start = number.checked_sub(1).map_or(0, |before| self.ends[before]) as usize;
@@ -94,7 +94,7 @@ impl Interned {
         self.ends.len()
     }
 
-    /// Returns the octets of all texts.
+    /// Returns the total number of octets of all texts.
     pub(crate) fn octets(&self) -> usize {
         self.octets.len()
     }

@@ -1,4 +1,4 @@
-//! The lock of a directory: one process writes a log.
+//! The lock of a directory. It ensures that only one process writes a log.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -14,7 +14,7 @@ impl LogLock {
     /// Takes the lock.
     ///
     /// # Errors
-    /// Another process has it, or the file cannot be created.
+    /// Another process holds the lock, or the file cannot be created.
     pub(crate) fn take(directory: &Path) -> Result<Self, LogError> {
         let path = directory.join(LOCK);
         let file = File::options()

@@ -6,26 +6,27 @@ use aws_lc_rs::cipher::{AES_128, EncryptingKey, UnboundCipherKey};
 
 use crate::entry::Privacy;
 
-/// Bits of IPv4 and IPv6 addresses that [`Privacy::Truncated`] keeps: a network of a household or
-/// more.
+/// Number of bits of an IPv4 or IPv6 address that [`Privacy::Truncated`] keeps: the network of at
+/// least one household.
 const KEPT_V4: u32 = 24;
 const KEPT_V6: u32 = 56;
 
-/// Conceals addresses.
+/// The method that conceals addresses of clients.
 pub struct Concealment {
-    /// The cipher; `None` if the library refuses the key, which no key of 16 octets causes.
+    /// The cipher, or `None` if the library refuses the key. It accepts every key of 16 octets.
     cipher: Option<EncryptingKey>,
 }
 
 impl Concealment {
-    /// Uses the key of pseudonyms. The same client has the same pseudonym while the key stays.
+    /// Creates a concealment with the key of pseudonyms. A client keeps its pseudonym while the key
+    /// stays the same.
     #[must_use]
     pub fn new(key: &[u8; 16]) -> Self {
         let cipher = UnboundCipherKey::new(&AES_128, key).and_then(EncryptingKey::ecb);
         Self { cipher: cipher.ok() }
     }
 
-    /// Returns the address that the log shows in place of an address, or `None` for no address.
+    /// Returns the address that the log shows for a client, or `None` if it shows none.
     #[must_use]
     pub fn shown(&self, client: IpAddr, privacy: Privacy) -> Option<IpAddr> {
         match privacy {
@@ -35,7 +36,8 @@ impl Concealment {
         }
     }
 
-    /// Encrypts an address by ipcrypt-deterministic: AES-128 of the address as IPv6, as one block.
+    /// Encrypts an address with ipcrypt-deterministic: AES-128 encrypts the IPv6 form of the
+    /// address as one block.
     fn pseudonym(&self, client: IpAddr) -> Option<IpAddr> {
         let mut block = match client {
             IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
@@ -61,7 +63,7 @@ fn truncated(client: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    /// The vectors of draft-denis-ipcrypt, appendix "Test Vectors".
+    /// Compares with the test vectors of draft-denis-ipcrypt, appendix "Test Vectors".
     #[test]
     fn pseudonyms_are_those_of_the_draft() {
         let check = |key: u128, address: &str, expected: &str| {

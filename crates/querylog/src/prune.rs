@@ -1,7 +1,8 @@
-//! Deletes entries on request: those that a filter selects.
+//! Deletion on request of the entries that a filter selects.
 //!
-//! The entries of a segment cannot be removed one by one: the segment is replaced by one without
-//! them, and a file of the head is sealed before. A crash leaves each file as it was or replaced.
+//! Single entries cannot be removed from a segment, so a segment without them replaces it. A file
+//! of the head is first sealed as a segment. After a crash, each file is either unchanged or
+//! replaced.
 
 use std::path::Path;
 
@@ -17,16 +18,16 @@ use crate::upkeep::{Retention, Upkeep, delete, group_times, write_groups};
 /// The result of deleting entries.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Pruned {
-    /// Entries that were deleted.
+    /// Number of entries that were deleted.
     pub entries: u64,
-    /// Files that cannot be read, or not be replaced. They are as they were.
+    /// Files that could not be read or replaced. They are unchanged.
     pub broken: Vec<Broken>,
 }
 
 impl Upkeep {
-    /// Deletes the entries that a filter selects from all files that are complete: segments, and
-    /// files of the head that begin before an id. `goes_on` is called before each file, and ends
-    /// the work if it returns false.
+    /// Deletes the entries that a filter selects from all complete files. These are the segments,
+    /// and the files of the head that begin before an id. `goes_on` is called before each file, and
+    /// ends the work if it returns false.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -59,7 +60,8 @@ impl Upkeep {
         Ok(pruned)
     }
 
-    /// Replaces a segment by a segment without the selected entries, and returns their number.
+    /// Replaces a segment by one without the selected entries. Returns the number of deleted
+    /// entries.
     fn prune_segment(&self, name: &SegmentName, filter: &Filter) -> Result<u64, LogError> {
         let is_whole = filter.overlap(0..u64::MAX) == Overlap::All && filter.conditions.is_empty();
         if is_whole {
@@ -103,8 +105,8 @@ fn without(group: RowGroup, filter: &Filter) -> Result<RowSource, LogError> {
     Ok(RowSource { chunk, kept })
 }
 
-/// Deletes the entries that a filter selects from a log that no process writes. `progress` is
-/// called before each file.
+/// Deletes the entries that a filter selects from a log that no other process is writing.
+/// `progress` is called before each file.
 ///
 /// # Errors
 /// Another process writes the log, the directory cannot be read, or the roll-ups cannot be written.

@@ -1,5 +1,5 @@
-//! Rankings of the entries that a filter selects: counted from the entries, as roll-ups have no
-//! filter.
+//! Rankings of the entries that a filter selects. They are counted from the entries, because
+//! roll-ups cannot be filtered.
 
 use std::collections::HashSet;
 
@@ -8,24 +8,25 @@ use crate::entry::Outcome;
 use crate::rollup::{Ranking, Top};
 use crate::search::{Broken, Filter, LogReader, SearchExtent};
 
-/// Number of entries per read.
+/// Number of entries that the ranking reads at once.
 const PAGE_ENTRIES: usize = 4096;
-/// Texts that are kept, so that the memory is bounded: more than a household or an office queries.
+/// Maximum number of texts that are kept, which bounds the memory. A household or an office queries
+/// fewer names.
 const KEPT: usize = 1 << 16;
 
 /// The most frequent texts of some entries.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Ranked {
-    /// The texts.
+    /// The texts with their counts.
     pub top: Top,
-    /// Entries that were counted.
+    /// Number of entries that were counted.
     pub entries: u64,
     /// Files that were not read, or not completely.
     pub broken: Vec<Broken>,
 }
 
-/// Counts the texts of the entries that a filter selects. `progress` is called now and then with
-/// their number.
+/// Counts the texts of the entries that a filter selects. `progress` is called occasionally with
+/// the number of entries so far.
 pub fn rank(
     reader: &LogReader,
     filter: &Filter,

@@ -1,5 +1,6 @@
-//! Roll-ups from entries: those of a directory, which are the stored state and the entries after
-//! it, which a process that was killed did not store; and those of a part of the entries alone.
+//! Roll-ups that are counted from entries. The roll-ups of a directory are the stored state and the
+//! entries after it, which a killed process did not store. Other roll-ups count only a part of the
+//! entries.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -9,31 +10,31 @@ use crate::error::LogError;
 use crate::rollup::Rollups;
 use crate::search::{Filter, LogReader, SearchExtent};
 
-/// Entries that roll-ups without a stored state count again: some seconds of work.
+/// Maximum number of entries that are counted again if no state is stored. This takes some seconds.
 const MAX_RECOUNT: u64 = 1 << 20;
-/// Number of entries per read.
+/// Number of entries that a recount reads at once.
 pub(crate) const RECOUNT_PAGE: usize = 4096;
-/// Rows that are examined between two questions whether to go on.
+/// Number of rows that are examined between two calls of `rest`.
 const SLICE_ROWS: u64 = 1 << 18;
 
 /// The counts of some of the entries.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct PartCounts {
-    /// The counts.
+    /// The roll-ups of the counted entries.
     pub rollups: Rollups,
-    /// Entries before this time in microseconds are not counted, because the caller ended the work;
-    /// 0 if all are.
+    /// Time in microseconds before which no entries were counted, because the caller ended the
+    /// work. It is 0 if all entries were counted.
     pub cut_us: u64,
 }
 
 impl PartCounts {
-    /// Counts the entries that a filter selects, the newest first. `rest` is called now and then,
-    /// and ends the work if it breaks.
+    /// Counts the entries that a filter selects, the newest first. `rest` is called occasionally
+    /// and ends the work if it returns `Break`.
     pub fn of(reader: &LogReader, filter: &Filter, rest: impl FnMut() -> ControlFlow<()>) -> Self {
         Self::in_slices(reader, filter, SLICE_ROWS, rest)
     }
 
-    /// Counts as [`of`](Self::of) does, in slices of `max_rows`.
+    /// Counts like [`of`](Self::of), in slices of `max_rows`.
     pub(crate) fn in_slices(
         reader: &LogReader,
         filter: &Filter,
@@ -55,7 +56,7 @@ impl PartCounts {
     }
 }
 
-/// Returns the time of the entry with an id, which a search has reached, in microseconds.
+/// Returns the time in microseconds of the entry with this id, up to which a search has come.
 fn time_us(reader: &LogReader, id: u64) -> u64 {
     let before_id = id.saturating_add(1);
     let extent = SearchExtent { before_id, entries: 1, max_rows: SLICE_ROWS };

@@ -1,10 +1,10 @@
 //! The ring between a worker and the writer of the log.
 //!
-//! Each worker has one, so a worker writes memory that no other worker touches. It holds words, not
-//! octets: a slot is an `AtomicU64`, which both sides may access without `unsafe`, and whose
-//! relaxed store costs as much as a plain one. The worker fills the slots of a record and then
-//! publishes the record by one store with release order. If there is no room, the record is dropped
-//! and counted: the worker never waits.
+//! Each worker has its own ring, so a worker writes memory that no other worker touches. A ring
+//! holds words, not octets: a slot is an `AtomicU64`, which both sides may access without `unsafe`,
+//! and a relaxed store to it costs as much as a plain one. The worker fills the slots of a record
+//! and then publishes the record by one store with release order. If there is no room, the record
+//! is dropped and counted: the worker never waits.
 //!
 //! ```text
 //!            consumed                published
@@ -13,9 +13,9 @@
 //!               ^ the writer reads        ^ the worker writes                       modulo slots
 //! ```
 //!
-//! The two indices are on cache lines of their own. The worker reads that of the writer only when
-//! its last value shows no room, so a record costs no transfer of a line except those of the record
-//! itself. Behind the last slot there is room for one record, so the words of a record are always
+//! Each of the two indices has its own cache line. The worker reads the writer's index only if the
+//! value it last read leaves no room. A record therefore causes no transfer of cache lines except
+//! its own. Behind the last slot there is room for one record, so the words of a record are always
 //! consecutive. [`Producer::push`] allocates nothing. The row "cache hit, logged" of the bench
 //! counts its instructions.
 //!
@@ -32,7 +32,8 @@
 //! ```
 //!
 //! The last word of the reply ends with its last octet, and repeats octets before it. Numbers that
-//! are neighbours in the worker's memory are neighbours here: the compiler copies them together.
+//! are adjacent in the worker's memory are also adjacent in a record, so the compiler copies them
+//! together.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -42,33 +43,33 @@ use avocet_wire::header::HEADER_LEN;
 use crate::entry::{Entry, Facts, MAX_ANSWER_OCTETS, Outcome, Privacy, RawEntry, RawFacts};
 use crate::sync::{Arc, AtomicU64, Ordering, zeroed_words};
 
-/// Words of a record before its address and octets.
+/// Number of words of a record before the IPv6 address and the octets of the reply.
 const FIXED: usize = 7;
-/// Words of an IPv6 address.
+/// Number of words of an IPv6 address.
 const V6_WORDS: usize = 2;
 /// Number of octets of QTYPE and QCLASS.
 const TYPE_AND_CLASS: usize = 4;
-/// Number of octets of a reply that a record keeps.
+/// Maximum number of octets of a reply that a record keeps.
 const MAX_OCTETS: usize = HEADER_LEN + MAX_QUESTION + MAX_ANSWER_OCTETS;
-/// Words of the longest record.
+/// Number of words of the longest record.
 const MAX_WORDS: usize = FIXED + V6_WORDS + MAX_OCTETS.div_ceil(8);
-/// Bits of the time in its word: enough for two thousand years.
+/// Number of bits of the time in its word: enough for two thousand years.
 const TIME_BITS: u32 = 56;
 /// The bit in the word of the time that marks an IPv6 address.
 const IS_V6: u64 = 1 << 63;
 
-/// A word alone in its pair of cache lines: processors fetch lines in pairs.
+/// A word that has a pair of cache lines to itself: processors fetch lines in pairs.
 #[repr(align(128))]
 struct Lone(AtomicU64);
 
 struct Slots {
-    /// A power of two of slots, and [`MAX_WORDS`] behind them.
+    /// The slots, whose number is a power of two, followed by [`MAX_WORDS`] further words.
     words: Box<[AtomicU64]>,
-    /// Index after the last record that the worker has completed.
+    /// Index after the last record that the worker has published.
     published: Lone,
     /// Index of the first word that the writer has not read.
     consumed: Lone,
-    /// Records dropped. Only the worker writes it.
+    /// Number of dropped records. Only the worker writes it.
     dropped: Lone,
 }
 
@@ -78,15 +79,16 @@ impl Slots {
         self.words.len() - MAX_WORDS
     }
 
-    /// Returns the words from an index on, at least as many as the longest record has.
+    /// Returns the words from an index on. There are at least as many as the longest record has.
     fn from(&self, index: u64) -> &[AtomicU64] {
         let start = index as usize & (self.count() - 1);
         self.words.get(start..).unwrap_or_default()
     }
 }
 
-/// Creates a ring of at least `octets`, and at least large enough for one record. `outcomes` has
-/// the outcome of each stage, by its number: the reader finds it, so that the worker need not.
+/// Creates a ring of at least `octets` octets, in which at least one record fits. `outcomes` has
+/// the outcome of each stage by its number. The consumer looks it up, so that the worker has less
+/// work.
 #[must_use]
 pub fn ring(octets: usize, outcomes: &'static [Outcome]) -> (Producer, Consumer) {
     let count = octets.div_ceil(8).max(MAX_WORDS).next_power_of_two();
@@ -105,9 +107,9 @@ pub fn ring(octets: usize, outcomes: &'static [Outcome]) -> (Producer, Consumer)
 /// The worker's end of a ring.
 pub struct Producer {
     slots: Arc<Slots>,
-    /// The place of an index among the slots: the bits in this mask.
+    /// The mask that converts an index to the position of a slot.
     mask: usize,
-    /// Index of the next word.
+    /// Index of the next word that the worker writes.
     end: u64,
     /// Index up to which the slots are known to be free.
     limit: u64,
@@ -115,20 +117,20 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// Appends an entry, or counts it as dropped if there is no room. `facts` is called if there is
-    /// room.
+    /// Appends an entry, or counts it as dropped if there is no room. `facts` is called only if
+    /// there is room.
     #[inline(always)]
     pub fn push(&mut self, entry: &RawEntry<'_>, facts: impl FnOnce() -> RawFacts) {
         let RawEntry { client, question, reply } = *entry;
         match kept(question.len(), reply) {
             Some(octets) => self.put(entry, octets, facts),
-            // Arguments are not passed by reference: a referenced value would be in memory for all
-            // entries.
+            // Arguments are not passed by reference, because a referenced value would be written to
+            // memory for every entry.
             None => self.push_without_question(client, question, reply, facts()),
         }
     }
 
-    /// Appends an entry with a reply that does not repeat the question, or without one.
+    /// Appends an entry with no reply, or with a reply that does not repeat the question.
     #[cold]
     #[inline(never)]
     fn push_without_question(
@@ -149,7 +151,7 @@ impl Producer {
         self.put(&RawEntry { client, question, reply }, octets, || facts);
     }
 
-    /// Appends an entry with the octets that are kept, at least eight.
+    /// Appends an entry and the octets of its reply that are kept. There must be at least eight.
     #[inline(always)]
     fn put(&mut self, entry: &RawEntry<'_>, octets: &[u8], facts: impl FnOnce() -> RawFacts) {
         let v6_words = if entry.client.is_ipv6() { V6_WORDS } else { 0 };
@@ -159,13 +161,14 @@ impl Producer {
             return;
         }
         let start = self.end as usize & self.mask;
-        // Facts that are read before the check for room would be in memory for all entries.
+        // If the facts were read before the check for room, they would be written to memory for
+        // every entry.
         put(self.slots.words.get(start..).unwrap_or_default(), entry, octets, facts());
         self.end = end;
         self.slots.published.0.store(end, Ordering::Release);
     }
 
-    /// Reads the progress of the writer again, and reports whether there is room up to an index.
+    /// Reads the writer's progress again. Reports whether there is room up to an index.
     #[cold]
     #[inline(never)]
     fn has_room(&mut self, end: u64) -> bool {
@@ -182,8 +185,9 @@ impl Producer {
     }
 }
 
-/// Returns the octets of a reply that a record keeps: up to the end of its question, and of its
-/// answer if there is one. Returns `None` if there is no question or it is longer than any.
+/// Returns the octets of a reply that a record keeps: up to the end of its question, and the start
+/// of its answer if there is one. Returns `None` if there is no question or the octets exceed
+/// [`MAX_OCTETS`].
 #[inline(always)]
 fn kept(question: usize, reply: &[u8]) -> Option<&[u8]> {
     let [_, _, _, _, questions_high, questions_low, high, low, ..] = reply else { return None };
@@ -193,7 +197,7 @@ fn kept(question: usize, reply: &[u8]) -> Option<&[u8]> {
     (has_question && octets.len() <= MAX_OCTETS).then_some(octets)
 }
 
-/// Writes a record to the start of some words.
+/// Writes a record to the start of a slice of words.
 #[inline(always)]
 fn put(words: &[AtomicU64], entry: &RawEntry<'_>, octets: &[u8], facts: RawFacts) {
     let Some((fixed, mut rest)) = words.split_first_chunk::<FIXED>() else { return };
@@ -204,7 +208,8 @@ fn put(words: &[AtomicU64], entry: &RawEntry<'_>, octets: &[u8], facts: RawFacts
     set(2, halves(facts.response_delay_us, facts.upstream_rtt_ms));
     set(3, u64::from(facts.revision) | quarters([0, 0, facts.profile, facts.rule]));
     set(4, quarters([facts.upstream, facts.listener, facts.rcode, facts.ede]));
-    // Written for all entries: a word costs less than the decision whether it is needed.
+    // The device is written even if it is zero: a word costs less than the decision whether to
+    // write it.
     set(6, facts.device);
     let sizes = quarters([facts.query_size, entry.reply.len() as u16, 0, 0]);
     match entry.client {
@@ -225,14 +230,14 @@ fn put(words: &[AtomicU64], entry: &RawEntry<'_>, octets: &[u8], facts: RawFacts
     put_octets(rest, octets);
 }
 
-/// Writes at least eight octets to the start of some words.
+/// Writes at least eight octets to the start of a slice of words.
 #[inline(always)]
 fn put_octets(words: &[AtomicU64], octets: &[u8]) {
     let set = |word: &AtomicU64, octets| word.store(u64::from_le_bytes(octets), Ordering::Relaxed);
     let Some(last) = octets.last_chunk() else { return };
     let (pairs, rest) = octets[..octets.len() - 1].as_chunks::<16>();
     let Some((twos, ones)) = words.split_at_checked(2 * pairs.len()) else { return };
-    // Two words in a step: the steps cost more than the words.
+    // Each step writes two words, because the steps cost more than the words.
     for ([low, high], pair) in twos.as_chunks::<2>().0.iter().zip(pairs) {
         let pair = u128::from_le_bytes(*pair);
         low.store(pair as u64, Ordering::Relaxed);
@@ -261,7 +266,7 @@ fn quarters([a, b, c, d]: [u16; 4]) -> u64 {
 /// The writer's end of a ring.
 pub struct Consumer {
     slots: Arc<Slots>,
-    /// The outcome of each stage.
+    /// The outcome of each stage, by the number of the stage.
     outcomes: &'static [Outcome],
     start: u64,
     /// Index up to which records are known to be complete.
@@ -316,13 +321,13 @@ impl Default for Record {
 }
 
 impl Record {
-    /// Returns the entry as far as the worker knows it: without lists and device, and with full
-    /// privacy.
+    /// Returns the entry with the data from the worker. It has no lists and no device name, and
+    /// full privacy.
     #[must_use]
     pub fn entry(&self) -> Entry<'_> {
         let after_header = self.octets.get(HEADER_LEN..self.len).unwrap_or_default();
         let parts = after_header.split_at_checked(self.question);
-        // Without a question, the octets are not those of an answer.
+        // If the question is empty, the octets are not an answer.
         let (question, answer) =
             parts.filter(|(question, _)| !question.is_empty()).unwrap_or_default();
         let (qname, fixed) = question.split_last_chunk().unwrap_or((&[], &[0; TYPE_AND_CLASS]));
@@ -339,7 +344,7 @@ impl Record {
         Entry { facts, qname, lists: &[], answer }
     }
 
-    /// Reads a record at the start of some words, and returns how many it has.
+    /// Reads a record at the start of a slice of words. Returns the number of its words.
     fn read(&mut self, words: &[AtomicU64]) -> usize {
         let Some((slots, rest)) = words.split_first_chunk::<FIXED>() else { return 0 };
         let fixed = slots.each_ref().map(|word| word.load(Ordering::Relaxed));
@@ -366,7 +371,7 @@ impl Record {
     }
 }
 
-/// Returns the facts of a record, without its outcome and the facts of its messages.
+/// Returns the facts of a record except for the outcome and the facts that come from its messages.
 fn facts(fixed: &[u64; FIXED], client: IpAddr) -> Facts {
     let [_, _, _, _, transport, validation, cache, stage] = fixed[0].to_le_bytes();
     let quarter = |word: usize, place: u32| (fixed[word] >> (16 * place)) as u16;

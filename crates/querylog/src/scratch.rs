@@ -1,4 +1,4 @@
-//! Tools of several tests: a directory for each, and texts of numbers.
+//! Tools that several tests share: a directory for each test, and texts for numbers.
 
 use std::fs;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Labels with texts that show kind, revision and number.
+/// Labels with texts that show the kind, the revision and the number.
 pub(crate) struct Numbered;
 
 impl Labels for Numbered {

@@ -1,4 +1,4 @@
-//! The summary of an answer: where it leads, in a few words.
+//! The summary of an answer: its last alias and its addresses.
 //!
 //! The text has the last alias, if there is one, and then up to four addresses, separated by
 //! spaces. It is read from the octets of the answer section in an [`Entry`](crate::Entry), which
@@ -13,21 +13,21 @@ use avocet_wire::{Rtype, text};
 
 use crate::entry::Entry;
 
-/// Addresses in a summary.
+/// Maximum number of addresses in a summary.
 const MAX_ADDRESSES: usize = 4;
 /// Number of octets of a record after its owner: type, class, TTL, length (RFC 1035 §3.2.1).
 const RECORD_HEAD: usize = 10;
 
-/// Writes summaries, with reused memory.
+/// A writer of summaries, which reuses its memory.
 #[derive(Default)]
 pub(crate) struct Summary {
-    /// The start of the reply as it was: the targets of compression pointers are at their offsets.
+    /// The start of the reply at its original offsets, to which compression pointers refer.
     message: Vec<u8>,
     text: String,
 }
 
 impl Summary {
-    /// Returns the summary of the answer in an entry; empty if there is none.
+    /// Returns the summary of the answer in an entry. The summary is empty if there is no answer.
     pub(crate) fn of(&mut self, entry: &Entry<'_>) -> &str {
         self.text.clear();
         if entry.answer.is_empty() || entry.facts.answer_count == 0 {
@@ -56,7 +56,7 @@ struct Found {
 }
 
 impl Found {
-    /// Reads a record and returns the offset after it, or `None` if it is not complete.
+    /// Reads a record and returns the offset after it, or `None` if the record is incomplete.
     fn record(&mut self, message: &[u8], at: usize) -> Option<usize> {
         let at = name::skip(message, at).ok()?;
         let head: [u8; RECORD_HEAD] = message.get(at..at + RECORD_HEAD)?.try_into().ok()?;

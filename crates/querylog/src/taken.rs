@@ -1,4 +1,4 @@
-//! How many entries were taken, for the process after one that is killed.
+//! The number of entries that were taken, which a process reads after its predecessor was killed.
 //!
 //! An entry is in memory for up to a second before its block is written. If the process is killed
 //! meanwhile, nothing in the files of the head shows that the entry existed. So the writer notes in
@@ -22,18 +22,20 @@ pub(crate) struct TakenFile {
     noted: Noted,
 }
 
-/// The ids in the file.
+/// The two ids that the file contains.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Noted {
-    /// The id after the last entry in the queue.
+    /// The id after the last entry that was taken from the rings.
     end_id: u64,
-    /// The value of `end_id` at the start of the process. Losses before it are counted.
+    /// The value of `end_id` at the start of the process. Losses before this id are already
+    /// counted.
     counted_id: u64,
 }
 
 impl TakenFile {
-    /// Opens that of a log with files that end before an id. Returns it with the number of entries
-    /// that the process before took and did not write, and which are counted from now on.
+    /// Opens the file of a log whose other files end before an id. Also returns the number of
+    /// entries that the previous process took but did not write. These losses count as counted from
+    /// now on.
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -52,12 +54,12 @@ impl TakenFile {
         Ok((taken, end_id - begin))
     }
 
-    /// Returns the id after all entries that left the queue.
+    /// Returns the id after all entries that were taken from the rings.
     pub(crate) fn end_id(&self) -> u64 {
         self.noted.end_id
     }
 
-    /// Notes the id. If the disk does not take it, the next process counts too little.
+    /// Writes the id to the file. If the write fails, the next process counts too few losses.
     pub(crate) fn note(&mut self, end_id: u64) {
         self.write(Noted { end_id, ..self.noted });
     }
@@ -115,14 +117,14 @@ mod tests {
         let (mut taken, lost) = open(0);
         assert_eq!((taken.end_id(), lost), (0, 0));
         taken.note(50);
-        // Killed after the first 30 were written.
+        // The process was killed after the first 30 entries were written.
         let (taken, lost) = open(30);
         assert_eq!((taken.end_id(), lost), (50, 20));
         let (mut taken, lost) = open(30);
         assert_eq!((taken.end_id(), lost), (50, 0));
         taken.note(60);
         assert_eq!(open(60).1, 0);
-        // The machine crashed: the note is older than the files.
+        // The machine crashed, so the note is older than the files.
         let (taken, lost) = open(90);
         assert_eq!((taken.end_id(), lost), (90, 0));
     }

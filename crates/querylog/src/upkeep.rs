@@ -7,9 +7,9 @@
 //!                                                                              octets or outcome
 //! ```
 //!
-//! It shares nothing with the writer but the directory, so it may run on another thread, and any
-//! step may be its last: a file is complete before it gets its name, and its name says what it
-//! replaces. [`Upkeep::step`] does one piece of work at a time.
+//! The upkeep and the writer share only the directory, so the upkeep may run on another thread. It
+//! may be interrupted at any step: a file is complete before it gets its name, and the name says
+//! which files it replaces. [`Upkeep::step`] does one piece of work at a time.
 
 use std::collections::HashSet;
 use std::fs;
@@ -31,56 +31,56 @@ const DAY_US: u64 = 86_400_000_000;
 /// The times for which entries are kept.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Retention {
-    /// Days after which a segment is deleted; zero for no limit.
+    /// Number of days after which a segment is deleted; zero for no limit.
     pub days: u64,
-    /// Number of octets of all files, above which the oldest segment is deleted; zero for no limit.
+    /// Number of octets of all files from which the oldest segment is deleted; zero for no limit.
     pub octets: u64,
-    /// Outcomes with a shorter time of their own.
+    /// Outcomes with their own, shorter retention.
     pub outcomes: Vec<OutcomeDays>,
 }
 
-/// Days after which entries with an outcome are deleted.
+/// The retention of entries with one outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct OutcomeDays {
     /// The outcome.
     pub outcome: Outcome,
-    /// The days.
+    /// Number of days after which the entries are deleted.
     pub days: u64,
 }
 
-/// Whether the ages of entries are known. A clock that is wrong makes recent entries old.
+/// Whether the ages of entries are known. A wrong clock may make recent entries look old.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ages {
     /// The clock has been consistent for long enough.
     Known,
-    /// It was set, or not watched for long enough: nothing is deleted by age.
+    /// The clock was changed, or was not observed for long enough. Nothing is deleted by age.
     Doubtful,
 }
 
-/// Numbers since the start, for metrics.
+/// Counters since the start, for metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct UpkeepCounters {
-    /// Entries that were sealed.
+    /// Number of entries that were sealed.
     pub sealed: u64,
-    /// Segments that were merged into others.
+    /// Number of segments that were merged into others.
     pub merged: u64,
-    /// Entries that were deleted, as retention says.
+    /// Number of entries that retention deleted.
     pub deleted: u64,
-    /// Number of octets of the head that belong to no intact block.
+    /// Number of octets of the head outside of intact blocks.
     pub lost_octets: u64,
-    /// Entries that damaged blocks of the head promise.
+    /// Number of entries that damaged blocks of the head announce.
     pub lost_entries: u64,
 }
 
-/// The upkeep of one directory. There is one for each directory, in the process of its writer.
+/// The upkeep of one directory. It runs in the process of the writer.
 pub struct Upkeep {
     directory: PathBuf,
     retention: Retention,
     ages: Ages,
     counters: UpkeepCounters,
-    /// Files that could not be processed. They stay as they are until the next start.
+    /// Files that could not be processed. They are skipped until the next start.
     refused: HashSet<PathBuf>,
-    /// Segments without entries that an outcome's time has passed for.
+    /// Segments that were found to have no entries to delete for a limit of an outcome.
     examined: HashSet<(PathBuf, OutcomeDays)>,
 }
 
@@ -111,12 +111,12 @@ impl Upkeep {
         self.counters.deleted += entries;
     }
 
-    /// Changes how long entries are kept.
+    /// Changes the retention of entries.
     pub fn set_retention(&mut self, retention: Retention) {
         self.retention = retention;
     }
 
-    /// Sets whether entries are deleted by their age.
+    /// Sets whether the ages of entries are known, so that they may be deleted by age.
     pub fn set_ages(&mut self, ages: Ages) {
         self.ages = ages;
     }
@@ -127,17 +127,17 @@ impl Upkeep {
         self.ages
     }
 
-    /// Returns the numbers since the start.
+    /// Returns the counters since the start.
     #[must_use]
     pub fn counters(&self) -> UpkeepCounters {
         self.counters
     }
 
-    /// Does one piece of work, and reports whether there may be more. The last file of the head
-    /// belongs to the writer.
+    /// Does one piece of work and reports whether there may be more. Skips the last file of the
+    /// head, which belongs to the writer.
     ///
     /// # Errors
-    /// A file cannot be read or written. It is left as it is, and the next step leaves it out.
+    /// A file cannot be read or written. The file stays unchanged, and further steps skip it.
     pub fn step(&mut self, now_us: u64) -> Result<bool, LogError> {
         let mut listing = Listing::read(&self.directory)?;
         if let Some(replaced) = listing.replaced.first() {
@@ -145,7 +145,8 @@ impl Upkeep {
             return Ok(true);
         }
         listing.heads.pop();
-        // Names say little if another program adds files: the lock names the files of the writer.
+        // Other programs may add files, so names are not reliable. The lock marks the file to which
+        // the writer appends.
         let is_complete = |head: &&HeadName| {
             !self.refused.contains(&head.path) && !is_written(&head.path).is_ok_and(|it_is| it_is)
         };
@@ -173,7 +174,7 @@ impl Upkeep {
         Ok(false)
     }
 
-    /// Deletes the oldest segment if it is too old, or if all files are too large.
+    /// Deletes the oldest segment if it is too old, or if all files together are too large.
     ///
     /// # Errors
     /// The directory cannot be read, or a file cannot be deleted.
@@ -234,10 +235,10 @@ impl Upkeep {
         Ok(true)
     }
 
-    /// Returns the segments of a day that is over, if there are several.
+    /// Returns segments of a past day that can be merged, if there are several.
     fn mergeable<'l>(&self, listing: &'l Listing, now_us: u64) -> Option<&'l [SegmentName]> {
         let today = SegmentLabel::new(now_us, 0..=0);
-        // A run of segments has consecutive ids, except for a head that could not be sealed.
+        // A run of segments of one day is not interrupted by a head that could not be sealed.
         let same_run = |a: &SegmentName, b: &SegmentName| {
             let between = a.label.ids.end() + 1..*b.label.ids.start();
             a.label.day() == b.label.day()
@@ -250,7 +251,7 @@ impl Upkeep {
         })
     }
 
-    /// Replaces segments by one.
+    /// Replaces several segments by one.
     fn merge(&mut self, day: &[SegmentName]) -> Result<bool, LogError> {
         let segments: Result<Vec<_>, _> = day.iter().map(Segment::open).collect();
         let segments = segments?;
@@ -267,7 +268,8 @@ impl Upkeep {
         Ok(true)
     }
 
-    /// Replaces a segment by one without the entries of outcomes with a shorter time.
+    /// Replaces a segment by one without the entries whose outcome has a shorter retention that has
+    /// passed.
     fn thin(&mut self, name: &SegmentName, now_us: u64) -> Result<bool, LogError> {
         let limits = self.retention.outcomes.clone();
         let is_unknown =
@@ -306,13 +308,13 @@ impl Upkeep {
     }
 }
 
-/// Returns the times of the entries of a row group, by its statistics.
+/// Returns the time range of the entries of a row group, from its statistics.
 pub(crate) fn group_times(group: &RowGroup) -> Range<u64> {
     let (first, last) = group.bounds(FileColumn::Int(Int::Time)).unwrap_or((0, i64::MAX - 1));
     first.max(0) as u64..last.max(0) as u64 + 1
 }
 
-/// Returns the time of the latest entry.
+/// Returns the time of the latest entry in a segment.
 fn latest(segment: &Segment) -> Option<u64> {
     let bounds = segment.groups().filter_map(|group| group.bounds(FileColumn::Int(Int::Time)));
     bounds.map(|(_, last)| last.max(0) as u64).max()

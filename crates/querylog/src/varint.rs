@@ -1,4 +1,4 @@
-//! Integers of variable length, seven bits an octet, low bits first.
+//! Integers of variable length, with seven bits per octet and the low bits first.
 
 /// Appends a number.
 pub(crate) fn put(out: &mut Vec<u8>, mut number: u64) {
@@ -9,12 +9,12 @@ pub(crate) fn put(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Appends a number with a sign; small magnitudes are short.
+/// Appends a signed number. Numbers with small magnitudes are short.
 pub(crate) fn put_signed(out: &mut Vec<u8>, number: i64) {
     put(out, (number << 1 ^ number >> 63) as u64);
 }
 
-/// Takes a number from the start of `octets`, or returns `None` at a wrong end.
+/// Takes a number from the start of `octets`, or returns `None` if it is incomplete or too long.
 pub(crate) fn take(octets: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
@@ -28,12 +28,12 @@ pub(crate) fn take(octets: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Reads a signed number.
+/// Takes a signed number from the start of `octets`.
 pub(crate) fn take_signed(octets: &mut &[u8]) -> Option<i64> {
     take(octets).map(|number| (number >> 1) as i64 ^ -((number & 1) as i64))
 }
 
-/// Reads some octets after their number.
+/// Takes octets whose count precedes them.
 pub(crate) fn take_octets<'a>(octets: &mut &'a [u8]) -> Option<&'a [u8]> {
     let count = usize::try_from(take(octets)?).ok()?;
     let (taken, rest) = octets.split_at_checked(count)?;

@@ -6,10 +6,10 @@
 //!                 or BLOCK_ENTRIES          a number of entries, then the next one begins
 //! ```
 //!
-//! It runs on one thread, which also sets the pace: [`Writer::add`] for each entry from the rings,
-//! and [`Writer::tick`] after them. Nothing here waits except for the disk. An error loses the
-//! entries of one block, which are counted, and the next block goes to another file. After a
-//! process that was killed, the next one counts what was taken and not written ([`TakenFile`]).
+//! The writer runs on one thread, which calls [`Writer::add`] for each entry from the rings, and
+//! [`Writer::tick`] after them. The writer only waits for the disk. An error loses the entries of
+//! one block, which are counted, and the next block goes to another file. If a process is killed,
+//! the next one counts the entries that were taken but not written ([`TakenFile`]).
 
 use std::fs;
 use std::path::PathBuf;
@@ -27,17 +27,18 @@ use crate::rollup::Rollups;
 use crate::search::Filter;
 use crate::taken::TakenFile;
 
-/// Entries of a block: enough to compress well, and few enough to decode for one page of a search.
+/// Maximum number of entries of a block. The block is large enough to compress well, and small
+/// enough to decode for one page of a search.
 const BLOCK_ENTRIES: usize = 8192;
-/// Number of octets of a block before compression: names may be long.
+/// Maximum number of octets of a block before compression, because names may be long.
 const BLOCK_OCTETS: usize = 1 << 20;
-/// Number of octets of a file of the head before compression, which are in memory while it is
-/// sealed.
+/// Maximum number of octets of a file of the head before compression. All of them are in memory
+/// while the file is sealed.
 const HEAD_RAW_OCTETS: u64 = 13 << 20;
-/// Time that an entry may wait for its block, and a block for the disk. A crash of the machine
-/// loses at most the entries of this time.
+/// Maximum time that an entry waits for its block, and that a block waits for the disk. A crash of
+/// the machine loses at most the entries of this time.
 const FLUSH_US: u64 = 1_000_000;
-/// Time after a failure until the next attempt. Blocks until then are lost without one.
+/// Time after a failure until the next attempt. Blocks in the meantime are lost without an attempt.
 const RETRY_US: u64 = 2_000_000;
 
 /// Settings of a [`Writer`].
@@ -45,50 +46,52 @@ const RETRY_US: u64 = 2_000_000;
 pub struct WriterOptions {
     /// The directory of the log, which is created if it is missing.
     pub directory: PathBuf,
-    /// Entries of a file of the head. Such a file becomes one row group of a segment.
+    /// Maximum number of entries of a file of the head. Such a file becomes one row group of a
+    /// segment.
     pub head_entries: u64,
-    /// Seconds of a file of the head.
+    /// Maximum age of a file of the head in seconds.
     pub head_secs: u64,
     /// The secret key of pseudonyms; see [`Privacy::Pseudonym`](crate::Privacy::Pseudonym).
     pub pseudonym_key: [u8; 16],
 }
 
-/// Entries of a file of the head if nothing else is set. Sealing holds a whole file in memory.
+/// Default of `head_entries`. Sealing holds a whole file of the head in memory.
 pub const DEFAULT_HEAD_ENTRIES: u64 = 1 << 18;
-/// Seconds of a file of the head if nothing else is set.
+/// Default of `head_secs`.
 pub const DEFAULT_HEAD_SECS: u64 = 3600;
 
-/// Numbers since the writer was opened, for metrics.
+/// Counters since the writer was opened, for metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct WriterCounters {
-    /// Entries in blocks that were written, also if another program deleted their file later.
+    /// Number of entries in blocks that were written, even if another program deleted their file
+    /// later.
     pub written: u64,
-    /// Entries that were lost as a block could not be written, as another program deleted their
-    /// file, or as the process before was killed between taking and writing them.
+    /// Number of entries that were lost. Either their block could not be written, another program
+    /// deleted their file, or the previous process was killed before it wrote them.
     pub lost: u64,
     /// Number of octets of blocks that were written.
     pub octets: u64,
-    /// Attempts to write or sync that failed.
+    /// Number of failed attempts to write or to sync.
     pub failures: u64,
 }
 
-/// The writer of a log. There is one for each directory.
+/// The writer of a log. A directory has only one.
 pub struct Writer {
     options: WriterOptions,
-    /// Holds the lock of the directory.
+    /// The lock of the directory, held until the writer is dropped.
     _lock: LogLock,
     collector: Collector,
     encoder: Encoder,
     block: Vec<u8>,
     head: Option<HeadFile>,
-    /// Time at which the file of the head was begun.
+    /// Time at which the file of the head was created.
     head_since_us: u64,
     /// Time of the last flush.
     flushed_us: u64,
     next_id: u64,
     /// Time of the next attempt after a failure.
     retry_us: Option<u64>,
-    /// The error of the roll-ups at the start.
+    /// The error of the roll-ups that was found at the start.
     damage: Option<LogError>,
     counters: WriterCounters,
     rollups: Arc<Mutex<Rollups>>,
@@ -96,7 +99,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Opens the log in a directory and begins a file of the head with the first entry.
+    /// Opens the log in a directory. The first entry starts a new file of the head.
     ///
     /// # Errors
     /// The directory cannot be used, or another process writes there. The caller may try again
@@ -107,7 +110,7 @@ impl Writer {
         let lock = LogLock::take(directory)?;
         let damage = Rollups::keep_damaged(directory);
         let rollups = Rollups::read(directory)?;
-        // Ids of entries that were deleted are not used again.
+        // The ids of deleted entries are not used again.
         let next_id = next_id(&options)?.max(rollups.end_id());
         let (taken, lost) = TakenFile::open(directory, next_id)?;
         let counters = WriterCounters { lost, ..WriterCounters::default() };
@@ -144,14 +147,14 @@ impl Writer {
         if self.is_full() { self.flush(now_us) } else { Ok(()) }
     }
 
-    /// Does the work that is due: notes the entries that were taken, writes the block, waits for
-    /// the disk and begins the next file of the head.
+    /// Does the work that is due. Notes which entries were taken, writes the block, waits for the
+    /// disk, and starts the next file of the head.
     ///
     /// # Errors
     /// A file cannot be written. The entries of the block are lost and counted.
     pub fn tick(&mut self, now_us: u64) -> Result<(), LogError> {
         self.taken.note(self.next_id + self.collector.batch.rows.len() as u64);
-        // A clock that was set back is also a reason.
+        // The work is also due if the clock was set back.
         let is_due = now_us.checked_sub(self.flushed_us).is_none_or(|passed| passed >= FLUSH_US);
         if !is_due {
             return Ok(());
@@ -171,7 +174,7 @@ impl Writer {
     /// Writes the entries that were taken and waits until they are on the disk.
     ///
     /// # Errors
-    /// As [`tick`](Self::tick).
+    /// The same as those of [`tick`](Self::tick).
     pub fn close(mut self, now_us: u64) -> Result<WriterCounters, LogError> {
         self.flush(now_us)?;
         self.sync(now_us)?;
@@ -184,7 +187,7 @@ impl Writer {
     /// [`Upkeep::prune_entries`] may replace it. Returns the id of the next entry.
     ///
     /// # Errors
-    /// As [`tick`](Self::tick).
+    /// The same as those of [`tick`](Self::tick).
     ///
     /// [`Upkeep::prune_entries`]: crate::Upkeep::prune_entries
     pub fn cut(&mut self, now_us: u64) -> Result<u64, LogError> {
@@ -203,18 +206,18 @@ impl Writer {
         self.store_rollups()
     }
 
-    /// Returns the error of the roll-ups that were found at the start, once.
+    /// Returns the error of the roll-ups that was found at the start. Returns it only once.
     pub fn take_damage(&mut self) -> Option<LogError> {
         self.damage.take()
     }
 
-    /// Returns the numbers since the writer was opened.
+    /// Returns the counters since the writer was opened.
     #[must_use]
     pub fn counters(&self) -> WriterCounters {
         self.counters
     }
 
-    /// Returns the roll-ups, which the writer locks for about a millisecond a second.
+    /// Returns the roll-ups. The writer locks them for about a millisecond per second.
     #[must_use]
     pub fn rollups(&self) -> Arc<Mutex<Rollups>> {
         Arc::clone(&self.rollups)
@@ -244,7 +247,7 @@ impl Writer {
         if written.is_ok() {
             self.counters.written += count;
             self.counters.octets += self.block.len() as u64;
-            // The file of the head is complete.
+            // The file of the head is complete, so the roll-ups are stored.
             if self.head.is_none() {
                 self.store_rollups()?;
             }
@@ -255,9 +258,9 @@ impl Writer {
         written
     }
 
-    /// Reports whether the last failure was too short a time ago for another attempt.
+    /// Reports whether the last failure was so recent that no attempt is made.
     fn is_resting(&mut self, now_us: u64) -> bool {
-        // A clock that was set back ends the rest.
+        // If the clock was set back, the next attempt is due immediately.
         let is_due =
             |retry_us: u64| now_us >= retry_us || now_us < retry_us.saturating_sub(RETRY_US);
         if self.retry_us.is_some_and(is_due) {
@@ -272,11 +275,11 @@ impl Writer {
             .encoder
             .encode(batch, self.next_id, &mut self.block)
             .map_err(LogError::Compressor)?;
-        // An id that was used once is not used again, even if the block is lost.
+        // An id is used only once, even if the block is lost.
         self.next_id = header.ids().end;
         if self.head.is_none() {
             let directory = &self.options.directory;
-            // It may be gone since the start.
+            // Another program may have deleted the directory since the start.
             fs::create_dir_all(directory).map_err(LogError::file("create", directory))?;
             let path = directory::head_path(directory, header.first_id);
             self.head = Some(HeadFile::create(path)?);
@@ -299,14 +302,14 @@ impl Writer {
         synced
     }
 
-    /// Leaves the file of the head if another program deleted it. Its entries are lost.
+    /// Abandons the file of the head if another program deleted it. Its entries are lost.
     fn check_place(&mut self, now_us: u64) -> Result<(), LogError> {
         let Some(head) = &self.head else { return Ok(()) };
         let checked = head.check_place();
         if checked.is_err() {
             self.counters.lost += head.entries;
             self.fail(now_us);
-            // The next file is another one.
+            // The next attempt uses another file, so it need not wait.
             self.retry_us = None;
         }
         checked
@@ -320,7 +323,7 @@ impl Writer {
         stored
     }
 
-    /// Counts a failure and leaves the file, which may be the cause.
+    /// Counts a failure and abandons the file of the head, which may be the cause.
     fn fail(&mut self, now_us: u64) {
         self.counters.failures += 1;
         self.retry_us = Some(now_us.saturating_add(RETRY_US));
@@ -334,13 +337,13 @@ fn locked(rollups: &Mutex<Rollups>) -> MutexGuard<'_, Rollups> {
     rollups.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the id that follows the ids in all files.
+/// Returns the id that follows the last id in all files.
 fn next_id(options: &WriterOptions) -> Result<u64, LogError> {
     let listing = Listing::read(&options.directory)?;
     let mut next = listing.id_after_segments();
     for head in &listing.heads {
         let end = HeadReader::open(&head.path)?.end_id().unwrap_or(0);
-        // A file without an intact block still has its name.
+        // Even a file without an intact block has used the first id, which is in its name.
         next = next.max(end).max(head.first_id + 1);
     }
     Ok(next)

@@ -21,7 +21,8 @@ use super::{ask, blocklist, configuration, goals, machine, material, packages, t
 /// The peers that are measured by default.
 pub(super) const PEERS: &[Peer] =
     &[Peer::Bare, Peer::Nsd, Peer::Unbound, Peer::Logged, Peer::Avocet];
-/// The workloads that can be split into turns: the cost of a query does not depend on earlier ones.
+/// The workloads that can be split into turns. In them, the cost of a query does not depend on
+/// earlier queries.
 const WORKLOADS: &[Workload] = &[
     Workload::Hot,
     Workload::HotEdns,
@@ -31,15 +32,15 @@ const WORKLOADS: &[Workload] = &[
     Workload::Blocked,
 ];
 
-/// Turns of each server per round, and queries per turn.
+/// Number of turns of each server per round, and number of queries per turn.
 const TURNS: usize = 4;
 const TURN_QUERIES: u32 = 50_000;
 
-/// Measures each wanted workload with all its servers up, or those that have a block list together;
-/// prints the tables and keeps the samples.
+/// Measures each wanted workload while all its servers run. Workloads with a block list share their
+/// servers. Prints the tables and stores the samples.
 ///
 /// # Errors
-/// When a server cannot be started or answers wrongly.
+/// A server cannot be started or answers wrongly.
 pub(super) fn run(kind: &str, options: &Options) -> Result<(), String> {
     let workloads: Vec<_> =
         WORKLOADS.iter().copied().filter(|one| options.workloads.contains(one)).collect();
@@ -51,7 +52,7 @@ pub(super) fn run(kind: &str, options: &Options) -> Result<(), String> {
     }
     let mut setup = Setup::prepare(&peers, options)?;
     let mut report = Report { left_out, ..Report::default() };
-    // The cost of a block is compared with the cost of another name at the same server.
+    // The cost of a blocked name is compared with the cost of another name at the same server.
     for together in workloads.chunk_by(|one, other| one.has_list() && other.has_list()) {
         let pairs =
             together.iter().flat_map(|workload| peers.iter().map(move |peer| (*peer, *workload)));
@@ -70,11 +71,11 @@ pub(super) fn run(kind: &str, options: &Options) -> Result<(), String> {
 /// Servers that run at the same time.
 struct Row {
     servers: Vec<Asked>,
-    /// The queries of a turn.
+    /// The file with the queries of a turn.
     file: PathBuf,
 }
 
-/// A server and its queries.
+/// A server and the workload of its queries.
 struct Asked {
     peer: Peer,
     workload: Workload,
@@ -105,8 +106,8 @@ impl Row {
         Ok(Self { servers, file: setup.file("turn.txt") })
     }
 
-    /// Gives every server its turns of a round, in a new order each time. The first round warms the
-    /// caches up.
+    /// Gives every server its turns of a round, in a different order each time. The first round
+    /// begins with a turn that fills the caches.
     fn round(&self, setup: &Setup, options: &Options, round: usize) -> Result<Vec<Sample>, String> {
         if round == 1 {
             self.turns(setup, options, 0)?;
@@ -146,7 +147,7 @@ impl Row {
         Ok(samples.inspect(|sample| eprintln!("  {}", sample.line())).collect())
     }
 
-    /// Runs one turn of each server, with the same queries; returns the loads in the order of the
+    /// Runs one turn of each server with the same queries. Returns the loads in the order of the
     /// servers.
     fn turns(&self, setup: &Setup, options: &Options, turn: usize) -> Result<Vec<Load>, String> {
         let mut loads = vec![Load::default(); self.servers.len()];
@@ -171,7 +172,7 @@ impl Row {
     }
 }
 
-/// Returns the indexes of a row, starting with a different one each turn.
+/// Returns the indexes of all places. Each turn starts with a different one.
 fn rotated(places: usize, turn: usize) -> impl Iterator<Item = usize> {
     let range: Range<usize> = 0..places;
     range.map(move |place| (place + turn) % places)
@@ -198,7 +199,8 @@ fn write_queries(file: &Path, workload: Workload, turn: usize) -> std::io::Resul
     )
 }
 
-/// Adds two loads. The rate is that of the second: turns are too short for a combined one.
+/// Adds two loads. The rate is that of the second load, because turns are too short for a combined
+/// rate.
 fn added(sum: Load, load: Load) -> Load {
     let mut rcodes = sum.rcodes;
     for (name, answers) in load.rcodes {

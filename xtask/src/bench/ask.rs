@@ -1,4 +1,4 @@
-//! Single questions to a server: whether it is ready, and whether its answers are right.
+//! Single questions to a server, which show whether it is ready and whether its answers are right.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
@@ -9,14 +9,15 @@ use super::workload::Workload;
 use super::{blocklist, material, signed};
 
 const TIMEOUT: Duration = Duration::from_millis(300);
-/// A server that is busy, for example with its list, may miss a query and answer the next one.
+/// Number of attempts per question. A busy server, which for example loads its list, may miss a
+/// query and answer the next one.
 const ATTEMPTS: usize = 3;
 const ID: [u8; 2] = [0x5a, 0x17];
 
-/// The names whose answers are compared.
+/// Number of names whose answers are compared.
 const SAMPLED: u32 = 64;
 
-/// The names of the block list that must be refused for the list to count as loaded.
+/// Number of names on the block list that must be refused before the list counts as loaded.
 const SAMPLED_OF_LIST: u32 = 512;
 
 const A: u8 = 1;
@@ -62,7 +63,7 @@ struct Question {
 /// An expected answer.
 #[derive(Debug)]
 enum Right {
-    /// NOERROR, with this record data somewhere in the answer.
+    /// NOERROR, with this RDATA in the answer.
     Data(Vec<u8>),
     Nxdomain,
 }
@@ -100,7 +101,7 @@ impl Question {
         }
     }
 
-    /// Returns the problem of the response.
+    /// Checks the response of a server to the question.
     ///
     /// # Errors
     ///
@@ -154,16 +155,16 @@ fn ask_by_tcp(server: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// Returns whether a server answers for the first name of the zone without an error, over UDP or
-/// TCP.
+/// Returns whether a server answers a query for the first name of the zone without an error, over
+/// UDP or TCP.
 pub(super) fn is_ready(server: SocketAddr) -> bool {
     let query = Question::address(material::name(0), material::address(0)).query();
     let answer = ask_by_udp(server, &query).or_else(|_| ask_by_tcp(server, &query));
     answer.is_ok_and(|answer| is_positive(&answer))
 }
 
-/// Returns whether a server refuses names from all parts of the block list: some load it while they
-/// answer.
+/// Returns whether a server refuses names from all parts of the block list. Some servers answer
+/// while they load it.
 pub(super) fn is_blocking(server: SocketAddr, refusal: Refusal) -> bool {
     let apart = blocklist::NAMES / SAMPLED_OF_LIST;
     (0..SAMPLED_OF_LIST).map(|sample| blocked(sample * apart, refusal)).all(|question| {
@@ -184,8 +185,8 @@ pub(super) fn verify(server: SocketAddr, peer: Peer, workload: Workload) -> Resu
     Ok(())
 }
 
-/// Returns questions like those of the workload. Where the workload needs new names, these are
-/// others.
+/// Returns questions like those of the workload. If the workload needs names that were never
+/// queried, the questions have other such names.
 fn questions(workload: Workload, peer: Peer, sample: u32) -> Vec<Question> {
     let index = sample * (material::HOT_NAMES / SAMPLED);
     match (workload, peer.refusal()) {
@@ -217,8 +218,8 @@ fn blocked(index: u32, refusal: Refusal) -> Question {
     Question { name: blocklist::name(index), qtype: A, right }
 }
 
-/// Returns the kinds of the Zipf mix: addresses of both families, an alias, a name that does not
-/// exist.
+/// Returns the kinds of questions in the Zipf mix: addresses of both families, an alias, and a name
+/// that does not exist.
 fn mixed(index: u32) -> Vec<Question> {
     let (even, aliased) = (index / 2 * 2, index / 10 * 10 + 5);
     let address = Ipv6Addr::from_bits(material::ADDRESS_PREFIX | u128::from(even));
@@ -234,18 +235,19 @@ fn mixed(index: u32) -> Vec<Question> {
     ]
 }
 
-/// Returns the RCODE of a response to our query; `None` for any other message.
+/// Returns the RCODE of a response to the query of this bench, or `None` for any other message.
 fn rcode(answer: &[u8]) -> Option<u8> {
     let header = answer.first_chunk::<12>()?;
     (header[..2] == ID && header[2] & 0x80 != 0).then_some(header[3] & 15)
 }
 
-/// Returns whether a response has a signature, without parsing it.
+/// Returns whether a response has an RRSIG record, without parsing the response.
 fn is_signed(answer: &[u8]) -> bool {
     answer.windows(RRSIG_IN.len()).any(|octets| octets == RRSIG_IN)
 }
 
-/// Returns whether this is a response to our query with NOERROR and at least one record.
+/// Returns whether this message answers the query of this bench with NOERROR and at least one
+/// record.
 fn is_positive(answer: &[u8]) -> bool {
     rcode(answer) == Some(0) && answer[6..8] != [0, 0]
 }

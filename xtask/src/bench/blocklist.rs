@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use super::material;
 
-/// Names on the list. None of them is in the zone, so that only the list can cause a refusal.
+/// Number of names on the list. The zone has none of them, so only the list can cause a refusal.
 pub(super) const NAMES: u32 = 500_000;
 
 const FIRST_LABELS: &[&str] = &["ads", "track", "px", "metrics", "cdn", "t"];
 const TOP_LABELS: &[&str] = &["com", "net", "org", "io", "info", "xyz"];
-/// Registrable domains that the names share, as trackers do.
+/// Number of registrable domains that the names share, as the names of trackers do.
 const DOMAINS: u32 = 200_000;
 
 /// The format in which a server reads its list.
@@ -18,19 +18,21 @@ const DOMAINS: u32 = 200_000;
 pub(super) enum Form {
     /// The file has one name per line.
     Names,
-    /// Lines of a hosts file with the null address.
+    /// The file has lines of a hosts file with the null address.
     Hosts,
-    /// `local-zone` of Unbound.
+    /// The file has `local-zone` statements of Unbound.
     LocalZones,
-    /// `address` of dnsmasq.
+    /// The file has `address` statements of dnsmasq.
     Addresses,
-    /// A response policy zone. Each entry matches the name itself, not its subdomains.
+    /// The file is a response policy zone. Each entry matches only the name itself, not its
+    /// subdomains.
     Policy,
 }
 
 /// Returns the name with the given number, without its final dot.
 pub(super) fn name(index: u32) -> String {
-    // An odd factor permutes the 32-bit numbers, so that neighbours on the list share no domain.
+    // An odd factor permutes the 32-bit numbers, so that adjacent names on the list have different
+    // domains.
     let mixed = index.wrapping_mul(2_654_435_761);
     let pick = |labels: &[&'static str], from: u32| labels[from as usize % labels.len()];
     let (first, top) = (pick(FIRST_LABELS, mixed >> 24), pick(TOP_LABELS, mixed >> 16));
@@ -38,7 +40,7 @@ pub(super) fn name(index: u32) -> String {
 }
 
 impl Form {
-    /// Writes the list into a directory if it is not there, and returns its path.
+    /// Writes the list into a directory if it does not exist. Returns the path of the list.
     pub(super) fn write(self, directory: &Path) -> io::Result<PathBuf> {
         let path = directory.join(format!("blocklist.{self:?}").to_lowercase());
         if !path.exists() {

@@ -23,9 +23,9 @@ macro_rules! template {
     };
 }
 
-/// How a server is configured and started, with the words of the templates.
+/// The configuration and the command of a server, with the words of the templates.
 struct Recipe {
-    /// Directories of the run that are emptied, so that no cache is warm.
+    /// Directories of the run that are emptied, so that all caches are empty.
     fresh: &'static [&'static str],
     /// Files of the run and their templates.
     files: &'static [(&'static str, &'static str)],
@@ -87,7 +87,7 @@ const DNSMASQ: Recipe = Recipe {
 const COREDNS: Recipe = Recipe {
     fresh: &[],
     files: &[("Corefile", template!("coredns/Corefile"))],
-    // Go code gets as many threads as other servers have.
+    // Go code gets the same number of threads as other servers.
     command: "env GOMAXPROCS=%WORKERS% %COREDNS% -conf %DIRECTORY%/Corefile",
 };
 const DNSPROXY: Recipe = Recipe {
@@ -141,7 +141,7 @@ fn blocking(peer: Peer) -> Option<(&'static str, Form)> {
     }
 }
 
-/// Returns the lines for `%SIGNED%` with which an authoritative server has the signed zone.
+/// Returns the lines for `%SIGNED%` with which an authoritative server loads the signed zone.
 fn signed(peer: Peer) -> &'static str {
     match peer {
         Peer::Nsd => template!("nsd/signed.conf"),
@@ -172,7 +172,7 @@ pub(super) fn prepare(
     words.set("INTERFACE", setup.veth.as_ref().map_or_else(String::new, Veth::interface));
     words.set("SECURE", setup.encrypted_port.to_string());
     words.set("ENCRYPTED", workload.session().map_or("", |session| session.listener(peer)));
-    // Insertions contain words: `fill` replaces the last word of the list first.
+    // Inserted texts contain words themselves: `fill` replaces the last word of the list first.
     words.set("LOGGING", if peer == Peer::Logged { template!("avocet/logging.conf") } else { "" });
     words.set("XDP", if peer == Peer::KnotXdp { template!("knot/xdp.conf") } else { "" });
     let blocking = if workload.has_list() { blocking(peer) } else { None };
@@ -231,7 +231,7 @@ fn write(setup: &Setup, recipe: &Recipe, words: &Words) -> Result<Vec<String>, S
 }
 
 fn empty(directory: &Path) -> Result<(), String> {
-    // The directory may be missing.
+    // The directory may not exist.
     let _ = fs::remove_dir_all(directory);
     fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))
 }
@@ -279,11 +279,12 @@ impl Words {
         self.values.push((word, value.into()));
     }
 
-    /// Sets the size of the cache: nothing is evicted, or for `endurance` the same for all servers
-    /// as far as they take the same units.
+    /// Sets the size of the cache. Usually nothing is evicted. In `endurance`, all servers have the
+    /// same size as far as their units permit.
     fn set_cache(&mut self, peer: Peer, workload: Workload) {
         let (octets, messages, rrsets, entries) = match (workload, peer) {
-            // Unbound's manual recommends twice as much for RRsets as for messages.
+            // Unbound's manual recommends that the RRset cache is twice as large as the message
+            // cache.
             (Workload::Endurance, _) => (32, 11, 21, 100_000),
             (_, Peer::Bind9) => (4096, 0, 0, 0),
             (_, Peer::KnotResolver) => (1200, 0, 0, 0),
@@ -296,8 +297,8 @@ impl Words {
         self.set("ENTRIES", entries.to_string());
     }
 
-    /// Replaces the words. Values that were set last come first and may contain words that were set
-    /// before.
+    /// Replaces the words. Values that were set last are inserted first, so they may contain words
+    /// that were set earlier.
     fn fill(&self, text: &str) -> String {
         self.values.iter().rev().fold(text.to_owned(), |text, (word, value)| {
             text.replace(&format!("%{word}%"), value.trim_end_matches('\n'))
@@ -305,7 +306,7 @@ impl Words {
     }
 }
 
-/// Returns the name of the current user, for servers that would change to another user by default.
+/// Returns the name of the current user. Some servers would change to another user by default.
 fn user() -> String {
     let mut command = Command::new("id");
     command.arg("-un");

@@ -1,4 +1,4 @@
-//! Runs the benches in the directories of the crates one after the other and keeps their output.
+//! Runs the benches in the directories of the crates one after the other and stores their output.
 
 use std::fs;
 use std::path::Path;
@@ -31,12 +31,12 @@ pub(super) fn run(options: &Options) -> Result<(), String> {
     }
 }
 
-/// Packages and their benches, in order.
+/// Returns the packages and their benches, in order.
 fn benches(crates: &Path) -> Result<Vec<(String, String)>, String> {
     let mut found = Vec::new();
     for directory in names(crates)? {
         let package = match directory.as_str() {
-            // The binary has the name of the product.
+            // The bench uses the name of the binary, which is that of the product.
             "server" => "avocet".to_owned(),
             library => format!("avocet-{library}"),
         };

@@ -1,7 +1,8 @@
-//! Normal clients next to others that misbehave: measures the service for the normal ones.
+//! Normal clients next to clients that misbehave. The bench measures the service for the normal
+//! clients.
 //!
-//! They are alone for a quarter of the time, which gives a server a figure of its own to compare
-//! with. A query without an answer counts as the time that the client waited for it.
+//! For a quarter of the time, only the normal clients send queries. The result of that part is the
+//! figure to compare with. A query without an answer counts with the time that the client waited.
 
 use serde_json::Value;
 
@@ -15,26 +16,26 @@ use super::workload::Workload;
 /// Queries per second of a flood and of the clients next to it, and the part of the flood.
 const FLOOD_RATE: u64 = 10_000;
 const FLOOD_SHARE: &str = "90%";
-/// The least seconds: with fewer, too few normal queries count for a percentile.
+/// Minimum duration in seconds. A shorter run has too few normal queries for a percentile.
 const LEAST_SECS: u64 = 8;
-/// Slow connections: more than the limits of most servers.
+/// Number of slow connections. It is above the limits of most servers.
 const SLOW_CONNECTIONS: u64 = 1_000;
-/// Normal queries per second, each on a new connection.
+/// Number of normal queries per second, each on a new connection.
 const CONNECTIONS_PER_SEC: u64 = 100;
-/// The largest share of lost queries while the normal clients are alone.
+/// Maximum share of lost queries while the normal clients are alone.
 const LOST_ALONE: f64 = 0.01;
 
-/// Returns the seconds that such a run takes if this many are wanted.
+/// Returns the duration of a run in seconds, given the wanted duration.
 pub(super) fn secs(wanted: u64) -> u64 {
     wanted.max(LEAST_SECS)
 }
 
-/// Measures the service for normal clients during the attack, with its figures next to those of the
-/// others and to those without the attack.
+/// Measures the service for normal clients during the attack. The result also has the figures of
+/// the attackers, and those of the normal clients before the attack.
 ///
 /// # Errors
 ///
-/// When the generator fails, or the clients are not served even while they are alone.
+/// The generator fails, or the normal clients are not served even while they are alone.
 pub(super) fn run(setup: &Setup, workload: Workload, secs: u64) -> Result<Load, String> {
     let secs = self::secs(secs);
     let parts = match workload {
@@ -44,7 +45,7 @@ pub(super) fn run(setup: &Setup, workload: Workload, secs: u64) -> Result<Load, 
     parts.load()
 }
 
-/// The two parts of a run.
+/// The results of the two parts of a run.
 #[derive(Debug, Default)]
 struct Parts {
     alone: Load,
@@ -54,7 +55,8 @@ struct Parts {
 }
 
 impl Parts {
-    /// Returns the load next to the others, with the figures of the clients alone.
+    /// Returns the load of the normal clients during the attack, with the figures of the part
+    /// before it.
     fn load(self) -> Result<Load, String> {
         let Self { alone, beside, others, mut extras } = self;
         Workload::HitSteady.judge(&alone, None).map_err(|error| format!("alone: {error}"))?;
@@ -70,7 +72,7 @@ impl Parts {
     }
 }
 
-/// Returns the answered part of the queries, in per cent.
+/// Returns the share of the queries that was answered, in per cent.
 fn share(load: &Load) -> f64 {
     load.answered as f64 * 100.0 / (load.answered + load.lost).max(1) as f64
 }
@@ -89,8 +91,8 @@ fn flood(setup: &Setup, secs: u64) -> Result<Parts, String> {
     parse_flood(&text).ok_or_else(|| format!("avocet load said: {text}"))?
 }
 
-/// Parses the flows of a flood; `None` if the text is no such result. A wrong record for a normal
-/// client is an error.
+/// Parses the results for the flows of a flood. Returns `None` if the text has another form. A
+/// wrong record for a normal client is an error.
 fn parse_flood(text: &str) -> Option<Result<Parts, String>> {
     let result: Value = serde_json::from_str(text).ok()?;
     let flow = |name: &str| result["flows"].as_array()?.iter().find(|flow| flow["name"] == name);
@@ -120,7 +122,7 @@ fn parse_flood(text: &str) -> Option<Result<Parts, String>> {
     Some(Ok(Parts { alone: of(quiet)?, beside: of(attacked)?, others: attack.answered, extras }))
 }
 
-/// Connections that send octet by octet next to clients with new connections.
+/// Measures connections that send octet by octet, next to clients that open new connections.
 fn slow_clients(setup: &Setup, secs: u64) -> Result<Parts, String> {
     let mut command = pinned(LOAD_CORE);
     let server = setup.target(Workload::SlowTcp).to_string();
@@ -131,7 +133,8 @@ fn slow_clients(setup: &Setup, secs: u64) -> Result<Parts, String> {
     parse_slow(&text).ok_or_else(|| format!("slow said: {text}"))
 }
 
-/// Parses the lines of the clients alone, of the clients next to slow ones, and of the connections.
+/// Parses three lines: the result of the clients alone, that of the clients next to slow ones, and
+/// the state of the slow connections.
 fn parse_slow(text: &str) -> Option<Parts> {
     let mut lines = text.lines();
     let (alone, beside) = (parse_blast(lines.next()?)?, parse_blast(lines.next()?)?);

@@ -1,8 +1,8 @@
 //! Queries over TLS, HTTP/2, QUIC and HTTP/3: the listeners of the servers, their certificate, and
 //! the runs of `avocet load`, the only generator here that speaks all of them.
 //!
-//! Each server listens on one encrypted port and on one without encryption, at which it is asked
-//! whether it is ready and right.
+//! Each server listens on one encrypted port and on one without encryption. The bench checks over
+//! the latter whether the server is ready and answers correctly.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ use super::process::{LOAD_CORE, find, pinned};
 use super::setup::Setup;
 use super::workload::Workload;
 
-/// Clients with a connection each.
+/// Number of clients, each with its own connection.
 const CLIENTS: &str = "10";
 
 /// The transport of encrypted queries.
@@ -36,12 +36,13 @@ macro_rules! template {
 }
 
 impl Session {
-    /// Returns whether a server is asked in this way.
+    /// Returns whether the bench measures a server over this transport.
     pub(super) fn is_spoken_by(self, peer: Peer) -> bool {
         !self.listener(peer).is_empty()
     }
 
-    /// Returns the lines for `%ENCRYPTED%` in the configuration of a server; empty if it cannot.
+    /// Returns the lines for `%ENCRYPTED%` in the configuration of a server. They are empty if the
+    /// server does not support the transport.
     pub(super) fn listener(self, peer: Peer) -> &'static str {
         match (peer, self) {
             (Peer::Avocet | Peer::Earlier | Peer::Logged, Self::Tls) => {
@@ -82,7 +83,7 @@ impl Session {
 ///
 /// # Errors
 ///
-/// When OpenSSL is missing or fails.
+/// OpenSSL is missing or fails.
 pub(super) fn write_certificate(directory: &Path) -> Result<(), String> {
     let openssl = find("openssl").ok_or("openssl is needed and not installed")?;
     let mut command = Command::new(openssl);
@@ -97,14 +98,14 @@ pub(super) fn write_certificate(directory: &Path) -> Result<(), String> {
 ///
 /// # Errors
 ///
-/// When nothing could be measured.
+/// Nothing could be measured.
 pub(super) fn ask(
     setup: &Setup,
     workload: Workload,
     session: Session,
     pace: Pace,
 ) -> Result<Load, String> {
-    // Names are cached over kept connections.
+    // Names are cached over connections that stay open.
     let connections = match (workload, pace) {
         (_, Pace::Count { .. }) => "kept",
         (Workload::DotNew, _) => "new",

@@ -1,4 +1,5 @@
-//! Memory of a server with a fixed cache under a steady load: seconds to try it, hours to know it.
+//! Memory of a server with a fixed cache under a steady load. A run of seconds tries the workload;
+//! a run of hours measures it.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
@@ -10,29 +11,29 @@ use super::process::{LOAD_CORE, Server, pinned};
 use super::setup::Setup;
 use super::workload::Workload;
 
-/// Queries per second, and the part of them that is for names never queried before. The other
+/// Queries per second, and the share of them for names that were never queried before. The other
 /// names follow Zipf's law.
 const RATE: u64 = 5_000;
 const NEW_SHARE: &str = "50%";
 const NAMES: u64 = 200_000;
-/// Samples of the memory in a run.
+/// Number of samples of the memory in a run.
 const SAMPLES: u32 = 60;
-/// The shortest time between two samples: to read the memory costs a server time too.
+/// Minimum time between two samples. Reading the memory also costs the server time.
 const LEAST_INTERVAL: Duration = Duration::from_millis(500);
-/// Seconds of a run that only tries the workload.
+/// Duration in seconds of a run that only tries the workload.
 const LEAST_SECS: u64 = 20;
 const MB: f64 = 1e6;
 
-/// Returns the seconds of a run: the hours that are wanted, or a few if none are.
+/// Returns the duration of a run in seconds: the wanted hours, or a short run if `hours` is `None`.
 pub(super) fn secs(hours: Option<f64>) -> u64 {
     hours.map_or(LEAST_SECS, |hours| (hours * 3600.0) as u64).max(LEAST_SECS)
 }
 
-/// Sends queries for a time while it samples the memory of the server.
+/// Sends queries for a time and samples the memory of the server.
 ///
 /// # Errors
 ///
-/// When the generator fails or an answer differs from the zone.
+/// The generator fails, or an answer differs from the zone.
 pub(super) fn run(setup: &Setup, server: &Server, secs: u64) -> Result<Load, String> {
     let mut command = pinned(LOAD_CORE);
     command.arg(&setup.avocet).args(["load", &setup.target(Workload::Endurance).to_string()]);
@@ -58,15 +59,15 @@ pub(super) fn run(setup: &Setup, server: &Server, secs: u64) -> Result<Load, Str
     Ok(without_failures(Load { extras, ..load }))
 }
 
-/// Counts failures of the server as lost queries: a few in hours are no wrong answers.
+/// Counts failures of the server as lost queries. A few failures in hours are not wrong answers.
 fn without_failures(load: Load) -> Load {
     let failed = load.with_rcode("SERVFAIL");
     let rcodes = load.rcodes.into_iter().filter(|(name, _)| name != "SERVFAIL").collect();
     Load { answered: load.answered - failed, lost: load.lost + failed, rcodes, ..load }
 }
 
-/// Returns the memory of the processes in bytes, at each interval until the other end of the
-/// channel is dropped.
+/// Returns samples of the memory of the processes in bytes. Takes a sample at each interval until
+/// the other end of the channel is dropped.
 fn samples(server: &Server, is_over: Receiver<()>, interval: Duration) -> Vec<f64> {
     let mut samples = Vec::new();
     while is_over.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
@@ -75,7 +76,8 @@ fn samples(server: &Server, is_over: Receiver<()>, interval: Duration) -> Vec<f6
     samples
 }
 
-/// Returns median, extremes and drift of the second half; `None` with too few samples.
+/// Returns the median, the extremes and the drift in the second half of a run, or `None` if there
+/// are too few samples.
 fn figures(samples: &[f64], interval: Duration) -> Option<Vec<(Extra, f64)>> {
     let half = samples.get(samples.len() / 2..).filter(|half| half.len() >= 4)?;
     let (earlier, later) = half.split_at(half.len() / 2);

@@ -1,37 +1,37 @@
 //! Figures of a run that only some workloads have.
 
-/// A kind of further figure.
+/// A kind of additional figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Extra {
     /// Answers per second in a closed loop, measured with the same server just before.
     Capacity,
-    /// The answered part of the queries of normal clients, in per cent.
+    /// Share of the queries of normal clients that was answered, in per cent.
     AnsweredPercent,
-    /// The answered part of the queries of a flood, in per cent.
+    /// Share of the queries of a flood that was answered, in per cent.
     FloodPercent,
-    /// Slow connections that are open at the end.
+    /// Number of slow connections that are open at the end.
     SlowOpen,
-    /// Slow connections that the server closed or refused.
+    /// Number of slow connections that the server closed or refused.
     SlowClosed,
     /// Median latency of the normal clients while they are alone, in microseconds.
     AloneP50,
-    /// The 99th percentile of the same.
+    /// 99th percentile of the latency of the normal clients while they are alone, in microseconds.
     AloneP99,
     /// Median of the memory in the second half of a long run, in megabytes.
     ResidentMb,
-    /// The least of it.
+    /// Lowest memory in the second half of a long run, in megabytes.
     LeastMb,
-    /// The most of it.
+    /// Highest memory in the second half of a long run, in megabytes.
     MostMb,
-    /// Its drift in megabytes per hour.
+    /// Drift of the memory in the second half of a long run, in megabytes per hour.
     DriftMb,
-    /// Queries to name servers per question.
+    /// Number of queries to name servers per question.
     Upstream,
-    /// Questions that ended with SERVFAIL.
+    /// Number of questions that ended with SERVFAIL.
     Servfail,
-    /// Answers that differ from those of most resolvers without a known reason.
+    /// Number of answers that differ from those of most resolvers without a known reason.
     Wrong,
-    /// Answers with AD that cannot be secure.
+    /// Number of answers with AD that cannot be secure.
     FalselyAuthentic,
 }
 
@@ -54,7 +54,7 @@ impl Extra {
         Self::FalselyAuthentic,
     ];
 
-    /// Returns the key in a result file.
+    /// Returns the key of the figure in a result file.
     pub(super) fn key(self) -> &'static str {
         match self {
             Self::ResidentMb => "pss_mb",
@@ -75,7 +75,7 @@ impl Extra {
         }
     }
 
-    /// Returns the head of the column.
+    /// Returns the heading of the figure's column.
     pub(super) fn head(self) -> &'static str {
         match self {
             Self::ResidentMb => "PSS MB",

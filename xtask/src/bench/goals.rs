@@ -1,5 +1,5 @@
-//! The performance goals of Avocet, as ratios within one run, and the results. A goal is undecided
-//! if some rounds reach it and others miss it.
+//! The performance goals of Avocet, as ratios within one run, and whether Avocet reaches them. A
+//! goal is undecided if some rounds reach it and others miss it.
 
 use super::peer::Peer;
 use super::report::{Report, Spread};
@@ -16,7 +16,7 @@ struct Goal {
 enum Limit {
     /// This factor times the headline figure of another server.
     Times(f64, Peer),
-    /// This factor times Avocet's own headline figure of another workload.
+    /// This factor times the headline figure of Avocet in another workload.
     Beside(f64, Workload),
     /// User CPU time: at most this many microseconds more than another server.
     UserAbove(f64, Peer),

@@ -1,5 +1,5 @@
-//! User instructions per cached query: the difference of two runs under callgrind, divided by the
-//! difference of their queries.
+//! The number of user instructions per cached query: the difference between two runs under
+//! callgrind, divided by the difference of their numbers of queries.
 
 use std::fs;
 use std::path::Path;
@@ -13,12 +13,12 @@ use super::setup::Setup;
 use super::workload::Workload;
 use super::{ask, configuration, json, load, machine};
 
-/// Queries of the shorter and of the longer run.
+/// Numbers of queries of the shorter and of the longer run.
 const COUNTS: [u64; 2] = [20_000, 60_000];
-/// A server under callgrind is about fifty times slower.
+/// Maximum time for the start of a server. Under callgrind, it is about fifty times slower.
 const START_WITHIN: Duration = Duration::from_secs(300);
 const RUN_SECS: &str = "120";
-/// Few queries in flight, so that a slow server loses none.
+/// Number of queries in flight. It is small, so that a slow server loses no queries.
 const WINDOW: &str = "16";
 
 const OUTPUT: &str = "callgrind.out.";
@@ -26,15 +26,15 @@ const OUTPUT: &str = "callgrind.out.";
 /// The peers that are counted by default.
 pub(super) const PEERS: &[Peer] = &[Peer::Nsd, Peer::Unbound, Peer::Avocet];
 
-/// Counts for each peer, prints the figures and stores them.
+/// Counts instructions for each peer. Prints and stores the figures.
 pub(super) fn run(options: &Options) -> Result<(), String> {
     let counts = per_hit(&options.peers, options)?;
     let figures = counts.iter().map(|(peer, count)| (peer.name(), json::number(*count)));
     machine::keep("instr", &options.peers, json::object(figures)).map(drop)
 }
 
-/// Counts and prints the instructions of each peer per cached query. Leaves out other servers that
-/// cannot be counted.
+/// Counts and prints the instructions of each peer per cached query. Omits servers that cannot be
+/// counted, except Avocet.
 pub(super) fn per_hit(peers: &[Peer], options: &Options) -> Result<Counts, String> {
     let setup = Setup::prepare(peers, options)?;
     let mut counts = Counts::new();
@@ -57,7 +57,8 @@ fn per_query(setup: &Setup, peer: Peer) -> Result<f64, String> {
     Ok((longer as f64 - shorter as f64) / (many as f64 - few as f64))
 }
 
-/// Returns the responses of a run, and the instructions of the server from start to end.
+/// Returns the number of responses of a run, and the number of instructions of the server from its
+/// start to its end.
 fn count(setup: &Setup, peer: Peer, queries: u64) -> Result<(u64, u64), String> {
     remove_outputs(&setup.directory);
     let out = format!("--callgrind-out-file={}", setup.file(&format!("{OUTPUT}%p")).display());
@@ -91,7 +92,7 @@ fn remove_outputs(directory: &Path) {
     }
 }
 
-/// Returns the sum over all processes that callgrind watched.
+/// Returns the number of instructions of all processes that callgrind observed.
 fn total_instructions(directory: &Path) -> Result<u64, String> {
     let mut total = 0;
     for path in outputs(directory) {

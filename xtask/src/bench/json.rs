@@ -25,12 +25,12 @@ pub(super) fn string(text: &str) -> Json {
     Json(quoted + "\"")
 }
 
-/// Returns a parsed value; an object in the order of its keys.
+/// Returns a parsed value. The members of an object keep the order of their keys.
 pub(super) fn value(value: &serde_json::Value) -> Json {
     Json(value.to_string())
 }
 
-/// Returns a number to three decimal places; `null` if it is not finite.
+/// Returns a number with three decimal places, or `null` if the number is not finite.
 pub(super) fn number(value: f64) -> Json {
     if !value.is_finite() {
         return Json("null".to_owned());
@@ -46,7 +46,7 @@ pub(super) fn object<'a>(members: impl IntoIterator<Item = (&'a str, Json)>) -> 
     Json(format!("{{{}}}", members.join(", ")))
 }
 
-/// Returns an array, one value per line.
+/// Returns an array with one value per line.
 pub(super) fn array(values: impl IntoIterator<Item = Json>) -> Json {
     let values: Vec<_> = values.into_iter().map(|value| value.0).collect();
     Json(format!("[\n{}\n]", values.join(",\n")))

@@ -16,9 +16,9 @@ use super::{encrypted, material};
 /// A program that generates load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Generator {
-    /// dnsperf, the usual tool: its figures can be compared with published ones.
+    /// dnsperf, the usual tool. Its figures can be compared with published figures.
     Dnsperf,
-    /// Our own: batches of datagrams, UDP only.
+    /// blast, the generator of this project: batches of datagrams over UDP only.
     Blast,
     /// `avocet load`, which checks every response.
     Avocet,
@@ -34,7 +34,8 @@ impl Generator {
         }
     }
 
-    /// Returns a generator that can run these questions: dnsperf has no open loop, blast no TCP.
+    /// Returns this generator, or one that can send these queries if this one cannot. dnsperf has
+    /// no open loop, and blast has no TCP.
     fn able(self, questions: &Questions<'_>) -> Self {
         match questions.pace {
             _ if self == Self::Avocet => self,
@@ -57,22 +58,23 @@ impl Generator {
 /// The queries of a run, their target and their pace.
 pub(super) struct Questions<'a> {
     pub(super) server: SocketAddr,
-    /// Lines of the form `name TYPE`.
+    /// A file with lines `name TYPE`.
     pub(super) file: &'a Path,
     pub(super) transport: Transport,
     pub(super) pace: Pace,
 }
 
-/// When queries are sent.
+/// The time at which the next query is sent.
 #[derive(Clone, Copy)]
 pub(super) enum Pace {
-    /// When the window of the generator has room, for this many seconds.
+    /// Sends a query whenever the window of the generator has room, for this number of seconds.
     Window { secs: u64 },
-    /// When a window of this size has room, until `count` queries are sent.
+    /// Sends a query whenever a window of this size has room, until `count` queries are sent.
     Count { count: u64, window: u64 },
-    /// When the window of the generator has room, until each of the file's lines is sent once.
+    /// Sends a query whenever the window of the generator has room, until each line of the file is
+    /// sent once.
     Lines { lines: u64 },
-    /// At a fixed rate, independent of the server.
+    /// Sends queries at a fixed rate, independent of the server.
     Rate { per_sec: u64, secs: u64 },
 }
 
@@ -86,11 +88,11 @@ pub(super) struct Load {
     pub(super) rcodes: Vec<(String, u64)>,
     /// NOERROR responses without a record, if the generator counts them.
     pub(super) empty: u64,
-    /// Measured from the moment a query was due, if the generator keeps to a rate.
+    /// The latency. At a fixed rate, it counts from the time at which a query was due.
     pub(super) latency: Option<Latency>,
-    /// Answers to other clients, which take CPU time of the server too.
+    /// Number of answers to other clients, which also take CPU time of the server.
     pub(super) others: u64,
-    /// Further figures of the workload.
+    /// Additional figures of the workload.
     pub(super) extras: Vec<(Extra, f64)>,
 }
 
@@ -107,20 +109,20 @@ impl Load {
         self.rcodes.iter().filter(|(rcode, _)| rcode == name).map(|(_, count)| count).sum()
     }
 
-    /// Returns a further figure; `None` if the workload has no such figure.
+    /// Returns an additional figure, or `None` if the workload does not have it.
     pub(super) fn extra(&self, wanted: Extra) -> Option<f64> {
         self.extras.iter().find(|(extra, _)| *extra == wanted).map(|(_, value)| *value)
     }
 }
 
-/// Default number of queries in flight, which is that of dnsperf.
+/// Default number of queries in flight, the same as that of dnsperf.
 const WINDOW: u64 = 100;
-/// The most queries in flight while names are being cached.
+/// Maximum number of queries in flight while names are being cached.
 const CACHING_WINDOW: u64 = 48;
-/// The most seconds that caching the names may take.
+/// Maximum duration in seconds of caching the names.
 const CACHING_SECS: &str = "300";
 
-/// The part of its own capacity at which a server is measured.
+/// Share of its own capacity at which a server is measured.
 const PART_OF_CAPACITY: f64 = 0.5;
 
 /// Runs the workload's queries for the given number of seconds.
@@ -132,14 +134,15 @@ pub(super) fn timed(
 ) -> Result<Load, String> {
     let pace = match workload {
         _ if let Some(per_sec) = workload.rate() => Pace::Rate { per_sec, secs },
-        // In a fixed time a quick server gets more queries, of which fewer are new to it.
+        // In a fixed time, a fast server would get more queries, and fewer of them would be new to
+        // it.
         Workload::Zipf => Pace::Lines { lines: material::ZIPF_QUERIES as u64 },
         _ => Pace::Window { secs },
     };
     ask(setup, workload, generator, pace)
 }
 
-/// Sends the queries of a workload with a generator that can.
+/// Sends the queries of a workload with a generator that is able to.
 fn ask(
     setup: &Setup,
     workload: Workload,
@@ -152,13 +155,13 @@ fn ask(
     }
 }
 
-/// Returns the answers per second in a closed loop of our own generator, which reaches more than
-/// dnsperf.
+/// Returns the number of answers per second in a closed loop of blast, which reaches higher rates
+/// than dnsperf.
 pub(super) fn capacity(setup: &Setup, workload: Workload, secs: u64) -> Result<Load, String> {
     Generator::Blast.ask(setup, &questions(setup, workload, Pace::Window { secs }))
 }
 
-/// Sends queries at a part of a capacity, which the result holds too.
+/// Sends queries at a fixed share of a capacity. The result also contains the capacity.
 pub(super) fn below_capacity(
     setup: &Setup,
     workload: Workload,
@@ -172,7 +175,7 @@ pub(super) fn below_capacity(
     Ok(load)
 }
 
-/// Sends a number of queries of a workload once each, over the transport of the workload.
+/// Sends each of a number of queries once, over the transport of the workload.
 pub(super) fn once(
     setup: &Setup,
     workload: Workload,
@@ -203,12 +206,13 @@ fn blast_at(setup: &Setup, questions: &Questions<'_>) -> Result<Load, String> {
         Transport::Udp | Transport::Tcp => None,
     });
     let load = run_blast(setup, questions.server, questions.file, &options)?;
-    // In a closed loop the window determines the latency, so it says nothing about the server.
+    // In a closed loop, the window determines the latency, which therefore says nothing about the
+    // server.
     let is_open = matches!(questions.pace, Pace::Rate { .. });
     Ok(Load { latency: load.latency.filter(|_| is_open), ..load })
 }
 
-/// Runs blast on the load core, against the server on loopback.
+/// Runs blast on the load core against the server on loopback.
 pub(super) fn blast(setup: &Setup, file: &Path, options: &[&str]) -> Result<Load, String> {
     run_blast(setup, SocketAddr::from((Ipv4Addr::LOCALHOST, setup.port)), file, options)
 }
@@ -277,7 +281,7 @@ fn avocet(setup: &Setup, questions: &Questions<'_>) -> Result<Load, String> {
         .args(["--transport", transport, "--clients", clients])
         .args(words_of(questions.pace).split(' '));
     command.args(["--quiet", "--json", "-", "--i-own-this-server"]);
-    // The workload judges the answers.
+    // The workload, not the generator, judges the answers.
     command.args(["--max-loss", "100%", "--allow", "truncated,empty,trailing,long,duplicate"]);
     match questions.transport {
         Transport::UdpWithOpt => drop(command.args(["--edns", "4096"])),
@@ -306,7 +310,7 @@ pub(super) fn words_of(pace: Pace) -> String {
 ///
 /// # Errors
 ///
-/// When the command fails.
+/// The command fails.
 pub(crate) fn output(mut command: Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -320,11 +324,12 @@ pub(crate) fn output(mut command: Command) -> Result<String, String> {
     ))
 }
 
-/// Runs `avocet load` and returns its output, also if it finds faults: the workload judges them.
+/// Runs `avocet load` and returns its output, even if it finds faults. The workload judges the
+/// faults.
 ///
 /// # Errors
 ///
-/// When nothing could be measured.
+/// Nothing could be measured.
 pub(super) fn output_of_check(mut command: Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     if matches!(output.status.code(), Some(0 | 1)) {
@@ -333,7 +338,7 @@ pub(super) fn output_of_check(mut command: Command) -> Result<String, String> {
     Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// Parses the line of `key=value` pairs.
+/// Parses the line of `key=value` pairs that blast prints.
 pub(super) fn parse_blast(text: &str) -> Option<Load> {
     let value = |key: &str| {
         text.split_whitespace().find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))
@@ -374,7 +379,7 @@ pub(super) fn parse_avocet(text: &str) -> Option<Load> {
     })
 }
 
-/// Checks the faults that `avocet load --json` found in the answers, apart from their RCODEs.
+/// Checks whether `avocet load --json` found faults in the answers, apart from their RCODEs.
 ///
 /// # Errors
 ///
@@ -388,7 +393,7 @@ pub(super) fn judge_records(text: &str) -> Result<(), String> {
     }
 }
 
-/// Parses the percentiles of `avocet load --json`, in nanoseconds there.
+/// Parses the percentiles of `avocet load --json`, which are in nanoseconds.
 pub(super) fn parse_latency(value: &Value) -> Option<Latency> {
     let micros = |key: &str| Some(value[key].as_f64()? / 1000.0);
     Some(Latency {
@@ -398,7 +403,7 @@ pub(super) fn parse_latency(value: &Value) -> Option<Latency> {
     })
 }
 
-/// Parses the statistics at the end of a run.
+/// Parses the statistics that dnsperf prints at the end of a run.
 fn parse_dnsperf(text: &str) -> Option<Load> {
     let value =
         |label: &str| text.lines().find_map(|line| line.trim().strip_prefix(label)).map(str::trim);

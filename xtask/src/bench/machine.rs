@@ -1,4 +1,4 @@
-//! The description of the machine and versions of a bench, and where its result is stored.
+//! The description of the machine and of the versions in a bench, and the place of its result.
 
 use std::fs;
 use std::path::Path;
@@ -10,19 +10,19 @@ use super::packages;
 use super::peer::Peer;
 use super::publication::RESULTS;
 
-/// Writes a result with its machine, versions and command line to `bench/results`; returns its path
+/// Writes a result with its machine, versions and command line to `bench/results`. Returns the path
 /// relative to the root.
 pub(super) fn keep(kind: &str, peers: &[Peer], result: Json) -> Result<String, String> {
     Origin::now().keep_below(&crate::root(), kind, peers, result)
 }
 
-/// Writes a text to `bench/results`, named by date, commit and kind; returns its path relative to
-/// the root.
+/// Writes a text to a file in `bench/results` with the date, the commit and the kind in its name.
+/// Returns the path relative to the root.
 pub(super) fn write(kind: &str, ending: &str, text: &str) -> Result<String, String> {
     Origin::now().write(&crate::root(), &format!("{kind}.{ending}"), text)
 }
 
-/// When and of which commit a bench was started. A commit during the run does not change it.
+/// The start time and the commit of a bench. A commit during the run does not change them.
 pub(super) struct Origin {
     date: String,
     time: String,
@@ -40,7 +40,7 @@ impl Origin {
     }
 
     /// Writes a result with its machine, versions and command line to `bench/results` below a
-    /// directory; returns its path relative to that.
+    /// directory. Returns the path relative to the directory.
     pub(super) fn keep_below(
         &self,
         place: &Path,
@@ -95,7 +95,7 @@ fn sha256(path: &Path) -> Option<String> {
     output(command).ok()?.split_whitespace().next().map(str::to_owned)
 }
 
-/// Returns a line with date, commit and machine, for results that are texts.
+/// Returns a line with the date, the commit and the machine, for results in the form of texts.
 pub(super) fn head() -> String {
     let Origin { time, commit, .. } = Origin::now();
     format!("{time}, commit {commit}, {}\n", machine())

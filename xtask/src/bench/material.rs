@@ -1,4 +1,4 @@
-//! The zone and the query files: identical on every machine.
+//! The zone and the query files, which are identical on every machine.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,16 +9,17 @@ use std::path::{Path, PathBuf};
 use super::{blocklist, signed};
 use crate::random::Random;
 
-/// Names with addresses in the zone.
+/// Number of names with addresses in the zone.
 const NAMES: u32 = 200_000;
 /// The address of every name below the wildcard.
 pub(super) const WILDCARD_ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 7);
-/// The IPv6 addresses of the zone are this prefix and the number of their name.
+/// The prefix of the IPv6 addresses of the zone. The rest of an address is the number of its name.
 pub(super) const ADDRESS_PREFIX: u128 = 0x2001_0db8 << 96;
-/// Names of the hot workloads.
+/// Number of names of the hot workloads.
 pub(super) const HOT_NAMES: u32 = 10_000;
 pub(super) const ZIPF_QUERIES: usize = 300_000;
-/// More than the fastest relay can process in 20 seconds on one core.
+/// Number of queries for names that are not cached. The fastest relay processes fewer in 20 seconds
+/// on one core.
 const MISS_QUERIES: u32 = 3_000_000;
 const MEMORY_QUERIES: u32 = 1_000_000;
 const SEED: u64 = 1;
@@ -27,7 +28,7 @@ const SEED: u64 = 1;
 pub(super) struct Material {
     pub(super) zone: PathBuf,
     pub(super) hot: PathBuf,
-    /// The names of the signed zone.
+    /// The file with the names of the signed zone.
     pub(super) signed: PathBuf,
     pub(super) zipf: PathBuf,
     pub(super) miss: PathBuf,
@@ -77,8 +78,8 @@ pub(super) fn address(index: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(0x0a00_0000 | index)
 }
 
-/// Returns the zone: an address for each name, AAAA for half of them, TXT and CNAME for a tenth
-/// each, and a wildcard.
+/// Returns the zone. Each name has an address, half of them have AAAA, and a tenth each have TXT
+/// and CNAME. There is also a wildcard.
 fn zone() -> String {
     let mut text = String::from(
         "$ORIGIN bench.test.\n$TTL 3600\n@ SOA ns admin 1 3600 600 86400 300\n@ NS ns\nns A \
@@ -170,7 +171,8 @@ mod tests {
         for (kind, percent) in [("A", 75), ("AAAA", 15), ("alias", 5), ("none", 5)] {
             assert!(counts[kind].abs_diff(percent * 200) < 300, "{kind}: {counts:?}");
         }
-        // The first name has 1 / H(200,000) = 7.8 % of the queries, three quarters of them for A.
+        // The first name has 1 / H(200,000) = 7.8 % of the queries. Three quarters of these are for
+        // A.
         let most = names.values().max().copied().unwrap();
         assert!((1000..1400).contains(&most), "{most}");
     }

@@ -1,4 +1,4 @@
-//! The table of single operations: builds the bench, runs it and stores the table.
+//! The table of single operations. Builds the bench, runs it and stores the table.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use super::options::Options;
 use super::process::target_directory;
 
 const PACKAGE: &str = "avocet-bench-micro";
-/// Near the release profile in speed, and much quicker to link.
+/// The build profile. It is almost as fast as the release profile, and much quicker to link.
 const PROFILE: &str = "bench-quick";
 
 /// Prints the rows of the table that the options select, and stores them.

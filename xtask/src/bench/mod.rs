@@ -1,6 +1,6 @@
-//! Benches against other servers, each pinned to one core, with the generator on another.
+//! Benches against other servers. Each server is pinned to one core, and the generator to another.
 //!
-//! Compare ratios within one run only, never figures of different days or machines. Results are
+//! Compare only ratios within one run, never figures from different days or machines. Results are
 //! stored in `bench/results` together with a description of the machine.
 
 mod abreast;

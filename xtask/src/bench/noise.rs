@@ -1,5 +1,5 @@
-//! Disturbances during a sample that no server is charged for: time that the hypervisor took from
-//! the server's core, packets that a thread of the kernel handled there, and other work.
+//! Disturbances during a sample that are not charged to a server: time that the hypervisor took
+//! from its core, packets that a kernel thread handled there, and other work.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ pub(super) struct Noise {
     pub(super) steal_secs: f64,
     /// CPU time of `ksoftirqd`, which handles packets that the kernel does not charge to a process.
     pub(super) ksoftirqd_secs: f64,
-    /// The load average of one minute at the end.
+    /// The load average over one minute at the end of the sample.
     pub(super) load_average: f64,
 }
 
@@ -28,7 +28,7 @@ impl Noise {
         ]
     }
 
-    /// Parses the members of [`Noise::json`]; `None` for a sample of an older bench.
+    /// Parses the members of [`Noise::json`]. Returns `None` for a sample of an older bench.
     pub(super) fn parse(sample: &Value) -> Option<Self> {
         let number = |key: &str| sample[key].as_f64();
         Some(Self {
@@ -46,7 +46,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Reads the counters. `None` where the kernel does not show them, as in some containers.
+    /// Reads the counters. Returns `None` if the kernel does not show them, as in some containers.
     pub(super) fn start() -> Option<Self> {
         Some(Self { steal_secs: steal_secs()?, ksoftirqd_secs: ksoftirqd_secs()? })
     }
@@ -66,7 +66,7 @@ fn steal_secs() -> Option<f64> {
     stolen_ticks(&fs::read_to_string("/proc/stat").ok()?).map(|ticks| ticks / TICKS_PER_SEC)
 }
 
-/// Returns the eighth counter of the server's core.
+/// Returns the ticks that the hypervisor stole from the server's core, its eighth counter.
 fn stolen_ticks(stat: &str) -> Option<f64> {
     let core = format!("cpu{SERVER_CORE}");
     let mut lines = stat.lines().map(str::split_whitespace);

@@ -11,14 +11,15 @@ use super::workload::Workload;
 pub(super) struct Options {
     pub(super) peers: Vec<Peer>,
     pub(super) workloads: Vec<Workload>,
-    /// Only pairs `peer/workload` that contain this text are measured.
+    /// A text that selects pairs: only pairs `peer/workload` that contain it are measured.
     pub(super) only: Option<String>,
-    /// The fewest and the most rounds. Benches without a rule for more rounds take the fewest.
+    /// The minimum and maximum numbers of rounds. Benches without a rule for additional rounds run
+    /// the minimum.
     pub(super) rounds: RangeInclusive<usize>,
-    /// Rounds beyond the fewest start only if they end within this time.
+    /// Time limit in minutes. Rounds beyond the minimum start only if they end within this time.
     pub(super) minutes: Option<u64>,
     pub(super) secs: u64,
-    /// How long the memory of a server is watched; `None` for seconds.
+    /// Number of hours for which the memory of a server is observed. `None` means some seconds.
     pub(super) hours: Option<f64>,
     pub(super) generator: Generator,
     pub(super) build: bool,
@@ -52,7 +53,7 @@ impl Options {
         all.changed_by(words)
     }
 
-    /// Parses the options of the two-minute bench: its defaults, changed by the words.
+    /// Parses the options of the two-minute bench. The words change its defaults.
     pub(super) fn parse_quick(words: &[&str]) -> Result<Self, String> {
         let (peers, workloads) = (Peer::QUICK.to_vec(), Workload::QUICK.to_vec());
         let quick = Self { peers, workloads, rounds: 2..=2, secs: 2, ..Self::parse(&[])? };
@@ -103,7 +104,7 @@ fn list<T>(value: &str, parse: fn(&str) -> Result<T, String>) -> Result<Vec<T>, 
     value.split(',').map(parse).collect()
 }
 
-/// Parses an exact number of rounds, or the fewest and the most as `3-10`.
+/// Parses an exact number of rounds, or the minimum and the maximum as in `3-10`.
 fn rounds(value: &str) -> Result<RangeInclusive<usize>, String> {
     match value.split_once('-') {
         None => positive(value).map(|rounds| rounds..=rounds),

@@ -1,4 +1,4 @@
-//! Required packages, and the peers that are left out if theirs are missing.
+//! Required packages, and the peers that are omitted because their packages are missing.
 
 use std::fs;
 use std::path::Path;
@@ -9,8 +9,8 @@ use super::options::Options;
 use super::peer::{EARLIER, Peer};
 use super::process;
 
-/// Programs that every bench needs, with their Debian packages: the upstream, the generator, core
-/// pinning.
+/// Programs that every bench needs, with their Debian packages. They are the upstream, the
+/// generator and the tool for core pinning.
 const REQUIRED: &[(&str, &str)] =
     &[("nsd", "nsd"), ("dnsperf", "dnsperf"), ("taskset", "util-linux"), ("setpriv", "util-linux")];
 
@@ -27,7 +27,7 @@ pub(super) struct LeftOut {
 ///
 /// # Errors
 ///
-/// When a program is missing that every bench needs.
+/// A program that every bench needs is missing.
 pub(super) fn check(
     peers: &[Peer],
     options: &Options,
@@ -106,7 +106,7 @@ pub(super) fn since(package: &str, version: &str) -> Option<String> {
     first_month(&output(command).ok()?, version)
 }
 
-/// Returns the month of the oldest entry with the same upstream version: `2022-11`.
+/// Returns the month of the oldest entry with the same upstream version, such as `2022-11`.
 fn first_month(changelog: &str, version: &str) -> Option<String> {
     let upstream = |version: &str| {
         let version = version.split_once(':').map_or(version, |(_, version)| version);
@@ -124,7 +124,7 @@ fn first_month(changelog: &str, version: &str) -> Option<String> {
             month = Some(date);
         }
     }
-    // Tue, 15 Nov 2022 20:32:51 +0100
+    // An example of a date: Tue, 15 Nov 2022 20:32:51 +0100.
     let mut words = month?.split_whitespace().skip(2);
     let (name, year) = (words.next()?, words.next()?);
     let number = MONTHS.iter().position(|month| *month == name)? + 1;
@@ -169,8 +169,8 @@ fn install_all(packages: &[&str]) -> Result<(), String> {
     if let Err(error) = output(update) {
         eprintln!("the package lists could not be brought up to date: {error}");
     }
-    // Packages are installed one by one, so that one that the distribution lacks does not prevent
-    // the others.
+    // Packages are installed one by one, so that a package that the distribution lacks does not
+    // prevent the installation of the others.
     for package in packages {
         let mut install = Command::new("apt-get");
         install.args(["install", "-q", "-y", "--no-install-recommends", *package]);
@@ -182,7 +182,7 @@ fn install_all(packages: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// A file that keeps Debian's packages from starting their servers, which would take port 53.
+/// A file that prevents Debian's packages from starting their servers, which would take port 53.
 /// Dropping the value removes the file.
 struct StartPolicy {
     is_ours: bool,
@@ -219,7 +219,7 @@ impl Drop for StartPolicy {
 ///
 /// # Errors
 ///
-/// Says why it cannot be built.
+/// The program cannot be built. The error says why.
 fn build_go(peer: &str) -> Result<(), String> {
     let go = process::find("go").ok_or("Go is not installed")?;
     eprintln!("building {peer}: some minutes the first time");

@@ -23,7 +23,7 @@ const TEXT: &str = include_str!("page.txt");
 ///
 /// # Errors
 ///
-/// When the result cannot be read or a document cannot be written.
+/// The result cannot be read, or a document cannot be written.
 pub(super) fn write(result: &str, root: &Path) -> Result<(), String> {
     let read = |place: PathBuf| {
         fs::read_to_string(&place).map_err(|error| format!("{}: {error}", place.display()))

@@ -1,4 +1,5 @@
-//! The head on disk: tests that written entries are read, and damage costs no more than its block.
+//! Tests of the head on disk: entries that were written can be read, and damage affects only one
+//! block.
 
 use std::fs;
 use std::path::PathBuf;
@@ -41,13 +42,14 @@ pub(crate) fn numbered(number: u32, privacy: Privacy) -> Entry<'static> {
         privacy,
         ..Facts::of(1_700_000_000_000_000 + u64::from(number), [192, 0, 2, number as u8].into())
     };
-    // An alias to `a.` before the QNAME, and an address of that alias.
+    // The answer has an alias from the QNAME to `a.` followed by the QNAME, and an address of that
+    // alias.
     let answer = b"\xc0\x0c\x00\x05\x00\x01\x00\x00\x00\x09\x00\x04\x01a\xc0\x0c\
                    \xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x09\x00\x04\xc0\x00\x02\x09";
     Entry { facts, qname: b"\x03WwW\x07Example\x00", lists: &[4, 9], answer }
 }
 
-/// Writes entries, `per_block` in a block, and returns the files of the head.
+/// Writes entries with `per_block` of them in each block. Returns the files of the head.
 fn written(scratch: &Scratch, count: u32, per_block: u32) -> Vec<PathBuf> {
     let mut now = 0;
     let mut writer = Writer::open(options(scratch), now).unwrap();

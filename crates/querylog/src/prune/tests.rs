@@ -1,4 +1,4 @@
-//! Compares deletions with the results of later searches, while the writer goes on.
+//! Compares deletions with the results of later searches while the writer continues.
 
 use std::fs;
 
@@ -27,8 +27,8 @@ impl Log {
         Self { scratch, writer, next: 0 }
     }
 
-    /// Writes entries, one each minute. Their numbers are their delays; every third is blocked, and
-    /// every second is for `b.`.
+    /// Writes one entry per minute. The delay of an entry is its number; every third is blocked,
+    /// and every second is for `b.`.
     fn write(&mut self, count: u32) {
         for _ in 0..count {
             let number = self.next;
@@ -53,7 +53,7 @@ impl Log {
         Upkeep::open(self.scratch.0.clone(), Retention::default()).unwrap()
     }
 
-    /// Deletes the present entries, as the server does.
+    /// Deletes entries from all files that exist now, as the server does.
     fn prune(&mut self, filter: &Filter) -> Pruned {
         let before_id = self.writer.cut(START_US).unwrap();
         let pruned = self.upkeep().prune_entries(filter, before_id, || true).unwrap();
@@ -83,7 +83,7 @@ fn where_(condition: Condition) -> Filter {
 #[test]
 fn wanted_entries_go_from_all_files_and_the_writer_goes_on() {
     let mut log = Log::create();
-    // Two files of the head become segments; the third is open.
+    // Two files of the head become segments; the third is still open.
     log.write(120);
     let mut upkeep = log.upkeep();
     while upkeep.step(START_US).unwrap() {}
@@ -104,7 +104,7 @@ fn all_are_deleted_with_the_roll_ups_and_ids_are_not_used_again() {
     log.write(60);
     let mut upkeep = log.upkeep();
     while upkeep.step(START_US).unwrap() {}
-    // A damaged segment has queries, too.
+    // A damaged segment also contains queries, so it must be reported.
     for file in fs::read_dir(&log.scratch.0).unwrap().map(|file| file.unwrap().path()) {
         if file.extension().is_some_and(|end| end == "parquet") {
             fs::write(file, "damaged").unwrap();
@@ -130,14 +130,14 @@ fn all_are_deleted_with_the_roll_ups_and_ids_are_not_used_again() {
 #[test]
 fn roll_ups_lose_what_was_deleted_as_far_as_counts_permit() {
     let mut log = Log::create();
-    // A day and a half.
+    // The entries cover a day and a half.
     log.write(36 * 60);
     let hours = |log: &Log| {
         let rollups = log.writer.rollups().lock().unwrap().clone();
         rollups.series(Period::Hour, 0..u64::MAX).count()
     };
     assert_eq!(hours(&log), 36);
-    // The hour that is deleted in part stays.
+    // An hour remains in the roll-ups if only a part of it is deleted.
     let old = Filter { time_us: 0..START_US + 10 * HOUR_US + 1, ..Filter::default() };
     assert_eq!(log.prune(&old).entries, 601);
     assert_eq!(hours(&log), 26);

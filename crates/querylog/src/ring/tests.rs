@@ -1,12 +1,12 @@
-//! Rings on one thread, on two, and in the loom model.
+//! Tests of rings on one thread, on two threads, and in the loom model.
 
 use super::*;
 use crate::entry::NO_EDE;
 
-/// Outcomes of the first stages.
+/// The outcomes of the first stages.
 const OUTCOMES: [Outcome; 8] = Outcome::ALL;
 
-/// A query with a number: each field depends on it.
+/// A query in which each field depends on its number.
 struct Numbered {
     client: IpAddr,
     question: Vec<u8>,
@@ -25,7 +25,7 @@ impl Numbered {
         let reply = if number.is_multiple_of(3) {
             Vec::new()
         } else {
-            // An answer, unless there is no question or ANCOUNT is zero.
+            // There is an answer unless the question is missing or ANCOUNT is zero.
             let header = [1, 2, 0x81, 0x80, 0, 1, 0, (number % 2) as u8, 0, 0, 0, 0];
             let has_answer = number % 2 == 1 && !question.is_empty();
             let answer = if has_answer { length(MAX_ANSWER_OCTETS, 7) } else { 0 };
@@ -65,7 +65,7 @@ impl Numbered {
         producer.push(&self.raw(), || self.facts);
     }
 
-    /// Returns the entry that a record has.
+    /// Returns the entry that the record contains.
     fn entry(&self) -> Entry<'_> {
         let Self { client, question, reply, facts } = self;
         let (qname, fixed) = question.split_last_chunk().unwrap_or((&[], &[0; 4]));
@@ -171,7 +171,7 @@ mod threads {
         (0..1000).for_each(|number| Numbered::of(number).push(&mut producer));
         let (mut record, mut kept, mut last) = (Record::default(), 0, None);
         while consumer.pop(&mut record) {
-            // A short record may have room after a long one had none.
+            // A short record may fit after a long one did not.
             let number = record.entry().facts.time_us;
             assert_eq!(record.entry(), Numbered::of(number).entry());
             assert!(Some(number) > last);
@@ -211,8 +211,8 @@ mod threads {
     }
 }
 
-/// Every interleaving of a worker and the writer. Run with `RUSTFLAGS="--cfg loom" cargo test -p
-/// avocet-querylog --release loom`.
+/// Tests every interleaving of a worker and the writer. Run with `RUSTFLAGS="--cfg loom" cargo test
+/// -p avocet-querylog --release loom`.
 #[cfg(loom)]
 #[test]
 fn loom_a_record_is_seen_whole_or_not_at_all() {
@@ -220,7 +220,7 @@ fn loom_a_record_is_seen_whole_or_not_at_all() {
     model.preemption_bound = Some(2);
     model.check(|| {
         let (mut producer, mut consumer) = ring(0, &OUTCOMES);
-        // The indices start near the end of the slots, so that records go beyond it.
+        // The indices start near the end of the slots, so that records cross it.
         let start = consumer.slots.count() as u64 - 7;
         producer.end = start;
         producer.limit = start + FIXED as u64 + 2;

@@ -1,5 +1,5 @@
-//! The counts that roll-ups drop when entries are deleted on request. Retention does not change
-//! roll-ups: they outlive the entries.
+//! Removal of deleted entries from roll-ups. Only deletion on request changes roll-ups; entries
+//! that retention deletes stay counted.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use super::{Period, Ranking, Rollups};
 use crate::search::Filter;
 
 impl Rollups {
-    /// Forgets deleted entries, as far as the counts permit: a filter without conditions removes
-    /// the periods inside its time range, and a condition on names or clients removes these texts
-    /// from the tops. Other counts stay. Clients forget the deleted times.
+    /// Removes deleted entries from the counts, as far as possible. A filter without conditions
+    /// removes the periods inside its time range. A condition on names or clients removes these
+    /// texts from the tops. All other counts stay. Deleted times of clients are removed as well.
     pub(crate) fn forget(&mut self, deleted: &Filter) {
         Arc::make_mut(&mut self.seen).forget(deleted);
         for period in Period::ALL {

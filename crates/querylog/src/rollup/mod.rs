@@ -4,12 +4,12 @@
 //! the same at any size of the log. The number of periods of each length is bounded, and so are the
 //! texts of each [`Top`].
 //!
-//! The state is stored whenever a file of the head is complete, and when the writer is closed. It
-//! says which entries it counts: [`Rollups::end_id`]. After a crash, the entries from there on are
-//! read from the log again.
+//! The state is stored whenever a file of the head is complete, and when the writer is closed.
+//! [`Rollups::end_id`] says which entries the state counts. After a crash, the entries from there
+//! on are read from the log again.
 //!
-//! A copy of [`Rollups`] shares its periods with the original, so a reader copies them under the
-//! lock of the writer and computes without it.
+//! A copy of [`Rollups`] shares its periods with the original, so a reader holds the writer's lock
+//! only for the copy and computes without the lock.
 
 mod forget;
 mod seen;
@@ -28,7 +28,7 @@ use crate::entry::{OUTCOMES, Outcome};
 use crate::search::LogEntry;
 use seen::Sightings;
 
-/// Kinds of texts with a top.
+/// The kinds of texts that are ranked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum Ranking {
@@ -50,7 +50,8 @@ pub enum Ranking {
     BlockedQnames = 7,
     /// Addresses of clients whose queries were blocked.
     BlockedClients = 8,
-    /// Lists of blocked queries with this list alone and without a rule: only it blocks the name.
+    /// Lists of blocked queries without a rule and with only one list: no other list blocks the
+    /// name.
     LoneLists = 9,
 }
 
@@ -69,7 +70,7 @@ impl Ranking {
         Self::LoneLists,
     ];
 
-    /// Returns the column with the texts, or `None` for the set of lists.
+    /// Returns the column that contains the texts, or `None` for the set of lists.
     pub(crate) fn column(self) -> Option<Text> {
         Some(match self {
             Self::Qtypes => Text::Qtype,
@@ -82,23 +83,25 @@ impl Ranking {
         })
     }
 
-    /// Reports whether entries with an outcome count.
+    /// Reports whether the ranking counts entries with an outcome.
     pub(crate) fn takes(self, outcome: Option<Outcome>) -> bool {
         !matches!(self, Self::BlockedQnames | Self::BlockedClients | Self::LoneLists)
             || outcome == Some(Outcome::Blocked)
     }
 
-    /// Reports whether this number of lists counts for an entry that a rule decided, or none.
+    /// Reports whether the ranking counts the lists of an entry, given their number and the rule
+    /// that decided, if any.
     pub(crate) fn takes_lists(self, lists: usize, rule: &str) -> bool {
         self != Self::LoneLists || lists == 1 && rule.is_empty()
     }
 }
 
 const RANKINGS: usize = 10;
-/// The rankings of a minute. The other rankings are kept for hours and days.
+/// Number of rankings that are kept for minutes. The other rankings are kept only for hours and
+/// days.
 const SMALL_RANKINGS: usize = 2;
-/// Classes of the histogram: the class `n` has the delays of less than 2 to the power `n`
-/// microseconds that are in no class before it.
+/// Number of classes of the histogram. Class `n` has the delays of less than 2 to the power `n`
+/// microseconds that are in no lower class.
 pub const DELAY_CLASSES: usize = 32;
 
 /// The length of a period.
@@ -114,27 +117,27 @@ pub enum Period {
 }
 
 impl Period {
-    /// All lengths.
+    /// All lengths of periods.
     pub const ALL: [Self; 3] = [Self::Minute, Self::Hour, Self::Day];
 
-    /// Returns the length in microseconds.
+    /// Returns the length of the period in microseconds.
     #[must_use]
     pub fn us(self) -> u64 {
         [60_000_000, 3_600_000_000, 86_400_000_000][self as usize]
     }
 
-    /// Returns the number of periods that are kept: a day of minutes, a week of hours, a year of
-    /// days.
+    /// Returns the number of periods that are kept: the minutes of a day, the hours of a week, or
+    /// the days of a year.
     fn kept(self) -> usize {
         [1440, 168, 366][self as usize]
     }
 
-    /// Returns the texts of a top while the period is the latest one.
+    /// Returns the number of texts in a top of the latest period.
     fn open_texts(self) -> usize {
         [16, 512, 1024][self as usize]
     }
 
-    /// Returns the texts of a top after the period.
+    /// Returns the number of texts in a top after its period has ended.
     fn closed_texts(self) -> usize {
         [16, 64, 128][self as usize]
     }
@@ -149,11 +152,11 @@ impl Period {
 pub struct Totals {
     /// Start of the period in microseconds since the epoch.
     pub start_us: u64,
-    /// Entries.
+    /// Number of entries.
     pub entries: u64,
-    /// Entries by outcome, in the order of [`Outcome`].
+    /// Number of entries by outcome, in the order of [`Outcome`].
     pub outcomes: [u64; OUTCOMES.len()],
-    /// Entries by the time to answer.
+    /// Number of entries by class of the delay.
     pub delays: [u64; DELAY_CLASSES],
     tops: [Top; RANKINGS],
 }
@@ -166,7 +169,7 @@ impl Totals {
         Self { start_us, entries, outcomes, delays, tops: Default::default() }
     }
 
-    /// Returns a top. For minutes, only types and RCODEs have tops.
+    /// Returns the top of a ranking. Minutes have tops only for QTYPEs and RCODEs.
     #[must_use]
     pub fn top(&self, ranking: Ranking) -> &Top {
         &self.tops[ranking as usize]
@@ -183,8 +186,8 @@ impl Totals {
         self.delays[(bits as usize).min(DELAY_CLASSES - 1)] += 1;
     }
 
-    /// Returns the time in microseconds within which this share of the queries was answered: the
-    /// upper bound of a class. Returns `None` without replies.
+    /// Returns the time in microseconds within which this share of the queries was answered. It is
+    /// the upper bound of a class. Returns `None` if there are no replies.
     #[must_use]
     pub fn delay_us(&self, share: f64) -> Option<u64> {
         let replies: u64 = self.delays.iter().sum();
@@ -204,7 +207,7 @@ impl Totals {
         self.delays.iter_mut().zip(other.delays).for_each(|(sum, more)| *sum += more);
     }
 
-    /// Returns the sum of some totals, with tops of up to `kept` texts.
+    /// Returns the sum of several totals. Its tops have up to `kept` texts.
     fn sum<'t>(start_us: u64, all: impl Iterator<Item = &'t Self> + Clone, kept: usize) -> Self {
         let mut sum = Self::new(start_us);
         all.clone().for_each(|totals| sum.add_counts(totals));
@@ -232,7 +235,7 @@ impl Rollups {
     }
 
     /// Returns the totals of the periods in a time range, the earliest first. Periods without
-    /// entries are left out.
+    /// entries are omitted.
     pub fn series(
         &self,
         period: Period,
@@ -258,7 +261,7 @@ impl Rollups {
         Top::sum(tops, Period::Day.open_texts())
     }
 
-    /// Reports whether no period of this length that begins at a time or later was forgotten.
+    /// Reports whether all periods of this length that begin at a time or later are still kept.
     #[must_use]
     pub fn reaches(&self, period: Period, time_us: u64) -> bool {
         let periods = &self.periods[period as usize];
@@ -272,16 +275,16 @@ impl Rollups {
         self.seen.list()
     }
 
-    /// Forgets the clients without a query for 366 days, and repairs times of clients that a wrong
-    /// clock has left. The caller trusts its clock.
+    /// Forgets clients that sent no query for 366 days, and repairs times that a wrong clock
+    /// caused. Call this only with a trusted clock.
     pub fn tidy_clients(&mut self, now_us: u64) {
-        // A copy that a reader has is not copied for nothing.
+        // If nothing changes, the data that readers share need not be copied.
         if !self.seen.is_tidy(now_us) {
             Arc::make_mut(&mut self.seen).tidy(now_us);
         }
     }
 
-    /// Counts the entries of a batch, which is sorted by time. The ids end before `end_id`.
+    /// Counts the entries of a batch that is sorted by time. `end_id` follows their ids.
     pub(crate) fn add(&mut self, batch: &Batch, end_id: u64) {
         let minute =
             |row: &EntryRow| row.ints[Int::Time as usize].max(0) as u64 / Period::Minute.us();
@@ -324,22 +327,22 @@ impl Rollups {
         self.end_id = self.end_id.max(entry.id + 1);
     }
 
-    /// Returns the totals of the period with a time, which are added if they are missing.
+    /// Returns the totals of the period that contains a time. Adds the totals if they are missing.
     fn totals(&mut self, period: Period, time_us: u64) -> &mut Totals {
         let start_us = time_us / period.us() * period.us();
         let periods = &mut self.periods[period as usize];
-        // A clock that was set back leads to an earlier period.
+        // If the clock was set back, the period is an earlier one.
         let at = periods.partition_point(|totals| totals.start_us < start_us);
         if periods.get(at).is_some_and(|totals| totals.start_us == start_us) {
             return Arc::make_mut(&mut periods[at]);
         }
         let is_full = periods.len() == period.kept();
         if is_full && at == 0 {
-            // An entry that is older than all periods counts in the oldest one.
+            // An entry that is older than all kept periods is counted in the oldest one.
             return Arc::make_mut(&mut periods[0]);
         }
-        // The period that was current until now is the one before, or the one after if the entries
-        // are counted newest first.
+        // The period that was the latest until now precedes the new one. It follows the new one if
+        // entries are counted newest first.
         if let Some(last) = periods.get_mut(at.min(periods.len().saturating_sub(1))) {
             let tops = Arc::make_mut(last).tops.iter_mut();
             tops.for_each(|top| top.shrink(period.closed_texts()));
@@ -352,8 +355,8 @@ impl Rollups {
     }
 }
 
-/// The counts of some rows of a batch, and how often each text occurs in them, by ranking and
-/// number.
+/// The counts of some rows of a batch, and the number of occurrences of each text by ranking and
+/// text number.
 struct Tallies {
     counts: Totals,
     texts: [Vec<u32>; RANKINGS],

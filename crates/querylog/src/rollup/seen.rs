@@ -1,6 +1,6 @@
-//! When each client was seen: its first and its latest query, in bounded memory. Retention of
-//! entries does not change it. Old clients are forgotten, and times from a wrong clock are
-//! repaired, only while the clock is trusted: with a wrong clock, all clients would look old.
+//! The times of the first and the latest query of each client, in bounded memory. Retention of
+//! entries does not change them. Old clients are forgotten, and times from a wrong clock are
+//! repaired, only while the clock is trusted: by a wrong clock, all clients may look old.
 
 use std::collections::HashMap;
 
@@ -9,24 +9,25 @@ use crate::column::{Int, Text};
 use crate::entry::Outcome;
 use crate::search::{Condition, Filter, LogEntry};
 
-/// Maximum number of clients. A device with temporary addresses (RFC 8981) has a few each day.
+/// Maximum number of clients. A device with temporary addresses (RFC 8981) counts as a few clients
+/// each day.
 pub(super) const MAX_SIGHTINGS: usize = 4096;
 /// Number of clients that remain after others were removed.
 const KEPT_CLIENTS: usize = MAX_SIGHTINGS / 4 * 3;
 
-/// The start of 2025 in microseconds since the epoch. The server is younger: an earlier time comes
-/// from a clock that was not set yet.
+/// The start of 2025 in microseconds since the epoch. The server did not exist before, so an
+/// earlier time comes from a clock that was not set yet.
 const EARLIEST_US: u64 = 1_735_689_600_000_000;
-/// Time after its latest query at which a client is forgotten, in microseconds: 366 days, for which
-/// there are also counts of days.
+/// Time in microseconds after its latest query at which a client is forgotten: 366 days, the same
+/// time for which counts of days are kept.
 const KEPT_US: u64 = 366 * 86_400_000_000;
 
 /// The first and the latest query of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SeenClient {
-    /// The client as the log has it: an address, a network or a pseudonym.
+    /// The client in the form of the log: an address, a network or a pseudonym.
     pub client: String,
-    /// The name of its device at the latest query, or an empty text.
+    /// The name of the client's device at the latest query, or an empty text.
     pub name: String,
     /// The time of the first query, in microseconds since the epoch.
     pub first_us: u64,
@@ -34,7 +35,7 @@ pub struct SeenClient {
     pub last_us: u64,
 }
 
-/// The times of the first and the latest query of a client, and its names.
+/// The times of the first and the latest query of a client, and the name of its device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Sighting {
     pub(super) name: Box<str>,
@@ -48,8 +49,8 @@ pub(super) struct Sightings {
     pub(super) clients: HashMap<Box<str>, Sighting>,
 }
 
-/// Returns whether a query with this outcome shows that its sender is a client: queries that are
-/// refused may come from any address.
+/// Returns whether a query with this outcome shows that its sender is a client. Refused, dropped or
+/// malformed queries may come from any address.
 fn is_of_client(outcome: &str) -> bool {
     let none = [Outcome::Refused, Outcome::Dropped, Outcome::Malformed];
     Outcome::named(outcome).is_none_or(|outcome| !none.contains(&outcome))
@@ -58,7 +59,8 @@ fn is_of_client(outcome: &str) -> bool {
 impl Sightings {
     /// Adds the clients of a batch.
     pub(super) fn add(&mut self, batch: &Batch) {
-        // The number of the name, and the first and the last time, by the number of the client.
+        // The number of the name and the times of the first and the last query, by the number of
+        // the client.
         let mut spans: Vec<Option<(u32, u64, u64)>> = vec![None; batch.texts.len()];
         for row in &batch.rows {
             if !is_of_client(batch.texts.get(row.texts[Text::Outcome as usize])) {
@@ -69,11 +71,11 @@ impl Sightings {
             let span = &mut spans[row.texts[Text::Client as usize] as usize];
             *span = Some(match *span {
                 None => (name, time_us, time_us),
-                // The rows are sorted by time.
+                // The rows are sorted by time, so the latest name is kept.
                 Some((_, first, last)) => (name, first.min(time_us), last.max(time_us)),
             });
         }
-        // Number zero is the empty text: the log does not have the client.
+        // Number zero is the empty text of entries whose client the log does not show.
         for (number, span) in spans.into_iter().enumerate().skip(1) {
             let Some((name, first_us, last_us)) = span else { continue };
             let name = batch.texts.get(name).into();
@@ -91,7 +93,8 @@ impl Sightings {
         }
     }
 
-    /// Adds a client, unless the clock was not set yet: then no time of it is known.
+    /// Adds a client, unless the clock was not yet set at its latest query. In that case, none of
+    /// its times is known.
     fn add_plausible(&mut self, client: &str, mut seen: Sighting) {
         if seen.last_us < EARLIEST_US {
             return;
@@ -112,10 +115,10 @@ impl Sightings {
             })
     }
 
-    /// Forgets the clients without a query for long, and repairs the times that a wrong clock has
-    /// left: a time after now becomes now, the latest one that it can have been, and a first time
-    /// from before the server existed becomes the latest time, which is the only one that is known.
-    /// A clock that is not plausible judges nothing.
+    /// Forgets the clients that sent no query for a long time, and repairs times that a wrong clock
+    /// caused. A time in the future becomes the present, the latest that it can have been. A first
+    /// time before the server existed becomes the latest time, the only one that is known. Nothing
+    /// changes if the clock is implausible.
     pub(super) fn tidy(&mut self, now_us: u64) {
         if self.is_tidy(now_us) {
             return;
@@ -130,8 +133,9 @@ impl Sightings {
         });
     }
 
-    /// Returns whether a clock may judge the times: it is set, and at most half of the clients were
-    /// seen after its time. If more were, it is more likely that the clock is behind.
+    /// Returns whether the clock may judge the times. It must be set, and at most half of the
+    /// clients may have later times. If more have later times, it is more likely that the clock is
+    /// slow.
     fn is_plausible(&self, now_us: u64) -> bool {
         let ahead = self.clients.values().filter(|one| one.last_us > now_us).count();
         now_us >= EARLIEST_US && ahead <= self.clients.len() / 2
@@ -152,8 +156,8 @@ impl Sightings {
         self.clients.insert(client.into(), seen);
     }
 
-    /// Forgets the clients that were not seen for longest, those without a name first: any device
-    /// of the network can take many addresses.
+    /// Forgets the clients that were not seen for the longest time. Clients without a name go
+    /// first, because any device of the network can take many addresses.
     fn make_room(&mut self) {
         let ranks = self.clients.iter().map(|(client, one)| {
             let is_named = !one.name.is_empty();
@@ -166,8 +170,8 @@ impl Sightings {
         }
     }
 
-    /// Forgets deleted entries, as far as the two times permit: a client whose queries are all
-    /// deleted goes, and a time that was deleted becomes the nearest one that was not.
+    /// Forgets deleted entries, as far as the two times permit. A client with no other queries is
+    /// forgotten. A time that was deleted becomes the nearest time that was not.
     pub(super) fn forget(&mut self, deleted: &Filter) {
         let range = &deleted.time_us;
         self.clients.retain(|client, one| {
@@ -191,7 +195,7 @@ impl Sightings {
         });
     }
 
-    /// Returns all clients, the latest first.
+    /// Returns all clients. The client that was seen last comes first.
     pub(super) fn list(&self) -> Vec<SeenClient> {
         let clients = self.clients.iter().map(|(client, one)| SeenClient {
             client: client.to_string(),
@@ -205,7 +209,7 @@ impl Sightings {
     }
 }
 
-/// Returns the oldest time of a latest query that is kept.
+/// Returns the oldest time of a latest query for which a client is kept.
 fn oldest(now_us: u64) -> u64 {
     now_us.saturating_sub(KEPT_US).max(EARLIEST_US)
 }
@@ -288,10 +292,10 @@ mod tests {
         let expected =
             expected.map(|(client, first, last)| (client.into(), String::new(), first, last));
         assert_eq!(all(&seen), expected);
-        // The next query is the latest one again.
+        // The time of the next query becomes the latest time again.
         seen.add_plausible("ahead", sighting("", now + 7, now + 7));
         assert_eq!(seen.list()[0].last_us, now + 7);
-        // A clock that is not set judges nothing.
+        // If the clock is not set, nothing changes.
         let before = all(&seen);
         seen.tidy(EARLIEST_US - 1);
         assert_eq!(all(&seen), before);
@@ -305,17 +309,18 @@ mod tests {
         for number in 0..5 {
             seen.add_one(&format!("{number}"), sighting("", now - 9, now - number));
         }
-        // Clients that came while the clock was behind, and one that is old by it.
+        // Clients that came while the clock was slow, and a client that is old even by the slow
+        // clock.
         seen.add_one("recent", sighting("", behind - 9, behind - 8));
         seen.add_one("gone", sighting("", EARLIEST_US, EARLIEST_US + 1));
         let before = all(&seen);
         assert!(seen.is_tidy(behind));
         seen.tidy(behind);
         assert_eq!(all(&seen), before);
-        // Once the clock is set, the times of the clients are the true ones.
+        // Once the clock is set, the times of the clients are correct.
         seen.tidy(now);
         assert_eq!(all(&seen), before[..6]);
-        // Half of the clients do not outweigh the clock.
+        // Half of the clients do not outweigh the clock: the times change.
         let mut half = Sightings::default();
         half.add_one("a", sighting("", now - 1, now));
         half.add_one("b", sighting("", now - 1, now + 5));

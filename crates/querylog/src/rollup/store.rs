@@ -1,8 +1,8 @@
 //! Roll-ups on the disk: one small file, replaced as a whole.
 //!
 //! The file has a magic number, the CRC-32 and the length of its content, and the content,
-//! compressed by zstd. A file that does not match is kept under another name, and the roll-ups
-//! begin empty.
+//! compressed by zstd. A file that does not match its checksum is kept under another name, and the
+//! roll-ups begin empty.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -16,11 +16,12 @@ use crate::error::LogError;
 use crate::varint;
 
 const MAGIC: [u8; 4] = *b"AVQV";
-/// The start of files without the clients, which earlier servers wrote.
+/// The magic number of files without the clients, which earlier servers wrote.
 const CLIENTLESS_MAGIC: [u8; 4] = *b"AVQU";
-/// The start of files that also lack the last ranking.
+/// The magic number of files that also lack the last ranking.
 const EARLIER_MAGIC: [u8; 4] = *b"AVQT";
-/// Number of octets of the file before compression: far more than the bounds of the roll-ups allow.
+/// Maximum number of octets of the content before compression. It is far more than the bounds of
+/// the roll-ups allow.
 const MAX_OCTETS: usize = 1 << 26;
 const LEVEL: i32 = 3;
 const FILE: &str = "rollups";
@@ -54,22 +55,22 @@ impl Rollups {
         write().map_err(LogError::file("write", &part))
     }
 
-    /// Reads the state from a directory; it is empty if there is none or it is damaged.
+    /// Reads the state from a directory. The state is empty if the file is missing or damaged.
     pub(crate) fn load(directory: &Path) -> Self {
         fs::read(directory.join(FILE)).ok().and_then(|file| read(&file)).unwrap_or_default()
     }
 
-    /// Moves a damaged file out of the way of the next one, and returns the error if there is one.
+    /// Renames a damaged file, so that the next one does not replace it. Returns the error if the
+    /// file is damaged.
     pub(crate) fn keep_damaged(directory: &Path) -> Option<LogError> {
         let path = Self::path(directory);
         let error = Self::damage(directory)?;
-        // If that fails, the file is replaced.
+        // If the rename fails, the next file replaces the damaged one.
         let _ = fs::rename(&path, Self::damaged_path(directory));
         Some(error)
     }
 
-    /// Deletes a damaged file that was kept: it is not known whether it has the entries that must
-    /// be deleted.
+    /// Deletes a damaged file that was kept. It may contain the entries that must be deleted.
     ///
     /// # Errors
     /// The file cannot be deleted.
@@ -83,7 +84,7 @@ impl Rollups {
         }
     }
 
-    /// Returns the path of a damaged file that is kept.
+    /// Returns the path at which a damaged file is kept.
     pub(crate) fn damaged_path(directory: &Path) -> PathBuf {
         directory.join(DAMAGED)
     }
@@ -93,7 +94,7 @@ impl Rollups {
         directory.join(FILE)
     }
 
-    /// Returns the error of a file that is there and does not match.
+    /// Returns the error of a file that exists but is damaged.
     pub(crate) fn damage(directory: &Path) -> Option<LogError> {
         let path = Self::path(directory);
         let file = fs::read(&path).ok()?;
@@ -201,7 +202,7 @@ mod tests {
     use super::*;
     use crate::scratch::Scratch;
 
-    /// Returns the file of some roll-ups as an earlier server wrote it, whose content has fewer
+    /// Returns a file of roll-ups in the form of an earlier server. Its content lacks `fewer`
     /// octets at the end.
     fn earlier(path: &Path, magic: [u8; 4], fewer: usize) -> Vec<u8> {
         let file = fs::read(path).unwrap();
@@ -217,7 +218,8 @@ mod tests {
         let scratch = Scratch::create();
         let mut rollups = Rollups { end_id: 3, ..Rollups::default() };
         rollups.totals(Period::Minute, 0).entries = 7;
-        // An octet for no clients, then two for an empty top; before are no hours and days.
+        // One octet means that there are no clients, and two octets are an empty top. Before them,
+        // there are no hours and days.
         for (magic, fewer) in [(CLIENTLESS_MAGIC, 1), (EARLIER_MAGIC, 3)] {
             rollups.store(&scratch.0).unwrap();
             let path = Rollups::path(&scratch.0);

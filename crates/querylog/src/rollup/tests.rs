@@ -22,7 +22,7 @@ fn options(scratch: &Scratch, head_entries: u64) -> WriterOptions {
     WriterOptions { directory, head_entries, head_secs: 1 << 40, pseudonym_key: [0; 16] }
 }
 
-/// Writes an entry every half minute from an hour on, and returns the writer.
+/// Writes two entries per minute and returns the writer.
 fn write(scratch: &Scratch, head_entries: u64, numbers: std::ops::Range<u64>) -> Writer {
     let mut writer = Writer::open(options(scratch, head_entries), START_US).unwrap();
     for number in numbers {
@@ -160,7 +160,7 @@ fn a_list_counts_alone_if_no_other_list_and_no_rule_blocks() {
     let reader = LogReader::open(scratch.0.clone()).unwrap();
     let ranked = crate::rank(&reader, &Filter::default(), Ranking::LoneLists, |_| {});
     assert_eq!(ranked.top.texts(9).len(), 1);
-    // Counted again from the entries.
+    // The roll-ups are counted again from the entries.
     fs::remove_file(scratch.0.join("rollups")).unwrap();
     check(&Rollups::read(&scratch.0).unwrap());
 }
@@ -198,7 +198,7 @@ fn a_part_of_the_entries_is_counted_alone_and_says_how_far_back() {
         assert_eq!((sum(&part).entries, part.cut_us), (expected.count, 0));
         assert_eq!(part.rollups.clients().len(), 1);
     }
-    // Entries that meet several conditions count once.
+    // An entry that meets several conditions counts once.
     let three = count(&filter(vec![of_client(0), of_client(1), Condition::Under("a.".to_owned())]));
     let more = clients.iter().filter(|one| ["192.0.2.2", "192.0.2.3"].contains(&&*one.text));
     assert!(
@@ -241,7 +241,7 @@ fn work_that_is_ended_says_how_far_it_came_also_without_a_match() {
     assert_eq!(part.rollups, Rollups::default());
     assert!((1..first).contains(&reached));
     assert_eq!(part.cut_us, START_US + reached * 30_000_000);
-    // Nothing after the wanted time is counted, however far the work came.
+    // No entry after the wanted time is counted, even if the work ends early.
     let early = Filter { time_us: 0..START_US + 1, ..filter };
     let part = PartCounts::in_slices(&reader, &early, 1, || ControlFlow::Break(()));
     assert!(part.cut_us <= START_US + 1);
@@ -268,6 +268,6 @@ fn tops_of_past_periods_are_small_in_each_order_of_counting() {
     };
     check(&mut (0..9));
     check(&mut (0..9).rev());
-    // The newest first, after periods that were stored.
+    // The newest entries come first, after periods that were stored.
     check(&mut (0..4).chain((4..9).rev()));
 }

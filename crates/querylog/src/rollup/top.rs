@@ -2,10 +2,10 @@
 //!
 //! The method is that of *space saving*, with evictions in batches: a table holds up to twice the
 //! texts that it keeps. When it is full, the rarer half goes, and the count of the most frequent
-//! text that went becomes the *floor*. A text that arrives later may be one of those, so its count
+//! text that went becomes the *floor*. A text that arrives later may be one that went, so its count
 //! begins at the floor, which is its error. For each text, `count - error <= true count <= count`,
-//! and a text that is absent occurred at most `floor` times, which is at most all counts divided by
-//! the texts kept.
+//! and a text that is absent occurred at most `floor` times, which is at most the sum of all counts
+//! divided by the number of texts kept.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use std::collections::HashMap;
 pub struct TopText {
     /// The text.
     pub text: String,
-    /// The count, which is at least the true one.
+    /// The count, which is at least the true count.
     pub count: u64,
     /// The amount by which the count may be too high.
     pub error: u64,
@@ -26,7 +26,7 @@ pub(super) struct Tally {
     pub(super) error: u64,
 }
 
-/// The sums for a text over the streams that have it.
+/// The sums of the counts and errors of a text, over the streams that have it.
 #[derive(Default)]
 struct Occurrences {
     count: u64,
@@ -42,7 +42,7 @@ pub struct Top {
 }
 
 impl Top {
-    /// Adds occurrences of a text, and keeps at least the `kept` most frequent ones.
+    /// Adds occurrences of a text. Keeps at least the `kept` most frequent texts.
     pub(crate) fn add(&mut self, text: &str, count: u64, kept: usize) {
         self.add_tally(text, Tally { count, error: 0 }, kept);
     }
@@ -67,15 +67,16 @@ impl Top {
         }
         let mut counts: Vec<u64> = self.tallies.values().map(|tally| tally.count).collect();
         counts.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
-        // Texts with equal counts go together: which of them stay would be arbitrary.
+        // Texts with equal counts are forgotten together, because the choice between them would be
+        // arbitrary.
         let floor = counts[kept];
         self.tallies.retain(|_, tally| tally.count > floor);
         self.tallies.shrink_to(2 * kept);
         self.floor = self.floor.max(floor);
     }
 
-    /// Returns the top of several streams. A text that a stream does not have may have occurred in
-    /// it up to its floor.
+    /// Returns the top of several streams together. A text that is absent from a stream may have
+    /// occurred there up to the floor of the stream.
     pub(super) fn sum<'t>(streams: impl Iterator<Item = &'t Self>, kept: usize) -> Self {
         let mut floor = 0;
         let mut found: HashMap<&'t str, Occurrences> = HashMap::new();
@@ -94,7 +95,7 @@ impl Top {
         };
         let mut sums: Vec<(&str, Tally)> = found.into_iter().map(tally).collect();
         if sums.len() > kept {
-            // Only the texts that stay are copied.
+            // Only the texts that remain are copied.
             let (_, first_gone, _) =
                 sums.select_nth_unstable_by_key(kept, |(_, tally)| std::cmp::Reverse(tally.count));
             let limit = first_gone.1.count;
@@ -105,12 +106,12 @@ impl Top {
         Self { tallies, floor }
     }
 
-    /// Removes texts that no longer occur.
+    /// Removes the texts for which `is_gone` returns true.
     pub(super) fn remove(&mut self, is_gone: impl Fn(&str) -> bool) {
         self.tallies.retain(|text, _| !is_gone(text));
     }
 
-    /// Returns the `most` most frequent texts in the order of their counts.
+    /// Returns at most `most` texts, the most frequent first.
     #[must_use]
     pub fn texts(&self, most: usize) -> Vec<TopText> {
         let mut texts: Vec<TopText> = self
@@ -127,7 +128,7 @@ impl Top {
         texts
     }
 
-    /// Returns the greatest number of occurrences of a text that is absent.
+    /// Returns the greatest number of times that an absent text may have occurred.
     #[must_use]
     pub fn floor(&self) -> u64 {
         self.floor
@@ -146,7 +147,7 @@ mod tests {
             let chance = &mut Chance::new(seed);
             let (mut parts, mut truth) = ([Top::default(), Top::default()], HashMap::new());
             for _ in 0..20_000 {
-                // Small numbers are more frequent.
+                // Small numbers are drawn more often.
                 let limit = 1 + chance.below(300);
                 let text = chance.below(limit).to_string();
                 parts[chance.below(2) as usize].add(&text, 1, 20);

@@ -1,4 +1,4 @@
-//! The entries that a search selects: a time range and conditions that all must hold.
+//! The filter of a search: a time range, and conditions that must all be true.
 
 use std::ops::Range;
 
@@ -11,15 +11,15 @@ use crate::segment::{FileColumn, RowGroup};
 /// A condition on one column.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Condition {
-    /// The text of a column is one of these. Names are in lower case and end with a dot.
+    /// The text in the column is one of these. Names are in lower case and end with a dot.
     Is(Text, Vec<String>),
-    /// QNAME is this name or below it. The name is in lower case and ends with a dot.
+    /// The QNAME is this name or below it. The name is in lower case and ends with a dot.
     Under(String),
     /// The client is in this network.
     Within(ClientNetwork),
-    /// The set of a column has this text.
+    /// The set in the column has this text.
     Has(Set, String),
-    /// One of these conditions holds.
+    /// At least one of these conditions is true.
     Any(Vec<Condition>),
 }
 
@@ -28,7 +28,7 @@ pub enum Condition {
 pub struct Filter {
     /// Times in microseconds since the epoch.
     pub time_us: Range<u64>,
-    /// Conditions that must all hold.
+    /// Conditions that must all be true.
     pub conditions: Vec<Condition>,
 }
 
@@ -38,7 +38,8 @@ impl Default for Filter {
     }
 }
 
-/// The relation of the entries of a chunk to a time range, by the times of its first and last one.
+/// The number of a chunk's entries that are in a time range: none, some or all. It is derived from
+/// the times of the first and the last entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Overlap {
     None,
@@ -47,7 +48,8 @@ pub(crate) enum Overlap {
 }
 
 impl Filter {
-    /// Reports whether every entry with a text in a column of names or clients is wanted.
+    /// Reports whether the filter wants every entry with a text in this column. Only the columns of
+    /// the QNAME and of the client are supported.
     pub(crate) fn implies(&self, column: Text, text: &str) -> bool {
         let [condition] = self.conditions.as_slice() else { return false };
         match (condition, column) {
@@ -69,12 +71,12 @@ impl Filter {
         }
     }
 
-    /// Reports whether a row group may have a wanted entry, by its bloom filters.
+    /// Reports whether a row group may have a wanted entry, according to its bloom filters.
     pub(crate) fn may_match(&self, group: &RowGroup) -> bool {
         self.conditions.iter().all(|condition| condition.may_match(group))
     }
 
-    /// Returns which of some rows of a chunk are wanted.
+    /// Returns for each row of a range whether it is wanted.
     pub(crate) fn select(
         &self,
         chunk: &Chunk,
@@ -89,7 +91,7 @@ impl Filter {
             }
         }
         for condition in &self.conditions {
-            // Most conditions leave few rows, and often none for the next one.
+            // Most conditions leave few rows, and often no rows for the next condition.
             if !wanted.contains(&true) {
                 break;
             }
@@ -112,7 +114,8 @@ impl Condition {
         }
     }
 
-    /// Takes the rows from `start` on that do not meet the condition out of those that are wanted.
+    /// Removes the rows that do not meet the condition from `wanted`. `start` is the row of the
+    /// first item in `wanted`.
     fn restrict(&self, chunk: &Chunk, start: usize, wanted: &mut [bool]) -> Result<(), LogError> {
         let column = match self {
             Self::Is(text, _) => Words::Text(*text),

@@ -1,9 +1,10 @@
 //! The search: pages of entries, the newest first, and exact counts.
 //!
-//! It reads the head and the segments in the order of their ids. A row group is passed over if its
-//! times or its bloom filters exclude it. Of the others, only the columns with conditions are
-//! decoded; the remaining columns are decoded for the rows of the page. A page is continued by the
-//! id of its last entry, which stays valid while entries arrive and segments are merged.
+//! The search reads the head and the segments in the order of their ids. It skips a row group that
+//! is excluded by its times or its bloom filters. In the others, it first decodes only the columns
+//! with conditions, and decodes the remaining columns only for the rows of the page. A page is
+//! continued by the id of its last entry, which stays valid while entries arrive and segments are
+//! merged.
 //!
 //! The work of a call has a bound in rows: a call that reaches it returns the rows that it has
 //! found, and where to continue. A damaged file is named in the result, and the others are
@@ -35,7 +36,7 @@ use threads::{THREADS, together};
 /// An entry as it was logged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogEntry {
-    /// The number of the entry, which no other entry of this log has.
+    /// The id of the entry, which no other entry of this log has.
     pub id: u64,
     ints: [i64; INTS],
     texts: [String; TEXTS],
@@ -43,33 +44,34 @@ pub struct LogEntry {
 }
 
 impl LogEntry {
-    /// Returns an integer, or `None` if it is null.
+    /// Returns the value of a column of integers, or `None` if it is null.
     #[must_use]
     pub fn int(&self, int: Int) -> Option<i64> {
         Some(self.ints[int as usize]).filter(|value| *value != NULL)
     }
 
-    /// Returns a text, which is empty if the entry has none.
+    /// Returns the text in a column. It is empty if the entry has none.
     #[must_use]
     pub fn text(&self, text: Text) -> &str {
         &self.texts[text as usize]
     }
 
-    /// Returns a set of texts.
+    /// Returns the set of texts in a column.
     #[must_use]
     pub fn set(&self, set: Set) -> &[String] {
         &self.sets[set as usize]
     }
 }
 
-/// The cost that a search may have, and its beginning.
+/// The starting point of a search, and the limits of its cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SearchExtent {
-    /// Only entries with smaller ids are searched. This is the end of the previous page.
+    /// Only entries with smaller ids are searched. For a next page, this is the id at which the
+    /// previous page ended.
     pub before_id: u64,
-    /// The most entries on the page.
+    /// Maximum number of entries on the page.
     pub entries: usize,
-    /// Rows that may be examined, rounded up to the next part of a row group.
+    /// Maximum number of rows to examine, rounded up to whole parts of a row group.
     pub max_rows: u64,
 }
 
@@ -81,14 +83,14 @@ pub struct Page {
     /// The id at which the search continues, as [`SearchExtent::before_id`]; `None` at the end of
     /// the log.
     pub next_before_id: Option<u64>,
-    /// Rows that were examined.
+    /// Number of rows that were examined.
     pub examined: u64,
-    /// Files that were not searched, or not completely.
+    /// Files that were skipped, or searched only in part.
     pub broken: Vec<Broken>,
 }
 
 impl Page {
-    /// Adds the entries of the next chunk, unless the page is complete.
+    /// Appends the entries of the next chunk, unless the page is complete.
     fn append(&mut self, next: Self, entries: usize) {
         if self.next_before_id.is_some() {
             return;
@@ -107,13 +109,13 @@ impl Page {
 /// The number of entries that match.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Count {
-    /// The entries.
+    /// Number of entries that match.
     pub entries: u64,
-    /// Where to continue if the bound of rows was reached.
+    /// The id at which the count continues, if the bound of rows was reached.
     pub next_before_id: Option<u64>,
-    /// Rows that were examined.
+    /// Number of rows that were examined.
     pub examined: u64,
-    /// Files that were not counted, or not completely.
+    /// Files that were skipped, or counted only in part.
     pub broken: Vec<Broken>,
 }
 
@@ -122,7 +124,7 @@ pub struct Count {
 pub struct Broken {
     /// The file.
     pub path: PathBuf,
-    /// The error.
+    /// The error message.
     pub reason: String,
 }
 
@@ -135,7 +137,7 @@ pub struct LogReader {
     places: Vec<Place>,
 }
 
-/// A chunk that is not read yet.
+/// The location of a chunk that is not read yet.
 struct Place {
     ids: Range<u64>,
     times: Range<u64>,
@@ -151,7 +153,7 @@ impl LogReader {
     /// Opens the log in a directory.
     ///
     /// # Errors
-    /// The directory cannot be read. Damaged files are no error: searches name them.
+    /// The directory cannot be read. Damaged files are not an error: searches name them.
     pub fn open(directory: PathBuf) -> Result<Self, LogError> {
         let mut reader = Self {
             directory,
@@ -164,7 +166,7 @@ impl LogReader {
         Ok(reader)
     }
 
-    /// Finds the entries and files since the last call.
+    /// Finds the entries and files that were added since the last call.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -196,7 +198,7 @@ impl LogReader {
                 None => HeadReader::open(&head.path),
             };
             let Some(reader) = self.usable(&head.path, opened) else { continue };
-            // The last block of the newest file may be one that is being written.
+            // The last block of the newest file may still be written.
             let is_complete = newest != Some(head.first_id);
             let loss = if is_complete { reader.final_loss() } else { reader.loss };
             self.broken.extend(loss.reason().map(|reason| broken(&head.path, reason)));
@@ -225,8 +227,8 @@ impl LogReader {
         }
     }
 
-    /// Returns a file that could be opened. A file that the upkeep has replaced is not broken: the
-    /// next refresh finds its successor.
+    /// Returns an opened file. An error marks the file as broken, unless the upkeep has replaced
+    /// it: the next refresh finds its successor.
     fn usable<T>(&mut self, path: &Path, opened: Result<T, LogError>) -> Option<T> {
         let error = match opened {
             Ok(file) => return Some(file),
@@ -244,7 +246,7 @@ impl LogReader {
     pub fn search(&self, filter: &Filter, extent: SearchExtent) -> Page {
         let mut page = Page { broken: self.broken.iter().cloned().collect(), ..Page::default() };
         let mut places = self.places_before(filter, extent.before_id);
-        // The newest chunk often has all entries of the page.
+        // The newest chunk often contains all entries of the page.
         let mut at_once = 1;
         while page.next_before_id.is_none() {
             let next: Vec<&Place> = places.by_ref().take(at_once).collect();
@@ -301,7 +303,7 @@ impl LogReader {
     }
 
     /// Calls `found` with the wanted rows of each chunk, the oldest first. Returns the files that
-    /// were not read, or not completely.
+    /// were skipped or only read in part.
     pub(crate) fn matching<E>(
         &self,
         filter: &Filter,
@@ -329,8 +331,8 @@ impl LogReader {
             || matches!(&place.at, Stored::RowGroup(group) if !filter.may_match(group))
     }
 
-    /// Returns the wanted entries of a chunk. It takes the last page first, and then the others: a
-    /// page that fills at once decodes little.
+    /// Returns the wanted entries of a chunk. The last part of the chunk is searched first: if it
+    /// fills the page, little is decoded.
     fn search_place(&self, place: &Place, filter: &Filter, extent: SearchExtent) -> Page {
         let mut page = Page::default();
         if let Err(error) = self.search_chunk(place, filter, extent, &mut page) {
@@ -414,7 +416,8 @@ impl LogReader {
     }
 
     /// Compares all octets of the log with their checksums, and returns the files that do not
-    /// match. `progress` is called after each segment with its number and their number.
+    /// match. After each segment, `progress` is called with the number of segments so far and in
+    /// total.
     pub fn verify(&self, mut progress: impl FnMut(usize, usize)) -> Vec<Broken> {
         let mut broken = self.broken.clone();
         for (path, head) in &self.heads {
@@ -445,7 +448,7 @@ struct Counted {
 }
 
 impl Place {
-    /// Returns the number of rows of the chunk with ids before another.
+    /// Returns the number of rows of the chunk whose ids are smaller than an id.
     fn rows_before(&self, chunk: &Chunk, id: u64) -> Result<usize, LogError> {
         let len = chunk.len();
         if self.ids.end <= id {
@@ -454,7 +457,8 @@ impl Place {
         if self.ids.end - self.ids.start == len as u64 {
             return Ok(id.saturating_sub(self.ids.start) as usize);
         }
-        // Some entries were deleted. Ids increase in a chunk.
+        // Some entries were deleted, so their rows are not consecutive. The ids in a chunk
+        // increase.
         let ids = chunk.ids(0..len)?;
         Ok(ids.partition_point(|own| (*own as u64) < id))
     }
@@ -468,7 +472,8 @@ impl Place {
     }
 }
 
-/// Reads some rows of a chunk, which are in ascending order, and returns the last one first.
+/// Reads some rows of a chunk. The rows are in ascending order; the entries are returned in
+/// descending order.
 fn entries(chunk: &Chunk, rows: &[usize]) -> Result<Vec<LogEntry>, LogError> {
     if rows.is_empty() {
         return Ok(Vec::new());

@@ -1,8 +1,8 @@
-//! Networks of clients.
+//! The networks by which a search finds clients.
 
 use std::net::IpAddr;
 
-/// A network, by which clients are found.
+/// A network that contains the wanted clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClientNetwork {
     bits: u128,
@@ -11,8 +11,8 @@ pub struct ClientNetwork {
 }
 
 impl ClientNetwork {
-    /// Creates the network of an address with this length of the prefix. The bits after the prefix
-    /// have no meaning. `None` if addresses are shorter than the prefix.
+    /// Creates the network of an address with this prefix length. The bits after the prefix are
+    /// ignored. Returns `None` if the prefix is longer than the address.
     pub fn new(ip: IpAddr, prefix: u8) -> Option<Self> {
         let (bits, width, is_v4) = match ip {
             IpAddr::V4(ip) => (u128::from(u32::from(ip)) << 96, 32, true),
@@ -21,8 +21,8 @@ impl ClientNetwork {
         (prefix <= width).then(|| Self { bits: bits & mask(prefix), prefix, is_v4 })
     }
 
-    /// Reports whether a client is in the network: its address, or the network that the log has
-    /// instead.
+    /// Reports whether a client is in the network. The log shows the client as an address, or as a
+    /// network.
     pub fn includes(&self, client: &str) -> bool {
         let (ip, prefix) = client.split_once('/').unwrap_or((client, ""));
         let Ok(ip) = ip.parse::<IpAddr>() else { return false };
@@ -37,7 +37,7 @@ impl ClientNetwork {
     }
 }
 
-/// Returns the bits of a prefix.
+/// Returns the mask of a prefix.
 fn mask(prefix: u8) -> u128 {
     u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0)
 }

@@ -1,8 +1,9 @@
-//! Equal entries together: a scan that a question about millions of queries needs only the distinct
-//! ones of.
+//! A scan that groups equal entries. A question about millions of queries often needs only the
+//! distinct ones.
 //!
 //! The entries of a chunk are grouped by the numbers of their texts in its dictionaries, without
-//! reading a text. What is equal in two chunks comes twice, so memory is bounded by one row group.
+//! reading a text. Equal entries in two chunks form two groups, so memory is bounded by one row
+//! group.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -17,12 +18,12 @@ use crate::error::LogError;
 pub const MAX_TALLY_COLUMNS: usize = 10;
 const MINUTE_US: i64 = 60_000_000;
 
-/// Whether entries of different times are equal.
+/// Whether entries must be close in time to be equal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TallyTimes {
-    /// Equal entries may have any times.
+    /// Equal entries may have any time.
     Any,
-    /// Equal entries are within one minute of each other.
+    /// Equal entries are in the same minute.
     ByMinute,
 }
 
@@ -30,14 +31,14 @@ pub enum TallyTimes {
 pub struct EqualEntries<'t> {
     columns: &'t [TextColumn],
     numbers: &'t [u32],
-    /// The Unix second at which their minute begins; that of the epoch if times are not compared.
+    /// The start of the minute of the entries in Unix seconds; 0 if times are not compared.
     pub minute_secs: u64,
     /// The number of entries.
     pub entries: u64,
 }
 
 impl EqualEntries<'_> {
-    /// Returns the text of a column, by its place in the request.
+    /// Returns the text of a column, by the column's position in the request.
     #[must_use]
     pub fn text(&self, place: usize) -> &str {
         let (Some(column), Some(number)) = (self.columns.get(place), self.numbers.get(place))
@@ -51,9 +52,9 @@ impl EqualEntries<'_> {
 /// The result of a scan.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Tallied {
-    /// The entries.
+    /// Number of entries that were scanned.
     pub entries: u64,
-    /// Files that were not read, or not completely.
+    /// Files that were skipped, or scanned only in part.
     pub broken: Vec<Broken>,
     /// Whether the caller ended the scan before the log ended.
     pub is_cut: bool,
@@ -64,7 +65,7 @@ pub struct Tallied {
 pub struct TallyBy<'c> {
     /// The columns with texts, at most [`MAX_TALLY_COLUMNS`]; further ones are ignored.
     pub texts: &'c [Text],
-    /// Whether times are counted.
+    /// Whether the time distinguishes entries.
     pub times: TallyTimes,
 }
 
@@ -72,8 +73,9 @@ pub struct TallyBy<'c> {
 type GroupKey = (u32, [u32; MAX_TALLY_COLUMNS]);
 
 impl LogReader {
-    /// Calls `found` with each group of equal entries of each chunk, the newest chunk first and the
-    /// groups by their minute; and with `None` before each chunk. The scan ends when it breaks.
+    /// Calls `found` with each group of equal entries. The newest chunk comes first, and the groups
+    /// of a chunk are in the order of their minutes. `found` is also called with `None` before each
+    /// chunk. The scan ends when `found` returns `Break`.
     pub fn tally(
         &self,
         filter: &Filter,

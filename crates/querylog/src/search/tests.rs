@@ -1,4 +1,5 @@
-//! Searches against a plain scan of the entries that were pushed, in all states of the files.
+//! Tests that compare searches with a plain scan of the entries that were pushed, in all states of
+//! the files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +19,7 @@ use crate::{
 const DAY_US: u64 = 86_400_000_000;
 const START_US: u64 = 20_000 * DAY_US;
 
-/// An entry as it was pushed, in the words of a filter.
+/// An entry as it was pushed, with the texts that a filter compares.
 #[derive(Clone, Debug)]
 struct Pushed {
     time_us: u64,
@@ -190,7 +191,7 @@ fn check_tally(reader: &LogReader, filter: &Filter, pushed: &[Pushed]) {
     let all = expected.values().sum();
     assert_eq!(tallied, Tallied { entries: all, ..Tallied::default() });
     assert_eq!(found, expected, "{filter:?}");
-    // A scan that ends at the first group.
+    // The scan ends at the first group.
     let mut groups = 0;
     let cut = reader.tally(filter, by, |equal| match equal {
         None => ControlFlow::Continue(()),
@@ -297,7 +298,7 @@ fn retention_deletes_by_age_octets_and_outcome() {
     check(chance, &log, &log.reader(), rest);
 }
 
-/// Checksums cover every octet of a file, including octets that no search reads.
+/// Tests that checksums cover every octet of a file, including octets that no search reads.
 #[test]
 fn a_segment_that_is_truncated_or_has_a_flipped_bit_is_refused_and_named() {
     let chance = &mut Chance::new(5);
@@ -317,7 +318,8 @@ fn a_segment_that_is_truncated_or_has_a_flipped_bit_is_refused_and_named() {
         let page = log.reader().search(&Filter::default(), extent);
         assert_eq!(page.broken, broken);
         let ids: Vec<_> = page.entries.iter().map(|entry| entry.id).collect();
-        // The rest of the log, and perhaps the last pages of the file, which are intact.
+        // The entries are those of the rest of the log, and perhaps those on the last pages of the
+        // file, which are intact.
         assert!(ids.len() as u64 >= 200 - after);
         assert_eq!(ids, (200 - ids.len() as u64..200).rev().collect::<Vec<_>>());
         assert!(page.entries.iter().all(|entry| entry.int(Int::Delay) == Some(entry.id as i64)));
@@ -327,7 +329,7 @@ fn a_segment_that_is_truncated_or_has_a_flipped_bit_is_refused_and_named() {
         let opened = Segment::open(first).and_then(|segment| segment.verify());
         let reason = opened.unwrap_err().to_string();
         assert!(reason.contains(&first.path.display().to_string()), "{reason}");
-        // A search compares the same checksums.
+        // A search verifies the same checksums.
         if is_long || place.is_multiple_of(499) {
             check_search();
         }
@@ -374,7 +376,7 @@ fn what_a_crash_leaves_between_two_steps_is_not_counted_twice() {
     assert!(copy("part").is_empty());
 }
 
-/// Writes a file of an export with the name that a segment has.
+/// Writes an export to a file with the name of a segment.
 fn name_as_segment(scratch: &Scratch, octets: &[u8]) {
     let metadata = ParquetMetaDataReader::new()
         .parse_and_finish(&bytes::Bytes::copy_from_slice(octets))

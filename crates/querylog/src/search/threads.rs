@@ -1,12 +1,13 @@
-//! Two threads for a search that visits many chunks.
+//! Two threads for searches that visit many chunks.
 
 use std::panic::resume_unwind;
 use std::thread;
 
-/// Threads of a search: the smallest machines have two cores, and the others answer queries.
+/// Number of threads of a search. The smallest machines have two cores; on larger ones, the other
+/// cores answer queries.
 pub(super) const THREADS: usize = 2;
 
-/// Does the work for each item, all at the same time, and returns the results in order.
+/// Does the work for all items at the same time. Returns the results in the order of the items.
 pub(super) fn together<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let Some((first, others)) = items.split_first() else { return Vec::new() };
     let work = &work;

@@ -17,13 +17,13 @@ use super::{FileColumn, PAGE_ROWS, numbered};
 use crate::column::Int;
 use crate::error::LogError;
 
-/// A column chunk as it is in the file.
+/// A column chunk in the form in which it is written to the file.
 pub(super) struct Encoded {
     pub(super) octets: Bytes,
     pub(super) close: ColumnCloseResult,
 }
 
-/// An error of a source, or of the crate `parquet`, which has that of the system.
+/// An error of a source, or of the crate `parquet`, which may contain an error of the system.
 #[derive(Debug)]
 pub(crate) enum EncodeError {
     Source(LogError),
@@ -31,7 +31,7 @@ pub(crate) enum EncodeError {
 }
 
 impl EncodeError {
-    /// Returns the error, which names the file that was being written if it is the cause.
+    /// Converts the error. An error of `parquet` gets the path of the file that is being written.
     pub(super) fn of_file(self, path: &Path) -> LogError {
         match self {
             Self::Source(error) => error,
@@ -49,7 +49,7 @@ impl From<EncodeError> for io::Error {
     }
 }
 
-/// Returns the error of the system in an error of the crate `parquet`.
+/// Returns the error of the system that an error of the crate `parquet` contains.
 fn system(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(source) => match source.downcast::<io::Error>() {
@@ -98,7 +98,7 @@ pub(super) fn column(
     Ok(Encoded { octets: sink.into_inner()?.into(), close })
 }
 
-/// Rows of a source that were chosen.
+/// A range of rows of a source.
 pub(super) struct Chosen<'s> {
     source: &'s RowSource,
     rows: std::ops::Range<usize>,

@@ -26,13 +26,13 @@ use crate::column::{Int, NULL, Set, Text};
 use crate::directory::SegmentName;
 use crate::error::LogError;
 
-/// Number of octets of the length of the footer and the magic number behind it.
+/// Number of octets at the end of a file: the length of the footer, and the magic number.
 const FOOTER_END: usize = 8;
 /// Maximum number of octets of the tail, enough for a file with hundreds of row groups.
 const MAX_TAIL: u64 = 1 << 28;
 const MALFORMED: &str = "a column cannot be decoded";
 
-/// An open segment with a tail that matches its checksum.
+/// An open segment. Its tail matches its checksum.
 pub(crate) struct Segment {
     inner: Arc<Inner>,
 }
@@ -44,7 +44,7 @@ struct Inner {
     tail: Bytes,
     /// Offset of the tail in the file.
     tail_start: u64,
-    /// All octets before the tail, but for the magic number.
+    /// The pieces, which cover all octets between the magic number and the tail.
     pieces: Vec<Piece>,
 }
 
@@ -77,22 +77,22 @@ impl Segment {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Returns the number of row groups.
+    /// Returns the number of row groups in the segment.
     pub(crate) fn group_count(&self) -> usize {
         self.inner.metadata.num_row_groups()
     }
 
-    /// Returns the number of entries.
+    /// Returns the number of entries in the segment.
     pub(crate) fn rows(&self) -> u64 {
         self.inner.metadata.file_metadata().num_rows().max(0) as u64
     }
 
-    /// Returns a row group.
+    /// Returns the row group with this index.
     pub(crate) fn group(&self, index: usize) -> RowGroup {
         RowGroup { inner: Arc::clone(&self.inner), index }
     }
 
-    /// Returns all row groups, the earliest ids first.
+    /// Returns all row groups in the order of their ids.
     pub(crate) fn groups(&self) -> impl DoubleEndedIterator<Item = RowGroup> {
         (0..self.group_count()).map(|index| self.group(index))
     }
@@ -113,8 +113,8 @@ fn footer(tail: &[u8]) -> Option<ParquetMetaData> {
     ParquetMetaDataReader::decode_metadata(&rest[start..]).ok()
 }
 
-/// Returns the pieces of a file if each octet before its tail is part of one, and each column chunk
-/// has a page for every [`PAGE_ROWS`].
+/// Returns the pieces of a file. Returns `None` unless the pieces cover every octet before the
+/// tail, and each column chunk has a page for every [`PAGE_ROWS`] rows.
 fn checked_pieces(metadata: &ParquetMetaData, tail_start: u64) -> Option<Vec<Piece>> {
     let entries = metadata.file_metadata().key_value_metadata()?;
     let list = entries.iter().find(|entry| entry.key == PIECES)?.value.as_ref()?;
@@ -159,7 +159,7 @@ impl RowGroup {
         self.inner.metadata.row_group(self.index).num_rows().max(0) as usize
     }
 
-    /// Returns the octets of the names in the dictionary, compressed.
+    /// Returns the number of octets of the names in the dictionary, compressed.
     pub(crate) fn name_octets(&self) -> u64 {
         let meta = self.meta(FileColumn::Text(Text::Qname));
         let pieces = pieces::of_chunk(&self.inner.pieces, meta, self.len());
@@ -172,7 +172,7 @@ impl RowGroup {
         &self.inner.path
     }
 
-    /// Returns the least and the greatest value of a column of integers.
+    /// Returns the smallest and the largest value of a column of integers.
     pub(crate) fn bounds(&self, column: FileColumn) -> Option<(i64, i64)> {
         match self.meta(column).statistics()? {
             Statistics::Int64(values) => Some((*values.min_opt()?, *values.max_opt()?)),
@@ -180,7 +180,7 @@ impl RowGroup {
         }
     }
 
-    /// Reports whether a column may have a text; it has not if the bloom filter says so.
+    /// Reports whether a column may have a text. Returns `false` if the bloom filter excludes it.
     pub(crate) fn may_have(&self, column: FileColumn, text: &str) -> bool {
         let meta = self.meta(column);
         let filter = || {
@@ -196,7 +196,8 @@ impl RowGroup {
         self.numbers::<Int64Type>(FileColumn::Id, &[rows])
     }
 
-    /// Returns the ids of some rows, which are in ascending order; also in the other functions.
+    /// Returns the ids of some rows. In this and the other functions, the rows are in ascending
+    /// order.
     pub(crate) fn ids_at(&self, rows: &[usize]) -> Result<Vec<i64>, LogError> {
         self.numbers::<Int64Type>(FileColumn::Id, &runs(rows))
     }
@@ -244,9 +245,9 @@ impl RowGroup {
         Ok(SetColumn { dictionary, ends, members: numbers })
     }
 
-    /// Clears `wanted` for the rows from `first` on that have no text that matches. Each text of
-    /// the dictionary is compared once; pages without wanted rows are not read, and none is if no
-    /// text matches.
+    /// Clears `wanted` for the rows without a matching text. `first` is the row of the first item
+    /// in `wanted`. Each text of the dictionary is compared once. Pages without wanted rows are not
+    /// read, and no page is read if no text matches.
     pub(crate) fn restrict(
         &self,
         column: FileColumn,
@@ -320,7 +321,7 @@ impl RowGroup {
     }
 }
 
-/// Returns rows in ascending order as runs.
+/// Groups rows, which are in ascending order, into ranges of consecutive rows.
 fn runs(rows: &[usize]) -> Vec<Range<usize>> {
     let runs = rows.chunk_by(|before, after| before + 1 == *after);
     runs.map(|run| run[0]..run[0] + run.len()).collect()
@@ -346,12 +347,12 @@ impl Column {
 /// The octets of a column chunk, which the crate `parquet` reads piece by piece.
 struct ColumnOctets {
     inner: Arc<Inner>,
-    /// The error of a piece, which the crate does not pass on.
+    /// The error of a piece that could not be read. The crate `parquet` does not return this error.
     fault: Mutex<Option<LogError>>,
 }
 
 impl ColumnOctets {
-    /// Returns the reason for a column that could not be decoded.
+    /// Returns the error of a column that could not be decoded.
     fn failure(&self) -> LogError {
         let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
         fault.unwrap_or_else(|| LogError::damaged(&self.inner.path, MALFORMED))

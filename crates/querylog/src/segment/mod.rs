@@ -13,9 +13,9 @@
 //!         (key `avocet.pieces`)
 //! ```
 //!
-//! To open a segment is to check its tail; a page is checked when it is read. A name that does not
-//! fit the octets is an error, so a file is never used in part without notice. The crate `parquet`
-//! only sees octets that were checked.
+//! To open a segment is to check its tail; a page is checked when it is read. It is an error if the
+//! name does not match the octets, so a truncated file is always noticed. The crate `parquet` only
+//! sees octets that were checked.
 //!
 //! Most columns have numbers of a dictionary for the row group. The most frequent value has number
 //! zero, so that the upper bits of most numbers are zero and compress. A search compares each text
@@ -42,23 +42,24 @@ use parquet::schema::types::{ColumnPath, SchemaDescriptor, Type};
 
 use crate::column::{INT_NAMES, INTS, Int, SET_NAMES, SETS, Set, TEXT_NAMES, TEXTS, Text};
 
-/// Number of rows of a page, the same in all columns: one page of a search decodes at least this
-/// many.
+/// Number of rows of a page, the same in all columns. A page of search results decodes at least
+/// this number of rows.
 pub(crate) const PAGE_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 15 };
-/// Rows of the largest row group. Larger ones share more in their dictionaries, and need more
-/// memory to write.
+/// Maximum number of rows of a row group. Larger groups share more texts in their dictionaries, but
+/// need more memory while they are written.
 pub(crate) const GROUP_ROWS: usize = if cfg!(test) { 1 << 8 } else { 5 << 19 };
-/// Number of octets of names, compressed, in the sources of a row group, above which it gets no
-/// further source: an attack with random labels would otherwise fill the memory with its
-/// dictionary.
+/// Number of octets of compressed names in the sources of a row group from which it gets no further
+/// source. Without this limit, an attack with random labels would fill the memory with names.
 pub(crate) const GROUP_NAME_OCTETS: u64 = 1 << 23;
-/// Level of zstd for pages. Most of their octets are packed numbers, which no level makes smaller.
+/// Level of zstd for pages. Most of their octets are packed numbers, which a higher level does not
+/// compress better.
 const LEVEL: i32 = 3;
-/// Level of zstd for dictionaries, which are texts: there is one page of them for many of numbers.
+/// Level of zstd for dictionaries. They contain texts, and there is one dictionary for many pages
+/// of numbers.
 const DICTIONARY_LEVEL: i32 = 6;
-/// Share of row groups that a bloom filter does not exclude by mistake.
+/// Share of row groups without a text that its bloom filter fails to exclude.
 const FALSE_POSITIVES: f64 = 0.01;
-/// Key of the footer with the lengths and checksums of the pages.
+/// Key in the footer for the lengths and checksums of the pages.
 const PIECES: &str = "avocet.pieces";
 /// The magic number of Parquet, at both ends of a file.
 const PARQUET: [u8; 4] = *b"PAR1";
@@ -100,7 +101,7 @@ impl FileColumn {
             Self::Int(int) if int.may_be_null() => {
                 format!("optional int32 {};", INT_NAMES[int as usize])
             }
-            // Revisions have 32 bits without a sign.
+            // Revisions are unsigned integers of 32 bits.
             Self::Int(Int::Revision) => "required int64 revision;".to_owned(),
             Self::Int(int) => format!("required int32 {};", INT_NAMES[int as usize]),
             Self::Text(text) => {
@@ -114,8 +115,8 @@ impl FileColumn {
         }
     }
 
-    /// Reports whether the column has numbers of a dictionary. The others increase or stay the
-    /// same, and are stored as differences.
+    /// Reports whether the column is stored as numbers of a dictionary. The values of the other
+    /// columns never decrease and are stored as differences.
     fn is_numbered(self) -> bool {
         !matches!(self, Self::Id | Self::Int(Int::Time | Int::Revision))
     }
@@ -149,7 +150,7 @@ fn descriptor() -> Option<SchemaDescriptor> {
     SCHEMA.clone().map(SchemaDescriptor::new)
 }
 
-/// Returns how segments are written.
+/// Returns the properties with which segments are written.
 fn properties() -> WriterProperties {
     let level = ZstdLevel::try_new(LEVEL).unwrap_or_default();
     let mut properties = WriterProperties::builder()

@@ -1,8 +1,8 @@
 //! Encodes texts, sets and integers as numbers of one dictionary for a row group.
 //!
-//! The sources of a row group have dictionaries of their own. A text of each is looked up once, not
-//! once for each row. Numbers are packed into as few bits as the page needs, or into whole octets
-//! if zstd then makes less of them.
+//! The sources of a row group have dictionaries of their own. Each text of a source is looked up
+//! once, not once for each row. Numbers are packed into as few bits as the page needs, or into
+//! whole octets if zstd compresses these better.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -34,7 +34,7 @@ use crate::varint;
 
 /// A value that has no number yet.
 const UNKNOWN: u32 = u32::MAX;
-/// Integers below this are found in a table: sizes, flags and most durations.
+/// Integers below this limit are found in a table: sizes, flags and most durations.
 const SMALL: usize = 1 << 16;
 
 /// Encodes a column of texts.
@@ -78,7 +78,7 @@ pub(super) fn sets(
     column.encode(FileColumn::Set(set), description)
 }
 
-/// Encodes a column of integers of 32 bits, of which few differ.
+/// Encodes a column of 32-bit integers with few distinct values.
 pub(super) fn ints(
     int: Int,
     description: ColumnDescPtr,
@@ -94,7 +94,7 @@ pub(super) fn ints(
         |values| {
             for value in values {
                 if *value != NULL {
-                    // Durations of more than half an hour are shown as half an hour.
+                    // Durations that do not fit into 32 bits are shown as about half an hour.
                     let value = i32::try_from(*value).unwrap_or(i32::MAX);
                     let place = usize::try_from(value).ok().and_then(|at| small.get_mut(at));
                     let known = place.unwrap_or_else(|| known.entry(value).or_insert(UNKNOWN));
@@ -117,16 +117,16 @@ fn rows_of(sources: &[RowSource]) -> usize {
     sources.iter().map(RowSource::len).sum()
 }
 
-/// The kind of the values of a column.
+/// The type of the values in a column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ValueKind {
     Text,
-    /// Four octets, little-endian.
+    /// An integer of four octets, little-endian.
     Int,
 }
 
-/// The values of the rows of a column; with the end of each row in them if it may have another
-/// number of values than one.
+/// The number of values in each row: one, at most one, or any number. The variants hold the end of
+/// each row in the values.
 enum Shape {
     Single,
     Optional(Vec<u32>),
@@ -138,11 +138,11 @@ struct Numbered {
     kind: ValueKind,
     shape: Shape,
     values: Interned,
-    /// How often each value occurs.
+    /// The number of occurrences of each value.
     counts: Vec<u32>,
-    /// The values of all rows.
+    /// The values of all rows, as numbers.
     numbers: Vec<u32>,
-    /// The values in the order of their ranks.
+    /// The numbers of the values in the order of their ranks.
     by_rank: Vec<u32>,
 }
 
@@ -158,14 +158,15 @@ impl Numbered {
         }
     }
 
-    /// Adds a text of a source. `known` has the numbers of its texts that were seen.
+    /// Adds a text of a source. `known` has the numbers of the source's texts that were already
+    /// seen.
     fn push_text(&mut self, known: &mut [u32], dictionary: &Dictionary, number: u32) {
         if let Some(known) = known.get_mut(number as usize) {
             self.push(known, dictionary.get(number));
         }
     }
 
-    /// Adds a value. `known` is its number, if the value occurred before.
+    /// Adds a value. `known` is its number if the value was already seen.
     fn push(&mut self, known: &mut u32, value: &[u8]) {
         if *known == UNKNOWN {
             *known = self.values.number(value);
@@ -183,8 +184,8 @@ impl Numbered {
         }
     }
 
-    /// Renumbers the values: the most frequent first, and those as frequent in order, which
-    /// compresses them.
+    /// Renumbers the values. The most frequent comes first, and values with the same frequency are
+    /// sorted, which compresses them.
     fn rank(&mut self) {
         let mut by_rank: Vec<u32> = (0..self.values.len() as u32).collect();
         by_rank.sort_unstable_by(|a, b| {
@@ -200,8 +201,8 @@ impl Numbered {
         self.by_rank.get(rank as usize).map_or(&[], |number| self.values.get(*number))
     }
 
-    /// Compresses the values as they come, each text after its length: the octets of all of them
-    /// are in memory once already.
+    /// Compresses the values one by one, each text after its length. A second copy of all their
+    /// octets in memory is avoided.
     fn compressed(&self, octets: usize) -> io::Result<Vec<u8>> {
         let mut out = zstd::stream::Encoder::new(Vec::new(), DICTIONARY_LEVEL)?;
         out.set_pledged_src_size(Some(octets as u64))?;
@@ -268,7 +269,7 @@ impl Numbered {
         }
     }
 
-    /// Returns the rows of a page.
+    /// Returns the values of the rows of a page.
     fn page(&self, rows: Range<usize>) -> PageValues<'_> {
         let (ends, is_set) = match &self.shape {
             Shape::Single => {
@@ -315,8 +316,8 @@ struct PageValues<'n> {
     levels: Option<Levels>,
 }
 
-/// Levels of Parquet: whether a value continues the set of its row, and whether it is one. An empty
-/// row has a level without a value.
+/// Levels of Parquet. They show whether a value continues the set of its row, and whether there is
+/// a value. An empty row has a level without a value.
 #[derive(Default)]
 struct Levels {
     repeated: Vec<u32>,
@@ -324,7 +325,7 @@ struct Levels {
 }
 
 impl Levels {
-    /// Returns the levels of rows. Their ends are counted from `start`.
+    /// Returns the levels of rows. `ends` are the ends of the rows, counted from `start`.
     fn of(start: u32, ends: &[u32]) -> Self {
         let mut levels = Self::default();
         let mut at = start;
@@ -392,7 +393,7 @@ impl Chunk {
         Ok(())
     }
 
-    /// Writes a page and returns its rows without a value.
+    /// Writes a page and returns the number of its rows without a value.
     fn page(&mut self, page: &PageValues<'_>) -> Result<usize, EncodeError> {
         let none = Levels::default();
         let levels = page.levels.as_ref().unwrap_or(&none);
@@ -467,7 +468,8 @@ fn of_zstd(error: io::Error) -> EncodeError {
     ParquetError::External(Box::new(error)).into()
 }
 
-/// Numbers as Parquet stores them in a page: the width in an octet, and then one run.
+/// Numbers in the form in which Parquet stores them in a page: an octet with their width, followed
+/// by one run.
 struct Packed {
     octets: Vec<u8>,
     uncompressed: usize,
@@ -477,7 +479,7 @@ impl Packed {
     fn shortest(numbers: &[u32], zstd: &mut Compressor<'_>) -> Result<Self, EncodeError> {
         let width = numbers.iter().max().map_or(1, |most| (32 - most.leading_zeros()).max(1));
         let narrow = Self::of(numbers, width, zstd)?;
-        // Numbers of less than an octet are packed evenly anyway.
+        // Numbers with less than eight bits are packed regularly anyway.
         if width < 8 || width.is_multiple_of(8) {
             return Ok(narrow);
         }
@@ -493,7 +495,8 @@ impl Packed {
     }
 }
 
-/// Appends numbers of `width` bits as one run: of equal numbers, or of packed groups of eight.
+/// Appends numbers of `width` bits as one run. The run repeats one number, or has packed groups of
+/// eight numbers.
 fn hybrid(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
     let Some(first) = numbers.first() else { return };
     if numbers.iter().all(|number| number == first) {

@@ -13,7 +13,7 @@ use parquet::column::page::{Page, PageReader};
 
 use crate::chunk::Dictionary;
 
-/// The numbers of texts in some rows of a column chunk, and how many belong to each row.
+/// The numbers of the texts in some rows of a column chunk, and the end of each row.
 pub(super) struct Decoded {
     pub(super) dictionary: Arc<Dictionary>,
     pub(super) numbers: Vec<u32>,
@@ -21,15 +21,15 @@ pub(super) struct Decoded {
     pub(super) ends: Vec<u32>,
 }
 
-/// Levels of a column: none for one text in each row, or those of a list.
+/// The shape of a column: one text in each row without levels, or a list of texts with levels.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     Single,
     List,
 }
 
-/// Decodes some rows of a column chunk, which are in ascending order. Returns `None` if the pages
-/// are not as our writer makes them.
+/// Decodes some rows of a column chunk. The rows are in ascending order. Returns `None` if the
+/// pages differ from those that the log writes.
 pub(super) fn decode(
     reader: &mut dyn PageReader,
     shape: Shape,
@@ -56,8 +56,8 @@ pub(super) fn decode(
     (count == expected).then_some(Decoded { dictionary, numbers, ends })
 }
 
-/// Clears `wanted` for the rows from `first` on that have no text that matches. Returns `None` as
-/// [`decode`].
+/// Clears `wanted` for the rows without a matching text. `first` is the row of the first item in
+/// `wanted`. Returns `None` in the same case as [`decode`].
 pub(super) fn restrict(
     reader: &mut dyn PageReader,
     shape: Shape,
@@ -115,7 +115,8 @@ impl<'r> Pages<'r> {
         Some(Self { reader, shape, texts, first: 0 })
     }
 
-    /// Returns the next page with rows that are asked for; `Some(None)` is the end.
+    /// Returns the next page that has wanted rows, or `Some(None)` at the end. Returns `None` if a
+    /// page is malformed.
     fn next(&mut self, wants: &mut dyn FnMut(&Range<usize>) -> bool) -> Option<Option<TextPage>> {
         while let Some(header) = self.reader.peek_next_page().ok()? {
             let rows = self.first..self.first + header.num_rows?;
@@ -163,7 +164,7 @@ impl<'r> Pages<'r> {
 }
 
 impl TextPage {
-    /// Appends the texts of some rows of the page.
+    /// Appends the numbers of the texts in some rows of the page.
     fn append(
         &self,
         wanted: Range<usize>,
@@ -183,7 +184,7 @@ impl TextPage {
         Some(())
     }
 
-    /// Clears `wanted` for some rows of the page: the rows without matching text.
+    /// Clears `wanted` for the rows of the page that have no matching text.
     fn restrict(&self, rows: Range<usize>, matching: &[bool], wanted: &mut [bool]) -> Option<()> {
         let has = |number: &u32| matching.get(*number as usize).copied().unwrap_or(false);
         let (mut numbers, mut ends) = (Vec::new(), Vec::new());
@@ -201,7 +202,7 @@ impl TextPage {
     }
 }
 
-/// Returns the rows of a page, counted from its first one, that are within `rows`.
+/// Returns the rows of a page that are within `rows`, counted from the first row of the page.
 fn overlap(rows: &Range<usize>, first: usize, count: usize) -> Range<usize> {
     let start = rows.start.saturating_sub(first).min(count);
     start..rows.end.saturating_sub(first).min(count).max(start)
@@ -230,7 +231,7 @@ struct Texts {
 }
 
 impl Texts {
-    /// Reads texts, each after its length in four octets.
+    /// Reads texts, each after its length of four octets.
     fn plain(octets: Bytes, count: u32) -> Option<Self> {
         let mut places = Vec::with_capacity((count as usize).min(octets.len() / 4));
         let mut at = 0;
@@ -256,7 +257,7 @@ impl Texts {
     }
 }
 
-/// The numbers of a page. Parquet allows any number of runs; our writer makes one.
+/// The numbers of a page. Parquet allows any number of runs; the log writes one run.
 #[derive(PartialEq, Eq, Debug)]
 enum Run {
     Equal { number: u32, count: usize },
@@ -298,7 +299,7 @@ impl Run {
 /// Appends numbers of `width` bits, low bits first. `octets` must contain enough of them.
 fn unpack(octets: &[u8], width: u32, wanted: Range<usize>, out: &mut Vec<u32>) {
     let mask = (1_u64 << width) - 1;
-    // Numbers that a read of eight octets covers without passing the end.
+    // Numbers that a read of eight octets covers without reading beyond the end.
     let whole = (octets.len().saturating_sub(8) * 8).checked_div(width as usize).unwrap_or(0);
     let whole = whole.clamp(wanted.start, wanted.end);
     let at = |index: usize| (index * width as usize / 8, index * width as usize % 8);
@@ -331,7 +332,7 @@ mod tests {
             assert_eq!(numbers, expected[1..2]);
             assert_eq!(run.append(1..expected.len() + 1, &mut numbers), None);
         };
-        // The example of the format's documentation: 0 to 7 in three bits each.
+        // The example in the documentation of the format: the numbers 0 to 7 with three bits each.
         check(&[3, 0x88, 0xc6, 0xfa], 3, &[0, 1, 2, 3, 4, 5, 6, 7]);
         check(&[8, 9], 4, &[9, 9, 9, 9]);
         check(&[16], 0, &[0; 8]);

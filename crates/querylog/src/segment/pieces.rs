@@ -1,14 +1,14 @@
 //! The pieces of a segment: dictionary pages and data pages, each with its length and CRC-32.
 //!
-//! Parquet's own checksums of pages leave out their headers. The footer lists all pieces in the
-//! order of the file, 16 hexadecimal digits each, so a search reads and checks single pages.
+//! Parquet's own checksums of pages do not cover the page headers. The footer lists all pieces in
+//! the order of the file, 16 hexadecimal digits each, so a search reads and checks single pages.
 
 use parquet::column::writer::ColumnCloseResult;
 use parquet::file::metadata::ColumnChunkMetaData;
 
 use super::PAGE_ROWS;
 
-/// Digits of a number.
+/// Number of hexadecimal digits of a number.
 const DIGITS: usize = 8;
 
 /// A page with its header.
@@ -19,8 +19,8 @@ pub(super) struct Piece {
     pub(super) crc: u32,
 }
 
-/// Appends the pieces of a column chunk to a list. Returns `None` if its pages have other rows than
-/// readers expect.
+/// Appends the pieces of a column chunk to a list. Returns `None` if the rows of its pages are not
+/// those that readers expect.
 pub(super) fn list(octets: &[u8], close: &ColumnCloseResult, out: &mut String) -> Option<()> {
     let pages = &close.offset_index.as_ref()?.page_locations;
     let is_regular = |(number, first): (usize, i64)| first == (number * PAGE_ROWS) as i64;
@@ -51,7 +51,8 @@ pub(super) fn read(list: &str, mut offset: u64) -> Option<Vec<Piece>> {
     list.as_bytes().chunks(2 * DIGITS).map(piece).collect()
 }
 
-/// Returns the pieces of a column chunk of some rows, and where its data pages begin.
+/// Returns the pieces of a column chunk with this number of rows. Returns `None` if there are other
+/// pieces than expected.
 pub(super) fn of_chunk<'p>(
     pieces: &'p [Piece],
     meta: &ColumnChunkMetaData,

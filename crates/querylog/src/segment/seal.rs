@@ -1,4 +1,4 @@
-//! Writes a segment: column by column, so that the memory is that of one column of a row group.
+//! Writes a segment column by column, so that memory holds only one column of a row group.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
@@ -20,7 +20,7 @@ use crate::error::LogError;
 /// Entries for a row group: all entries of a chunk, or only the kept ones.
 pub(crate) struct RowSource {
     pub(crate) chunk: Chunk,
-    /// Whether each row is kept; all are if it is empty.
+    /// Whether each row is kept. If the list is empty, all rows are kept.
     pub(crate) kept: Vec<bool>,
 }
 
@@ -37,7 +37,7 @@ impl RowSource {
         self.kept.iter().filter(|kept| **kept).count()
     }
 
-    /// Returns the approximate number of octets of the names, compressed.
+    /// Returns the approximate number of octets of the compressed names.
     pub(crate) fn name_octets(&self) -> u64 {
         match &self.chunk {
             Chunk::Block(block) => u64::from(block.header.stored),
@@ -46,12 +46,12 @@ impl RowSource {
     }
 }
 
-/// Row groups that are written to a file or elsewhere.
+/// A writer of row groups to a file or another output.
 pub(crate) struct RowGroups<W: Write + Send> {
     writer: SerializedFileWriter<W>,
     schema: SchemaDescriptor,
     properties: WriterPropertiesPtr,
-    /// The list of all pages.
+    /// The list of the pieces that were written.
     pieces: String,
 }
 
@@ -59,7 +59,7 @@ impl<W: Write + Send> RowGroups<W> {
     /// Writes the magic number.
     ///
     /// # Errors
-    /// `out` cannot be written; also in the other functions.
+    /// `out` cannot be written. The other functions have the same error.
     pub(crate) fn create(out: W) -> Result<Self, EncodeError> {
         let no_schema = || ParquetError::General("the schema is invalid".to_owned());
         let schema = super::descriptor().ok_or_else(no_schema)?;
@@ -84,7 +84,7 @@ impl<W: Write + Send> RowGroups<W> {
         Ok(())
     }
 
-    /// Writes indexes and footer, and returns the offset of their first octet.
+    /// Writes the indexes and the footer. Returns the offset at which they start.
     pub(crate) fn finish(&mut self) -> Result<u64, EncodeError> {
         let pieces = std::mem::take(&mut self.pieces);
         self.writer.append_key_value_metadata(KeyValue::new(PIECES.to_owned(), pieces));
@@ -104,7 +104,7 @@ pub(crate) struct Sealer {
 }
 
 impl Sealer {
-    /// Begins a file under a temporary name.
+    /// Creates a file under a temporary name.
     ///
     /// # Errors
     /// The file cannot be created.
@@ -129,7 +129,7 @@ impl Sealer {
         self.groups.write(sources).map_err(|error| error.of_file(&self.part))
     }
 
-    /// Completes the file and gives it its name.
+    /// Completes the file and renames it to its final name.
     ///
     /// # Errors
     /// The file cannot be written.

@@ -1,4 +1,4 @@
-//! The writer while other programs change its directory, and after failures.
+//! Tests of the writer after failures, and while other programs change its directory.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::{Filter, Privacy};
 const EXTENT: SearchExtent =
     SearchExtent { before_id: u64::MAX, entries: 1000, max_rows: u64::MAX };
 
-/// A writer, and the time, which goes on by seconds.
+/// A writer with a clock that advances by one second per entry.
 struct Writing {
     scratch: Scratch,
     writer: Writer,
@@ -28,7 +28,7 @@ impl Writing {
         Self { scratch, writer, now_us: 0 }
     }
 
-    /// Writes an entry, one second later.
+    /// Writes an entry after one second.
     fn write(&mut self) -> Result<(), LogError> {
         self.now_us += 1_000_000;
         self.writer.add(&numbered(1, Privacy::Full), &Numbered, self.now_us)?;
@@ -74,7 +74,7 @@ fn a_file_that_another_program_deletes_is_counted_and_the_next_one_begins() {
         log.writer.counters(),
         WriterCounters { lost: 2, failures: 1, ..log.writer.counters() }
     );
-    // Written entries stay counted as written: a counter of metrics never falls.
+    // Entries stay counted as written, because a counter in metrics never decreases.
     assert_eq!(log.writer.counters().written, 2);
     log.write().unwrap();
     assert_eq!(log.found(), (1, 0));
@@ -88,7 +88,7 @@ fn a_file_that_another_program_deletes_is_counted_and_the_next_one_begins() {
 #[test]
 fn after_a_failure_it_rests_for_two_seconds_and_leaves_no_empty_files() {
     let mut log = Writing::begin();
-    // The place of the first file is taken, which is an error of the disk as good as any.
+    // A directory has the path of the first file, which has the effect of any disk error.
     let place = directory::head_path(&log.scratch.0, 0);
     fs::create_dir(&place).unwrap();
     log.write().unwrap_err();
