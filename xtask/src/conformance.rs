@@ -1,5 +1,5 @@
 //! Runs resolution scenarios and EDNS probes against the binary over real sockets, and prints one
-//! table with the results of peers.
+//! table that includes the results of peers.
 //!
 //! The scenarios, the peers' results and the harness are data outside the project; without them
 //! this command does nothing. Each lane of the harness creates a network namespace, which needs
@@ -12,11 +12,11 @@ use std::process::{Child, Command, Stdio};
 
 /// The directory of the scenarios, relative to the root of the project.
 const SCENARIOS: &str = "../shared/scenarios";
-/// Dialects of the scenarios, which name their directories.
+/// The dialects of the scenarios, which are also the names of their directories.
 const DIALECTS: [&str; 2] = ["deckard", "unbound"];
-/// Harnesses that run at the same time for each dialect.
+/// Number of harnesses that run at the same time for each dialect.
 const LANES: usize = 2;
-/// The library that is preloaded into the server; the file documents it.
+/// The source of the library that is preloaded into the server. The file documents it.
 const CLOCK: &str = "tests/clock.c";
 /// Settings of scenarios that the harness does not support: a directory name, the text that asks
 /// for the setting, and the environment variable that passes it to the server. Such scenarios run
@@ -28,12 +28,12 @@ const SETTINGS: [(&str, &str, &str); 2] = [
 
 /// The peers in the index, in the order of its column.
 const PEERS: [&str; 4] = ["unbound", "kresd", "named", "pdns"];
-/// The number of the 48 probes that each peer passes: Unbound 1.26.1, Knot Resolver 5.6, BIND
-/// 9.18.49, PowerDNS Recursor 4.8.8.
+/// Number of the 48 probes that each peer passes. The peers are Unbound 1.26.1, Knot Resolver 5.6,
+/// BIND 9.18.49 and PowerDNS Recursor 4.8.8.
 const PROBES_OF_PEERS: [usize; 4] = [44, 32, 47, 38];
-/// The column of the index with the results of peers.
+/// The column of the index that contains the results of peers.
 const PEERS_COLUMN: usize = 10;
-/// The text on the last line of the probes' test, after the number.
+/// The text after the number on the last line that the test of the probes prints.
 const PROBES_TOLD: &str = " probes meet with the right reaction";
 
 /// A scenario of the index.
@@ -41,12 +41,12 @@ struct Scenario {
     file: String,
     tier: String,
     path: PathBuf,
-    /// The servers among [`PEERS`] that pass.
+    /// For each of [`PEERS`], whether it passes the scenario.
     peers: [bool; 4],
 }
 
-/// Sends the probes, runs all scenarios of these tiers, and prints the numbers that pass, with
-/// those of peers, and the failures.
+/// Sends the probes and runs all scenarios of these tiers. Prints the numbers of passed tests, the
+/// numbers of peers, and the failures.
 pub(crate) fn run(root: &Path, tiers: &[&str]) -> Result<(), String> {
     let scenarios = root.join(SCENARIOS);
     head();
@@ -133,8 +133,8 @@ fn succeed(command: &mut Command) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
 }
 
-/// Returns the scenarios of a dialect and these tiers. A copy with current signatures replaces the
-/// original if there is one.
+/// Returns the scenarios of a dialect in these tiers. If there is a copy with current signatures,
+/// it replaces the original.
 fn read_index(scenarios: &Path, dialect: &str, tiers: &[&str]) -> Result<Vec<Scenario>, String> {
     let index = scenarios.join("index.tsv");
     let text =
@@ -146,7 +146,8 @@ fn read_index(scenarios: &Path, dialect: &str, tiers: &[&str]) -> Result<Vec<Sce
         let path = if modern.is_file() { modern } else { scenarios.join(dialect).join(row[1]) };
         let mut peers = [false; 4];
         let levels = row.get(PEERS_COLUMN).into_iter().flat_map(|levels| levels.split(','));
-        // 0: fails, 1: its core passes, 2: passes.
+        // The levels are 0 for a failure, 1 for a scenario whose core passes, and 2 for a scenario
+        // that passes.
         peers
             .iter_mut()
             .zip(levels)
@@ -156,7 +157,7 @@ fn read_index(scenarios: &Path, dialect: &str, tiers: &[&str]) -> Result<Vec<Sce
     Ok(wanted.map(scenario).collect())
 }
 
-/// Returns the harness's result lines by file.
+/// Runs the harness. Returns its result lines by file.
 fn play(
     scenarios: &Path,
     scratch: &Path,
@@ -188,10 +189,10 @@ fn play(
     Ok(results)
 }
 
-/// Name, scenarios, and a variable of the server's environment.
+/// A lane: its name, its scenarios, and an environment variable of the server.
 type Lane = (String, Vec<PathBuf>, Option<(&'static str, &'static str)>);
 
-/// Distributes the scenarios over harnesses.
+/// Distributes the scenarios over the harnesses.
 fn lanes(index: &[Scenario]) -> Vec<Lane> {
     let mut lanes: Vec<Lane> =
         (0..LANES).map(|lane| (lane.to_string(), Vec::new(), None)).collect();
@@ -249,7 +250,7 @@ fn report(
     }
 }
 
-/// Returns a text member of an object on one line, up to the first quote.
+/// Returns a text member of an object that is on one line, up to the first quotation mark in it.
 fn text_of(line: &str, member: &str) -> Option<String> {
     let (_, rest) = line.split_once(&format!("\"{member}\": \""))?;
     rest.split('"').next().map(str::to_owned)

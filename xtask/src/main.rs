@@ -113,7 +113,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs simulations. Long series need an optimised build.
+/// Runs simulations. A long series needs an optimised build.
 fn simulate(arguments: &[&str]) -> Result<(), String> {
     let mut command = std::process::Command::new("cargo");
     command.args([

@@ -1,6 +1,6 @@
-//! Random numbers from a seed: the generated material is the same on every machine.
+//! Random numbers from a seed. The generated material is therefore the same on every machine.
 
-/// SplitMix64: small, and the same everywhere.
+/// A SplitMix64 generator, which is small and yields the same numbers everywhere.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -12,12 +12,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number below `count`, which must not be zero.
+    /// Returns a number that is less than `count`. `count` must not be zero.
     pub(crate) fn below(&mut self, count: u64) -> u64 {
         self.next() % count
     }
 
-    /// Returns a number from 0 to below 1.
+    /// Returns a number that is at least 0 and less than 1.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -27,7 +27,7 @@ impl Random {
         self.below(100) < probability
     }
 
-    /// Draws one of the items, which must not be empty.
+    /// Returns a random item. `items` must not be empty.
     pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len() as u64) as usize]
     }

@@ -40,11 +40,12 @@ pub(super) fn write(result: &str, root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes the documents of the newest result that is meant for them, or of the one they show.
+/// Writes the documents for the newest result of the kind that they show. Without such a result,
+/// uses the one that README links to.
 ///
 /// # Errors
 ///
-/// When there is no such result, or a document cannot be written.
+/// There is no result, or a document cannot be written.
 pub(super) fn write_newest() -> Result<(), String> {
     let root = crate::root();
     let failed = |error: io::Error| format!("{RESULTS}: {error}");
@@ -60,8 +61,8 @@ pub(super) fn write_newest() -> Result<(), String> {
     write(path, &root)
 }
 
-/// Returns the result that the documents have to show: the newest of those that are meant for them;
-/// without one, the result that README links to.
+/// Returns the result that the documents must show: the newest of the kind that they show. Without
+/// such a result, returns the one that README links to.
 pub(crate) fn shown<'a>(
     results: &[(&'a str, &'a str)],
     readme: &str,
@@ -75,7 +76,7 @@ pub(crate) fn shown<'a>(
 ///
 /// # Errors
 ///
-/// When the text is not a result, or README has no place for figures.
+/// The text is not a result, or README has no place for figures.
 pub(crate) fn documents(
     result: &str,
     text: &str,
@@ -119,7 +120,7 @@ fn counts(report: &Report) -> String {
     }
 }
 
-/// Returns one section per workload: picture, table, source.
+/// Returns one section per workload: its picture, its table and its source.
 fn workloads(report: &Report, source: &str) -> String {
     let mut text = String::new();
     for workload in Workload::ALL.iter().copied() {
@@ -156,8 +157,8 @@ fn left_out(report: &Report) -> String {
     }
 }
 
-/// Returns whether the workload has a picture of its own. The two memory workloads, and the two
-/// kinds of hits, are too similar for separate pictures.
+/// Returns whether the workload has its own picture. The two memory workloads are too similar for
+/// separate pictures, and so are the two kinds of hits.
 fn has_picture(workload: Workload) -> bool {
     !matches!(workload, Workload::HotEdns | Workload::MemorySmall)
 }
@@ -168,7 +169,7 @@ fn pictures(report: &Report) -> Vec<(&'static str, String)> {
     drawn.filter_map(|workload| Some((workload.name(), picture(report, workload)?))).collect()
 }
 
-/// Returns the picture of a workload; `None` if nothing was measured.
+/// Returns the picture of a workload, or `None` if nothing was measured.
 fn picture(report: &Report, workload: Workload) -> Option<String> {
     let rows: Vec<_> = table::ranked(report, workload)
         .into_iter()

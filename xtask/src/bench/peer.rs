@@ -1,4 +1,4 @@
-//! The measured servers: their kind, program and package, and the workloads that apply to them.
+//! The measured servers: their kinds, programs and packages, and the workloads that apply to them.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,17 +6,17 @@ use std::process::Command;
 use super::workload::Workload;
 use super::{process, recursion};
 
-/// The environment variable with the path of a binary of an earlier commit.
+/// The environment variable that contains the path of an Avocet binary from an earlier commit.
 pub(super) const EARLIER: &str = "AVOCET_EARLIER";
 
-/// A server to compare: Avocet or another.
+/// A server to compare: Avocet or another server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peer {
-    /// The lower bound: answers without a cache, relays through 8 sockets.
+    /// The lower bound: it answers without a cache and relays over 8 sockets.
     Bare,
     /// The lower bound with batches of datagrams.
     BareMmsg,
-    /// The lower bound of a relay that draws a random socket for each query.
+    /// The lower bound of a relay that chooses a random socket for each query.
     BarePool,
     /// An authoritative server.
     Nsd,
@@ -31,11 +31,11 @@ pub(super) enum Peer {
     KnotResolver,
     Dnsmasq,
     CoreDns,
-    /// The proxy within AdGuard Home, alone.
+    /// The proxy that AdGuard Home contains, as a separate program.
     Dnsproxy,
     /// Avocet of another commit: the binary that [`EARLIER`] names.
     Earlier,
-    /// Avocet with the query log on.
+    /// Avocet with an enabled query log.
     Logged,
     Avocet,
 }
@@ -43,11 +43,12 @@ pub(super) enum Peer {
 /// The role of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The floor: only the unavoidable work, which marks the limits of the machine.
+    /// The lower bound: a program that does only the unavoidable work and shows the limits of the
+    /// machine.
     Floor,
-    /// Answers from its own zone.
+    /// A server that answers from its own zone.
     Authority,
-    /// Forwards and caches.
+    /// A server that forwards queries and caches the answers.
     Resolver,
 }
 
@@ -80,7 +81,8 @@ impl Peer {
         Self::Avocet,
     ];
 
-    /// The peers that a bench runs only if they are named: variants of Avocet.
+    /// The peers that a bench measures only if they are named on the command line: variants of
+    /// Avocet.
     pub(super) const ON_REQUEST: &[Self] = &[Self::Earlier, Self::Logged];
 
     /// The peers of the two-minute bench.
@@ -125,7 +127,7 @@ impl Peer {
         }
     }
 
-    /// Returns the program and its Debian package; `None` if it is built here.
+    /// Returns the program and its Debian package, or `None` if the bench builds the program.
     pub(super) fn package(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Nsd => Some(("nsd", "nsd")),
@@ -153,18 +155,18 @@ impl Peer {
             return session.is_spoken_by(self);
         }
         match workload {
-            // Dnsproxy is measured for encryption only.
+            // dnsproxy is measured only with encryption.
             _ if self == Self::Dnsproxy => false,
             Workload::Veth => matches!(self, Self::Bare | Self::Knot | Self::KnotXdp),
             Workload::Unlisted | Workload::Blocked => self.refusal().is_some(),
-            // A stub policy fetches no signatures.
+            // Knot Resolver's stub policy does not fetch signatures.
             Workload::HotDo if self == Self::KnotResolver => false,
             Workload::HotIpv6 | Workload::HotDo | Workload::Flood | Workload::SlowTcp => {
                 self.is_whole()
             }
             Workload::Endurance => self.kind() == Kind::Resolver,
             Workload::Recursion => recursion::has(self),
-            // Dnsmasq has one thread.
+            // dnsmasq has only one thread.
             Workload::OneWorker | Workload::TwoWorkers if self == Self::Dnsmasq => false,
             Workload::OneWorker | Workload::TwoWorkers => self.is_whole(),
             _ => match self {
@@ -172,8 +174,8 @@ impl Peer {
                 Self::BareMmsg => matches!(workload, Workload::Hot | Workload::HotEdns),
                 Self::BarePool => workload == Workload::Miss,
                 Self::KnotXdp => false,
-                // It closes a connection after a hundred queries, and allocates its cache at the
-                // start.
+                // dnsmasq closes a connection after a hundred queries, and allocates its cache at
+                // the start.
                 Self::Dnsmasq if workload == Workload::Tcp || workload.cached_names().is_some() => {
                     false
                 }
@@ -182,12 +184,12 @@ impl Peer {
         }
     }
 
-    /// Returns whether it is a server that clients could use, on sockets.
+    /// Returns whether it is a server that clients could use over sockets.
     fn is_whole(self) -> bool {
         self.kind() != Kind::Floor && self != Self::KnotXdp
     }
 
-    /// Returns the response to a blocked name; `None` if it has no block lists.
+    /// Returns the response to a blocked name, or `None` if the server has no block lists.
     pub(super) fn refusal(self) -> Option<Refusal> {
         match self {
             Self::Unbound
@@ -204,12 +206,12 @@ impl Peer {
         }
     }
 
-    /// Returns whether its answers come from the zone rather than being constant.
+    /// Returns whether the answers of the server come from the zone and are not constant.
     pub(super) fn knows_zone(self) -> bool {
         !matches!(self, Self::Bare | Self::BareMmsg)
     }
 
-    /// Returns whether one start serves both workloads.
+    /// Returns whether both workloads can share one start of the server.
     pub(super) fn shares_start(self, one: Workload, other: Workload) -> bool {
         let is_tcp = |workload| workload == Workload::Tcp;
         one.has_list() && other.has_list()
@@ -219,7 +221,7 @@ impl Peer {
                 && (self != Self::Bare || is_tcp(one) == is_tcp(other))
     }
 
-    /// Returns the binary that is measured; `None` if it is not there.
+    /// Returns the path of the measured binary, or `None` if it does not exist.
     pub(super) fn program(self) -> Option<PathBuf> {
         let built = process::target_directory().join("release");
         match self {
@@ -232,13 +234,13 @@ impl Peer {
         }
     }
 
-    /// Returns the version that the server reports; `None` if it has none or cannot be run.
+    /// Returns the version that the server reports, or `None` if it reports none or cannot be run.
     pub(super) fn version(self) -> Option<String> {
         let text = self.build()?;
         text.lines().next().map(|line| plain_version(line).to_owned())
     }
 
-    /// Returns a remark on what the build of the server lacks for speed.
+    /// Returns a remark if the build of the server lacks something that makes it fast.
     pub(super) fn remark(self) -> Option<String> {
         let lacks = "--disable-recvmmsg";
         (self == Self::Nsd && self.build()?.contains(lacks))

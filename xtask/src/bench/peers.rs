@@ -1,5 +1,5 @@
-//! CPU time per query compared with other servers: the same load for each in turn, in interleaved
-//! rounds.
+//! CPU time per query compared with other servers. Each server gets the same load in turn, in
+//! interleaved rounds.
 
 use std::time::{Duration, Instant};
 
@@ -19,9 +19,9 @@ use super::{
     recursion, rounds, table,
 };
 
-/// Names that are queried again to see whether they are still cached.
+/// Number of names that are queried again to see whether they are still cached.
 const ASKED_AGAIN: u32 = 2_000;
-/// A cache that keeps less than this share does not allow an estimate of its size per name.
+/// Minimum share of the names that a cache must keep for an estimate of its memory per name.
 const LEAST_KEPT: f64 = 0.1;
 
 /// Measures all selected pairs, prints the tables and stores the samples.
@@ -32,7 +32,7 @@ pub(super) fn run(kind: &str, options: &Options) -> Result<(), String> {
     judge(&report)
 }
 
-/// Prints the tables and the parts that were left out.
+/// Prints the tables and the measurements that were omitted.
 pub(super) fn show(report: &Report) {
     println!("{}", table::details(report).join("\n"));
     println!("{}", table::summary(report).text());
@@ -56,11 +56,11 @@ pub(super) fn measured(report: &Report) -> Vec<Peer> {
     Peer::ALL.iter().copied().filter(has_sample).collect()
 }
 
-/// Checks that nothing of Avocet was left out.
+/// Checks that no measurement of Avocet was omitted.
 ///
 /// # Errors
 ///
-/// Names the first workload in which Avocet failed.
+/// A measurement failed. The error names the first workload.
 pub(super) fn judge(report: &Report) -> Result<(), String> {
     let ours = report.failures.iter().find(|failure| failure.peer == Peer::Avocet);
     ours.map_or(Ok(()), |failure| {
@@ -68,7 +68,8 @@ pub(super) fn judge(report: &Report) -> Result<(), String> {
     })
 }
 
-/// Measures step by step. A step that fails twice is left out, and the rest goes on.
+/// Takes all measurements step by step. A step that fails twice is omitted, and the other steps
+/// continue.
 pub(super) fn measure(options: &Options) -> Result<Report, String> {
     let is_wanted =
         |peer: &Peer| options.workloads.iter().any(|workload| options.wants(*peer, *workload));
@@ -85,7 +86,7 @@ pub(super) fn measure(options: &Options) -> Result<Report, String> {
         report: Report { left_out, ..Report::default() },
         options,
     };
-    // Building the binaries does not count.
+    // The time for building the binaries does not count.
     let started = Instant::now();
     bench.set_up_veth(&peers);
     for peer in peers.iter().copied() {
@@ -102,8 +103,8 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Measures round by round: all pairs in the first rounds, then those whose ratio to Avocet is
-    /// not clear, while the time lasts.
+    /// Measures round by round. The first rounds have all pairs; later rounds only have the pairs
+    /// with an unclear ratio to Avocet, while there is time.
     fn measure_rounds(&mut self, peers: &[Peer], started: Instant) {
         let options = self.options;
         let (least, most) = (*options.rounds.start(), *options.rounds.end());
@@ -143,7 +144,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Runs the round of cold recursion for all peers together. Returns whether there was one.
+    /// Runs a round of cold recursion for all peers together. Returns whether the round was run.
     fn recurse(&mut self, peers: &[Peer], round: usize) -> bool {
         const WORKLOAD: Workload = Workload::Recursion;
         let is_wanted =
@@ -176,7 +177,7 @@ impl Bench<'_> {
         true
     }
 
-    /// Creates the veth pair if it is needed. If that fails, the steps that need it are left out.
+    /// Creates the veth pair if a step needs it. If that fails, these steps are omitted.
     fn set_up_veth(&mut self, peers: &[Peer]) {
         let wanting: Vec<_> = peers
             .iter()
@@ -201,7 +202,7 @@ impl Bench<'_> {
         self.report.fail(peer, workload, reason);
     }
 
-    /// Compares answers for the workloads that need an empty cache, in a separate start.
+    /// Starts a peer separately to compare its answers in the workloads that need an empty cache.
     fn try_cold(&mut self, peer: Peer) {
         let workloads: Vec<_> = self
             .options
@@ -227,8 +228,8 @@ impl Bench<'_> {
         }
     }
 
-    /// Takes one step. On failure, tries once more with a new start before the step is left out for
-    /// good.
+    /// Takes one step. If it fails, tries it again with a new start. A second failure omits the
+    /// step.
     fn take(&mut self, step: &Step) {
         let session: Vec<_> = step
             .session
@@ -297,7 +298,7 @@ impl Bench<'_> {
         start_bytes: f64,
     ) -> Result<Sample, String> {
         if !workload.is_cold() {
-            // Each pass comes from new ports: workers with caches of their own all get theirs.
+            // Each pass has new source ports, so that it reaches the caches of all workers.
             for _ in 0..workload.workers().pow(2) {
                 let names = material::HOT_NAMES.into();
                 let warmed = load::once(&self.setup, workload, self.options.generator, names)?;
@@ -315,8 +316,8 @@ impl Bench<'_> {
         let grown = server.memory_bytes() as f64 - start_bytes;
         let growth = workload.cached_names().map(|_| self.growth(grown, &load)).transpose()?;
         if workload.is_cold() {
-            // The answers for zone names are compared earlier; this checks that the server survived
-            // the load.
+            // The answers for names of the zone were compared earlier. This check shows that the
+            // server survived the load.
             ask::verify(self.setup.target(workload), peer, Workload::Hot)?;
         }
         let micros = |secs: f64| secs * 1e6 / (load.answered + load.others).max(1) as f64;
@@ -337,8 +338,8 @@ impl Bench<'_> {
         })
     }
 
-    /// Returns the answers per second that the server reaches now, if the rate of the workload
-    /// depends on it.
+    /// Returns the number of answers per second that the server can reach now, if the rate of the
+    /// workload depends on it.
     fn capacity(&self, workload: Workload) -> Result<Option<f64>, String> {
         if workload != Workload::HitHalf {
             return Ok(None);
@@ -367,7 +368,8 @@ impl Bench<'_> {
         }
     }
 
-    /// Returns the share of these names that is still cached, and the memory per cached name.
+    /// Returns the share of the queried names that are still cached, and the memory per cached
+    /// name.
     fn growth(&self, grown: f64, load: &Load) -> Result<Growth, String> {
         let file = self.setup.file("again.txt");
         let apart = load.answered as u32 / ASKED_AGAIN;

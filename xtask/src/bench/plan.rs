@@ -1,4 +1,4 @@
-//! The order of measurements, and their estimated duration.
+//! The order of the measurements, and their estimated duration.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use super::{crowd, endurance};
 /// A step of the plan: one start of a server and its workloads.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Step {
-    /// Starts at 1.
+    /// The number of the round, starting at 1.
     pub(super) round: usize,
     pub(super) peer: Peer,
-    /// Workloads that share the start.
+    /// The workloads that share the start.
     pub(super) session: Vec<Workload>,
 }
 
-/// Seconds for the start and end of a server, and for loading its block list.
+/// Seconds for the start and the end of a server, and for loading its block list.
 const START_SECS: f64 = 0.8;
 const LIST_SECS: f64 = 1.5;
 /// Seconds for warming up and comparing answers.
 const WARM_UP_SECS: f64 = 0.4;
-/// Names per second that a resolver caches.
+/// Number of names that a resolver caches per second.
 const CACHED_PER_SEC: f64 = 30_000.0;
 
 impl Step {
@@ -33,7 +33,7 @@ impl Step {
             (Some(names), _) => names as f64 / CACHED_PER_SEC,
             (None, Workload::Zipf) => ZIPF_QUERIES as f64 / CACHED_PER_SEC,
             (None, Workload::Unlisted) => options.secs as f64 + WARM_UP_SECS + LIST_SECS,
-            // The capacity takes as long as the run at half of it.
+            // Measuring the capacity takes the same time as the run at half of it.
             (None, Workload::HitHalf) => 2.0 * options.secs as f64 + WARM_UP_SECS,
             (None, Workload::Endurance) => endurance::secs(options.hours) as f64,
             (None, Workload::Flood | Workload::SlowTcp) => {
@@ -45,8 +45,8 @@ impl Step {
     }
 }
 
-/// Returns the steps of a round for the pairs that are wanted. Each round starts with another peer,
-/// so that the order varies.
+/// Returns the steps of a round for the wanted pairs. Each round starts with a different peer, so
+/// that the order varies.
 pub(super) fn steps(
     peers: &[Peer],
     options: &Options,
@@ -56,7 +56,7 @@ pub(super) fn steps(
     let turns = (0..peers.len()).map(|index| peers[(index + round - 1) % peers.len()]);
     turns
         .flat_map(|peer| {
-            // All resolvers take part in one run of it.
+            // All resolvers take part in a single run of the workload `Recursion`.
             let wanted =
                 options.workloads.iter().copied().filter(|one| *one != Workload::Recursion);
             let sessions = sessions(peer, wanted.filter(|workload| is_wanted(peer, *workload)));
@@ -77,10 +77,10 @@ fn sessions(peer: Peer, workloads: impl Iterator<Item = Workload>) -> Vec<Vec<Wo
     found
 }
 
-/// How long steps take, estimated from the completed ones.
+/// The durations of steps, estimated from the completed steps.
 #[derive(Default)]
 pub(super) struct Pace {
-    /// The estimates of the completed steps, and their real durations.
+    /// The sum of the estimates of the completed steps, and the sum of their real durations.
     estimated: Duration,
     elapsed: Duration,
 }
@@ -91,7 +91,7 @@ impl Pace {
         self.elapsed += elapsed;
     }
 
-    /// Returns the time for these steps.
+    /// Returns the expected duration of these steps.
     pub(super) fn of(&self, steps: &[Step], options: &Options) -> Duration {
         let estimate: Duration = steps.iter().map(|step| step.estimate(options)).sum();
         if self.estimated.is_zero() {

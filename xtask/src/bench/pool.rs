@@ -1,6 +1,6 @@
-//! Several results of `bench publish` as one, so that the spread of a figure also covers what
-//! changes on a machine between two runs. The rounds of one run follow each other within minutes,
-//! and a ratio can be steady in all of them and another one an hour later.
+//! Several results of `bench publish` combined into one. The spread of a figure then also covers
+//! changes of the machine between two runs. The rounds of one run follow each other within minutes,
+//! so a ratio may be the same in all of them and different an hour later.
 
 use std::fs;
 
@@ -9,15 +9,15 @@ use serde_json::Value;
 use super::json::{self, Json};
 use super::report::Report;
 
-/// The fields that must be equal: the same builds on the same machine.
+/// The fields that must be equal, so that the results are of the same builds on the same machine.
 const SAME: [&str; 3] = ["kind", "commit", "machine"];
 
-/// Adds the rounds of further results to the first, and writes that file. The counts of
-/// instructions and system calls stay those of the first.
+/// Adds the rounds of other results to the first result, and writes its file. The counts of
+/// instructions and system calls remain those of the first.
 ///
 /// # Errors
 ///
-/// A file cannot be read or written, is not a result, or is one of another build or machine.
+/// A file cannot be read or written, is not a result, or is a result of another build or machine.
 pub(super) fn run(first: &str, others: &[&str]) -> Result<(), String> {
     let mut pooled = read(first)?;
     for other in others {
@@ -33,7 +33,7 @@ fn read(path: &str) -> Result<Value, String> {
     serde_json::from_str(&text).map_err(|error| failed(&error))
 }
 
-/// Returns the first result with the rounds of both, and the runs that they are from.
+/// Returns the first result with the rounds of both results, and with the list of their runs.
 fn pool(first: &Value, second: &Value) -> Result<Value, String> {
     if let Some(key) = SAME.into_iter().find(|key| first[*key] != second[*key]) {
         return Err(format!("its `{key}` is not that of the first result"));
@@ -64,7 +64,7 @@ fn pool(first: &Value, second: &Value) -> Result<Value, String> {
     Ok(pooled)
 }
 
-/// Writes a result as the benches do: one sample a line.
+/// Returns the text of a result in the form that the benches write: one sample per line.
 fn text(result: &Value) -> Result<String, String> {
     let report = Report::parse(&result["result"])?.json();
     let keys = ["kind", "command", "commit", "date", "time", "runs", "machine", "versions"];

@@ -1,4 +1,4 @@
-//! Servers as processes: started on one core, measured from outside, and always stopped.
+//! Servers as processes. They are started on one core, measured from outside, and always stopped.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,17 +11,17 @@ pub(crate) const SERVER_CORE: &str = "0";
 /// The core of the generator and of the upstream.
 pub(crate) const LOAD_CORE: &str = "1";
 
-/// The unit of `/proc/PID/stat`: USER_HZ is 100 on every Linux.
+/// The number of ticks per second in `/proc/PID/stat`: USER_HZ is 100 on every Linux.
 pub(super) const TICKS_PER_SEC: f64 = 100.0;
-/// The interval at which a server that starts or ends is checked.
+/// The interval at which a server is checked while it starts or ends.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// A server that has not ended within this time is killed.
+/// Time after which a server that has not ended is killed.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
-/// Directories of servers that the search path of an ordinary user may lack.
+/// Directories with servers that may be missing from the search path of an ordinary user.
 const SERVER_DIRECTORIES: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Returns the path of a program; `None` if it is not installed.
+/// Returns the path of a program, or `None` if it is not installed.
 pub(super) fn find(program: &str) -> Option<PathBuf> {
     let search = std::env::var_os("PATH").unwrap_or_default();
     let directories =
@@ -34,46 +34,47 @@ pub(crate) fn target_directory() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| crate::root().join("target"), PathBuf::from)
 }
 
-/// Returns the path of the CoreDNS built from `bench/peers/coredns`.
+/// Returns the path of the CoreDNS binary that is built from `bench/peers/coredns`.
 pub(super) fn coredns() -> PathBuf {
     target_directory().join("peers/coredns")
 }
 
-/// Returns the path of the dnsproxy built from `bench/peers/dnsproxy`.
+/// Returns the path of the dnsproxy binary that is built from `bench/peers/dnsproxy`.
 pub(super) fn dnsproxy() -> PathBuf {
     target_directory().join("peers/dnsproxy")
 }
 
-/// Returns a command that is bound to a core and ends when this process does, in whatever way.
+/// Returns a command that runs a program on one core. The program ends when this process ends for
+/// any reason.
 pub(super) fn pinned(core: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "TERM", "taskset", "-c", core]);
     command
 }
 
-/// How a server is started.
+/// The parameters of the start of a server.
 pub(crate) struct Launch<'a> {
     pub(crate) command: &'a [String],
     pub(crate) core: &'static str,
-    /// The file for its output.
+    /// The file for the output of the server.
     pub(crate) log: &'a Path,
-    /// The time within which it must be ready.
+    /// The time within which the server must be ready.
     pub(crate) within: Duration,
 }
 
-/// The time within which a server without instrumentation must be ready, including loading a list
+/// The time within which a server without instrumentation must be ready. It includes loading a list
 /// of half a million names.
 pub(super) const START_WITHIN: Duration = Duration::from_secs(60);
 
 /// A running server. Dropping it ends the process and all its descendants.
 pub(crate) struct Server {
     child: Child,
-    /// The time until it was ready.
+    /// The time from the start until the server was ready.
     pub(super) ready_after: Duration,
 }
 
 impl Server {
-    /// Starts a command and waits until it is ready.
+    /// Starts a server and waits until it is ready.
     pub(crate) fn start(launch: &Launch<'_>, is_ready: impl Fn() -> bool) -> Result<Self, String> {
         let shown = launch.command.join(" ");
         let failed = |error: io::Error| format!("{shown}: {error}");
@@ -101,7 +102,7 @@ impl Server {
         ))
     }
 
-    /// Returns the process and all its descendants.
+    /// Returns the ids of the process and all its descendants.
     pub(super) fn tree(&self) -> Vec<u32> {
         descendants(self.child.id())
     }
@@ -118,8 +119,8 @@ impl Server {
         Cpu { scheduled_secs, ..ticks }
     }
 
-    /// Returns the resident memory of the server's own process, in octets: now, and the peak since
-    /// [`Self::forget_peak`].
+    /// Returns the resident memory of the server's own process in octets: the current value, and
+    /// the peak since [`Self::forget_peak`].
     pub(super) fn resident_bytes(&self) -> Option<(u64, u64)> {
         let text = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
         let value = |name: &str| {
@@ -135,8 +136,8 @@ impl Server {
         fs::write(&path, "5").map_err(|error| format!("{path}: {error}"))
     }
 
-    /// Returns the memory of the process tree in bytes, with shared pages divided among their
-    /// users.
+    /// Returns the memory of the process tree in bytes. Shared pages are divided among the
+    /// processes that use them.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.tree().into_iter().filter_map(pss_bytes).sum()
     }
@@ -144,7 +145,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The id of an ended process may belong to another one by now.
+        // The id of an ended process may belong to another process now.
         if !matches!(self.child.try_wait(), Ok(None)) {
             return;
         }
@@ -162,23 +163,24 @@ impl Drop for Server {
     }
 }
 
-/// The CPU time in seconds.
+/// A reading of the CPU time, in seconds.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Cpu {
     pub(crate) user_secs: f64,
     pub(crate) system_secs: f64,
-    /// The sum by the scheduler's clock: precise to the nanosecond, but without threads that have
-    /// ended.
+    /// The total by the scheduler's clock. It is precise to the nanosecond, but lacks threads that
+    /// have ended.
     scheduled_secs: f64,
 }
 
-/// The difference between ticks and the scheduler's clock that rounding explains: two readings of
-/// a server with a few processes.
+/// Difference between the ticks and the scheduler's clock that rounding explains, for two readings
+/// of a server with a few processes.
 const ROUNDING_SECS: f64 = 0.05;
 
 impl Cpu {
-    /// Returns the CPU time used since an earlier reading: by the scheduler's clock, which a short
-    /// run at a low rate needs, or by ticks if threads ended meanwhile.
+    /// Returns the CPU time since an earlier reading. It is measured by the scheduler's clock,
+    /// which a short run at a low rate needs. If threads ended in the meantime, it is measured by
+    /// ticks.
     pub(crate) fn since(&self, earlier: &Self) -> f64 {
         let ticks = self.user_secs + self.system_secs - earlier.user_secs - earlier.system_secs;
         let scheduled = self.scheduled_secs - earlier.scheduled_secs;
@@ -191,7 +193,7 @@ pub(super) fn has_ended(number: &str) -> bool {
     number.parse::<u32>().is_ok() && !Path::new("/proc").join(number).exists()
 }
 
-/// Sends a signal to processes; ignores those that have ended.
+/// Sends a signal to processes. Ignores processes that have ended.
 pub(super) fn signal(name: &str, processes: &[u32]) {
     let numbers = processes.iter().map(u32::to_string);
     let _ =
@@ -212,8 +214,8 @@ fn descendants(process: u32) -> Vec<u32> {
     found
 }
 
-/// Returns the fields of `/proc/PID/stat` after the command, which may itself contain spaces and
-/// brackets.
+/// Returns the fields of `/proc/PID/stat` that follow the command. The command itself may contain
+/// spaces and brackets.
 fn stat_fields(process: u32) -> Option<Vec<u64>> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let (_, fields) = text.rsplit_once(')')?;
@@ -228,7 +230,7 @@ fn parent_of(process: u32) -> Option<u32> {
 pub(super) fn cpu_of(process: u32) -> Option<Cpu> {
     let fields = stat_fields(process)?;
     let secs = |field: usize| Some(*fields.get(field)? as f64 / TICKS_PER_SEC);
-    // Includes children that have ended: some servers start one for each connection.
+    // The ticks include children that have ended: some servers start a process for each connection.
     Some(Cpu {
         user_secs: secs(10)? + secs(12)?,
         system_secs: secs(11)? + secs(13)?,
@@ -236,7 +238,7 @@ pub(super) fn cpu_of(process: u32) -> Option<Cpu> {
     })
 }
 
-/// Returns the CPU time of the running threads of a process by the scheduler's clock.
+/// Returns the CPU time of the running threads of a process, by the scheduler's clock.
 fn scheduled_secs(process: u32) -> f64 {
     let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let nanos = threads.filter_map(|thread| {

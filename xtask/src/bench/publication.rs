@@ -1,4 +1,4 @@
-//! A stored result as the documents show it: the place, the time and the machine of the
+//! A stored result in the form that the documents show: the place, the time and the machine of the
 //! measurement, and the versions.
 
 use std::path::Path;
@@ -14,12 +14,12 @@ pub(super) const KIND: &str = "publish";
 /// The results of all benches, relative to the root.
 pub(super) const RESULTS: &str = "bench/results/";
 
-/// With fewer rounds a median means little.
+/// Number of rounds below which a median means little.
 const FEW_ROUNDS: usize = 3;
 
 /// A result with its description.
 pub(super) struct Publication {
-    /// The path relative to the root.
+    /// The path of the result relative to the root.
     path: String,
     document: Value,
     pub(super) report: Report,
@@ -30,7 +30,7 @@ impl Publication {
     ///
     /// # Errors
     ///
-    /// Says why the text is not a result.
+    /// The text is not a result. The error says why.
     pub(super) fn parse(path: &str, text: &str) -> Result<Self, String> {
         let failed = |error: String| format!("{path}: {error}");
         let document: Value =
@@ -47,13 +47,14 @@ impl Publication {
         self.document["machine"][key].as_str()
     }
 
-    /// Returns a link to the file from a document; `up` leads from it to the root.
+    /// Returns a link from a document to the file of the result. `up` is the path from the document
+    /// to the root.
     pub(super) fn link(&self, up: &str) -> String {
         let name = self.path.rsplit('/').next().unwrap_or(&self.path);
         format!("[{name}]({up}{})", self.path)
     }
 
-    /// Returns date, commit, command, rounds and machine in one sentence.
+    /// Returns a sentence with the date, the commit, the command, the rounds and the machine.
     pub(super) fn origin(&self) -> String {
         let trial = if self.rounds().1 < FEW_ROUNDS {
             " Fewer than three rounds: this is only a trial of the bench."
@@ -81,7 +82,7 @@ impl Publication {
         )
     }
 
-    /// Returns the fewest and the most rounds of a timed pair.
+    /// Returns the smallest and the largest number of rounds of a timed pair.
     fn rounds(&self) -> (usize, usize) {
         let pairs = Peer::ALL.iter().flat_map(|peer| {
             Workload::ALL
@@ -109,7 +110,7 @@ impl Publication {
         }
     }
 
-    /// Returns the disturbances of the run in one sentence; `None` if the result does not have
+    /// Returns a sentence about the disturbances of the run, or `None` if the result does not have
     /// them.
     pub(super) fn noise(&self) -> Option<String> {
         let noises: Vec<_> = self.report.samples.iter().filter_map(|sample| sample.noise).collect();
@@ -130,12 +131,12 @@ impl Publication {
         ))
     }
 
-    /// Returns the number of the measured version of a peer, such as `4.6.1`.
+    /// Returns the version number of a measured peer, such as `4.6.1`.
     pub(super) fn version_number(&self, peer: Peer) -> Option<&str> {
         version_number(self.document["versions"][peer.name()].as_str()?)
     }
 
-    /// Returns one line per peer: name, version, package and remarks.
+    /// Returns one line per peer: its name, version, package and remarks.
     pub(super) fn versions(&self) -> Vec<String> {
         let versions = self.document["versions"].as_object().into_iter().flatten();
         let line = |(name, version): (&String, &Value)| {
@@ -169,7 +170,7 @@ fn version_number(text: &str) -> Option<&str> {
         .find(|number| number.contains('.'))
 }
 
-/// Returns the newest of the results that are meant for the documents, by its time.
+/// Returns the newest of the results whose kind the documents show, by the time in their names.
 pub(super) fn newest<'a>(
     results: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Option<(&'a str, &'a str)> {
@@ -182,10 +183,10 @@ pub(super) fn newest<'a>(
     })
 }
 
-/// Returns the commit in the name of a result; `None` if the path is not that of a result.
+/// Returns the commit in the name of a result, or `None` if the path is not that of a result.
 pub(crate) fn commit_of(path: &str) -> Option<&str> {
     let name = Path::new(path.strip_prefix(RESULTS)?).file_stem()?.to_str()?;
-    // YYYY-MM-DD-COMMIT-KIND
+    // The name has the form YYYY-MM-DD-COMMIT-KIND.
     name.split('-').nth(3)
 }
 
@@ -194,12 +195,12 @@ pub(super) fn wrapped(text: &str) -> String {
     filled(text, "")
 }
 
-/// Returns an item of a list in lines of at most 100 columns.
+/// Returns an item of a list, in lines of at most 100 columns.
 pub(super) fn item(text: &str) -> String {
     filled(&format!("- {text}"), "  ")
 }
 
-/// Fills lines of at most 100 columns; `indent` precedes all lines but the first.
+/// Fills lines of at most 100 columns. `indent` precedes all lines except the first.
 fn filled(text: &str, indent: &str) -> String {
     const COLUMNS: usize = 100;
     let (mut lines, mut columns) = (String::new(), 0);

@@ -1,4 +1,4 @@
-//! Everything that README and the page on performance show, measured by one command into one
+//! The command that measures everything that README and the page on performance show, into one
 //! result.
 
 use std::time::Instant;
@@ -11,25 +11,27 @@ use super::report::Counts;
 use super::workload::{Measure, Workload};
 use super::{instr, packages, page, peers, process, readme, syscalls};
 
-/// Minutes of the whole command if no other number is given. The fewest rounds are always measured.
+/// Default duration of the whole command in minutes. The minimum number of rounds is always
+/// measured.
 const MINUTES: u64 = 25;
-/// Seconds of a timed run: on a shared machine, many short rounds are more reliable than few long
-/// ones.
+/// Duration of a timed run in seconds. On a shared machine, many short rounds are more reliable
+/// than a few long ones.
 const SECS: u64 = 1;
 
 /// Programs that count, with their Debian packages.
 const COUNTERS: &[(&str, &str)] = &[("valgrind", "valgrind"), ("strace", "strace")];
 
-/// Servers whose instructions are counted, and those whose system calls are.
+/// Servers whose instructions are counted, and servers whose system calls are counted.
 const COUNTED_HITS: &[Peer] = &[Peer::Bare, Peer::Nsd, Peer::Unbound, Peer::Avocet];
 const COUNTED_MISSES: &[Peer] = &[Peer::Bare, Peer::Unbound, Peer::Dnsdist, Peer::Avocet];
 
-/// Measures, keeps the result and writes the documents. With `--quick`, takes one round of most rows
-/// and leaves the result and the documents of the tree alone: it shows that the command works.
+/// Measures, stores the result and writes the documents. With `--quick`, runs one round of most
+/// rows and does not change the result and the documents of the tree: it shows that the command
+/// works.
 ///
 /// # Errors
 ///
-/// When something cannot be measured or written, or the answers of Avocet are wrong.
+/// A measurement or a document fails, or the answers of Avocet are wrong.
 pub(super) fn run(words: &[&str]) -> Result<(), String> {
     let others: Vec<&str> = words.iter().copied().filter(|word| *word != "--quick").collect();
     let is_quick = others.len() < words.len();
@@ -38,7 +40,7 @@ pub(super) fn run(words: &[&str]) -> Result<(), String> {
     packages::require(COUNTERS, &options)?;
     let origin = Origin::now();
     let started = Instant::now();
-    // Without the material of the workloads.
+    // The counts do not need the material of the workloads.
     let counting = Options { workloads: Vec::new(), ..options.clone() };
     // NSD takes minutes to load its zone under callgrind.
     let hits = if is_quick { &[Peer::Avocet][..] } else { COUNTED_HITS };
@@ -62,8 +64,8 @@ pub(super) fn run(words: &[&str]) -> Result<(), String> {
     peers::judge(&report)
 }
 
-/// Returns all workloads of all peers, without the one that is about hours, the smaller one of
-/// memory, and those with encryption, which need a compiler of Go for most peers.
+/// Returns the options for all peers and all workloads but some: the one that takes hours, the
+/// smaller one of memory, and the encrypted ones, for which most peers need a Go compiler.
 fn whole() -> Result<Options, String> {
     let left_out = [Workload::Endurance, Workload::MemorySmall];
     let is_shown = |one: &Workload| !left_out.contains(one) && one.session().is_none();
@@ -71,7 +73,8 @@ fn whole() -> Result<Options, String> {
     Ok(Options { workloads, secs: SECS, minutes: Some(MINUTES), ..Options::parse(&[])? })
 }
 
-/// Returns the options of one round of the workloads in the README, without the million names.
+/// Returns the options for one round of the workloads in README. The workload with a million names
+/// is replaced by the smaller one.
 fn trial() -> Result<Options, String> {
     let workloads = readme::workloads();
     let workloads = workloads.into_iter().filter(|one| one.measure() != Measure::Memory);
@@ -99,7 +102,8 @@ mod tests {
     use super::super::{plan, rounds};
     use super::*;
 
-    /// Minutes that the fewest rounds take by the estimate, without the counts.
+    /// Returns the estimated duration in minutes of the minimum number of rounds, without the
+    /// counts.
     fn minutes(options: &Options) -> f64 {
         let rounds = 1..=*options.rounds.start();
         let steps = rounds.flat_map(|round| {

@@ -1,7 +1,7 @@
-//! The figures of the query log on a trace of some million queries, next to SQLite with the schema
-//! of Pi-hole and JSON lines as AdGuard Home writes them.
+//! The figures of the query log for a trace of some million queries. They are compared with SQLite
+//! in the schema of Pi-hole, and with JSON lines in the form of AdGuard Home.
 //!
-//! The example `figures` of the crate `avocet-querylog` measures our log and the lines;
+//! The example `figures` of the crate `avocet-querylog` measures the query log and the JSON lines;
 //! `bench/querylog/sqlite.py` measures SQLite, and `agree.py` compares random searches with DuckDB.
 
 use std::collections::BTreeMap;
@@ -17,14 +17,14 @@ const PACKAGE: &str = "avocet-querylog";
 const EXAMPLE: &str = "figures";
 const PROFILE: &str = "bench-quick";
 const SCRIPTS: &str = "bench/querylog";
-/// Entries unless others are asked for.
+/// Default number of entries.
 const ENTRIES: u64 = 4_000_000;
 /// Maximum number of entries of the other formats: JSON lines take 300 octets each.
 const MAX_OTHERS: u64 = 10_000_000;
-/// Entries for which a goal of a search holds.
+/// Number of entries to which the goals of searches apply.
 const GOAL_ENTRIES: &str = "100 M";
 
-/// The conditions that must hold, by the start of a row.
+/// The goals, by the start of a row.
 const GOALS: &[(&str, &str)] = &[
     ("octets an entry, head", "45"),
     ("octets an entry, merged", "14 at 10 M"),
@@ -37,7 +37,7 @@ const GOALS: &[(&str, &str)] = &[
     ("count of the last 24 h", "50"),
     ("overview", "20 at any size"),
 ];
-/// Rows of the other formats with a different name for the same figure.
+/// The names of rows that differ between the log and the other formats.
 const SAME: &[(&str, &str)] = &[
     ("octets an entry, merged by the day", "octets an entry"),
     ("entries a second of CPU time, ring to head", "entries a second of CPU time"),
@@ -83,7 +83,7 @@ impl LogOptions {
     }
 }
 
-/// Figures by row, and the rows in their order.
+/// Figures by row, and the rows in order.
 #[derive(Default)]
 struct Figures {
     rows: Vec<String>,
@@ -107,8 +107,9 @@ impl Figures {
     }
 }
 
-/// Measures; `--entries N` of our log, `--others N` of the other formats, `--directory` for the
-/// files, which `--keep` leaves there, `--agree` to compare 50 searches with DuckDB of `--python`.
+/// Measures the query log with `--entries N` entries, and the other formats with `--others N`
+/// entries. The files are in `--directory`, and `--keep` keeps them. `--agree` compares 50 searches
+/// with DuckDB of `--python`.
 pub(super) fn run(words: &[&str]) -> Result<(), String> {
     let options = LogOptions::parse(words)?;
     let figures = build()?;

@@ -1,4 +1,4 @@
-//! The figures of `README.md`, between two markers, from one result.
+//! The figures of `README.md` between two markers. They come from one result.
 
 use super::peer::Peer;
 use super::publication::{Publication, wrapped};
@@ -19,8 +19,8 @@ pub(super) const COLUMNS: &[Peer] =
 enum Figure {
     /// The headline figure of a workload.
     Headline(Workload),
-    /// CPU microseconds per answer at 20,000 queries per second. Older results have it only in
-    /// the workload that measures the latency.
+    /// CPU microseconds per answer at 20,000 queries per second. Older results contain the figure
+    /// only in the workload that measures latency.
     Steady,
     /// Seconds from the start of the server to its first right answer in a workload.
     Ready(Workload),
@@ -67,7 +67,7 @@ pub(super) fn workloads() -> Vec<Workload> {
 ///
 /// # Errors
 ///
-/// When the markers are missing.
+/// The markers are missing.
 pub(super) fn with_figures(readme: &str, publication: &Publication) -> Result<String, String> {
     let parts = readme.split_once(BEGIN).and_then(|(before, rest)| {
         let (_, after) = rest.split_once(END)?;
@@ -77,7 +77,7 @@ pub(super) fn with_figures(readme: &str, publication: &Publication) -> Result<St
     Ok(format!("{before}{BEGIN}{}{END}{after}", block(publication)))
 }
 
-/// Returns the path of the result that the figures link to; `None` if there are none.
+/// Returns the path of the result that the figures link to, or `None` if there are no figures.
 pub(super) fn source(readme: &str) -> Option<&str> {
     let figures = readme.split_once(BEGIN)?.1.split_once(END)?.0;
     let (_, target) = figures.split_once("](")?;
@@ -107,7 +107,7 @@ fn table(publication: &Publication) -> String {
     text
 }
 
-/// The cell of a server that was not measured.
+/// The text of a cell for a server that was not measured.
 const NONE: &str = "-";
 
 fn title(peer: Peer) -> &'static str {
@@ -119,8 +119,8 @@ fn title(peer: Peer) -> &'static str {
     }
 }
 
-/// Returns the median; for Avocet with its range, for others with the ratio of Avocet to it and its
-/// range.
+/// Returns the cell of a figure. It contains the median; for Avocet its range, and for others the
+/// ratio of Avocet to it with the range of the ratio.
 fn cell(report: &Report, peer: Peer, figure: Figure) -> String {
     let (workload, value): (_, fn(&Sample) -> f64) = match figure {
         Figure::Instructions => return count(&report.instructions, peer, 0),

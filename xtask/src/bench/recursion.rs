@@ -1,8 +1,8 @@
 //! Cold recursion: `cargo xtask internet` with round-trip times, loss and signed zones, as a
 //! workload.
 //!
-//! All resolvers answer the same questions in one run, because the answer of most is taken as
-//! right. Each starts with an empty cache and runs alone.
+//! All resolvers answer the same questions in one run, because the answer of the majority is taken
+//! as right. Each starts with an empty cache and runs alone.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,17 +16,18 @@ use super::report::Sample;
 use super::setup::Setup;
 use super::workload::Workload;
 
-/// Questions, all for zones without a planted fault.
+/// Number of questions. All of them are for zones without a planted fault.
 const QUESTIONS: u64 = 500;
-/// Round-trip time to every name server, and datagrams lost of a hundred in each direction.
+/// Round-trip time to every name server, and the number of lost datagrams per hundred in each
+/// direction.
 const ROUND_TRIP_MS: u64 = 20;
 const LOSS_PERCENT: u64 = 1;
-/// The largest part of the questions that may stay without an answer or end with SERVFAIL.
+/// Maximum share of the questions that may get no answer or SERVFAIL.
 const FAILED_SHARE: f64 = 0.02;
-/// The largest part of the answers that may differ from those of most resolvers: these differ in
-/// details where a lost datagram makes one of them ask elsewhere.
+/// Maximum share of the answers that may differ from those of most resolvers. Differences in detail
+/// occur if a lost datagram makes a resolver query another server.
 const WRONG_SHARE: f64 = 0.01;
-/// Seconds that a run takes at least.
+/// Minimum duration of a run in seconds.
 pub(super) const SECS: f64 = 30.0;
 
 /// The resolvers of the simulated internet and their names there.
@@ -42,7 +43,7 @@ pub(super) fn has(peer: Peer) -> bool {
     RESOLVERS.iter().any(|(resolver, _)| *resolver == peer)
 }
 
-/// A resolver's part of a run.
+/// The result of one resolver in a run.
 #[derive(Debug, PartialEq)]
 pub(super) struct Outcome {
     pub(super) peer: Peer,
@@ -51,11 +52,11 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// Names the problem of the answers.
+    /// Checks the answers and returns the sample of the resolver.
     ///
     /// # Errors
     ///
-    /// Names what is wrong with the answers.
+    /// The answers are wrong. The error says how.
     pub(super) fn sample(&self, round: usize) -> Result<Sample, String> {
         judge(&self.load)?;
         Ok(Sample {
@@ -63,7 +64,7 @@ impl Outcome {
             workload: Workload::Recursion,
             round,
             cpu_us: self.cpu_us,
-            // Start, memory and user time are not read inside the namespace.
+            // Start time, memory and user time are not measured inside the namespace.
             user_us: 0.0,
             ready_secs: 0.0,
             start_bytes: 0.0,
@@ -74,11 +75,11 @@ impl Outcome {
     }
 }
 
-/// Asks all resolvers the questions of a round. Peers without an outcome did not run.
+/// Sends the questions of a round to all resolvers. Peers without an outcome were not run.
 ///
 /// # Errors
 ///
-/// When the run fails: it needs root, network namespaces and the tools of BIND.
+/// The run fails. It needs root, network namespaces and the tools of BIND.
 pub(super) fn run(setup: &Setup, peers: &[Peer], round: usize) -> Result<Vec<Outcome>, String> {
     let file = setup.file("recursion.json");
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
@@ -149,11 +150,11 @@ fn parse(value: &Value) -> Option<Vec<Outcome>> {
     value["servers"].as_array()?.iter().map(outcome).collect()
 }
 
-/// Names the problem of the answers.
+/// Checks the answers of a resolver.
 ///
 /// # Errors
 ///
-/// Names what is wrong with the answers.
+/// The answers are wrong. The error says how.
 fn judge(load: &Load) -> Result<(), String> {
     let count = |extra| load.extra(extra).ok_or("the result is not complete");
     let (wrong, forged) = (count(Extra::Wrong)?, count(Extra::FalselyAuthentic)?);

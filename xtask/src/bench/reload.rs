@@ -5,9 +5,9 @@
 //! Half of the queries are for names on the list; the other half is cached. Each replacement makes
 //! the policy evaluate all of them again.
 //!
-//! The same load is also run next to a busy loop at the lowest priority on the server's core. It
-//! shows the latency that a busy core alone causes: a shared machine may take a busy core away for
-//! milliseconds, but gives an idle one at once.
+//! The same load is also run next to a busy loop at the lowest priority on the server's core. This
+//! run shows the latency that a busy core causes by itself: a shared machine may take a busy core
+//! away for milliseconds, but provides an idle core at once.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -28,24 +28,24 @@ use super::process::{Launch, SERVER_CORE, Server, pinned};
 use super::setup::Setup;
 use super::{blocklist, json, machine};
 
-/// Names on the list.
+/// Number of names on the list.
 const NAMES: u32 = 1_000_000;
-/// Lists that alternate.
+/// Number of lists that alternate.
 const LISTS: usize = 2;
-/// Names on the list that are queried.
+/// Number of names on the list that are queried.
 const ASKED_OF_LIST: u32 = 10_000;
 /// Default rate per second, which a machine that also does other work can sustain.
 const RATE: u64 = 20_000;
-/// The first compilation is part of the start.
+/// Maximum time for the start, which includes the first compilation.
 const START_WITHIN: Duration = Duration::from_secs(120);
-/// Seconds after which the memory of a replacement has been freed.
+/// Seconds after which the memory of a replacement is expected to be free.
 const SETTLED_AFTER_SECS: u64 = 3;
-/// Queries in flight while names are being cached.
+/// Number of queries in flight while names are being cached.
 const CACHING_WINDOW: u64 = 48;
 
-/// Measures; takes `--rate N` in addition to the options of all benches. `--secs` is the duration
-/// of each of the three runs of a round. Rounds alternate, so that other work on the machine
-/// affects all of them; their medians are compared.
+/// Measures the cost of replacements. Takes `--rate N` in addition to the options of all benches.
+/// `--secs` is the duration of each of the three runs in a round. Rounds alternate, so that other
+/// work on the machine affects all runs. Their medians are compared.
 pub(super) fn run(words: &[&str]) -> Result<(), String> {
     let (rate, rest) = rate_of(words)?;
     let options = Options::parse_for(&[Peer::Avocet], &rest)?;
@@ -142,7 +142,7 @@ fn memory(server: &Server) -> Result<Memory, String> {
     Ok(Memory { now, peak })
 }
 
-/// The files of the measured server.
+/// The addresses and the files of the measured server.
 struct Site {
     dns: SocketAddr,
     config: PathBuf,
@@ -200,7 +200,7 @@ impl Site {
         self.list.with_extension(number.to_string())
     }
 
-    /// Writes a list, with one name that the other lists lack.
+    /// Writes a list with one name that the other lists lack.
     fn write_list(&self, number: usize) -> std::io::Result<()> {
         let mut file = std::io::BufWriter::new(fs::File::create(self.list(number))?);
         for index in 0..NAMES {
@@ -210,15 +210,15 @@ impl Site {
         file.flush()
     }
 
-    /// Moves one of the lists to the server's path: a rename, which costs next to nothing.
+    /// Moves one of the lists to the path that the server reads. The rename costs almost nothing.
     fn put_list(&self, number: usize) -> std::io::Result<()> {
         let beside = self.list.with_extension("beside");
         fs::hard_link(self.list(number % LISTS), &beside)?;
         fs::rename(beside, &self.list)
     }
 
-    /// Replaces the list until `goes_on` is false, after `before` earlier replacements; returns the
-    /// seconds each one took.
+    /// Replaces the list again and again while `goes_on` is true, after `before` earlier
+    /// replacements. Returns the duration of each in seconds.
     fn swap_while(&self, before: usize, goes_on: impl Fn() -> bool) -> Result<Vec<f64>, String> {
         let mut took = Vec::new();
         while goes_on() {
@@ -254,7 +254,7 @@ impl Site {
     }
 }
 
-/// The measurements.
+/// The measurements of all rounds.
 #[derive(Default)]
 struct Outcome {
     rate: u64,
@@ -302,12 +302,12 @@ impl Outcome {
         );
     }
 
-    /// Returns by how many percent the p99 during replacements exceeds that of `others`.
+    /// Returns the percentage by which the p99 during replacements exceeds the p99 of `others`.
     fn p99_percent(&self, others: &[Load]) -> f64 {
         (medians(&self.swapped).p99_us / medians(others).p99_us - 1.0) * 100.0
     }
 
-    /// Returns the memory above the initial state, in multiples of the image size.
+    /// Returns the memory above the initial state as a multiple of the image size.
     fn images(&self, bytes: u64) -> f64 {
         (bytes as f64 - self.memory.before as f64) / self.image as f64
     }
@@ -344,7 +344,7 @@ impl Outcome {
     }
 }
 
-/// Returns the median over the rounds, for each quantile.
+/// Returns the median over the rounds for each quantile.
 fn medians(loads: &[Load]) -> Latency {
     let median = |of: fn(&Latency) -> f64| {
         let mut values: Vec<f64> = loads.iter().map(|load| of(&latency(load))).collect();
@@ -358,7 +358,7 @@ fn medians(loads: &[Load]) -> Latency {
     }
 }
 
-/// Returns the number of responses, and of queries without one.
+/// Returns the number of responses, and the number of queries without a response.
 fn sums(loads: &[Load]) -> (u64, u64) {
     (loads.iter().map(|load| load.answered).sum(), loads.iter().map(|load| load.lost).sum())
 }

@@ -1,4 +1,4 @@
-//! Samples, their evaluation, and their JSON.
+//! Samples, their evaluation, and their representation in JSON.
 
 use serde_json::Value;
 
@@ -15,19 +15,20 @@ use super::workload::{Measure, Workload};
 pub(super) struct Sample {
     pub(super) peer: Peer,
     pub(super) workload: Workload,
-    /// Starts at 1. Ratios are formed within a round only.
+    /// The number of the round, starting at 1. Ratios are only formed within a round.
     pub(super) round: usize,
-    /// CPU microseconds of the server's processes per answer, user and system.
+    /// CPU time of the server's processes per answer in microseconds, user and system.
     pub(super) cpu_us: f64,
-    /// The CPU time in user mode. The kernel samples it by the tick, so it is less precise than the
-    /// sum.
+    /// CPU time in user mode per answer in microseconds. The kernel samples it per tick, so it is
+    /// less precise than the sum.
     pub(super) user_us: f64,
     /// Seconds from the start of the process to its first right answer.
     pub(super) ready_secs: f64,
-    /// Memory of its processes at that moment.
+    /// Memory of the server's processes at its first right answer.
     pub(super) start_bytes: f64,
     pub(super) growth: Option<Growth>,
-    /// `None` in results of older benches, and where the kernel does not show it.
+    /// The disturbances of the run. `None` in results of older benches, and if the kernel does not
+    /// show them.
     pub(super) noise: Option<Noise>,
     pub(super) load: Load,
 }
@@ -35,14 +36,14 @@ pub(super) struct Sample {
 /// The cost of a cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Growth {
-    /// Growth of the processes, per name that is still cached.
+    /// Growth of the memory of the processes per name that is still cached.
     pub(super) bytes_per_name: f64,
-    /// The share of the names queried first that is still cached.
+    /// The share of the names queried first that are still cached.
     pub(super) kept: f64,
 }
 
 impl Sample {
-    /// Returns the headline figure of the workload, in its unit.
+    /// Returns the headline figure of the workload in its unit.
     pub(super) fn figure(&self) -> f64 {
         match self.workload.measure() {
             Measure::Cpu => self.cpu_us,
@@ -142,7 +143,7 @@ impl Sample {
     }
 }
 
-/// A pair that could not be measured, or gave wrong answers.
+/// A pair that could not be measured or that gave wrong answers.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Failure {
     pub(super) peer: Peer,
@@ -150,7 +151,7 @@ pub(super) struct Failure {
     pub(super) reason: String,
 }
 
-/// A count per query of each server.
+/// Counts per query, one for each server.
 pub(super) type Counts = Vec<(Peer, f64)>;
 
 /// All results of a bench.
@@ -159,13 +160,13 @@ pub(super) struct Report {
     pub(super) samples: Vec<Sample>,
     pub(super) failures: Vec<Failure>,
     pub(super) left_out: Vec<LeftOut>,
-    /// User instructions per cached query; empty in a result that did not count them.
+    /// User instructions per cached query. Empty if the result does not have them.
     pub(super) instructions: Counts,
-    /// System calls per missed query; empty in a result that did not count them.
+    /// System calls per missed query. Empty if the result does not have them.
     pub(super) calls: Counts,
 }
 
-/// The median of several values, with minimum and maximum.
+/// The median of several values, with their minimum and maximum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spread {
     pub(super) median: f64,
@@ -174,7 +175,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// Returns the median of values; `None` if there are none.
+    /// Returns the median of values, or `None` if there are none.
     pub(super) fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -204,8 +205,8 @@ impl Report {
         self.samples.iter().filter(move |sample| (sample.peer, sample.workload) == (peer, workload))
     }
 
-    /// Returns the spread of a value of a pair; `None` if the pair was not measured or has no such
-    /// value.
+    /// Returns the spread of a value of a pair, or `None` if the pair was not measured or does not
+    /// have the value.
     pub(super) fn spread(
         &self,
         peer: Peer,
@@ -227,7 +228,7 @@ impl Report {
         self.ratio_of((peer, workload), (other, workload))
     }
 
-    /// Returns the same for any two pairs.
+    /// Returns the ratio of the headline figures of any two pairs.
     pub(super) fn ratio_of(
         &self,
         one: (Peer, Workload),
@@ -236,7 +237,8 @@ impl Report {
         Spread::of(&self.ratios_of(one, other, Sample::figure))
     }
 
-    /// Returns the ratios of a value of one pair to that of another, one per round that has both.
+    /// Returns the ratios of a value of one pair to that of another. There is one ratio for each
+    /// round that has both.
     pub(super) fn ratios_of(
         &self,
         one: (Peer, Workload),
@@ -251,8 +253,7 @@ impl Report {
         self.of_pair(one.0, one.1).filter_map(ratio).collect()
     }
 
-    /// Returns the memory of the block list in a server, in bytes, and its loading time, in
-    /// seconds.
+    /// Returns the memory of the block list in a server in bytes, and its loading time in seconds.
     pub(super) fn list_cost(&self, peer: Peer) -> Option<(f64, f64)> {
         let start = |workload| self.spread(peer, workload, |sample| Some(sample.start_bytes));
         let ready = self.spread(peer, Workload::Blocked, |sample| Some(sample.ready_secs))?.median;
@@ -305,7 +306,7 @@ impl Report {
     }
 }
 
-/// Parses an object of peers and numbers; a missing one is empty.
+/// Parses an object with peers and numbers. If there is no object, the result is empty.
 fn parse_counts(value: &Value) -> Result<Counts, String> {
     let members = value.as_object().into_iter().flatten();
     members
@@ -349,7 +350,7 @@ mod tests {
         let mut report = Report { samples, ..Report::default() };
         let same = Spread { median: 1.5, least: 1.5, most: 1.5 };
         assert_eq!(report.ratio(Peer::Nsd, Peer::Bare, HOT), Some(same));
-        // A round in which the other was not measured gives no ratio.
+        // A round in which the other peer was not measured has no ratio.
         report.samples.truncate(3);
         assert_eq!(report.ratio(Peer::Nsd, Peer::Bare, HOT), Some(same));
         assert_eq!(report.ratio(Peer::Nsd, Peer::Unbound, HOT), None);

@@ -1,4 +1,4 @@
-//! The rule for the number of rounds: a pair is measured until its ratio to Avocet is clear.
+//! The rule for the number of rounds. A pair is measured until its ratio to Avocet is clear.
 
 use super::options::Options;
 use super::peer::{Kind, Peer};
@@ -6,19 +6,19 @@ use super::readme;
 use super::report::{Report, Sample};
 use super::workload::{Measure, Workload};
 
-/// A ratio is clear when all rounds are on the same side of this range: closer results need more
-/// rounds.
+/// A ratio is clear if all rounds are on the same side of this range. Results within the range need
+/// more rounds.
 const CLOSE: (f64, f64) = (0.8, 1.25);
-/// A ratio is clear when the middle half of its rounds lies within this share of the median.
+/// A ratio is clear if the middle half of its rounds is within this share of the median.
 const CLEAR_SPREAD: f64 = 0.05;
-/// Samples of memory for the servers of README, and for others. Memory hardly varies, and a sample
-/// takes half a minute.
+/// Number of memory samples for the servers in README, and for other servers. Memory hardly varies,
+/// and a sample takes half a minute.
 const MEMORY_SAMPLES: (usize, usize) = (3, 1);
 
-/// Rounds of the servers that README does not show, in a bench with a time limit.
+/// Number of rounds of the servers that README does not show, in a bench with a time limit.
 const ROUNDS_OF_OTHERS: usize = 1;
 
-/// Returns whether a pair is measured in this round, given the rounds before.
+/// Returns whether a pair is measured in this round, given the earlier rounds.
 pub(super) fn wants(
     report: &Report,
     options: &Options,
@@ -29,7 +29,7 @@ pub(super) fn wants(
     if !options.wants(peer, workload) || report.has_failed(peer, workload) {
         return false;
     }
-    // A long run has its spread within it.
+    // A long run shows the spread by itself, so one round suffices.
     if workload == Workload::Endurance {
         return round == 1;
     }
@@ -37,7 +37,7 @@ pub(super) fn wants(
         let (of_readme, of_others) = MEMORY_SAMPLES;
         return round <= if readme::COLUMNS.contains(&peer) { of_readme } else { of_others };
     }
-    // All servers in all rounds would take more than the time.
+    // All servers in all rounds would exceed the time limit.
     if options.minutes.is_some() && !is_floor_or_shown(peer) && round > ROUNDS_OF_OTHERS {
         return false;
     }
@@ -48,20 +48,20 @@ pub(super) fn wants(
         || peer == Peer::Avocet && options.peers.iter().any(|other| is_unclear(*other))
 }
 
-/// Returns whether README shows the server, or its goals or its text refer to it.
+/// Returns whether README shows the server, or the goals or the text of README refer to it.
 fn is_floor_or_shown(peer: Peer) -> bool {
     peer.kind() == Kind::Floor || readme::COLUMNS.contains(&peer)
 }
 
-/// Returns whether a run takes so long that a few have to do.
+/// Returns whether a run takes so long that a few runs must suffice.
 fn is_costly(workload: Workload) -> bool {
     workload.has_crowd() || workload == Workload::Recursion
 }
 
 /// Returns whether further rounds would hardly change the ratio of Avocet to a pair. A pair without
-/// a ratio has nothing to become clear.
+/// ratios counts as clear.
 fn is_clear(report: &Report, pair: (Peer, Workload)) -> bool {
-    // Percentiles depend on the machine: the CPU time decides in workloads at a fixed rate.
+    // Percentiles depend on the machine, so CPU time decides in workloads at a fixed rate.
     let value = |sample: &Sample| sample.cpu_us;
     let mut ratios = report.ratios_of((Peer::Avocet, pair.1), pair, value);
     ratios.sort_by(f64::total_cmp);

@@ -15,10 +15,10 @@ use super::veth::{self, Veth};
 use super::workload::Workload;
 use super::{ask, configuration, encrypted, process, signed};
 
-/// The prefix of temporary directories; the id of the process follows.
+/// The prefix of temporary directories. It is followed by the id of the process.
 const PREFIX: &str = "avocet-bench-";
 
-/// Our own programs and their packages, which have the same names.
+/// The programs of this project and their packages, which have the same names.
 const BINARIES: &[&str] = &["avocet-bench-bare", "avocet"];
 
 /// The environment of a bench. Dropping it stops the upstream and removes the files.
@@ -29,13 +29,13 @@ pub(super) struct Setup {
     pub(super) material: Material,
     /// The port of the measured server.
     pub(super) port: u16,
-    /// The port of its encrypted listener.
+    /// The port of the measured server's encrypted listener.
     pub(super) encrypted_port: u16,
     pub(super) upstream_port: u16,
-    /// Our lower bound and generator.
+    /// The lower bound and generator of this project.
     pub(super) bare: PathBuf,
     pub(super) avocet: PathBuf,
-    /// For servers that bypass sockets, where they can be measured.
+    /// The veth pair for servers that bypass sockets, if they can be measured.
     pub(super) veth: Option<Veth>,
     has_signed_zone: bool,
     upstream: Option<Server>,
@@ -81,7 +81,7 @@ impl Setup {
             directory,
         };
         if options.workloads.contains(&Workload::HotDo) {
-            // Without it, the check of the answers finds out and says so.
+            // If the zone is missing, the check of the answers fails and reports it.
             setup.has_signed_zone = signed::write(&setup.directory)
                 .inspect_err(|error| eprintln!("no signed zone: {error}"))
                 .is_ok();
@@ -97,7 +97,7 @@ impl Setup {
         Ok(setup)
     }
 
-    /// Chooses other ports: those of the previous server may not be free immediately.
+    /// Chooses other ports, because those of the previous server may not be free immediately.
     pub(super) fn renew_ports(&mut self) -> Result<(), String> {
         self.port = free_port()?;
         self.encrypted_port = free_port()?;
@@ -161,7 +161,7 @@ impl Setup {
 impl Drop for Setup {
     fn drop(&mut self) {
         self.upstream = None;
-        // The next run removes the remaining files.
+        // If the removal fails, the next run removes the remaining files.
         let _ = fs::remove_dir_all(&self.directory);
         if let Some(directory) = self.memory.parent() {
             let _ = fs::remove_dir_all(directory);
@@ -169,13 +169,14 @@ impl Drop for Setup {
     }
 }
 
-/// Returns a file system in memory; on systems without one, that of temporary files.
+/// Returns a directory in memory, or the directory of temporary files if the system has none in
+/// memory.
 fn in_memory() -> PathBuf {
     let shared = PathBuf::from("/dev/shm");
     if shared.is_dir() { shared } else { std::env::temp_dir() }
 }
 
-/// Removes directories of benches that were killed.
+/// Removes the directories of benches that were killed.
 fn remove_abandoned() {
     let places = [std::env::temp_dir(), in_memory()];
     for entry in places.iter().flat_map(fs::read_dir).flatten().flatten() {
@@ -196,7 +197,7 @@ fn build(packages: &[&str]) -> Result<(), String> {
     output(command).map(drop)
 }
 
-/// Refuses binaries that are older than a source of theirs: their figures would carry the name of
+/// Refuses binaries that are older than one of their sources. Their figures would carry the name of
 /// another commit.
 fn refuse_older(binaries: &[PathBuf]) -> Result<(), String> {
     let root = crate::root();

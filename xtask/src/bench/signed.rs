@@ -1,5 +1,5 @@
-//! The signed zone, made with the tools of BIND: the same names and addresses on every machine, and
-//! new keys each time.
+//! The signed zone, which the tools of BIND create. The names and addresses are the same on every
+//! machine; the keys are new each time.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,9 +10,9 @@ use super::process;
 
 /// The apex of the zone.
 const ZONE: &str = "signed.test";
-/// The algorithm that most signed zones have.
+/// The algorithm that most signed zones use.
 const ALGORITHM: &str = "ECDSAP256SHA256";
-/// The file of the zone; the configurations of the servers name it too.
+/// The file of the zone. The configurations of the servers contain the same name.
 const FILE: &str = "signed.test.zone";
 
 /// Returns the name with the given number, without its final dot.
@@ -24,7 +24,7 @@ pub(super) fn name(index: u32) -> String {
 ///
 /// # Errors
 ///
-/// When the tools are missing or fail.
+/// The tools are missing or fail.
 pub(super) fn write(directory: &Path) -> Result<(), String> {
     let key = |arguments: &[&str]| {
         let mut command = tool("dnssec-keygen")?;
@@ -44,7 +44,7 @@ pub(super) fn write(directory: &Path) -> Result<(), String> {
     write_lines(&directory.join("signed.test.plain"), apex.into_iter().chain(keys).chain(names))
         .map_err(|error| format!("the signed zone: {error}"))?;
     let mut command = tool("dnssec-signzone")?;
-    // Without the check of the result, which takes as long as signing.
+    // The options disable the check of the result, which takes as long as signing.
     command.args(["-P", "-o", ZONE, "-f", FILE, "signed.test.plain"]).current_dir(directory);
     output(command).map(drop)
 }

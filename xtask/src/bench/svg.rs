@@ -11,7 +11,7 @@ pub(super) struct Row {
     pub(super) marks: Marks,
 }
 
-/// How prominent a row is.
+/// The prominence of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// The subject of the chart.
@@ -25,7 +25,7 @@ pub(super) enum Standing {
 pub(super) enum Marks {
     /// A bar to the median, with a line from minimum to maximum.
     Bar(Spread),
-    /// Three dots on a logarithmic scale: 50, 99 and 99.9 % of the responses.
+    /// Three dots on a logarithmic scale: the 50th, 99th and 99.9th percentiles of the latency.
     Dots([f64; 3]),
 }
 
@@ -53,7 +53,7 @@ impl Standing {
     }
 }
 
-/// Draws rows under a title; figures have `digits` decimal places.
+/// Draws rows under a title. Figures have `digits` decimal places.
 pub(super) fn picture(title: &str, rows: &[Row], digits: usize) -> String {
     let height = HEAD + ROW * rows.len() as f64 + 8.0;
     let mut text = format!(
@@ -119,11 +119,11 @@ fn draw(text: &mut String, row: &Row, top: f64, (scale, digits): (&Scale, usize)
     }
 }
 
-/// Maps values to positions.
+/// The mapping of values to positions.
 enum Scale {
     /// A linear axis from zero to the maximum.
     Linear { most: f64 },
-    /// From minimum to maximum, with powers of ten equally far apart.
+    /// An axis from the minimum to the maximum, with powers of ten at equal distances.
     Logarithmic { least: f64, most: f64 },
 }
 

@@ -14,18 +14,18 @@ use super::workload::Workload;
 use super::{ask, configuration, json, load, machine};
 
 const COUNT: &str = "5000";
-/// Queries for other names that precede the count.
+/// Number of queries for other names that precede the count.
 const WARM: &str = "100000";
 const WINDOW: &str = "64";
 const RUN_SECS: &str = "60";
-/// Calls rarer than this per query are not shown.
+/// Number of calls per query below which a call is not shown.
 const SHOWN: f64 = 0.05;
 
 /// The peers that are counted by default.
 pub(super) const PEERS: &[Peer] =
     &[Peer::Bare, Peer::BarePool, Peer::Dnsdist, Peer::Unbound, Peer::Avocet];
 
-/// Counts for each peer, prints the figures and stores them.
+/// Counts the system calls of each peer. Prints and stores the figures.
 pub(super) fn run(options: &Options) -> Result<(), String> {
     let figures = of_each(&options.peers, options)?;
     let figures = figures.iter().map(|(peer, calls)| {
@@ -44,7 +44,7 @@ pub(super) fn per_miss(peers: &[Peer], options: &Options) -> Result<Counts, Stri
 /// The numbers of system calls per missed query, by name.
 type Calls = Vec<(String, f64)>;
 
-/// Counts the calls of each peer. Leaves out other servers that cannot be counted.
+/// Counts the calls of each peer. Omits other servers than Avocet that cannot be counted.
 fn of_each(peers: &[Peer], options: &Options) -> Result<Vec<(Peer, Calls)>, String> {
     let setup = Setup::prepare(peers, options)?;
     let mut figures = Vec::new();
@@ -72,7 +72,7 @@ fn traced(setup: &Setup, peer: Peer) -> Result<Calls, String> {
     let command = configuration::prepare(setup, peer, Workload::Miss)?;
     let launch = Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };
     let server = Server::start(&launch, || ask::is_ready(setup.target(Workload::Miss)))?;
-    // Resources that are opened once, such as a pool of sockets, are opened before the count
+    // Resources that are opened once, such as a pool of sockets, must be opened before the count
     // begins.
     load::blast(
         setup,
@@ -92,13 +92,13 @@ fn traced(setup: &Setup, peer: Peer) -> Result<Calls, String> {
         .collect())
 }
 
-/// A strace that traces all threads of a server.
+/// A strace process that traces all threads of a server.
 struct Tracer {
     child: Child,
 }
 
 impl Tracer {
-    /// Returns when strace has attached to every process.
+    /// Starts strace. Returns after strace has attached to every process of the server.
     fn attach(server: &Server, counts: &Path) -> Result<Self, String> {
         let processes = server.tree();
         let mut command = Command::new("strace");
@@ -112,7 +112,7 @@ impl Tracer {
             .map_while(Result::ok);
         let attached =
             lines.by_ref().filter(|line| line.contains("attached")).take(processes.len()).count();
-        // Further output is read to its end, so that strace never blocks on the pipe.
+        // A thread reads further output, so that strace never blocks on the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         let tracer = Self { child };
         if attached == processes.len() {
@@ -132,7 +132,7 @@ impl Drop for Tracer {
     }
 }
 
-/// Returns the rows of strace's table: name and count.
+/// Returns the name and the count in each row of strace's table.
 fn calls(table: &str) -> impl Iterator<Item = (&str, u64)> {
     table.lines().filter_map(|line| {
         let words: Vec<_> = line.split_whitespace().collect();

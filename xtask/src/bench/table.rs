@@ -1,11 +1,11 @@
-//! Tables of a report, for the terminal and for a page.
+//! Tables of a report for the terminal and for a page.
 
 use super::extra::Extra;
 use super::peer::Peer;
 use super::report::{Counts, Report, Sample, Spread};
 use super::workload::{Measure, Workload};
 
-/// Rows of cells under a heading; the first column is text, the others are figures.
+/// Rows of cells under a heading. The first column is text; the other columns are figures.
 #[derive(Debug, PartialEq)]
 pub(super) struct Table {
     pub(super) title: String,
@@ -81,7 +81,7 @@ pub(super) fn summary(report: &Report) -> Table {
     table
 }
 
-/// Returns the table of figures that were counted and not timed: one row per peer.
+/// Returns the table of figures that were counted, not timed. It has one row per peer.
 pub(super) fn counts(report: &Report) -> Table {
     let mut table =
         Table::of("Counts", &["server", "user instructions per hit", "system calls per miss"]);
@@ -107,13 +107,13 @@ fn summary_cell(report: &Report, peer: Peer, workload: Workload) -> String {
     }
 }
 
-/// Returns one table per workload: each row is a peer with its spread and the ratio to Avocet, the
-/// lowest first.
+/// Returns one table per workload. Each row is a peer with its spread and the ratio to Avocet, and
+/// the lowest figure comes first.
 pub(super) fn details(report: &Report) -> Vec<String> {
     Workload::ALL.iter().filter_map(|workload| Some(detail(report, *workload)?.text())).collect()
 }
 
-/// Returns the table of a workload; `None` if it was not measured.
+/// Returns the table of a workload, or `None` if it was not measured.
 pub(super) fn detail(report: &Report, workload: Workload) -> Option<Table> {
     let peers = ranked(report, workload);
     if peers.is_empty() {
@@ -148,8 +148,8 @@ pub(super) fn detail(report: &Report, workload: Workload) -> Option<Table> {
 }
 
 /// Returns the measured peers, the lowest headline figure first. Latencies with overlapping spreads
-/// depend more on the machine than on the servers: where any two neighbours overlap, the order is
-/// that of the peers.
+/// depend more on the machine than on the servers. If any two neighbours overlap, the peers are in
+/// their usual order.
 pub(super) fn ranked(report: &Report, workload: Workload) -> Vec<(Peer, Spread)> {
     let figures =
         Peer::ALL.iter().filter_map(|peer| Some((*peer, report.figure(*peer, workload)?)));
@@ -167,7 +167,7 @@ pub(super) fn ranked(report: &Report, workload: Workload) -> Vec<(Peer, Spread)>
     ranked
 }
 
-/// Returns the lowest and the highest value, if they differ: a single sample has no range.
+/// Returns the lowest and the highest value if they differ. A single sample has no range.
 fn range(spread: Spread, text: impl Fn(f64) -> String) -> String {
     if spread.least == spread.most {
         return NONE.to_owned();
@@ -225,7 +225,7 @@ impl Column {
         }
     }
 
-    /// Returns the figure of a sample; `None` if the sample does not have it.
+    /// Returns the figure of a sample, or `None` if the sample does not have it.
     fn value(self, sample: &Sample, report: &Report) -> Option<f64> {
         let latency = sample.load.latency;
         match self {
@@ -243,7 +243,7 @@ impl Column {
         }
     }
 
-    /// Returns the median over the rounds.
+    /// Returns the cell with the median over the rounds.
     fn cell(self, report: &Report, peer: Peer, workload: Workload) -> String {
         let spread = report.spread(peer, workload, |sample| self.value(sample, report));
         let digits = self.digits();

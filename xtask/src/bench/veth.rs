@@ -1,7 +1,7 @@
-//! A pair of virtual Ethernet devices with the server's end in its own network namespace.
+//! A pair of virtual Ethernet devices. The server's end is in its own network namespace.
 //!
-//! A server that takes packets from the device cannot use loopback. It can use the pair, which
-//! costs servers with sockets the same detour.
+//! A server that takes packets from the device cannot use loopback. It can use the pair. For
+//! comparison, servers with sockets use the pair too, at the same additional cost.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -10,30 +10,31 @@ use std::process::Command;
 use super::load::output;
 use super::process;
 
-/// The addresses of the pair, from the range reserved for benches (RFC 2544, appendix C.2.2).
+/// The addresses of both ends, from the range that is reserved for benches (RFC 2544, appendix
+/// C.2.2).
 const OUTSIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 83, 1);
 pub(super) const INSIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 83, 2);
 
-/// The prefix of the namespaces' names; the id of the process follows.
+/// The prefix of the namespaces' names. It is followed by the id of the process.
 const PREFIX: &str = "avocet-bench-";
 
-/// The pair. Dropping it removes namespace and devices.
+/// The pair of devices. Dropping it removes the namespace and the devices.
 pub(super) struct Veth {
     process: u32,
 }
 
 impl Veth {
-    /// Creates namespace and pair.
+    /// Creates the namespace and the pair.
     ///
     /// # Errors
     ///
-    /// Says why that is not possible.
+    /// The system refuses. The error says why.
     pub(super) fn create() -> Result<Self, String> {
         let veth = Self { process: std::process::id() };
         let (namespace, outside, inside) = (veth.namespace(), veth.outside(), veth.interface());
         ip(&format!("netns add {namespace}"))?;
-        // Each end has one queue: a server that bypasses sockets serves the queues it is given, and
-        // one core is measured.
+        // Each end has one queue. A server that bypasses sockets serves all queues that it gets,
+        // and the bench measures one core.
         let queues = "numrxqueues 1 numtxqueues 1";
         ip(&format!(
             "link add {outside} {queues} type veth peer name {inside} {queues} netns {namespace}"
@@ -59,7 +60,7 @@ impl Veth {
         format!("{PREFIX}{}", self.process)
     }
 
-    /// Returns the start of a command line that runs it in the namespace.
+    /// Returns the words before a command line that run it in the namespace.
     pub(super) fn inside(&self) -> Vec<String> {
         ["ip", "netns", "exec", &self.namespace()].map(str::to_owned).to_vec()
     }
@@ -67,7 +68,8 @@ impl Veth {
 
 impl Drop for Veth {
     fn drop(&mut self) {
-        // The pair disappears with the namespace. If removal fails, the next run removes it.
+        // The pair disappears together with the namespace. If the removal fails, the next run
+        // removes them.
         let _ = ip(&format!("netns delete {}", self.namespace()));
     }
 }
@@ -77,7 +79,7 @@ pub(super) fn remove_abandoned() {
     for entry in fs::read_dir("/run/netns").into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if name.strip_prefix(PREFIX).is_some_and(process::has_ended) {
-            // If permission is missing, creating a namespace fails too and reports it.
+            // If permission is missing, creating a namespace also fails and reports the error.
             let _ = ip(&format!("netns delete {name}"));
         }
     }

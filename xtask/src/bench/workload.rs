@@ -1,4 +1,4 @@
-//! The workloads, and the checks that their answers pass for a run to count.
+//! The workloads, and the checks that their answers must pass.
 
 use super::ask::Transport;
 use super::encrypted::Session;
@@ -6,50 +6,52 @@ use super::load::Load;
 use super::peer::Refusal;
 use super::process::SERVER_CORE;
 
-/// The queries that a server gets.
+/// The queries that a server gets, and the conditions of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Workload {
     /// 10,000 cached names over UDP.
     Hot,
-    /// The same; each query has an OPT record.
+    /// The names of `Hot`; each query has an OPT record.
     HotEdns,
-    /// The same names, 20,000 queries per second regardless of the server.
+    /// The names of `Hot` at 20,000 queries per second, regardless of the server. The figure is the
+    /// latency.
     Latency,
-    /// The same, 5,000 queries per second.
+    /// The names of `Hot` at 5,000 queries per second.
     HitSlow,
-    /// The same, 20,000 queries per second. Unlike `Latency`, its figure is CPU time.
+    /// The names of `Hot` at 20,000 queries per second. Unlike in `Latency`, the figure is the CPU
+    /// time.
     HitSteady,
-    /// The same, at half of the server's own capacity.
+    /// The names of `Hot` at half of the server's own capacity.
     HitHalf,
-    /// The same names over UDP and IPv6.
+    /// The names of `Hot` over UDP and IPv6.
     HotIpv6,
     /// 10,000 cached names of a signed zone; each query sets DO.
     HotDo,
-    /// The names of `Hot`, of a server with one worker that may use two cores.
+    /// The names of `Hot` for a server with one worker that may use two cores.
     OneWorker,
-    /// The same with two workers.
+    /// The names of `Hot` for a server with two workers on two cores.
     TwoWorkers,
-    /// The same names over persistent TCP connections.
+    /// The names of `Hot` over persistent TCP connections.
     Tcp,
-    /// The same names over persistent connections with TLS.
+    /// The names of `Hot` over persistent TLS connections.
     Dot,
-    /// The same over persistent connections with HTTP/2.
+    /// The names of `Hot` over persistent HTTP/2 connections.
     Doh,
-    /// The same over persistent connections of QUIC.
+    /// The names of `Hot` over persistent QUIC connections.
     Doq,
-    /// The same over persistent connections of HTTP/3.
+    /// The names of `Hot` over persistent HTTP/3 connections.
     Doh3,
-    /// The same with a full handshake of TLS for each query.
+    /// The names of `Hot` with a full TLS handshake for each query.
     DotNew,
-    /// The same with a resumed handshake for each query.
+    /// The names of `Hot` with a resumed TLS handshake for each query.
     DotResumed,
     /// The names of `Hot` next to a flood of random subdomains.
     Flood,
-    /// The names of `Hot` on new TCP connections next to slow ones.
+    /// The names of `Hot` on new TCP connections next to slow connections.
     SlowTcp,
-    /// Names never queried before, all forwarded.
+    /// Names that were never queried before, so that all queries are forwarded.
     Miss,
-    /// 200,000 names by Zipf's law from an empty cache.
+    /// 200,000 names by Zipf's law, starting with an empty cache.
     Zipf,
     /// The names of `Hot`, which are not on the server's block list.
     Unlisted,
@@ -68,32 +70,35 @@ pub(super) enum Workload {
     Veth,
 }
 
-/// The quantity of a workload's headline.
+/// The quantity that is the headline figure of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measure {
     /// CPU microseconds of the server's processes per answer, user and system.
     Cpu,
     /// The 99th percentile of the latency, in microseconds.
     Latency,
-    /// Growth of the process in bytes per name that is still cached.
+    /// Growth of the process in bytes for each name that is still cached.
     Memory,
     /// Memory of the processes in megabytes.
     Resident,
 }
 
-/// The cores of a server with several workers. The generator shares the second one.
+/// The cores of a server with several workers. The generator shares the second core.
 const SERVER_CORES: &str = "0,1";
 
-/// Queries per second of the workloads with a fixed rate: a busy server, and one in daily use.
+/// Queries per second of the workloads with a fixed rate. One rate is that of a busy server, the
+/// other that of a server in daily use.
 const STEADY_RATE: u64 = 20_000;
 const SLOW_RATE: u64 = 5_000;
 
-/// The largest share of responses that may be missing: retransmission is left to clients.
+/// Maximum share of missing responses. The generators do not repeat lost queries as real clients
+/// do.
 const LOST_SHARE: f64 = 0.005;
-/// The largest share of missing responses where a lost response already counts in the figure, with
-/// the time waited for it.
+/// Maximum share of missing responses if a lost response already counts in the figure with the time
+/// that the client waited for it.
 const LOST_SHARE_AT_RATE: f64 = 0.2;
-/// The largest share of missing responses at rates far below capacity: the bound of `avocet load`.
+/// Maximum share of missing responses at rates far below capacity. It is the bound of `avocet
+/// load`.
 const LOST_SHARE_BELOW_CAPACITY: f64 = 0.01;
 /// The share of NXDOMAIN in the Zipf mix, and the tolerance for a short run.
 const ZIPF_NXDOMAIN: (f64, f64) = (0.05, 0.02);
@@ -214,7 +219,7 @@ impl Workload {
         }
     }
 
-    /// Returns names that a memory workload caches.
+    /// Returns the number of names that a memory workload caches, or `None` for other workloads.
     pub(super) fn cached_names(self) -> Option<u64> {
         match self {
             Self::MemorySmall => Some(200_000),
@@ -228,8 +233,8 @@ impl Workload {
         matches!(self, Self::Unlisted | Self::Blocked)
     }
 
-    /// Returns whether all names are cached before the run with the same configuration, so that one
-    /// start serves several workloads.
+    /// Returns whether all names are cached before the run. Such workloads have the same
+    /// configuration, so one start serves several of them.
     pub(super) fn is_warm(self) -> bool {
         matches!(self, Self::Hot | Self::HotEdns | Self::Latency | Self::Tcp)
             || self.is_below_capacity()
@@ -241,7 +246,8 @@ impl Workload {
         matches!(self, Self::HitSlow | Self::HitSteady | Self::HitHalf)
     }
 
-    /// Workers, threads or processes of the server, as its documentation names them.
+    /// Returns the number of workers, threads or processes of the server, whichever its
+    /// documentation names.
     pub(super) fn workers(self) -> usize {
         if self == Self::TwoWorkers { 2 } else { 1 }
     }
@@ -254,7 +260,7 @@ impl Workload {
         }
     }
 
-    /// Returns the session that carries the queries, if they are encrypted.
+    /// Returns the encrypted transport of the queries, or `None` if they are not encrypted.
     pub(super) fn session(self) -> Option<Session> {
         match self {
             Self::Dot | Self::DotNew | Self::DotResumed => Some(Session::Tls),
@@ -265,13 +271,13 @@ impl Workload {
         }
     }
 
-    /// Returns whether normal clients are asked about next to others that misbehave: losses are the
-    /// result.
+    /// Returns whether the workload measures normal clients next to others that misbehave. Losses
+    /// are then a result, not a fault.
     pub(super) fn has_crowd(self) -> bool {
         matches!(self, Self::Flood | Self::SlowTcp)
     }
 
-    /// Returns the queries per second, if they are the same for all servers.
+    /// Returns the number of queries per second, if it is the same for all servers.
     pub(super) fn rate(self) -> Option<u64> {
         match self {
             Self::Latency | Self::HitSteady => Some(STEADY_RATE),
@@ -280,8 +286,8 @@ impl Workload {
         }
     }
 
-    /// Returns whether the cache must be empty at the start, so that answers cannot be compared
-    /// before.
+    /// Returns whether the cache must be empty at the start. Answers cannot be compared before such
+    /// a run.
     pub(super) fn is_cold(self) -> bool {
         matches!(self, Self::Miss | Self::Zipf | Self::MemorySmall | Self::Memory | Self::Endurance)
     }
@@ -295,11 +301,11 @@ impl Workload {
         }
     }
 
-    /// Returns the problem of the answers.
+    /// Checks that the answers of a run are right.
     ///
     /// # Errors
     ///
-    /// Says what is wrong with the answers.
+    /// The answers are wrong. The error says how.
     pub(super) fn judge(self, load: &Load, refusal: Option<Refusal>) -> Result<(), String> {
         if load.answered == 0 && !self.has_crowd() {
             return Err("no answers".to_owned());

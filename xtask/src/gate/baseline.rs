@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// A larger increase is a regression, in percent of the stored count.
+/// Increase, in per cent of the stored count, above which a count is a regression.
 pub(super) const LIMIT_PERCENT: f64 = 3.0;
 
 const HEAD: &str = "\
@@ -11,35 +11,35 @@ const HEAD: &str = "\
 ";
 const COUNTS: &str = "[instructions]";
 
-/// Counts and the surroundings in which they were made.
+/// Counts, and the environment in which they were made.
 #[derive(Debug, PartialEq)]
 pub(super) struct Baseline {
-    /// Name and value of compiler, architecture and so on.
+    /// The names and values of the environment: the compiler, the architecture and so on.
     pub(super) surroundings: Vec<(String, String)>,
-    /// The name of an operation and the instructions of one repetition.
+    /// The name of each operation, and the number of instructions of one repetition.
     pub(super) counts: Vec<(String, f64)>,
 }
 
 /// The comparison of an operation with its stored count.
 #[derive(Debug, PartialEq)]
 pub(super) enum Verdict {
-    /// Both counts are known.
+    /// Both the stored and the current count are known.
     Compared {
-        /// The operation.
+        /// The name of the operation.
         name: String,
-        /// The stored instructions.
+        /// The stored number of instructions.
         kept: f64,
-        /// The current instructions.
+        /// The current number of instructions.
         found: f64,
     },
-    /// There is no stored count.
+    /// There is a current count but no stored one.
     Unknown(String, f64),
     /// There is a stored count but no current one.
     Gone(String),
 }
 
 impl Baseline {
-    /// Returns the file of these counts.
+    /// Returns the text of the file with these counts.
     pub(super) fn text(&self) -> String {
         let mut text = HEAD.to_owned();
         for (key, value) in &self.surroundings {
@@ -57,7 +57,7 @@ impl Baseline {
     ///
     /// # Errors
     ///
-    /// Names the faulty line.
+    /// A line is malformed. The error names it.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut baseline = Self { surroundings: Vec::new(), counts: Vec::new() };
         let mut in_counts = false;
@@ -102,14 +102,14 @@ impl Baseline {
 }
 
 impl Verdict {
-    /// Returns the operation.
+    /// Returns the name of the operation.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Compared { name, .. } | Self::Unknown(name, _) | Self::Gone(name) => name,
         }
     }
 
-    /// Returns whether the gate fails.
+    /// Returns whether this verdict makes the gate fail.
     pub(super) fn is_refused(&self) -> bool {
         match self {
             Self::Compared { kept, found, .. } => *found > kept * (1.0 + LIMIT_PERCENT / 100.0),

@@ -1,8 +1,8 @@
 //! The gate: instructions of the hot operations, counted by callgrind and compared with the counts
 //! stored in the tree.
 //!
-//! Counts do not depend on the load of the machine. They do depend on the compiler, the C library
-//! and the instruction set of the processor: where these differ from the stored ones, the gate
+//! Counts do not depend on the load of the machine. They depend on the compiler, the C library and
+//! the instruction set of the processor. If these differ from the stored ones, the gate only
 //! reports and never fails.
 
 mod baseline;
@@ -14,19 +14,22 @@ use std::process::Command;
 use crate::bench::{output, target_directory};
 use baseline::{Baseline, Verdict};
 
-/// The stored counts.
+/// The file with the stored counts.
 const KEPT: &str = "bench/baseline/instructions.toml";
-/// The operations; see bench/micro/src/main.rs.
+/// The package with the operations; see bench/micro/src/main.rs.
 const PACKAGE: &str = "avocet-bench-micro";
-/// The profile of the binary that users run, so that a continuous build makes its crates once.
+/// The build profile, the same as that of the binary for users. A continuous build therefore
+/// compiles its crates only once.
 const PROFILE: &str = "release";
-/// The function whose calls are counted, each to a file: callgrind accepts no pattern for that.
+/// The function whose calls are counted, each in its own file. Callgrind accepts no pattern for
+/// this name.
 const COUNTED: &str = "avocet_bench_micro::count::counted_operation";
-/// Repetitions of an operation in one count: enough to average over hash tables with random keys.
+/// Number of repetitions of an operation in one count. It is large enough to average over hash
+/// tables with random keys.
 const RUNS: u32 = 1000;
 const OUTPUT: &str = "gate.out";
 
-/// Counts, and compares with the stored counts or replaces them.
+/// Counts the instructions. Compares them with the stored counts, or replaces these.
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let update = match words {
         [] => false,
@@ -51,7 +54,7 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     judge(&kept, &found)
 }
 
-/// Continuous builds have valgrind, so there its absence is an error.
+/// Reports that valgrind is missing. This is an error in continuous builds, which must have it.
 fn without_valgrind() -> Result<(), String> {
     if std::env::var("CI").is_ok_and(|value| value == "true") {
         return Err("valgrind is not installed: the gate cannot count".to_owned());
@@ -85,7 +88,7 @@ fn judge(kept: &Baseline, found: &Baseline) -> Result<(), String> {
     Ok(())
 }
 
-/// Builds the operations and returns the binary.
+/// Builds the operations and returns the path of the binary.
 fn build() -> Result<PathBuf, String> {
     let mut command = Command::new("cargo");
     command.args(["build", "--quiet", "--locked", "--profile", PROFILE, "--no-default-features"]);
@@ -110,11 +113,11 @@ fn surroundings() -> Result<Vec<(String, String)>, String> {
     Ok(known.map(|(key, value)| (key.to_owned(), value)).into())
 }
 
-/// Runs the operations under callgrind: one process with one file of counts for each.
+/// Runs the operations under callgrind in one process. Each operation has its own file of counts.
 fn count(binary: &Path) -> Result<Vec<(String, f64)>, String> {
     let directory = target_directory().join("gate");
     let said = |error: std::io::Error| format!("{}: {error}", directory.display());
-    // Files of an earlier run would be counted as part of this one.
+    // Files of an earlier run would be counted as files of this run.
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(&directory).map_err(said)?;
     let out = directory.join(OUTPUT);
@@ -122,7 +125,7 @@ fn count(binary: &Path) -> Result<Vec<(String, f64)>, String> {
     command.args(["--quiet", "--tool=callgrind", "--collect-atstart=no"]);
     command.arg(format!("--toggle-collect={COUNTED}")).arg(format!("--dump-after={COUNTED}"));
     command.arg(format!("--callgrind-out-file={}", out.display()));
-    // Otherwise the C library uses the widest instructions of this processor.
+    // Without this, the C library uses the widest instructions of this processor.
     command.env("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-AVX512F,-AVX2,-AVX,-ERMS,-FSRM");
     command.arg(binary).args(["count", &RUNS.to_string()]);
     let names = output(command)?;

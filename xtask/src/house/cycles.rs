@@ -1,9 +1,8 @@
-//! Cycles among imports: strongly connected components, by Tarjan's algorithm.
+//! Cycles among imports: the strongly connected components, found by Tarjan's algorithm.
 
 use super::modules::Imports;
 
-/// Returns the groups of files that all depend on one another, the largest first, without single
-/// files.
+/// Returns the groups of two or more files that depend on one another, the largest first.
 pub(super) fn cycles(imports: &Imports) -> Vec<Vec<usize>> {
     let mut search = Search::of(imports);
     for file in 0..imports.len() {

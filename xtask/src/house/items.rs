@@ -1,4 +1,4 @@
-//! Measures functions and types.
+//! Measurement of functions and types.
 
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
@@ -8,9 +8,9 @@ use super::source::{Crate, is_test};
 
 /// A function of the product.
 pub(super) struct Function {
-    /// The crate, the file and the name.
+    /// The crate, the file and the name of the function.
     pub(super) place: String,
-    /// Lines from signature to closing brace.
+    /// Number of lines from the signature to the closing brace.
     pub(super) lines: usize,
     /// Whether a parameter is a tuple of three or more values, nested tuples included.
     pub(super) takes_tuple: bool,
@@ -24,7 +24,7 @@ pub(super) struct Function {
 #[derive(Default)]
 pub(super) struct Items {
     pub(super) functions: Vec<Function>,
-    /// Name and place of each definition of a type or trait.
+    /// The name and the place of each definition of a type or a trait.
     pub(super) types: Vec<(String, String)>,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn of(crates: &[Crate]) -> Items {
 struct Visitor<'a> {
     place: String,
     items: &'a mut Items,
-    /// Inside an implementation of a trait, which determines the signatures.
+    /// Whether the visitor is inside an implementation of a trait, which determines the signatures.
     is_foreign_trait: bool,
 }
 
@@ -159,7 +159,7 @@ mod tests {
     fn a_bool_in_a_tuple_or_behind_a_reference_is_one() {
         let has = |ty| has_bool(&syn::parse_str(ty).expect("a type"));
         assert!(has("bool") && has("&bool") && has("(bool, &Services)") && has("(u8, (u8, bool))"));
-        // Results of a function, and fields with a name, are something else.
+        // Results of a function and fields with a name do not count.
         assert!(!has("&mut bool") && !has("Vec<bool>") && !has("(u8, &str)"));
     }
 }

@@ -1,9 +1,9 @@
-//! The folders at the top of a crate in layers: each imports only folders before it.
+//! The layers of a crate: its top folders in an order in which each imports only earlier ones.
 
 use super::modules::{Imports, imports};
 use super::source::{Crate, File};
 
-/// The crates with ordered folders, and that order: each folder imports only those before it.
+/// The crates with ordered folders, and the order: each folder imports only earlier ones.
 const LAYERS: &[(&str, &[&str])] = &[
     (
         "server",
@@ -66,7 +66,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Returns a fault for each import from a later folder, and for each folder that is not listed.
+/// Returns a fault for each import from a later folder, and for each folder that has no place in
+/// the order.
 pub(super) fn upward(krate: &Crate) -> Vec<String> {
     let Some((_, order)) = LAYERS.iter().find(|(name, _)| *name == krate.name) else {
         return Vec::new();

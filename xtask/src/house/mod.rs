@@ -2,8 +2,8 @@
 //!
 //! [`source`] reads the crates of the product as the compiler does, without tests. [`modules`]
 //! finds the imports between files, and [`cycles`] the cycles among them. [`items`] measures
-//! functions and types. The report names the worst of each, so that the next change can be chosen
-//! from it.
+//! functions and types. The report names the worst ones of each kind, which shows what to change
+//! next.
 
 mod cycles;
 mod items;
@@ -31,12 +31,12 @@ pub(crate) fn run(root: &Path, options: &[&str]) -> Result<(), String> {
 /// Maximum number of files of a crate that may form a cycle.
 const MAX_CYCLE: usize = 5;
 
-/// Maximum number of types of the product that may share a name: readers cannot keep more of them
-/// apart.
+/// Maximum number of types of the product that may share a name. Readers cannot distinguish more of
+/// them.
 const MAX_NAMESAKES: usize = 3;
 
 /// Finds large cycles of files, imports from a higher layer, parameters whose values have no names,
-/// and type names that occur too often.
+/// and names that too many types share.
 pub(crate) fn faults(root: &Path) -> Result<Vec<String>, String> {
     let crates = source::read(root)?;
     let mut faults = Vec::new();

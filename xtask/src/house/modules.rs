@@ -10,10 +10,11 @@ use syn::{Item, ItemMod, UseTree, Visibility};
 
 use super::source::{Crate, is_test};
 
-/// How many re-exports are followed for one name.
+/// Maximum number of re-exports that are followed for one name.
 const MAX_HOPS: usize = 8;
 
-/// For each file, by index in [`Crate::files`]: the imported files with the imported names.
+/// For each file, by its index in [`Crate::files`]: the files that it imports from, with the
+/// imported names.
 pub(super) type Imports = Vec<BTreeMap<usize, BTreeSet<String>>>;
 
 /// Finds the imports between the files of a crate, except those between a module and its ancestors.
@@ -66,8 +67,8 @@ impl Index {
         Self { modules, passed_on }
     }
 
-    /// Returns the file that defines the target of a path from the crate's root, and the name
-    /// there.
+    /// Returns the file that defines the target of a path from the crate's root, and the name of
+    /// the target there.
     fn resolve(&self, mut path: Vec<String>) -> Option<(usize, String)> {
         for _ in 0..MAX_HOPS {
             let length = (0..=path.len())
@@ -86,7 +87,7 @@ impl Index {
     }
 }
 
-/// The paths of a file into its own crate, from the crate's root.
+/// The paths in a file that refer to its own crate, from the crate's root.
 struct Seen {
     module: Vec<String>,
     paths: Vec<Vec<String>>,
@@ -123,7 +124,7 @@ fn is_keyword(word: &str) -> bool {
     matches!(word, "crate" | "self" | "super")
 }
 
-/// Converts a path as written in a module to one from the crate's root.
+/// Converts a path as written in a module to a path from the crate's root.
 fn absolute(path: Vec<String>, module: &[String]) -> Vec<String> {
     let mut out = match path.first().map(String::as_str) {
         Some("crate") => Vec::new(),
@@ -139,7 +140,7 @@ fn absolute(path: Vec<String>, module: &[String]) -> Vec<String> {
     out
 }
 
-/// Collects the paths of a `use`, each with the name it introduces.
+/// Collects the paths of a `use`, each with the name that it introduces.
 fn flatten(tree: &UseTree, before: Vec<String>, leaves: &mut Vec<(Vec<String>, String)>) {
     match tree {
         UseTree::Path(path) => {

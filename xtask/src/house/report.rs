@@ -8,20 +8,20 @@ use super::items::{self, Function, Items};
 use super::modules::{Imports, imports};
 use super::source::{Crate, File};
 
-/// Longer lines are counted, in columns.
+/// Number of columns above which lines are counted.
 const WIDTH: usize = 100;
-/// Longer functions are counted, in lines.
+/// Number of lines above which functions are counted.
 const LONG_FUNCTION: usize = 30;
 /// Number of longest functions that are listed.
 const NAMED: usize = 10;
-/// Names that more types share are counted.
+/// Number of types with the same name above which the name is counted.
 const MAX_HOMONYMS: usize = 3;
 
-/// The level of detail.
+/// The level of detail of the report.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Details {
     Figures,
-    /// Also the files and imports of each cycle.
+    /// The report also contains the files and imports of each cycle.
     Cycles,
 }
 
@@ -87,7 +87,7 @@ fn percent(part: usize, whole: usize) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
-/// Returns median, 90th percentile and maximum.
+/// Returns the median, the 90th percentile and the maximum.
 fn spread(values: &mut [usize]) -> (usize, usize, usize) {
     values.sort_unstable();
     let at = |percent: usize| {
@@ -100,7 +100,7 @@ fn spread(values: &mut [usize]) -> (usize, usize, usize) {
     )
 }
 
-/// Reports the cycles of files within each crate, and of its top folders.
+/// Reports the cycles of files within each crate, and the cycles of its top folders.
 fn ties(crates: &[Crate], details: Details, out: &mut String) {
     let mut largest = 0;
     for krate in crates {

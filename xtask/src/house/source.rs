@@ -10,7 +10,7 @@ const NOT_PRODUCT: &[&str] = &["testkit"];
 
 /// A crate of the product.
 pub(super) struct Crate {
-    /// The name of its directory.
+    /// The name of the crate's directory.
     pub(super) name: String,
     pub(super) files: Vec<File>,
 }
@@ -19,11 +19,11 @@ pub(super) struct Crate {
 pub(super) struct File {
     /// The path below `src`, such as `query/asked.rs`.
     pub(super) path: String,
-    /// The module path from the crate's root: `query`, `asked`.
+    /// The module path from the crate's root, such as `query` and `asked`.
     pub(super) module: Vec<String>,
-    /// The lines, without those of tests.
+    /// The lines without those of tests.
     pub(super) lines: Vec<String>,
-    /// The items, without those of tests.
+    /// The items without those of tests.
     pub(super) items: Vec<Item>,
 }
 
@@ -105,7 +105,7 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Returns whether the item is compiled for tests, benches or model checking only.
+/// Returns whether the item is compiled only for tests, benches or model checking.
 pub(super) fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         Meta::List(list) if list.path.is_ident("cfg") => {
@@ -118,7 +118,7 @@ pub(super) fn is_test(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Returns the first and last line of an item with its attributes, starting at 1.
+/// Returns the first and the last line of an item with its attributes. Lines are counted from 1.
 fn lines_of(item: &Item) -> (usize, usize) {
     use syn::spanned::Spanned;
     let first = attributes(item).iter().map(|attribute| attribute.span().start().line).min();

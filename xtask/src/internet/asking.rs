@@ -1,4 +1,4 @@
-//! Sends many questions to a server, a few at a time, as impatient clients do.
+//! Sends many questions to a server, a few at a time, like impatient clients.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream, UdpSocket};
@@ -9,24 +9,24 @@ use std::time::{Duration, Instant};
 
 use super::message::{self, Answer, Question, Reply};
 
-/// Questions in flight.
+/// Number of questions in flight.
 const CLIENTS: usize = 32;
-/// A resolver that waits for silent servers takes seconds.
+/// Time that a client waits for an answer. A resolver that waits for silent servers takes seconds.
 const PATIENCE: Duration = Duration::from_millis(5500);
-/// How often a question is sent before the client gives up.
+/// Number of times that a question is sent before the client gives up.
 const TRIES: u32 = 2;
 const LOOK_FOR: Duration = Duration::from_millis(50);
 
 /// The result of a question.
 #[derive(Clone, Default)]
 pub(super) struct Asked {
-    /// The answer; `None` if there was none.
+    /// The answer, or `None` if there was none.
     pub(super) answer: Option<Answer>,
     /// The time until the answer, or until the client gave up.
     pub(super) took: Duration,
 }
 
-/// Sends all questions; returns the results in their order.
+/// Sends all questions. Returns the results in the order of the questions.
 pub(super) fn ask_all(server: SocketAddrV4, questions: &[Question]) -> Vec<Asked> {
     let next = AtomicUsize::new(0);
     let answers = Mutex::new(vec![Asked::default(); questions.len()]);
@@ -50,7 +50,7 @@ pub(super) fn ask_all(server: SocketAddrV4, questions: &[Question]) -> Vec<Asked
     answers.into_inner().unwrap_or_default()
 }
 
-/// Returns whether a server answers; takes some time if it does not.
+/// Returns whether a server answers. Waits for some time if it does not.
 pub(super) fn is_answering(server: SocketAddrV4, name: &str) -> bool {
     let question = Question {
         name: name.to_owned(),
@@ -59,7 +59,7 @@ pub(super) fn is_answering(server: SocketAddrV4, name: &str) -> bool {
         is_checking_disabled: false,
     };
     let heard = || -> io::Result<bool> {
-        // The socket is not connected, so that a port without a listener is silent too.
+        // The socket is not connected, so that a port without a listener appears silent.
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         socket.set_read_timeout(Some(LOOK_FOR))?;
         socket.send_to(&question.wire(1), server)?;

@@ -1,5 +1,5 @@
-//! The name servers: NSD processes with their addresses, and addresses that receive queries and
-//! never answer.
+//! The name servers: NSD processes with several addresses each, and addresses that receive queries
+//! but never answer.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -52,7 +52,8 @@ impl Authorities {
         Ok(Self { daemons, traffic })
     }
 
-    /// Returns the number of queries that have arrived by UDP and TCP, answered or not.
+    /// Returns the number of queries that have arrived over UDP and TCP, whether they were answered
+    /// or not.
     pub(super) fn queries(&self) -> Result<Queries, String> {
         let mut queries = Queries {
             total: self.traffic.lost().load(Ordering::Relaxed),
@@ -66,14 +67,14 @@ impl Authorities {
         Ok(queries)
     }
 
-    /// Returns the queries that passed the links since the last call; empty if the links neither
-    /// delay nor lose.
+    /// Returns the queries that passed the links since the last call. The result is empty if the
+    /// links neither delay nor lose datagrams.
     pub(super) fn passed(&self) -> Vec<Passed> {
         self.traffic.take()
     }
 }
 
-/// Numbers of queries. Types are counted for answered queries.
+/// Numbers of queries. Only answered queries are counted by type.
 #[derive(Default)]
 pub(super) struct Queries {
     pub(super) total: u64,
@@ -93,7 +94,7 @@ impl Queries {
         }
     }
 
-    /// Returns the difference to an earlier count.
+    /// Returns the difference from an earlier count.
     pub(super) fn since(mut self, before: &Self) -> Self {
         self.total -= before.total;
         for (kind, count) in &mut self.by_type {
@@ -103,7 +104,7 @@ impl Queries {
     }
 }
 
-/// Counts the queries at an address and answers none, until this process ends.
+/// Counts the queries at an address without answering them, until this process ends.
 fn listen_silently(address: Ipv4Addr, count: Arc<AtomicU64>) -> Result<(), String> {
     let socket = UdpSocket::bind((address, PORT)).map_err(|error| format!("{address}: {error}"))?;
     thread::spawn(move || {

@@ -9,13 +9,13 @@ use super::message::type_name;
 
 const FILE: &str = "tests/internet/differences.toml";
 
-/// Differences with one reason. A missing condition matches everything.
+/// Differences that have the same reason. A missing condition matches everything.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Class {
     pub(super) name: String,
     servers: Option<Vec<String>>,
-    /// Labels of zone families; the answers must involve one of them.
+    /// Labels of zone families. The answers must involve at least one of them.
     families: Option<Vec<String>>,
     types: Option<Vec<String>>,
     checking_disabled: Option<bool>,
@@ -23,11 +23,11 @@ pub(super) struct Class {
     differs: Option<String>,
     got: Option<String>,
     expected: Option<String>,
-    /// Why this is not a fault, with the section of the RFC.
+    /// The reason why this is not a fault, with the section of the RFC.
     reason: String,
 }
 
-/// All classes. The first match explains a difference.
+/// All classes. The first class that matches explains a difference.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Classes {
@@ -36,7 +36,7 @@ pub(super) struct Classes {
 }
 
 impl Classes {
-    /// Reads the list from the tree.
+    /// Reads the list from the source tree.
     pub(super) fn read() -> Result<Self, String> {
         let text = fs::read_to_string(crate::root().join(FILE))
             .map_err(|error| format!("{FILE}: {error}"))?;

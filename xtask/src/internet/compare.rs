@@ -7,7 +7,8 @@ use super::message::{ANY, Answer, CNAME, DNAME, DS, Question, Record};
 use super::plan::Internet;
 use super::zone::Security;
 
-/// The first part of an answer that differs from the majority.
+/// The part of an answer that differs from the majority. If several parts differ, it is the first
+/// of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aspect {
     Silence,
@@ -31,7 +32,7 @@ impl Aspect {
 pub(super) struct Difference {
     pub(super) aspect: Aspect,
     pub(super) question: Question,
-    /// The families of all zones that the answers come from.
+    /// The families of all zones from which the answers come.
     pub(super) families: BTreeSet<&'static str>,
     pub(super) got: String,
     pub(super) expected: String,
@@ -51,7 +52,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Compares an answer with those of the voters; `None` if it matches the majority.
+/// Compares an answer with the answers of the voters. Returns `None` if it matches the majority.
 ///
 /// RCODE, AD and records are voted on separately. If no two voters agree, any voter's value is
 /// accepted.
@@ -83,17 +84,17 @@ pub(super) fn difference(
     if !answer.is_conclusive() {
         return None;
     }
-    // A voter with another RCODE has no vote on the rest.
+    // A voter with another RCODE has no vote on the other parts.
     let alike: Vec<&Answer> =
         heard.iter().copied().filter(|vote| vote.rcode == answer.rcode).collect();
     let flags = accepted(alike.iter().map(|vote| authenticity(vote)));
-    // With CD set a server need not validate (RFC 6840 §5.9): AD then depends on its cache.
+    // With CD set, a server need not validate (RFC 6840 §5.9), so AD depends on its cache.
     if !question.is_checking_disabled && !alike.is_empty() && !flags.contains(&authenticity(answer))
     {
         return found(Aspect::Authenticity, authenticity(answer).to_owned(), flags.join(" or "));
     }
     let records = accepted(alike.iter().map(|vote| &vote.records));
-    // The server chooses which records answer ANY (RFC 8482).
+    // The server chooses the records of an answer to ANY (RFC 8482).
     if question.kind != ANY && !alike.is_empty() && !records.contains(&&answer.records) {
         let expected: Vec<_> = records.into_iter().map(written).collect();
         return found(Aspect::Records, written(&answer.records), expected.join(" OR "));
@@ -110,7 +111,7 @@ fn written(records: &BTreeSet<Record>) -> String {
     format!("[{}]", records.join("; "))
 }
 
-/// Returns the values with the most votes; all values if no two agree.
+/// Returns the values with the most votes, or all values if no two voters agree.
 fn accepted<T: PartialEq>(votes: impl Iterator<Item = T>) -> Vec<T> {
     let mut counted: Vec<(T, usize)> = Vec::new();
     for vote in votes {
@@ -143,15 +144,16 @@ fn families<'a>(
     families
 }
 
-/// Returns family and best security status of the zone with the DS records of a name.
+/// Returns the family and the best security status of the zone that contains the DS records of a
+/// name.
 fn parent_side(internet: &Internet, name: &str) -> (&'static str, Security) {
     let zone = internet.zone_of(name);
     let zone = if zone.name == name { &internet.zones[zone.parent] } else { zone };
     (zone.family.label, zone.security)
 }
 
-/// Returns whether an answer has AD set although its name is in no secure zone. This is wrong
-/// regardless of the votes.
+/// Returns whether an answer has AD set although its name is in no secure zone. Such an answer is
+/// wrong, whatever the votes.
 pub(super) fn is_falsely_authentic(
     internet: &Internet,
     question: &Question,

@@ -9,17 +9,18 @@ use super::zone::{Fault, Liveness, Zone};
 
 const WORDS: &[&str] =
     &["api", "app", "beta", "cdn", "db", "edge", "files", "git", "img", "lab", "news", "shop"];
-/// Addresses of an RRset that is too large for UDP.
+/// Number of addresses in an RRset that is too large for UDP.
 const MANY_ADDRESSES: u32 = 100;
-/// Length of an alias chain within one zone, below the limit of every resolver.
+/// Length of an alias chain within one zone. It is below the limit of every resolver.
 const CHAIN_LINKS: u32 = 7;
-/// Strings of the large TXT RRset, each of 200 bytes.
+/// Number of strings in the large TXT RRset. Each has 200 octets.
 const LARGE_STRINGS: u32 = 12;
 
 /// The name for which a wildcard is replayed, below the wildcard's parent.
 pub(super) const REPLAYED: &str = "replayed.wild";
 
-/// Labels of aliases into another zone, which may have any fault, and of alias loops.
+/// Labels of aliases that lead to another zone, which may have any fault, and labels of alias
+/// loops.
 const LEADING_AWAY: &[&str] =
     &["loop", "far", "far-alias", "far-gone", "twice", "wfar", "away", "deep"];
 
@@ -28,16 +29,16 @@ pub(super) fn leads_away(name: &str) -> bool {
     name.split('.').any(|label| LEADING_AWAY.contains(&label))
 }
 
-/// The records of a zone except its delegations, and names in it and near it.
+/// The records of a zone except its delegations, and the names to query in the zone and near it.
 pub(super) struct Content {
-    /// Lines of a zone file, names relative to the zone.
+    /// The lines of the zone file, with names relative to the zone.
     pub(super) text: String,
     /// Absolute names to query.
     pub(super) names: Vec<String>,
 }
 
 impl Content {
-    /// Writes a zone, given by its index.
+    /// Creates the content of the zone with this index.
     pub(super) fn draw(internet: &Internet, zone: usize, seed: u64) -> Self {
         let random = Random(seed ^ (zone as u64).wrapping_mul(0x1234_5678_9abc_def1));
         let of = &internet.zones[zone];
@@ -94,7 +95,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Adds the names of the root and the top-level domains, which contain little besides
+    /// Adds the records of the root and the top-level domains, which contain little except
     /// delegations.
     fn top_names(&mut self) {
         self.ask(&["nic", "none", "ns1.none", "*"]);
@@ -184,7 +185,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns the name of another zone that answers.
+    /// Returns the name of another zone that has responding servers.
     fn elsewhere(&mut self) -> String {
         loop {
             let zone = self.random.pick(&self.internet.zones);
@@ -250,7 +251,7 @@ impl Writer<'_> {
     }
 
     /// Adds DS records in wrong places: at the apex, where the parent answers, and at a name that
-    /// is no zone cut.
+    /// is not a zone cut.
     fn misplaced_ds(&mut self) {
         let digest = "5ca1ab1e".repeat(8);
         self.line("@", &format!("DS 12345 13 2 {digest}"));

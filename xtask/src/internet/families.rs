@@ -1,4 +1,5 @@
-//! The families of zones: every algorithm, every form of denial, every fault.
+//! The families of zones. They cover every algorithm, every form of denial of existence, and every
+//! fault.
 
 use super::zone::{
     Anchor, Denial, Family, Fault, Hosting, KeySet, Liveness, Place, Security, Signing,
@@ -25,8 +26,8 @@ pub(super) const fn unsigned(label: &'static str, count: usize) -> Family {
     }
 }
 
-/// Returns a family of zones below signed top-level domains, signed with these algorithms, with DS
-/// records.
+/// Returns a family of zones below signed top-level domains. The zones are signed with these
+/// algorithms and have DS records.
 pub(super) const fn signed(
     label: &'static str,
     count: usize,
@@ -42,7 +43,7 @@ pub(super) const fn signed(
     }
 }
 
-/// Returns the default signed family.
+/// Returns a signed family with the default settings.
 const fn p256(label: &'static str, count: usize) -> Family {
     signed(label, count, P256, NSEC)
 }
@@ -92,10 +93,10 @@ impl Family {
     }
 }
 
-/// The root: signed, with NSEC.
+/// The root zone, which is signed and uses NSEC.
 pub(super) const ROOT: Family = p256("root", 1).at(Place::Root).hosted(Hosting::InBailiwick);
 
-/// The top-level domains.
+/// The families of the top-level domains.
 pub(super) const TLDS: &[(&str, Family)] = &[
     ("com", signed("tld", 1, P256, Denial::OptOut)),
     ("net", signed("tld", 1, &[8], NSEC3)),
@@ -109,11 +110,11 @@ pub(super) const TLDS: &[(&str, Family)] = &[
     ("xyz", unsigned("tld", 1)),
 ];
 
-/// The zone of the root servers' names, on these servers.
+/// The zone with the names of the root servers. The root servers also serve this zone.
 pub(super) const ROOT_SERVERS: Family = unsigned("root-servers", 1).at(Place::Tld("net"));
 
-/// Zones with the names of other zones' servers. The servers of the last one have names in the
-/// first.
+/// Zones that contain the names of other zones' servers. The servers of the last one have names in
+/// the first.
 pub(super) const HOSTERS: &[Family] = &[
     unsigned("hoster-a", 1).at(Place::Tld("com")).hosted(Hosting::InBailiwick),
     p256("hoster-b", 1).at(Place::Tld("org")).hosted(Hosting::InBailiwick),
@@ -121,13 +122,14 @@ pub(super) const HOSTERS: &[Family] = &[
     p256("hoster-d", 1).at(Place::Tld("cz")),
 ];
 
-/// All other zones. A family below another follows it.
+/// The families of all other zones. A family below another one follows it in the list.
 pub(super) const FAMILIES: &[Family] = &[
     unsigned("plain", 18),
     p256("nsec", 10),
     hashed("hashed", 8),
     signed("optout", 6, P256, Denial::OptOut),
-    // Algorithms (RFC 8624 §3.1), with each form of denial that the algorithm supports.
+    // Families with the algorithms of RFC 8624 §3.1, each with the forms of denial that the
+    // algorithm supports.
     signed("alg5", 1, &[5], NSEC),
     signed("alg7", 1, &[7], NSEC),
     signed("alg7-hashed", 1, &[7], NSEC3),
@@ -143,13 +145,13 @@ pub(super) const FAMILIES: &[Family] = &[
     signed("alg16-hashed", 1, &[16], NSEC3),
     signed("alg13-and-8", 2, &[13, 8], NSEC),
     signed("alg13-without-8", 1, &[13, 8], NSEC).broken(Fault::OneAlgorithmSigns),
-    // Parameters of NSEC3 (RFC 9276).
+    // Families with special parameters of NSEC3 (RFC 9276).
     iterated("salted", "5ca1ab1e", 0),
     iterated("iterated1", "-", 1),
     iterated("iterated20", "ab", 20),
     iterated("iterated100", "-", 100),
     iterated("iterated150", "00ff", 150),
-    // Keys and DS.
+    // Families with special sets of keys and DS records.
     p256("single-key", 2).keys(KeySet::Single),
     p256("two-ksk", 2).keys(KeySet::TwoKeySigning),
     p256("two-zsk", 2).keys(KeySet::TwoZoneSigning),
@@ -166,7 +168,7 @@ pub(super) const FAMILIES: &[Family] = &[
         .insecure(),
     p256("wrong-ds", 2).anchored(Anchor::WrongKey).bogus(),
     p256("wrong-sha256", 1).anchored(Anchor::WrongSha256).bogus(),
-    // Zones with faults.
+    // Families with faults.
     p256("expired", 1).broken(Fault::Expired).bogus(),
     hashed("expired-hashed", 1).broken(Fault::Expired).bogus(),
     p256("not-yet-valid", 2).broken(Fault::NotYetValid).bogus(),
@@ -186,7 +188,7 @@ pub(super) const FAMILIES: &[Family] = &[
     p256("wrong-signer", 1).broken(Fault::WrongSigner),
     p256("replayed", 2).broken(Fault::ReplayedWildcard),
     hashed("replayed-hashed", 2).broken(Fault::ReplayedWildcard),
-    // Zones with special servers.
+    // Families with special servers.
     unsigned("glueless", 3).hosted(Hosting::GluelessTwice),
     p256("glueless-signed", 2).hosted(Hosting::GluelessTwice),
     unsigned("one-silent", 2).served(Liveness::OneSilent),
@@ -195,7 +197,7 @@ pub(super) const FAMILIES: &[Family] = &[
     unsigned("one-lame", 2).served(Liveness::OneLame),
     p256("one-lame-signed", 2).served(Liveness::OneLame),
     unsigned("all-lame", 1).served(Liveness::NoneButLame),
-    // Zones below zones, on separate servers and on those of their parents.
+    // Families below other zones, on separate servers or on the servers of their parents.
     p256("parent", 3),
     p256("child", 1).at(Place::Below("parent")),
     hashed("child-beside", 1).at(Place::Below("parent")).hosted(Hosting::WithParent),

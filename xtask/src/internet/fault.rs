@@ -1,9 +1,9 @@
-//! Breaks signed zones, with one edit of the records per fault.
+//! Faults of signed zones. Each fault is one edit of the records.
 
 use super::content::REPLAYED;
 use super::zone::{Fault, Zone};
 
-/// A record of a signed zone, one per line, as `dnssec-signzone -O full` writes it.
+/// A record of a signed zone. `dnssec-signzone -O full` writes one record per line.
 #[derive(Clone)]
 struct Record {
     owner: String,
@@ -24,7 +24,7 @@ impl Record {
         format!("{} {} IN {} {}\n", self.owner, self.ttl, self.kind, self.data.join(" "))
     }
 
-    /// Returns whether this is the signature over an RRset of the given type.
+    /// Returns whether this record is the signature over an RRset of the given type.
     fn covers(&self, kind: &str) -> bool {
         self.kind == "RRSIG" && self.data.first().is_some_and(|covered| covered == kind)
     }
@@ -43,10 +43,10 @@ const RRSIG_ALGORITHM: usize = 1;
 const RRSIG_LABELS: usize = 2;
 const RRSIG_SIGNER: usize = 7;
 const DNSKEY_ALGORITHM: usize = 2;
-/// An unassigned algorithm.
+/// The number of an unassigned algorithm.
 const UNASSIGNED: &str = "200";
 
-/// Returns the text of the zone as it is served.
+/// Returns the text of the zone with its fault.
 pub(super) fn apply(zone: &Zone, signed: &str) -> String {
     let mut records: Vec<_> = signed.lines().filter_map(Record::parse).collect();
     match zone.family.fault {
@@ -101,7 +101,8 @@ fn shift_labels(data: &mut [String], by: i8) {
     data[RRSIG_LABELS] = (labels + by).to_string();
 }
 
-/// Changes an address, except those of the zone's own servers, which must stay reachable.
+/// Changes an address. The addresses of the zone's own servers stay the same, because they must be
+/// reachable.
 fn forge(data: &mut [String]) {
     if data[0].starts_with("10.") {
         data[0] = "10.66.66.66".to_owned();
@@ -120,7 +121,7 @@ fn remove_every_second_denial(records: &mut Vec<Record>) {
     });
 }
 
-/// Copies the records of the wildcard to a name that the NSEC chain does not have.
+/// Copies the records of the wildcard to a name that is not in the NSEC chain.
 fn replay(zone: &Zone, records: &mut Vec<Record>) {
     let (wildcard, owner) = (zone.below("*.wild"), zone.below(REPLAYED));
     let is_data = |record: &&Record| !record.is_denial() && !record.covers_denial();

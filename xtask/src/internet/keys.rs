@@ -1,4 +1,4 @@
-//! A small pool of keys for all zones: zones share the key material under different owners.
+//! A small pool of keys for all zones. Zones share the key material under different owners.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,8 @@ use std::process::Command;
 use super::zone::{KeySet, Signing};
 use crate::bench::output;
 
-/// Algorithms by number with their names in `dnssec-keygen`, and the key size where one is needed.
+/// The numbers of the algorithms, their names in `dnssec-keygen`, and the key size if one is
+/// required.
 const ALGORITHMS: &[(u8, &str, Option<&str>)] = &[
     (5, "RSASHA1", Some("1024")),
     (7, "NSEC3RSASHA1", Some("1024")),
@@ -31,30 +32,30 @@ struct Key {
     algorithm: u8,
     role: Role,
     tag: u16,
-    /// The record data of the DNSKEY.
+    /// The RDATA of the DNSKEY record.
     rdata: String,
     private: String,
     is_revoked: bool,
 }
 
-/// Two keys of each algorithm and role, and a revoked one.
+/// A pool with two keys of each algorithm and role, and a revoked key.
 pub(super) struct Pool {
     keys: Vec<Key>,
 }
 
-/// The files of a zone's keys, without their extensions.
+/// The paths of a zone's keys, without their extensions.
 #[derive(Default)]
 pub(super) struct ZoneKeys {
     pub(super) key_signing: Vec<PathBuf>,
     pub(super) zone_signing: Vec<PathBuf>,
-    /// A key-signing key that is not in the zone.
+    /// The path of a key-signing key that is not in the zone.
     pub(super) absent: Option<PathBuf>,
-    /// The DNSKEY records.
+    /// The DNSKEY records of the zone.
     pub(super) records: String,
 }
 
 impl Pool {
-    /// Generates the keys in a directory.
+    /// Generates the keys of the pool in a directory.
     pub(super) fn generate(directory: &Path) -> Result<Self, String> {
         let mut keys = Vec::new();
         for (algorithm, name, bits) in ALGORITHMS {
@@ -75,7 +76,7 @@ impl Pool {
         let mut command = Command::new("dnssec-revoke");
         command.arg("-K").arg(directory).arg(revoked);
         let file = output(command)?;
-        // It prints the path, where `dnssec-keygen` prints only the name.
+        // `dnssec-revoke` prints the path, but `dnssec-keygen` prints only the name.
         let name = file.trim().rsplit('/').next().unwrap_or_default();
         let mut key = read(directory, name, 13, Role::KeySigning)?;
         key.is_revoked = true;

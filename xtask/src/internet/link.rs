@@ -1,7 +1,7 @@
 //! The link to a name server: a relay that delays and loses datagrams according to the weather.
 //!
-//! Kernels with the right module can do that too; this works on all. TCP is delayed but not lost,
-//! because its retransmission would only add to the delay.
+//! Some kernels have a module that can do the same, but this relay works on all kernels. TCP is
+//! delayed but not lost, because its retransmission would only add to the delay.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -14,34 +14,34 @@ use super::authority::PORT;
 use super::message;
 use crate::random::Random;
 
-/// Queries in flight to one server; further ones are lost.
+/// Maximum number of queries in flight to one server. Further queries are lost.
 const MOST_ON_THE_WAY: usize = 1024;
-/// Stack size of the threads, one per query in flight.
+/// Stack size of a thread. There is one thread per query in flight.
 const STACK_BYTES: usize = 128 * 1024;
-/// The server is local: if it has not answered by then, it will not.
+/// Maximum time that the server may take. It is local, so a later answer will not come.
 const SERVER_WITHIN: Duration = Duration::from_secs(2);
 
 /// The properties of all links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Weather {
-    /// Round-trip time.
+    /// The round-trip time.
     pub(super) round_trip: Duration,
-    /// How many of a hundred datagrams are lost, in each direction.
+    /// The number of lost datagrams per hundred, in each direction.
     pub(super) loss_percent: u64,
 }
 
 impl Weather {
-    /// A network without delay and loss.
+    /// The properties of a network without delay and loss.
     pub(super) const CLEAR: Self = Self { round_trip: Duration::ZERO, loss_percent: 0 };
 }
 
-/// A query that passed a link, once for each transmission.
+/// A query that passed a link. Each transmission counts separately.
 #[derive(Clone, Debug)]
 pub(super) struct Passed {
     pub(super) at: Instant,
-    /// The destination.
+    /// The address to which the query was sent.
     pub(super) server: Ipv4Addr,
-    /// Name and type.
+    /// The name and the type of the query.
     pub(super) question: String,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Passed {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Traffic {
     passed: Arc<Mutex<Vec<Passed>>>,
-    /// Queries that were lost before they reached a server.
+    /// Number of queries that were lost before they reached a server.
     lost: Arc<AtomicU64>,
 }
 
@@ -60,7 +60,7 @@ impl Traffic {
         passed.push(Passed { at: Instant::now(), server, question });
     }
 
-    /// Returns the queries that passed since the last call.
+    /// Returns the queries that passed the links since the last call.
     pub(super) fn take(&self) -> Vec<Passed> {
         std::mem::take(&mut self.passed.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -70,7 +70,7 @@ impl Traffic {
     }
 }
 
-/// Relays queries at an address to the server behind it, until this process ends.
+/// Relays queries from an address to the server behind it, until this process ends.
 pub(super) fn lay(
     weather: Weather,
     from: Ipv4Addr,
@@ -120,7 +120,7 @@ impl Way {
                 let Ok(answer) = exchange(&query, server) else { return };
                 thread::sleep(one_way);
                 if returns {
-                    // A client that closed its socket no longer needs the answer.
+                    // If the client closed its socket, it no longer needs the answer.
                     let _ = listener.send_to(&answer, client);
                 }
             });
@@ -131,7 +131,7 @@ impl Way {
     fn relay_stream(&self, mut client: TcpStream) -> io::Result<()> {
         let mut server = TcpStream::connect(self.server)?;
         let round_trip = self.weather.round_trip;
-        // The handshake takes one round trip before the first message is sent.
+        // The TCP handshake takes one round trip before the first message is sent.
         thread::sleep(round_trip);
         loop {
             let query = read_message(&mut client)?;
@@ -161,7 +161,7 @@ fn exchange(query: &[u8], server: SocketAddr) -> io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// Reads a message with its length prefix.
+/// Reads a message that is preceded by its length.
 fn read_message(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut length = [0; 2];
     stream.read_exact(&mut length)?;

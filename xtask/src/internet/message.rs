@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Types that are queried, and types that are shown by name.
+/// The types that are queried or shown by name.
 const TYPES: &[(u16, &str)] = &[
     (1, "A"),
     (2, "NS"),
@@ -39,9 +39,9 @@ pub(super) const RRSIG: u16 = 46;
 const OPT: u16 = 41;
 pub(super) const ANY: u16 = 255;
 
-/// The announced size, as recommended since the DNS flag day of 2020.
+/// The announced UDP size, as recommended since the DNS flag day of 2020.
 const UDP_PAYLOAD: [u8; 2] = 1232_u16.to_be_bytes();
-/// More pointers than a name of 255 octets can contain.
+/// Maximum number of compression pointers. A name of 255 octets cannot contain more.
 const MOST_POINTERS: usize = 128;
 
 /// Returns the mnemonic of a type.
@@ -61,8 +61,8 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// Returns the query in wire format. Without DO it has AD set, which also requests AD (RFC 6840
-    /// §5.7).
+    /// Returns the query in wire format. A query without DO has AD set, which also requests AD in
+    /// the answer (RFC 6840 §5.7).
     pub(super) fn wire(&self, id: u16) -> Vec<u8> {
         let mut wire = id.to_be_bytes().to_vec();
         let ad = if self.is_dnssec_ok { 0 } else { 0x20 };
@@ -95,8 +95,8 @@ impl fmt::Display for Question {
 pub(super) struct Record {
     pub(super) owner: String,
     pub(super) kind: u16,
-    /// Names are expanded and in lower case; other data is hexadecimal; an RRSIG is without its
-    /// signature.
+    /// The data of the record. Names are expanded and in lower case, other data is hexadecimal, and
+    /// an RRSIG lacks its signature.
     pub(super) data: String,
 }
 
@@ -106,7 +106,7 @@ impl fmt::Display for Record {
     }
 }
 
-/// The compared parts of an answer.
+/// The parts of an answer that are compared.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) rcode: u16,
@@ -115,13 +115,13 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Returns whether the answer is data or a negative response: the records of an error response
+    /// Returns whether the answer is data or a negative response. The records of an error response
     /// mean nothing.
     pub(super) const fn is_conclusive(&self) -> bool {
         matches!(self.rcode, NOERROR | NXDOMAIN)
     }
 
-    /// Returns the RCODE by name.
+    /// Returns the name of the RCODE.
     pub(super) fn rcode_name(&self) -> String {
         RCODES
             .get(usize::from(self.rcode))
@@ -129,7 +129,7 @@ impl Answer {
     }
 }
 
-/// Returns name and type of a query, the name in lower case; `None` if it is malformed.
+/// Returns the name in lower case and the type of a query, or `None` if the query is malformed.
 pub(super) fn question_of(query: &[u8]) -> Option<String> {
     let mut cursor = Cursor { message: query, at: 12 };
     let name = cursor.name()?;
@@ -139,11 +139,12 @@ pub(super) fn question_of(query: &[u8]) -> Option<String> {
 /// A response.
 pub(super) enum Reply {
     Whole(Answer),
-    /// The response is truncated: the query must be sent over TCP.
+    /// The response is truncated, so the query must be repeated over TCP.
     Truncated,
 }
 
-/// Parses a response to the query with this id; `None` if the id differs or it is malformed.
+/// Parses a response to the query with this id. Returns `None` if the id differs or the response is
+/// malformed.
 pub(super) fn read(message: &[u8], id: u16) -> Option<Reply> {
     let header = message.first_chunk::<12>()?;
     if header[..2] != id.to_be_bytes() || header[2] & 0x80 == 0 {
@@ -243,7 +244,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Reads type covered, algorithm, labels, key tag and signer.
+    /// Reads the fields of a signature: type covered, algorithm, labels, key tag and signer.
     fn signature(&mut self) -> Option<String> {
         let covered = type_name(self.number()?);
         let [algorithm, labels] = [self.take(1)?[0], self.take(1)?[0]];

@@ -2,9 +2,9 @@
 //!
 //! Root, top-level domains and leaf zones are drawn from a seed, signed with BIND's tools, broken
 //! in many ways, and served by NSD. Each resolver starts with a cold cache and runs alone, so that
-//! CPU time and queries to the name servers can be attributed. The answer of most peers is taken as
-//! right. Where Avocet differs, the list in `tests/internet` gives the reason, or the command
-//! fails.
+//! CPU time and queries to the name servers can be attributed. The answer of the majority of the
+//! peers is taken as right. Where Avocet differs, the list in `tests/internet` gives the reason, or
+//! the command fails.
 
 mod asking;
 mod authority;
@@ -43,7 +43,7 @@ use report::Run;
 ///
 /// # Errors
 ///
-/// When Avocet differs without a listed reason.
+/// The answers of Avocet differ without a listed reason.
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let options = Options::parse(words)?;
     if !namespace::is_inside() {
@@ -55,7 +55,7 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     compare_all(&options, &resolvers, &directory.path)
 }
 
-/// The directory of a run; removed when dropped unless it must be kept.
+/// The directory of a run. It is removed when the value is dropped, unless it must be kept.
 struct Directory {
     path: PathBuf,
     is_kept: bool,
@@ -77,7 +77,7 @@ impl Directory {
 impl Drop for Directory {
     fn drop(&mut self) {
         if !self.is_kept {
-            // The directory is among the system's temporary files.
+            // If the removal fails, the directory remains among the system's temporary files.
             let _ = fs::remove_dir_all(&self.path);
         }
     }
@@ -139,7 +139,7 @@ fn write(directory: &Path, name: &str, text: &str) -> Result<(), String> {
     fs::write(directory.join(name), text).map_err(|error| format!("{name}: {error}"))
 }
 
-/// Returns the resolvers to query; prints those that are left out.
+/// Returns the resolvers to query. Prints those that are omitted.
 fn resolvers(options: &Options) -> Vec<Peer> {
     let own = options.avocet.clone().map(Peer::Avocet);
     if own.is_none() {

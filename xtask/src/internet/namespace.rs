@@ -1,7 +1,7 @@
 //! The network namespace of an internet, in which every address and port 53 is free.
 //!
-//! The command starts itself again inside. It also has a process namespace, which ends with it and
-//! ends all servers.
+//! The command starts itself again inside the namespace. It also has a process namespace, which
+//! ends together with the command and ends all servers.
 
 use std::env;
 use std::net::Ipv4Addr;
@@ -10,7 +10,7 @@ use std::process::Command;
 use super::plan::{BEHIND, NETWORK};
 use crate::bench::output;
 
-/// Set inside the namespace; its value has no meaning.
+/// The environment variable that is set inside the namespace. Its value has no meaning.
 const INSIDE: &str = "AVOCET_INTERNET_NAMESPACE";
 
 /// Returns whether this process is inside the namespace.
@@ -22,7 +22,7 @@ pub(super) fn is_inside() -> bool {
 ///
 /// # Errors
 ///
-/// Names the status with which it ended.
+/// The command failed. The error contains its exit status.
 pub(super) fn enter() -> Result<(), String> {
     let program = env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new("unshare");
@@ -32,8 +32,8 @@ pub(super) fn enter() -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("inside the network namespace: {status}")) }
 }
 
-/// Brings loopback up, routes the name servers' network to it, and adds the addresses of the
-/// resolvers: some listen only on addresses of an interface.
+/// Activates loopback, routes the name servers' network to it, and adds the addresses of the
+/// resolvers. Some resolvers listen only on addresses of an interface.
 pub(super) fn raise_loopback(addresses: impl Iterator<Item = Ipv4Addr>) -> Result<(), String> {
     ip(&["link", "set", "lo", "up"])?;
     for (first, second) in [NETWORK, BEHIND] {

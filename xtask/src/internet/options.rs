@@ -9,22 +9,22 @@ use super::plan::Alive;
 
 /// The questions and the resolvers.
 pub(super) struct Options {
-    /// The peers that vote.
+    /// The peers that vote on the answers.
     pub(super) voters: Vec<Peer>,
     pub(super) avocet: Option<PathBuf>,
     pub(super) seed: u64,
     pub(super) questions: usize,
     pub(super) weather: Weather,
     pub(super) alive: Alive,
-    /// The directory in which everything is kept; `None` removes it after the run.
+    /// The directory in which all files are kept. With `None`, they are removed after the run.
     pub(super) keep: Option<PathBuf>,
-    /// The file for the table as JSON.
+    /// The file to which the table is written as JSON.
     pub(super) json: Option<PathBuf>,
 }
 
 impl Options {
-    /// Returns whether something hinders answers. Then the report counts answered questions instead
-    /// of comparing answers.
+    /// Returns whether silent servers or links hinder answers. In this case, the report counts
+    /// answered questions instead of comparing answers.
     pub(super) fn is_rough(&self) -> bool {
         self.weather != Weather::CLEAR || self.alive == Alive::Half
     }
@@ -33,7 +33,7 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// Says which word is wrong.
+    /// A word is wrong. The error says which one.
     pub(super) fn parse(words: &[&str]) -> Result<Self, String> {
         let mut options = Self {
             voters: Peer::VOTERS.to_vec(),

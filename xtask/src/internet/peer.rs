@@ -1,5 +1,5 @@
-//! The resolvers. Each is configured with the root hints and the trust anchor of this internet, and
-//! otherwise with its defaults.
+//! The resolvers. Each is configured with the root hints and the trust anchor of the simulated
+//! Internet, and otherwise has its defaults.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -21,11 +21,11 @@ pub(super) enum Peer {
     Unbound,
     Named,
     Kresd,
-    /// Avocet, by the path of its binary.
+    /// Avocet, with the path of its binary.
     Avocet(PathBuf),
 }
 
-/// The common configuration of all resolvers.
+/// The settings that all resolvers share.
 pub(super) struct Surroundings<'a> {
     pub(super) internet: &'a Internet,
     /// The DS records of the root.
@@ -34,7 +34,7 @@ pub(super) struct Surroundings<'a> {
 }
 
 impl Peer {
-    /// The peers that vote.
+    /// The peers that vote on the answers by default.
     pub(super) const VOTERS: [Self; 3] = [Self::Unbound, Self::Named, Self::Kresd];
 
     pub(super) fn named(name: &str) -> Result<Self, String> {
@@ -77,7 +77,7 @@ impl Peer {
         write(&home.join("anchors"), &(around.anchors.join("\n") + "\n"))?;
         let command = self.configure(&home, around.anchors)?;
         let log = around.directory.join(format!("{}.log", self.name()));
-        // A name that causes no upstream query.
+        // This name causes no query to a name server.
         let is_ready = || asking::is_answering(self.address(), "localhost.");
         Server::start(
             &Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN },

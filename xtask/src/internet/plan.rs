@@ -1,4 +1,5 @@
-//! The internet as a list of zones, with names, parents and servers drawn from a seed.
+//! The simulated Internet as a list of zones. Their names, parents and servers are drawn from a
+//! seed.
 
 use std::net::Ipv4Addr;
 
@@ -7,45 +8,45 @@ use crate::random::Random;
 use super::families::{FAMILIES, HOSTERS, ROOT, ROOT_SERVERS, TLDS};
 use super::zone::{Family, Hosting, Liveness, Place, Security, Server, Zone};
 
-/// The process of the root and of the zone with its servers' names.
+/// The process of the root zone, and of the zone with the names of the root servers.
 const ROOT_DAEMON: usize = 0;
 /// The processes of the top-level domains.
 const TLD_DAEMONS: [usize; 2] = [1, 2];
 /// The processes of all other zones.
 pub(super) const LEAF_DAEMONS: [usize; 4] = [3, 4, 5, 6];
-/// All name server processes.
+/// Number of all name server processes.
 pub(super) const DAEMONS: usize = 7;
 
-/// The first octets of all name servers' addresses (RFC 2544): some resolvers ignore loopback
-/// addresses in zones.
+/// The first octets of the addresses of all name servers (RFC 2544). Loopback addresses are not
+/// used, because some resolvers ignore them in zones.
 pub(super) const NETWORK: (u8, u8) = (198, 18);
-/// The network of the servers if links are used: the other half of that range.
+/// The first octets of the servers' addresses if links are used: the other half of the same range.
 pub(super) const BEHIND: (u8, u8) = (198, 19);
-/// The third octet of the first top-level domain's servers; those of the others follow.
+/// The third octet of the addresses of the first top-level domain's servers. Those of the other
+/// domains follow.
 const TLD_ADDRESSES_AT: u8 = 100;
 const SILENT_ADDRESSES_AT: u8 = 99;
-/// Addresses of each leaf process.
+/// Number of addresses of each leaf process.
 pub(super) const LEAF_ADDRESSES: u8 = 12;
-/// Addresses that receive queries and never answer.
+/// Number of addresses that receive queries but never answer.
 pub(super) const SILENT_ADDRESSES: u8 = 4;
 const ROOT_SERVER_LETTERS: [&str; 3] = ["a", "b", "c"];
 
-/// Returns the address of a leaf process by its number, from 1.
+/// Returns the address of a leaf process with this number, counted from 1.
 pub(super) fn leaf_address(daemon: usize, number: u8) -> Ipv4Addr {
     Ipv4Addr::new(NETWORK.0, NETWORK.1, daemon as u8, number)
 }
 
-/// Returns a silent address by its number, from 1.
+/// Returns the silent address with this number, counted from 1.
 pub(super) fn silent_address(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(NETWORK.0, NETWORK.1, SILENT_ADDRESSES_AT, number)
 }
 
-/// How many servers answer, in addition to the settings of the families.
+/// The servers that answer, in addition to the settings of the families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Alive {
     All,
-    /// In each zone, one of the two servers is silent, including the root and the top-level
-    /// domains.
+    /// One of the two servers of each zone is silent, even for the root and the top-level domains.
     Half,
 }
 
@@ -58,12 +59,12 @@ pub(super) const fn behind(address: Ipv4Addr) -> Ipv4Addr {
 /// The zones, the root first.
 pub(super) struct Internet {
     pub(super) zones: Vec<Zone>,
-    /// The zones with the names of other zones' servers.
+    /// The zones that contain the names of other zones' servers.
     pub(super) hosters: Vec<usize>,
 }
 
 impl Internet {
-    /// Draws an internet.
+    /// Draws a simulated Internet from a seed.
     pub(super) fn draw(seed: u64, alive: Alive) -> Self {
         let mut builder = Builder {
             internet: Self { zones: Vec::new(), hosters: Vec::new() },
@@ -84,14 +85,14 @@ impl Internet {
         builder.internet
     }
 
-    /// Returns the zone that contains a name.
+    /// Returns the deepest zone that contains a name.
     pub(super) fn zone_of(&self, name: &str) -> &Zone {
         let containing = self.zones.iter().filter(|zone| zone.contains(name));
         // The root contains every name.
         containing.max_by_key(|zone| zone.name.len()).unwrap_or(&self.zones[0])
     }
 
-    /// Returns the zones delegated from this one.
+    /// Returns the zones that are delegated from this one.
     pub(super) fn children(&self, parent: usize) -> impl Iterator<Item = &Zone> {
         self.zones
             .iter()
@@ -158,7 +159,8 @@ impl Builder {
         daemon: usize,
         mut servers: Vec<Server>,
     ) {
-        // Servers of leaf zones have names at hosters; their spots decide whether they are silent.
+        // Servers of leaf zones have names at hosters; their positions decide whether they are
+        // silent.
         if self.alive == Alive::Half && !LEAF_DAEMONS.contains(&daemon) {
             servers[0].address = silent_address(1);
         }
@@ -217,7 +219,7 @@ impl Builder {
         self.push(name, *family, parent, daemon, servers);
     }
 
-    /// Returns two servers, silent or not as the family requires.
+    /// Returns two servers. The family determines whether they are silent.
     fn servers(&mut self, family: &Family, name: &str, daemon: usize) -> Vec<Server> {
         let hoster = self.hoster(family.hosting);
         let other = LEAF_DAEMONS.into_iter().find(|other| *other != daemon).unwrap_or(ROOT_DAEMON);
@@ -243,7 +245,8 @@ impl Builder {
             .collect()
     }
 
-    /// Returns the zone with the names of the servers; `None` is the zone itself.
+    /// Returns the zone that contains the names of the servers. `None` means the zone that they
+    /// serve.
     fn hoster(&mut self, hosting: Hosting) -> Option<usize> {
         let hosters = &self.internet.hosters;
         match hosting {
@@ -259,7 +262,7 @@ impl Builder {
         let Some(hoster) = hoster.map(|hoster| &self.internet.zones[hoster]) else {
             return Server { host: format!("ns{number}.{name}"), address, has_glue: true };
         };
-        // A registry has the addresses of hosts below its own domain.
+        // A registry knows the addresses of hosts below its own domain.
         let tld = |name: &str| name.trim_end_matches('.').rsplit('.').next().map(str::to_owned);
         Server {
             host: hoster.below(&spot.label()),
@@ -269,7 +272,7 @@ impl Builder {
     }
 }
 
-/// The position of a server.
+/// The position of a server: an address of a process, or a silent address.
 #[derive(Clone, Copy)]
 pub(super) enum Spot {
     At(usize, u8),
@@ -284,7 +287,7 @@ impl Spot {
         }
     }
 
-    /// Returns the label of its name at a hoster.
+    /// Returns the first label of the server's name at a hoster.
     pub(super) fn label(self) -> String {
         match self {
             Self::At(daemon, number) => format!("n{number}.rack{daemon}"),

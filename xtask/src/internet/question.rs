@@ -9,7 +9,7 @@ use super::message::{ANY, CNAME, DS, NS, Question};
 use super::plan::Internet;
 use super::zone::{Fault, Liveness, Security};
 
-/// Types by weight in percent.
+/// The types and their weights in per cent.
 const KINDS: &[(u16, u64)] = &[
     (1, 38),
     (28, 12),
@@ -25,21 +25,22 @@ const KINDS: &[(u16, u64)] = &[
 ];
 const DNSSEC_OK_PERCENT: u64 = 85;
 const CHECKING_DISABLED_PERCENT: u64 = 10;
-/// A zone without a responding server costs seconds per name: limit its share to one question per
-/// this many.
+/// Number of questions for each question that a zone without responding servers may have. Such a
+/// zone costs seconds per name.
 const QUESTIONS_PER_SILENCE: usize = 1000;
-/// A small internet may not have enough different questions: then some are drawn twice.
+/// Maximum number of draws per question. A small internet may not have enough different questions,
+/// so some are repeated.
 const DRAWS_PER_QUESTION: usize = 20;
 
-/// The zones of the questions.
+/// The zones from which the questions are drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
     All,
-    /// Zones without faults: each question has an answer.
+    /// Only zones without faults, so that each question has an answer.
     Sound,
 }
 
-/// Draws questions, without duplicates while there are enough.
+/// Draws questions. There are no duplicates while there are enough different questions.
 pub(super) fn draw(
     internet: &Internet,
     contents: &[Content],

@@ -13,22 +13,22 @@ use super::link::Passed;
 use super::message::Question;
 use super::plan::Internet;
 
-/// How many unexplained differences are printed for each server.
+/// Maximum number of unexplained differences that are printed for each server.
 const SHOWN: usize = 12;
-/// How many types of upstream queries are printed.
+/// Maximum number of types of upstream queries that are printed.
 const TYPES_SHOWN: usize = 10;
-/// A printed difference is cut at this length; the file has all of it.
+/// Maximum number of characters of a printed difference. The file has the whole difference.
 const SHOWN_CHARS: usize = 300;
 
 /// A server and its results.
 pub(super) struct Run {
     pub(super) server: &'static str,
     pub(super) answers: Vec<Asked>,
-    /// Queries at the name servers.
+    /// Numbers of the server's queries at the name servers.
     pub(super) upstream_queries: Queries,
-    /// Each of these queries in order, if there are links that record them.
+    /// Each query of the server in order, if there are links that record queries.
     pub(super) passed: Vec<Passed>,
-    /// How long the questions took.
+    /// Time that the questions took, in seconds.
     pub(super) secs: f64,
     pub(super) cpu_secs: f64,
 }
@@ -37,14 +37,14 @@ pub(super) struct Run {
 pub(super) struct Findings {
     server: &'static str,
     equal: usize,
-    /// Number of differences by class.
+    /// Number of explained differences by class.
     explained: BTreeMap<String, usize>,
     pub(super) unexplained: Vec<Difference>,
     /// Questions whose answers have AD set although they cannot be secure.
     pub(super) falsely_authentic: Vec<String>,
 }
 
-/// Compares a run with the votes of other servers.
+/// Compares the answers of a run with the votes of other servers.
 pub(super) fn judge(
     internet: &Internet,
     questions: &[Question],
@@ -77,7 +77,7 @@ pub(super) fn judge(
 }
 
 impl Findings {
-    /// Returns the differences by class, and some of the unexplained ones.
+    /// Returns the number of differences by class, and some of the unexplained differences.
     pub(super) fn details(&self) -> String {
         let mut text = String::new();
         for (class, count) in &self.explained {
@@ -144,7 +144,7 @@ pub(super) fn table(runs: &[Run], findings: &[Findings]) -> String {
     text
 }
 
-/// Returns the queries of each server to the name servers, by the most frequent types.
+/// Returns the number of queries of each server to the name servers, for the most frequent types.
 pub(super) fn upstream(runs: &[Run]) -> String {
     let mut text = String::new();
     for run in runs {
@@ -161,8 +161,8 @@ pub(super) fn upstream(runs: &[Run]) -> String {
     text
 }
 
-/// Returns each query of a server to the name servers, one per line: ms after the first one,
-/// destination, question.
+/// Returns each query of a server to the name servers, one per line. A line has the milliseconds
+/// after the first query, the destination and the question.
 pub(super) fn passed(run: &Run) -> String {
     let Some(first) = run.passed.first() else { return String::new() };
     let line = |query: &Passed| {
@@ -196,12 +196,12 @@ pub(super) fn json(runs: &[Run], findings: &[Findings]) -> Value {
     serde_json::json!({ "servers": servers })
 }
 
-/// Returns whether a difference is a wrong answer and not a failure.
+/// Returns whether a difference is a wrong answer, not a failure.
 fn is_wrong(difference: &Difference) -> bool {
     difference.aspect != Aspect::Silence && difference.got != "SERVFAIL"
 }
 
-/// Returns the time within which so many of a thousand questions were completed.
+/// Returns the time within which this number of a thousand questions were completed.
 fn percentile_ms(run: &Run, per_mille: usize) -> f64 {
     let mut times: Vec<_> = run.answers.iter().map(|asked| asked.took).collect();
     times.sort_unstable();

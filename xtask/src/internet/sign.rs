@@ -1,4 +1,5 @@
-//! Zone files: delegations added, signed by `dnssec-signzone` from the leaves up, then broken.
+//! Zone files. Delegations are added, `dnssec-signzone` signs from the leaves up, and then the
+//! faults are added.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,10 +17,10 @@ use crate::bench::output;
 
 /// Number of programs that sign at the same time.
 const SIGNERS: usize = 2;
-/// The validity of a signature, or the time until it begins.
+/// The validity period of a signature, or the time until it begins.
 const MONTH_SECS: &str = "+2592000";
 
-/// Writes each zone to the path given by `served`; returns the trust anchors of the root.
+/// Writes each zone to the path given by `served`. Returns the trust anchors of the root.
 pub(super) fn write(
     internet: &Internet,
     contents: &[Content],
@@ -46,7 +47,7 @@ pub(super) fn write(
     Ok(root.flat_map(|(_, records)| records).collect())
 }
 
-/// Returns the zone file of a zone.
+/// Returns the path of the zone file that is served.
 pub(super) fn served(directory: &Path, zone: usize) -> PathBuf {
     directory.join("served").join(format!("{zone}.zone"))
 }
@@ -60,12 +61,12 @@ struct Writer<'a> {
     contents: &'a [Content],
     directory: &'a Path,
     pool: Pool,
-    /// DS records by the index of the child zone.
+    /// The DS records by the index of the child zone.
     anchors: Mutex<Vec<(usize, Vec<String>)>>,
 }
 
 impl Writer<'_> {
-    /// Writes the zones of one depth, after their children.
+    /// Writes the zones of one depth. Their children must have been written before.
     fn write_level(&self, level: &[(usize, usize)]) -> Result<(), String> {
         let next = AtomicUsize::new(0);
         let work = || {
@@ -161,7 +162,7 @@ fn sign(zone: &Zone, signing: Signing, keys: &ZoneKeys, directory: &Path) -> Res
     output(command).map(drop)
 }
 
-/// Returns the DS records in the parent.
+/// Returns the DS records of a zone for its parent.
 fn anchors(zone: &Zone, keys: &ZoneKeys, directory: &Path) -> Result<Vec<String>, String> {
     let digest = |key: Option<&PathBuf>, digest: &str| {
         let mut command = Command::new("dnssec-dsfromkey");
@@ -193,7 +194,7 @@ fn anchors(zone: &Zone, keys: &ZoneKeys, directory: &Path) -> Result<Vec<String>
     })
 }
 
-/// Turns the digest into a wrong one of the right length.
+/// Replaces the digest by a wrong one of the right length.
 fn reverse_last_word(record: &str) -> String {
     let (start, digest) = record.rsplit_once(' ').unwrap_or(("", record));
     format!("{start} {}", digest.chars().rev().collect::<String>())

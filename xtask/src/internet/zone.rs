@@ -1,12 +1,12 @@
-//! The properties of a zone: how it is signed, delegated, served and broken.
+//! The properties of a zone: its signatures, delegation, servers and faults.
 
 use std::net::Ipv4Addr;
 
-/// The proof of denial of existence.
+/// The form of the denial of existence.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Denial {
     Nsec,
-    /// RFC 5155, with the salt as hexadecimal digits or `-`.
+    /// NSEC3 (RFC 5155), with the salt as hexadecimal digits or `-`.
     Nsec3 {
         salt: &'static str,
         iterations: u16,
@@ -15,7 +15,7 @@ pub(super) enum Denial {
     OptOut,
 }
 
-/// The keys of a zone, and which of them sign.
+/// The keys of a zone, and the keys that sign.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeySet {
     Usual,
@@ -26,13 +26,13 @@ pub(super) enum KeySet {
     TwoKeySigning,
     /// Two keys sign the data.
     TwoZoneSigning,
-    /// A second zone-signing key is published and does not sign yet (RFC 6781 §4.1.1.1).
+    /// A second zone-signing key is published but does not sign yet (RFC 6781 §4.1.1.1).
     Prepublished,
-    /// The key that the DS refers to is revoked (RFC 5011 §2.1).
+    /// The key to which the DS record refers is revoked (RFC 5011 §2.1).
     Revoked,
 }
 
-/// How a zone is signed.
+/// The signing of a zone.
 #[derive(Clone, Copy)]
 pub(super) struct Signing {
     pub(super) algorithms: &'static [u8],
@@ -45,9 +45,9 @@ pub(super) struct Signing {
 pub(super) enum Anchor {
     Matching,
     Missing,
-    /// The DS of a key that the zone lacks.
+    /// The DS record of a key that the zone lacks.
     WrongKey,
-    /// The right DS, and one for a key that is not published yet.
+    /// The right DS record, and a DS record for a key that is not published yet.
     Double,
     Sha1,
     Sha384,
@@ -70,32 +70,32 @@ pub(super) enum Fault {
     NoDenialSignatures,
     /// Every second record of the NSEC or NSEC3 chain is missing.
     DenialGap,
-    /// The addresses differ from the signed ones.
+    /// The addresses differ from those that were signed.
     ForgedAddresses,
     MoreLabels,
     FewerLabels,
     WrongSigner,
-    /// An existing wildcard signature is replayed for a name, without the proof that the name does
-    /// not exist.
+    /// A signature of an existing wildcard is replayed for a name. The proof that the name does not
+    /// exist is missing.
     ReplayedWildcard,
     UnknownAlgorithm,
-    /// Only the first of the algorithms signs, which validators accept (RFC 6840 §5.11).
+    /// Only the first of the algorithms has signatures, which validators accept (RFC 6840 §5.11).
     OneAlgorithmSigns,
 }
 
-/// The zone with the names of a zone's servers.
+/// The zone that contains the names of a zone's servers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hosting {
-    /// The choice is drawn separately for each zone.
+    /// The choice is made separately for each zone.
     Any,
     InBailiwick,
-    /// In a zone whose own servers have no glue either.
+    /// The names are in a zone whose own servers have no glue either.
     GluelessTwice,
-    /// The servers of the parent zone.
+    /// The zone has the servers of its parent zone.
     WithParent,
 }
 
-/// The responding servers of a zone.
+/// The servers of a zone that respond.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Liveness {
     All,
@@ -105,18 +105,18 @@ pub(super) enum Liveness {
     NoneButLame,
 }
 
-/// The parents of the zones of a family.
+/// The place of the zones of a family in the tree.
 #[derive(Clone, Copy)]
 pub(super) enum Place {
     Root,
     Tld(&'static str),
     AnyTld,
     SignedTld,
-    /// The zone is below each zone of the family with this label.
+    /// There are zones below each zone of the family with this label.
     Below(&'static str),
 }
 
-/// The best security status that a validator may find for a zone's data.
+/// The best security status that a validator can determine for the data of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Security {
     Secure,
@@ -124,11 +124,12 @@ pub(super) enum Security {
     Bogus,
 }
 
-/// Zones with the same properties.
+/// A family of zones with the same properties.
 #[derive(Clone, Copy)]
 pub(super) struct Family {
     pub(super) label: &'static str,
-    /// The number of zones; below another family, the number in each of its zones.
+    /// The number of zones. If the family is below another one, this is the number below each zone
+    /// of that family.
     pub(super) count: usize,
     pub(super) place: Place,
     pub(super) signing: Option<Signing>,
@@ -144,7 +145,7 @@ pub(super) struct Family {
 pub(super) struct Server {
     pub(super) host: String,
     pub(super) address: Ipv4Addr,
-    /// Whether the parent has its address as glue.
+    /// Whether the parent has the server's address as glue.
     pub(super) has_glue: bool,
 }
 
@@ -153,22 +154,22 @@ pub(super) struct Server {
 pub(super) struct Zone {
     pub(super) name: String,
     pub(super) family: Family,
-    /// Its index in the list of zones; the root is its own parent.
+    /// The index of the parent in the list of zones. The root is its own parent.
     pub(super) parent: usize,
-    /// The name server process that serves it.
+    /// The name server process that serves the zone.
     pub(super) daemon: usize,
     pub(super) servers: Vec<Server>,
-    /// The best possible security status, with regard to its ancestors.
+    /// The best possible security status, which also depends on the zone's ancestors.
     pub(super) security: Security,
 }
 
 impl Zone {
-    /// Returns a name in this zone.
+    /// Returns the name with this label in the zone.
     pub(super) fn below(&self, label: &str) -> String {
         if self.name == "." { format!("{label}.") } else { format!("{label}.{}", self.name) }
     }
 
-    /// Returns whether a name is this zone's apex or below it.
+    /// Returns whether a name is the apex of this zone or below it.
     pub(super) fn contains(&self, name: &str) -> bool {
         self.name == "." || name == self.name || name.ends_with(&format!(".{}", self.name))
     }

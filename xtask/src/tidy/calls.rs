@@ -1,4 +1,4 @@
-//! Calls that break a design principle outside the listed places, with their replacements.
+//! Calls that break a design principle outside of permitted places, with their replacements.
 
 use super::code::Code;
 use super::{Fault, Tree};
@@ -7,7 +7,7 @@ use super::{Fault, Tree};
 struct Ban {
     call: &'static str,
     instead: &'static str,
-    /// Paths, or starts of paths, that may use it.
+    /// Paths, or prefixes of paths, where the call is permitted.
     allowed: &'static [&'static str],
     /// Whether the ban also covers tests and benches.
     in_tests: bool,
@@ -31,7 +31,7 @@ const BANS: &[Ban] = &[
         call: "thread::sleep",
         instead: "wait for the event itself: a channel, a poll with a deadline, virtual time in \
                   tests",
-        // A relay that simulates delay has to sleep.
+        // The relay must sleep to simulate delay.
         allowed: &["xtask/src/bench/process.rs", "xtask/src/internet/link.rs"],
         in_tests: true,
     },
@@ -137,7 +137,7 @@ fn banned_in(path: &str, text: &str) -> Vec<Fault> {
     faults
 }
 
-/// Returns whether cargo builds the file for tests, benches or the build only.
+/// Returns whether cargo uses the file only for tests, benches or the build.
 fn is_test_file(path: &str) -> bool {
     let parts: Vec<_> = path.split('/').collect();
     let directories = parts.len() - 1;

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-/// Source text in which each byte of a comment, string or character literal is a space.
+/// Source text in which a space replaces each byte of a comment, string or character literal.
 ///
 /// Offsets and line breaks are those of the original.
 pub(super) struct Code {
@@ -14,16 +14,16 @@ pub(super) struct Code {
 
 /// A function with a body.
 pub(super) struct Function {
-    /// Its name.
+    /// The name of the function.
     pub(super) name: String,
-    /// The line of its `fn`, starting at 1.
+    /// The line of the keyword `fn`, counted from 1.
     pub(super) line: usize,
-    /// Lines from `fn` to the closing brace, inclusive.
+    /// Number of lines from `fn` to the closing brace, inclusive.
     pub(super) lines: usize,
 }
 
 impl Code {
-    /// Blanks the literals and comments of `source`.
+    /// Replaces the literals and comments of `source` by spaces.
     pub(super) fn of(source: &str) -> Self {
         let bytes = source.as_bytes();
         let mut text = bytes.to_vec();
@@ -40,17 +40,17 @@ impl Code {
         Self { text: String::from_utf8_lossy(&text).into_owned() }
     }
 
-    /// Returns the code, as long as the source.
+    /// Returns the code. It has the same length as the source.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns the line of a byte offset, starting at 1.
+    /// Returns the line of a byte offset, counted from 1.
     pub(super) fn line(&self, offset: usize) -> usize {
         1 + self.text.as_bytes()[..offset].iter().filter(|byte| **byte == b'\n').count()
     }
 
-    /// Offsets of `word` as a whole identifier.
+    /// Returns the offsets at which `word` is a whole identifier.
     pub(super) fn words<'a>(&'a self, word: &'a str) -> impl Iterator<Item = usize> + 'a {
         let bytes = self.text.as_bytes();
         let free = move |at: &usize| {
@@ -62,7 +62,8 @@ impl Code {
         self.text.match_indices(word).map(|(at, _)| at).filter(free)
     }
 
-    /// Returns the identifier after an offset and white space; empty if there is none.
+    /// Returns the identifier that follows an offset and white space, or an empty text if there is
+    /// none.
     pub(super) fn identifier_after(&self, offset: usize) -> &str {
         let rest = self.text[offset..].trim_start();
         let rest = rest.strip_prefix("r#").unwrap_or(rest);
@@ -94,7 +95,8 @@ impl Code {
         attributes.filter_map(|(at, _)| Some(at..self.block_after(at)?.end)).collect()
     }
 
-    /// Returns the next block, from its `{` to past its `}`; `None` if `;` comes first.
+    /// Returns the range of the next block, including its braces. Returns `None` if a `;` comes
+    /// first.
     fn block_after(&self, offset: usize) -> Option<Range<usize>> {
         let bytes = self.text.as_bytes();
         let mut depth = 0_usize;
@@ -114,16 +116,16 @@ impl Code {
     }
 }
 
-/// A piece of source for readers: a comment or a literal.
+/// A part of the source that people read: a comment or a literal.
 pub(super) struct Prose<'a> {
-    /// Its offset in bytes.
+    /// The offset in the source in bytes.
     pub(super) at: usize,
-    /// Its text, with its marks.
+    /// The text, including its comment marks or quotation marks.
     pub(super) text: &'a str,
 }
 
 impl Prose<'_> {
-    /// Returns whether it is a comment rather than a literal.
+    /// Returns whether it is a comment, not a literal.
     pub(super) fn is_comment(&self) -> bool {
         self.text.starts_with('/')
     }
@@ -143,7 +145,7 @@ pub(super) fn prose(source: &str) -> Vec<Prose<'_>> {
     found
 }
 
-/// Returns the offset past the brace that matches the one at `opens`, or the end of the text.
+/// Returns the offset after the brace that matches the one at `opens`, or the end of the text.
 fn closing_brace(bytes: &[u8], opens: usize) -> usize {
     let mut depth = 0_usize;
     for (at, byte) in bytes.iter().enumerate().skip(opens) {
@@ -162,7 +164,7 @@ pub(super) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
-/// Returns the end of the comment or literal that starts at `at`; `at` itself if there is none.
+/// Returns the end of the comment or literal that starts at `at`, or `at` itself if there is none.
 fn skipped_end(bytes: &[u8], at: usize) -> usize {
     let rest = &bytes[at..];
     let in_word = at > 0 && is_word(bytes[at - 1]);
@@ -191,7 +193,7 @@ fn block_comment(rest: &[u8]) -> usize {
     rest.len()
 }
 
-/// Returns the length of a literal between two `quote`s with backslash escapes.
+/// Returns the length of a literal between two `quote` characters with backslash escapes.
 fn quoted(rest: &[u8], quote: u8) -> usize {
     let mut at = 1;
     while at < rest.len() {
@@ -204,7 +206,7 @@ fn quoted(rest: &[u8], quote: u8) -> usize {
     rest.len()
 }
 
-/// Returns the length of a character literal; zero for a lifetime.
+/// Returns the length of a character literal, or zero for a lifetime.
 fn character(rest: &[u8]) -> usize {
     let one = std::str::from_utf8(&rest[1..rest.len().min(5)]);
     let valid = one.unwrap_or_else(|error| {
@@ -217,8 +219,8 @@ fn character(rest: &[u8]) -> usize {
     }
 }
 
-/// Returns the length of a raw string whose prefix (`r`, `br`, `cr`) has `prefix` bytes; zero for
-/// other text.
+/// Returns the length of a raw string whose prefix (`r`, `br`, `cr`) has `prefix` bytes, or zero
+/// for other text.
 fn raw_string(rest: &[u8], prefix: usize) -> usize {
     let hashes = rest[prefix..].iter().take_while(|byte| **byte == b'#').count();
     let start = prefix + hashes;
@@ -234,7 +236,8 @@ fn raw_string(rest: &[u8], prefix: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Compares the remaining code, with runs of spaces as one, and its length with the source's.
+    /// Compares the remaining code with `code`, where one space represents a run of spaces. Also
+    /// compares its length with that of the source.
     #[track_caller]
     fn check(source: &str, code: &str) {
         let found = Code::of(source);

@@ -1,4 +1,4 @@
-//! The permitted imports between crates, and how dependencies are declared.
+//! The permitted imports between crates, and the declarations of dependencies.
 
 use super::manifest::{self, Entry};
 use super::{Fault, Tree};
@@ -9,7 +9,7 @@ const ROOT: &str = "Cargo.toml";
 struct Layer {
     name: &'static str,
     imports: &'static [&'static str],
-    /// Whether it uses no socket, no runtime and no clock.
+    /// Whether the crate uses no socket, no runtime and no clock.
     pure: bool,
 }
 
@@ -61,7 +61,7 @@ const LAYERS: &[Layer] = &[
     pure("avocet-zone", &["avocet-wire", "avocet-dnssec"]),
     pure("avocet-import", &["avocet-wire", "avocet-policy"]),
     pure("avocet-resolver", &["avocet-wire", "avocet-cache", "avocet-dnssec"]),
-    // No socket, but rustls, whose buffers are those of the caller.
+    // The crate has no socket, but uses rustls, whose buffers the caller provides.
     rim("avocet-session", &["avocet-wire"]),
     rim("avocet-io", &["avocet-wire", "avocet-session"]),
     rim("avocet-revisions", &["avocet-io"]),
@@ -162,7 +162,7 @@ const LAYERS: &[Layer] = &[
 
 const TESTKIT: &str = "avocet-testkit";
 
-/// Libraries that a crate without input and output must not depend on.
+/// Libraries that a pure crate must not depend on.
 const RIM_LIBRARIES: &[&str] = &[
     "async-std",
     "h2",
@@ -182,7 +182,8 @@ const RIM_LIBRARIES: &[&str] = &[
     "tokio-rustls",
 ];
 
-/// Checks that our crates import only those below them, and the test kit only for tests.
+/// Checks that crates of the workspace import only crates below them, and the test kit only for
+/// tests.
 pub(super) fn directions(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (path, entries) in members(tree) {
@@ -218,7 +219,7 @@ pub(super) fn pure_dependencies(tree: &Tree) -> Vec<Fault> {
         }
         let shipped =
             dependencies(&entries).filter(|entry| !entry.section.ends_with("dev-dependencies"));
-        // The caches advise the kernel on the use of their memory; `unsafe.txt` names the file.
+        // The caches give the kernel advice on their memory; `unsafe.txt` names the file.
         let permitted = |key: &str| key == "libc" && name == "avocet-cache";
         for entry in
             shipped.filter(|entry| RIM_LIBRARIES.contains(&entry.key) && !permitted(entry.key))
@@ -236,7 +237,7 @@ pub(super) fn pure_dependencies(tree: &Tree) -> Vec<Fault> {
 /// Checks that crates take their dependencies from the workspace.
 pub(super) fn declared_once(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
-    // The fuzz crate is a separate workspace: cargo-fuzz builds it with other flags.
+    // The fuzz crate is a separate workspace, because cargo-fuzz builds it with other flags.
     for (path, entries) in members(tree).filter(|(path, _)| !path.starts_with("fuzz/")) {
         for entry in dependencies(&entries)
             .filter(|entry| !entry.rest.replace(' ', "").contains("workspace=true"))

@@ -1,11 +1,11 @@
-//! The permitted files at the root, the targets of links, and the numbers of decisions.
+//! The permitted files at the root, the targets of links, and the numbers of decision records.
 
 use std::collections::BTreeSet;
 
 use super::tree::resolve;
 use super::{Fault, Tree};
 
-/// All permitted files at the root, in the order for a reader.
+/// All permitted files at the root, in the order in which a reader needs them.
 const ROOT: &[&str] = &[
     "README.md",
     "ARCHITECTURE.md",
@@ -65,7 +65,7 @@ pub(super) fn dead_links(tree: &Tree) -> Vec<Fault> {
     faults
 }
 
-/// Returns the relative targets of the links of a page, outside fenced and inline code.
+/// Returns the relative targets of the links on a page, except those in fenced and inline code.
 fn links(text: &str) -> Vec<(usize, &str)> {
     let (mut found, mut fenced) = (Vec::new(), false);
     for (index, line) in text.lines().enumerate() {
@@ -77,7 +77,7 @@ fn links(text: &str) -> Vec<(usize, &str)> {
         let inline = prose.clone().flat_map(|part| {
             part.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next())
         });
-        // A link whose text ends in code is cut before its bracket.
+        // Removing inline code may cut off the start of a link before its bracket.
         let after_code =
             prose.skip(1).filter_map(|part| part.strip_prefix("](")?.split([')', ' ']).next());
         let targets: BTreeSet<_> = inline.chain(after_code).collect();
@@ -95,7 +95,7 @@ fn is_relative(target: &str) -> bool {
     !target.contains("://") && !target.starts_with("mailto:")
 }
 
-/// Checks that decisions are numbered consecutively from 0001.
+/// Checks that decision records are numbered consecutively from 0001.
 pub(super) fn decision_numbers(tree: &Tree) -> Vec<Fault> {
     let names = tree
         .paths()

@@ -1,12 +1,13 @@
-//! Errors of product code are types: a text as an error hides the kind of the error and its source.
+//! Errors of product code must be types. A text as an error would hide the kind of the error and
+//! its source.
 
 use super::code::Code;
 use super::{Fault, Tree};
 
-/// Paths whose errors may be texts: tools for tests, whose errors only a person reads.
+/// Paths whose errors may be texts: tools for tests, whose errors are only read by a person.
 const EXCEPTED: &[&str] = &["crates/testkit/"];
 
-/// Finds `Result<_, String>` and `Box<dyn Error>` in the code of crates outside tests.
+/// Finds `Result<_, String>` and `Box<dyn Error>` in the code of the crates, except in tests.
 pub(super) fn as_text(tree: &Tree) -> Vec<Fault> {
     tree.ending(".rs").filter(|(path, _)| is_product(path)).flat_map(in_file).collect()
 }
@@ -45,7 +46,7 @@ fn error_type(text: &str) -> Option<&str> {
     for (at, c) in text.char_indices() {
         match c {
             '<' | '(' | '[' => depth += 1,
-            // The arrow of a closure's type closes nothing.
+            // This `>` belongs to the arrow of a closure's type.
             '>' if before == '-' => {}
             '>' if depth == 0 => return Some(text[second?..at].trim().trim_end_matches(',')),
             '>' | ')' | ']' => depth = depth.checked_sub(1)?,

@@ -10,7 +10,7 @@ use crate::bench::{commit_of, documents, output, shown};
 
 const README: &str = "README.md";
 
-/// Finds documents that differ from the newest result: figures must not be edited by hand.
+/// Finds documents that differ from the newest result. Figures must not be edited by hand.
 pub(super) fn out_of_date(tree: &Tree) -> Vec<Fault> {
     let readme = tree.text(README).unwrap_or_default();
     let results: Vec<_> = tree.texts().filter(|(path, _)| commit_of(path).is_some()).collect();
@@ -32,7 +32,7 @@ pub(super) fn out_of_date(tree: &Tree) -> Vec<Fault> {
 
 /// Finds results of commits that are not in the history of this tree.
 ///
-/// A shallow clone lacks most commits, and a tree without git has none: neither is checked.
+/// A shallow clone lacks most commits, and a tree without git has none: the check skips both.
 pub(crate) fn foreign_results(root: &Path, tree: &Tree) -> Vec<Fault> {
     let git = |arguments: &[&str]| {
         let mut command = Command::new("git");

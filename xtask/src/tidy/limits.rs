@@ -1,11 +1,11 @@
-//! A limit is defined once: no crate defines `MAX_...` under the name of a limit that another crate
-//! exports. It imports the limit, or its own limit is another one and has another name.
+//! Each limit must be defined once. No crate defines `MAX_...` under the name of a limit that
+//! another crate exports. It imports that limit, or defines a different limit under another name.
 
 use std::collections::BTreeMap;
 
 use super::{Fault, Tree};
 
-/// Oracles for tests: they share no definition with the code under test.
+/// Reference implementations for tests, which share no definition with the code under test.
 const ORACLES: &str = "crates/testkit/";
 
 /// A definition of a limit.
@@ -45,7 +45,7 @@ fn twins(same: &[Limit<'_>]) -> Vec<Fault> {
     others.map(fault).collect()
 }
 
-/// Returns the limits that the code of a crate defines outside tests.
+/// Returns the limits that a file of a crate defines outside of tests.
 fn in_file<'a>(path: &'a str, text: &'a str) -> Vec<Limit<'a>> {
     let is_product = path.starts_with("crates/") && path.contains("/src/");
     if !is_product || path.starts_with(ORACLES) || path.contains("/tests") {

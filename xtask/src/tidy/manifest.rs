@@ -2,13 +2,13 @@
 
 /// A key of a manifest, with its section.
 pub(super) struct Entry<'a> {
-    /// The section's name without brackets, e.g. `dev-dependencies`.
+    /// The name of the section without brackets, such as `dev-dependencies`.
     pub(super) section: &'a str,
     /// The key, up to its first dot: `x.workspace = true` is the key `x`.
     pub(super) key: &'a str,
-    /// The rest of the line.
+    /// The rest of the line after the key.
     pub(super) rest: &'a str,
-    /// Its line, starting at 1.
+    /// The line of the key, counted from 1.
     pub(super) line: usize,
     /// Whether there is a comment on the same line or on the line above.
     pub(super) has_comment: bool,
@@ -40,7 +40,8 @@ pub(super) fn entries(text: &str) -> Vec<Entry<'_>> {
     found
 }
 
-/// Splits a line at its comment: the trimmed line, and whether there is a comment with text.
+/// Splits a line at its comment. Returns the trimmed line, and whether there is a comment with
+/// text.
 fn split_comment(line: &str) -> (&str, bool) {
     let mut quoted = false;
     let hash = line.char_indices().find(|(_, c)| {

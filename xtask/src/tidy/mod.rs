@@ -1,8 +1,8 @@
 //! Tidy: the rules of CONTRIBUTING.md that a machine can check, run as tests by `cargo test -p
 //! xtask`.
 //!
-//! Every check is a function from the [`Tree`] to its [`Fault`]s, so that it can be tested on a
-//! small planted tree. Tidy never changes a file.
+//! Every check is a function that returns the [`Fault`]s of a [`Tree`], so that a small tree
+//! suffices to test it. Tidy never changes a file.
 
 mod calls;
 mod code;
@@ -25,7 +25,7 @@ mod words;
 pub(crate) use figures::foreign_results;
 pub(crate) use tree::{Fault, Tree};
 
-/// A check with the name for its test and its report.
+/// A check, with the name for its test and its report.
 struct Check {
     name: &'static str,
     run: fn(&Tree) -> Vec<Fault>,

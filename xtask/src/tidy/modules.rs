@@ -1,4 +1,4 @@
-//! Files that no `mod` includes: they are never compiled.
+//! Files that no `mod` includes, so that they are never compiled.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::code::Code;
 use super::tree::resolve;
 use super::{Fault, Tree};
 
-/// Finds `.rs` files below a manifest that are neither targets nor included by one.
+/// Finds `.rs` files below a manifest that are neither targets nor modules of a target.
 pub(super) fn orphans(tree: &Tree) -> Vec<Fault> {
     let mut reached = BTreeSet::new();
     for (path, text) in tree.ending("Cargo.toml") {
@@ -25,7 +25,7 @@ pub(super) fn orphans(tree: &Tree) -> Vec<Fault> {
         .collect()
 }
 
-/// Returns the crate roots of a manifest: the default ones and those named by `path = `.
+/// Returns the crate roots of a manifest: the default ones and those that `path = ` names.
 fn targets(tree: &Tree, manifest: &str, text: &str) -> Vec<String> {
     let home = manifest.trim_end_matches("Cargo.toml");
     let is_target = |path: &&str| {
@@ -53,7 +53,7 @@ fn targets(tree: &Tree, manifest: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the files that `mod name;` and `include!` in a file refer to.
+/// Returns the files to which `mod name;` and `include!` in a file refer.
 fn submodules(tree: &Tree, file: &str) -> Vec<String> {
     let Some(source) = tree.text(file) else {
         return Vec::new();
@@ -79,13 +79,13 @@ fn submodules(tree: &Tree, file: &str) -> Vec<String> {
     found
 }
 
-/// Returns the value of a `#[path = "..."]` between the previous item and the `mod` at `at`.
+/// Returns the value of a `#[path = "..."]` that belongs to the `mod` at `at`.
 fn path_attribute(source: &str, at: usize) -> Option<&str> {
     let item = source[..at].rsplit([';', '}']).next()?;
     item.split("#[path = \"").nth(1)?.split('"').next()
 }
 
-/// Returns the paths at which the compiler looks for the module `name` of a file.
+/// Returns the paths at which the compiler searches for the module `name` of a file.
 fn candidates(file: &str, name: &str) -> [String; 2] {
     let stem = file.trim_end_matches(".rs");
     let (directory, last) = stem.rsplit_once('/').unwrap_or(("", stem));

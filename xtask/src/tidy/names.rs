@@ -1,4 +1,4 @@
-//! Names without meaning, or that describe history.
+//! Names that have no meaning or that describe history.
 
 use super::code::Code;
 use super::{Fault, Tree};
@@ -42,7 +42,7 @@ pub(super) fn banned(tree: &Tree) -> Vec<Fault> {
     faults
 }
 
-/// Returns files with names that are not ours: scenarios keep their original names.
+/// Returns whether a file has a foreign name: scenarios keep their original names.
 fn is_foreign(path: &str) -> bool {
     path.starts_with("tests/scenarios/") || path.starts_with("fuzz/corpus/")
 }
@@ -57,7 +57,7 @@ fn advice(name: &str, word: &str) -> String {
     format!("`{name}`: name it by what it is in the words of RFC 9499, not `{word}`")
 }
 
-/// Returns the first banned segment of a name in snake, kebab or camel case, also in the plural.
+/// Returns the first banned word of a name in snake, kebab or camel case. Also finds plurals.
 fn banned_word(name: &str) -> Option<&'static str> {
     let segments = segments(name);
     BANNED.iter().copied().find(|word| {
@@ -67,7 +67,8 @@ fn banned_word(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns the words of a name, in lower case: `RrsetKey_v2` gives `rrset`, `key`, `v2`.
+/// Returns the words of a name in lower case. For example, `RrsetKey_v2` gives `rrset`, `key` and
+/// `v2`.
 fn segments(name: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut previous = '_';

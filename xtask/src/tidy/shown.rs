@@ -1,4 +1,4 @@
-//! Checks that the tests named in `tests/SECURITY.md` exist.
+//! Checks that the tests in `tests/SECURITY.md` exist.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::{Fault, Tree};
 const TABLE: &str = "tests/SECURITY.md";
 const SCENARIOS: &str = "tests/scenarios/";
 
-/// Finds names in the last column of the table that are neither tests nor scenarios.
+/// Finds names in the last column of the table that are neither a test nor a scenario.
 pub(super) fn missing_tests(tree: &Tree) -> Vec<Fault> {
     let functions: BTreeSet<&str> =
         tree.ending(".rs").flat_map(|(_, text)| functions(text)).collect();

@@ -1,18 +1,18 @@
-//! Limits for the length of files and functions.
+//! Limits of the length of files and functions.
 
 use super::code::Code;
 use super::{Fault, Tree};
 
-/// The exceptions: `path` for a long file, `path::function` for a long function. The list only
-/// shrinks.
+/// The list of exceptions: `path` for a long file, `path::function` for a long function. No entry
+/// may be added.
 const EXCEPTIONS: &str = "xtask/tidy/exceptions.txt";
 
-/// Number of lines above which files must be split by idea.
+/// Maximum number of lines of a file. A longer file must be split by topic.
 const FILE_LINES: usize = 700;
-/// A longer function contains a step that deserves a name, in lines.
+/// Maximum number of lines of a function. A longer one contains a step that deserves its own name.
 const FUNCTION_LINES: usize = 70;
 
-/// Finds Rust files that are too long and not excepted.
+/// Finds Rust files that are too long and have no exception.
 pub(super) fn long_files(tree: &Tree) -> Vec<Fault> {
     let listed = tree.list(EXCEPTIONS);
     let unlisted = oversized_files(tree).filter(|(path, _)| !is_listed(&listed, path));
@@ -23,7 +23,7 @@ pub(super) fn long_files(tree: &Tree) -> Vec<Fault> {
         .collect()
 }
 
-/// Finds functions that are too long and not excepted.
+/// Finds functions that are too long and have no exception.
 pub(super) fn long_functions(tree: &Tree) -> Vec<Fault> {
     let listed = tree.list(EXCEPTIONS);
     let unlisted = oversized_functions(tree).filter(|long| !is_listed(&listed, &long.entry));
@@ -53,7 +53,7 @@ pub(super) fn spent_exceptions(tree: &Tree) -> Vec<Fault> {
         .collect()
 }
 
-/// A function over the limit, with its entry in the list of exceptions.
+/// A function over the limit, and its entry for the list of exceptions.
 struct Oversized {
     path: String,
     entry: String,

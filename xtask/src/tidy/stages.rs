@@ -1,4 +1,4 @@
-//! The stages of the query path: only the path calls them, never another stage.
+//! The stages of the query path. Only the path calls stages; no stage calls another one.
 
 use super::code::Code;
 use super::{Fault, Tree};
@@ -6,7 +6,7 @@ use super::{Fault, Tree};
 /// The directory of the query path.
 const FOLDER: &str = "crates/nameserver/src/query/";
 
-/// The stages. `ARCHITECTURE.md` and the head of `query/mod.rs` show how the path calls them.
+/// The stages. `ARCHITECTURE.md` and the start of `query/mod.rs` show how the path calls them.
 const STAGES: &[&str] = &[
     "admission",
     "chaos",
@@ -21,10 +21,10 @@ const STAGES: &[&str] = &[
     "transfer",
 ];
 
-/// The modules that call several stages: no stage imports them either.
+/// The modules that call several stages. Stages must not import these modules either.
 const PARENTS: &[&str] = &["late", "own", "path", "rehearsal", "signed"];
 
-/// Finds stages that import another stage or one of [`PARENTS`], outside tests.
+/// Finds stages that import another stage or one of [`PARENTS`], except in tests.
 pub(super) fn imports(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     for stage in STAGES {

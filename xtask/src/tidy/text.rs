@@ -1,21 +1,22 @@
-//! Text that no file may contain: unfinished marks, paths of one machine, private registries.
+//! Texts that no file may contain: marks of unfinished work, paths of one machine, and private
+//! registries.
 
 use super::code::is_word;
 use super::{Fault, Tree};
 
-/// Tidy itself must contain what it bans.
+/// The directory of tidy, which must itself contain the banned texts.
 const TIDY: &str = "xtask/src/tidy/";
 
 const UNFINISHED: &[&str] = &["TODO", "FIXME", "XXX"];
 const MACHINE_PATHS: &[&str] = &["/root/", "/work/", "/home/"];
 
-/// The permitted sources of packages, as lock files write them.
+/// The permitted sources of packages, in the form in which lock files contain them.
 const REGISTRIES: &[&str] =
     &["registry+https://github.com/rust-lang/crates.io-index", "https://registry.npmjs.org/"];
 /// The keys with which lock files and settings name a registry.
 const REGISTRY_MARKS: &[&str] =
     &["source = \"", "\"resolved\": \"", "registry=", "replace-with = \"", "registry = \""];
-/// The files in which these marks have that meaning.
+/// The files in which these keys name a registry.
 const PACKAGE_FILES: &[&str] = &[
     "Cargo.lock",
     "Cargo.toml",
@@ -40,7 +41,7 @@ pub(super) fn unfinished_marks(tree: &Tree) -> Vec<Fault> {
     })
 }
 
-/// Finds paths of one machine.
+/// Finds paths that exist only on one machine.
 pub(super) fn machine_paths(tree: &Tree) -> Vec<Fault> {
     lines(tree, |line| {
         let path = MACHINE_PATHS.iter().find(|path| line.contains(**path))?;
@@ -48,7 +49,7 @@ pub(super) fn machine_paths(tree: &Tree) -> Vec<Fault> {
     })
 }
 
-/// Finds packages from other sources than the public registries.
+/// Finds packages that do not come from the public registries.
 pub(super) fn registries(tree: &Tree) -> Vec<Fault> {
     let is_package_file = |path: &str| {
         PACKAGE_FILES.iter().any(|file| path == *file || path.ends_with(&format!("/{file}")))
@@ -68,7 +69,7 @@ pub(super) fn registries(tree: &Tree) -> Vec<Fault> {
     faults
 }
 
-/// Applies a check to every line outside tidy.
+/// Applies a check to every line of every file except those of tidy.
 fn lines(tree: &Tree, check: impl Fn(&str) -> Option<String>) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (path, text) in tree.texts().filter(|(path, _)| !path.starts_with(TIDY)) {

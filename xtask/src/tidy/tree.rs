@@ -1,10 +1,10 @@
-//! The files that tidy checks, read once, and the faults it finds.
+//! The files that tidy checks, which are read once, and the faults that it finds.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::{fmt, fs, io};
 
-/// A broken rule, with its place and a replacement.
+/// A violation of a rule, with its place and the replacement.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     path: String,
@@ -13,12 +13,12 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// Returns a fault at a line, starting at 1.
+    /// Returns a fault at a line. Lines are counted from 1.
     pub(super) fn at(path: &str, line: usize, message: impl Into<String>) -> Self {
         Self { path: path.to_owned(), line, message: message.into() }
     }
 
-    /// Returns a fault of the whole file.
+    /// Returns a fault that concerns the whole file.
     pub(super) fn of(path: &str, message: impl Into<String>) -> Self {
         Self::at(path, 0, message)
     }
@@ -35,7 +35,7 @@ impl fmt::Display for Fault {
 
 /// Every file of the workspace by its path from the root, with `/` between the parts.
 ///
-/// Files that `.gitignore` names and the directory `.git` are left out. Files that are not UTF-8
+/// Files that `.gitignore` names and the directory `.git` are omitted. Files that are not UTF-8
 /// have a path but no text.
 pub(crate) struct Tree {
     files: BTreeMap<String, Option<String>>,
@@ -96,7 +96,7 @@ impl Tree {
         self.texts().filter(move |(path, _)| path.ends_with(end))
     }
 
-    /// Returns the text at a path; `None` if there is no such file or it is not text.
+    /// Returns the text at a path, or `None` if there is no such file or it is not text.
     pub(super) fn text(&self, path: &str) -> Option<&str> {
         self.files.get(path)?.as_deref()
     }
@@ -110,8 +110,8 @@ impl Tree {
             || self.files.keys().any(|file| file.starts_with(&below))
     }
 
-    /// Returns the entries of a list file of tidy, one per line with its line number; `#` starts a
-    /// comment.
+    /// Returns the entries of one of tidy's list files, one per line, with their line numbers. `#`
+    /// starts a comment.
     pub(super) fn list(&self, path: &str) -> Vec<(usize, &str)> {
         let lines = self.text(path).unwrap_or_default().lines().enumerate();
         lines
@@ -121,8 +121,8 @@ impl Tree {
     }
 }
 
-/// The subset of `.gitignore` that this tree uses: names at any depth, paths from the root,
-/// `*.ext`.
+/// The part of the syntax of `.gitignore` that this tree uses: names at any depth, paths from the
+/// root, and `*.ext`.
 struct Ignored {
     patterns: Vec<String>,
 }
@@ -150,7 +150,7 @@ impl Ignored {
 
 /// Joins a relative link to the directory of its file and resolves `.` and `..`.
 ///
-/// Returns `None` when it leaves the tree.
+/// Returns `None` if the result is outside of the tree.
 pub(super) fn resolve(from: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();

@@ -1,4 +1,4 @@
-//! Restricts `unsafe` to the crate `io` and a few listed files; every other crate forbids it.
+//! Restricts `unsafe` to the crate `io` and a few listed files. All other crates must forbid it.
 
 use super::code::Code;
 use super::{Fault, Tree};
@@ -8,7 +8,7 @@ const LIST: &str = "xtask/tidy/unsafe.txt";
 const IO: &str = "crates/io/";
 const FORBID: &str = "#![forbid(unsafe_code)]";
 
-/// Finds `unsafe` outside the listed files, and listed files without it.
+/// Finds `unsafe` outside of the listed files, and listed files that do not contain it.
 pub(super) fn outside_list(tree: &Tree) -> Vec<Fault> {
     let listed = tree.list(LIST);
     let is_listed =

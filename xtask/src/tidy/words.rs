@@ -1,10 +1,10 @@
-//! Words that make readers stop, in documents, in texts that users see and in comments, and lines
-//! of prose that are too wide.
+//! Words that make readers stop, in documents, in texts for users and in comments. Also lines of
+//! prose that are too wide.
 
 use super::code::{Code, is_word, prose};
 use super::{Fault, Tree};
 
-/// A word or phrase, and the plain words to use.
+/// Banned words and phrases, each with the plain words to use instead.
 const WORDS: &[(&str, &str)] = &[
     ("anew", "again"),
     ("are told", "the word for the message: learn, get, see"),
@@ -25,12 +25,12 @@ const WORDS: &[(&str, &str)] = &[
     ("whomever", "the noun: a client, a server"),
 ];
 
-/// The banned words of texts that users read. Comments may use these: "an entry whose hash
+/// Additional banned words in texts for users. Comments may use them, as in "an entry whose hash
 /// differs".
 const WORDS_OF_TEXTS: &[(&str, &str)] =
     &[("of which", "a second sentence"), ("whose", "with, or a second sentence")];
 
-/// Documents that are free of these words; one that ends in `/` is a directory.
+/// Documents that must not contain the banned words. A path that ends in `/` is a directory.
 const DOCUMENTS: &[&str] = &[
     "README.md",
     "ARCHITECTURE.md",
@@ -47,10 +47,10 @@ const DOCUMENTS: &[&str] = &[
     "xtask/src/bench/page.txt",
 ];
 
-/// Columns of a line of prose.
+/// Maximum number of columns of a line of prose.
 const COLUMNS: usize = 100;
 
-/// Finds these words in documents, in literals of the product and in comments.
+/// Finds banned words in documents, in literals of the product and in comments.
 pub(super) fn banned(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (path, text) in tree.texts().filter(|(path, _)| is_below(path, DOCUMENTS)) {
@@ -78,7 +78,7 @@ pub(super) fn banned(tree: &Tree) -> Vec<Fault> {
 
 /// Finds lines of documents and comments that are wider than [`COLUMNS`].
 ///
-/// Rows of tables, fenced code, drawings and lines with an address may be wider.
+/// Rows of tables, fenced code, drawings and lines with a URL may be wider.
 pub(super) fn wide_lines(tree: &Tree) -> Vec<Fault> {
     let is_wide = |line: &str| line.chars().count() > COLUMNS && !line.contains("://");
     let advice = || format!("the line has more than {COLUMNS} columns");
@@ -96,12 +96,12 @@ pub(super) fn wide_lines(tree: &Tree) -> Vec<Fault> {
     faults
 }
 
-/// Returns the advice for each banned word in a text that users read.
+/// Returns the advice for each banned word in a text for users.
 fn words_of_texts(text: &str) -> impl Iterator<Item = String> {
     words(text, WORDS).chain(words(text, WORDS_OF_TEXTS))
 }
 
-/// Returns the advice for each word of a table in a text.
+/// Returns the advice for each word of a table that a text contains.
 fn words(
     text: &str,
     table: &'static [(&'static str, &'static str)],
@@ -113,7 +113,7 @@ fn words(
         .map(|(word, plain)| format!("`{word}` makes readers stop: write {plain}"))
 }
 
-/// Returns whether a text in lower case has a word that is not part of a longer one.
+/// Returns whether a text in lower case contains a word, not only as a part of a longer one.
 fn has(text: &str, word: &str) -> bool {
     let bytes = text.as_bytes();
     text.match_indices(word).any(|(at, _)| {
@@ -124,7 +124,8 @@ fn has(text: &str, word: &str) -> bool {
     })
 }
 
-/// Returns whether an octet continues a word, a file name or a letter outside of ASCII.
+/// Returns whether an octet continues a word: it may belong to a longer word, a file name or a
+/// letter outside of ASCII.
 fn is_part(byte: u8) -> bool {
     is_word(byte) || matches!(byte, b'-' | b'\'') || !byte.is_ascii()
 }
@@ -136,13 +137,13 @@ fn is_below(path: &str, places: &[&str]) -> bool {
     })
 }
 
-/// Returns whether a source is compiled into the product, and not only into tests.
+/// Returns whether a source is compiled into the product, not only into tests.
 fn is_product(path: &str) -> bool {
     let is_test = path.contains("/tests/") || path.ends_with("/tests.rs");
     path.starts_with("crates/") && !path.starts_with("crates/testkit/") && !is_test
 }
 
-/// Returns whether a comment is a drawing, by its arrows and columns.
+/// Returns whether a comment is a drawing, which its arrows and columns show.
 fn is_drawing(line: &str) -> bool {
     line.trim().contains("  ") || line.contains("->") || line.contains("--")
 }
@@ -151,7 +152,7 @@ fn is_comment(line: &str) -> bool {
     line.trim_start().starts_with("//")
 }
 
-/// Returns the lines of a document or of comments outside of fenced code, with their numbers.
+/// Returns the numbered lines of a document or of comments, except those in fenced code.
 fn unfenced(text: &str) -> Vec<(usize, &str)> {
     let mut is_fenced = false;
     let is_prose = |(_, line): &(usize, &str)| {

@@ -1,5 +1,5 @@
-//! Allocations of the workers: valgrind's dhat counts bytes per stack in two runs of different
-//! length. Their difference is the cost of the queries, without the allocations at start.
+//! Allocations of the workers. Valgrind's dhat counts bytes per stack in two runs of different
+//! length. The difference is the cost of the queries, without the allocations at the start.
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,14 +9,14 @@ use super::{
     Launch, Peer, SERVER_CORE, Server, Setup, Stacks, WINDOW, Workload, ask, configuration, load,
 };
 
-/// Queries of the shorter and the longer run.
+/// Numbers of queries of the shorter and the longer run.
 const COUNTS: [u64; 2] = [12_000, 32_000];
-/// A server under valgrind is about fifty times slower.
+/// Maximum time for the start of a server. Under valgrind, it is about fifty times slower.
 const START_WITHIN: Duration = Duration::from_secs(180);
 const RUN_SECS: &str = "120";
-/// The outermost frame of a worker; other threads answer no queries.
+/// The outermost frame of a worker. Other threads answer no queries.
 const WORKER: &str = "Worker::run";
-/// A substring of the names of our functions; the allocator's frames below them are cut off.
+/// A substring of the names of Avocet's functions. The allocator's frames below them are cut off.
 const OURS: &str = "avocet";
 
 pub(super) fn stacks(setup: &Setup, workload: Workload) -> Result<Stacks, String> {
@@ -43,8 +43,8 @@ fn run(setup: &Setup, workload: Workload, queries: u64) -> Result<Stacks, String
         .map_err(|error| format!("{}: {error}", out.display()))
 }
 
-/// Parses dhat's output: program points with bytes and frame numbers, and the frame table, one
-/// frame per line.
+/// Parses dhat's output. It has program points with bytes and frame numbers, and a frame table with
+/// one frame per line.
 fn read(text: &str) -> Stacks {
     let (points, table) = text.split_once("\"ftbl\"").unwrap_or((text, ""));
     let names: HashMap<usize, String> =
@@ -66,7 +66,8 @@ fn read(text: &str) -> Stacks {
     stacks
 }
 
-/// Returns the frames from the worker's outermost to our innermost; empty for other threads.
+/// Returns the frames from the worker's outermost frame to the innermost frame of Avocet. The
+/// result is empty for other threads.
 fn of_worker(frames: &[String]) -> &[String] {
     let first = frames.iter().position(|frame| frame.contains(WORKER));
     let last = frames.iter().rposition(|frame| frame.contains(OURS));
@@ -79,7 +80,7 @@ fn quoted(line: &str) -> Option<&str> {
     line.get(start + 1..end)
 }
 
-/// Cuts address and location off `0x1234: function (file:line)`.
+/// Removes the address and the location from `0x1234: function (file:line)`.
 fn named((number, frame): (usize, &str)) -> (usize, String) {
     let function = frame.split_once(": ").map_or(frame, |(_, function)| function);
     (number, function.rsplit_once(" (").map_or(function, |(name, _)| name).to_owned())

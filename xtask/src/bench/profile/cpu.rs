@@ -1,12 +1,13 @@
-//! CPU time: perf samples the server's stacks by the clock, which needs no hardware counters.
+//! CPU time. perf samples the server's stacks by the clock, which needs no hardware counters.
 
 use std::process::Command;
 
 use super::{SERVER_CORE, Setup, Stacks, Watcher, Workload, ids, load, put_under_load, start};
 
-/// Samples per second: not a divisor of the kernel's tick rate.
+/// Number of samples per second. It does not divide the kernel's tick rate.
 const RATE: &str = "997";
-/// Octets of each stack that are recorded: the release build has no frame pointers.
+/// The method of recording stacks, with the number of octets of each stack: the release build has
+/// no frame pointers.
 const STACK: &str = "dwarf,8192";
 
 pub(super) fn stacks(setup: &Setup, workload: Workload, secs: u64) -> Result<Stacks, String> {
@@ -30,7 +31,7 @@ pub(super) fn stacks(setup: &Setup, workload: Workload, secs: u64) -> Result<Sta
     watcher.end()?;
     drop(server);
     let mut script = Command::new("perf");
-    // Resolving inlined functions address by address takes minutes.
+    // Without this option, resolving inlined functions address by address takes minutes.
     script.args(["script", "--no-inline", "-F", "comm,ip,sym", "-i"]).arg(&data);
     let text = load::output(script).map_err(|error| {
         format!(
@@ -40,8 +41,8 @@ pub(super) fn stacks(setup: &Setup, workload: Workload, secs: u64) -> Result<Sta
     Ok(read(&text))
 }
 
-/// Parses perf's script: a line with the thread, one line per frame with the innermost first, an
-/// empty line.
+/// Parses perf's script. Each sample has a line with the thread, one line per frame with the
+/// innermost first, and an empty line.
 fn read(text: &str) -> Stacks {
     let mut stacks = Stacks::default();
     for sample in text.split("\n\n") {

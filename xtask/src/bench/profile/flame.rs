@@ -1,5 +1,5 @@
-//! A flame graph: each function is a box above its caller, as wide as its share. Tooltips show
-//! names and weights; the picture contains no script.
+//! A flame graph. Each function is a box above its caller, and its width is its share. Tooltips
+//! show names and weights; the picture contains no script.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ const WIDTH: f64 = 1600.0;
 const ROW: f64 = 17.0;
 /// Height of the title.
 const HEAD: f64 = 30.0;
-/// Narrower boxes are left out: they are not visible.
+/// Minimum width of a box. Narrower boxes are omitted, because they would not be visible.
 const NARROWEST: f64 = 0.3;
 /// Width of a letter.
 const LETTER: f64 = 6.6;
@@ -59,7 +59,7 @@ pub(super) fn draw(title: &str, stacks: &Stacks) -> String {
     svg
 }
 
-/// Draws a frame with its lower left corner at a point, and its callees above it.
+/// Draws a frame with its lower left corner at a point. Draws the callees of the frame above it.
 fn draw_frame(svg: &mut String, frame: &Frame<'_>, (x, y): (f64, f64), scale: f64) {
     let width = frame.weight as f64 * scale;
     if width < NARROWEST {
@@ -96,7 +96,8 @@ fn draw_frame(svg: &mut String, frame: &Frame<'_>, (x, y): (f64, f64), scale: f6
     }
 }
 
-/// Returns green for our functions, a warm colour for others; the name determines the shade.
+/// Returns green for functions of Avocet and a warm colour for others. The name determines the
+/// shade.
 fn colour(name: &str) -> String {
     let shade =
         name.bytes().fold(7u32, |sum, octet| sum.wrapping_mul(31).wrapping_add(u32::from(octet)))

@@ -1,4 +1,5 @@
-//! Lock contention: strace records every futex(2) call of two workers with stack and duration.
+//! Lock contention. strace records every futex(2) call of two workers with its stack and its
+//! duration.
 //!
 //! An uncontended lock makes no system call, so the picture shows only contention and wake-ups.
 
@@ -7,7 +8,7 @@ use std::process::Command;
 
 use super::{Setup, Stacks, Watcher, Workload, put_under_load, start};
 
-/// The two cores, so that two workers can contend.
+/// The cores of the server: two, so that two workers can contend.
 const CORES: &str = "0,1";
 const TWO_WORKERS: &[&str] = &["env", "AVOCET_SERVER__WORKERS=2"];
 
@@ -31,7 +32,7 @@ pub(super) fn stacks(setup: &Setup, workload: Workload, secs: u64) -> Result<Sta
     })
 }
 
-/// Parses strace's output: a line for each call with its duration in angle brackets, then its
+/// Parses strace's output. Each call is a line with its duration in angle brackets, followed by its
 /// frames, the innermost first. The frames of an interrupted call follow the line that resumes it.
 fn read(text: &str) -> Stacks {
     let mut stacks = Stacks::default();
@@ -49,7 +50,7 @@ fn read(text: &str) -> Stacks {
     stacks
 }
 
-/// Returns the symbol of a frame `/path(symbol+0x1) [0x2]`, or the path if there is no symbol.
+/// Returns the symbol in a frame `/path(symbol+0x1) [0x2]`, or the path if there is no symbol.
 fn symbol(frame: &str) -> &str {
     let name = frame.split_once('(').map_or(frame, |(_, rest)| rest);
     match name.rsplit_once("+0x") {
@@ -58,7 +59,8 @@ fn symbol(frame: &str) -> &str {
     }
 }
 
-/// Returns the duration of a call, at least one microsecond; zero if there is none.
+/// Returns the duration of a call, which is at least one microsecond. Returns zero if the line has
+/// no duration.
 fn took_micros(line: &str) -> u64 {
     let secs = line
         .trim_end()

@@ -1,4 +1,4 @@
-//! Flame graphs of the running server's CPU time, allocations and lock waits.
+//! Flame graphs of a running server: its CPU time, allocations and lock waits.
 
 mod alloc;
 mod cpu;
@@ -18,7 +18,7 @@ use super::{ask, configuration, load, material};
 use load::Generator;
 use stacks::Stacks;
 
-/// Queries in flight for profiles that do not measure time.
+/// Number of queries in flight in profiles that do not measure time.
 const WINDOW: &str = "48";
 
 /// Profiles the release build under a workload; `words` are `[--] [WORKLOAD] [--secs N]
@@ -76,8 +76,8 @@ fn keep(kind: &str, title: &str, stacks: &Stacks) -> Result<(), String> {
     Ok(())
 }
 
-/// Starts the server, with `before` in front of its command, and queries each name once if the
-/// workload needs a warm cache.
+/// Starts the server with `before` in front of its command. Queries each name once if the workload
+/// needs a warm cache.
 fn start(
     setup: &Setup,
     workload: Workload,
@@ -121,7 +121,7 @@ impl Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        // The program has ended unless the load failed.
+        // If the load succeeded, the program has already ended.
         if matches!(self.child.try_wait(), Ok(None)) {
             signal("INT", &[self.child.id()]);
             let _ = self.child.wait();
@@ -129,7 +129,7 @@ impl Drop for Watcher {
     }
 }
 
-/// Returns the process ids of the server, as one argument.
+/// Returns the process ids of the server as one argument.
 fn ids(server: &Server) -> String {
     server.tree().iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }

@@ -1,16 +1,16 @@
-//! Weighted stacks; equal stacks are merged.
+//! Weighted stacks. Equal stacks are merged.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Frames, the outermost first, and the weight.
+/// The weight of each stack by its frames, the outermost first.
 #[derive(Default)]
 pub(super) struct Stacks {
     weights: BTreeMap<Vec<String>, u64>,
 }
 
 impl Stacks {
-    /// Adds a stack, unless it is empty or weighs nothing.
+    /// Adds a stack, unless it is empty or its weight is zero.
     pub(super) fn add(&mut self, frames: &[String], weight: u64) {
         if !frames.is_empty() && weight > 0 {
             *self.weights.entry(frames.to_vec()).or_default() += weight;
@@ -36,7 +36,7 @@ impl Stacks {
         self.weights.values().sum()
     }
 
-    /// Returns the innermost functions with the largest shares.
+    /// Returns at most `most` innermost functions, those with the largest shares.
     pub(super) fn leaves(&self, most: usize) -> Vec<(String, f64)> {
         let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
         for (frames, weight) in self.iter() {
@@ -50,8 +50,8 @@ impl Stacks {
         leaves
     }
 
-    /// Returns one stack per line with frames joined by semicolons, the input format of other
-    /// tools.
+    /// Returns one stack per line, with its frames joined by semicolons. Other tools read this
+    /// format.
     pub(super) fn folded(&self) -> String {
         let mut text = String::new();
         for (frames, weight) in self.iter() {
