@@ -4,7 +4,7 @@ use avocet_control::certificates::{AuthorityStatus, CertificateStatus, RenewalSt
 use avocet_control::lists::ListStatus;
 use avocet_control::reload::Reloaded;
 use avocet_control::status::{
-    DiscoveryStatus, QueryCounts, ServerStatus, TransportQueries, UpstreamStatus,
+    AuthorityQueries, DiscoveryStatus, QueryCounts, ServerStatus, TransportQueries, UpstreamStatus,
 };
 use avocet_nameserver::clock::wall_secs;
 
@@ -25,6 +25,7 @@ pub(crate) fn text(status: &ServerStatus) -> String {
     lines.extend(status.lists.iter().map(list_text));
     lines.extend(status.upstreams.iter().map(upstream_text));
     lines.extend(status.discoveries.iter().map(discovery_text));
+    lines.extend(status.authorities.iter().map(authorities_text));
     lines.extend(status.zones.iter().map(zone_text));
     lines.extend(status.certificates.iter().map(certificate_text));
     lines.extend(status.warnings.iter().map(|warning| format!("warning: {warning}")));
@@ -128,6 +129,15 @@ fn discovery_text(one: &DiscoveryStatus) -> String {
     };
     let error = one.error.as_ref().map_or_else(String::new, |error| format!(", {error}"));
     format!("discovery by {}: {found}{error}, next attempt in {}", one.upstream, left(one.next_at))
+}
+
+fn authorities_text(counts: &AuthorityQueries) -> String {
+    let AuthorityQueries { queries, encrypted, probes_answered, probes_failed } = counts;
+    let percent = *encrypted as f64 * 100.0 / (*queries).max(1) as f64;
+    format!(
+        "authoritative servers: {encrypted} of {queries} queries encrypted ({percent:.1} %), \
+         {probes_answered} probes answered, {probes_failed} failed"
+    )
 }
 
 /// Returns the text of `avocet reload`.

@@ -44,6 +44,9 @@ pub struct ServerStatus {
     /// The upstreams that are asked for the encrypted servers that they designate.
     #[serde(default)]
     pub discoveries: Vec<DiscoveryStatus>,
+    /// Queries to authoritative servers, if the server encrypts them where it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorities: Option<AuthorityQueries>,
     /// The hosted zones.
     #[serde(default)]
     pub zones: Vec<ZoneStatus>,
@@ -120,6 +123,20 @@ pub struct UpstreamStatus {
     pub rtt_ms: Option<u64>,
     /// Whether it gets queries.
     pub state: UpstreamState,
+}
+
+/// Queries to authoritative servers with opportunistic encryption (RFC 9539), since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct AuthorityQueries {
+    /// All queries to authoritative servers.
+    pub queries: u64,
+    /// The queries that left over TLS and not in plain.
+    pub encrypted: u64,
+    /// Connections over TLS that answered.
+    pub probes_answered: u64,
+    /// Connections over TLS that ended without an answer.
+    pub probes_failed: u64,
 }
 
 /// An upstream that is asked for the encrypted servers that it designates (RFC 9462).

@@ -878,6 +878,7 @@ export const de: Texts = {
     events: {
       sent: 'Gesendete Anfragen',
       'sent-by-tcp': 'Davon per TCP',
+      'sent-encrypted': 'Davon verschlüsselt',
       timeout: 'Ohne Antwort',
       unreachable: 'Server unerreichbar',
       lame: 'Server nicht zuständig',

@@ -890,6 +890,7 @@ export const en = {
     events: {
       sent: 'Queries sent',
       'sent-by-tcp': 'Of these over TCP',
+      'sent-encrypted': 'Of these encrypted',
       timeout: 'Without a reply',
       unreachable: 'Server unreachable',
       lame: 'Server not in charge',

@@ -126,6 +126,12 @@ fn check_authority() {
     authority.ports_of("");
     assert_eq!(site.ask("hidden.corp").0, ADDRESS);
     assert_eq!(authority.ports_of("hidden"), [Port::Tls]);
+    until(|| {
+        let status = site.avocet_text(&["status"]);
+        let line = status.lines().find(|line| line.starts_with("authoritative servers: "));
+        let line = line.unwrap_or_else(|| panic!("{status}"));
+        line.contains("authoritative servers: 1 of ") && line.contains("1 probes answered")
+    });
 
     *authority.answers.lock().unwrap() = false;
     assert_eq!(site.ask("stalled.corp").0, ADDRESS);

@@ -9,8 +9,8 @@ use avocet_config::recurse::Mode;
 use avocet_control::lists::ListStatus;
 use avocet_control::log::LogTransport;
 use avocet_control::status::{
-    QueryCounts, ResolverMode, ServerStatus, TransportQueries, UpstreamState, UpstreamStatus,
-    UpstreamTransport,
+    AuthorityQueries, QueryCounts, ResolverMode, ServerStatus, TransportQueries, UpstreamState,
+    UpstreamStatus, UpstreamTransport,
 };
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::metrics::Stage;
@@ -51,6 +51,7 @@ pub(super) fn of(running: &Running) -> ServerStatus {
         lists,
         upstreams,
         discoveries: running.shared.discoveries.current(),
+        authorities: state.config.resolver.encrypt_authoritative.then(|| authorities(running)),
         zones: zones::status(running),
         certificates: shown_certificates::of(running),
     }
@@ -163,6 +164,19 @@ fn upstreams(running: &Running) -> Vec<UpstreamStatus> {
         }
     }
     all.into_iter().map(|((server, name), sums)| sums.status(server, name)).collect()
+}
+
+/// Returns the queries to authoritative servers, with the counts of all workers.
+fn authorities(running: &Running) -> AuthorityQueries {
+    let mut sum = AuthorityQueries::default();
+    for report in &running.shared.resolver_reports {
+        let counters = report.lock().unwrap_or_else(PoisonError::into_inner).counters;
+        sum.queries += counters.sent;
+        sum.encrypted += counters.sent_encrypted;
+        sum.probes_answered += counters.probes_succeeded;
+        sum.probes_failed += counters.probes_failed;
+    }
+    sum
 }
 
 /// Returns the lists that are not in force or cannot be fetched, and the failing upstreams.
