@@ -36,13 +36,13 @@
 //!
 //! An entry is valid while both conditions are true:
 //!
-//! - It belongs to the current *epoch*. The caller increments the
-//!   epoch with every change that may alter a response, so no older entry is a hit:
-//!   [`PacketCache::lookup`] returns [`PacketLookup::Earlier`]. If the change does not affect the
-//!   response, [`PacketCache::renew`] moves the entry to the current epoch. Nothing has to be
-//!   flushed: eviction removes the other entries over time.
-//! - Its age is below `valid_for`: the lowest TTL of the message, or less where a rule of the
-//!   policy depends on the time of day.
+//! - It belongs to the current *epoch*. The caller increments the epoch with every change that may
+//!   alter a response, so no older entry is a hit: [`PacketCache::lookup`] returns
+//!   [`PacketLookup::Earlier`]. If the change does not affect the response,
+//!   [`PacketCache::renew`] moves the entry to the current epoch. Nothing has to be flushed:
+//!   eviction removes the other entries over time.
+//! - Its age is below `valid_for`: the lowest TTL of the message, or less if a rule of the policy
+//!   depends on the time of day.
 //!
 //! After its validity, an entry with [`packet_flags::STALE_OK`] can be served as stale data during
 //! the stale window (RFC 8767). [`PacketCache::lookup`] returns such an entry as

@@ -27,20 +27,20 @@ const ED25519_KEY: usize = 32;
 /// A supported signature algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Algorithm {
-    /// 5 (RFC 3110).
+    /// Algorithm number 5 (RFC 3110).
     RsaSha1,
-    /// 7: the same as 5, with another number so that validators without NSEC3 ignore it (RFC 5155
-    /// §2).
+    /// Algorithm number 7: the same as 5, with another number so that validators without NSEC3
+    /// ignore it (RFC 5155 §2).
     RsaSha1Nsec3Sha1,
-    /// 8 (RFC 5702).
+    /// Algorithm number 8 (RFC 5702).
     RsaSha256,
-    /// 10 (RFC 5702).
+    /// Algorithm number 10 (RFC 5702).
     RsaSha512,
-    /// 13 (RFC 6605).
+    /// Algorithm number 13 (RFC 6605).
     EcdsaP256Sha256,
-    /// 14 (RFC 6605).
+    /// Algorithm number 14 (RFC 6605).
     EcdsaP384Sha384,
-    /// 15 (RFC 8080).
+    /// Algorithm number 15 (RFC 8080).
     Ed25519,
 }
 

@@ -38,25 +38,25 @@ pub const MAX_DENIAL_RECORDS: u32 = 32;
 /// A limit that was reached.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Limit {
-    /// [`MAX_MESSAGE_SIGNATURE_CHECKS`].
+    /// The limit [`MAX_MESSAGE_SIGNATURE_CHECKS`].
     MessageSignatureChecks,
-    /// [`MAX_SIGNATURE_CHECKS`].
+    /// The limit [`MAX_SIGNATURE_CHECKS`].
     SignatureChecks,
-    /// [`MAX_SIGNATURE_FAILURES`].
+    /// The limit [`MAX_SIGNATURE_FAILURES`].
     SignatureFailures,
-    /// [`MAX_NSEC3_HASHES`].
+    /// The limit [`MAX_NSEC3_HASHES`].
     Nsec3Hashes,
-    /// [`MAX_COLLIDING_KEYS`].
+    /// The limit [`MAX_COLLIDING_KEYS`].
     CollidingKeys,
-    /// [`MAX_DS_RECORDS`].
+    /// The limit [`MAX_DS_RECORDS`].
     DsRecords,
-    /// [`MAX_DNSKEYS`].
+    /// The limit [`MAX_DNSKEYS`].
     Dnskeys,
-    /// [`MAX_RRSIGS`].
+    /// The limit [`MAX_RRSIGS`].
     Rrsigs,
-    /// [`MAX_RRSET_RECORDS`] or [`MAX_RRSET_OCTETS`].
+    /// The limits [`MAX_RRSET_RECORDS`] and [`MAX_RRSET_OCTETS`].
     RrsetSize,
-    /// [`MAX_DENIAL_RECORDS`].
+    /// The limit [`MAX_DENIAL_RECORDS`].
     DenialRecords,
 }
 

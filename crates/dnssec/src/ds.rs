@@ -8,11 +8,11 @@ use crate::key::Dnskey;
 /// A supported digest.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DigestType {
-    /// 1 (RFC 4034 appendix A.2).
+    /// Digest type 1 (RFC 4034 appendix A.2).
     Sha1,
-    /// 2 (RFC 4509).
+    /// Digest type 2 (RFC 4509).
     Sha256,
-    /// 4 (RFC 6605 §2).
+    /// Digest type 4 (RFC 6605 §2).
     Sha384,
 }
 

@@ -93,7 +93,7 @@ fn check_size(rrset: &Rrset<'_>, budget: &mut Budget) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Checks everything about a signature that needs no key.
+/// Checks all properties of a signature that can be checked without a key.
 fn check_fields(
     rrsig: &Rrsig<'_>,
     rrset: &Rrset<'_>,

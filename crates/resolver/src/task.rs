@@ -24,8 +24,8 @@ const LAST_DEADLINE_MS: u64 = 9_500;
 /// Maximum number of queries for one question, aliases included (BIND and PowerDNS: 50; in all 64).
 pub(crate) const MAX_SENDS: u32 = 64;
 /// Number of octets of replies to one question after which no more queries are sent (PowerDNS:
-/// 100,000): as many as 64 replies of 4,096 octets, or four of the longest. Reading a reply of 64
-/// KiB may take 1 ms, and a question 20 ms.
+/// 100,000): this is the size of 64 replies of 4,096 octets, or of four replies of the longest
+/// size. Reading a reply of 64 KiB may take 1 ms, and a question 20 ms.
 const MAX_REPLY_OCTETS: usize = 262_144;
 /// Milliseconds before the deadline within which a server must have answered for the extension.
 const PROGRESS_MS: u64 = 2_500;
@@ -188,8 +188,8 @@ impl<W> Task<W> {
         self.target.view().qtype()
     }
 
-    /// Extends the deadline of a walk that makes progress. Returns `false` if it has had its
-    /// extension.
+    /// Extends the deadline of a walk that makes progress. Returns `false` if the deadline was
+    /// already extended.
     pub(crate) fn extend_deadline(&mut self, now_ms: u64) -> bool {
         let deadline_ms = (self.progress_ms + PROGRESS_MS).min(self.started_ms + LAST_DEADLINE_MS);
         let may_go_on =

@@ -47,8 +47,8 @@ impl<'a> FoldedName<'a> {
 
     /// Wraps octets that the caller has folded or checked before, and does not check them again.
     ///
-    /// The octets must be one name in wire form without capital letters. With others, look-ups find
-    /// nothing and comparisons are false; nothing worse happens.
+    /// The octets must be one name in wire form without capital letters. With other octets,
+    /// look-ups find nothing and comparisons are false; nothing worse happens.
     #[inline]
     #[must_use]
     pub const fn from_folded_unchecked(wire: &'a [u8]) -> Self {

@@ -99,8 +99,8 @@ impl<'a> QueryView<'a> {
         octets.get(HEADER_LEN..plain_name_end(octets)? + 4)
     }
 
-    /// Returns the first question of any message, as sent, or `None` if it has none that is
-    /// well-formed. Does not read past it.
+    /// Returns the first question of any message, as sent, or `None` if the message has no
+    /// well-formed question. Does not read past the question.
     #[must_use]
     pub fn question_behind_header(octets: &'a [u8]) -> Option<&'a [u8]> {
         let header = Header::read(octets)?;

@@ -33,8 +33,8 @@ impl<'a> Question<'a> {
 
     /// Wraps octets that the caller has folded or checked before, and does not check them again.
     ///
-    /// The octets must be one question whose name has no capital letters. With others, look-ups
-    /// find nothing and comparisons are false; nothing worse happens.
+    /// The octets must be one question whose name has no capital letters. With other octets,
+    /// look-ups find nothing and comparisons are false; nothing worse happens.
     #[inline]
     #[must_use]
     pub const fn from_folded_unchecked(octets: &'a [u8]) -> Self {

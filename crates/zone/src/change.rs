@@ -15,8 +15,8 @@ use crate::tree::{HostedRecord, HostedZone, Node, RECORD_HEAD};
 
 /// Maximum number of changes that a zone keeps.
 pub const MAX_KEPT_CHANGES: usize = 1_024;
-/// Number of octets of changes that each zone may keep. A large zone keeps as many octets as it
-/// has: a difference that is longer than the zone is not sent.
+/// Number of octets of changes that each zone may keep. A larger zone may keep changes up to its
+/// own size: a difference that is longer than the zone is not sent.
 const MIN_KEPT_OCTETS: usize = 64 << 10;
 
 /// Records of any owners, one after another: each as its owner, then the record as in a message.

@@ -156,7 +156,7 @@ impl<'z> ZoneEdits<'z> {
         ttl_secs.is_none()
     }
 
-    /// Removes all records of a name with these types.
+    /// Removes all records of a name with types that `is_meant` accepts.
     pub fn remove_all(&mut self, owner: FoldedName<'_>, is_meant: impl Fn(Rtype) -> bool) {
         for one in self.records(owner).iter().filter(|one| is_meant(one.rtype)) {
             self.edits.insert(EditKey::of(owner, &one.view()), None);

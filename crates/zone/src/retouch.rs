@@ -105,8 +105,8 @@ fn fate(record: &MasterRecord, zone: &HostedZone) -> Fate {
     }
 }
 
-/// Returns the number of lines of the entry that begins with the first one: those up to the end of
-/// all parentheses.
+/// Returns the number of lines of the entry that begins with the first line: the lines up to the
+/// end of all parentheses.
 fn entry_lines(lines: &[&str]) -> Option<usize> {
     let (mut depth, mut is_quoted) = (0_usize, false);
     for (at, line) in lines.iter().enumerate() {

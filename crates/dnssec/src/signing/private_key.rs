@@ -20,9 +20,9 @@ const EC_TAIL: [u8; 12] = [0xa0, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d,
 /// An algorithm that zones are signed with (RFC 8624 §3.1, RFC 9904).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum SigningAlgorithm {
-    /// 13 (RFC 6605).
+    /// Algorithm number 13 (RFC 6605).
     EcdsaP256Sha256,
-    /// 15 (RFC 8080).
+    /// Algorithm number 15 (RFC 8080).
     Ed25519,
 }
 

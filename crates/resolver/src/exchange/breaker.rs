@@ -1,6 +1,6 @@
-//! The circuit breaker of one server. After failures in a row the server is not queried for a
-//! while; then one query probes whether it is back. A lost query to a server that answers others is
-//! no failure.
+//! The circuit breaker of one server. After several failures in a row, the server is not queried
+//! for a while. Then one query probes whether the server is back. A lost query to a server that
+//! answers others is no failure.
 //!
 //! ```text
 //!            FAILURES in a row                 due: one query lets itself through
@@ -73,7 +73,7 @@ impl Breaker {
         if self.probe_at_ms == 0 { BreakerState::Closed } else { BreakerState::Open }
     }
 
-    /// Returns whether the breaker is open and a probe is due. If so, the next one is due after
+    /// Returns whether the breaker is open and a probe is due. If so, the next probe is due after
     /// twice the wait.
     pub(crate) fn take_probe(&mut self, now_ms: u64) -> bool {
         let due = self.probe_at_ms != 0 && now_ms >= self.probe_at_ms;

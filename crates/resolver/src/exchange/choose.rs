@@ -69,8 +69,9 @@ impl<'a> Choice<'a> {
         self.candidates.known(self.servers, place)
     }
 
-    /// Returns the round in which the next of the `allowed` servers is queried: the present one if
-    /// any is left in it. Servers that are taken to be dead are skipped if there is another.
+    /// Returns the round in which the next of the `allowed` servers is queried: the present round
+    /// if any of these servers is left in it. Servers that are taken to be dead are skipped if
+    /// there is another server.
     pub(crate) fn round(&self, exchange: &Exchange, allowed: u64) -> Round {
         let is_healthy = |server: &Server| match self.probing {
             Probing::Aside => !server.is_open(),

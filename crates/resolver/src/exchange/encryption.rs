@@ -25,8 +25,8 @@ const DAMPING_MS: u64 = 86_400_000;
 /// §4.5, `persistence`: three days).
 const PERSISTENCE_MS: u64 = 3 * 86_400_000;
 /// The wait in ms after the first failure of a server that supports TLS; each further failure
-/// doubles it, up to [`DAMPING_MS`]. An attacker that blocks the port for a while must not cause
-/// plain queries for a day.
+/// doubles the wait, up to [`DAMPING_MS`]. An attacker that blocks the port for a while must not
+/// cause plain queries for a day.
 const FIRST_RETRY_MS: u64 = 60_000;
 /// The wait in ms after an unused connection: one that carried only its first query, which also
 /// left in plain. Each further unused connection doubles the wait, up to [`MAX_UNUSED_MS`]. A

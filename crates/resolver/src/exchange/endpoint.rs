@@ -276,7 +276,8 @@ impl TlsFault {
 /// The order in which the servers of a rule are queried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Strategy {
-    /// The servers are queried in the configured order; the next one is queried if one fails.
+    /// The servers are queried in the configured order: if one server fails, the next server is
+    /// queried.
     Ordered,
     /// The servers take turns.
     RoundRobin,

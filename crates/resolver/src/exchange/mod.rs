@@ -63,7 +63,7 @@
 //!
 //! A query without a reply at its due time is *overdue*: another server is queried, and a late
 //! reply is still accepted. Due times follow from the measured round-trip time, which is doubled in
-//! each round unless much is lost. Tasks and fetches have one timer each, in one wheel.
+//! each round unless many packets are lost. Tasks and fetches have one timer each, in one wheel.
 //!
 //! # Bounds
 //!

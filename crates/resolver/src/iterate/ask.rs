@@ -29,8 +29,8 @@ const MAX_BAD_REPLIES: u32 = 8;
 /// Maximum number of servers of a cut that may return data that does not match its type: most zones
 /// have the same data on all servers.
 pub(crate) const MAX_MALFORMED: u32 = 2;
-/// Maximum number of servers of a zone that one question skips because of missing signatures: if
-/// all of these omit them, the others do as well (Unbound: 4).
+/// Maximum number of servers of a zone that one question skips because of missing signatures. If
+/// all of these servers omit signatures, the other servers omit them as well (Unbound: 4).
 const MAX_UNSIGNED: usize = 3;
 /// Maximum number of servers of a zone that are queried again in lower case after errors in mixed
 /// case.
@@ -602,7 +602,8 @@ impl Walker {
                 return Vec::new();
             }
             if self.look_up_server(cut, &mut tried.look_ups, look_up, frame).await {
-                // Servers that were silent for a round are queried in turn with the new one.
+                // Servers that were silent for a round are queried again, in turn with the new
+                // servers.
                 let silent = std::mem::take(&mut tried.silent);
                 tried.servers.retain(|addr| !silent.contains(addr));
             } else {

@@ -1,5 +1,5 @@
 //! Follows referrals from the nearest known zone cut down to the servers of a name. Each server
-//! sees only as much of the name as it needs (QNAME minimisation in relaxed mode, RFC 9156, with
+//! gets only the part of the name that it needs (QNAME minimisation in relaxed mode, RFC 9156, with
 //! the rule of §2.3 for underscores).
 
 use std::future::Future;

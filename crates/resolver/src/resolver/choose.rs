@@ -254,8 +254,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Returns the loss on the path to the servers of a fetch: that of the network, or of one of
-    /// them.
+    /// Returns the loss on the path to the servers of a fetch: the loss of the network, or of the
+    /// path to one of the servers.
     pub(super) fn loss_of(&self, fetch: &Fetch, now_ms: u64) -> Level {
         let choice = self.servers_of(fetch, now_ms);
         let of_network = self.exchanges.loss.level(now_ms);

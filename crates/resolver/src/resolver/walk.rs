@@ -126,7 +126,7 @@ impl<W> Resolver<W> {
             && let Some(place) =
                 walk.ahead.iter().position(|ahead| ahead.inquiry.is_alike(&inquiry))
         {
-            // The servers of the prefetch may be silent, and others known by now.
+            // The servers of the prefetch may be silent, and other servers may be known by now.
             let are_same = walk.ahead[place].inquiry.servers == inquiry.servers;
             match &walk.ahead[place].result {
                 None if are_same => {
@@ -267,7 +267,8 @@ impl<W> Resolver<W> {
         self.tasks[at].note(failure);
         self.count_failure(failure);
         if failure == Failure::Crowded {
-            // The load of others is no property of this question, so the failure is not cached.
+            // The load of other questions is no property of this question, so the failure is not
+            // cached.
             return self.end_early(at, cx);
         }
         let gathered = std::mem::take(&mut self.gathered);

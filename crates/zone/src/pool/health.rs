@@ -171,7 +171,7 @@ impl TargetHealth {
 /// The result of a probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProbeVerdict {
-    /// The target is as required.
+    /// The target meets the requirements of the probe.
     Success,
     /// The target is not healthy, or it did not reply in time.
     Failure,

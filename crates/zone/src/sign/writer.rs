@@ -355,7 +355,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes the signature of one key: the last one if it is still good, or a new one.
+    /// Writes the signature of one key: the previous signature if it is still good, or a new one.
     fn put_signature(
         &self,
         page: &mut NodePage,
