@@ -15,7 +15,7 @@ type Loaded = Option<Arc<HostedZone>>;
 /// The zones that a server hosts, by name. Immutable: a new version of a zone makes a new set.
 ///
 /// Look-ups find the zones that all clients see. Zones of views are stored next to them; a set for
-/// a view ([`Self::for_view`]) finds the zones of that view first.
+/// clients of views ([`Self::for_view`]) finds the zones of these views first.
 #[derive(Debug, Default)]
 pub struct HostedZones {
     zones: SuffixMap<Loaded>,
