@@ -14,7 +14,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 pub const PING_DATA: usize = 16;
 /// Number of octets of the header of an echo message.
 const HEADER: usize = 8;
-/// TTL and hop limit: packets reach all hosts of the Internet, and no more.
+/// TTL and hop limit: enough to reach all hosts of the Internet.
 const TTL: u32 = 64;
 /// Number of octets of the receive buffer: the longest IPv4 header, an echo message, and a reserve.
 const ROOM: usize = 60 + HEADER + PING_DATA + 64;

@@ -96,7 +96,7 @@ impl Poller {
     /// Adds `fd`, whose events then carry `token`. Closing the descriptor removes it.
     ///
     /// # Errors
-    /// It is already in the set, cannot be polled, or the system's limit is reached.
+    /// `fd` is already in the set or cannot be polled, or the system's limit is reached.
     pub fn add(
         &self,
         fd: &impl AsFd,
@@ -110,7 +110,7 @@ impl Poller {
     /// Changes the events of interest on `fd`.
     ///
     /// # Errors
-    /// It is not in the set.
+    /// `fd` is not in the set.
     pub fn modify(
         &self,
         fd: &impl AsFd,
@@ -125,7 +125,7 @@ impl Poller {
     /// `fd` removes it.
     ///
     /// # Errors
-    /// It is not in the set.
+    /// `fd` is not in the set.
     pub fn remove(&self, fd: &impl AsFd) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_DEL, fd.as_fd(), None)
     }

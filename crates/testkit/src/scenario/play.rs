@@ -24,7 +24,7 @@ const QUERY_MS: u64 = 6_000;
 /// Duration of steps that let the network proceed, in ms.
 const PAUSES: [(&str, u64); 4] =
     [("TIMEOUT", 600), ("TRAFFIC", 700), ("NOTHING", 50), ("ASSIGN", 50)];
-/// Maximum number of queries of a scenario. More indicate a loop.
+/// Maximum number of queries of a scenario. A larger number indicates a loop.
 const MAX_QUERIES: u64 = 20_000;
 
 /// The outcome of a scenario.
