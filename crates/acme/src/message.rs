@@ -16,7 +16,7 @@ pub(crate) struct Directory {
     pub(crate) new_nonce: String,
     pub(crate) new_account: String,
     pub(crate) new_order: String,
-    /// RFC 9773.
+    /// The URL of renewal information (RFC 9773), if the authority offers it.
     pub(crate) renewal_info: Option<String>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Authorization {
     pub(crate) challenges: Vec<Challenge>,
 }
 
-/// A name.
+/// The identifier of an order or authorization: a host name.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Identifier {
     pub(crate) value: String,
@@ -107,7 +107,7 @@ impl Problem {
     }
 }
 
-/// When an authority wants a certificate to be renewed (RFC 9773 §4.2).
+/// The renewal information of a certificate, as the authority sends it (RFC 9773 §4.2).
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RenewalInfo {

@@ -14,8 +14,8 @@ use crate::proof::{ChallengeKind, Proof};
 use crate::requests::{Authority, Received, Signer};
 use crate::world::World;
 
-/// Times between two looks at an order that the authority works on, in seconds. The authority may
-/// ask for others within these bounds.
+/// Bounds of the wait between two requests for the state of an order, in seconds. The authority may
+/// ask for a wait within these bounds.
 const POLL_SECS: (u64, u64) = (2, 30);
 /// Maximum number of seconds that one step of the authority may take.
 const MOST_STEP_SECS: u64 = 300;
@@ -25,7 +25,7 @@ const MOST_STEP_SECS: u64 = 300;
 pub struct Wanted<'a> {
     /// The host names, all of them in one certificate.
     pub names: &'a [String],
-    /// How their control is proven.
+    /// The kind of challenge that proves the control of the names.
     pub challenge: ChallengeKind,
     /// The address of the operator, for the authority.
     pub email: Option<&'a str>,
@@ -50,8 +50,8 @@ pub struct Issued {
     pub key: Zeroizing<String>,
 }
 
-/// Obtains a certificate. An account that the authority does not know is created, with the consent
-/// to its terms; the account then has its URL.
+/// Obtains a certificate. If the authority does not know the account, creates it, agrees to the
+/// terms of the authority, and sets the URL of the account.
 ///
 /// # Errors
 /// The authority refuses a step or does not respond, a proof cannot be shown, or the world stops.
@@ -136,8 +136,8 @@ fn ordered<W: World>(
     Ok(Issued { chain, key: key.to_pem()? })
 }
 
-/// Places the order (RFC 8555 §7.4). If the authority does not accept that it replaces another
-/// certificate, it is placed without this remark (RFC 9773 §5).
+/// Places the order (RFC 8555 §7.4). If the authority does not accept that the order replaces
+/// another certificate, places the order without the field `replaces` (RFC 9773 §5).
 fn begin<W: World>(
     authority: &mut Authority<'_, W>,
     signer: Signer<'_>,
@@ -213,7 +213,7 @@ fn refused_proof(one: &Authorization, kind: ChallengeKind) -> AcmeError {
     }
 }
 
-/// Reads a resource again and again until it is as wanted, in bounded time.
+/// Requests a resource repeatedly until `is_done` accepts its state, in bounded time.
 fn until<W: World, T: DeserializeOwned>(
     authority: &mut Authority<'_, W>,
     step: &'static str,

@@ -1,4 +1,4 @@
-//! When an authority wants a certificate to be renewed (RFC 9773, ARI).
+//! The renewal information of an authority: when a certificate should be renewed (RFC 9773, ARI).
 
 use data_encoding::BASE64URL_NOPAD;
 
@@ -13,14 +13,14 @@ const AUTHORITY_KEY: [u8; 3] = [0x55, 0x1d, 0x23];
 /// Maximum number of extensions of a certificate that are read.
 const MAX_EXTENSIONS: usize = 64;
 
-/// The time in which a certificate should be renewed, in Unix seconds.
+/// The period in which a certificate should be renewed, in Unix seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
     /// The first second.
     pub start: u64,
     /// The last second.
     pub end: u64,
-    /// After how many seconds the window should be asked for again.
+    /// The number of seconds after which to request the window again.
     pub again_secs: u64,
 }
 
@@ -31,7 +31,7 @@ const AGAIN_SECS: (u64, u64) = (3_600, 86_400);
 const DEFAULT_AGAIN_SECS: u64 = 21_600;
 
 /// Returns the identifier of a certificate in DER (RFC 9773 §4.1): the key of its authority and its
-/// serial number; `None` if it lacks one.
+/// serial number; `None` if the certificate lacks one of the two.
 pub fn identifier(certificate: &[u8]) -> Option<String> {
     let signed = der::expect(der::expect(certificate, SEQUENCE)?.content, SEQUENCE)?.content;
     let after_version = der::expect(signed, constructed(0)).map_or(signed, |field| field.rest);
@@ -58,7 +58,7 @@ fn authority_key(mut extensions: &[u8]) -> Option<&[u8]> {
         if kind.content != AUTHORITY_KEY {
             continue;
         }
-        // A flag for critical ones may come before the value.
+        // The flag `critical` may come before the value.
         let first = der::read(kind.rest)?;
         let value = if first.tag == OCTET_STRING { first } else { der::read(first.rest)? };
         let facts = der::expect(value.content, SEQUENCE)?;
@@ -109,8 +109,8 @@ mod tests {
 
     #[test]
     fn the_identifier_is_that_of_the_example_in_the_rfc() {
-        // RFC 9773 §4.1: key identifier and serial number of its example, in a certificate with the
-        // fields that are read.
+        // The key identifier and serial number of the example in RFC 9773 §4.1, in a certificate
+        // with only the fields that the reader needs.
         let key = [
             0x69, 0x88, 0x5b, 0x6b, 0x87, 0x46, 0x40, 0x41, 0xe1, 0xb3, 0x7b, 0x84, 0x7b, 0xa0,
             0xae, 0x2c, 0xde, 0x01, 0xc8, 0xd4,

@@ -8,14 +8,14 @@ use crate::key::AccountKey;
 use crate::message::{Directory, Problem};
 use crate::world::{AuthorityRequest, AuthorityResponse, World};
 
-/// Maximum number of octets of a body: a chain of certificates has below 20 KiB.
+/// Maximum number of octets of a body: a chain of certificates has less than 20 KiB.
 pub const MAX_AUTHORITY_BODY: usize = 256 << 10;
 /// How often a request is repeated with a new nonce (RFC 8555 §6.5).
 const MAX_NONCES: usize = 5;
 /// Maximum number of octets of a nonce or URL.
 const MAX_FIELD: usize = 2_048;
 
-/// A connection to an authority, as an account or without one yet.
+/// A client of an authority: its directory, and the nonce for the next request.
 pub struct Authority<'w, W> {
     pub(crate) world: &'w mut W,
     pub(crate) directory: Directory,
@@ -55,7 +55,7 @@ impl<'w, W: World> Authority<'w, W> {
     /// Sends a signed request. An empty payload reads a resource (RFC 8555 §6.3).
     ///
     /// # Errors
-    /// The authority refuses it, or does not respond.
+    /// The authority refuses the request, or does not respond.
     pub(crate) fn post(
         &mut self,
         step: &'static str,
@@ -121,7 +121,7 @@ impl<T: DeserializeOwned> Received<T> {
     }
 }
 
-/// Reports whether a field of a response may be sent back.
+/// Returns whether a field of a response, such as a nonce, may be used in a request.
 fn is_field(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= MAX_FIELD

@@ -1,4 +1,4 @@
-//! When the next attempt is due: renewals and repetitions after failures, as Unix seconds.
+//! The time of the next attempt: a renewal, or a repetition after a failure.
 //!
 //! `draw` is a number from 0 to 1 that the caller has drawn: many servers that got their
 //! certificates at the same time must not come back at the same time.
@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::error::AcmeError;
 use crate::renewal::Window;
 
-/// Seconds to the first repetition after a failure; the wait doubles with each further one.
+/// Seconds to the first repetition after a failure; the wait doubles with each further failure.
 pub const FIRST_RETRY_SECS: u64 = 600;
 /// Maximum number of seconds to a repetition.
 pub const MOST_RETRY_SECS: u64 = 86_400;
@@ -39,8 +39,9 @@ impl fmt::Display for Life {
     }
 }
 
-/// Returns when a certificate is renewed: after two thirds of its life, and up to a thirtieth of it
-/// later, or in the window that the authority suggests, but never in the last sixth of its life.
+/// Returns the Unix second at which to renew a certificate. It is between two thirds and seven
+/// tenths of the life of the certificate, or in the window that the authority suggests. It is never
+/// in the last sixth of the life.
 pub fn renewal(life: Life, window: Option<Window>, draw: f64) -> u64 {
     let secs = life.not_after.saturating_sub(life.not_before);
     let latest = life.not_after - secs / 6;
@@ -51,8 +52,8 @@ pub fn renewal(life: Life, window: Option<Window>, draw: f64) -> u64 {
     due.min(latest)
 }
 
-/// Returns the seconds to the next attempt after this number of failures in a row. `error` is the
-/// answer of the authority, if the last failure is one.
+/// Returns the number of seconds to the next attempt after this number of failures in a row.
+/// `error` is the last failure, if the exchange with the authority caused it.
 pub fn retry_secs(failures: u32, error: Option<&AcmeError>, draw: f64) -> u64 {
     let doubled = FIRST_RETRY_SECS << failures.saturating_sub(1).min(16);
     let base = doubled.min(MOST_RETRY_SECS);

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::text::{data, flags, harmless, hex, name, rcode, subnet};
 use crate::exchange::{Carrier, Reply};
 
-/// A reply for JSON.
+/// The JSON object of a reply.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ReplyObject {
@@ -33,7 +33,7 @@ enum TransportWord {
     Udp,
     Tcp,
     Tls,
-    /// HTTPS.
+    /// DNS over HTTPS with HTTP/2.
     Https,
     Quic,
     H3,
@@ -66,7 +66,8 @@ struct EdnsObject {
     options: Vec<OptionObject>,
 }
 
-/// An option: an object with its name as the only key, or code and data of an unknown one.
+/// An EDNS option: an object with the option's name as its only key. For an unknown option, the
+/// object has its code and data.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum OptionObject {

@@ -12,7 +12,7 @@ use avocet_session::quic::client::{QuicClient, QuicSettings};
 use crate::exchange::{Reply, is_reply, time_left};
 use crate::over_tls::{TlsForm, TlsRequest};
 
-/// Number of octets of a datagram: more than a path carries.
+/// Number of octets of the receive buffer: more than a datagram on usual paths has.
 const DATAGRAM_ROOM: usize = 4096;
 
 /// Sends a query and waits for its reply.
@@ -34,8 +34,8 @@ pub(crate) fn exchange(
     Ok(Reply { octets, server, carrier: tls.form.carrier(), elapsed })
 }
 
-/// Sends a query on a connection that begins, in HTTP/3 if there is a target, and waits for its
-/// reply. Returns it with the time that it took.
+/// Opens a connection, sends a query on it, and waits for the reply. With a target, the query is
+/// sent in HTTP/3. Returns the reply and the time that it took.
 ///
 /// # Errors
 /// The server does not answer, or does not provide the proof that the connection demands.

@@ -20,7 +20,7 @@ use rustls::{ClientConfig, RootCertStore};
 use crate::exchange::{Carrier, Reply, is_reply, time_left};
 use crate::{ClientError, over_quic};
 
-/// How to reach a server over TLS.
+/// The settings for a server that is reached over TLS.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TlsRequest {
     /// The name or address that the certificate must have.
@@ -29,17 +29,18 @@ pub struct TlsRequest {
     pub is_insecure: bool,
     /// A file with authorities that replace the authorities of the system.
     pub authorities: Option<PathBuf>,
-    /// Keys of which the server must have one, in place of a certificate of an authority.
+    /// Digests of public keys. If there are any, the server must prove one of these keys, instead
+    /// of a certificate of an authority.
     pub pins: Vec<[u8; PIN_LEN]>,
     /// The file with the certificate that the client shows.
     pub certificate: Option<PathBuf>,
-    /// The file with its key, if it is another one.
+    /// The file with the key of that certificate, if the key is in a file of its own.
     pub key: Option<PathBuf>,
     /// The encoding of messages.
     pub form: TlsForm,
 }
 
-/// How messages are sent in TLS.
+/// The encoding of messages in TLS.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum TlsForm {
     /// In frames on a stream.
@@ -168,8 +169,8 @@ pub(crate) fn exchange(
     Ok(Reply { octets, server, carrier: tls.form.carrier(), elapsed })
 }
 
-/// Sends a query to a server in a session that begins, and waits for its reply. Returns it with the
-/// time that it took.
+/// Opens a session with a server, sends a query in it, and waits for the reply. Returns the reply
+/// and the time that it took.
 ///
 /// # Errors
 /// The server does not answer, or does not provide the proof that the session demands.

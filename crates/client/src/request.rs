@@ -60,15 +60,15 @@ pub struct Request {
     pub tcp: bool,
     /// Whether to show a truncated reply instead of retrying over TCP.
     pub ignore_truncation: bool,
-    /// RD.
+    /// The flag RD.
     pub recurse: bool,
-    /// CD.
+    /// The flag CD.
     pub checking_disabled: bool,
     /// The OPT record; `None` omits it.
     pub edns: Option<EdnsRequest>,
-    /// How long to wait for a reply to one query.
+    /// The time to wait for a reply to one query.
     pub timeout: Duration,
-    /// How often a UDP query is sent.
+    /// The maximum number of times that a UDP query is sent.
     pub tries: u32,
     /// The output format.
     pub form: OutputForm,
@@ -81,7 +81,7 @@ pub struct Request {
 pub struct EdnsRequest {
     /// The largest datagram that the client accepts, in octets.
     pub buffer_size: u16,
-    /// DO.
+    /// The flag DO.
     pub dnssec: bool,
     /// Whether to send a cookie (RFC 7873).
     pub cookie: bool,
@@ -173,7 +173,8 @@ impl Request {
         Ok(request)
     }
 
-    /// Sets the name, then type and class in either order.
+    /// Sets the name from the first plain word, and the type and class from the next words in
+    /// either order.
     fn set_plain(&mut self, word: &str) -> Result<(), ClientError> {
         if self.name.is_empty() {
             self.name = typed_name(word)?;
@@ -330,8 +331,8 @@ fn class_from(word: &str) -> Option<Class> {
     }
 }
 
-/// Reads a server, given without its at sign. Returns its address, and sets how it is reached with
-/// TLS.
+/// Reads a server, given without its at sign, and returns its address. Sets in `tls` how to reach
+/// the server, and in `is_tls` whether it is reached over TLS.
 fn server_of(
     text: &str,
     tls: &mut TlsRequest,

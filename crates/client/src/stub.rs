@@ -1,5 +1,5 @@
-//! A stub resolver that queries this server itself, for the names of clients and of the servers of
-//! lists.
+//! A stub resolver that sends queries to this server. The server uses it to find the names of
+//! clients and the addresses of the servers of lists.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use avocet_wire::{MessageView, NameBuf, Rcode, Rtype};
 use crate::request::Request;
 use crate::{ClientError, exchange};
 
-/// How long to wait for the name of an address: longer than the server's own timeout.
+/// Time to wait for the name of an address, which is longer than the server's own timeout.
 const NAME_PATIENCE: Duration = Duration::from_secs(5);
 /// Number of octets of TTL and length, which precede a record's data.
 const TTL_AND_LENGTH: usize = 6;

@@ -18,7 +18,7 @@ pub(super) fn flags(header: &Header) -> Vec<&'static str> {
     FLAGS.iter().filter(|(flag, _)| header.has(*flag)).map(|(_, name)| *name).collect()
 }
 
-/// Returns the RCODE, with the upper bits in OPT.
+/// Returns the extended RCODE, whose upper bits are in OPT.
 pub(super) fn rcode(message: &MessageView<'_>) -> Rcode {
     let high = message.edns().ok().flatten().map_or(0, |edns| u16::from(edns.rcode_high));
     Rcode(high << 4 | message.header().rcode().0)

@@ -273,7 +273,7 @@ pub struct UserReport {
     /// Limits without effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Why the change is lost at the end of the server, if the disk refused it.
+    /// The reason why the disk does not have the change; it is then lost when the server ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsaved: Option<String>,
 }
@@ -283,7 +283,7 @@ pub struct UserReport {
 pub struct UserRemoved {
     /// The name.
     pub name: String,
-    /// Why the change is lost at the end of the server, if the disk refused it.
+    /// The reason why the disk does not have the change; it is then lost when the server ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsaved: Option<String>,
 }
@@ -326,7 +326,7 @@ pub struct TokenCreated {
 pub struct TokenRevoked {
     /// The identifier of the API token.
     pub id: String,
-    /// Why the change is lost at the end of the server, if the disk refused it.
+    /// The reason why the disk does not have the change; it is then lost when the server ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsaved: Option<String>,
 }
@@ -351,7 +351,7 @@ pub enum AccessFault {
     UnknownToken(String),
     /// No session has the identifier.
     UnknownSession(String),
-    /// No user could change users any more.
+    /// The change would leave no user with the right to change users.
     LastAdmin,
     /// There are too many users or tokens: the limit.
     TooMany(usize),
@@ -386,7 +386,7 @@ impl AccessFault {
         }
     }
 
-    /// Returns what to do next, if the message does not say it.
+    /// Returns the next step for the user, if the message does not state it.
     pub const fn next(&self) -> Option<&'static str> {
         Some(match self {
             Self::UserExists(_) => "choose another name, or change this user",

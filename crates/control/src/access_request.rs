@@ -1,4 +1,4 @@
-//! Requests and replies about clients that ask for access: the block page offers them to.
+//! Requests and replies about requests for access, which clients send from the block page.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ const GRANT_MINUTES: [u16; 3] = [15, 45, 120];
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RequestList {
-    /// A group; only requests of its clients.
+    /// A group. With it, the reply has only requests of clients in this group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
 }
@@ -73,7 +73,7 @@ pub struct AccessRequest {
     pub client_name: Option<String>,
     /// The text of the client; it may be empty.
     pub text: String,
-    /// The Unix second.
+    /// The Unix second at which the client sent the request.
     pub at: u64,
 }
 

@@ -1,4 +1,4 @@
-//! How the limits of a user change requests and replies: the one place that decides about both.
+//! Applies the limits of a user to requests and replies. No other module decides about them.
 
 use avocet_policy::rule::Scope;
 use serde_json::Value;
@@ -17,15 +17,16 @@ use crate::zone_keys::{ZoneKeys, ZoneSign};
 use crate::zones::{ZoneExport, ZoneRecords, ZoneReload};
 
 impl UserLimits {
-    /// Returns a request as far as the limits permit it: requests for logged queries are about
-    /// those of the groups and zones. Returns `None` for a request that the user may not send.
+    /// Returns a request as far as the limits permit it: a request for logged queries is narrowed
+    /// to the groups and zones of the user. Returns `None` for a request that the user may not
+    /// send.
     pub fn admit(&self, mut request: Request) -> Option<Request> {
         let is_within = self.is_empty() || self.narrow(&mut request);
         is_within.then_some(request)
     }
 
-    /// Narrows a request to the limits. Returns false if it is beyond them, or is in none of these
-    /// lists.
+    /// Narrows a request to the limits. Returns false if the request exceeds the limits, or if its
+    /// kind is not listed here.
     fn narrow(&self, request: &mut Request) -> bool {
         match request {
             // These requests reveal no query and no client, apart from what `trim` removes from the
@@ -151,8 +152,7 @@ impl UserLimits {
         matches!(scope, Scope::Group(group) if self.has_group(group))
     }
 
-    /// Returns whether a pause or grant is one for all, which concerns the groups as well, or for
-    /// one of the groups.
+    /// Returns whether a scope is all clients or one of the groups.
     fn shows_scope(&self, scope: &Value) -> bool {
         let of_group = scope.get("group").and_then(Value::as_str);
         scope == "all" || of_group.is_some_and(|group| self.has_group(group))

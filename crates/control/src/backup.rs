@@ -11,7 +11,7 @@ use crate::part::Part;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Backup {
-    /// Whether the backup has the query log, too.
+    /// Whether the backup includes the query log.
     #[serde(default)]
     pub query_log: bool,
 }
@@ -26,7 +26,8 @@ pub struct Restore {}
 #[serde(deny_unknown_fields)]
 pub struct RestoreCancel {}
 
-/// A backup that waits for the next start of the server, or that waited until now.
+/// A backup that waits for the next start of the server, or that waited until its restore was
+/// cancelled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct WaitingRestore {

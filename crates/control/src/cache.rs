@@ -139,9 +139,9 @@ pub enum RrsetContent {
 words! {
     /// The kinds of data that a negative answer denies.
     pub enum DenialKind {
-        /// The type.
+        /// The type does not exist at the name.
         Nodata = "NODATA",
-        /// The name.
+        /// The name does not exist.
         Nxdomain = "NXDOMAIN",
     }
 }
@@ -155,7 +155,7 @@ pub enum CacheAge {
         /// Seconds that it stays valid.
         ttl: u32,
     },
-    /// The entry has expired, and serves if resolution fails.
+    /// The entry has expired, and is used if resolution fails.
     Expired {
         /// Seconds since the data expired.
         #[serde(rename = "expired-secs")]

@@ -1,8 +1,8 @@
 //! The table of all requests, and the trait that answers them.
 //!
 //! A front end decodes a request, calls [`Control`], and encodes the reply. [`Call`] connects the
-//! types: the reply of a request is an associated type, so that neither end can confuse it with
-//! that of another request.
+//! types: the reply of a request is an associated type, so that neither end can confuse it with the
+//! reply of another request.
 
 use std::io::{self, Write};
 
@@ -61,7 +61,7 @@ use crate::zones::{
 /// The operations of the running server, one for each request.
 ///
 /// Each call blocks until its reply is complete, for up to 12 seconds for a trace and longer for a
-/// refresh of lists. Calls of several threads run side by side.
+/// refresh of lists. Several threads may make calls at the same time.
 pub trait Control {
     /// Returns the counts of the caches.
     fn stats(&self, request: Stats) -> Result<CacheStats, ControlError>;
@@ -123,7 +123,7 @@ pub trait Control {
         waiting: Parts<'_, AtWork>,
     ) -> Result<DryRunFound, ControlError>;
 
-    /// Resolves a question again and reports how.
+    /// Resolves a question again and reports each step.
     fn trace(
         &self,
         request: Trace,
@@ -323,7 +323,7 @@ pub trait Call: Into<Request> + JsonSchema {
     /// Calls the method of this request.
     ///
     /// # Errors
-    /// Those of the method.
+    /// The method fails.
     fn call(
         self,
         control: &(impl Control + ?Sized),
@@ -331,7 +331,7 @@ pub trait Call: Into<Request> + JsonSchema {
     ) -> Result<Self::Reply, ControlError>;
 }
 
-/// The type of the parts of a row of the table.
+/// Expands to the type of the parts of a reply, as a row of the table states it.
 macro_rules! part {
     () => {
         NoPart
@@ -341,10 +341,12 @@ macro_rules! part {
     };
 }
 
-/// Generates from the table: [`Request`], its conversions, [`Call`] and the visit of all calls.
+/// Generates from the table: [`Request`], its conversions, [`Call`] and the function that visits
+/// all calls.
 macro_rules! calls {
     ($($(#[$doc:meta])* $request:ident $(sends $part:ident)? => $method:ident -> $reply:ident;)*) => {
-        /// A request as the control socket gets it: `command` names it.
+        /// A request as the control socket gets it: the field `command` has the name of the
+        /// request.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(tag = "command", rename_all = "kebab-case")]
         pub enum Request {
@@ -373,8 +375,8 @@ macro_rules! calls {
         )*
 
         impl Request {
-            /// Calls the method of the request and writes the lines of its reply. Returns the code
-            /// of an error in it.
+            /// Calls the method of the request and writes the lines of its reply. Returns the error
+            /// code if the method fails.
             ///
             /// # Errors
             /// The client is gone, or does not read.
@@ -388,11 +390,11 @@ macro_rules! calls {
                 }
             }
 
-            /// Calls the method of the request, for front ends with a form of their own. Each part
-            /// is the text of JSON.
+            /// Calls the method of the request, for front ends that write replies in another
+            /// format. Each part is passed on as the text of a JSON value.
             ///
             /// # Errors
-            /// Those of the method.
+            /// The method fails.
             pub fn perform(
                 self,
                 control: &(impl Control + ?Sized),
@@ -418,7 +420,7 @@ macro_rules! calls {
     };
 }
 
-/// Gets every row of the table of requests.
+/// A visitor that gets every row of the table of requests.
 pub(crate) trait Visitor {
     fn call<C: Call>(&mut self, command: &str);
 }
@@ -458,7 +460,7 @@ calls! {
     RequestRefuse => request_refuse -> RequestRefused;
     /// Shows the names that another configuration would block and unblock.
     PolicyDryRun sends AtWork => policy_dry_run -> DryRunFound;
-    /// Resolves a question again and reports how.
+    /// Resolves a question again and reports each step.
     Trace sends WhySection => trace -> Explained;
     /// The answer that a client gets, and the reason.
     Why sends WhySection => why -> Explained;
@@ -502,7 +504,7 @@ calls! {
     ConfigChange => config_change -> RevisionAccepted;
     /// Puts an earlier revision in force again.
     ConfigRollback => config_rollback -> RevisionAccepted;
-    /// Keeps the revision on probation.
+    /// Confirms the revision that is on probation.
     ConfigConfirm => config_confirm -> RevisionConfirmed;
     /// The state of the hosted zones.
     ZonesStatus => zones_status -> ZonesReport;
@@ -530,7 +532,7 @@ calls! {
     ConnectDocument => connect_document -> ConnectFile;
     /// The state of pools.
     PoolsStatus => pools_status -> PoolsReport;
-    /// Decides about addresses of a pool.
+    /// Changes the setting of an operator for addresses of a pool.
     PoolControl => pool_control -> PoolsReport;
     /// The answers of pools if hosts were down.
     PoolsWhatIf => pools_what_if -> PoolAnswers;
@@ -566,7 +568,7 @@ impl Request {
         match self {
             Self::Backup(_) => Effect::Reveals,
             _ if self.reads() => Effect::Reads,
-            // Also requests that were added and forgotten here: they are recorded.
+            // A request that is missing above counts as a change, so the audit log records it.
             _ => Effect::Changes,
         }
     }

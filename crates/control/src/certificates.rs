@@ -12,7 +12,7 @@ use crate::words::words;
 #[serde(deny_unknown_fields)]
 pub struct CertificateList {}
 
-/// A request to renew the certificate that the server obtains by itself at once.
+/// A request to renew at once the certificate that the server obtains by itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CertificateRenew {}
@@ -29,9 +29,9 @@ pub struct CertificatesReport {
 /// Why a certificate is not renewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RenewalRefusal {
-    /// The server obtains none by itself.
+    /// The server obtains no certificate by itself.
     Off,
-    /// There were too many such requests within an hour: the limit.
+    /// There were too many requests for renewal within an hour. Holds the limit.
     TooMany(usize),
 }
 
@@ -62,13 +62,14 @@ pub struct CertificateStatus {
     pub not_after: Option<u64>,
     /// The addresses where it is shown.
     pub addresses: Vec<String>,
-    /// How the server obtains it; missing for the files of other programs.
+    /// The renewal of the certificate by the server; missing if another program provides the files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renewal: Option<RenewalStatus>,
     /// The authority of this server that issues it; missing for other certificates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authority: Option<AuthorityStatus>,
-    /// Why the present files are not in use, while an earlier certificate is.
+    /// The reason why the server uses an earlier certificate instead of the present files, if it
+    /// does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -87,7 +88,7 @@ pub struct AuthorityStatus {
     pub not_after: u64,
 }
 
-/// How the server obtains a certificate (ACME).
+/// The renewal of a certificate that the server obtains (ACME).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct RenewalStatus {
@@ -99,7 +100,7 @@ pub struct RenewalStatus {
     pub last_attempt: Option<u64>,
     /// The Unix second at which a certificate was obtained; null if none was.
     pub last_success: Option<u64>,
-    /// The number of failures since then.
+    /// The number of failed attempts since the last success.
     pub failures: u32,
     /// Why the last attempt failed, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -9,13 +9,14 @@ use crate::limits::UserLimits;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogClients {
-    /// Only this client: as the log has it, or the name of its device.
+    /// A client, by its text in the log or the name of its device; all clients without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// Maximum number of clients, from 1 to 4096; 100 without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// The limits of the user who asks, which no request can name.
+    /// The limits of the user who sends the request. The server sets them: a request cannot contain
+    /// them.
     #[serde(skip)]
     pub within: Option<UserLimits>,
 }
@@ -30,7 +31,7 @@ pub struct LoggedClients {
     pub left_out: u64,
 }
 
-/// A client of the query log. The times outlive the queries that the log keeps.
+/// A client of the query log. Its times remain when the log deletes its queries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct LoggedClient {

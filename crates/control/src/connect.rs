@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::words::words;
 
-/// Length in octets of the longest word of a device, which is a label (RFC 1035 §2.3.4).
+/// Maximum number of octets of the word of a device, which is a label (RFC 1035 §2.3.4).
 pub const MAX_DEVICE_WORD: usize = 63;
 
 /// A request for the ways to connect a device.
@@ -43,7 +43,7 @@ words! {
         Profile = "profile",
         /// DNS stamps, one on a line.
         Stamps = "stamps",
-        /// The stamp of DNS over HTTPS, or else the first one, as a QR code in SVG.
+        /// The stamp of DNS over HTTPS, or else the first stamp, as a QR code in SVG.
         Qr = "qr",
         /// Options of DHCP for Kea (RFC 9463).
         Kea = "kea",
@@ -83,7 +83,7 @@ pub struct ConnectReport {
     pub missing: Option<String>,
     /// The way without encryption, of the listener or else of `[server]`; null if there is none.
     pub plain: Option<ConnectPlain>,
-    /// All forms; none without encryption.
+    /// The settings in all forms; empty without an encrypted endpoint.
     pub documents: Vec<ConnectText>,
 }
 
@@ -174,15 +174,16 @@ impl ConnectForm {
 pub enum ConnectFault {
     /// No listener has this name.
     Listener(String),
-    /// The listener has nothing to connect to.
+    /// The listener has no encrypted address for clients without a certificate. Holds the name of
+    /// the listener.
     NoListener(String),
     /// No certificate has a host name.
     NoName,
     /// No certificate has this name.
     Name(String),
-    /// The text is not a word.
+    /// The text is not a valid word of a device.
     Word(String),
-    /// The word can be sent over no protocol. Holds the name of the server.
+    /// No protocol can carry the word of the device. Holds the name of the server.
     Unsendable(String),
     /// The form needs something that is not there: the reason.
     Form(&'static str),

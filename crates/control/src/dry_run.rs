@@ -11,8 +11,8 @@ use crate::words::words;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct PolicyDryRun {
-    /// Changes of the configuration file, in order; without them and without a text, the file as
-    /// it is.
+    /// Changes of the configuration file, in order. Without changes and without `text`, the file as
+    /// it is on disk is compared.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<ConfigEdit>,
     /// A whole configuration in TOML, instead of changes.
@@ -30,9 +30,9 @@ pub struct PolicyDryRun {
 words! {
     /// The limit that ended a dry run before the end of the log.
     pub enum DryRunLimit {
-        /// Its time.
+        /// The limit on time.
         Time = "time",
-        /// The number of logged queries.
+        /// The limit on the number of logged queries.
         Entries = "entries",
     }
 }
@@ -47,19 +47,20 @@ pub struct DryRunFound {
     pub examined: u64,
     /// The limit that ended the dry run before the oldest query; `null` if none did.
     pub cut: Option<DryRunLimit>,
-    /// Queries that were judged.
+    /// Queries that were evaluated with both configurations.
     pub judged: u64,
-    /// Queries that were not judged: without a name, or of a class other than IN.
+    /// Queries that were not evaluated: without a name, or of a class other than IN.
     pub left_out: u64,
-    /// Judged queries without a known answer: rules on answers do not match these.
+    /// Evaluated queries without a known answer: rules on answers do not match these.
     pub without_answer: u64,
     /// Rules on answers in the proposed configuration, or in the present one if it has more.
     pub rules_on_answers: usize,
     /// Queries that only the proposed configuration blocks.
     pub newly_blocked: DryRunChanges,
-    /// Queries that only the configuration in force blocks.
+    /// Queries that the configuration in force blocks, and that the proposed one neither blocks nor
+    /// changes.
     pub newly_answered: DryRunChanges,
-    /// Queries that are answered in another way.
+    /// Queries with another change, such as those that are rewritten instead of blocked.
     pub otherwise_changed: DryRunChanges,
     /// Lists of the proposed configuration without a copy: they count as empty.
     pub lists_without_copy: Vec<String>,
@@ -73,9 +74,9 @@ pub struct DryRunFound {
 pub struct DryRunChanges {
     /// The number of all queries with this change.
     pub queries: u64,
-    /// The number of different names, as far as they were kept.
+    /// The number of different names among those that the dry run kept.
     pub name_count: u64,
-    /// The number of different clients, as far as they were kept.
+    /// The number of different clients among those that the dry run kept.
     pub client_count: u64,
     /// Queries for names that were not kept, because there are too many.
     pub unlisted: u64,

@@ -16,11 +16,11 @@ use crate::zones::ZoneFault;
 pub enum ControlError {
     /// The line is not a request. Holds the problem.
     NotARequest(String),
-    /// Other clients take all places.
+    /// The maximum number of control clients is connected.
     Busy,
     /// The server is shutting down.
     ShuttingDown,
-    /// The client does not wait for its reply.
+    /// The client disconnected before its reply was complete.
     Disconnected,
     /// Another process is taking over, or the server is shutting down.
     TakeOverRefused,
@@ -44,7 +44,7 @@ pub enum ControlError {
     NothingFiltered,
     /// No client has the name.
     UnknownClient(String),
-    /// There is no such listener.
+    /// No listener has the name.
     UnknownListener(String),
     /// The scope has a name that no client has.
     UnknownClientInScope(String),
@@ -87,11 +87,13 @@ pub enum ControlError {
     UnknownRevision(u32),
     /// The revision is not on disk or damaged: the reason.
     RevisionUnusable(String),
-    /// Another revision is in force than the change is based on: its number.
+    /// The revision in force is not the one that the change is based on. Holds the number of the
+    /// revision in force.
     OtherRevision(Option<u32>),
     /// A key or value of an edit is invalid: the reason.
     InvalidEdit(String),
-    /// The author of a change may not change keys that decide who may use the server: the keys.
+    /// The author of a change may not change keys that decide who may use the server. Holds these
+    /// keys.
     AccessKeys(String),
     /// The configuration file cannot be changed now: the reason.
     FileRefused(String),
@@ -99,7 +101,7 @@ pub enum ControlError {
     UnknownTable(String),
     /// No revision is on probation.
     NoProbation,
-    /// The worker of the name takes no further work.
+    /// The worker that resolves the name accepts no further work.
     Overloaded,
     /// Resolution did not finish in time.
     ResolutionTimeout,
@@ -136,11 +138,11 @@ words! {
     pub enum ErrorCode {
         /// The line is not a request.
         NotARequest = "not-a-request",
-        /// Other clients take all places.
+        /// The maximum number of control clients is connected, or the server is overloaded.
         Busy = "busy",
         /// The server is shutting down.
         ShuttingDown = "shutting-down",
-        /// The client does not wait for its reply.
+        /// The client disconnected before its reply was complete.
         Disconnected = "disconnected",
         /// A value of the request is invalid.
         InvalidValue = "invalid-value",
@@ -221,7 +223,7 @@ impl ControlError {
         }
     }
 
-    /// Returns what to do next, if the message does not say it.
+    /// Returns the next step for the user, if the message does not state it.
     pub const fn next(&self) -> Option<&'static str> {
         Some(match self {
             Self::Busy => "try again",

@@ -1,5 +1,5 @@
-//! The begin of a take-over on the control socket. It is no [`Request`](crate::Request): the server
-//! answers it with its sockets, which only this socket can carry.
+//! The start of a take-over on the control socket. It is no [`Request`](crate::Request): the server
+//! answers it with its sockets, which only a Unix socket can carry.
 
 use std::fmt;
 

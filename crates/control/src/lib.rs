@@ -9,10 +9,10 @@
 //!
 //! The table in [`call`] names each request once, with its method, its parts and its reply. All
 //! front ends use it: the compiler refuses a server that answers a request with the reply of
-//! another, and a command that prints it. [`line`](mod@line) has the form on the control socket,
-//! [`schema`] the JSON schema of all requests and replies.
+//! another, and a command that prints the wrong reply. [`line`](mod@line) has the form on the
+//! control socket, [`schema`] the JSON schema of all requests and replies.
 //!
-//! The types here are apart from those inside the server. A change inside that would change the
+//! These types are separate from the types inside the server. A change inside that would change the
 //! interface shows as a `match` that does not compile.
 //!
 //! ```

@@ -7,23 +7,25 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UserLimits {
-    /// Groups with pauses, grants and logged queries that the user may see and change.
+    /// Groups: the user may see and change their pauses, grants and logged queries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
-    /// Zones with names that the user may look up, flush, log and exempt from validation; of the
-    /// hosted zones, those that the user may read, change and reload.
+    /// Zones: the user may look up the names in them, flush these names, exempt them from
+    /// validation, and read their logged queries. The user may also read, change and reload hosted
+    /// zones among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<String>,
 }
 
 impl UserLimits {
-    /// Returns whether there are none.
+    /// Returns whether there are no limits.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty() && self.zones.is_empty()
     }
 
-    /// Returns the fault of the limits of a user: an empty name, a zone that is no name, or no
-    /// limit at all, with which the user would be unlimited.
+    /// Returns the fault of the limits of a user, or `None` if they are valid. An empty name and a
+    /// text that is not a zone are faults. Empty limits are a fault because the user would be
+    /// unlimited.
     pub fn fault(&self) -> Option<String> {
         if self.is_empty() {
             return Some("limits need a group or a zone: without one, nothing is limited".into());
@@ -63,7 +65,8 @@ impl UserLimits {
     }
 }
 
-/// Returns whether a text is the name of a zone below the root: a limit to the root is none.
+/// Returns whether a text is the name of a zone below the root. The root is no valid limit: it
+/// would not limit anything.
 fn is_zone(text: &str) -> bool {
     let name = text.strip_suffix('.').unwrap_or(text);
     let is_label = |label: &str| {

@@ -27,7 +27,7 @@ pub struct ErrorLine {
     error: String,
     /// A name of the error that does not change.
     code: ErrorCode,
-    /// The action that solves it.
+    /// The next step that solves the problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<&'static str>,
 }
@@ -57,7 +57,7 @@ pub fn read_request(line: &[u8]) -> Result<Request, ControlError> {
     serde_json::from_slice(line).map_err(|error| ControlError::NotARequest(error.to_string()))
 }
 
-/// Calls the method of a request and writes its reply. Returns the code of an error in it.
+/// Calls the method of a request and writes its reply. Returns the error code if the method fails.
 pub(crate) fn answer<C: Call>(
     request: C,
     control: &(impl Control + ?Sized),
@@ -124,7 +124,7 @@ pub enum ReplyLine<C: Call> {
     End(C::Reply),
 }
 
-/// The reason why a line of a reply brings nothing.
+/// The reason why a line of a reply cannot be used.
 #[derive(Debug)]
 pub enum ReplyError {
     /// The server reports an error. The texts are its message and the next step.

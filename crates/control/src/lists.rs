@@ -39,7 +39,7 @@ pub struct ListStatus {
     pub broken_lines: u64,
     /// Lines without entries, such as comments.
     pub skipped_lines: u64,
-    /// Broken lines for which other lists leave no room.
+    /// Broken lines that exceed a limit which all lists share.
     pub beyond_limits: u64,
     /// The triggers of a policy zone.
     pub triggers: Option<TriggerCounts>,
@@ -47,7 +47,7 @@ pub struct ListStatus {
     pub octets: u64,
     /// The Unix second at which the text was fetched.
     pub fetched_at: Option<u64>,
-    /// The Unix second of the last fetch or look that succeeded.
+    /// The Unix second of the last successful fetch or check for changes.
     pub succeeded_at: Option<u64>,
     /// The Unix second of the next fetch.
     pub next_at: Option<u64>,
@@ -55,12 +55,12 @@ pub struct ListStatus {
     pub failures_in_row: u32,
     /// The reason for the last failure.
     pub error: Option<String>,
-    /// How much of the query log it blocks; none without a log.
+    /// The share of the query log that the list blocks; none without a query log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<ListShare>,
 }
 
-/// How much of the query log a list blocks, over up to thirty days.
+/// The part of the logged queries that a list blocks, over up to thirty days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ListShare {
     /// The Unix second from which queries count: the start of a day, in UTC.
@@ -163,9 +163,9 @@ pub struct Refreshed {
 pub struct RefreshedList {
     /// The name.
     pub name: String,
-    /// Whether its text is another.
+    /// Whether the text differs from the one that was in force before.
     pub changed: bool,
-    /// The reason why it was not taken.
+    /// The reason why the text was not accepted.
     pub error: Option<String>,
     /// The reason why the disk does not have the copy in force.
     pub unsaved: Option<String>,
@@ -193,7 +193,7 @@ pub struct ListReport {
     pub passed_over_lines: u64,
     /// The first of the passed-over lines.
     pub first_passed_over_lines: Vec<PassedOverLine>,
-    /// Entries of the list in force for which other lists leave no room.
+    /// Entries of the list in force that exceed a limit which all lists share.
     pub beyond_limits: u64,
     /// The triggers of a policy zone.
     pub triggers: Option<TriggerCounts>,

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::words::words;
 
-/// The load of the server. Counts are those since the start of the process, so the difference of
-/// two replies is that of the time between them.
+/// The load of the server. All counts begin at the start of the process: the difference between two
+/// replies covers the time between them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ServerLoad {
@@ -37,9 +37,10 @@ pub struct WorkerLoad {
     pub batches: u64,
     /// CPU time of the thread in microseconds, in user mode and in the kernel.
     pub cpu_us: u64,
-    /// The last seconds.
+    /// The load over the last seconds.
     pub recent: RecentLoad,
-    /// Times to answer queries that did not wait for the network, each that of its batch.
+    /// Times to answer queries that did not wait for the network. Each query counts with the time
+    /// of its batch.
     pub hit_latency: LatencyHistogram,
     /// Times to answer queries that waited for the network.
     pub miss_latency: LatencyHistogram,
@@ -161,10 +162,10 @@ pub struct CacheMemory {
     pub bytes_limit: u64,
     /// Queries that it answered.
     pub hits: u64,
-    /// Queries that reached it and that it did not answer; none for failures, where this is not
-    /// counted.
+    /// Queries that reached the cache and that it did not answer; none for the failure cache, which
+    /// does not count them.
     pub misses: Option<u64>,
-    /// The share of hits in both, from 0 to 1; none without queries.
+    /// The share of hits among hits and misses, from 0 to 1; none without queries.
     pub hit_ratio: Option<f64>,
     /// Entries that left because the cache was full.
     pub evictions: u64,
@@ -172,13 +173,14 @@ pub struct CacheMemory {
     pub expired: u64,
 }
 
-/// The state of the thread that writes the query log. It takes entries out of one ring a worker.
+/// The state of the thread that writes the query log. It reads the entries from one ring per
+/// worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct LogWriterLoad {
-    /// Whether it writes files.
+    /// Whether the thread writes files.
     pub writes: bool,
-    /// Entries that it took from the workers.
+    /// Entries that the thread took from the workers.
     pub entries: u64,
     /// Entries lost because the ring of a worker was full.
     pub dropped: u64,
@@ -186,7 +188,8 @@ pub struct LogWriterLoad {
     pub written: u64,
     /// Entries lost because they could not be written or were damaged.
     pub lost: u64,
-    /// Number of octets written to the files of the head, which later become smaller ones.
+    /// Number of octets written to new files. The server later merges these files into smaller
+    /// ones.
     pub octets: u64,
     /// Number of octets of all files of the log.
     pub stored_octets: u64,
@@ -199,7 +202,8 @@ pub struct LogWriterLoad {
     pub entries_per_sec: f64,
     /// The time in microseconds that the thread has worked on entries.
     pub work_us: u64,
-    /// Entries a second that it could take at its speed so far; none before the first.
+    /// The number of entries that the thread could take in a second, by its speed so far; none
+    /// before the first entry.
     pub speed: Option<f64>,
 }
 

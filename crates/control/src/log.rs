@@ -59,7 +59,8 @@ pub struct LogFilter {
     /// The Unix second after the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<u64>,
-    /// The limits of the user who asks, which no request can name.
+    /// The limits of the user who sends the request. The server sets them: a request cannot contain
+    /// them.
     #[serde(skip)]
     pub within: Option<UserLimits>,
 }
@@ -74,7 +75,7 @@ pub struct LogTail {
 }
 
 words! {
-    /// How a query ended, in the kinds that statistics count.
+    /// The kind of outcome of a query, as statistics count it.
     pub enum OutcomeKind {
         /// Answered with data or a denial, from upstream or from a cache.
         Answered = "answered",
@@ -117,7 +118,7 @@ words! {
 pub struct LogEntry {
     /// The number of the entry; none before it is in a file.
     pub id: Option<u64>,
-    /// When it arrived, in Unix microseconds.
+    /// The time of arrival in Unix microseconds.
     pub time_us: u64,
     /// The address of the client, as far as `privacy` permits: the address, its network, or a
     /// pseudonym.
@@ -148,7 +149,7 @@ pub struct LogEntry {
     pub outcome: QueryStage,
     /// The kind of outcome.
     pub kind: OutcomeKind,
-    /// How the caches were used.
+    /// The use of the caches for the query.
     pub cache: CacheUse,
     /// The result of validation.
     pub validated: ValidationState,
@@ -174,7 +175,8 @@ pub struct LogEntry {
     pub answer: Vec<String>,
 }
 
-/// A query that several clients get. It is written as JSON once, by the first that needs it.
+/// A logged query that several clients get. The first client that needs it as JSON writes the JSON,
+/// and the others share it.
 #[derive(Debug, Clone)]
 pub struct SharedEntry(Arc<WrittenEntry>);
 
@@ -298,7 +300,8 @@ pub struct LogPage {
     /// The cursor of the next page; none at the end. A search stops after some seconds, so a page
     /// may have fewer queries than asked for, or none, and still a next one.
     pub next: Option<String>,
-    /// The number of queries that were examined; for a user with limits, of those that were found.
+    /// The number of queries that were examined. For a user with limits, the number of queries that
+    /// were found.
     pub examined: u64,
     /// Files that were not searched, or not completely.
     pub damaged: Vec<DamagedFile>,
@@ -342,7 +345,8 @@ pub struct LogCounted {
 pub struct LogShow {
     /// The number of its entry.
     pub id: u64,
-    /// The limits of the user who asks, which no request can name.
+    /// The limits of the user who sends the request. The server sets them: a request cannot contain
+    /// them.
     #[serde(skip)]
     pub within: Option<UserLimits>,
 }
@@ -364,7 +368,7 @@ pub struct LogPrune {
 pub struct LogPruned {
     /// The number of queries that were deleted.
     pub queries: u64,
-    /// Files that cannot be changed. They are as they were.
+    /// Files that cannot be changed, and still have the queries.
     pub damaged: Vec<DamagedFile>,
 }
 

@@ -10,19 +10,21 @@ use crate::error::ErrorCode;
 pub enum LogFault {
     /// The cursor does not belong to a page.
     InvalidCursor,
-    /// A number of the request is out of bounds: the bounds.
+    /// A number of the request is out of bounds. Holds the bounds.
     OutOfBounds(&'static str),
-    /// The time ends before it begins.
+    /// The period of the request ends before it begins.
     EmptyTime,
-    /// A filter is an empty text, which no entry or every entry would meet: its name.
+    /// A filter is an empty text, which would match no entry or every entry. Holds the name of the
+    /// filter.
     EmptyFilter(&'static str),
-    /// The client of a filter is an address with a shorter prefix: the network with this prefix.
+    /// The client of a filter is an address with a prefix length that does not cover all its bits.
+    /// Holds the network and the prefix length.
     HostBits(IpAddr, u8),
     /// A deletion has neither a filter nor `all`, or both.
     UnclearDeletion,
     /// The log has no entry with this number.
     UnknownEntry(u64),
-    /// Other searches take all places.
+    /// The maximum number of searches is running.
     Busy,
     /// The search did not end in time.
     Timeout,
@@ -44,7 +46,7 @@ impl LogFault {
         }
     }
 
-    /// Returns what to do next, if the message does not say it.
+    /// Returns the next step for the user, if the message does not state it.
     pub const fn next(self) -> Option<&'static str> {
         Some(match self {
             Self::InvalidCursor => "give `next` of the page before, or no cursor",

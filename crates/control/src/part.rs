@@ -25,14 +25,14 @@ pub(crate) fn write_json(part: &impl Serialize, out: &mut Vec<u8>) {
     }
 }
 
-/// Takes the parts of a reply while the server produces them.
+/// A function that takes the parts of a reply while the server produces them.
 pub type Parts<'a, P> = &'a mut dyn FnMut(P) -> Result<(), Disconnected>;
 
-/// The end of a client that does not wait for its reply.
+/// An error: the client disconnected before its reply was complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Disconnected;
 
-/// The part of a reply that has none.
+/// The type of the parts of a reply without parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoPart {}
 

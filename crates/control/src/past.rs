@@ -22,7 +22,7 @@ pub struct PastDecision {
     /// The reason why the log, or a part of it, could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
-    /// The query of the client for the name that is nearest to the time.
+    /// The client's logged query for the name that is nearest to `at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query: Option<Box<LogEntry>>,
     /// The time of that query in the time zone of the policy.
@@ -31,7 +31,7 @@ pub struct PastDecision {
     /// The revision of the configuration in force at that time, as far as the history goes back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
-    /// When it was accepted, in the time zone of the policy.
+    /// The time at which that revision was accepted, in the time zone of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision_local: Option<String>,
     /// The revision of the configuration in force now.
@@ -41,7 +41,7 @@ pub struct PastDecision {
     /// The parts of the decision that differ now; empty if nothing differs, or if the query was not
     /// found.
     pub differences: Vec<DecisionPart>,
-    /// Why it may be different, as far as known.
+    /// The known reasons why the decision may differ.
     pub reasons: Vec<ChangeReason>,
     /// The lists involved that have changed since.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -105,9 +105,10 @@ words! {
         Client = "client",
         /// A pause or a grant is in force now.
         Lifted = "lifted",
-        /// Other servers answer differently, or not in the same way.
+        /// The servers that resolve the name may have answered in another way.
         Resolution = "resolution",
-        /// The cause is none of the others: for example a pause, a grant or a tag that has ended.
+        /// The cause is none of the other reasons: for example, a pause, a grant or a tag has
+        /// ended.
         Unknown = "unknown",
     }
 }

@@ -23,7 +23,7 @@ pub struct PolicyStatus {
     /// The pauses and grants.
     #[serde(flatten)]
     pub switches: SwitchesInForce,
-    /// The rest, if there are rules or lists.
+    /// The counts of rules and lists, if there are any.
     #[serde(flatten)]
     pub counts: Option<PolicyCounts>,
 }
@@ -53,11 +53,11 @@ pub struct SwitchesInForce {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct PauseInForce {
-    /// The clients that it is for.
+    /// The clients that the pause applies to.
     pub scope: Scope,
     /// The Unix second at which it ends.
     pub until: u64,
-    /// Seconds until then.
+    /// Seconds until the pause ends.
     pub left_secs: u64,
 }
 
@@ -67,15 +67,15 @@ pub struct PauseInForce {
 pub struct GrantInForce {
     /// The name; the grant includes those below it.
     pub name: String,
-    /// The clients that it is for.
+    /// The clients that the grant applies to.
     pub scope: Scope,
     /// The Unix second at which it ends.
     pub until: u64,
-    /// Seconds until then.
+    /// Seconds until the grant ends.
     pub left_secs: u64,
 }
 
-/// How often a rule matched.
+/// The number of matches of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct RuleCount {
@@ -83,9 +83,9 @@ pub struct RuleCount {
     pub name: String,
     /// The action.
     pub action: RuleAction,
-    /// Whether it only counts.
+    /// Whether the rule only counts its matches.
     pub log_only: bool,
-    /// The number of its matches.
+    /// The number of matches.
     pub held: u64,
 }
 
@@ -94,7 +94,7 @@ pub struct RuleCount {
 pub struct ListCount {
     /// The name.
     pub name: String,
-    /// The responses.
+    /// The number of responses that the list decided.
     pub answers: u64,
 }
 
@@ -115,7 +115,7 @@ words! {
         Ttl = "ttl",
         /// Send no response.
         Drop = "drop",
-        /// Send the client to TCP.
+        /// Send a truncated response, so that the client uses TCP.
         Truncate = "truncate",
         /// Limit the rate.
         RateLimit = "rate-limit",

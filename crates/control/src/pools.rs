@@ -17,7 +17,7 @@ pub struct PoolsStatus {
     pub name: Option<String>,
 }
 
-/// A request to decide about addresses of a pool, whatever their probes say.
+/// A request to change the setting of an operator for addresses of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PoolControl {
@@ -26,7 +26,7 @@ pub struct PoolControl {
     /// The address; all addresses of the pool without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// The decision.
+    /// The new setting.
     pub control: AddressControl,
 }
 
@@ -70,7 +70,7 @@ words! {
 words! {
     /// The result of a probe.
     pub enum ProbeOutcome {
-        /// The target is as required.
+        /// The target responds as required.
         Success = "success",
         /// The address is not healthy, or it did not reply in time.
         Failure = "failure",
@@ -92,7 +92,7 @@ pub struct PoolsReport {
 pub struct PoolStatus {
     /// The name of the pool.
     pub name: String,
-    /// The choice among the healthy addresses for an answer.
+    /// The mode by which an answer takes addresses from the healthy ones.
     pub mode: String,
     /// The kind of its probes.
     pub probe: String,
@@ -110,7 +110,7 @@ pub struct PoolStatus {
 pub struct PoolAddress {
     /// The address.
     pub address: String,
-    /// Where it is probed.
+    /// The address or URL that is probed.
     pub probed_at: String,
     /// The health of the address by its probes.
     pub state: AddressHealth,
@@ -148,7 +148,7 @@ pub struct ProbeReport {
 /// The answers that would be given.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolAnswers {
-    /// The pools with one of these addresses, by name.
+    /// The pools with an address that would be down, by name.
     pub pools: Vec<PoolAnswer>,
 }
 
@@ -159,11 +159,11 @@ pub struct PoolAnswers {
 pub struct PoolAnswer {
     /// The pool.
     pub name: String,
-    /// The addresses of an answer now.
+    /// The addresses of an answer at present.
     pub now: Vec<String>,
-    /// The addresses of an answer then.
+    /// The addresses of an answer if the hosts were down.
     pub then: Vec<String>,
-    /// Whether no address would be healthy.
+    /// Whether no healthy address would be left.
     pub all_down: bool,
 }
 
@@ -187,7 +187,7 @@ impl PoolFault {
         }
     }
 
-    /// Returns what to do next, if the message does not say it.
+    /// Returns the next step for the user, if the message does not state it.
     pub const fn next(&self) -> Option<&'static str> {
         match self {
             Self::UnknownPool(_) => Some("see `avocet zone pool list`"),

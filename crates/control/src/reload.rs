@@ -18,7 +18,7 @@ pub struct Reloaded {
     pub opens_at_restart: Vec<SocketAddr>,
     /// The addresses that are no longer served after a restart.
     pub closes_at_restart: Vec<SocketAddr>,
-    /// Names that the previous configuration had and this one does not have.
+    /// Names that the previous configuration has and the new one does not.
     pub removed: BTreeMap<RemovedKind, RemovedNames>,
     /// The removed names as a sentence.
     pub removed_text: String,
@@ -67,6 +67,6 @@ words! {
 pub struct RemovedNames {
     /// The number of names.
     pub count: usize,
-    /// The names of the first.
+    /// The first of the removed names.
     pub first: Vec<String>,
 }

@@ -42,7 +42,7 @@ without_fields! {
 pub struct Lookup {
     /// The name.
     pub name: String,
-    /// The type; all types without it, and A for the failure.
+    /// The type. Without it, the reply has data of all types, and the cached failure for type A.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub rtype: Option<String>,
 }
@@ -85,7 +85,7 @@ pub struct ListsCheck {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Pause {
-    /// The clients that it is for.
+    /// The clients that the pause applies to.
     #[serde(default)]
     pub scope: Scope,
     /// The duration in seconds; 0 ends the pause.
@@ -98,14 +98,14 @@ pub struct Pause {
 pub struct Grant {
     /// The name; the grant includes those below it.
     pub name: String,
-    /// The clients that it is for.
+    /// The clients that the grant applies to.
     #[serde(default)]
     pub scope: Scope,
     /// The duration in seconds; 0 ends the grant.
     pub secs: u64,
 }
 
-/// A request to resolve a question again and to report how.
+/// A request to resolve a question again and to report each step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Trace {
@@ -128,19 +128,21 @@ pub struct Trace {
 pub struct Why {
     /// The name.
     pub name: String,
-    /// The type; without it A, and all types of the cache.
+    /// The type. Without it, A, and data of all types in the cache.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub rtype: Option<String>,
     /// The address or name of the client; this machine without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// Identity that its device sends or proves: `id:WORD`, `certificate:NAME` or `pin:DIGEST`.
+    /// The identity that the client's device sends or proves: `id:WORD`, `certificate:NAME` or
+    /// `pin:DIGEST`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The name of the listener at which the query arrives; without it an address of `[server]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listener: Option<String>,
-    /// The transport of the query; without it that of the address, UDP if that has several.
+    /// The transport of the query; without it, the transport of the listening address, or UDP if
+    /// the address serves UDP and TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<LogTransport>,
     /// The Unix second at which the rules apply; now without it. For a time in the past, the reply

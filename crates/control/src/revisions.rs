@@ -38,7 +38,7 @@ words! {
 }
 
 impl ChangeReach {
-    /// Returns whether it is without bounds.
+    /// Returns whether a change may concern all keys.
     #[must_use]
     pub fn is_all(&self) -> bool {
         *self == Self::All
@@ -103,7 +103,7 @@ pub struct ConfigRollback {
     pub by: Submitter,
 }
 
-/// A request to keep the revision on probation.
+/// A request to confirm the revision that is on probation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigConfirm {}
@@ -149,7 +149,8 @@ pub struct CheckedChange {
 pub struct ConfigChange {
     /// The changes, in order; all or none are made.
     pub edits: Vec<ConfigEdit>,
-    /// The revision that the changes are based on: with another one in force, they are refused.
+    /// The revision that the changes are based on. If another revision is in force, the server
+    /// refuses the changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<u32>,
     /// The author of the change.
@@ -174,7 +175,7 @@ pub struct ConfigEdit {
 pub struct Revision {
     /// The number of the revision.
     pub number: u32,
-    /// When it was accepted, in Unix seconds.
+    /// The Unix second at which the revision was accepted.
     pub at: u64,
     /// The origin of the revision.
     pub origin: RevisionOrigin,
@@ -242,7 +243,7 @@ pub struct RevisionAccepted {
     pub revision: u32,
     /// The probation of the change, if it is on probation.
     pub probation: Option<OnProbation>,
-    /// The result of putting it in force.
+    /// The result of the reload that put the revision in force.
     pub reloaded: Reloaded,
 }
 

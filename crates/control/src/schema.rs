@@ -134,7 +134,7 @@ mod tests {
         let page = include_str!("../../../docs/manual/control.md");
         let schema = serde_json::to_value(InterfaceSchema::of_all()).unwrap();
         let codes = schema["error"]["$defs"]["ErrorCode"]["oneOf"].as_array().unwrap();
-        // A client that is gone gets no error.
+        // A client that has disconnected gets no error, so the page need not have that code.
         let codes = codes
             .iter()
             .map(|code| code["const"].as_str().unwrap())

@@ -20,7 +20,8 @@ pub struct LogStatistics {
     /// Maximum number of texts of a ranking, from 1 to 100; 10 without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// The limits of the user who asks, which no request can name.
+    /// The limits of the user who sends the request. The server sets them: a request cannot contain
+    /// them.
     #[serde(skip)]
     pub within: Option<UserLimits>,
 }
@@ -29,8 +30,9 @@ pub struct LogStatistics {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct LogOverview {
-    /// The first Unix second. Hours or days that are counted in part count as a whole. For a user
-    /// with limits, the count may begin later than asked: it ends after some seconds of work.
+    /// The first Unix second. An hour or day that the period includes in part counts as a whole.
+    /// For a user with limits, the count may begin later than requested: the server ends it after
+    /// some seconds of work.
     pub from: u64,
     /// The Unix second after the last one.
     pub to: u64,
@@ -44,7 +46,7 @@ pub struct LogOverview {
     pub delays: Delays,
     /// The rankings.
     pub tops: Vec<TopRanking>,
-    /// The present rates; over no second for a user with limits.
+    /// The present rates. A user with limits gets no rates: `secs` is 0.
     pub rates: QueryRates,
 }
 
@@ -63,7 +65,7 @@ words! {
 /// Numbers of queries by kind of outcome.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OutcomeCounts {
-    /// Answered with data or a denial, from upstream or from a cache.
+    /// Queries answered with data or a denial, from upstream or from a cache.
     pub answered: u64,
     /// Queries answered from local records or special names.
     pub local: u64,
@@ -77,7 +79,7 @@ pub struct OutcomeCounts {
     pub dropped: u64,
     /// Queries that were not resolved.
     pub failed: u64,
-    /// Malformed, or of a kind that is not implemented.
+    /// Queries that are malformed, or of a kind that is not implemented.
     pub malformed: u64,
 }
 
@@ -120,7 +122,7 @@ words! {
         Clients = "clients",
         /// Rules that decided.
         Rules = "rules",
-        /// Lists with the name.
+        /// Lists that contain the name.
         Lists = "lists",
         /// Upstreams that answered.
         Upstreams = "upstreams",
@@ -128,7 +130,8 @@ words! {
         BlockedNames = "blocked-names",
         /// Addresses of clients whose queries were blocked.
         BlockedClients = "blocked-clients",
-        /// Lists of blocked queries that have this list alone, and no rule that decided.
+        /// Lists that alone decided blocked queries: no other list has the name, and no rule
+        /// decided.
         LoneLists = "lone-lists",
     }
 }
@@ -185,7 +188,8 @@ pub struct LogSeries {
     /// the counts are not as fine, or if there would be more than 1500 steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
-    /// The limits of the user who asks, which no request can name.
+    /// The limits of the user who sends the request. The server sets them: a request cannot contain
+    /// them.
     #[serde(skip)]
     pub within: Option<UserLimits>,
 }
@@ -198,7 +202,7 @@ pub struct LogSteps {
     /// The length of the periods that are added up.
     pub period: PeriodLength,
     /// The steps, the earliest first, without a gap. For a user with limits, they may begin later
-    /// than asked: the count ends after some seconds of work.
+    /// than requested: the server ends the count after some seconds of work.
     pub steps: Vec<LogStep>,
 }
 

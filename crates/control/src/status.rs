@@ -22,7 +22,7 @@ pub struct ServerStatus {
     pub configuration: Option<String>,
     /// The addresses that it listens on.
     pub listen: Vec<String>,
-    /// How it resolves.
+    /// The way in which the server resolves names.
     pub mode: ResolverMode,
     /// The Unix second of its start.
     pub started_at: u64,
@@ -61,7 +61,7 @@ pub struct ServerStatus {
 }
 
 words! {
-    /// How names are resolved without a rule for them.
+    /// The way in which names without a forwarding rule are resolved.
     pub enum ResolverMode {
         /// Upstreams resolve.
         Forward = "forward",
@@ -111,7 +111,7 @@ pub struct UpstreamStatus {
     pub transport: UpstreamTransport,
     /// The host name in its certificate, if TLS must prove one.
     pub name: Option<String>,
-    /// Why TLS fails.
+    /// The reason why TLS fails, if it does.
     pub tls_error: Option<String>,
     /// Number of queries to the upstream.
     pub queries: u64,
@@ -145,11 +145,12 @@ pub struct AuthorityQueries {
 pub struct DiscoveryStatus {
     /// The address of the upstream.
     pub upstream: SocketAddr,
-    /// The server that gets its queries, such as `tls://192.0.2.1:853`; none while there is none.
+    /// The designated server that gets the queries, such as `tls://192.0.2.1:853`; none if no such
+    /// server is in use.
     pub designated: Option<String>,
-    /// Why that server may have them.
+    /// The reason why the designated server may get the queries.
     pub proof: Option<DiscoveryProof>,
-    /// Why there is none, or why the last attempt failed.
+    /// The reason why no designated server is in use, or why the last attempt failed.
     pub error: Option<String>,
     /// Whether the upstream itself gets no queries.
     pub strict: bool,
@@ -158,11 +159,12 @@ pub struct DiscoveryStatus {
 }
 
 words! {
-    /// Why a designated server may have the queries for another one.
+    /// The reason why a designated server may get the queries of the upstream.
     pub enum DiscoveryProof {
-        /// Its certificate has the address of that server.
+        /// The certificate of the designated server contains the address of the upstream.
         Verified = "verified",
-        /// The designated server has the same address; it has not proved its identity.
+        /// The designated server has the same address as the upstream; it has not proved its
+        /// identity.
         SameAddress = "same address",
     }
 }

@@ -18,7 +18,7 @@ pub struct TraceReport {
     pub rtype: String,
     /// The Unix second of its start.
     pub at: u64,
-    /// The duration.
+    /// The duration in milliseconds.
     pub took_ms: u64,
     /// Queries to other servers.
     pub queries: usize,
@@ -32,7 +32,7 @@ pub struct TraceReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct TraceStep {
-    /// The time since the start.
+    /// The time since the start, in milliseconds.
     pub at_ms: u32,
     /// The event.
     #[serde(flatten)]
@@ -69,7 +69,7 @@ pub enum TraceEvent {
         /// The type.
         #[serde(rename = "type")]
         rtype: String,
-        /// The remaining seconds.
+        /// The remaining TTL in seconds.
         ttl: u32,
         /// The kind of data.
         found: CacheFind,
@@ -87,7 +87,7 @@ pub enum TraceEvent {
     },
     /// A query was sent.
     Ask(SentQuery),
-    /// The copy of the root zone served as response.
+    /// The response comes from the server's copy of the root zone.
     LocalRoot {
         /// The name.
         name: String,
@@ -95,7 +95,7 @@ pub enum TraceEvent {
         #[serde(rename = "type")]
         rtype: String,
     },
-    /// An alias led to a name that this server answers itself.
+    /// An alias led to a name that this server answers without other servers.
     Own {
         /// The name.
         name: String,
@@ -103,27 +103,27 @@ pub enum TraceEvent {
         #[serde(rename = "type")]
         rtype: String,
     },
-    /// Another query had an equal query in flight.
+    /// An equal query was already in flight: this query waits for the same response.
     Joined {},
-    /// A response.
+    /// A server responded.
     Reply {
         /// The address and port of the server.
         server: String,
-        /// The round-trip time.
+        /// The round-trip time in milliseconds.
         rtt_ms: u32,
         /// The kind of the response.
         reply: ReplyKind,
         /// RCODE.
         rcode: Option<String>,
     },
-    /// No response in time.
+    /// A server did not respond in time.
     Silent {
         /// The address and port of the server.
         server: String,
-        /// The time waited.
+        /// The time waited, in milliseconds.
         after_ms: u32,
     },
-    /// A network error.
+    /// A network error: the server cannot be reached.
     Unreachable {
         /// The address and port of the server.
         server: String,
@@ -135,7 +135,7 @@ pub enum TraceEvent {
         /// The reason.
         why: String,
     },
-    /// How the response was classified.
+    /// The response was accepted, as one of this class.
     Taken(ReplyClass),
     /// No server of the zone gave a usable response.
     NoReply {
@@ -159,7 +159,7 @@ pub enum TraceEvent {
         #[serde(flatten)]
         result: ValidationResult,
     },
-    /// The keys of a zone were known.
+    /// The keys of a zone were already validated.
     KnownKeys {
         /// The zone.
         zone: String,
@@ -169,12 +169,12 @@ pub enum TraceEvent {
     },
     /// Records or a negative answer were validated.
     Validated(ValidatedData),
-    /// The limit that ended resolution.
+    /// A limit ended resolution.
     Limit {
-        /// The name.
+        /// The name of the limit.
         limit: String,
     },
-    /// The result.
+    /// Resolution led to a response.
     Answered {
         /// RCODE.
         rcode: String,
@@ -185,7 +185,7 @@ pub enum TraceEvent {
     Failed {
         /// The extended error for the client.
         ede: u16,
-        /// The text.
+        /// The text of the error.
         text: String,
     },
 }
@@ -263,7 +263,7 @@ words! {
         Nodata = "NODATA",
         /// A denial of the name.
         Nxdomain = "NXDOMAIN",
-        /// An NSEC record that covers the name (RFC 8198).
+        /// An NSEC record that proves that the name does not exist (RFC 8198).
         Gap = "a proven gap",
     }
 }
@@ -275,7 +275,7 @@ words! {
         Message = "message",
         /// TC is set: the query is repeated over TCP.
         Truncated = "truncated",
-        /// The question has other letter case: the query is repeated over TCP.
+        /// The question in the response has another letter case: the query is repeated over TCP.
         OtherCase = "other-case",
         /// The client cookie is not ours: the query is repeated over TCP.
         OtherCookie = "other-cookie",
@@ -283,7 +283,7 @@ words! {
         Malformed = "malformed",
         /// BADCOOKIE.
         BadCookie = "bad-cookie",
-        /// An error because of EDNS: the query is repeated without.
+        /// An error because of EDNS: the query is repeated without EDNS.
         NoEdns = "no-edns",
     }
 }

@@ -15,7 +15,7 @@ pub struct AnchorsReport {
     pub followed: bool,
     /// The keys.
     pub anchors: Vec<AnchorStatus>,
-    /// The copy of the root zone, if one is wanted.
+    /// The copy of the root zone, if the configuration requests one.
     pub root_zone: Option<RootZoneStatus>,
 }
 
@@ -34,14 +34,14 @@ pub struct AnchorStatus {
     pub until: Option<u64>,
     /// The Unix second of the last observation of the zone.
     pub observed: Option<u64>,
-    /// The reason why the last look at the zone failed.
+    /// The reason why the last query for the keys of the zone failed.
     pub fault: Option<String>,
 }
 
 words! {
     /// The state of a key (RFC 5011 §4).
     pub enum AnchorState {
-        /// The key is configured, and was not seen.
+        /// The key is configured, and was not seen yet.
         Configured = "configured",
         /// The key was seen, and is trusted after the hold-down time.
         AddPending = "add-pending",
@@ -61,7 +61,7 @@ pub struct RootZoneStatus {
     pub serial: Option<u32>,
     /// The Unix second at which it expires.
     pub expires: Option<u64>,
-    /// Where it comes from.
+    /// The source of the copy.
     pub from: Option<String>,
     /// The Unix second of the last comparison with the source.
     pub checked: Option<u64>,
@@ -74,7 +74,7 @@ pub struct RootZoneStatus {
 pub struct NegativeAnchors {
     /// The Unix second of the reply.
     pub now: u64,
-    /// The anchors; those of the configuration first.
+    /// The anchors, with those of the configuration first.
     pub anchors: Vec<NegativeAnchorStatus>,
 }
 
@@ -83,7 +83,8 @@ pub struct NegativeAnchors {
 pub struct NegativeAnchorStatus {
     /// The name.
     pub name: String,
-    /// The Unix second at which it ends; those of the configuration do not end.
+    /// The Unix second at which the anchor ends; none for an anchor of the configuration, which
+    /// does not end.
     pub until: Option<u64>,
 }
 

@@ -11,7 +11,7 @@ use crate::policy::RuleAction;
 use crate::trace::{AnswerRecord, TraceReport};
 use crate::words::words;
 
-/// A section of an explanation. They come in this order, each only if it applies.
+/// A section of an explanation. A reply has the sections that apply, in this order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "section", rename_all = "kebab-case")]
 pub enum WhySection {
@@ -49,16 +49,16 @@ pub struct PolicyDecision {
     pub client: ClientFacts,
     /// The rule that decided.
     pub rule: Option<RuleFacts>,
-    /// Rules that matched and go on to the next: log-only rules and tags.
+    /// Rules that matched and did not end the evaluation: log-only rules and rules that set a tag.
     pub noted: Vec<RuleFacts>,
-    /// The suspension of filtering.
+    /// The suspension of filtering, if filtering is suspended.
     pub lifted: Option<Suspended>,
-    /// The Unix second until which the decision holds; none if time does not change it.
+    /// The Unix second until which the decision is valid; none if time does not change it.
     pub valid_until: Option<u64>,
     /// The end of validity in the time zone of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_until_local: Option<String>,
-    /// The countries of the addresses in the answer; none if no rule asks for them.
+    /// The countries of the addresses in the answer; none if no rule tests countries.
     pub countries: Option<Vec<String>>,
     /// Each line of a list that matches.
     pub lists: Vec<ListLine>,
@@ -75,13 +75,13 @@ words! {
         Passes = "passes",
         /// The query is blocked.
         Blocked = "blocked",
-        /// The response is another.
+        /// The response is replaced.
         Rewritten = "rewritten",
-        /// Other servers resolve it.
+        /// Other servers than usual resolve the name.
         Forwarded = "forwarded",
         /// There is no response.
         Dropped = "dropped",
-        /// The response sends the client to TCP.
+        /// The response is truncated, so that the client uses TCP.
         Truncated = "truncated",
     }
 }
@@ -102,7 +102,8 @@ pub struct ClientFacts {
     pub groups: Vec<String>,
     /// The profile.
     pub profile: u16,
-    /// Groups that name only its network and do not apply, because it has its own `[[client]]`.
+    /// Groups that list only the client's network. They do not apply, because the client has a
+    /// `[[client]]` of its own.
     pub left_groups: Vec<String>,
 }
 
@@ -116,7 +117,7 @@ pub struct RuleFacts {
     pub when: String,
     /// The action of the rule.
     pub action: RuleAction,
-    /// Whether it only counts.
+    /// Whether the rule only counts its matches.
     pub log_only: bool,
 }
 
@@ -140,20 +141,20 @@ pub struct ListLine {
     pub line: u32,
     /// The effect of the line.
     pub effect: ListEffect,
-    /// Whether it goes before allow lists; not for policy zones.
+    /// Whether the line takes precedence over allow lists; none for policy zones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub important: Option<bool>,
     /// The kind of trigger, for policy zones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger: Option<TriggerKind>,
-    /// The alias that it matches.
+    /// The alias that the line matches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alias: Option<String>,
     /// Whether the list applies to this client.
     pub in_force: bool,
-    /// Whether it decides.
+    /// Whether the line decides.
     pub decides: bool,
-    /// Whether it would decide without a rule, a pause or a grant.
+    /// Whether the line would decide if no rule, pause or grant applied.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overruled: bool,
     /// The text of the line.
@@ -175,7 +176,7 @@ words! {
         Passthru = "passthru",
         /// A policy zone: no response.
         Drop = "drop",
-        /// A policy zone: a response that sends the client to TCP.
+        /// A policy zone: a truncated response, so that the client uses TCP.
         TcpOnly = "tcp-only",
         /// A policy zone: an alias.
         Alias = "alias",
@@ -215,7 +216,7 @@ pub struct ResolvedTrace {
     /// The trace.
     #[serde(flatten)]
     pub trace: TraceReport,
-    /// The records of the answer, if no other section has them.
+    /// The records of the answer, if no other section contains them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Vec<AnswerRecord>>,
 }
@@ -285,7 +286,7 @@ pub struct GivenReply {
     /// The extended error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ede: Option<u16>,
-    /// The text of the response.
+    /// The text of the extended error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ede_text: Option<String>,
 }
@@ -295,7 +296,7 @@ pub struct GivenReply {
 pub struct RecordedDecision {
     /// The stage.
     pub stage: QueryStage,
-    /// How the caches were used.
+    /// The use of the caches.
     pub cache: CacheUse,
     /// The result of validation.
     pub validated: ValidationState,
@@ -310,57 +311,58 @@ pub struct RecordedDecision {
 words! {
     /// The stage that ended a query.
     pub enum QueryStage {
-        /// FORMERR, NOTIMP, BADVERS, or a question that is never answered with data.
+        /// The query got FORMERR, NOTIMP or BADVERS, or has a question that is never answered with
+        /// data.
         Malformed = "malformed",
         /// The client's address is not allowed.
         Refused = "refused",
         /// The message is not a query, or is too short to answer: there is no response.
         Ignored = "ignored",
-        /// The packet cache.
+        /// The packet cache answered the query.
         PacketHit = "packet-hit",
-        /// Expired data, because resolution failed or took long.
+        /// Expired data answered the query, because resolution failed or took long.
         Stale = "stale",
         /// Local records answered the query.
         Local = "local",
         /// Special names answered the query.
         Special = "special",
-        /// Class CH.
+        /// The query is of class CH, for information about the server.
         Chaos = "chaos",
-        /// The RRset cache.
+        /// The RRset cache answered the query.
         RrsetHit = "rrset-hit",
         /// The query was resolved.
         Resolved = "resolved",
         /// Resolution was tried, and failed.
         Failed = "failed",
-        /// A cached failure (RFC 9520).
+        /// A cached failure ended the query (RFC 9520).
         FailureHit = "failure-hit",
         /// RD is not set, and the caches do not have the answer.
         NotRecursive = "not-recursive",
         /// Too many queries were in flight.
         Shed = "shed",
-        /// A list or rule that blocks.
+        /// A list or rule blocked the query.
         Blocked = "blocked",
-        /// A rule that answers with other records.
+        /// A rule answered with other records.
         Rewritten = "rewritten",
-        /// A rule that limits the rate or truncates.
+        /// A rule limited the rate or truncated the response.
         Limited = "limited",
-        /// A rule that drops.
+        /// A rule dropped the query.
         Dropped = "dropped",
-        /// A hosted zone.
+        /// A hosted zone answered the query.
         Hosted = "hosted",
-        /// A name that follows the health of its hosts.
+        /// A pool answered the query: its name follows the health of its hosts.
         Pool = "pool",
     }
 }
 
 words! {
-    /// How the caches were used for a query.
+    /// The use of the caches for a query.
     pub enum CacheUse {
         /// An earlier stage ended the query.
         NotAsked = "not-asked",
-        /// The answer.
+        /// The caches had the answer.
         Hit = "hit",
-        /// An expired answer.
+        /// The caches had an expired answer.
         Stale = "stale",
         /// The caches had no usable data.
         Miss = "miss",

@@ -26,7 +26,7 @@ macro_rules! words {
         }
 
         impl $name {
-            /// Returns the word for it, as JSON has it.
+            /// Returns the word of the variant, as JSON has it.
             #[must_use]
             pub const fn text(self) -> &'static str {
                 match self {

@@ -8,7 +8,7 @@ use crate::zones::ZoneRecord;
 
 /// Maximum number of removed records, and of added records, that a reply shows.
 pub const MAX_SHOWN_RECORDS: usize = 1000;
-/// Maximum number of changes of a page of the history, by default 20.
+/// Maximum number of changes on a page of the history.
 pub const MAX_HISTORY: u32 = 100;
 
 /// A request to change records of a hosted zone: all edits or none.
@@ -17,13 +17,13 @@ pub const MAX_HISTORY: u32 = 100;
 pub struct ZoneEdit {
     /// The zone.
     pub name: String,
-    /// An item of its view, if only some clients see it.
+    /// An item of the zone's view, if only some clients see the zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<String>,
     /// The serial that must be in force; any without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial: Option<u32>,
-    /// Only check the edits, and report the difference.
+    /// Whether to only check the edits and report the difference.
     #[serde(default)]
     pub dry_run: bool,
     /// The edits, in their order; 4096 records at most.
@@ -35,7 +35,7 @@ words! {
     pub enum EditAction {
         /// The RRset has exactly these records.
         Replace = "replace",
-        /// The RRset has these records, too.
+        /// The RRset keeps its records and gets these records.
         Add = "add",
         /// The RRset does not have these records; without data, it is removed.
         Remove = "remove",
@@ -53,7 +53,8 @@ pub struct RecordEdit {
     /// The type. Without it, all records of the owner are removed.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub rtype: Option<String>,
-    /// The TTL of the RRset in seconds; by default its present one, or that of the SOA record.
+    /// The TTL of the RRset in seconds. Without it, the RRset keeps its TTL, and a new RRset has
+    /// the TTL of the SOA record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<u32>,
     /// The data of each record, as in a master file. Names are relative to the zone unless they end
@@ -71,7 +72,7 @@ pub struct ZoneDifference {
     /// The records that were added, the first 1000.
     pub added: Vec<ZoneRecord>,
     /// The number of all records that were removed. The SOA record counts only if more than its
-    /// serial differs.
+    /// serial changes.
     pub removed_count: u32,
     /// The number of all records that were added.
     pub added_count: u32,
@@ -85,14 +86,16 @@ pub struct ZoneEdited {
     pub name: String,
     /// The serial in force, which a further request can name.
     pub serial: u32,
-    /// Whether the edits are in force: not after a dry run, and not if they change nothing.
+    /// Whether the edits are in force. They are not after a dry run, or if they change nothing.
     pub published: bool,
-    /// The difference that they make.
+    /// The difference that the edits make.
     pub difference: ZoneDifference,
-    /// The file from which comments are lost when the server writes the zone into it; a copy with
-    /// them is kept with the ending `.before-updates`. None if the server wrote the file.
+    /// The master file that loses its comments when the server writes the zone into it. The server
+    /// keeps a copy with the comments, with the ending `.before-updates`. None if the server wrote
+    /// the file.
     pub rewrites: Option<String>,
-    /// Why the new version is held back; it is on disk and comes into force once it can be signed.
+    /// The reason why the new version is not in force. It is on disk, and comes into force once it
+    /// can be signed.
     pub error: Option<String>,
 }
 
@@ -102,7 +105,7 @@ pub struct ZoneEdited {
 pub struct ZoneHistory {
     /// The zone.
     pub name: String,
-    /// An item of its view, if only some clients see it.
+    /// An item of the zone's view, if only some clients see the zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<String>,
     /// Maximum number of changes, 1 to 100; 20 without it.
@@ -110,7 +113,7 @@ pub struct ZoneHistory {
     pub limit: Option<u32>,
 }
 
-/// The latest changes of a hosted zone, without signatures of this server.
+/// The latest changes of a hosted zone, without the signatures that the server makes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ZoneChanges {
     /// The zone.
@@ -126,7 +129,7 @@ pub struct ZoneChanges {
 pub struct ZoneStep {
     /// The serial before the update.
     pub from: u32,
-    /// The serial after. A signed zone may have a higher one in its answers.
+    /// The serial after the update. A signed zone may have a higher serial in its answers.
     pub to: u32,
     /// The records that the update changed.
     pub difference: ZoneDifference,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct ZoneKeys {
     /// The zone.
     pub name: String,
-    /// An item of its view, if only some clients see it.
+    /// An item of the zone's view, if only some clients see the zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<String>,
 }
@@ -20,14 +20,14 @@ pub struct ZoneKeys {
 pub struct ZoneSign {
     /// The zone.
     pub name: String,
-    /// An item of its view, if only some clients see it.
+    /// An item of the zone's view, if only some clients see the zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<String>,
     /// The role of a key whose replacement begins: "csk", "ksk" or "zsk".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roll: Option<String>,
-    /// The parent has the DS record of the key with this tag, and of no other: for zones whose
-    /// parent this server cannot ask.
+    /// The tag of the only key that has a DS record in the parent zone, for zones with a parent
+    /// that this server cannot query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ds_published: Option<u16>,
 }
@@ -42,12 +42,12 @@ pub struct ZoneKeysReport {
     pub policy: String,
     /// The keys, in the order in which they were made.
     pub keys: Vec<ZoneKey>,
-    /// The data of the DS records that the parent should have; that of CDS is the same. Empty until
-    /// all caches have the signatures of the first keys.
+    /// The data of the DS records that the parent zone should have, which CDS records announce.
+    /// Empty until all caches have the signatures of the first keys.
     pub ds: Vec<String>,
     /// The tag of the key whose DS record the server waits for.
     pub awaited_ds: Option<u16>,
-    /// Whether it waits for longer than the policy permits.
+    /// Whether the server has waited for the DS record for longer than the policy permits.
     pub overdue: bool,
     /// The Unix second at which the first signature ends.
     pub signatures_end: Option<u64>,
@@ -55,7 +55,7 @@ pub struct ZoneKeysReport {
     pub next_event: Option<u64>,
     /// Signatures that were made since the start.
     pub made: u64,
-    /// Why the last version is held back.
+    /// The reason why the last version is not in force, if it is held back.
     pub error: Option<String>,
 }
 

@@ -9,7 +9,7 @@ use crate::error::ErrorCode;
 use crate::part::Part;
 use crate::words::words;
 
-/// Maximum number of records of a page; its last RRset is whole.
+/// Maximum number of records of a page; the last RRset may exceed it.
 pub const MAX_ZONE_PAGE: u32 = 1000;
 /// Maximum number of records of one change.
 pub const MAX_EDITED_RECORDS: usize = 4096;
@@ -21,7 +21,7 @@ pub struct ZonesStatus {
     /// The zone; all zones without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// An item of its view, if only some clients see it.
+    /// An item of the zone's view, if only some clients see the zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<String>,
 }
@@ -32,7 +32,7 @@ pub struct ZonesStatus {
 pub struct ZoneRecords {
     /// The zone.
     pub name: String,
-    /// An item of its view, if only some clients see it.
+    /// An item of the zone's view, if only some clients see the zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<String>,
     /// Only the records of this name, which may be relative to the zone.
@@ -45,15 +45,15 @@ pub struct ZoneRecords {
     /// `next`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contains: Option<String>,
-    /// The records that can be changed, also those that are held back: without those that signing
-    /// by this server adds.
+    /// Whether to read the records that can be changed, without those that this server adds by
+    /// signing. They include a version that is held back.
     #[serde(default)]
     pub unsigned: bool,
     /// The `next` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-    /// Maximum number of records, 1 to 1000; 100 without it. The last RRset is whole, so that there
-    /// may be more.
+    /// Maximum number of records, 1 to 1000; 100 without it. The page ends with a whole RRset, so
+    /// it may have more records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
 }
@@ -65,7 +65,7 @@ pub struct ZoneReload {
     /// The zone; all zones without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// An item of its view, if only some clients see it.
+    /// An item of the zone's view, if only some clients see the zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<String>,
 }
@@ -76,7 +76,7 @@ pub struct ZoneReload {
 pub struct ZoneExport {
     /// The zone.
     pub name: String,
-    /// An item of its view, if only some clients see it.
+    /// An item of the zone's view, if only some clients see the zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<String>,
 }
@@ -94,8 +94,8 @@ pub struct ZonesReport {
 pub struct ZoneStatus {
     /// The name of the hosted zone.
     pub name: String,
-    /// The clients that see it: groups, networks and listeners. Empty for all clients that see no
-    /// other zone with this name.
+    /// The clients that see the zone: groups, networks and listeners. Empty for all clients that
+    /// see no other zone with this name.
     pub view: Vec<String>,
     /// The file of the hosted zone.
     pub file: String,
@@ -105,7 +105,7 @@ pub struct ZoneStatus {
     pub serial: Option<u32>,
     /// The number of its records.
     pub records: u32,
-    /// The number of its names, with the empty ones between others.
+    /// The number of its names, including empty non-terminals.
     pub names: u32,
     /// Number of octets in memory.
     pub octets: usize,
@@ -113,7 +113,7 @@ pub struct ZoneStatus {
     pub signed: bool,
     /// The Unix second at which the version in force was read.
     pub loaded_at: Option<u64>,
-    /// Readings of the file that found errors, since the start.
+    /// The number of times since the start that the server read the file and found errors.
     pub failures: u64,
     /// The first error of the last reading.
     pub error: Option<String>,
@@ -139,9 +139,9 @@ pub struct ZoneStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ZoneNotifications {
-    /// Whether they arrive.
+    /// Whether notifications arrive.
     pub listening: bool,
-    /// Why they do not arrive; none while the first connection is being made.
+    /// The reason why notifications do not arrive; none while the first connection is being made.
     pub error: Option<String>,
 }
 
@@ -157,7 +157,8 @@ pub struct ZoneCatalog {
     pub groups: Vec<String>,
     /// The number of its members, if it is a catalog.
     pub members: Option<u64>,
-    /// Why its version in force is not used: its members stay.
+    /// The reason why the version in force is not used as a catalog. The members remain those of
+    /// the version before.
     pub error: Option<String>,
     /// Members that are not served, each with the reason; at most 16.
     pub refused: Vec<String>,
@@ -187,9 +188,9 @@ pub struct ZoneNotify {
     pub serial: u32,
     /// Whether it has acknowledged this serial.
     pub acknowledged: bool,
-    /// Messages about this serial.
+    /// The number of messages about this serial.
     pub tries: u32,
-    /// The error of the last one.
+    /// The error of the last message.
     pub error: Option<String>,
 }
 
@@ -199,9 +200,9 @@ pub struct ZoneNotify {
 pub struct ZoneTransfers {
     /// The Unix second of the last check in which a primary answered.
     pub checked_at: Option<u64>,
-    /// The Unix second of the next check; none while one is in progress.
+    /// The Unix second of the next check; none while a check is in progress.
     pub next_check: Option<u64>,
-    /// The Unix second at which the zone is no longer served.
+    /// The Unix second at which the zone expires and is no longer served.
     pub expires: Option<u64>,
     /// Versions that were transferred since the start.
     pub transferred: u64,
@@ -216,7 +217,7 @@ words! {
     pub enum ZoneState {
         /// The version of the last reading is served.
         Served = "served",
-        /// The last reading found errors, and the version before is served.
+        /// The last reading found errors, and the server still serves the version before.
         OutOfDate = "out-of-date",
         /// No version could be read: the names of the zone get SERVFAIL.
         Failed = "failed",
@@ -228,13 +229,13 @@ words! {
 pub struct ZonePage {
     /// The zone.
     pub name: String,
-    /// The serial in force, or of records that are held back. It may differ from that of other
-    /// pages.
+    /// The serial of the version that the page is from: the one in force, or the one that is held
+    /// back. It may differ between pages.
     pub serial: u32,
     /// The records, by name in canonical order and by type, with signatures after the records that
     /// they sign.
     pub records: Vec<ZoneRecord>,
-    /// Where the next page begins, if there is one.
+    /// The position at which the next page begins, if there is one.
     pub next: Option<String>,
 }
 
@@ -275,11 +276,11 @@ pub struct ZoneExported {
 pub enum ZoneFault {
     /// No hosted zone has the name.
     UnknownZone(String),
-    /// Other views than the one of the request have zones with the name.
+    /// The zones with the name are in other views than the one of the request.
     OtherView {
         /// The name.
         name: String,
-        /// The views of the two zones.
+        /// The views of the zones with the name.
         views: Vec<String>,
     },
     /// No version of the zone could be read.
@@ -288,7 +289,7 @@ pub enum ZoneFault {
     UnknownOwner(String),
     /// The zone is not signed here.
     NotSigned(String),
-    /// The request about its keys cannot be met now. Holds the reason.
+    /// The request about the keys of a zone cannot be met now. Holds the reason.
     Keys(String),
     /// The text is not the `next` of a page.
     InvalidCursor(String),
@@ -302,7 +303,7 @@ pub enum ZoneFault {
     Catalog(String),
     /// The zone has signatures of another server.
     SignedElsewhere(String),
-    /// Another serial is in force than the change expects.
+    /// The serial in force is not the one that the change expects.
     OtherSerial {
         /// The zone.
         name: String,
@@ -311,22 +312,22 @@ pub enum ZoneFault {
         /// The serial in force.
         found: u32,
     },
-    /// A record cannot be changed so. Holds the reason.
+    /// A record cannot be changed in this way. Holds the reason.
     Edit(String),
     /// The zone would have errors. Holds the first.
     Unsound(String),
     /// The request has too many records.
     TooManyRecords,
-    /// The file of the zone was edited and is not read yet, or has errors.
+    /// The file of the zone was edited and not read since, or it has errors.
     FileEdited {
         /// The zone.
         name: String,
-        /// The file of an edit that has lost its place to a later one.
+        /// The copy of an edited file that a later edit replaced.
         kept: Option<String>,
     },
     /// The change cannot be kept on disk. Holds the reason.
     Disk(String),
-    /// Zones are being read for another request, and it takes long.
+    /// The server is still reading zones for another request.
     Reading,
 }
 
@@ -355,7 +356,7 @@ impl ZoneFault {
         }
     }
 
-    /// Returns what to do next, if the message does not say it.
+    /// Returns the next step for the user, if the message does not state it.
     pub const fn next(&self) -> Option<&'static str> {
         Some(match self {
             Self::UnknownZone(_) | Self::NotLoaded(_) => "see `avocet zone list`",

@@ -5,9 +5,9 @@
 //!   restore  file ──read: all checks──> restore.pending/ ──next start──> files in place
 //!                                                                        restored-TIME/before/
 //! ```
-//! Nothing is replaced before the whole backup is checked and all its files are on the disk. What
-//! is replaced stays in `restored-TIME/before`. A crash at any moment leaves the state before, or
-//! a restore that the next start completes.
+//! No file is replaced before the whole backup is checked and all its files are on the disk.
+//! Replaced files stay in `restored-TIME/before`. After a crash at any moment, the state is
+//! unchanged, or the next start completes the restore.
 //!
 //! A backup has the state that cannot be fetched or resolved again: no caches, no copies of lists.
 //! It has the query log only on request.
@@ -31,13 +31,12 @@ pub(crate) use write::{BackupSource, write};
 
 /// The version of the format.
 const VERSION: u32 = 1;
-/// The name of the configuration file in a backup, whatever its path is.
+/// The name of the configuration file in a backup, for any path.
 const CONFIGURATION: &str = "configuration";
 /// The files of the data directory that a backup has, other than audit log and revisions.
 const STATE: [&str; 4] =
     ["access.json", "negative-anchors.state", "switches.json", "trust-anchors.state"];
-/// The directories of the data directory with certificates that the server obtains or issues, and
-/// their files.
+/// The directories with certificates that the server obtains or issues, in the data directory.
 const CERTIFICATES: [CertificateDirectory; 2] = [
     CertificateDirectory {
         name: "acme",
@@ -47,7 +46,7 @@ const CERTIFICATES: [CertificateDirectory; 2] = [
     CertificateDirectory {
         name: "home-ca",
         files: ["authority.key", "authority.pem", "certificate.pem"],
-        // The server makes the other files from it.
+        // The server makes the other files from the key.
         essential: Some("authority.key"),
     },
 ];
@@ -58,7 +57,7 @@ const REVISIONS: &str = "revisions/";
 /// The prefix of the names of files of the query log.
 const QUERY_LOG: &str = "query-log/";
 
-/// Where the state of a server is.
+/// The paths of the state of a server.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
     /// The data directory.
@@ -78,19 +77,19 @@ pub enum BackupError {
         /// The reason given by the system.
         source: io::Error,
     },
-    /// A line is not a line of a backup, or is in the wrong place.
+    /// A line is malformed or in the wrong place. Holds its number and the problem.
     #[error("line {0} is damaged or not of a backup: {1}")]
     Line(u64, String),
     /// The end of the backup is missing.
     #[error("the backup is cut off: its last line is missing")]
     CutOff,
-    /// The content is not that which was written.
+    /// The content is not the one that was written.
     #[error("the backup is damaged: its digest does not match")]
     Damaged,
     /// The format is of another version.
     #[error("the backup has format {0}, and this version of Avocet reads format {VERSION}")]
     Version(u32),
-    /// A file has a name that no backup has.
+    /// A file has a name that no file of a backup has.
     #[error("the backup has a file {0:?}, which is not part of a backup")]
     Name(String),
     /// A file is too large.
@@ -117,7 +116,7 @@ pub enum BackupError {
     /// No backup waits for a start.
     #[error("no backup waits for the next start")]
     NoneWaits,
-    /// A restore was interrupted.
+    /// A restore was interrupted after it had replaced files.
     #[error("an earlier restore was interrupted: start the server, which completes it")]
     Begun,
 }
@@ -133,7 +132,7 @@ impl BackupError {
 struct CertificateDirectory {
     name: &'static str,
     files: [&'static str; 3],
-    /// The file without which a backup does not replace the others.
+    /// The file without which a backup replaces no file of the directory.
     essential: Option<&'static str>,
 }
 
@@ -217,7 +216,7 @@ fn is_audit(name: &str) -> bool {
     name == "audit.jsonl" || number.is_some_and(|text| matches!(text.as_bytes(), [b'1'..=b'9']))
 }
 
-/// Returns whether a file of the query log is complete in itself.
+/// Returns whether a file of the query log can be read without other files.
 fn is_of_query_log(name: &str) -> bool {
     let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'.' | b'-');
     let ends = [".parquet", ".blocks", ".key"].iter().any(|ending| name.ends_with(ending));

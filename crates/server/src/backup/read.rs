@@ -57,8 +57,8 @@ struct End {
     sha256: String,
 }
 
-/// Reads a backup, and passes the pieces of its files on: those of a file follow one another.
-/// Nothing that was passed on may be used before this returns.
+/// Reads a backup and passes the pieces of its files to `take`; the pieces of a file are passed in
+/// a row. The caller must not use any piece before this function returns.
 ///
 /// # Errors
 /// A line is malformed, the end is missing, the digest does not match, or `take` fails.

@@ -50,8 +50,8 @@ pub struct BackupFacts {
     pub at: u64,
     /// The number of its files.
     pub files: u64,
-    /// Certificate files that cannot be used, and are not put in place: everything else must not
-    /// be lost because of them, for the server obtains or makes others.
+    /// Certificate files that cannot be used, and that a restore leaves out. They do not prevent
+    /// the restore, because the server can obtain or make other certificates.
     pub left_out: Vec<UnusableFile>,
 }
 
@@ -62,7 +62,7 @@ impl From<BackupFacts> for RestoreStaged {
 }
 
 /// Checks a backup for a server: its lines and digest, and the content of each file. Certificate
-/// files that cannot be used are no error.
+/// files that cannot be used are not an error.
 ///
 /// # Errors
 /// See [`BackupError`].
@@ -144,17 +144,17 @@ pub fn place_upload(backup: &Path, directory: &Path) -> Result<(), BackupError> 
     write_new(&path, source, directory).map_err(BackupError::at(&path))
 }
 
-/// Checks the uploaded backup, and lets it wait for the next start.
+/// Checks the uploaded backup and keeps it for the next start.
 ///
 /// # Errors
-/// The backup cannot be used: then it is removed. Or an earlier restore is not complete.
+/// The backup cannot be used, and is removed; or an earlier restore is not complete.
 pub(crate) fn stage(place: Place<'_>) -> Result<BackupFacts, BackupError> {
     let (upload, pending) = (place.directory.join(UPLOAD), place.directory.join(PENDING));
     if pending.join(BEFORE).exists() {
         return Err(BackupError::Begun);
     }
     let facts = check(&upload, place).inspect_err(|_| {
-        // It is of no use; if it cannot be removed, the next upload replaces it.
+        // The upload has no use any more. If it cannot be removed, the next upload replaces it.
         let _ = fs::remove_file(&upload);
     })?;
     let made = || {
@@ -193,7 +193,7 @@ pub(crate) fn has_begun(directory: &Path) -> bool {
     directory.join(PENDING).join(BEFORE).exists()
 }
 
-/// Puts the backup that waits in place. No server may run in the directory. Returns `None` if no
+/// Puts the waiting backup in place. No server may run in the directory. Returns `None` if no
 /// backup waits.
 ///
 /// # Errors
@@ -224,8 +224,8 @@ pub fn finish(place: Place<'_>, now: u64) -> Result<Option<BackupFacts>, BackupE
     Ok(Some(facts))
 }
 
-/// Keeps the highest number of the revisions that the restore replaces: the query log and the audit
-/// log name revisions by their numbers, which must not come to mean other texts.
+/// Keeps the highest number of the revisions that the restore replaces. The query log and the audit
+/// log refer to revisions by number, and a number must not refer to another text later.
 fn keep_last_number(pending: &Path, directory: &Path) -> io::Result<()> {
     let new = pending.join(NEW).join(REVISIONS);
     // After a crash, the revisions may have been moved already.
@@ -251,7 +251,8 @@ fn record(directory: &Path, facts: &BackupFacts, now: u64) {
         fields: fields.as_object().cloned().unwrap_or_default(),
         result: "ok".to_owned(),
     });
-    // Root may have written it. A file that cannot be given away is reported by the next entry.
+    // Root may have written the file. If its owner cannot be changed, the next entry of the audit
+    // log reports this.
     let _ = give_to_owner_of(directory, &directory.join("audit.jsonl"));
 }
 
@@ -297,7 +298,8 @@ pub(super) fn unpack(pending: &Path, owner: &Path) -> Result<Vec<String>, Backup
     Ok(names)
 }
 
-/// Replaces the configuration file, after a copy of it. Owner and permissions stay.
+/// Copies the configuration file and then replaces it. The new file has the same owner and
+/// permissions.
 fn replace_configuration(pending: &Path, place: Place<'_>) -> Result<(), BackupError> {
     let path = place.configuration.ok_or(BackupError::NoConfiguration)?;
     let new = pending.join(NEW).join(CONFIGURATION);
@@ -318,7 +320,8 @@ fn replace_configuration(pending: &Path, place: Place<'_>) -> Result<(), BackupE
     Ok(replace(path, &present, &text)?)
 }
 
-/// Moves the files of the state away, and those of the backup to their place. May be repeated.
+/// Moves the files of the state to `before`, and those of the backup to their places. The function
+/// may be repeated.
 fn put_in_place(pending: &Path, directory: &Path, names: &[String]) -> io::Result<()> {
     let (new, before) = (pending.join(NEW), pending.join(BEFORE));
     if !before.exists() {
@@ -347,7 +350,7 @@ fn put_in_place(pending: &Path, directory: &Path, names: &[String]) -> io::Resul
             fs::rename(new.join(name), target)?;
         }
     }
-    // Files that the backup does not have stay.
+    // Files that the backup does not have remain.
     for one in CERTIFICATES.iter().filter(|one| one.is_replaced_by(names)) {
         put_certificates(one, pending, directory, names)?;
     }
@@ -355,8 +358,8 @@ fn put_in_place(pending: &Path, directory: &Path, names: &[String]) -> io::Resul
     [pending, &before, &new, directory].into_iter().try_for_each(sync)
 }
 
-/// Replaces the files of a directory with certificates, after a copy of them. The directory stays,
-/// for it may be a mount point, which has no other name. May be repeated.
+/// Copies the files of a directory with certificates and then replaces them. The directory itself
+/// remains: it may be a mount point, which cannot be renamed. The function may be repeated.
 fn put_certificates(
     one: &CertificateDirectory,
     pending: &Path,
@@ -371,7 +374,7 @@ fn put_certificates(
         create_directory(&target)?;
         give_to_owner_of(directory, &target)?;
     }
-    // The kept file may be a link that leads nowhere.
+    // The kept file may be a symbolic link without a target.
     if kept.symlink_metadata().is_err() {
         keep_certificates(one, &target, &kept, directory)?;
     }
@@ -388,7 +391,8 @@ fn put_certificates(
     sync(&target)
 }
 
-/// Copies the files of a directory with certificates. The copy gets its name once it is complete.
+/// Copies the files of a directory with certificates. The copy gets its final name once it is
+/// complete.
 fn keep_certificates(
     one: &CertificateDirectory,
     target: &Path,
@@ -432,7 +436,7 @@ fn put_query_log(new: &Path, directory: &Path, names: &[String]) -> io::Result<(
 }
 
 fn create(path: &Path) -> io::Result<File> {
-    // A file that a crash has left is not followed if it is a link.
+    // If a crash left a symbolic link here, the write must not follow it.
     let _ = fs::remove_file(path);
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
@@ -454,14 +458,15 @@ pub(super) fn sync(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Gives a file to the account of the server: root may have written it.
+/// Makes the owner of a directory the owner of a file: root may have written the file.
 fn give_to_owner_of(directory: &Path, path: &Path) -> io::Result<()> {
     let (owner, own) = (fs::metadata(directory)?, fs::metadata(path)?);
     if (owner.uid(), owner.gid()) == (own.uid(), own.gid()) {
         return Ok(());
     }
     match chown(path, Some(owner.uid()), Some(owner.gid())) {
-        // The group of the control socket owns the directory; the account cannot give that away.
+        // If the group of the control socket owns the directory, the account of the server cannot
+        // give a file to that group.
         Err(error) if owner.uid() == own.uid() && error.raw_os_error().is_some() => Ok(()),
         done => done,
     }

@@ -254,7 +254,7 @@ fn a_damaged_certificate_file_is_left_out_and_the_rest_is_restored() {
     let backup = server.backup();
     assert!(!backup.contains("state.json") && !backup.contains("authority.key"), "{backup}");
     assert!(server.check(&backup).unwrap().left_out.is_empty());
-    // Half an authority does not replace a whole one.
+    // A backup without the private key of an authority does not replace a complete authority.
     put("home-ca/authority.key", KEY);
     put("home-ca/authority.pem", "of this key");
     server.restore(&backup).unwrap();
@@ -263,7 +263,7 @@ fn a_damaged_certificate_file_is_left_out_and_the_rest_is_restored() {
         (KEY, "of this key")
     );
 
-    // A backup that has damaged files all the same.
+    // A backup that contains damaged files nevertheless.
     let lines: Vec<Value> =
         backup.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let bad = [("acme/state.json", "{"), ("home-ca/authority.key", "no key")];
@@ -360,7 +360,7 @@ fn what_a_file_means_is_checked_before_anything_is_replaced() {
     assert_eq!(server.state(), before);
 }
 
-/// Leaves the directory as a crash after `steps` changes of names would.
+/// Changes the directory as a restore that crashes after `steps` renames would.
 fn interrupted(server: &Server, steps: usize) {
     let (pending, directory) = (server.data().join("restore.pending"), server.data());
     let names = ["access.json", "audit.jsonl", "revisions", "switches.json"];
@@ -452,7 +452,7 @@ fn a_backup_that_cannot_be_used_at_the_start_changes_nothing() {
     assert!(finish(place, 5).is_err());
     assert!(!has_begun(&directory));
     assert_eq!(server.state(), before);
-    // Another backup replaces it.
+    // Another backup replaces the waiting one.
     place_upload(&server.keep(&server.backup()), &directory).unwrap();
     assert!(stage(place).is_ok() && finish(place, 5).unwrap().is_some());
 }

@@ -1,4 +1,4 @@
-//! The backup that waits for the next start: its properties, and how it is cancelled.
+//! Reports and cancels the backup that waits for the next start.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
@@ -12,8 +12,8 @@ use super::restore::{BACKUP, PENDING, has_begun, has_pending, sync};
 /// Maximum number of octets of the first line of a backup.
 const MAX_HEAD: u64 = 4096;
 
-/// Returns the backup that waits in a data directory, from its first line. A backup with a damaged
-/// first line has an empty version.
+/// Returns the facts about the waiting backup in a data directory, from its first line; `None` if
+/// no backup waits. If the first line is damaged, the version is empty.
 pub fn waiting(directory: &Path) -> Option<WaitingRestore> {
     if !has_pending(directory) {
         return None;
@@ -32,14 +32,14 @@ pub fn waiting(directory: &Path) -> Option<WaitingRestore> {
 /// Cancels the restore that waits in a data directory.
 ///
 /// # Errors
-/// None waits, it has replaced files already, or the disk refuses it.
+/// No restore waits, the restore has already replaced files, or a file cannot be removed.
 pub fn cancel(directory: &Path) -> Result<WaitingRestore, BackupError> {
     if has_begun(directory) {
         return Err(BackupError::Begun);
     }
     let waiting = waiting(directory).ok_or(BackupError::NoneWaits)?;
     let pending = directory.join(PENDING);
-    // Without this file, the rest of a directory after a crash is not a restore.
+    // Without this file, the next start does not take the rest of the directory for a restore.
     let removed = fs::remove_file(pending.join(BACKUP))
         .and_then(|()| sync(&pending))
         .and_then(|()| fs::remove_dir_all(&pending));

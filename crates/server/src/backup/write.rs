@@ -39,7 +39,8 @@ struct Writing<'a> {
     octets: u64,
 }
 
-/// Sends the lines of a backup. Each file is complete at any moment, and so is its copy.
+/// Sends the lines of a backup. The server replaces its files atomically, so each copy is a
+/// complete file.
 ///
 /// # Errors
 /// A file cannot be read, or the client is gone.
@@ -99,7 +100,7 @@ impl Writing<'_> {
         for name in names {
             let path = directory.join(&name);
             match File::open(&path) {
-                // It was removed meanwhile: an old revision, a segment that was merged.
+                // The file was removed meanwhile, such as an old revision or a merged segment.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(failed(&path, &error)),
                 Ok(mut file) => self.file(&format!("{prefix}{name}"), &mut file)?,

@@ -10,7 +10,7 @@ use data_encoding::HEXUPPER;
 
 use super::{DeviceConnection, Endpoint};
 
-/// The numbers of the options (RFC 9463 §9).
+/// The codes of the options (RFC 9463 §9).
 const V4: u8 = 162;
 const V6: u8 = 144;
 

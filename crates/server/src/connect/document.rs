@@ -1,4 +1,4 @@
-//! The forms of a connection that are texts.
+//! The text forms of a connection.
 
 use avocet_config::Protocol;
 use avocet_control::connect::{ConnectFault, ConnectForm};
@@ -11,10 +11,10 @@ use super::{DeviceConnection, stamp};
 
 /// The port of DoT, which some clients cannot change.
 pub const TLS_PORT: u16 = 853;
-/// Modules of the light border that a QR code needs (ISO/IEC 18004).
+/// Modules of the quiet zone around a QR code (ISO/IEC 18004).
 const BORDER: usize = 4;
 
-/// Returns a form as text.
+/// Returns the settings of a connection in one form, as text.
 ///
 /// # Errors
 /// The form needs something that is not there.

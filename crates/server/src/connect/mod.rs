@@ -1,9 +1,9 @@
-//! How a device is connected to this server: names, addresses and ports of the encrypted listeners,
-//! in the forms that devices, apps and DHCP servers read.
+//! The settings that connect a device to this server: names, addresses and ports of the encrypted
+//! listeners, in the formats of devices, apps and DHCP servers.
 //!
 //! Everything is computed from the configuration and the names of its certificates, so that equal
-//! configurations make equal texts. Names are host names and words are words by the time they are
-//! in a [`DeviceConnection`]: letters, digits, `-`, `_` and dots.
+//! configurations make equal texts. A [`DeviceConnection`] contains only valid host names and
+//! words: letters, digits, `-`, `_` and dots.
 
 pub mod dnr;
 pub mod document;
@@ -84,7 +84,7 @@ impl DeviceConnection {
     /// Finds the listeners that match the requested settings.
     ///
     /// # Errors
-    /// There are none, or the wish is wrong.
+    /// No listener matches, or a requested setting is invalid.
     pub fn of(config: &Config, wish: &Connect) -> Result<Self, ConnectFault> {
         let word = wish.id.as_deref().map(word).transpose()?;
         let listener = wish.listener.as_deref().map(|name| listener(config, name)).transpose()?;
@@ -177,7 +177,7 @@ impl Endpoint {
     }
 }
 
-/// Returns the names of hosts that a wish may choose, in the order of the certificates.
+/// Returns the host names that a request may choose, in the order of the certificates.
 pub fn host_names(config: &Config) -> Vec<String> {
     let mut names = names(config, None);
     names.retain(|name| is_host(name));
@@ -195,7 +195,7 @@ pub fn encrypted_listeners(config: &Config) -> Vec<String> {
     names.filter(is_encrypted).cloned().collect()
 }
 
-/// Returns whether a client without a certificate can use an address with encryption.
+/// Returns whether a client without a certificate can use an encrypted address.
 fn is_usable(config: &Config, one: &OpenAddress) -> bool {
     one.protocol != Protocol::Plain && !requires_certificate(&config.server, one)
 }
@@ -205,20 +205,20 @@ fn listener<'c>(config: &'c Config, name: &str) -> Result<&'c ListenerConfig, Co
     found.ok_or_else(|| ConnectFault::Listener(name.to_owned()))
 }
 
-/// Returns the addresses of a listener, or those of `[server]`, that stay open.
+/// Returns the open addresses of a listener, or those of `[server]` if no listener is given.
 fn open_addresses(config: &Config, listener: Option<&str>) -> Vec<OpenAddress> {
     let is_own = |one: &OpenAddress| one.listener.as_deref() == listener && one.closing.is_none();
     config.server.open_addresses().into_iter().filter(is_own).collect()
 }
 
-/// Reads a word, in lower case: letter case does not count.
+/// Parses a word and returns it in lower case: letter case is not significant.
 fn word(text: &str) -> Result<String, ConnectFault> {
     let is_octet = |octet: u8| octet.is_ascii_alphanumeric() || b"-_".contains(&octet);
     let is_word = (1..=MAX_DEVICE_WORD).contains(&text.len()) && text.bytes().all(is_octet);
     is_word.then(|| text.to_ascii_lowercase()).ok_or_else(|| ConnectFault::Word(text.to_owned()))
 }
 
-/// Returns whether a certificate with these names is shown for a host.
+/// Returns whether the server presents a certificate with these names for a host.
 fn is_shown(names: &[String], host: &str) -> bool {
     let parent = host.split_once('.').map(|(_, parent)| format!("*.{parent}"));
     names.iter().any(|name| *name == host || Some(name) == parent.as_ref())

@@ -34,7 +34,7 @@ pub fn stamp(connection: &DeviceConnection, endpoint: &Endpoint) -> String {
     written(&out)
 }
 
-/// Returns the stamp of an address without encryption, to which a device sends no word.
+/// Returns the stamp of an unencrypted address, over which a device sends no word.
 pub fn plain(connection: &DeviceConnection) -> Option<String> {
     let plain = connection.plain.as_ref().filter(|_| connection.word.is_none())?;
     let mut out = vec![PLAIN];

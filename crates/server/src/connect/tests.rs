@@ -100,7 +100,7 @@ fn wishes_that_cannot_be_met_are_errors() {
     assert!(matches!(profile(&other_port), Err(ConnectFault::Form(_))));
 }
 
-/// Takes a number of octets from the front.
+/// Splits a number of octets from the front.
 fn take<'a>(rest: &mut &'a [u8], len: usize) -> &'a [u8] {
     let (taken, after) = rest.split_at(len);
     *rest = after;

@@ -1,4 +1,4 @@
-//! Answers requests about the clients that request access.
+//! Answers the control requests about requests for access from the block page.
 
 use avocet_control::access_request::{
     AccessRequest, RequestGrant, RequestList, RequestRefuse, RequestRefused, RequestsReport,
@@ -11,14 +11,14 @@ use avocet_policy::rule::Scope;
 use crate::running::Running;
 use crate::running::access_requests::WaitingRequest;
 
-/// Returns the requests that wait, the oldest first.
+/// Returns the waiting requests, the oldest first.
 pub(super) fn list(running: &Running, request: &RequestList) -> RequestsReport {
     let waiting = running.requests.waiting(wall_secs()).into_iter();
     let waiting = waiting.filter(|one| is_of(running, one, request.group.as_deref()));
     RequestsReport { requests: waiting.map(|one| shown(running, one)).collect() }
 }
 
-/// Grants a request: filtering of the name ends for the client, for a while.
+/// Grants a request: suspends filtering of the name for the client for a while.
 pub(super) fn grant(
     running: &Running,
     request: &RequestGrant,
@@ -37,7 +37,7 @@ pub(super) fn grant(
     Ok(changed)
 }
 
-/// Refuses a request, which is removed.
+/// Refuses a request and removes it.
 pub(super) fn refuse(
     running: &Running,
     request: &RequestRefuse,
@@ -53,8 +53,9 @@ fn find(running: &Running, id: u32, group: Option<&str>) -> Result<WaitingReques
     found.ok_or(ControlError::UnknownRequest(id))
 }
 
-/// Reports whether a request comes from a client of a group, if one is given. The client must have
-/// been in the group when it asked, and must be in it now, unless its address is another one's.
+/// Returns whether a request comes from a client of a group, if a group is given. The client must
+/// have been in the group at the time of its request. It must also be in the group now, unless its
+/// address belongs to another client now.
 fn is_of(running: &Running, one: &WaitingRequest, group: Option<&str>) -> bool {
     let Some(group) = group else { return true };
     let is_among = |groups: &[String]| groups.iter().any(|name| *name == *group);

@@ -70,7 +70,7 @@ fn of_endpoint(connection: &DeviceConnection, endpoint: &Endpoint) -> Option<Con
         Protocol::Tls => ConnectProtocol::Tls,
         Protocol::Https => ConnectProtocol::Https,
         Protocol::Quic => ConnectProtocol::Quic,
-        // The first is not encrypted, the second a part of HTTPS.
+        // Plain is not encrypted, and H3 is a part of HTTPS.
         Protocol::Plain | Protocol::H3 => return None,
     };
     let url = connection.url().filter(|_| protocol == ConnectProtocol::Https);

@@ -21,7 +21,7 @@ use crate::running::Running;
 const MAX_SHOWN: u64 = 1_000;
 /// Default number of names in a reply.
 const USUAL_SHOWN: u64 = 100;
-/// The condition after a panic.
+/// The condition that is reported after a panic.
 const FAULT: &str = "a panic interrupted the dry run, see the log";
 
 /// Compares the configuration in force with another one, over logged queries.

@@ -1,4 +1,4 @@
-//! Answers the requests about the query log.
+//! Answers the control requests about the query log.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -33,8 +33,8 @@ const SILENCE: Duration = Duration::from_secs(10);
 const MAX_PAGE: u64 = 1_000;
 /// Default number of queries of a page.
 const USUAL_PAGE: u64 = 100;
-/// Time between looks for the files of the log, and the most looks, right after a start or a
-/// reload that turns the log on.
+/// Wait between two attempts to open the files of the log, and the maximum number of attempts. Used
+/// right after a start or a reload that turns the log on.
 const OPENING: Duration = Duration::from_millis(50);
 const OPENING_LOOKS: usize = 40;
 /// Maximum number of texts of a ranking.
@@ -54,7 +54,7 @@ pub(super) fn tail(
     }
     let mut entries = 0;
     let following = running.query_log.followers.follow().ok_or(ControlError::Busy)?;
-    // At once, so that the client knows that it follows.
+    // Sent at once, so that the client knows that the stream has begun.
     lines(LogLine::Waiting {})?;
     while !running.draining.load(Ordering::Relaxed) {
         match following.take(SILENCE) {
@@ -84,8 +84,8 @@ pub(super) fn search(running: &Running, request: &LogSearch) -> Result<LogPage, 
     };
     let before_id = position(request.cursor.as_deref())?;
     let page = running.query_log.searches.page(directory(running)?, filter, before_id, entries)?;
-    // The extent of a search would reveal whether other users' queries have a name or an address,
-    // because row groups without it are passed over.
+    // The number of examined queries would reveal whether other users' queries have a name or an
+    // address, because the search skips row groups without it.
     let examined = match request.filter.within {
         Some(_) => page.entries.len() as u64,
         None => page.examined,
@@ -164,7 +164,7 @@ pub(super) fn clients(
     overview::clients(&part(running, limits, 0..u64::MAX)?.rollups, request)
 }
 
-/// Deletes queries: the thread of the log completes its file, the upkeep replaces the files, and
+/// Deletes queries. The thread of the log completes its file, the upkeep replaces the files, and
 /// the thread of the log changes the roll-ups.
 pub(super) fn prune(
     running: &Running,
@@ -195,7 +195,7 @@ pub(super) fn prune(
     Ok(LogPruned { queries: pruned.entries, damaged: damaged(pruned.broken) })
 }
 
-/// Deletes queries of a log to which nothing is added: the settings turned it off.
+/// Deletes queries of a log that the settings turned off, so that no entries are added.
 fn prune_unwritten(running: &Running, filter: &Filter) -> Result<LogPruned, ControlError> {
     let directory = directory(running)?;
     let failed = |error: LogError| ControlError::QueryLog(error.to_string());
@@ -204,7 +204,7 @@ fn prune_unwritten(running: &Running, filter: &Filter) -> Result<LogPruned, Cont
     Ok(LogPruned { queries: pruned.entries, damaged: damaged(pruned.broken) })
 }
 
-/// Waits for a thread of the log, with a sign of life now and then.
+/// Waits for a thread of the log, and reports every few seconds that the work continues.
 fn wait<T>(
     running: &Running,
     done: &Receiver<Result<T, LogError>>,
@@ -222,8 +222,8 @@ fn wait<T>(
     }
 }
 
-/// Returns the counts of the queries in a time that the limits of a user include. Roll-ups count
-/// all clients together, so these are counted in the files.
+/// Counts the queries of a period that the limits of a user include. They are counted in the files,
+/// because roll-ups count all clients together.
 fn part(
     running: &Running,
     limits: &UserLimits,
@@ -240,7 +240,7 @@ fn rollups(running: &Running) -> Result<Rollups, ControlError> {
     Ok(rollups.clone())
 }
 
-/// Returns the log that is written. Waits a moment for its thread to open the files.
+/// Returns the log that is being written. Waits a moment for its thread to open the files.
 fn written(running: &Running) -> Result<WrittenLog, ControlError> {
     let log = &running.query_log;
     for _ in 0..OPENING_LOOKS {

@@ -8,7 +8,7 @@
 //! ```
 //! The socket is a front end: it reads a line, calls the method of [`Control`] and writes the lines
 //! of its reply in the format of [`avocet_control::line`]. Each client has a thread of its own,
-//! because a dump takes as long as its reader.
+//! because a dump takes as long as its client needs to read it.
 //!
 //! [`Control`]: avocet_control::Control
 
@@ -47,13 +47,12 @@ use zeroize::Zeroizing;
 use crate::running::{OperationError, Running};
 use crate::turns::Turns;
 
-/// Maximum number of concurrent connections. Further clients wait in the queue of the socket.
+/// Maximum number of concurrent connections. More clients wait in the queue of the socket.
 const MAX_CONTROL_CLIENTS: usize = 64;
-/// Maximum number of concurrent requests, so that they leave CPU time to the workers. Further ones
-/// wait for their turn.
+/// Maximum number of concurrent requests, which leaves CPU time to the workers. More requests wait
+/// for their turn.
 const MAX_REQUESTS: usize = 8;
-/// Number of octets of a request for which room is given at once: every request but a configuration
-/// fits.
+/// Initial capacity for a request, in octets: every request except for a whole configuration fits.
 const USUAL_LINE: usize = 4096;
 /// Longest time for which a client may send nothing, or not read.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -68,17 +67,17 @@ pub(crate) struct ControlSocket {
     turns: Arc<Turns>,
 }
 
-/// Whether other clients may wait in the queue of the socket.
+/// Whether more clients may be waiting in the queue of the socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Backlog {
     /// No client waits.
     Empty,
-    /// Clients may wait in the queue, because all places are taken.
+    /// Clients may wait in the queue, because the maximum number of clients is connected.
     Waiting,
 }
 
 impl ControlSocket {
-    /// Opens the socket of a data directory, and replaces one that a dead server left.
+    /// Opens the socket of a data directory. Replaces a socket that a server left when it crashed.
     pub(crate) fn open(directory: &Path, group: Option<&str>) -> Result<Self, OperationError> {
         if connect(directory).is_ok() {
             return Err(OperationError::AlreadyRunning(directory.to_owned()));
@@ -163,7 +162,7 @@ fn bind_for(path: &Path, group: Option<&str>) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Requests for the main thread: streams of processes that take over.
+/// The messages to the main thread: streams of processes that take over.
 pub(crate) struct Orders {
     streams: Mutex<Vec<UnixStream>>,
     waker: Waker,
@@ -201,8 +200,9 @@ impl ControlClient {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        // It may hold a password. The room for one is given at once: a vector that grows leaves
-        // copies. Only requests with a whole configuration are longer.
+        // The request may hold a password. The vector has its full capacity from the start, because
+        // a vector that grows leaves copies of its content. Only requests with a whole
+        // configuration are longer.
         let mut request = Zeroizing::new(Vec::with_capacity(USUAL_LINE));
         BufReader::new((&stream).take(MAX_LINE as u64)).read_until(b'\n', &mut request)?;
         if hand_over::is_request(&request) {
@@ -212,7 +212,8 @@ impl ControlClient {
         let mut out = BufWriter::new(&stream);
         match line::read_request(&request) {
             Err(error) => line::write_error(&mut out, &error)?,
-            // It waits for queries most of the time, and there is a limit on followers.
+            // A follower waits for queries most of the time, and the number of followers is
+            // limited.
             Ok(request @ Request::LogTail(_)) => {
                 self.answer(request, &mut out)?;
             }
