@@ -29,7 +29,7 @@ pub(crate) enum BackgroundError {
     /// TLS to an upstream cannot be used.
     #[error("TLS to other servers: {0}")]
     Upstream(CertificateFault),
-    /// The configuration file changes while it is read.
+    /// The configuration file changed while it was read.
     #[error("{} is being written; try again when it is complete", .0.display())]
     BeingWritten(PathBuf),
     /// The configuration file lost all its settings.
@@ -39,7 +39,8 @@ pub(crate) enum BackgroundError {
         .0.display()
     )]
     NoSettings(PathBuf),
-    /// The configuration file has the text that a rollback could not replace.
+    /// The configuration file still has the text that was rolled back, because the rollback could
+    /// not replace it.
     #[error(
         "{} still has the text that was rolled back; change it, or make it writable and use `avocet \
          config rollback`",
@@ -55,7 +56,7 @@ pub(crate) enum BackgroundError {
     /// The author of a change may not change keys that decide who may use the server.
     #[error("{0} decide who may use the server")]
     AccessKeys(String),
-    /// Another revision is in force than a change is based on.
+    /// The revision in force is not the one that a change is based on.
     #[error("another revision is in force")]
     OtherRevision(Option<u32>),
     /// A revision is missing, damaged or cannot be written.
@@ -108,7 +109,7 @@ pub(crate) enum LookupError {
     /// The host has neither A nor AAAA records.
     #[error("{0} has no address")]
     NoAddress(String),
-    /// All addresses are unspecified: an upstream filters.
+    /// All addresses are unspecified: an upstream filters the name.
     #[error("an upstream blocks {0}")]
     Blocked(String),
     /// The query path drops the query.

@@ -1,8 +1,8 @@
-//! Explains the answer to a client's query: rehearses the query, and shows the report of each
-//! stage.
+//! Explains the answer to a client's query: evaluates the query without answering it, and reports
+//! each stage.
 //!
-//! The rehearsal takes the same stages as a query ([`rehearsal`]). It affects neither counters nor
-//! rate limits.
+//! This [`rehearsal`] has the same stages as a query ([`rehearsal`]). It affects neither counters
+//! nor rate limits.
 
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr};
@@ -36,13 +36,13 @@ use crate::running::Running;
 use crate::trace::{self, Resolution, TraceFailure, TraceQuestion as Question, given};
 use avocet_worker::state::Shared;
 
-/// Maximum number of upstream questions of one query: its own, and the targets of aliases that the
-/// policy substitutes for the question and then for its answer.
+/// Maximum number of upstream questions of one query. These are its own question, and the targets
+/// of aliases that the policy substitutes for the question and then for its answer.
 const MAX_TURNS: usize = 4;
-/// Characters of a list's line that are shown.
+/// Maximum number of characters of a list's line that are shown.
 const MAX_SHOWN: usize = 200;
-/// Addresses of a client's network that are tried; the first ones may belong to other `[[client]]`
-/// tables.
+/// Maximum number of addresses of a client's network that are tried; the first ones may belong to
+/// other `[[client]]` tables.
 const MAX_TRIED: usize = 256;
 
 /// The sender of a query, and its transport.
@@ -58,7 +58,7 @@ pub(crate) struct InquiringClient {
     pub(crate) transport: Transport,
 }
 
-/// The client without another address.
+/// The address of the client in an explanation without a client.
 pub(crate) const THIS_MACHINE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// The query to explain.
@@ -96,7 +96,7 @@ impl Inquiry<'_> {
     }
 }
 
-/// Returns the decision of the policy on the question, as far as it is in the caches; `None`
+/// Returns the decision of the policy on a query, as far as the caches have its answer; `None`
 /// without a policy.
 pub(crate) fn outcome(shared: &Shared, state: &Snapshot, inquiry: &Inquiry<'_>) -> Option<Outcome> {
     let policy = state.policy.as_ref()?;
@@ -106,15 +106,15 @@ pub(crate) fn outcome(shared: &Shared, state: &Snapshot, inquiry: &Inquiry<'_>) 
         .at_entrance(entrance)
         .over(transport);
     if let Ended::Wait(_) = rehearsal.begin(inquiry.question().view()) {
-        // The answer is not cached: only the question decides.
+        // Without a cached answer, the policy decides on the question alone.
         let (asked, moment) = (inquiry.asked(policy), inquiry.moment(shared, state));
         return Some(policy.outcome(&asked, None, moment, &mut Scratch::for_looking()).0);
     }
     Some(rehearsal.into_witness().said().cloned().unwrap_or(Outcome::passes()))
 }
 
-/// Explains a query: the policy, the cached data of the name, its resolution along the same way as
-/// the client's query, and the answer.
+/// Explains a query: the policy, the cached data of the name, its resolution by the servers that
+/// the client's query would use, and the answer.
 ///
 /// # Errors
 ///
@@ -196,14 +196,15 @@ fn ask(
     Ok((vec![section], rehearsal.go_on(waiter, &resolved(rcode, &message, ede))))
 }
 
-/// Returns the result of a resolution for an explanation: the policy judges it as for the client,
+/// Returns the result of a resolution for an explanation. The policy evaluates it for the client,
 /// and it is not cached.
 fn resolved<'a>(rcode: Rcode, message: &'a [u8], ede: Option<(Ede, &'static str)>) -> Obtained<'a> {
     let stage = Obtained::stage_of(rcode, ede);
     Obtained { rcode, message, ttl_offsets: &[], kept_for: None, ede, stage, upstream: None }
 }
 
-/// Returns the report of the policy, with everything that decides; `None` without a policy.
+/// Returns the report of the policy, with everything that affects its decision; `None` without a
+/// policy.
 fn decision(
     shared: &Shared,
     state: &Snapshot,
@@ -318,8 +319,8 @@ pub(crate) fn shown_time(config: &Config, secs: u64) -> String {
         .map_or_else(String::new, |zone| format!("{} ({name})", zone.shown(secs)))
 }
 
-/// Returns the groups that name the client's address or network but do not apply: the client has a
-/// table that names other groups.
+/// Returns the groups that list the client's address or network but do not apply, because the
+/// client has a table with other groups.
 fn left_groups(config: &Config, ip: IpAddr, identity: &Identity) -> Vec<String> {
     let is_table = |name: &String| config.policy.clients.iter().any(|table| table.name == *name);
     if !identity.client.as_ref().is_some_and(is_table) {
@@ -358,12 +359,12 @@ pub(crate) struct GivenClient<'a> {
     pub(crate) name: Option<&'a str>,
 }
 
-/// Finds a client that is given by address or by name. `id`: the identifier of its device, if it is
-/// given too.
+/// Finds a client that is given by address or by name. `id` is the identifier of its device, if
+/// that is also given.
 ///
 /// # Errors
-/// No client has this name, or the client has neither an address at the moment nor the identifier
-/// of a device; or `id` is none.
+/// No client has this name, the client has neither an address at present nor a device identifier,
+/// or `id` is not a device identifier.
 pub(crate) fn given_client<'a>(
     state: &Snapshot,
     client: &'a str,
@@ -412,7 +413,7 @@ fn client_address(state: &Snapshot, client: &str) -> Result<IpAddr, ControlError
 /// Returns the device with an identifier as in `ids` of a `[[client]]`.
 ///
 /// # Errors
-/// It is no identifier of a device.
+/// The text is not an identifier of a device.
 fn device(id: &str) -> Result<DeviceId, ControlError> {
     match id.parse() {
         Ok(Id::Device(key)) => Ok(key.device()),
@@ -420,9 +421,9 @@ fn device(id: &str) -> Result<DeviceId, ControlError> {
     }
 }
 
-/// Returns the scopes that the client of a pause or a grant may mean: a name stays as it is; an
-/// address means the `[[client]]` that it belongs to, if any, and the address. The most specific
-/// one comes first.
+/// Returns the scopes that the client of a pause or a grant may mean, the most specific first. A
+/// name means only itself. An address means the `[[client]]` that it belongs to, if any, and the
+/// address.
 pub(crate) fn client_scopes(state: &Snapshot, client: String) -> Vec<Scope> {
     let Ok(ip) = client.parse::<IpAddr>() else { return vec![Scope::Client(client)] };
     let ip = ip.to_canonical();

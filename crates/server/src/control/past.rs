@@ -6,7 +6,8 @@
 //! history of the configuration ─────┼──> PastDecision: what, by which revision, what differs, why
 //! sections of `why` (rehearsal) ────┘
 //! ```
-//! The search runs on a thread for searches, for some seconds at most; the client's thread waits.
+//! The search runs on a thread for searches and takes some seconds at most, while the client's
+//! thread waits.
 
 use std::path::PathBuf;
 
@@ -28,20 +29,20 @@ use crate::query_log::searches::Searches;
 use crate::query_log::stored::stored;
 use crate::running::Running;
 
-/// The spans before and after a time in which the query is searched, in seconds: the first one that
-/// has an entry has the nearest one.
+/// Numbers of seconds before and after a time between which the query is searched. The first span
+/// with an entry contains the nearest one.
 const WINDOWS_SECS: [u64; 3] = [5, 60, 15 * 60];
 /// Maximum number of entries of one client for one name in a span.
 const MAX_ENTRIES: usize = 4096;
 const MICROS: u64 = 1_000_000;
 
-/// The query of a request.
+/// A past query that a request asks about.
 pub(super) struct PastQuery<'a> {
     /// The client.
     pub(super) client: &'a GivenClient<'a>,
     /// QNAME.
     pub(super) name: FoldedName<'a>,
-    /// QTYPE in words; `None` for any.
+    /// The mnemonic of QTYPE; `None` for any type.
     pub(super) rtype: Option<&'a str>,
     /// The Unix second.
     pub(super) at: u64,
@@ -87,7 +88,7 @@ pub(super) fn find(running: &Running, state: &Snapshot, query: &PastQuery<'_>) -
     }
 }
 
-/// Returns the last page that was read, and the nearest entry.
+/// Returns the last page that was read, and the nearest entry, if there is one.
 ///
 /// # Errors
 /// The log cannot be read, or there are too many searches.
@@ -115,7 +116,7 @@ fn nearest(
     let mut page = Page::default();
     for secs in WINDOWS_SECS {
         let span = secs * MICROS;
-        // A time in seconds means the whole second, not its beginning.
+        // A time in seconds covers the whole second.
         let time_us = at_us.saturating_sub(span)..at_us.saturating_add(MICROS + span);
         let filter = Filter { time_us, conditions: conditions.clone() };
         page = searches.page(directory.clone(), filter, u64::MAX, MAX_ENTRIES)?;
@@ -127,14 +128,14 @@ fn nearest(
     Ok((page, None))
 }
 
-/// Returns when the query arrived, in Unix microseconds.
+/// Returns the time at which the query arrived, in Unix microseconds.
 fn asked_us(entry: &LogEntry) -> u64 {
     let number = |column| entry.int(column).and_then(|value| u64::try_from(value).ok());
     let delay = number(Int::Delay).unwrap_or(0);
     number(Int::Time).unwrap_or(0).saturating_sub(delay)
 }
 
-/// Reports whether the log may not have the address of this client, or no names.
+/// Returns whether the log may lack the address of this client, or all names.
 fn is_withheld(state: &Snapshot, identity: &Identity) -> bool {
     let Identity { client, groups, .. } = identity;
     let log = &state.config.query_log;
@@ -154,7 +155,7 @@ impl Past {
         listener.filter(|name| !name.is_empty())
     }
 
-    /// Compares it with the sections that explain the same query now.
+    /// Compares the logged decision with the sections that explain the same query now.
     pub(super) fn compared(self, running: &Running, sections: &[WhySection]) -> PastDecision {
         let state = running.shared.snapshot();
         let at = self.at;
@@ -276,7 +277,7 @@ fn differences(past: &PastDecision, now: &Now<'_>) -> Vec<DecisionPart> {
         let is_same = match (&then.rule, then.lists.first()) {
             (Some(rule), _) => now.rule.as_ref() == Some(rule),
             (None, Some(list)) => now.list.as_ref() == Some(list),
-            // The log has no texts of a revision that was in force for a moment only.
+            // The log does not have the texts of a revision that was in force only for a moment.
             (None, None) => true,
         };
         if !is_same {
@@ -317,7 +318,7 @@ fn revision_at(running: &Running, secs: u64) -> Option<Facts> {
     running.reloader.revisions.read(find).ok().flatten()
 }
 
-/// Returns how the configuration may explain a difference.
+/// Returns the way in which the configuration may explain a difference; `None` if it cannot.
 fn configuration(running: &Running, then: Option<&Facts>) -> Option<ChangeReason> {
     let revisions = &running.reloader.revisions;
     let now = revisions.in_force()?;

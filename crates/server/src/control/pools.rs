@@ -1,4 +1,5 @@
-//! Pools for `avocet zone pool`: their state, decisions of people, answers that would be given.
+//! Pools for `avocet zone pool`: their state, settings of operators, and answers if hosts were
+//! down.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -31,7 +32,7 @@ pub(super) fn report(running: &Running, name: Option<&str>) -> Result<PoolsRepor
     }
 }
 
-/// Takes a decision about addresses. Returns the state of the pool.
+/// Changes the setting of an operator for addresses. Returns the state of the pool.
 pub(super) fn control(
     running: &Running,
     request: &PoolControl,
@@ -51,7 +52,7 @@ pub(super) fn control(
         return Err(PoolFault::UnknownAddress(address).into());
     }
     running.shared.pool_waker.wake();
-    // A restart must know it, even one right after the reply.
+    // The state is saved before the reply: a restart right after the reply must find the setting.
     pool_state::save(&running.shared.snapshot().config.data.directory, &running.pools);
     let which = request.address.as_deref().unwrap_or("all addresses");
     tracing::info!(pool = shown(&name), control = control.name(), "{which} by command");

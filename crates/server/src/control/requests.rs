@@ -74,8 +74,8 @@ use crate::running::shown_certificates;
 use crate::running::switches::{self, Change};
 use crate::trace::{self, TraceQuestion, dump};
 
-/// Returns the first address of the listener with this name that has a transport; the first of all
-/// if none has it.
+/// Returns the first address of the named listener that has the transport. If no address has it,
+/// returns the listener's first address.
 fn entrance(
     state: &Snapshot,
     name: &str,
@@ -88,8 +88,8 @@ fn entrance(
     Ok(entrance_of(state, name, transport))
 }
 
-/// Returns the first address of a listener, or of `[server]` if the name is empty, that has a
-/// transport; the first of all if none has it.
+/// Returns the first address of a listener, or of `[server]` if the name is empty, that has the
+/// transport. If no address has it, returns the first address.
 fn entrance_of(state: &Snapshot, name: &str, transport: Option<LogTransport>) -> Entrance {
     let server = &state.config.server;
     let names = server.entrances();
@@ -113,7 +113,8 @@ fn entrance_of(state: &Snapshot, name: &str, transport: Option<LogTransport>) ->
     found.map_or_else(|| Entrance::of_server(server), |(place, _)| Entrance(place as u16))
 }
 
-/// Returns the transport of a query that arrives at an address.
+/// Returns the transport of a query that arrives at an address: the requested one, or else that of
+/// the address.
 fn transport_at(state: &Snapshot, entrance: Entrance, wanted: Option<LogTransport>) -> Transport {
     let all = state.config.server.open_addresses();
     match (wanted, all.get(usize::from(entrance.0)).map(|one| one.protocol)) {
@@ -270,7 +271,8 @@ impl Control for Running {
             let ((name, _), rtype) = (question.name_and_type(), request.rtype.as_deref());
             past::find(self, &state, &PastQuery { client: &client, name, rtype, at })
         });
-        // Ask the question of the past query, at the same address of the server.
+        // The explanation is about the type of the past query, at the address of the server that
+        // received it.
         let rtype = past.as_ref().and_then(Past::rtype).or(request.rtype.as_deref());
         let question = TraceQuestion::read(&request.name, rtype)?;
         let then = past
@@ -518,7 +520,7 @@ impl Control for Running {
     }
 }
 
-/// Adds the groups of a user's limits that the configuration does not have.
+/// Adds a warning about groups in a user's limits that the configuration does not have.
 fn with_warnings(mut user: UserReport, running: &Running) -> UserReport {
     let state = running.shared.snapshot();
     let known = state.config.policy.vocabulary().groups;
@@ -539,7 +541,8 @@ fn store_counts(stats: &StoreStats) -> StoreCounts {
     }
 }
 
-/// Returns the scopes that a scope may mean: a client given by address may have several names.
+/// Returns the scopes that a requested scope may mean. A client given by its address may also have
+/// a name.
 fn scopes(running: &Running, scope: Scope) -> Vec<Scope> {
     match scope {
         Scope::Client(client) => explain::client_scopes(&running.shared.snapshot(), client),
@@ -564,7 +567,8 @@ fn source(running: &Running, request: &Backup) -> backup::BackupSource {
     }
 }
 
-/// Returns the name of a grant. A grant includes the names below it, so `*.` adds nothing.
+/// Returns the name of a grant. A prefix `*.` is removed, because a grant includes the names below
+/// its name.
 fn granted(name: &str) -> Result<String, ControlError> {
     let name = name.strip_prefix("*.").unwrap_or(name);
     if name.is_ascii() {
@@ -600,11 +604,11 @@ fn folded(name: &str) -> Result<FoldedNameBuf, ControlError> {
     FoldedNameBuf::from_wire(&wire).map_err(|error| ControlError::InvalidName(error.to_string()))
 }
 
-/// Removes a name from the caches, with all final answers: one may contain the name behind an
-/// alias. They are assembled again from the RRset cache.
+/// Removes a name and all final answers from the caches: an answer may contain the name behind an
+/// alias. Final answers are assembled again from the RRset cache.
 ///
-/// If policy zones test name servers, all names below are removed too: the flush removes the
-/// delegation that these tests need for their answers.
+/// If policy zones test name servers, all names below the name are removed, too: the flush removes
+/// the delegation that is needed to test the answers for these names.
 fn flush(running: &Running, name: &FoldedNameBuf, extent: Extent) -> Flushed {
     let shared = &running.shared;
     let needs_delegations =

@@ -163,7 +163,7 @@ fn accepted(
     Ok(RevisionAccepted { revision, probation: probation(running), reloaded: reloaded(done) })
 }
 
-/// Keeps the revision on probation.
+/// Confirms the revision that is on probation.
 pub(super) fn confirm(running: &Running) -> Result<RevisionConfirmed, ControlError> {
     let revision = running.reloader.revisions.confirm().ok_or(ControlError::NoProbation)?;
     tracing::info!(revision, "configuration confirmed");

@@ -107,7 +107,7 @@ struct UpstreamSums {
     failures: u64,
     rtt_sum_ms: u64,
     tls_fault: Option<TlsFault>,
-    /// Number of workers that avoid it.
+    /// Number of workers that avoid the upstream.
     open: usize,
     workers: usize,
 }
@@ -179,7 +179,8 @@ fn authorities(running: &Running) -> AuthorityQueries {
     sum
 }
 
-/// Returns the lists that are not in force or cannot be fetched, and the failing upstreams.
+/// Returns warnings about lists that are not in force or cannot be fetched, and about failing
+/// upstreams.
 fn troubles(lists: &[ListStatus], upstreams: &[UpstreamStatus]) -> Vec<String> {
     let of_list = |list: &ListStatus| {
         let name = &list.name;

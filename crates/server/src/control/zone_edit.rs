@@ -1,7 +1,8 @@
 //! Changes of records for `avocet zone set` and `unset`, and the changes that a zone keeps.
 //!
-//! A change takes the path of an UPDATE (RFC 2136): a new version as a whole, the journal, the
-//! serial, signatures and their review, NOTIFY. It is refused where an UPDATE ignores a record.
+//! A change has the same steps as an UPDATE (RFC 2136): a complete new version, the journal, the
+//! serial, signatures and their review, NOTIFY. If an UPDATE would ignore a record, the change is
+//! refused.
 
 use std::path::Path;
 
@@ -26,7 +27,7 @@ use super::zones::{find, record_type, shown_record, within};
 use crate::running::Running;
 use crate::running::updates::{changed, is_made_here};
 
-/// Changes of a page of the history by default.
+/// Default number of changes on a page of the history.
 const HISTORY_PAGE: u32 = 20;
 
 /// Changes records of a zone, or checks the change.
@@ -65,7 +66,7 @@ enum IsKept {
     No,
 }
 
-/// The version that edits lead to.
+/// The version that results from edits.
 struct EditedVersion {
     zone: HostedZone,
     outcome: EditOutcome,
@@ -75,7 +76,7 @@ struct EditedVersion {
 #[derive(Default)]
 struct EditOutcome {
     difference: ZoneDifference,
-    /// The file that loses its comments.
+    /// The file that loses its comments, if there is one.
     rewrites: Option<String>,
 }
 
@@ -133,7 +134,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Returns the version that the edits lead to, if anything changes.
+    /// Returns the version that results from the edits, or `None` if they change nothing.
     fn edited(
         &self,
         zone: &HostedZone,

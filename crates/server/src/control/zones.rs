@@ -25,9 +25,10 @@ use crate::running::{self, Running};
 const PAGE: u32 = 100;
 /// Number of octets of text that are sent together.
 const TEXT: usize = 16 << 10;
-/// Maximum time that a reload waits for another one. It has a turn of the control socket meanwhile.
+/// Maximum time that a reload waits for another reload. The request occupies a turn of the control
+/// socket in this time.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(2);
-/// Maximum number of RRsets that are looked at for a page: some hundredths of a second.
+/// Maximum number of RRsets that are examined for a page, which takes some hundredths of a second.
 const MAX_LOOKED: usize = 200_000;
 
 /// Returns the state of all zones.
@@ -41,7 +42,7 @@ fn state(running: &Running, of: &ZoneFileState) -> ZoneStatus {
     let provided = config.and_then(|zone| zone.provided.as_ref());
     let kind = provided.map_or(ProviderKind::File, |provided| provided.kind);
     let primaries = config.map_or(&[][..], |zone| &zone.primaries.servers);
-    // A zone of a view is no copy.
+    // A zone with views is not a copy.
     let copied = Some(&of.id.name).filter(|_| of.id.is_common());
     let copied = copied.and_then(|name| running.zone_watch.secondaries.state(name));
     let transfers = copied.map(|state| ZoneTransfers {
@@ -224,7 +225,7 @@ impl RecordFilter {
         })
     }
 
-    /// Returns the name to begin at.
+    /// Returns the name at which the page begins.
     fn first<'a>(&'a self, zone: &'a HostedZone) -> FoldedName<'a> {
         let first = self.owner.as_ref().or(self.after.as_ref().map(|after| &after.owner));
         first.map_or(zone.apex(), FoldedNameBuf::view)
@@ -285,7 +286,7 @@ fn folded(name: &str) -> Result<FoldedNameBuf, ControlError> {
     FoldedNameBuf::from_wire(&wire).map_err(|error| ControlError::InvalidName(error.to_string()))
 }
 
-/// Returns the zone with a name that all clients see, or the one with this item in its view.
+/// Returns the zone with a name that all clients see, or the zone with this item in its view.
 pub(super) fn find(
     running: &Running,
     name: &str,
@@ -320,14 +321,14 @@ fn loaded(found: &ZoneFileState) -> Result<Arc<HostedZone>, ControlError> {
     found.zone.clone().ok_or_else(|| ZoneFault::NotLoaded(found.id.to_string()).into())
 }
 
-/// Returns the version of a zone without the records that signing by this server adds, also if that
-/// is held back.
+/// Returns the version of a zone without the records that this server adds by signing. It is the
+/// version that is held back, if there is one.
 fn source(running: &Running, found: &ZoneFileState) -> Result<Arc<HostedZone>, ControlError> {
     let source = running.reloader.zones.source(&found.id);
     source.ok_or_else(|| ZoneFault::NotLoaded(found.id.to_string()).into())
 }
 
-/// Returns a name of a zone, which may be relative to it.
+/// Parses a name in a zone, which may be relative to the zone.
 pub(super) fn within(apex: FoldedName<'_>, text: &str) -> Result<FoldedNameBuf, ControlError> {
     if text == "@" {
         return Ok(apex.to_buf());
@@ -341,7 +342,7 @@ pub(super) fn within(apex: FoldedName<'_>, text: &str) -> Result<FoldedNameBuf, 
     FoldedNameBuf::from_wire(&wire).map_err(|error| ControlError::InvalidName(error.to_string()))
 }
 
-/// Returns the type with this mnemonic, in any case.
+/// Returns the type with this mnemonic, in any letter case.
 pub(super) fn record_type(text: &str) -> Result<Rtype, ControlError> {
     let found = rdata::from_mnemonic(text).map(Rtype);
     found.ok_or_else(|| ControlError::UnknownType(text.to_owned()))

@@ -4,9 +4,9 @@
 //! check of a zone --> connection --> rows of the zone --> text of RRsets (as from a URL)
 //! thread of a database (running/databases.rs) --> connection, LISTEN --> NOTIFY: the zone is due
 //! ```
-//! Each check has a connection of its own, and a thread of its own for it: a database that hangs
-//! delays no other zone and no query. All that comes from a database is bounded: octets of a
-//! connection, rows, octets of a row, time.
+//! Each check has its own connection and thread: a database that hangs delays no other zone and no
+//! query. All input from a database is bounded: octets of a connection, rows, octets of a row,
+//! time.
 
 mod records;
 mod socket;
@@ -37,20 +37,20 @@ pub(crate) use records::{ZoneRows, read_zone};
 use socket::BoundedSocket;
 use tls::{DatabaseTls, TlsSocket};
 
-/// Longest time to connect, including the log-in.
+/// Maximum time to connect, including the log-in.
 pub(crate) const CONNECT: Duration = Duration::from_secs(10);
-/// Most octets of a file with a password.
+/// Maximum number of octets of a file with a password.
 const MAX_PASSWORD: u64 = 4 << 10;
-/// Most characters of a text of the database in a message.
+/// Maximum number of characters of a text from the database in a message.
 const MAX_SHOWN: usize = 200;
-/// How the database shows this server in `pg_stat_activity`.
+/// The name of this server in `pg_stat_activity` of the database.
 const APPLICATION: &str = "avocet";
-/// The settings of a session. It never writes, and the database ends statements that a client
-/// which is gone no longer waits for.
+/// The settings of a session. The session never writes. The database ends a statement when its
+/// client has disconnected.
 const SETTINGS: &str = "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY; \
                         SET statement_timeout = '60s'; SET lock_timeout = '10s'";
 
-/// Why a database is not usable.
+/// The reason why a database is not usable.
 #[derive(Debug, Error)]
 pub(crate) enum DatabaseError {
     #[error(transparent)]
@@ -89,7 +89,7 @@ impl From<tokio_postgres::Error> for DatabaseError {
     }
 }
 
-/// A text of the database in a message: short, and without control characters.
+/// A text from the database in a message: short, and without control characters.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ShownText(String);
 
@@ -119,7 +119,7 @@ impl fmt::Display for ShownText {
     }
 }
 
-/// A database, who connects to it, and what both must prove: zones with the same one share the
+/// A database with its user, and the proofs of both sides. Zones with equal sources share the
 /// thread that listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct DatabaseSource {
@@ -128,20 +128,20 @@ pub(crate) struct DatabaseSource {
 }
 
 impl DatabaseSource {
-    /// Returns the database of a URL, if it names one.
+    /// Returns the database of a URL; `None` if the URL names no database.
     pub(crate) fn of(url: &ZoneUrl) -> Option<Self> {
         let address = url.database.clone()?;
-        // What belongs to the zone alone would make databases differ.
+        // Settings of one zone must not make equal databases differ.
         let url = ZoneUrl { refresh_secs: 0, ..url.clone() };
         Some(Self { address, url })
     }
 
-    /// Returns the URL, which has no secret.
+    /// Returns the URL, which contains no secret.
     pub(crate) fn url(&self) -> &str {
         &self.url.url
     }
 
-    /// Reads the files and resolves the host. It waits for both.
+    /// Reads the files and resolves the host; blocks until both are done.
     pub(crate) fn login(&self, lookup: &Lookup) -> Result<DatabaseLogin, DatabaseError> {
         let DatabaseAddress { user, host, port, database } = &self.address;
         let mut config = tokio_postgres::Config::new();
@@ -183,7 +183,7 @@ pub(crate) struct DatabaseLogin {
 pub(crate) type DatabaseConnection = Connection<BoundedSocket, TlsSocket>;
 
 impl DatabaseLogin {
-    /// Connects to the first address that accepts, and logs in.
+    /// Connects to the first address that accepts a connection, and logs in.
     pub(crate) async fn connect(self) -> Result<(Client, DatabaseConnection), DatabaseError> {
         let connect = async {
             let socket = BoundedSocket::connect(self.socket.as_deref(), &self.addresses).await;
@@ -205,7 +205,7 @@ fn server_name(host: &DatabaseHost) -> Result<ServerName<'static>, DatabaseError
     }
 }
 
-/// Reads the file of a password: its line, without the end of the line.
+/// Reads the password in a file: its line, without the line end.
 fn password(file: &Path) -> Result<zeroize::Zeroizing<Vec<u8>>, DatabaseError> {
     let mut octets = secret_file::read(file, MAX_PASSWORD)?;
     while octets.last().is_some_and(|last| matches!(last, b'\n' | b'\r')) {

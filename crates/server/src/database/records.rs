@@ -1,4 +1,5 @@
-//! The records of one zone: rows of the database become a text of RRsets, as a URL has it.
+//! The records of one zone: converts rows of the database to RRsets in JSON, in the form that URLs
+//! of zones provide.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -16,21 +17,21 @@ use tokio_postgres::{Client, Row};
 use super::{DatabaseError, DatabaseSource, SETTINGS, ShownText, runtime};
 use crate::lists::fetch::Lookup;
 
-/// Most rows of a zone.
+/// Maximum number of rows of a zone.
 pub(super) const MAX_ROWS: usize = 1 << 20;
-/// Longest time to read a zone.
+/// Maximum time to read a zone.
 const READ: Duration = Duration::from_secs(60);
-/// Longest time to end a connection in good order.
+/// Maximum time to close a connection cleanly.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Most records that are left out by name; others are counted.
+/// Maximum number of left-out records that are named; others are only counted.
 const MAX_LEFT_OUT: usize = 20;
 
-/// The zone with a name. PowerDNS writes names in lower case, and its index is of those.
+/// Finds the zone with a name. PowerDNS writes names in lower case, and its index is on these.
 const ZONE: &str = "SELECT id::bigint FROM domains WHERE name = $1 LIMIT 1";
-/// The same for tables that other programs fill.
+/// Finds the zone with a name in any letter case, for tables that other programs fill.
 const ZONE_IN_ANY_CASE: &str = "SELECT id::bigint FROM domains WHERE lower(name) = $1 LIMIT 1";
-/// The rows of a zone, each of a bounded length: a character more than any record can have. The
-/// order makes the same rows the same text.
+/// The rows of a zone. Each column is cut off one character after the longest valid text. The order
+/// ensures that equal rows have equal texts.
 const ROWS: &str = "SELECT id::bigint, left(name::text, 1025), left(type::text, 33), ttl::bigint, \
                     prio::bigint, left(coalesce(content::text, ''), 262145), \
                     coalesce(disabled, false) FROM records WHERE domain_id = $1 \
@@ -42,12 +43,12 @@ pub(crate) struct ZoneRows {
     pub(crate) text: Vec<u8>,
     /// The first records of types that only PowerDNS answers.
     left_out: Vec<ShownText>,
-    /// The number of all of these.
+    /// The number of all such records.
     left_out_count: usize,
 }
 
 impl ZoneRows {
-    /// Returns a message about the records that are left out.
+    /// Returns a message about the left-out records, if there are any.
     pub(crate) fn left_out(&self) -> Option<String> {
         let more = self.left_out_count - self.left_out.len();
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
@@ -57,7 +58,8 @@ impl ZoneRows {
     }
 }
 
-/// Reads the records of a zone in folded wire form. It waits for the database.
+/// Reads the records of a zone with a name in folded wire form; blocks until the database has
+/// answered.
 pub(crate) fn read_zone(
     source: &DatabaseSource,
     zone: &[u8],
@@ -73,7 +75,7 @@ pub(crate) fn read_zone(
             drop(client);
             let ended = tokio::time::timeout(FAREWELL, &mut driver).await;
             match (read, ended) {
-                // Only the driver knows why a connection was lost.
+                // Only the task that drives the connection knows why it was lost.
                 (Err(_), Ok(Ok(Err(reason)))) => Err(reason.into()),
                 (read, _) => read,
             }
@@ -111,7 +113,7 @@ async fn rows(client: &Client, zone: &str) -> Result<ZoneRows, DatabaseError> {
     Ok(ZoneRows { text: text.finish(), left_out, left_out_count })
 }
 
-/// Returns the number of a zone. The database has names without final dot, except for the root.
+/// Returns the id of a zone. The database has names without final dot, except for the root.
 async fn zone_id(client: &Client, zone: &str) -> Result<i64, DatabaseError> {
     let name = zone.strip_suffix('.').filter(|name| !name.is_empty()).unwrap_or(zone);
     for statement in [ZONE, ZONE_IN_ANY_CASE] {
@@ -145,7 +147,7 @@ fn record(row: &Row, zone: &str) -> Result<PowerDnsContent, DatabaseError> {
         .map_err(|fault| DatabaseError::Row { row: shown_row(row), fault })
 }
 
-/// Returns the number, the name and the type of a row, for a message.
+/// Returns the id, the name and the type of a row, for a message.
 fn shown_row(row: &Row) -> ShownText {
     let id: i64 = row.try_get(0).unwrap_or_default();
     let text = |column: usize| row.try_get::<_, Option<&str>>(column).ok().flatten();
@@ -153,11 +155,11 @@ fn shown_row(row: &Row) -> ShownText {
     ShownText::of(&format!("{id} ({name} {rtype})"))
 }
 
-/// The text of RRsets while it is written.
+/// The text of RRsets, while it is being written.
 #[derive(Default)]
 struct RrsetText {
     text: Vec<u8>,
-    /// The RRset that is open.
+    /// The RRset that is being written.
     open: Option<(NameBuf, Rtype, Option<u32>)>,
 }
 

@@ -9,8 +9,8 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-/// Most octets that a connection reads: a zone of the largest size, with what the protocol adds to
-/// each of its rows, three times.
+/// Maximum number of octets that a connection reads: three times the size of the largest zone with
+/// the protocol's overhead for each row.
 const MAX_OCTETS: u64 = 256 << 20;
 
 /// A socket that fails after [`MAX_OCTETS`].
@@ -25,7 +25,7 @@ enum DatabaseStream {
 }
 
 impl BoundedSocket {
-    /// Connects to a Unix socket, or to the first address that accepts.
+    /// Connects to a Unix socket, or to the first address that accepts a connection.
     pub(super) async fn connect(path: Option<&Path>, addresses: &[SocketAddr]) -> io::Result<Self> {
         let stream = match path {
             Some(path) => DatabaseStream::Unix(UnixStream::connect(path).await?),

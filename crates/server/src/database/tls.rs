@@ -1,4 +1,4 @@
-//! TLS to a database: rustls where the crate of the protocol asks for it.
+//! TLS to a database: connects rustls to the crate of the PostgreSQL protocol.
 
 use std::io;
 use std::pin::Pin;
@@ -35,8 +35,8 @@ impl TlsConnect<BoundedSocket> for DatabaseTls {
 pub(crate) struct TlsSocket(tokio_rustls::client::TlsStream<BoundedSocket>);
 
 impl TlsStream for TlsSocket {
-    /// Returns no binding. The certificate of the server is verified with its name, so that nobody
-    /// between can be the other end of this TLS session.
+    /// Returns no channel binding. The certificate of the server is verified with its name, which
+    /// rules out another peer of this TLS session.
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }

@@ -1,9 +1,9 @@
 //! The dry run for a client of the running server, on a thread of its own.
 //!
-//! It has a low share of the cores, touches no worker and no state in force, and ends after some
-//! seconds with the results so far. The lists in force are used as they are in memory; others are
-//! compiled from their files and copies, within the limits of lists, so that one dry run takes at
-//! most the memory of a reload of lists. One runs at a time.
+//! The thread has a low share of the cores and changes no worker and no state in force. It ends
+//! after some seconds with the results so far. The lists in force are used as they are in memory.
+//! Other lists are compiled from their files and copies, within the limits of lists, so a dry run
+//! takes at most the memory of a reload of lists. Only one dry run is in progress at a time.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -32,20 +32,20 @@ use crate::lists::open_text;
 use crate::query_log::stored::damaged;
 use crate::running::Running;
 
-/// Longest wait for the end of another dry run.
+/// Maximum wait for the end of another dry run.
 const TURN_PATIENCE: Duration = Duration::from_secs(2);
 /// Time after which the scan of the log ends with incomplete results.
 const SCAN_TIME: Duration = Duration::from_secs(30);
 /// Maximum number of logged queries of a dry run.
 const MAX_ENTRIES: u64 = 20_000_000;
-/// Groups of equal queries between two looks at the clock.
+/// Number of groups of equal queries between two checks of the clock.
 const GROUPS_A_LOOK: u64 = 64;
 
 /// A dry run to do.
 pub(crate) struct Proposal {
     /// The proposed configuration.
     pub(crate) config: Config,
-    /// The revision that it is compared with.
+    /// The revision that the proposed configuration is compared with.
     pub(crate) revision: Option<u32>,
     /// The directory of the query log.
     pub(crate) directory: PathBuf,
@@ -69,7 +69,7 @@ pub(crate) fn begin(
     let (sender, found) = channel();
     let work = move || {
         let _turn = turn;
-        // Without it, the work competes with the workers, but only for its seconds.
+        // If this fails, the dry run competes with the workers for its few seconds.
         let _ = Thread::current().lower_share();
         // The client may be gone.
         let _ = sender.send(proposal.judge(&state));
@@ -111,7 +111,7 @@ impl Proposal {
     }
 }
 
-/// The limits of a scan, and the one that was reached.
+/// The limits of a scan, and the limit that ended it.
 struct ScanLimits {
     end: Instant,
     looks: u64,
@@ -167,7 +167,7 @@ fn lists(
         return Ok((Some(lists.clone()), absent.map(|list| list.name.clone()).collect()));
     }
     let mut secret = [0; 32];
-    // Without it, the compilation has a constant key for its seconds.
+    // If this fails, the compiled lists of the dry run have a constant hash key.
     let _ = getrandom::fill(&mut secret);
     let mut absent = Vec::new();
     let lists = from_texts(&config.policy, secret, |list| {
@@ -191,7 +191,7 @@ fn countries(
     }
 }
 
-/// Returns the changes as the reply has them: the names and clients with most queries.
+/// Returns the changes in the form of the reply: the names and clients with most queries.
 fn shown(changes: Changes, most: usize) -> DryRunChanges {
     let Changes { queries, names, clients, unlisted } = changes;
     let (name_count, client_count) = (names.len() as u64, clients.len() as u64);

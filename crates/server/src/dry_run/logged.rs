@@ -1,6 +1,6 @@
 //! The queries of the query log.
 //!
-//! Equal queries are judged together. If a rule of either configuration tests the time, queries of
+//! Equal queries are evaluated once. If a rule of either configuration tests the time, queries of
 //! different minutes are not equal.
 
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use avocet_wire::{FoldedNameBuf, Rtype, rdata};
 use super::report::DryRunReport;
 use super::side::{PastQuery, Sides};
 
-/// The columns in which equal queries do not differ.
+/// The columns that are the same in equal queries.
 const COLUMNS: [Text; 8] = [
     Text::Qname,
     Text::Qtype,
@@ -27,7 +27,7 @@ const COLUMNS: [Text; 8] = [
     Text::Qclass,
 ];
 
-/// The queries of a log to judge.
+/// The logged queries that a dry run evaluates.
 pub struct LoggedQueries<'l> {
     /// The files.
     pub reader: &'l LogReader,
@@ -35,8 +35,8 @@ pub struct LoggedQueries<'l> {
     pub filter: &'l Filter,
 }
 
-/// Judges logged queries, the newest first, until `go_on` breaks. It gets the number of entries so
-/// far.
+/// Evaluates logged queries, the newest first, until `go_on` breaks. `go_on` gets the number of
+/// entries so far.
 pub fn judge_log(
     log: &LoggedQueries<'_>,
     report: &mut DryRunReport,
@@ -61,14 +61,14 @@ pub fn judge_log(
     })
 }
 
-/// Returns the question of a group of entries; `None` if a policy has nothing to decide about it.
+/// Returns the question of a group of entries; `None` if the policy does not apply to it.
 fn past_query<'e>(equal: &'e EqualEntries<'_>) -> Option<PastQuery<'e>> {
     let [name, qtype, client, transport, listener, outcome, answer, class] =
         std::array::from_fn(|place| equal.text(place));
     if name.is_empty() || class != "IN" {
         return None;
     }
-    // Other outcomes have answers of this server, not of others.
+    // With other outcomes, the logged answer comes from this server.
     let is_known = outcome == Outcome::Answered.name();
     let words = || answer.split_whitespace().filter(|_| is_known);
     let alias = words().find(|word| word.parse::<IpAddr>().is_err());

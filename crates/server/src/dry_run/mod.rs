@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! query log (logged.rs), files of the command line ── PastQuery ──> DryRunReport::judge
-//!                                                       two Sides (side.rs) say what they do with it
+//!                                                       two Sides (side.rs) compute its outcomes
 //! ```
 //! `background.rs` does that for a client of the running server, on a thread with a low share of
 //! the cores and within limits. Nothing here changes the state of the server.

@@ -1,4 +1,4 @@
-//! The result of a comparison: the queries that another configuration treats in another way.
+//! The result of a comparison: the queries for which two configurations have different outcomes.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,16 @@ use avocet_nameserver::policy::Treatment;
 
 use super::side::{PastQuery, Sides, answer_of};
 
-/// Maximum number of names, and most clients, that are kept for each kind of change: some MiB.
+/// Maximum number of names, and maximum number of clients, that are kept for each kind of change:
+/// some MiB.
 const MAX_KEPT: usize = 50_000;
 
-/// A name with queries that are treated differently, and the reason for the new treatment.
+/// A name with queries that the new configuration treats differently, and the reason.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ChangedName {
     /// QNAME.
     pub name: String,
-    /// The rule or list; empty if nothing applies any more.
+    /// The rule or list; empty if none applies any more.
     pub why: String,
 }
 
@@ -27,7 +28,7 @@ pub struct Changes {
     pub names: BTreeMap<ChangedName, u64>,
     /// The number of queries by client.
     pub clients: BTreeMap<String, u64>,
-    /// Queries for names that are not listed, because there are too many names.
+    /// Queries for names that are not kept, because there are too many names.
     pub unlisted: u64,
 }
 
@@ -48,22 +49,23 @@ impl Changes {
 /// The result of all queries.
 #[derive(Default, Debug)]
 pub struct DryRunReport {
-    /// The queries that were judged.
+    /// The number of queries that were evaluated.
     pub queries: u64,
     /// Queries without a known answer.
     pub without_answer: u64,
-    /// Queries that were not judged: they have no name, class or type that a policy is about.
+    /// Queries that were not evaluated: they have no name, or no class or type that a policy
+    /// applies to.
     pub left_out: u64,
     /// Queries that only the new configuration blocks.
     pub newly_blocked: Changes,
-    /// Queries that only the present configuration blocks.
+    /// Queries that the present configuration blocks, and that the new one passes.
     pub freed: Changes,
-    /// Queries that are treated in another way.
+    /// Queries with another change.
     pub otherwise_changed: Changes,
 }
 
 impl DryRunReport {
-    /// Adds equal queries.
+    /// Evaluates a group of equal queries with both configurations, and adds it to the counts.
     pub fn judge(&mut self, query: &PastQuery<'_>, sides: &mut Sides) {
         let Sides { now, then } = sides;
         let known = answer_of(query);

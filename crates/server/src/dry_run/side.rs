@@ -31,12 +31,12 @@ pub struct Side {
 pub struct Sides {
     /// The configuration in force.
     pub now: Side,
-    /// The policy decision of the proposed configuration.
+    /// The proposed configuration.
     pub then: Side,
 }
 
 impl Sides {
-    /// Reports whether a rule of either tests the time.
+    /// Returns whether a rule of either configuration tests the time.
     pub(super) fn goes_by_time(&self) -> bool {
         self.now.goes_by_time() || self.then.goes_by_time()
     }
@@ -61,11 +61,11 @@ pub struct PastQuery<'a> {
     pub listener: &'a str,
     /// The Unix second of the query.
     pub at_secs: u64,
-    /// The last alias of the answer.
+    /// The target of the last alias in the answer.
     pub alias: Option<FoldedNameBuf>,
     /// The addresses of the answer.
     pub addresses: Vec<IpAddr>,
-    /// The whole answer, if it replaces the alias and the addresses.
+    /// The whole answer, if it is known; it replaces the alias and the addresses.
     pub answer: Option<&'a [u8]>,
     /// The number of queries.
     pub queries: u64,
@@ -86,7 +86,8 @@ impl Side {
         }
     }
 
-    /// Returns the outcome of a query under the policy. `answer` is the known part of the answer.
+    /// Returns the outcome of a query under the policy. `answer` is the known part of the query's
+    /// answer.
     pub(super) fn outcome(&mut self, query: &PastQuery<'_>, answer: Option<&[u8]>) -> Outcome {
         let has_own_servers = self.has_own_servers(query.name.view());
         let Some(policy) = &self.policy else { return Outcome::passes() };
@@ -103,7 +104,7 @@ impl Side {
                 let answered: KnownAnswer<'_> = Answered {
                     message,
                     has_own_servers,
-                    // The known answers have addresses and aliases only.
+                    // The known answers contain only addresses and aliases.
                     has_local_target: false,
                     translation,
                     servers: &servers,
@@ -129,13 +130,13 @@ impl Side {
         &self.config
     }
 
-    /// Reports whether a rule tests the time.
+    /// Returns whether a rule tests the time.
     pub fn goes_by_time(&self) -> bool {
         self.policy.as_ref().is_some_and(|policy| policy.goes_by_time())
     }
 
-    /// Reports whether the configuration has servers for a zone below the root that contains the
-    /// name.
+    /// Returns whether the configuration has servers for a zone that contains the name, other than
+    /// the root.
     fn has_own_servers(&self, name: FoldedName<'_>) -> bool {
         let forwards =
             self.config.forwards.iter().filter(|forward| is_within(&name, &forward.zone));
@@ -149,7 +150,7 @@ impl Side {
         self.policy.as_ref().map(|policy| policy.client_name(ip))
     }
 
-    /// Returns the number of rules on answers. They match no line without addresses.
+    /// Returns the number of rules on answers. They match no query without known addresses.
     pub fn rules_on_answers(&self) -> usize {
         self.policy.as_ref().map_or(0, |policy| policy.rules_on_answers())
     }

@@ -1,9 +1,9 @@
 //! The request for access on the block page: a plain form, which needs no script.
 //!
-//! The form is sent to the blocked name itself, which leads here, at a path of its own: forms that
-//! programs send to blocked names must not become requests. A request that another site made the
-//! browser send is refused by `Origin` and `Sec-Fetch-Site`; the page therefore lets the browser
-//! send `Origin` (`Referrer-Policy: same-origin`).
+//! The browser sends the form to the blocked name, which resolves to this server. The form has a
+//! path of its own, so that forms of programs for blocked names do not become requests for access.
+//! A request that another site made the browser send is refused by `Origin` and `Sec-Fetch-Site`;
+//! the page therefore lets the browser send `Origin` (`Referrer-Policy: same-origin`).
 
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
@@ -13,7 +13,7 @@ use hyper::{Method, Request, StatusCode};
 use super::page::Words;
 use crate::running::access_requests::MAX_TEXT;
 
-/// Where the form is sent.
+/// The path that the form is sent to.
 const PATH: &str = "/.avocet/request-access";
 /// Maximum number of octets of a form: the longest text, with each character escaped.
 const MAX_BODY: usize = 64 + MAX_TEXT * 12;
@@ -41,7 +41,7 @@ impl FormFault {
     }
 }
 
-/// Returns whether a request is the form of the page.
+/// Returns whether a request sends the form of the block page.
 pub(super) fn is_form<B>(request: &Request<B>) -> bool {
     request.method() == Method::POST && request.uri().path() == PATH
 }
@@ -59,7 +59,7 @@ pub(super) fn form(words: &Words) -> String {
 /// Reads the text of the form.
 ///
 /// # Errors
-/// The form is not that of the page.
+/// The form was not sent by the block page, or is malformed.
 pub(super) async fn text(request: Request<Incoming>) -> Result<String, FormFault> {
     check(&request)?;
     let body = Limited::new(request.into_body(), MAX_BODY).collect().await;

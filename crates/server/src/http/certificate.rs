@@ -1,7 +1,7 @@
 //! The certificate of the HTTPS listener, which is read again when its files change.
 //!
-//! An unusable certificate is no reason to serve no DNS: without one, connections are closed, and a
-//! condition says so until the files are usable.
+//! DNS is served even if the certificate is unusable. Connections to the HTTPS listener are then
+//! closed, and a condition reports the problem until the files are usable.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::running::Running;
 use crate::running::certificate::{WebCertificate, read};
 use crate::running::conditions::Condition;
 
-/// Interval of looks at the files.
+/// Interval between two checks of the files.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The certificate in force.
@@ -31,7 +31,7 @@ struct Loaded {
     seen: Option<SeenFiles>,
 }
 
-/// The files at one time.
+/// The state of the files at one time.
 #[derive(Clone, PartialEq)]
 struct SeenFiles {
     files: CertificateFiles,
@@ -55,7 +55,7 @@ impl Certificate {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner).certificate.clone()
     }
 
-    /// Looks at the files from time to time, without end. The first look is that of
+    /// Checks the files from time to time, without end. The caller makes the first check with
     /// [`look_for`](Self::look_for).
     pub(super) async fn watch(&self, running: &Running) {
         loop {
@@ -64,7 +64,7 @@ impl Certificate {
         }
     }
 
-    /// Looks at the files that the configuration names.
+    /// Checks the files that the configuration names.
     pub(super) fn look_for(&self, running: &Running) {
         let state = running.shared.snapshot();
         let files = state.config.web.https.as_ref().map(|https| &https.certificate);
@@ -74,8 +74,8 @@ impl Certificate {
             files.and_then(|_| self.certificate());
     }
 
-    /// Reads the files if they have changed, or were not usable. Returns why they cannot be used.
-    /// The certificate before stays then.
+    /// Reads the files if they have changed, or were not usable. If they cannot be used, returns
+    /// the reason and keeps the certificate before.
     fn look(&self, files: &CertificateFiles) -> Option<String> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = SeenFiles::of(files);

@@ -11,7 +11,7 @@ pub(super) type Label<'a> = (&'a str, &'a str);
 /// The type of a family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MetricType {
-    /// Only increases; its name ends with `_total`.
+    /// A value that only increases; its name ends with `_total`.
     Counter,
     /// A value that may increase and decrease.
     Gauge,
@@ -71,8 +71,8 @@ impl Family<'_> {
         self.line("", labels, value);
     }
 
-    /// Adds the samples of a histogram: the counts up to each bound in seconds, where the last has
-    /// no bound, and the sum of all in seconds.
+    /// Adds the samples of a histogram: the counts up to each bound in seconds, and the sum of all
+    /// values in seconds. The last class has no bound.
     pub(super) fn histogram(
         &mut self,
         labels: &[Label<'_>],

@@ -1,5 +1,5 @@
-//! All metrics of the server: the sums of the workers' counters, the caches, the upstreams, the
-//! rest.
+//! All metrics of the server: the sums of the workers' counters, the caches, the upstreams and
+//! more.
 //!
 //! Label values come from fixed sets and from the configuration, never from clients: queries cannot
 //! increase the number of series.
@@ -30,7 +30,7 @@ use avocet_nameserver::metrics::{
 use avocet_nameserver::query::asked::Transport;
 use avocet_worker::state::Shared;
 
-/// Reads a counter of a worker.
+/// A function that reads a counter of a worker.
 type Count = fn(&WorkerMetrics) -> u64;
 
 /// Writes the current metrics.
@@ -279,7 +279,7 @@ fn query_log(metrics: &mut Exposition, running: &Running) {
         .sample(&[], searches.time.as_secs_f64());
 }
 
-/// Writes the distance of the query log's thread from its limit.
+/// Writes the load of the query log's thread.
 fn log_writer(metrics: &mut Exposition, running: &Running) {
     let counts = &running.query_log.counts;
     let help = "Time that the thread of the query log has worked on entries.";
@@ -380,7 +380,7 @@ fn workers(metrics: &mut Exposition, shared: &Shared) {
     quic_connections(metrics, shared);
 }
 
-/// Connections of clients, plain and encrypted.
+/// Writes the metrics of client connections, plain and encrypted.
 fn connections(metrics: &mut Exposition, shared: &Shared) {
     let help = "TLS handshakes of clients, by result.";
     let mut family = metrics.family("avocet_tls_handshakes_total", MetricType::Counter, help);
@@ -411,7 +411,7 @@ fn connections(metrics: &mut Exposition, shared: &Shared) {
     );
 }
 
-/// Connections of QUIC.
+/// Writes the metrics of QUIC connections.
 fn quic_connections(metrics: &mut Exposition, shared: &Shared) {
     let help = "QUIC handshakes of clients, by result.";
     let mut family = metrics.family("avocet_quic_handshakes_total", MetricType::Counter, help);

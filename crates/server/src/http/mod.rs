@@ -1,7 +1,7 @@
 //! The HTTP listeners. One serves `/metrics` for Prometheus, `/health` and `/ready` for the
-//! supervisor of the process, and the API of the crate `avocet_web`. Others serve the block page to
-//! browsers that the answer for a blocked name led here. They share one thread apart from the
-//! workers. Connections are bounded in time, size, number and requests.
+//! supervisor of the process, and the API of the crate `avocet_web`. Other listeners serve the
+//! block page to browsers, because blocked names resolve to their addresses. All listeners share
+//! one thread, which is not a worker. Connections are bounded in time, size, number and requests.
 
 mod ask;
 mod certificate;
@@ -42,10 +42,11 @@ use certificate::Certificate;
 use surroundings::{RunningSurroundings, owner_of_host};
 use watched::Watched;
 
-/// Connections of the first listener that are served at once; more wait in the kernel's queue.
+/// Maximum number of concurrent connections of the first listener; more wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 128;
-/// Connections of one client that are served at once; further ones are closed. A silent client must
-/// not block others. A browser opens six, and some people have several open, or a proxy.
+/// Maximum number of concurrent connections of one client; further ones are closed, so that a
+/// silent client does not block others. A browser opens six; a person may have several browsers, or
+/// use a proxy.
 const MAX_CONNECTIONS_PER_CLIENT: usize = 48;
 const LIMITS: ConnectionLimits =
     ConnectionLimits { total: MAX_CONNECTIONS, per_client: MAX_CONNECTIONS_PER_CLIENT };
@@ -54,18 +55,19 @@ const REQUEST_TIME: Duration = Duration::from_secs(5);
 /// The longest duration of a connection: a fetch of lists may take minutes. A client that does not
 /// read is disconnected earlier.
 const CONNECTION_TIME: Duration = Duration::from_secs(300);
-/// Age of a connection after which it takes no further request.
+/// Age at which a connection takes no further request.
 const KEPT_TIME: Duration = Duration::from_secs(60);
 /// Maximum number of requests of a connection.
 const MAX_REQUESTS: u32 = 100;
-/// Free places below which connections do not wait for further requests.
+/// If fewer places than these are free, connections do not wait for further requests.
 const FEW_PLACES: usize = MAX_CONNECTIONS / 2;
 /// Time for a connection to the block page.
 const PAGE_TIME: Duration = Duration::from_secs(15);
-/// Connections at a time of clients that may see nothing but a proof for an authority.
+/// Maximum number of concurrent connections of clients that may request only a proof for a
+/// certificate authority.
 const MAX_PROOF_CONNECTIONS: usize = 64;
-/// Maximum number of threads for requests that wait for the server: eight, four for searches, four
-/// for long replies, 24 for streams of events, and one for an upload.
+/// Maximum number of threads for blocking requests: eight in general, four for searches, four for
+/// long replies, 24 for streams of events, and one for an upload.
 const MAX_BLOCKING: usize = 41;
 /// Maximum number of octets of a request's head (the least that hyper allows).
 const MAX_HEAD: usize = 8192;
@@ -78,7 +80,7 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 pub(crate) struct Listeners {
     /// The listener for metrics, health and the API.
     pub(crate) own: Option<StdTcpListener>,
-    /// The listener for the same over HTTPS.
+    /// The HTTPS listener for metrics, health and the API.
     pub(crate) secure: Option<StdTcpListener>,
     /// The listeners for the block page.
     pub(crate) pages: Vec<StdTcpListener>,
@@ -168,7 +170,7 @@ fn listen(listener: StdTcpListener) -> Option<TcpListener> {
         .ok()
 }
 
-/// The state of the listeners after the first one.
+/// The state of the listeners for metrics, health and the API.
 struct Site {
     running: Arc<Running>,
     web: Web,
@@ -227,8 +229,8 @@ impl Site {
     }
 }
 
-/// Returns whether a request has one `Host`, which RFC 9112 §3.2 requires. If a request has two, a
-/// proxy may use the other one. HTTP/1.0 has none.
+/// Returns whether a request has exactly one `Host` (RFC 9112 §3.2). If a request has two, a proxy
+/// may use the other one. A request of HTTP/1.0 may have none.
 fn has_one_host<B>(request: &Request<B>) -> bool {
     match request.headers().get_all(HOST).iter().count() {
         0 => request.version() < Version::HTTP_11,
@@ -309,8 +311,8 @@ async fn accept_for_page(listener: &TcpListener, running: Arc<Running>) {
     }
 }
 
-/// Serves a connection of a client that may not query this server, while an authority looks for a
-/// proof (RFC 8555 §8.3): it may come from any address. There is nothing else for it.
+/// Serves a client that may not query this server, while an authority looks for a proof (RFC 8555
+/// §8.3): the authority may use any address. Such a client can request nothing but the proof.
 fn serve_proof(stream: TcpStream, running: &Arc<Running>, places: &Arc<Semaphore>) {
     let proofs = running.acme.proofs.clone();
     let place = places.clone().try_acquire_owned();
@@ -357,7 +359,7 @@ where
         .await
 }
 
-/// The paths that need no log-in.
+/// The paths of this crate, which need no log-in.
 const OWN_PATHS: [&str; 3] = ["/metrics", "/health", "/ready"];
 
 /// The relevant parts of a request.

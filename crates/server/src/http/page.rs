@@ -1,5 +1,5 @@
-//! The block page, for browsers that the answer for a blocked name led here: the name, the reason,
-//! and the time.
+//! The block page, for browsers that requested a blocked name, which resolves to this server. It
+//! shows the name, the reason, and the time.
 //!
 //! The request is untrusted: the name is parsed as a domain name, written in ASCII, and escaped.
 //! The page is only for clients that may query the server; it shows the decision for the client's
@@ -41,9 +41,9 @@ use crate::running::Running;
 use crate::running::access_requests::{Applicant, AskOutcome, WaitingRequest};
 use avocet_worker::connections::ConnectionLimits;
 
-/// Connections served at once, on all addresses of the page.
+/// Maximum number of concurrent connections, on all addresses of the page.
 const MAX_VISITS: usize = 64;
-/// Connections of one client served at once: browsers open six.
+/// Maximum number of concurrent connections of one client: a browser opens six.
 const MAX_VISITS_PER_CLIENT: usize = 8;
 const LIMITS: ConnectionLimits =
     ConnectionLimits { total: MAX_VISITS, per_client: MAX_VISITS_PER_CLIENT };
@@ -156,7 +156,7 @@ impl Visit {
         (status, page(words, Subject::Other, &title, &format!("<p>{text}</p>")))
     }
 
-    /// Returns the client in terms of the configuration.
+    /// Returns the client as the configuration identifies it.
     fn applicant(&self, state: &Snapshot) -> Applicant {
         let identity = state.policy.as_ref().map(|policy| policy.identify(self.ip));
         let Identity { client, groups, .. } = identity.unwrap_or_default();

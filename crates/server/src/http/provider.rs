@@ -1,5 +1,5 @@
 //! Requests to the OpenID Connect provider of the configuration. Names are resolved by this server,
-//! and private addresses are allowed: the configuration names the provider.
+//! and private addresses are allowed, because the configuration names the provider.
 
 use std::sync::OnceLock;
 use std::time::Duration;

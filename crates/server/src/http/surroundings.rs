@@ -69,7 +69,8 @@ fn settings(oidc: OidcConfig) -> OidcSettings {
     }
 }
 
-/// Returns the owner of the name in the `Host` of a request.
+/// Returns whether the name in the `Host` of a request is a name of this server, as [`HostOwner`]
+/// classifies it.
 pub(super) fn owner_of_host(host: &[u8], running: &Running) -> HostOwner {
     host_owner(host, |name| is_known_host(name, running))
 }

@@ -8,13 +8,13 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Longest time for which a client may not read.
+/// Maximum time that a write waits for a client that does not read.
 const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A stream with a limit on the time of each write.
 pub(super) struct Watched<S> {
     stream: S,
-    /// The end of the patience, while a write waits.
+    /// The time at which a waiting write fails.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
@@ -23,7 +23,7 @@ impl<S> Watched<S> {
         Self { stream, deadline: None }
     }
 
-    /// Ends a write that takes too long.
+    /// Fails a write that takes too long.
     fn watch<T>(
         &mut self,
         written: Poll<io::Result<T>>,

@@ -1,9 +1,9 @@
-//! The thread that looks up the addresses of upstreams that the configuration has only names for,
-//! such as `https://dns.example/dns-query`.
+//! The thread that looks up the addresses of upstreams that are configured by name, such as
+//! `https://dns.example/dns-query`.
 //!
-//! It queries the servers of `bootstrap` in plain DNS, one after the other. A forged address gains
-//! nothing: the server behind it gets no query before it has proved the name. Addresses stay in
-//! force until others are found.
+//! It queries the servers of `bootstrap` in plain DNS, one after the other. A forged address is
+//! harmless: the server at this address gets no query before it has proved the name. Addresses stay
+//! in force until other addresses are found.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -50,7 +50,7 @@ pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
     thread::Builder::new().name("bootstrap".to_owned()).spawn(watched).map(drop)
 }
 
-/// Why the addresses of a name are not known, according to the last server.
+/// The reason why the addresses of a name are not known, from the last server that was queried.
 #[derive(Debug, Error)]
 enum LookUpFault {
     #[error("it is no host name")]
@@ -191,12 +191,12 @@ pub(super) fn addresses_by(
 ) -> Result<(Vec<IpAddr>, u32), ClientError> {
     let (v4, ttl_secs) = stub::records_of(server, name, Rtype::A)?;
     let v4 = v4.iter().filter_map(|data| Some(IpAddr::from(<[u8; 4]>::try_from(&**data).ok()?)));
-    // A server that knows the one type answers for the other.
+    // A server that answered for A is expected to answer for AAAA, so an error is ignored.
     let (v6, ttl6_secs) = stub::records_of(server, name, Rtype::AAAA).unwrap_or_default();
     let v6 = v6.iter().filter_map(|data| Some(IpAddr::from(<[u8; 16]>::try_from(&**data).ok()?)));
     let mut all: Vec<IpAddr> =
         v4.chain(v6).filter(|ip| !ip.is_unspecified() && !ip.is_multicast()).collect();
-    // The order of records changes from answer to answer, and is no reason for another plan.
+    // Servers rotate the order of records, which must not change the plan.
     all.sort_unstable();
     all.dedup();
     all.truncate(MAX_ADDRESSES);

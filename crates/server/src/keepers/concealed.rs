@@ -1,5 +1,5 @@
-//! The addresses of clients as dnstap and traces show them: as the query log does, by the `privacy`
-//! of each client.
+//! Client addresses in dnstap and traces: concealed as in the query log, by the `privacy` of each
+//! client.
 
 use std::net::IpAddr;
 
@@ -11,14 +11,14 @@ use crate::query_log::files::pseudonym_key;
 
 /// Conceals the addresses of clients.
 pub(super) struct Concealed {
-    /// The method needs no key.
+    /// Truncates addresses; needs no key.
     truncation: Concealment,
     /// The cipher for pseudonyms; `None` until the first address, and without a key.
     pseudonyms: Option<Concealment>,
 }
 
 impl Concealed {
-    /// Begins without a key.
+    /// Creates a value without a key.
     pub(super) fn new() -> Self {
         Self { truncation: Concealment::new(&[0; 16]), pseudonyms: None }
     }
@@ -35,7 +35,7 @@ impl Concealed {
             Privacy::Truncated => self.truncation.shown(client, LogPrivacy::Truncated),
             Privacy::Pseudonym => {
                 if self.pseudonyms.is_none() {
-                    // Without a key there are no pseudonyms, and so no address.
+                    // Without a key, pseudonyms cannot be made, and the address is omitted.
                     let directory = config.query_log.directory_in(&config.data.directory);
                     let key = pseudonym_key(&directory).ok()?;
                     self.pseudonyms = Some(Concealment::new(&key));

@@ -34,7 +34,7 @@ const TICK: Duration = Duration::from_millis(25);
 const IDLE_TICK: Duration = Duration::from_millis(250);
 /// Time between attempts to connect.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
-/// The condition after a panic of a round.
+/// The condition that is reported after a panic of a round.
 const FAULT: &str = "a panic interrupted dnstap, see the log; the server retries";
 /// The name and version of the software in each message.
 const VERSION: &str = concat!("avocet ", env!("CARGO_PKG_VERSION"));
@@ -72,7 +72,7 @@ struct TapWork {
     record: TapRecord,
     /// The message that is written.
     message: Vec<u8>,
-    /// The octets of a reply, without the padding that conceals nothing.
+    /// Memory for the octets of a reply without data that privacy conceals.
     octets: Vec<u8>,
 }
 
@@ -94,7 +94,7 @@ impl TapWork {
         }
     }
 
-    /// Sends the messages of the workers.
+    /// Takes the replies out of the workers' rings, and sends them.
     fn round(&mut self) {
         self.states.refresh(&self.running.shared.name_server);
         let config = self.states.current().config.clone();
@@ -122,7 +122,7 @@ impl TapWork {
         }
     }
 
-    /// Connects if it is time.
+    /// Connects, if the next attempt is due.
     fn connect(&mut self, output: &TapOutput) -> io::Result<()> {
         if self.connection.is_some() || Instant::now() < self.retry {
             return Ok(());
@@ -135,7 +135,7 @@ impl TapWork {
         Ok(())
     }
 
-    /// Sends all that is in the rings, while there is a connection.
+    /// Sends all replies in the rings, while there is a connection.
     fn send(&mut self, config: &Config) -> io::Result<()> {
         let sent = &self.running.tap_counts.sent;
         let Some((_, connection)) = &mut self.connection else { return Ok(()) };
@@ -183,11 +183,11 @@ impl TapWork {
     }
 }
 
-/// A reply with the data about its client that may be shown.
+/// A reply, with the data about its client that may be shown.
 struct Known<'r> {
     reply: &'r TappedReply<'r>,
     client: Option<IpAddr>,
-    /// The address that the query arrived at.
+    /// The server's address at which the query arrived.
     server: Option<SocketAddr>,
     privacy: Privacy,
 }
@@ -240,7 +240,7 @@ impl Known<'_> {
         match (self.privacy, reply.is_reply) {
             (Privacy::NoNames | Privacy::Off, _) => {}
             (_, false) if reply.octets.is_empty() => {}
-            // Its ID and options are gone with the datagram.
+            // The ID and the options of the query are no longer known.
             (_, false) => {
                 let mut head = [0; HEADER_LEN];
                 Header { id: 0, flags: RD, counts: [1, 0, 0, 0] }.write(&mut head);
@@ -253,7 +253,7 @@ impl Known<'_> {
     }
 }
 
-/// Appends a reply without its OPT record, in which a cookie tells clients apart (RFC 7873). If OPT
+/// Appends a reply without its OPT record, because a cookie identifies a client (RFC 7873). If OPT
 /// is not the last record, appends nothing.
 fn without_edns(reply: &[u8], out: &mut Vec<u8>) {
     let Some(records) = MessageView::new(reply).ok().and_then(|view| view.records().ok()) else {

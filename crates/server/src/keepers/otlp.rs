@@ -31,9 +31,9 @@ use crate::running::conditions::Condition;
 const TICK: Duration = Duration::from_millis(25);
 /// Time between rounds while no traces are exported.
 const IDLE_TICK: Duration = Duration::from_millis(250);
-/// Time for the traces that are left at the end.
+/// Time to send the remaining traces when the server stops.
 const LAST_TIME: Duration = Duration::from_secs(2);
-/// The condition after a panic of a round.
+/// The condition that is reported after a panic of a round.
 const FAULT: &str = "a panic interrupted the export of traces, see the log; the server retries";
 /// The version of the software in each request.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -84,12 +84,12 @@ struct OtlpWork {
     running: Arc<Running>,
     queues: Vec<TraceReceiver>,
     states: LoggedStates,
-    /// The collector; `None` until the first trace, and without an endpoint.
+    /// The collector; `None` before the first trace, and without an endpoint.
     collector: Option<Collector>,
     backlog: Backlog,
     concealed: Concealed,
     ids: IdDraws,
-    /// `service.instance.id`: another one after each start.
+    /// `service.instance.id`, which is different after each start.
     instance: String,
 }
 
@@ -132,7 +132,7 @@ impl OtlpWork {
         self.drop_backlog();
     }
 
-    /// Follows the configuration, and takes the last traces of the workers.
+    /// Applies the configuration in force, and takes the last traces of the workers.
     fn take_over(&mut self) -> Arc<Config> {
         self.states.refresh(&self.running.shared.name_server);
         let config = self.states.current().config.clone();
@@ -163,7 +163,7 @@ impl OtlpWork {
         config
     }
 
-    /// Makes spans of a query.
+    /// Makes the spans of a query.
     fn add(&mut self, config: &Config, query: &TracedQuery) {
         let revision = query.decision.revision;
         let privacy = self.states.privacy_of(revision, (query.client, query.device));
@@ -186,7 +186,8 @@ impl OtlpWork {
         self.running.otlp_counts.backlog.fetch_add(dropped as u64, Ordering::Relaxed);
     }
 
-    /// Sends a request. Returns whether the collector answered, so that another one is worth it.
+    /// Sends a request. Returns whether the collector answered, so that a further request makes
+    /// sense.
     fn deliver(&mut self, config: &OtlpConfig, urgency: Urgency) -> bool {
         if self.collector.is_none() {
             let running = self.running.clone();
@@ -261,8 +262,8 @@ impl OtlpWork {
     }
 }
 
-/// Returns whether a selection says something about the name of the query. A rule that is gone may
-/// have had names.
+/// Returns whether a selection reveals something about the name of the query. A selection that is
+/// no longer configured may have tested names.
 fn is_by_name(config: &OtlpConfig, selected_by: &SelectedBy) -> bool {
     let SelectedBy::Rule(name) = selected_by else { return false };
     let mut rules = config.rules.iter();

@@ -1,17 +1,17 @@
-//! When certificates expire, and how those that the server obtains are renewed.
+//! Metrics of certificates: their expiry, and the renewals of those that the server obtains.
 
 use std::collections::BTreeMap;
 
 use crate::http::exposition::{Exposition, MetricType};
 use crate::running::{Running, shown_certificates};
 
-/// Writes the expiry of each certificate, and the renewals of that of `[acme]`.
+/// Writes the expiry of each certificate, and the renewals of the certificate of `[acme]`.
 pub(super) fn write(metrics: &mut Exposition, running: &Running) {
     expiry(metrics, running);
     renewals(metrics, running);
 }
 
-/// Writes the results of the attempts to obtain a certificate, and when the next one is due.
+/// Writes the results of the attempts to obtain a certificate, and the time of the next attempt.
 fn renewals(metrics: &mut Exposition, running: &Running) {
     let Some(shown) = running.acme.shown() else { return };
     let [successes, failures] = running.acme.counts();
@@ -40,7 +40,7 @@ fn renewals(metrics: &mut Exposition, running: &Running) {
     }
 }
 
-/// Writes the expiry of each certificate. Two tables with one file are one certificate.
+/// Writes the expiry of each certificate. Two tables with the same file count as one certificate.
 fn expiry(metrics: &mut Exposition, running: &Running) {
     let all = shown_certificates::of(running);
     let expiry: BTreeMap<_, _> = all

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{Exposition, MetricType};
 use crate::running::Running;
 
-/// Writes them.
+/// Writes the metrics of the export.
 pub(super) fn write(metrics: &mut Exposition, running: &Running) {
     let counts = &running.otlp_counts;
     let read = |count: &AtomicU64| count.load(Ordering::Relaxed);

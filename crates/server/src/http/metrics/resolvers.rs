@@ -13,7 +13,7 @@ use avocet_worker::resolver_report::LOGGED_ENCRYPTED;
 use avocet_worker::state::Shared;
 use avocet_worker::state::discoveries::DiscoveryResult;
 
-/// A count of an upstream.
+/// A function that reads a count of an upstream.
 type Count = fn(&UpstreamCounters) -> u64;
 
 /// The counters of upstreams: name, description and count.
@@ -282,7 +282,7 @@ impl Resolvers {
             MetricType::Gauge,
             "Whether an encrypted server that the upstream designates gets its queries.",
         );
-        // Several rules may have the same upstream, on other terms.
+        // Several rules may have the same upstream, with different settings.
         let mut designated = BTreeMap::new();
         for one in shared.discoveries.current().iter() {
             *designated.entry(one.upstream).or_insert(false) |= one.designated.is_some();

@@ -16,7 +16,8 @@ use avocet_zone::{HostedZone, ZoneId};
 use crate::http::exposition::{Exposition, Family, MetricType};
 use crate::running::Running;
 
-/// Reads a number of a zone; a zone without a version in force may have none.
+/// A function that reads a number of a zone; `None` if a zone without a version in force has no
+/// such number.
 type Number = fn(&ZoneFileState) -> Option<u64>;
 
 /// A family with a sample for each zone: name, type, help and value.
@@ -50,7 +51,7 @@ const FAMILIES: [(&str, MetricType, &str, Number); 6] = [
     ),
 ];
 
-/// Reads a number of the signing of a zone.
+/// A function that reads a number of the signing of a zone.
 type SigningNumber = fn(&SigningReport) -> Option<u64>;
 
 /// A family with a sample for each zone that is signed here.

@@ -1,7 +1,8 @@
 //! Proofs in hosted zones: TXT records at `_acme-challenge` (RFC 8555 §8.4).
 //!
-//! A record takes the path of an UPDATE: serial, journal, signatures, NOTIFY. The first record of a
-//! name replaces those that an attempt left behind that did not end, as when the server was killed.
+//! A record is added with the same steps as by an UPDATE: serial, journal, signatures, NOTIFY. The
+//! first record of a name replaces records that an interrupted attempt left, such as after the
+//! server was killed.
 
 use avocet_acme::Proof;
 use avocet_config::acme::{AcmeConfig, ProofZoneFault, proof_owner};
@@ -15,19 +16,19 @@ use thiserror::Error;
 use crate::running::Running;
 use crate::running::updates::changed;
 
-/// TTL of a record: only the authority asks for it.
+/// TTL of a record; only the authority queries it.
 const TTL_SECS: u32 = 1;
 
-/// The servers that the authority may ask for a record.
+/// The servers that the authority may query for a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Audience {
-    /// This server, as far as it knows its own names.
+    /// Only this server, as far as it knows its own names.
     ThisServer,
     /// Other servers, which get NOTIFY.
     OtherServers,
 }
 
-/// An error: a record cannot be shown.
+/// An error: a record cannot be published.
 #[derive(Debug, Error)]
 pub(super) enum RecordFault {
     #[error("the authority wants a proof for {0}, which is not in `names`")]
@@ -40,7 +41,7 @@ pub(super) enum RecordFault {
     Change(String, String),
 }
 
-/// The records that are shown.
+/// The records that are published.
 pub(super) struct ProofRecords<'r> {
     running: &'r Running,
     config: &'r AcmeConfig,
@@ -48,7 +49,7 @@ pub(super) struct ProofRecords<'r> {
 }
 
 struct ShownRecord {
-    /// The name whose control it proves.
+    /// The name whose control the record proves.
     name: String,
     owner: FoldedNameBuf,
     data: Box<[u8]>,
@@ -109,7 +110,7 @@ impl<'r> ProofRecords<'r> {
     }
 }
 
-/// Returns the version of a zone with an edit, if that changes anything.
+/// Returns the version of a zone with an edit, or `None` if the edit changes nothing.
 fn edited(
     config: &ZoneConfig,
     zone: &HostedZone,

@@ -1,5 +1,5 @@
-//! The listener for proofs by HTTP (RFC 8555 §8.3). It is open while an authority looks for one,
-//! and serves nothing else.
+//! The listener for proofs by HTTP (RFC 8555 §8.3). It is open while an authority looks for a
+//! proof, and serves nothing else.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -16,7 +16,7 @@ use thiserror::Error;
 use crate::running::Running;
 use crate::running::renewals::HttpProofs;
 
-/// Maximum number of simultaneous connections. A further one replaces the oldest.
+/// Maximum number of concurrent connections. A further one replaces the oldest.
 const MAX_CONNECTIONS: usize = 64;
 /// Maximum number of octets of the head of a request.
 const MAX_HEAD: usize = 4_096;
@@ -48,14 +48,14 @@ pub(super) fn own_addresses(running: &Running) -> Vec<SocketAddr> {
     config.policy.block.page.iter().chain(&config.server.http).copied().collect()
 }
 
-/// The listening sockets and their thread. Dropping the value closes them.
+/// The listening sockets and their thread. Dropping this value closes the sockets.
 pub(super) struct ProofListener {
     is_closing: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl ProofListener {
-    /// Listens on addresses. An address that `own` listeners have is left out.
+    /// Listens on addresses, except for those that listeners in `own` have.
     ///
     /// # Errors
     /// An address cannot be listened on.
@@ -222,7 +222,7 @@ mod tests {
         Arc::new(proofs)
     }
 
-    /// Returns the response to octets from a client that then waits.
+    /// Returns the response to a client that sends octets and then waits.
     fn ask(address: SocketAddr, octets: &[u8]) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

@@ -3,7 +3,7 @@
 //! ```text
 //! no certificate, other settings, `avocet certificate renew`: at once ──┐
 //! two thirds of its life, or the window of the authority (RFC 9773) ────┼─> attempt ─> file ─> in use
-//! a failure: after ten minutes, twice as long after each further one ───┘      │
+//! a failure: after ten minutes, doubled after each further one ───┘      │
 //!                                  ^────────────── the state on disk ──────────┘
 //! ```
 //! The certificate is a file that `TlsListeners` watches like those of a `[[certificate]]`.
@@ -36,8 +36,8 @@ const TICK: Duration = Duration::from_millis(500);
 /// Seconds after which a failed request for the time of renewal is repeated.
 const WINDOW_RETRY_SECS: u64 = 21_600;
 /// Minimum number of seconds from a certificate to its renewal at the time that the authority
-/// suggests. An authority that suggests a past time for each new certificate must not be asked for
-/// one certificate after the other.
+/// suggests. Without this minimum, an authority that suggests a past time for each new certificate
+/// would be asked for one certificate after another.
 const SUGGESTED_AFTER_SECS: u64 = 86_400;
 /// The log line after a panic of the thread.
 const FAULT: &str = "a panic ended the thread that renews the certificate of [acme], see the log; \
@@ -83,12 +83,12 @@ enum RenewalFault {
     DueAtOnce(Life),
 }
 
-/// The settings in force, and the stored state for them.
+/// The settings in force, and their stored state.
 struct Current {
     config: AcmeConfig,
     store: AcmeStore,
     state: StoredState,
-    /// The Unix second of the next request for the window of renewal.
+    /// The Unix second of the next request for the renewal window.
     window_due: u64,
 }
 
@@ -109,7 +109,7 @@ impl Renewer {
         };
         if self.current.as_ref().is_none_or(|current| current.config != *config) {
             let mut current = Current::load(config);
-            // New settings may be the remedy.
+            // New settings may solve the problem.
             if self.current.is_some() && current.state.failures > 0 {
                 current.state.next_attempt = 0;
             }
@@ -131,8 +131,9 @@ impl Current {
     fn load(config: &AcmeConfig) -> Self {
         let store = AcmeStore::at(&config.storage);
         let mut state = store.state();
-        // A certificate for other names or of another authority is in use until there is a better
-        // one. Without any, an earlier failure does not delay the first attempt by new settings.
+        // A certificate for other names or of another authority stays in use until a better one
+        // exists. If there is no certificate and no attempt has failed, the first attempt is due at
+        // once.
         if state.settings != store::settings(config) {
             state = StoredState { settings: store::settings(config), ..StoredState::default() };
         } else if !store.has_certificate() && state.failures == 0 {
@@ -141,7 +142,7 @@ impl Current {
         Self { config: config.clone(), store, state, window_due: 0 }
     }
 
-    /// Tries to obtain a certificate, and writes down when the next attempt is due.
+    /// Tries to obtain a certificate, and stores the time of the next attempt.
     fn attempt(&mut self, running: &Running, now: u64) {
         tracing::info!(
             names = self.config.names.join(", "),
@@ -204,7 +205,7 @@ impl Current {
         let issued = Authority::open(&mut world, &self.config.directory)
             .and_then(|mut authority| obtain(&mut authority, &mut account, &wanted));
         if account.url != known_url {
-            // Also after a failure: the account is not created again.
+            // The account is stored even after a failure, so that it is not created again.
             let stored = self.store.put_account(&self.config.directory, &account);
             stored.map_err(|error| self.store_fault(error))?;
         }
@@ -245,7 +246,7 @@ impl Current {
         if self.state.next_attempt > now {
             return Ok(());
         }
-        // The order of a certificate may take most of a short life.
+        // An order may take most of the life of a short-lived certificate.
         let secs = life.not_after.saturating_sub(life.not_before);
         if secs >= FIRST_RETRY_SECS || !is_valid([life.not_before, life.not_after]) {
             return Err(RenewalFault::DueAtOnce(life));
@@ -319,7 +320,7 @@ impl Current {
     }
 }
 
-/// Returns a number from 0 to 1.
+/// Returns a random number from 0 to 1.
 fn draw() -> f64 {
     let mut octets = [0; 4];
     // Without randomness, all servers renew at the earliest time.

@@ -1,5 +1,5 @@
 //! The files of `[acme]`: the account, the certificate with its key, and the state of renewals.
-//! Only the account of the server can read them; each is replaced as a whole.
+//! Only the system account of the server can read them; each file is replaced as a whole.
 
 use std::fs::{DirBuilder, Permissions};
 use std::io;
@@ -20,9 +20,9 @@ const MAX_OCTETS: u64 = 1 << 20;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub(super) struct StoredState {
-    /// The settings for which the certificate was obtained: see [`settings`].
+    /// The settings with which the certificate was obtained: see [`settings`].
     pub(super) settings: String,
-    /// The Unix second of the next attempt; 0: at once.
+    /// The Unix second of the next attempt; 0 for an attempt at once.
     pub(super) next_attempt: u64,
     /// The Unix second of the last attempt.
     pub(super) last_attempt: Option<u64>,
@@ -38,7 +38,7 @@ pub(super) struct StoredState {
     pub(super) life: Option<[u64; 2]>,
 }
 
-/// Returns the settings that decide about the contents of a certificate.
+/// Returns the settings that determine the contents of a certificate.
 pub(super) fn settings(config: &AcmeConfig) -> String {
     format!("{} {}", config.directory, config.names.join(" "))
 }
@@ -68,7 +68,7 @@ impl AcmeStore {
         Self { directory: directory.to_owned() }
     }
 
-    /// Creates the directory, readable by the account of the server only.
+    /// Creates the directory, which only the system account of the server can read.
     pub(super) fn create(&self) -> io::Result<()> {
         if !self.directory.is_dir() {
             DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
@@ -80,8 +80,8 @@ impl AcmeStore {
         self.directory.join(name)
     }
 
-    /// Returns the state. A missing or damaged file has the same result as a server without
-    /// certificate.
+    /// Returns the stored state. If the file is missing or damaged, returns the state of a server
+    /// without certificate.
     pub(super) fn state(&self) -> StoredState {
         self.read("state.json").unwrap_or_default()
     }
@@ -91,7 +91,7 @@ impl AcmeStore {
         disk::replace(&self.path("state.json"), &[&text, b"\n"])
     }
 
-    /// Returns the account at an authority.
+    /// Returns the stored account at an authority; `None` if there is none.
     pub(super) fn account(&self, directory: &str) -> Option<Account> {
         let mut file: AccountFile = self.read("account.json")?;
         if file.directory != directory {
@@ -146,7 +146,7 @@ impl AcmeStore {
 mod tests {
     use super::*;
 
-    /// A directory of a test's own, removed at its end.
+    /// A directory for one test, which is removed at the end of the test.
     struct Scratch(PathBuf);
 
     impl Scratch {

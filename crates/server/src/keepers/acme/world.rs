@@ -1,5 +1,5 @@
-//! The network of the protocol: requests by HTTPS, names resolved by this server, and proofs on its
-//! listeners.
+//! Implements [`World`] for the server: requests over HTTPS, names resolved by this server, and
+//! proofs on its listeners.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -31,19 +31,19 @@ const BOUNDS: Bounds = Bounds {
     connect: Duration::from_secs(10),
     octets: MAX_AUTHORITY_BODY as u64,
 };
-/// Time in which other servers transfer a zone after NOTIFY, so that the authority may ask them.
+/// Time for other servers to transfer a zone after NOTIFY, before the authority queries them.
 const TRANSFER_TIME: Duration = Duration::from_secs(5);
 /// Time between two checks whether a wait must end.
 const LOOK_TIME: Duration = Duration::from_millis(100);
 
-/// The reason why no request to the authority is possible.
+/// The reason why no request to the authority can be made.
 #[derive(Debug, Error)]
 pub(super) enum WorldFault {
     #[error("[acme] ca: {} cannot be read: {}", .0.display(), .1)]
     Ca(PathBuf, io::Error),
 }
 
-/// The world of one attempt of the running server.
+/// The [`World`] of one attempt of the running server.
 pub(super) struct RunningWorld<'r> {
     running: &'r Running,
     config: &'r AcmeConfig,
@@ -64,7 +64,7 @@ impl<'r> RunningWorld<'r> {
         };
         let shared = running.shared.clone();
         let lookup = Box::new(move |host: &str| {
-            // Tests and private networks name the authority by an address.
+            // Tests and private networks use an address as the host of the authority.
             match host.parse::<IpAddr>() {
                 Ok(address) => Ok(vec![address]),
                 Err(_) => own_questions::addresses(&shared, host),
@@ -142,7 +142,7 @@ impl World for RunningWorld<'_> {
                 let audience =
                     self.records.put(proof).map_err(|fault| PresentFault(fault.to_string()))?;
                 if audience == Audience::OtherServers {
-                    // If the attempt must end meanwhile, its next request does not begin.
+                    // If the attempt must end during this wait, its next request fails.
                     let _ = self.wait(TRANSFER_TIME);
                 }
                 Ok(())

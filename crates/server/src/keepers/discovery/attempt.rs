@@ -1,9 +1,9 @@
 //! One attempt to find the encrypted server that another server designates: the records, the
 //! addresses, and the proof.
 //!
-//! The answer comes over plain DNS, so anybody on the path may have written it. It decides only
-//! which servers are tried, within bounds: a designated server gets queries once it has proved, in
-//! the handshake, that it may stand in for the server that is configured.
+//! The answer comes over plain DNS, so an attacker on the path may have forged it. It only selects
+//! the servers that are tried, within bounds. A designated server gets queries only after its
+//! handshake has proved that it may replace the configured server.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -26,13 +26,13 @@ use avocet_worker::upstream_tls::{ClientConfigs, UpstreamPeer};
 
 /// Maximum number of aliases that are followed.
 const MAX_DESIGNATION_ALIASES: usize = 2;
-/// Maximum number of targets with an address look-up, because their records have no addresses.
+/// Maximum number of targets whose addresses are looked up, because their records have none.
 const MAX_LOOK_UPS: usize = 2;
 /// Maximum number of connections of an attempt.
 const MAX_CONNECTIONS: usize = 8;
-/// The longest wait for one of them.
+/// Maximum wait for one connection.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// The longest wait for all of them.
+/// Maximum wait for all connections of an attempt.
 const MAX_PATIENCE: Duration = Duration::from_secs(12);
 
 /// The reason why there is no designated server.
@@ -76,26 +76,26 @@ impl DiscoveryFault {
 }
 
 impl DiscoveryFault {
-    /// Returns whether an attacker on the path can cause it by forged data.
+    /// Returns whether an attacker on the path can cause the fault by forged data.
     fn may_be_forged(&self) -> bool {
         !matches!(self, Self::NoAnswer(_) | Self::Settings(_))
     }
 }
 
-/// A designated server that has proved that it may have the queries.
+/// A designated server that has proved that it may get the queries.
 pub(super) struct FoundServer {
     pub(super) designated: DesignatedServer,
     pub(super) peer: UpstreamPeer,
 }
 
-/// The result of an attempt, and how long the records say that it holds.
+/// The result of an attempt, and the TTL of the records.
 pub(super) struct DiscoveryAttempt {
     pub(super) result: Result<FoundServer, DiscoveryFault>,
     pub(super) ttl_secs: Option<u32>,
 }
 
-/// Asks a server for the servers that it designates, and tries them. If that finds none, the server
-/// that was found before may still designate itself.
+/// Queries a server for the servers that it designates, and tries them. If none is usable, asks the
+/// server that was found earlier whether it still designates itself.
 pub(super) fn attempt(
     terms: &DiscoveryTerms,
     own: &ServerConfig,
@@ -119,9 +119,9 @@ pub(super) fn attempt(
     }
 }
 
-/// Asks a server that was found before which server it designates, over a connection that proves
-/// its identity: forged plain answers do not end its use. Returns `None` if it does not designate
-/// itself.
+/// Asks the server that was found earlier which servers it designates, over a connection that
+/// proves its identity. So forged plain answers do not end its use. Returns `None` if it does not
+/// designate itself.
 fn confirm(terms: &DiscoveryTerms, known: &DesignatedServer) -> Option<DiscoveryAttempt> {
     if known.proof != DesignationProof::Verified {
         return None;
@@ -161,7 +161,7 @@ fn look_up(server: StubServer) -> Result<(Vec<Offer>, u32), DiscoveryFault> {
     Ok((Vec::new(), least_ttl_secs))
 }
 
-/// The trial of the offers of one server.
+/// The attempts to connect to the servers in the offers of one server.
 struct Trial<'t> {
     terms: &'t DiscoveryTerms,
     own: &'t ServerConfig,
@@ -172,12 +172,12 @@ struct Trial<'t> {
 }
 
 impl Trial<'_> {
-    /// Returns the first designated server that proves that it may have the queries.
+    /// Returns the first designated server that proves that it may get the queries.
     fn first(mut self, offers: &[Offer]) -> Result<FoundServer, DiscoveryFault> {
         let (mut fault, mut configs) = (DiscoveryFault::Unusable, ClientConfigs::default());
         for offer in offers {
             for ip in self.addresses(offer) {
-                // The address of the server itself may have a scope.
+                // The address of the configured server may have a scope.
                 let known = self.terms.server;
                 let mut addr = if ip == known.ip() { known } else { SocketAddr::new(ip, 0) };
                 addr.set_port(offer.port);
@@ -193,7 +193,7 @@ impl Trial<'_> {
                 }
                 match self.prove(designated, &mut configs) {
                     Ok(found) => return Ok(found),
-                    // The preferred server has the most useful error.
+                    // The error of the first unproven server is kept: it is the preferred one.
                     Err(_) if matches!(fault, DiscoveryFault::Unproven { .. }) => {}
                     Err(other) => fault = other,
                 }
@@ -205,14 +205,15 @@ impl Trial<'_> {
         Err(fault)
     }
 
-    /// Returns how long to wait for the next connection; `None` if there have been enough.
+    /// Returns the time to wait for the next connection; `None` if the attempt has used its
+    /// connections or its time.
     fn patience(&self) -> Option<Duration> {
         let left = MAX_PATIENCE.checked_sub(self.began.elapsed())?.min(PATIENCE);
         (self.connections < MAX_CONNECTIONS && !left.is_zero()).then_some(left)
     }
 
-    /// Returns the addresses of an offer that may be tried, with the address of the server itself
-    /// first.
+    /// Returns the addresses of an offer that may be tried, with the address of the configured
+    /// server first.
     fn addresses(&mut self, offer: &Offer) -> Vec<IpAddr> {
         let mut addresses = offer.hints.clone();
         if addresses.is_empty() && self.look_ups < MAX_LOOK_UPS {
@@ -226,7 +227,8 @@ impl Trial<'_> {
         addresses
     }
 
-    /// Lets a server prove that it may have the queries, by its certificate or by its address.
+    /// Connects to a server, which must prove by its certificate or by its address that it may get
+    /// the queries.
     fn prove(
         &mut self,
         designated: DesignatedServer,
@@ -260,7 +262,7 @@ impl Trial<'_> {
     }
 }
 
-/// Asks a designated server which server it designates.
+/// Asks a designated server which servers it designates.
 fn ask(
     peer: &UpstreamPeer,
     designated: &DesignatedServer,
@@ -284,8 +286,8 @@ fn ask(
     }
 }
 
-/// Returns whether an address may be that of a designated server. A public resolver must not make
-/// this server connect to hosts of the network that only it reaches.
+/// Returns whether a designated server may have this address. A public resolver must not make this
+/// server connect to hosts in networks that only this server can reach.
 fn may_be_tried(ip: IpAddr, known: IpAddr) -> bool {
     let is_host = !ip.is_unspecified() && !ip.is_multicast();
     let is_of_network = Scope::Internal.contains(ip);

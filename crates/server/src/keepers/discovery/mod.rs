@@ -8,11 +8,11 @@
 //!     └── `auto`: not announced ────┴─────────────────────────────────┘
 //!         any more, or not proven
 //! ```
-//! The server that was found is asked, too, before it is given up: its answer is authenticated,
-//! that of the upstream is not.
+//! Before a designated server is given up, it is asked itself: its answer is authenticated, unlike
+//! the answer of the upstream.
 //!
-//! With `discover = "strict"`, a server that has been found stays: each connection proves it again,
-//! and there is nothing else to use.
+//! With `discover = "strict"`, a designated server stays in use: each connection proves it again,
+//! and plain DNS is not permitted.
 
 mod attempt;
 mod offers;
@@ -40,7 +40,8 @@ const TICK: Duration = Duration::from_millis(500);
 const KEEP_SECS: (u32, u32) = (60, 3_600);
 /// Seconds until a server that designates none is asked again.
 const NOT_ANNOUNCED_SECS: u32 = 900;
-/// Seconds after which a server that does not answer is asked again at first, and at most.
+/// The first and the maximum number of seconds after which a server that does not answer is asked
+/// again.
 const RETRY_SECS: (u64, u64) = (2, 300);
 /// The longest retry interval in seconds while queries wait for a designated server.
 const STRICT_RETRY_SECS: u64 = 60;
@@ -69,7 +70,7 @@ pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
 /// A server that may designate encrypted servers.
 #[derive(Default)]
 struct AskedServer {
-    /// The time of the next query; `None` for at once.
+    /// The time of the next query; `None` if it is due at once.
     due: Option<Instant>,
     failures: u32,
     found: Option<(DesignatedServer, Arc<UpstreamPeer>)>,
@@ -107,7 +108,7 @@ impl Discoverer {
                 server.due = None;
                 server.read_settings(terms);
             }
-            // The files with authorities may have changed.
+            // The content of the files with authorities may have changed.
             self.put(&[]);
         }
         let (mut is_changed, mut results) = (is_reloaded, Vec::new());
@@ -135,8 +136,8 @@ impl Discoverer {
         results.into_iter().for_each(|result| self.running.shared.discoveries.count(result));
     }
 
-    /// Puts the findings in force. Failures that are cached at and below these zones may be due to
-    /// a missing server, and are dropped.
+    /// Puts the designated servers in force. Drops cached failures at and below these zones, which
+    /// may be due to a missing server.
     fn put(&self, zones: &[Box<[u8]>]) {
         let found = || {
             let servers = self.servers.iter();
@@ -164,7 +165,7 @@ impl Discoverer {
 }
 
 impl AskedServer {
-    /// Reads the files with authorities for the server that was found. If they cannot be read, the
+    /// Reads the files with authorities for the designated server. If they cannot be read, the
     /// previous authorities stay.
     fn read_settings(&mut self, terms: &DiscoveryTerms) {
         let Some((found, peer)) = &mut self.found else { return };
@@ -175,7 +176,7 @@ impl AskedServer {
         }
     }
 
-    /// Takes the result of an attempt.
+    /// Records the result of an attempt.
     fn take(&mut self, terms: &DiscoveryTerms, attempt: DiscoveryAttempt) {
         let is_strict = terms.discovery == Discovery::Strict;
         let now = Instant::now();
@@ -184,7 +185,8 @@ impl AskedServer {
                 let secs = attempt.ttl_secs.unwrap_or(0).clamp(KEEP_SECS.0, KEEP_SECS.1);
                 self.due = Some(now + Duration::from_secs(secs.into()));
                 (self.failures, self.fault) = (0, None);
-                // The same settings keep the sessions that connections resume.
+                // If the settings are equal, TLS sessions are kept, so that connections can resume
+                // them.
                 let is_same = self.found.as_ref().is_some_and(|(found, _)| *found == designated);
                 if !is_same {
                     let (server, proof) = (terms.server, shown(designated.proof));
@@ -201,13 +203,14 @@ impl AskedServer {
                     DiscoveryResult::NoAnswer => {
                         (RETRY_SECS.0 << self.failures.min(10)).min(RETRY_SECS.1)
                     }
-                    // RFC 9462 §4.2: until the records expire.
+                    // The next query is due when the records expire (RFC 9462 §4.2).
                     _ => attempt.ttl_secs.unwrap_or(0).clamp(KEEP_SECS.0, KEEP_SECS.1).into(),
                 };
                 let secs = if is_strict { secs.min(STRICT_RETRY_SECS) } else { secs };
                 self.due = Some(now + Duration::from_secs(secs));
                 self.failures = self.failures.saturating_add(1);
-                // An attacker can remove an announcement; each connection proves the server again.
+                // An attacker on the path can suppress the answer, so its absence does not end the
+                // use of a server. Each connection proves the server again.
                 let keeps = is_strict || result == DiscoveryResult::NoAnswer;
                 if !keeps && let Some((found, _)) = self.found.take() {
                     let server = terms.server;
@@ -231,8 +234,8 @@ impl AskedServer {
         }
     }
 
-    /// Returns a problem for the operator, if there is one: a server that designates none is no
-    /// trouble, unless queries wait for one.
+    /// Returns a problem for the operator, if there is one. A server that designates no server is a
+    /// problem only if queries wait for a designated server.
     fn trouble(&self, terms: &DiscoveryTerms) -> Option<String> {
         let fault = self.fault.as_ref()?;
         let server = terms.server;

@@ -1,5 +1,5 @@
-//! The offers in the SVCB records of a resolver, in the order of its preference (RFC 9460,
-//! RFC 9461).
+//! The offers in the SVCB records of a resolver, in the order of its preference (RFC 9460, RFC
+//! 9461).
 
 use std::net::IpAddr;
 
@@ -10,13 +10,13 @@ use avocet_wire::rdata::ServiceBinding;
 
 /// `_dns.resolver.arpa`, which designates servers.
 pub(super) const DISCOVERY: &[u8] = b"\x04_dns\x08resolver\x04arpa\x00";
-/// The domain of the address of a resolver, which is no target (RFC 9462 §4).
+/// The domain of the names for discovery, which is no valid target (RFC 9462 §4).
 const RESOLVER_ARPA: &[u8] = b"\x08resolver\x04arpa\x00";
 /// Maximum number of records that are read.
 const MAX_RECORDS: usize = 16;
 /// Maximum number of addresses in the hints of a record that are read.
 const MAX_HINTS: usize = 4;
-/// Protocols in the order of this server's preference, where a record has several.
+/// The protocols in the order of this server's preference, for records with several protocols.
 const PROTOCOLS: [(&[u8], UpstreamTransport); 4] = [
     (b"dot", UpstreamTransport::Tls),
     (b"doq", UpstreamTransport::Quic),
@@ -158,7 +158,7 @@ mod tests {
         let records = [data("1 a.example. alpn=dot"), data("0 _dns.b.example.")];
         let Offers::Alias(name) = read(&owner(), &records) else { panic!("no alias") };
         assert_eq!(name.to_string(), "_dns.b.example.");
-        // Behind it, the owner may be the target.
+        // After an alias, the owner may be the target.
         let Offers::Services(offers) = read(&name, &[data("1 . alpn=dot")]) else { panic!() };
         assert_eq!(offers[0].target, *name);
     }

@@ -26,10 +26,10 @@ use crate::running::conditions::Condition;
 use crate::running::{GeoWatch, Running};
 use pull::pull;
 
-/// Interval between checks of files and for due work.
+/// Interval between two checks of files and for due work.
 const TICK: Duration = Duration::from_secs(1);
-/// Texts that are fetched at the same time. Each may have 256 MiB, so they are few: a second one
-/// goes on while a server is slow.
+/// Maximum number of texts that are fetched at the same time. Each may have 256 MiB, so there are
+/// only two: one can continue while the server of the other is slow.
 const MAX_PULLS: usize = 2;
 /// Changed texts are compiled after this time, even if other sources are still being fetched.
 const COMPILE_AFTER: Duration = Duration::from_secs(30);
@@ -38,13 +38,13 @@ const RECOMPILE_AFTER: Duration = Duration::from_secs(60);
 
 /// Bounds of the seconds between two checks of a zone, regardless of its SOA record.
 const ZONE_SECS: (u64, u64) = (60, 86_400);
-/// Seconds from a check of a zone to the next one, however often primaries send NOTIFY: each new
-/// version compiles all lists.
+/// Minimum number of seconds between two checks of a zone after NOTIFY, because each new version
+/// compiles all lists.
 const NOTIFIED_SECS: u64 = 5;
 
 /// Pause after a round that panicked.
 const REST_AFTER_FAULT: Duration = Duration::from_secs(60);
-/// The error of all sources then.
+/// The error of all sources after a panic.
 const FAULT: &str = "a panic interrupted the maintenance of lists, see the log; lists in force \
                      stay, and the server retries";
 
@@ -75,12 +75,12 @@ enum Pending {
     Failed(Instant),
 }
 
-/// The lists of other servers whose texts a round gets.
+/// The lists that a round fetches from other servers.
 #[derive(Default)]
 struct DuePulls {
     waiting: VecDeque<(ListConfig, Taking)>,
-    /// The names of all of them, also of those that no longer wait. A list that is due again waits
-    /// for the next round, so that each round ends.
+    /// The names of all these lists, including those that are no longer waiting. A list that is due
+    /// again waits for the next round, so that each round ends.
     names: HashSet<String>,
 }
 
@@ -145,7 +145,8 @@ impl Work {
     fn begin(&mut self) {
         let state = self.running.shared.snapshot();
         *self.running.lists.sources() = self.store.load_states();
-        // The previous process may have ended between storing a copy and its image.
+        // The previous process may have ended after it stored a copy and before it stored the
+        // image.
         let making = state.parts.lists.as_ref().map(|lists| &lists.making().lists);
         for (list, compiled) in state.config.policy.lists.iter().zip(making.into_iter().flatten()) {
             if self.store.head(list).map(|head| head.stamp()) != compiled.stamp {
@@ -154,7 +155,7 @@ impl Work {
         }
     }
 
-    /// Tries the sources that are due or requested; returns the results by name.
+    /// Tries the sources that are due or requested, and returns the results by name.
     fn look_at_sources(&mut self, state: &Snapshot, orders: &[Order]) -> Outcomes {
         self.forget_others(&state.config.policy.lists);
         let mut outcomes = self.look_at_files(state, orders);
@@ -182,7 +183,7 @@ impl Work {
         }
     }
 
-    /// Tries the files that are due or requested; returns the results by name.
+    /// Tries the files that are due or requested, and returns the results by name.
     fn look_at_files(&mut self, state: &Snapshot, orders: &[Order]) -> Outcomes {
         let mut outcomes = Outcomes::new();
         for list in &state.config.policy.lists {
@@ -200,13 +201,13 @@ impl Work {
         outcomes
     }
 
-    /// Gets the texts of other servers, some at a time, and records the results. Files are read
-    /// meanwhile, changed files are put in force, and lists that become due are added: a server may
-    /// take minutes.
+    /// Fetches the texts of other servers, a few at a time, and records the results. A server may
+    /// take minutes. In this time, the function reads files, puts changed files in force, and adds
+    /// lists that become due.
     fn pull(&mut self, mut due: DuePulls, outcomes: &mut Outcomes) {
         let running = self.running.clone();
         let (ended, ends) = mpsc::channel();
-        // A file that has changed waits for no server.
+        // A changed file must not wait for servers.
         let mut changed_since = None;
         self.go_on(&mut changed_since);
         let mut went_on = Instant::now();
@@ -257,13 +258,13 @@ impl Work {
         });
     }
 
-    /// Does the work that must not wait for the texts of other servers.
+    /// Does the work that must not wait for texts of other servers.
     fn go_on(&mut self, changed_since: &mut Option<Instant>) {
         self.geo.look(&self.running);
         let state = self.running.shared.snapshot();
         let has_new_file =
             self.look_at_files(&state, &[]).values().any(|one| *one == Ok(TextChange::Changed));
-        // Without a time, it is a file that has changed, or a text of an earlier round.
+        // Without `changed_since`, the change is in a file, or in a text of an earlier round.
         let waits = self.pending == Pending::Changed
             && !has_new_file
             && changed_since.is_some_and(|since| since.elapsed() < COMPILE_AFTER);
@@ -273,7 +274,7 @@ impl Work {
         }
     }
 
-    /// Takes a text that came from other servers.
+    /// Records a text that was fetched from other servers.
     fn take(
         &mut self,
         list: &ListConfig,
@@ -452,7 +453,8 @@ fn is_file(list: &ListConfig) -> bool {
     matches!(list.source, ListSource::File(_))
 }
 
-/// Returns the request for a list, if the list is configured.
+/// Returns whether an order requests a list, and how its text is to be accepted; `None` if no order
+/// does.
 fn wanted(list: &ListConfig, orders: &[Order]) -> Option<Taking> {
     let is_named = |order: &&Order| order.name.as_ref().is_none_or(|name| *name == list.name);
     let takings = orders.iter().filter(is_named).map(|order| order.taking);

@@ -1,6 +1,7 @@
-//! The text of a list that other servers have, as it came: it is judged and kept afterwards.
+//! Fetches the text of a list from other servers. Other code checks and stores it.
 //!
-//! A server may take minutes to send it. So this runs on a thread of its own, without the store.
+//! A server may take minutes to send a text, so this code runs on a separate thread, without the
+//! store.
 
 use avocet_config::policy::{ListConfig, ListSource};
 
@@ -12,7 +13,7 @@ use crate::lists::zone::{HeldCopy, ZonePrimaries};
 use crate::running::Running;
 use crate::trace::own_questions;
 
-/// Gets the text of a list from its servers. `known` is the copy of the list.
+/// Fetches the text of a list from its servers. `known` is the copy of the list.
 ///
 /// # Errors
 /// There is no text, or it is incomplete.
@@ -27,7 +28,7 @@ pub(super) fn pull(
             let shared = running.shared.clone();
             let lookup: Lookup = Box::new(move |host| own_questions::addresses(&shared, host));
             let known = known.map(|copy| copy.head);
-            // A text that was held back has no copy and so no validators: it is fetched again.
+            // A text that was held back has no copy, and thus no validators: it is fetched again.
             let fetched = Fetcher::new(lookup, BOUNDS).fetch(url, known.as_ref());
             Ok(Pulled { known, taking, text: PulledText::Url(fetched.map_err(Failure::Fetch)?) })
         }
@@ -37,7 +38,7 @@ pub(super) fn pull(
             let primaries =
                 ZonePrimaries { list: zone, config: &state.config, is_closed: &is_closed };
             let known = known.filter(|copy| copy.head.source == source_text(list));
-            // A forced look takes the whole zone, also of an older serial.
+            // A forced refresh transfers the whole zone, even with an older serial.
             let judged = known.as_ref().filter(|_| taking == Taking::Judged);
             let held = judged.and_then(|copy| HeldCopy::of(copy.text(), primaries.apex()));
             let fetched = primaries.fetch(held.as_ref()).map_err(Failure::Transfer)?;

@@ -29,7 +29,7 @@ pub(super) enum AttemptStep {
     Done(ProbeResult),
 }
 
-/// The begin of a probe.
+/// The state of a probe after its start.
 pub(super) enum Begun {
     /// The probe has ended already.
     Ended(ProbeResult),
@@ -86,7 +86,7 @@ impl Attempt {
         }
     }
 
-    /// Returns the socket; a command has none.
+    /// Returns the socket; `None` for a command.
     pub(super) fn watched(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Stream(stream) => Some(stream.as_fd()),
@@ -109,7 +109,7 @@ fn ping(target: &TargetKey) -> std::io::Result<(Attempt, Interest)> {
     Ok((Attempt::Ping(socket, data), Interest::Read))
 }
 
-/// Returns the step after an error of a socket.
+/// Returns the next step after an error of a socket.
 pub(super) fn step_of_error(error: &std::io::Error, interest: Interest) -> AttemptStep {
     match error.kind() {
         std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted => {
@@ -120,8 +120,8 @@ pub(super) fn step_of_error(error: &std::io::Error, interest: Interest) -> Attem
 }
 
 impl ProbeResult {
-    /// Returns the result of a probe that ended with this error. A shortage of this host says
-    /// nothing about the target.
+    /// Returns the result of a probe that ended with this error. If this host lacks a resource, the
+    /// target is not to blame, and the probe was not run.
     pub(super) fn of_error(error: &std::io::Error) -> Self {
         let text = match error.kind() {
             std::io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),

@@ -13,7 +13,7 @@ use crate::running::pool_watch::ProbeResult;
 /// The search path of the command; nothing else of the server's environment is passed on.
 const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// A command that runs. When this is dropped, it and all processes of its group are killed.
+/// A running command. Dropping this value kills the command and all processes of its group.
 pub(super) struct CommandAttempt {
     child: Child,
     has_ended: bool,
@@ -46,7 +46,7 @@ impl CommandAttempt {
             Ok(status) => status?,
             Err(error) => return Some(ProbeResult::of_error(&error)),
         };
-        // Processes that it left behind must not outlive it.
+        // Processes that the command left behind must not outlive it.
         let _ = kill_group(self.child.id());
         self.has_ended = true;
         Some(match (status.code(), status.signal()) {

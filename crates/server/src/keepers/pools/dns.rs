@@ -14,7 +14,8 @@ use avocet_wire::{Builder, Class, MessageView, NameBuf, Rcode};
 use super::attempt::{AttemptStep, step_of_error};
 use crate::running::pool_watch::ProbeResult;
 
-/// Number of octets of a response that are read: more does not come without EDNS (RFC 1035 §4.2.1).
+/// Number of octets of a response that are read. Without EDNS, responses are not longer (RFC 1035
+/// §4.2.1).
 const ROOM: usize = 512;
 /// Number of octets of a query with the longest name.
 const QUERY_ROOM: usize = 12 + 255 + 4;
@@ -67,7 +68,7 @@ impl AsFd for DnsAttempt {
     }
 }
 
-/// Returns the result by a datagram; `None` if it is no response to the query.
+/// Returns the result from a datagram; `None` if it is not a response to the query.
 fn verdict(message: &[u8], id: u16, query: &ProbeQuery) -> Option<ProbeResult> {
     let view = MessageView::new(message).ok()?;
     let header = view.header();

@@ -1,4 +1,5 @@
-//! An HTTP/1.1 request, and the response as far as a probe looks at it. Octets in, a result out.
+//! An HTTP/1.1 request, and the parts of the response that a probe needs. This module only converts
+//! octets to a result.
 
 use avocet_config::pool_probe::ProbeRequest;
 
@@ -21,7 +22,7 @@ pub(super) fn request_octets(request: &ProbeRequest) -> Vec<u8> {
     .into_bytes()
 }
 
-/// A response that arrives.
+/// A response that is being received.
 pub(super) struct HttpResponse {
     wanted: ProbeRequest,
     head: Vec<u8>,
@@ -32,27 +33,28 @@ pub(super) struct HttpResponse {
 struct HttpBody {
     status: u16,
     text: Vec<u8>,
-    /// The place in the chunks; `None` if the body has no chunks.
+    /// The position in the chunks; `None` if the body has no chunks.
     chunks: Option<ChunkPlace>,
 }
 
-/// The place in a body with chunks (RFC 9112 §7.1).
+/// The position in a chunked body (RFC 9112 §7.1).
 enum ChunkPlace {
     /// The position is in the line with the size.
     Line(Vec<u8>),
-    /// Within the data: the remaining octets, and the line end after them.
+    /// The position is in the data of a chunk. Holds the number of remaining octets, including the
+    /// line end after them.
     Data(usize),
     /// The position is after the last chunk.
     End,
 }
 
 impl HttpResponse {
-    /// Expects the response to a request.
+    /// Creates the state for the response to a request.
     pub(super) fn new(wanted: &ProbeRequest) -> Self {
         Self { wanted: wanted.clone(), head: Vec::new(), body: None }
     }
 
-    /// Takes octets. Returns the result as soon as it is certain.
+    /// Processes octets of the response. Returns the result as soon as it is certain.
     pub(super) fn take(&mut self, octets: &[u8]) -> Option<ProbeResult> {
         if self.body.is_some() {
             return self.take_body(octets);
@@ -140,7 +142,7 @@ impl HttpBody {
                     octets = behind;
                 }
                 ChunkPlace::Data(_) => {
-                    // The line end behind the data.
+                    // The line end after the data.
                     if *first == b'\n' {
                         *place = ChunkPlace::Line(Vec::new());
                     }
