@@ -16,7 +16,7 @@ use tracing_subscriber::{Registry, fmt, reload};
 
 use queue::{LineQueue, TextLines};
 
-/// How long the process waits at its end until the last lines are read.
+/// The time that the process waits at its end until the last lines are read.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// The queue of lines; set once, by [`start`].
@@ -49,7 +49,7 @@ pub(crate) fn start(config: &LogConfig) -> io::Result<()> {
         }
     };
     debug_assert!(started.is_ok(), "nothing else takes the lines");
-    // The default hook writes to standard error itself, so that the panicking thread would wait for
+    // The default hook writes to standard error directly, so the panicking thread would wait for
     // the reader.
     panic::set_hook(Box::new(|panic| {
         let trace = Backtrace::capture();
@@ -71,7 +71,7 @@ pub fn write_last_line(line: &str) {
             queue.push(format!("{line}\n").as_bytes());
             queue.drain(LAST_LINES);
         }
-        // The process is about to end; an error cannot be reported.
+        // The process is about to end, so an error cannot be reported.
         None => drop(writeln!(io::stderr(), "{line}")),
     }
 }
@@ -91,7 +91,7 @@ pub(crate) fn lines_lost() -> u64 {
 /// Changes the level of the written lines.
 pub(crate) fn set_level(level: LogLevel) {
     if let Some(handle) = LEVEL.get() {
-        // This fails only without a subscriber, which lives as long as the process.
+        // This fails only if there is no subscriber, but it lives as long as the process.
         let _ = handle.modify(|filter| *filter = self::filter(level));
     }
 }

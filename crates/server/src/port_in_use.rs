@@ -8,7 +8,7 @@ const DNS: u16 = 53;
 /// The address of the stub listener of systemd-resolved.
 const STUB: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 53));
 
-/// The advice for an address that is in use. `setting`: where it is configured.
+/// The advice for an address that is in use. `setting` is the place in the configuration.
 pub(crate) struct PortInUse<'a> {
     pub(crate) addr: SocketAddr,
     pub(crate) setting: &'a dyn fmt::Display,

@@ -39,10 +39,10 @@ const IDLE_TICK: Duration = Duration::from_millis(250);
 /// Time between readings of the upstreams of the workers, which publish them twice a second.
 const UPSTREAMS_AFTER: Duration = Duration::from_secs(1);
 
-/// Time between looks of the upkeep for files that are complete.
+/// Time between two checks of the upkeep for complete files.
 const UPKEEP_AFTER: Duration = Duration::from_secs(5);
 
-/// Time between two looks for clients whose entries must be dropped from the roll-ups.
+/// Time between two checks for clients whose entries must be dropped from the roll-ups.
 const TIDY_AFTER: Duration = Duration::from_secs(3600);
 
 /// The condition after a panic of a round.
@@ -74,14 +74,15 @@ struct LogWork {
     rings: Vec<Consumer>,
     states: LoggedStates,
     record: Record,
-    /// The lists of an entry.
+    /// The lists that contain the name of an entry.
     lists: Vec<u16>,
     files: LogFiles,
     /// The counts from which the rates are calculated.
     tally: QueryTally,
     /// The time of the next reading of the workers' upstreams.
     upstreams_due: Instant,
-    /// Entries that were written at the last failure, until more are.
+    /// Number of entries that were written before the last failure; `None` once further entries are
+    /// written.
     failed_after: Option<u64>,
 }
 
@@ -145,8 +146,8 @@ impl LogWork {
             while ring.pop(record) {
                 taken += 1;
                 let entry = record.entry();
-                // The queries of the server for names of its clients show addresses that the log
-                // may not have, and are none of a client.
+                // The server itself queries for the names of its clients. These queries show
+                // addresses that the log may not have, and no client sent them.
                 let is_lookup = entry.facts.qtype == Rtype::PTR.0
                     && is_this_host(entry.facts.client, own)
                     && running.names.is_own(entry.qname);
@@ -174,7 +175,7 @@ impl LogWork {
     }
 
     /// Counts the entries that remain in the rings at the end as lost: the files still belong to
-    /// the predecessor of a take-over.
+    /// the process that is being taken over.
     fn count_left(&mut self) {
         let mut left = 0;
         for ring in &mut self.rings {
@@ -191,8 +192,8 @@ impl LogWork {
         }
     }
 
-    /// Executes requests of the control socket. Errors are sent to their clients, which may have
-    /// left.
+    /// Executes requests of control clients. Errors are sent to the clients, which may have
+    /// disconnected.
     fn obey(&mut self, now_us: u64) {
         for order in self.running.query_log.writer_orders() {
             match order {
@@ -214,7 +215,8 @@ impl LogWork {
         *log.written.lock().unwrap_or_else(PoisonError::into_inner) = self.files.written();
         let text = match written {
             Err(error) => {
-                // A directory that can be opened again is enough if it could not be.
+                // If the directory could not be opened, success in opening it ends the failure.
+                // Otherwise, a written entry does.
                 self.failed_after = self.files.written().map(|_| counters.written);
                 Some(format!(
                     "the query log is not written: {error}; the server goes on, counts the entries \
@@ -222,7 +224,7 @@ impl LogWork {
                 ))
             }
             Ok(()) if self.files.is_failing() => return,
-            // An attempt without an entry shows nothing.
+            // A round without a written entry does not prove that the failure is over.
             Ok(())
                 if self.failed_after.is_some_and(|written| counters.written <= written)
                     && self.files.written().is_some() =>
@@ -238,7 +240,7 @@ impl LogWork {
     }
 }
 
-/// Reports whether an address is one from which this host queries a server at `own`.
+/// Returns whether an address is one from which this host queries a server at `own`.
 fn is_this_host(client: IpAddr, own: IpAddr) -> bool {
     client.is_loopback() || client == own
 }
@@ -275,9 +277,10 @@ struct LogUpkeep {
     upkeep: Upkeep,
     /// The counts that are already part of the counts of the log.
     counted: UpkeepCounters,
-    /// The time for which the clock was last checked, in microseconds since 1970.
+    /// The time in Unix microseconds at which the clock was last checked.
     judged_us: u64,
-    /// When the clients of the log were tidied, while the clock has been trusted since.
+    /// The time at which the clients of the log were last tidied; `None` if the clock was not
+    /// trusted since.
     tidied: Option<Instant>,
 }
 
@@ -298,7 +301,7 @@ impl LogUpkeep {
             let _ = order.reply.send(pruned);
         }
         loop {
-            // The time by which a step deletes is the one that was judged.
+            // The step deletes by the same time that was checked against the clock.
             self.judged_us = now_us();
             self.upkeep.set_ages(clock.note(self.judged_us, Instant::now()));
             if !self.upkeep.step(self.judged_us)? || !goes_on() {
@@ -307,8 +310,8 @@ impl LogUpkeep {
         }
     }
 
-    /// Forgets clients by age and repairs their times, at once when the clock becomes trusted, and
-    /// then every hour. The time is the one that was judged.
+    /// Forgets old clients and repairs their times: at once when the clock becomes trusted, and
+    /// then every hour. Uses the time that was last checked.
     fn tidy_clients(&mut self, rollups: &Mutex<Rollups>, now: Instant) {
         if self.upkeep.ages() == Ages::Doubtful {
             self.tidied = None;
@@ -319,7 +322,7 @@ impl LogUpkeep {
         }
     }
 
-    /// Adds to the counts of the log.
+    /// Adds the counts of this upkeep to the counts of the log.
     fn count(&mut self, log: &QueryLog) {
         let (before, now) = (self.counted, self.upkeep.counters());
         LogCounts::add(&log.counts.sealed, now.sealed - before.sealed);
@@ -345,7 +348,8 @@ fn keep_up(
 ) -> Result<(), LogError> {
     let log = &running.query_log;
     let Some(WrittenLog { directory, rollups }) = log.written() else {
-        // The clients learn from the end of their channels that nothing was done.
+        // Dropping the orders closes their channels, from which the clients learn that nothing was
+        // deleted.
         log.upkeep_orders();
         *upkeep = None;
         return Ok(());
@@ -364,7 +368,7 @@ fn keep_up(
     done
 }
 
-/// Returns how long the configuration keeps entries.
+/// Returns the time for which the configuration keeps entries.
 fn retention(config: &QueryLogConfig) -> Retention {
     let of_outcome = |limit: &KindDays| {
         let outcome = Outcome::named(limit.kind.word())?;

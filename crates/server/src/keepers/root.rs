@@ -22,7 +22,7 @@ use crate::running::Running;
 use crate::running::conditions::Condition;
 use crate::transfer::{TransferError, TransferLimits, UnverifiedRecord, ZoneSource};
 
-/// Interval between checks of the configuration, of a file and for due work.
+/// Interval between two checks of the configuration and of a file, and for due work.
 const TICK: Duration = Duration::from_secs(1);
 /// Bounds of the interval between checks of the primaries, regardless of the SOA record.
 const LOOK_SECS: (u32, u32) = (60, 86_400);
@@ -201,7 +201,7 @@ impl Work {
                     self.due = Instant::now() + refresh(timers);
                     return;
                 }
-                // The copy was refused, and that was logged.
+                // The copy was refused, and the refusal was logged.
                 Ok(None) => fault.clear(),
                 Err(TransferError::Closed) => return,
                 Err(error) => fault = format!("{primary} did not transfer it: {error}"),
@@ -217,7 +217,7 @@ impl Work {
         self.due = Instant::now() + retry.unwrap_or(FIRST_RETRY);
     }
 
-    /// Fetches the zone if this primary has another version.
+    /// Fetches the zone from this primary if the primary has another version.
     fn look_at(
         &self,
         primary: SocketAddr,

@@ -4,7 +4,7 @@
 //! {"source": .., "etag": .., "octets": .., "crc32": ..}\n      the head, one line of JSON
 //! 0.0.0.0 ads.example                                          the text as it came
 //! ```
-//! Both are in one file, so that they never disagree. A copy that is damaged is not used: its list
+//! Head and text are in one file, so that they always match. A damaged copy is not used: its list
 //! is fetched again.
 
 use std::collections::HashMap;
@@ -27,9 +27,10 @@ const MAX_HEAD: usize = 16 << 10;
 /// Maximum number of octets of texts that are kept in memory because the disk cannot be written.
 const MAX_UNSAVED: usize = 512 << 20;
 const EXTENSION: &str = "list";
-/// The extension of copies whose list is no longer configured.
+/// The extension of the copy of a list that is no longer configured.
 const RETIRED: &str = "retired";
-/// How long these are kept: a change that removed or renamed a list may be undone.
+/// The time for which retired copies are kept, because a change that removed or renamed a list may
+/// be undone.
 const RETIRED_SECS: u64 = 30 * 86_400;
 /// Maximum number of retired copies, and of their octets.
 const MAX_RETIRED: usize = 64;
@@ -65,7 +66,7 @@ pub(crate) struct Copy {
     begins: usize,
 }
 
-/// Why a copy cannot be used.
+/// The reason why a copy cannot be used.
 #[derive(Debug)]
 pub(crate) enum CopyError {
     /// The file cannot be read.
@@ -85,12 +86,13 @@ impl fmt::Display for CopyError {
 
 impl std::error::Error for CopyError {}
 
-/// Where a text is stored.
+/// The place where a text is stored.
 #[derive(Debug)]
 pub(crate) enum Kept {
     /// The copy is on disk.
     OnDisk,
-    /// Only in memory, and lost when the server stops, because the disk gave this error.
+    /// The text is only in memory, and is lost when the server stops, because the disk gave this
+    /// error.
     InMemory(io::Error),
 }
 
@@ -143,7 +145,7 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// Uses this directory, which may not exist yet.
+    /// Creates the store of copies in a directory, which may not exist yet.
     pub(crate) fn new(directory: &Path) -> Self {
         Self { directory: directory.to_owned(), unsaved: HashMap::new() }
     }
@@ -208,8 +210,8 @@ impl Copies {
         let _ = fs::remove_file(self.path(&list.name));
     }
 
-    /// Gives lists without a copy that of another name with the same source: they were renamed, or
-    /// removed and added again.
+    /// Renames copies for lists without a copy: a list gets the copy of another name with the same
+    /// source. Such a list was renamed, or removed and added again.
     pub(crate) fn adopt(&mut self, lists: &[ListConfig]) {
         let missing: Vec<&ListConfig> =
             lists.iter().filter(|list| self.head(list).is_none()).collect();
@@ -230,8 +232,8 @@ impl Copies {
         }
     }
 
-    /// Puts the copies of lists that are no longer configured aside, and removes the oldest of
-    /// these.
+    /// Retires the copies of lists that are no longer configured, and removes the oldest retired
+    /// copies.
     pub(crate) fn clear(&mut self, lists: &[ListConfig]) {
         self.unsaved.retain(|name, _| lists.iter().any(|list| list.name == *name));
         let wanted: Vec<PathBuf> = lists.iter().map(|list| self.path(&list.name)).collect();
@@ -239,7 +241,7 @@ impl Copies {
         for path in self.files(&[EXTENSION]).filter(|path| !wanted.contains(path)) {
             let aside = path.with_extension(RETIRED);
             if fs::rename(&path, &aside).is_ok() {
-                // Its age counts from now.
+                // The age of a retired copy counts from now.
                 let _ = File::options().append(true).open(aside).map(|file| file.set_modified(now));
             }
         }
@@ -270,8 +272,8 @@ impl Copies {
         })
     }
 
-    /// Uses the safe characters of the name, and a hash that distinguishes names with the same
-    /// ones.
+    /// Returns the path of a copy. Its name has the safe characters of the list's name, and a hash
+    /// that distinguishes lists with the same safe characters.
     fn path(&self, name: &str) -> PathBuf {
         let letters: String =
             name.chars().filter(|letter| letter.is_ascii_alphanumeric()).take(32).collect();

@@ -4,7 +4,7 @@
 //! This server resolves the names itself, independent of the system's resolver. Redirects to
 //! private addresses are refused: the operator of a list must not make this host query its
 //! neighbours. A connection that closes early is detected, except with HTTP/1.0 without
-//! `Content-Length`. Storing and judging a text is not done here.
+//! `Content-Length`. Other modules check and store the text.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -43,11 +43,11 @@ const CHUNK: usize = 64 << 10;
 /// Limits of one fetch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
-    /// The limit from the address query to the last octet.
+    /// The time limit from the address query to the last octet.
     pub(crate) time: Duration,
-    /// The limit for a connection to one address.
+    /// The time limit for a connection to one address.
     pub(crate) connect: Duration,
-    /// Number of octets of the text.
+    /// Maximum number of octets of the text.
     pub(crate) octets: u64,
 }
 
@@ -119,7 +119,7 @@ impl fmt::Display for FetchError {
 /// Resolves the addresses of a host, or returns the reason why there are none.
 pub(crate) type Lookup = Box<dyn Fn(&str) -> Result<Vec<IpAddr>, LookupError> + Send + Sync>;
 
-/// Fetches texts, one after the other.
+/// A client that fetches texts, one after the other.
 pub(crate) struct Fetcher {
     agent: Agent,
     bounds: Bounds,
@@ -137,7 +137,7 @@ pub(crate) struct UrlTerms {
 }
 
 impl Fetcher {
-    /// Certificates are verified against the system's trust store.
+    /// Returns a fetcher that verifies certificates against the system's trust store.
     pub(crate) fn new(lookup: Lookup, bounds: Bounds) -> Self {
         let configured = Arc::new(Mutex::default());
         let permits = Permits::Internal(Arc::clone(&configured));
@@ -149,8 +149,8 @@ impl Fetcher {
         }
     }
 
-    /// Returns a fetcher for a URL of the configuration, also at private addresses. It follows no
-    /// redirect: another host must not get the header fields.
+    /// Returns a fetcher for a URL of the configuration, which may have a private address. The
+    /// fetcher follows no redirect: another host must not get the header fields.
     pub(crate) fn on_terms(lookup: Lookup, bounds: Bounds, terms: UrlTerms) -> Self {
         let UrlTerms { fields, tls: UrlTls { authorities, shown } } = terms;
         let tls = match &authorities {
@@ -222,14 +222,14 @@ impl Fetcher {
     }
 }
 
-/// Returns a client for hosts that the configuration names, also at private addresses. It follows
-/// no redirect.
+/// Returns a client for hosts that the configuration names, which may have private addresses. The
+/// client follows no redirect.
 pub(crate) fn agent_for_configured(lookup: Lookup, bounds: Bounds) -> Agent {
     agent(OwnResolver { lookup, permits: Permits::All }, bounds, 0)
 }
 
-/// Returns a client like [`agent_for_configured`], for HTTPS only. It trusts these authorities, or
-/// without any those of the system.
+/// Returns a client like [`agent_for_configured`], for HTTPS only. The client trusts these
+/// authorities, or those of the system if none are given.
 pub(crate) fn agent_for_authority(
     lookup: Lookup,
     bounds: Bounds,
@@ -244,8 +244,8 @@ pub(crate) fn agent_for_authority(
     Agent::with_parts(config, DefaultConnector::default(), resolver)
 }
 
-/// Returns a client like [`agent_for_configured`]. It trusts these authorities, or those of the
-/// system without any.
+/// Returns a client like [`agent_for_configured`]. The client trusts these authorities, or those of
+/// the system if none are given.
 pub(crate) fn agent_for_collector(
     lookup: Lookup,
     bounds: Bounds,
@@ -318,7 +318,7 @@ fn tls_trusting(authorities: &[CertificateDer<'_>], shown: Option<ClientCert>) -
         .build()
 }
 
-/// Resolves names through this server itself.
+/// A resolver of host names that queries this server.
 struct OwnResolver {
     lookup: Lookup,
     permits: Permits,
@@ -350,7 +350,7 @@ impl fmt::Debug for OwnResolver {
     }
 }
 
-/// Why a name was not resolved.
+/// The reason why a name was not resolved.
 #[derive(Debug)]
 enum Unresolved {
     /// The reason.

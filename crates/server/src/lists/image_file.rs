@@ -1,8 +1,8 @@
-//! The image on disk, `lists/image` in the data directory, which a start reads instead of the
-//! lists.
+//! The image on disk, `lists/image` in the data directory. When the server starts, it reads the
+//! image instead of the lists.
 //!
 //! ```text
-//!   image, as the compiler made it | how it was made, in JSON | its length, u32 | MAGIC
+//!   image, as the compiler made it | JSON about its origin | length of the JSON, u32 | MAGIC
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -15,15 +15,15 @@ use avocet_policy::list::ImageError;
 /// Maximum number of octets of an image file.
 const MAX_IMAGE_BYTES: u64 = 2 << 30;
 const MAGIC: &[u8; 8] = b"AVCmade1";
-/// Length and magic.
+/// Number of octets of the length and the magic.
 const TAIL: usize = 4 + MAGIC.len();
 
-/// Why an image on disk is not used.
+/// The reason why an image on disk is not used.
 #[derive(Debug)]
 pub(crate) enum Unusable {
     /// The file cannot be read.
     Io(io::Error),
-    /// Its origin is missing: it is truncated, or not an image.
+    /// The description of its origin is missing: the file is truncated, or is not an image.
     Unsigned,
     /// The file is not an image, or has another version.
     Image(ImageError),
@@ -43,7 +43,7 @@ impl fmt::Display for Unusable {
 pub(crate) struct ImageFile(PathBuf);
 
 impl ImageFile {
-    /// Uses this directory.
+    /// Creates the value for an image in this directory.
     pub(crate) fn new(directory: &Path) -> Self {
         Self(directory.join("image"))
     }
@@ -53,7 +53,7 @@ impl ImageFile {
         &self.0
     }
 
-    /// Reads the image and how it was made; `None` if there is no file.
+    /// Reads the image and the description of its origin; `None` if there is no file.
     ///
     /// # Errors
     ///
@@ -79,7 +79,8 @@ impl ImageFile {
     }
 }
 
-/// Returns how the image in these octets was made, and the end of its description.
+/// Returns the description of the origin of the image in these octets, and the position at which
+/// the image ends.
 fn made(octets: &[u8]) -> Option<(Making, usize)> {
     let (before, tail) = octets.split_at_checked(octets.len().checked_sub(TAIL)?)?;
     let (len, magic) = tail.split_first_chunk::<4>()?;

@@ -7,19 +7,21 @@ use std::time::{Duration, Instant};
 
 use avocet_io::process::{Eagerness, Thread, give_memory_back};
 
-/// After this time the work gets normal priority: on a machine with fully busy cores it would never
-/// end. Next to a worker that uses four fifths of the core, a million names take five seconds.
+/// Time after which the work gets normal priority, because it would never end on a machine with
+/// fully busy cores. Next to a worker that uses four fifths of a core, the compilation of a million
+/// names takes five seconds.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Texts with fewer octets are read so quickly that no query is delayed noticeably.
+/// Number of octets below which texts are read at normal priority: the work is so short that it
+/// delays no query noticeably.
 const SMALL: u64 = 1 << 20;
 
-/// The thread that works at idle priority, and since when.
+/// The thread that works at idle priority, and the time at which it began.
 #[derive(Default)]
 pub(crate) struct Leisure(Mutex<Option<(Thread, Instant)>>);
 
 impl Leisure {
-    /// Runs long work on texts of about `octets` octets, which must not hold a lock. Then returns
-    /// freed memory to the system.
+    /// Runs long work on texts of about `octets` octets at idle priority, and then returns freed
+    /// memory to the system. The work must not hold a lock.
     pub(crate) fn work<T: Send>(&self, octets: u64, work: impl FnOnce() -> T + Send) -> T {
         if octets < SMALL {
             return work();
@@ -27,7 +29,8 @@ impl Leisure {
         at_leisure(|| {
             *self.lock() = Some((Thread::current(), Instant::now()));
             let result = work();
-            // Only while the thread exists: its id may be reused afterwards.
+            // The value is removed before the thread ends, because the id of a thread may be
+            // reused.
             *self.lock() = None;
             result
         })
@@ -62,7 +65,7 @@ fn at_leisure<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let take = || work.lock().unwrap_or_else(PoisonError::into_inner).take();
     let result = thread::scope(|scope| {
         let idle = thread::Builder::new().name("leisure".to_owned()).spawn_scoped(scope, || {
-            // If the system refuses, the workers are delayed a little.
+            // If the system refuses the low priority, the work delays the workers a little.
             let _ = Thread::current().set_eagerness(Eagerness::Idle);
             take().map(|work| work())
         });
@@ -81,7 +84,7 @@ pub(crate) fn free_at_leisure<T: Send + 'static>(what: T) {
         let _ = Thread::current().set_eagerness(Eagerness::Idle);
         drop(what);
     };
-    // Without a thread it is freed immediately.
+    // If no thread can be started, the value is freed at once.
     let _ = thread::Builder::new().name("leisure".to_owned()).spawn(free);
 }
 

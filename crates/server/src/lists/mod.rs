@@ -8,8 +8,8 @@
 //!                                                       workers <-Reloader-'      |
 //!                                             a start reads it, not the lists ----'
 //! ```
-//! Everything runs on one thread, "lists", for which no query waits, except that texts of other
-//! servers come in on threads of their own. After any error the lists in force stay unchanged: if a
+//! All of this runs on one thread, "lists", for which no query waits. Only the texts of other
+//! servers are fetched on separate threads. After any error the lists in force stay unchanged: if a
 //! source fails, sends something other than a list or has lost most of its entries, its last good
 //! copy is used.
 
@@ -34,7 +34,7 @@ use source::SourceState;
 pub use store::open_text;
 pub(crate) use store::{Store, Taking};
 
-/// The state of the lists' maintenance: the parts that other threads may read, and their requests.
+/// The state of the lists' maintenance that threads share, and their requests to its thread.
 #[derive(Default)]
 pub(crate) struct Keeping {
     desk: Mutex<Desk>,
@@ -49,7 +49,7 @@ pub(crate) struct Keeping {
 #[derive(Default)]
 struct Desk {
     orders: Vec<Order>,
-    /// The lists whose primaries sent NOTIFY.
+    /// The lists for which a primary sent NOTIFY.
     noted: BTreeSet<String>,
     is_closed: bool,
 }
@@ -67,8 +67,8 @@ pub(crate) struct Order {
 }
 
 impl Keeping {
-    /// Requests a fetch of one list, or all, and names the receiver of the outcome. `taking`
-    /// decides about texts that would be held back.
+    /// Requests a fetch of one list, or of all, and passes the sender for the outcome. `taking`
+    /// determines whether a text that would be held back is accepted.
     pub(crate) fn refresh(
         &self,
         name: Option<String>,
@@ -89,12 +89,12 @@ impl Keeping {
         self.desk().noted.insert(list.to_owned());
     }
 
-    /// Returns whether a primary of this list's zone sent NOTIFY, once.
+    /// Returns whether a primary of this list's zone sent NOTIFY, and clears the note.
     pub(crate) fn take_note(&self, list: &str) -> bool {
         self.desk().noted.remove(list)
     }
 
-    /// Ends the thread, during a fetch when that is over.
+    /// Ends the thread. A fetch in progress is completed first.
     pub(crate) fn close(&self) {
         let mut desk = self.desk();
         desk.is_closed = true;

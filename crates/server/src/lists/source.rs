@@ -1,4 +1,5 @@
-//! The state of a list's source: when it is due, its last results, and whether a text is accepted.
+//! The state of a list's source: the time of the next attempt, the last results, and whether a text
+//! is accepted.
 
 use avocet_policy::list::Report;
 use serde::{Deserialize, Serialize};
@@ -6,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::fetch::FetchError;
 use super::zone::UnusablePrimaries;
 
-/// A text whose entries have shrunk below one part in this many is held back...
+/// The divisor of the number of entries before: a text with fewer entries than this part of them is
+/// held back...
 const SHRINK_PART: u64 = 2;
 /// ... if the list has also lost more entries than this number.
 const SHRINK_ENTRIES: u64 = 1_000;
@@ -17,11 +19,11 @@ const FIRST_RETRY_SECS: u64 = 60;
 const FIRST_RESOLVE_RETRY_SECS: u64 = 5;
 /// Maximum number of seconds to the next attempt.
 const MAX_RETRY_SECS: u64 = 3_600;
-/// The random part of the interval is one in this many, so that servers do not fetch at the same
+/// The divisor of the interval that gives its random part, so that servers do not fetch at the same
 /// time.
 const JITTER_PART: u64 = 10;
 
-/// The state of a source. Kept across restarts.
+/// The state of a source, which is kept across restarts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub(crate) struct SourceState {
@@ -47,18 +49,18 @@ pub(crate) struct SourceState {
     pub(crate) fetched_at_secs: u64,
 }
 
-/// Why an attempt gave no text.
+/// The reason why an attempt gave no text.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Failure {
     /// The fetch failed.
     Fetch(FetchError),
-    /// No primary gave the zone.
+    /// No primary provided the zone.
     Transfer(UnusablePrimaries),
     /// The file cannot be read.
     File(String),
-    /// The system starts no thread for the fetch.
+    /// The system cannot start a thread for the fetch.
     Thread(String),
-    /// The text is suspicious.
+    /// The text is suspicious and held back. Holds the reason.
     HeldBack(String),
 }
 
@@ -75,7 +77,7 @@ impl std::fmt::Display for Failure {
 }
 
 impl SourceState {
-    /// Records a success. `random` is for the jitter.
+    /// Records a success. `random` determines the jitter.
     pub(crate) fn succeed(&mut self, now_secs: u64, refresh_secs: u64, random: u64) {
         (self.succeeded_at_secs, self.tried_at_secs) = (now_secs, now_secs);
         self.due_at_secs = now_secs + refresh_secs + random % (refresh_secs / JITTER_PART + 1);
@@ -97,29 +99,29 @@ impl SourceState {
         self.error = Some(failure.to_string());
     }
 
-    /// Returns whether NOTIFY may cause an attempt: this many seconds after the last one, and twice
-    /// as many after each further failure.
+    /// Returns whether NOTIFY may cause an attempt. The time since the last attempt must be this
+    /// number of seconds, and it doubles with each further failure.
     pub(crate) fn may_follow_notify(&self, now_secs: u64, least_secs: u64) -> bool {
         let wait = least_secs.saturating_mul(1 << self.failures_in_row.min(32)).min(MAX_RETRY_SECS);
         now_secs.abs_diff(self.tried_at_secs) >= wait
     }
 
-    /// Returns whether an attempt is due. A clock that was set back delays it for at most one
-    /// refresh interval.
+    /// Returns whether an attempt is due. If the clock was set back, this delays the attempt for at
+    /// most one refresh interval.
     pub(crate) fn is_due(&self, now_secs: u64, refresh_secs: u64) -> bool {
         let latest = now_secs + refresh_secs + refresh_secs / JITTER_PART;
         now_secs >= self.due_at_secs || self.due_at_secs > latest.max(now_secs + 2 * MAX_RETRY_SECS)
     }
 }
 
-/// The way to accept a text that is held back.
+/// The hint about how to accept a text that is held back.
 const HOW_TO_TAKE_IT: &str = "`avocet lists refresh NAME --force` takes it";
 
 /// Checks whether a text may replace one with `known` entries.
 ///
 /// # Errors
 ///
-/// The reason why not.
+/// The text is held back. Holds the reason.
 pub(crate) fn judge(report: &Report, known: Option<u64>) -> Result<(), Failure> {
     if let Some(refusal) = report.refusal {
         return Err(Failure::HeldBack(refusal.to_string()));

@@ -31,7 +31,7 @@ const STATES: &str = "state.json";
 /// Maximum number of octets of the file of states.
 const MAX_STATES: u64 = 4 << 20;
 
-/// Whether a text is compared with the previous one.
+/// The treatment of a text that has lost most of its entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taking {
     /// A text that lost most of its entries is held back.
@@ -49,14 +49,14 @@ pub(crate) enum TextChange {
     Same,
 }
 
-/// The result of an attempt at a text of other servers.
+/// The result of an attempt to get a text from other servers.
 pub(crate) struct TakenText {
     pub(crate) change: TextChange,
     /// The timers of the SOA record of a zone.
     pub(crate) timers: Option<Timers>,
 }
 
-/// A text of other servers as it came, and the properties of the copy that was there before.
+/// A text that was fetched from other servers, and the properties of the copy before it.
 pub(crate) struct Pulled {
     pub(crate) known: Option<Head>,
     pub(crate) taking: Taking,
@@ -65,9 +65,9 @@ pub(crate) struct Pulled {
 
 /// The text of a source.
 pub(crate) enum PulledText {
-    /// The state of a URL.
+    /// The result for a URL.
     Url(Fetched),
-    /// The state of a zone.
+    /// The result for a zone.
     Zone(FetchedZone),
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Store {
     directory: PathBuf,
     copies: Copies,
     image: ImageFile,
-    /// Lists in force whose copy could not be written, by name, with the reason.
+    /// Lists in force whose copy could not be written: their names, with the reason.
     unsaved: HashMap<String, String>,
 }
 
@@ -106,13 +106,13 @@ impl Store {
     }
 
     /// Loads the lists at a start: the image if it was made for this configuration, otherwise the
-    /// compiled copies. `None` if there are no lists.
+    /// compiled copies. Returns `None` if there are no lists.
     pub(crate) fn load(&mut self, config: &PolicyConfig, secret: [u8; 32]) -> Option<Lists> {
         if config.lists.is_empty() {
             return None;
         }
         self.copies.adopt(&config.lists);
-        // An image is not used if the files that it was made of have changed.
+        // An image is not used if the files that it was made from have changed.
         for (list, path) in files(config) {
             if self.is_other_than_copy(list, path) {
                 self.take_at_start(list, path);
@@ -142,8 +142,8 @@ impl Store {
         let _ = self.take_file(list, path, Taking::Judged);
     }
 
-    /// Returns whether the file differs from its copy. An unreadable file does not, if the copy was
-    /// made of it. Removes a copy of another file.
+    /// Returns whether the file differs from its copy. An unreadable file counts as unchanged if
+    /// the copy was made from it. Removes a copy that was made from another file.
     fn is_other_than_copy(&mut self, list: &ListConfig, path: &Path) -> bool {
         let Some(head) = self.copies.head(list) else { return true };
         if head.source != source_text(list) {
@@ -154,7 +154,7 @@ impl Store {
         now.is_some() && now != head.fingerprint
     }
 
-    /// Returns whether an image was made of the current copies. A fetched list may lack its copy.
+    /// Returns whether an image was made from the current copies. A fetched list may lack its copy.
     fn is_of_copies(&self, config: &PolicyConfig, making: &Making) -> bool {
         config.lists.iter().zip(&making.lists).all(|(list, made)| {
             let stamp = self.copies.head(list).map(|head| head.stamp());
@@ -163,8 +163,8 @@ impl Store {
         })
     }
 
-    /// Loads the image if it was made for this configuration and of these texts; reads policy zones
-    /// from their copies.
+    /// Loads the image if it was made for this configuration and from these texts. Reads policy
+    /// zones from their copies.
     fn load_image(
         &self,
         config: &PolicyConfig,
@@ -200,7 +200,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// The image cannot be opened, so that the lists in force do not change.
+    /// The image cannot be opened. The lists in force do not change.
     pub(crate) fn compile(
         &mut self,
         config: &PolicyConfig,
@@ -246,11 +246,11 @@ impl Store {
         self.copies.open(list).ok().flatten()
     }
 
-    /// Takes a text that came from other servers.
+    /// Checks and stores a text that was fetched from other servers.
     ///
     /// # Errors
     ///
-    /// It is not accepted: the last good copy remains.
+    /// The text is not accepted: the last good copy remains.
     pub(crate) fn take_pulled(
         &mut self,
         list: &ListConfig,
@@ -279,7 +279,8 @@ impl Store {
         Ok(TakenText { change, timers })
     }
 
-    /// Reads a file. An empty one is accepted if it never had entries.
+    /// Reads a file, checks its text and stores it. An empty file is accepted if the list never had
+    /// entries.
     ///
     /// # Errors
     ///
@@ -343,7 +344,7 @@ impl Store {
         Ok(if is_same { TextChange::Same } else { TextChange::Changed })
     }
 
-    /// Returns the reason why a list in force has no copy on disk, if it has none.
+    /// Returns the reason why a list in force has no copy on disk; `None` if it has a copy.
     pub(crate) fn unsaved(&self, name: &str) -> Option<&str> {
         self.unsaved.get(name).map(String::as_str)
     }
@@ -436,7 +437,7 @@ fn tell(list: &ListConfig, report: &io::Result<Option<Report>>) {
         Ok(None) if list.source.is_fetched() => {
             tracing::warn!(list = name, "not fetched yet: it has no effect");
         }
-        // The thread that reads the file reports errors.
+        // The thread that reads the file reports its errors.
         Ok(None) => {}
         Err(error) => {
             tracing::error!(list = name, "its copy cannot be used: {error}; fetching it again")

@@ -28,8 +28,8 @@ use crate::transfer::{
 use avocet_worker::certificates::CertificateFault;
 use avocet_worker::upstream_tls;
 
-/// The bounds of a transfer: four million rules are more than any feed has. Until they are
-/// compiled, they take a few times as many octets.
+/// The bounds of a transfer: four million rules are more than any feed has. Until the records are
+/// compiled, they take several times the octets of the text.
 const LIMITS: TransferLimits =
     TransferLimits { octets: 512 << 20, records: 4 << 20, time: Duration::from_secs(300) };
 
@@ -44,13 +44,14 @@ pub(crate) struct ZonePrimaries<'c> {
 
 /// The result of a transfer.
 pub(crate) enum FetchedZone {
-    /// The copy is the latest version.
+    /// The copy is already the latest version.
     Same(Timers),
     /// The text of another version.
     Text(Vec<u8>, Timers),
 }
 
-/// The text of a copy, with its version. The records are read only to apply changes to them.
+/// The text of a copy, with its version. The records are parsed only when changes are applied to
+/// them.
 pub(crate) struct HeldCopy<'t> {
     text: &'t [u8],
     timers: Timers,
@@ -58,7 +59,7 @@ pub(crate) struct HeldCopy<'t> {
     soa: Box<[u8]>,
 }
 
-/// The zone of a copy.
+/// The zone of a copy, with its records.
 struct HeldZone {
     timers: Timers,
     records: HeldRecords,
@@ -79,7 +80,7 @@ struct RecordKey {
 #[error("{0}")]
 pub(crate) struct UnusablePrimaries(String);
 
-/// Why a primary is not usable.
+/// The reason why a primary is not usable.
 #[derive(Debug, thiserror::Error)]
 enum PrimaryFault {
     #[error("{0}")]
@@ -107,7 +108,7 @@ impl RecordKey {
 }
 
 impl<'t> HeldCopy<'t> {
-    /// Reads the first record of a copy; `None` if it is not the SOA record of this zone.
+    /// Reads the first record of a copy. Returns `None` if it is not the SOA record of this zone.
     pub(crate) fn of(text: &'t [u8], apex: FoldedName<'_>) -> Option<Self> {
         let (_, first) = MasterFile::new(text, NameBuf::ROOT).next()?;
         let first = first.ok().filter(|first| first.rtype == Rtype::SOA)?;
@@ -118,7 +119,7 @@ impl<'t> HeldCopy<'t> {
 }
 
 impl HeldZone {
-    /// Reads the text of a copy; `None` if it is not one of this zone.
+    /// Reads the text of a copy. Returns `None` if it is not a text of this zone.
     fn read(text: &[u8], apex: FoldedName<'_>) -> Option<Self> {
         let (mut records, mut soa) = (HeldRecords::new(), None::<Box<[u8]>>);
         for (_, record) in MasterFile::new(text, NameBuf::ROOT) {
@@ -133,7 +134,8 @@ impl HeldZone {
         Some(Self { timers: Timers::of(&soa?)?, records })
     }
 
-    /// Applies received changes; `None` if they are not changes of this version to a newer one.
+    /// Applies changes (IXFR) to the zone. Returns `None` if they do not lead from this version to
+    /// a newer one.
     fn changed(self, lines: Vec<UnverifiedRecord>, apex: FoldedName<'_>) -> Option<Changed> {
         let mut records = self.records;
         let latest: Box<[u8]> = lines.first()?.rdata.clone();
@@ -142,7 +144,7 @@ impl HeldZone {
             if line.rtype == Rtype::SOA && *line.owner == *apex.wire() {
                 is_added = !is_added;
                 let own = Timers::of(&line.rdata)?.serial;
-                // Each step begins with the version that the one before leads to.
+                // Each step must begin with the version in which the step before ends.
                 if !is_added && own != serial {
                     return None;
                 }
@@ -163,7 +165,7 @@ impl HeldZone {
     }
 }
 
-/// The records after changes.
+/// The records after the changes.
 struct Changed {
     soa: Box<[u8]>,
     records: HeldRecords,
@@ -176,7 +178,8 @@ impl<'c> ZonePrimaries<'c> {
         FoldedName::from_folded_unchecked(&self.list.zone)
     }
 
-    /// Returns the problem of each if none is usable.
+    /// Fetches the zone from the first usable primary. If none is usable, returns the problem of
+    /// each.
     pub(crate) fn fetch(
         &self,
         held: Option<&HeldCopy<'_>>,
@@ -246,7 +249,7 @@ impl<'c> ZonePrimaries<'c> {
     ) -> Result<FetchedZone, PrimaryFault> {
         let fetched = whole(lines, self.apex())?;
         if let FetchedZone::Text(_, timers) = &fetched {
-            // Another server may answer behind the same address.
+            // Another server may answer at the same address.
             if let Some(ours) = ours.filter(|ours| !is_newer(timers.serial, *ours)) {
                 return Err(PrimaryFault::Older { theirs: timers.serial, ours });
             }
@@ -271,7 +274,8 @@ fn whole(lines: Vec<UnverifiedRecord>, apex: FoldedName<'_>) -> Result<FetchedZo
 }
 
 impl Changed {
-    /// Returns the text, the SOA record first: its owner is the origin of the policy zone.
+    /// Returns the text. The SOA record is first, because its owner is the origin of the policy
+    /// zone.
     fn fetched(self, apex: FoldedName<'_>) -> Result<FetchedZone, PrimaryFault> {
         let is_first = |key: &RecordKey| key.rtype == Rtype::SOA && *key.owner == *apex.wire();
         let first = RecordKey { owner: apex.wire().into(), rtype: Rtype::SOA, rdata: self.soa };

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Number of octets of lines that wait: enough for some minutes of a server in trouble, and
-/// negligible next to its caches.
+/// Maximum number of octets of lines in the queue: enough for some minutes of errors, and small in
+/// comparison with the caches.
 const MAX_OCTETS: usize = 1 << 20;
 
 /// A handle to the queue.
@@ -37,7 +37,7 @@ struct Waiting {
     octets: usize,
     /// Whether a removed line is still being written.
     is_writing: bool,
-    /// Number of lines that were lost since the last line was read.
+    /// Number of lines that were lost since the writing thread last took a line.
     lost: u64,
 }
 
@@ -128,9 +128,9 @@ impl<'w> MakeWriter<'w> for LineQueue {
     }
 }
 
-/// The queue for lines of text. Octets from the network may be in them: control characters are
-/// escaped, so that they forge no lines of the log, and send no commands to the terminal of its
-/// reader.
+/// The queue for lines of text. Lines may contain octets from the network. Control characters are
+/// escaped, so that such octets neither forge lines of the log nor send commands to the reader's
+/// terminal.
 #[derive(Clone)]
 pub(super) struct TextLines(pub(super) LineQueue);
 
@@ -191,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    /// A reader that reads a line when it is permitted to.
+    /// A reader that waits for permission before it reads each line.
     struct Slow {
         permitted: Receiver<()>,
         written: Sender<String>,
@@ -231,7 +231,7 @@ mod tests {
         let sent = 3 * MAX_OCTETS / line.len();
         (0..sent).for_each(|_| queue.push(&line));
         queue.drain(Duration::ZERO);
-        // The writer may hold one line already.
+        // The writer may have taken one line already.
         let lost = queue.lost() as usize;
         assert!(
             (sent - MAX_OCTETS / line.len() - 1..=sent - MAX_OCTETS / line.len()).contains(&lost),

@@ -85,12 +85,13 @@ pub(crate) use take_over::{ListeningSockets, TakenOver};
 
 /// Milliseconds between checks of timers and of the configuration file.
 const TICK_MS: u32 = 1_000;
-/// Milliseconds between these checks while the workers drain.
+/// Milliseconds between two such checks while the workers drain.
 const DRAIN_TICK_MS: u32 = 20;
-/// Seconds for which one secret makes cookies. The previous one is accepted for the same time, and
-/// cookies live for an hour.
+/// Seconds for which the server makes cookies with one secret. It accepts the previous secret for
+/// the same time. A cookie is valid for an hour.
 const COOKIE_SECRET_SECS: u32 = 24 * 3600;
-/// How long the end waits for the last traces to leave: a request in flight may take longer.
+/// The time that a shutdown waits until the last traces are sent: a request in flight may take
+/// longer.
 const EXPORT_TIME: Duration = Duration::from_secs(3);
 /// Time between two checks whether the traces were sent.
 const EXPORT_LOOK: Duration = Duration::from_millis(5);
@@ -105,7 +106,7 @@ const NEIGHBOURS: u64 = 4;
 enum Ending {
     /// The workers serve.
     None,
-    /// A signal or a command ended it.
+    /// A signal or a command requested the shutdown.
     Told,
     /// The sockets were handed over to another process.
     HandedOver,
@@ -113,16 +114,16 @@ enum Ending {
     Failed,
 }
 
-/// The results of the start that the running server needs.
+/// The results of the start, for the running server.
 pub(crate) struct Beginnings {
     pub(crate) unconfigured: Unconfigured,
     /// The files of the hosted zones.
     pub(crate) zones: ZoneFiles,
     pub(crate) file: ConfigFile,
-    /// The text of the file.
+    /// The text of the configuration file.
     pub(crate) text: String,
     pub(crate) store: Store,
-    /// The other ends of the workers' rings.
+    /// The receiving ends of the workers' rings.
     pub(crate) rings: Vec<RingEnds>,
 }
 
@@ -132,7 +133,8 @@ pub(crate) struct Operation {
     signals: Signals,
     /// The store; `None` after the thread for the lists has started.
     store: Option<Store>,
-    /// Empty after the threads of the query log, of dnstap and of traces have started.
+    /// The receiving ends of the workers' rings; empty after the threads of the query log, of
+    /// dnstap and of traces have started.
     rings: Vec<RingEnds>,
     /// The threads of the query log and of dnstap.
     query_log: Vec<JoinHandle<()>>,
@@ -242,8 +244,8 @@ impl Operation {
         let mut events = Events::with_capacity(16);
         self.running.note_waiting_restore();
         self.running.note_access_fault();
-        // The store must not be used earlier: a server that is taken over maintains the same lists
-        // until it ends.
+        // The store must not be used earlier, because a server that is taken over maintains the
+        // same lists until it ends.
         if let Some(store) = self.store.take() {
             keepers::lists::start(self.running.clone(), store).map_err(OperationError::System)?;
             keepers::root::start(self.running.clone()).map_err(OperationError::System)?;
@@ -288,7 +290,7 @@ impl Operation {
         self.end()
     }
 
-    /// Starts the threads that take from the rings of the workers.
+    /// Starts the threads that take entries from the rings of the workers.
     fn start_takers(&mut self) -> Result<(), OperationError> {
         let (mut logged, mut tapped, mut traced) = (Vec::new(), Vec::new(), Vec::new());
         for ends in std::mem::take(&mut self.rings) {
@@ -310,12 +312,13 @@ impl Operation {
         Ok(())
     }
 
-    /// Returns true at the second signal to end: then the server waits for nothing more.
+    /// Reads pending signals. Returns true at the second signal to end: the server then ends
+    /// without waiting.
     fn read_signals(&mut self) -> bool {
         let mut is_impatient = false;
         while let Ok(Some(signal)) = self.signals.next() {
             match signal {
-                // Errors are in the log.
+                // The reload itself logs its errors.
                 Signal::Hangup => drop(self.running.reloader.reload()),
                 Signal::Terminate | Signal::Interrupt if self.ending == Ending::None => {
                     tracing::info!("shutting down; completing queries in flight");
@@ -346,13 +349,13 @@ impl Operation {
         self.successor = None;
         let _ = self.poller.remove(&self.control);
         for mailbox in &self.running.shared.mailboxes {
-            // A full mailbox takes this letter too.
+            // A full mailbox still has room for this letter.
             let _ = mailbox.send(Letter::Drain);
         }
     }
 
-    /// Accepts control clients. While some must wait, ignores the socket until the next check of
-    /// the timers: the poller would report the same client again and again.
+    /// Accepts control clients. If some must wait, ignores the socket until the next check of the
+    /// timers, because the poller would report the same clients again and again.
     fn accept_control_clients(&mut self) {
         match self.control.accept(&self.running, &self.orders) {
             Ok(Backlog::Empty) => return,
@@ -415,7 +418,7 @@ impl Operation {
             let added = self.poller.add(&self.control, CONTROL, Interest::Read, Trigger::Level);
             self.is_control_resting = added.is_err();
         }
-        // The interval may have become shorter since the time was set.
+        // The interval may have become shorter since the time of the next save was set.
         if let Some(interval) = save_interval(shared)
             && now >= self.save_due.min(now.saturating_add(interval))
             && self.successor.is_none()
@@ -453,7 +456,7 @@ impl Operation {
         }
     }
 
-    /// Reloads a configuration file that has changed, and reports a missing file.
+    /// Reloads the configuration file if it has changed, and reports a missing file.
     fn look_at_file(&mut self) {
         let Some(path) = self.running.reloader.path() else { return };
         let now = FileFingerprint::of(path);
@@ -493,7 +496,7 @@ impl Operation {
             self.control.remove();
         }
         self.running.shared.strangers.close();
-        // The workers have ended: take their last entries.
+        // The workers have ended: the threads take their last entries.
         self.running.query_log.close();
         for thread in self.query_log.into_iter().chain(self.pools) {
             let _ = thread.join();
@@ -509,15 +512,16 @@ impl Operation {
     }
 }
 
-/// Fills the caches from disk, without the records of names that are validated in another way.
+/// Fills the caches from disk. Then removes names below negative trust anchors that ended while no
+/// server was running.
 fn load_caches(running: &Running) {
     let judged_anew = running.begin_trust();
     running.cache_file.load(&running.shared);
     running.drop_below(&judged_anew);
 }
 
-/// Returns the watch of neighbours after its first look: the first query of a device has the
-/// device's policy.
+/// Returns the watch of neighbours after its first check, so that the policy knows a device at its
+/// first query.
 fn neighbours_at_start(running: &Running, poller: &Poller, started: u32) -> NeighbourWatch {
     let mut neighbours = NeighbourWatch::new(NEIGHBOURS);
     neighbours.look(running, poller, started);
@@ -532,13 +536,13 @@ fn polling(signals: &Signals, control: &ControlSocket) -> io::Result<Poller> {
     Ok(poller)
 }
 
-/// Returns the seconds between snapshots of the cache; `None` if they are off.
+/// Returns the number of seconds between two snapshots of the cache; `None` if snapshots are off.
 fn save_interval(shared: &Shared) -> Option<u32> {
     let interval = shared.snapshot().config.cache.snapshot_interval?;
     Some(u32::try_from(interval.as_secs()).unwrap_or(u32::MAX))
 }
 
-/// The sockets of the main thread and of HTTP.
+/// The sockets of the main thread and of the HTTP thread.
 struct Opened {
     control: ControlSocket,
     own: Option<TcpListener>,
@@ -570,7 +574,7 @@ fn adopt_or_listen(
     }
 }
 
-/// Writes the link for the first user to the log, if there are no users.
+/// Writes the link with which the first user is created to the log, if there are no users.
 fn offer_setup(access: &Access, config: &Config) {
     let https = config.web.https.as_ref().map(|https| ("https", https.address));
     let Some((scheme, address)) = https.or(config.server.http.map(|http| ("http", http))) else {
@@ -591,7 +595,7 @@ fn is_at(listener: &TcpListener, addr: SocketAddr) -> bool {
     listener.local_addr().is_ok_and(|local| local == addr)
 }
 
-/// Opens the listeners of the block page before privileges are dropped, or takes those of the
+/// Opens the listeners of the block page before privileges are dropped, or adopts those of the
 /// server that is taken over.
 ///
 /// # Errors

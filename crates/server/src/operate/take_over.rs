@@ -34,11 +34,11 @@ use crate::control::ControlSocket;
 use crate::http;
 use avocet_worker::Listeners;
 
-/// Longest wait of each side for a step of the other that takes no work.
+/// Maximum wait of each side for a step of the other that involves no work.
 const STEP: Duration = Duration::from_secs(5);
-/// Longest wait while the running server saves its caches.
+/// Maximum wait while the running server saves its caches.
 const SAVING: Duration = Duration::from_secs(60);
-/// Longest wait while the new process loads the caches and starts.
+/// Maximum wait in seconds while the new process loads the caches and starts.
 const STARTING_SECS: u32 = 60;
 
 const READY: &[u8] = b"{\"ready\":true}\n";
@@ -49,9 +49,9 @@ const CONTROL: &[u8] = b"control";
 pub enum TakeOverError {
     /// No server answers on the control socket of this directory.
     NoServer(PathBuf),
-    /// The running server declines, with the reason.
+    /// The running server declines. Holds the reason.
     Refused(String),
-    /// The exchange broke off.
+    /// The exchange was interrupted.
     Io(io::Error),
 }
 
@@ -115,14 +115,14 @@ impl ListeningSockets {
     }
 }
 
-/// The running server, before this process serves in its place.
+/// The running server, before this process replaces it.
 pub(crate) struct TakenOver {
     stream: UnixStream,
     listeners: Option<AdoptedListeners>,
     pages: Vec<TcpListener>,
 }
 
-/// The sockets of the main thread and of HTTP of the running server.
+/// The sockets of the main thread and of the HTTP thread of the running server.
 pub(super) struct AdoptedListeners {
     pub(super) control: ControlSocket,
     pub(super) own: Option<OwnedFd>,
@@ -133,17 +133,17 @@ pub(super) struct AdoptedListeners {
 pub(crate) struct TakenSocket {
     /// The transport of the listening socket.
     pub(crate) transport: Transport,
-    /// Number of the worker that has it.
+    /// Number of the worker that listens on the socket.
     pub(crate) worker: usize,
     /// The socket.
     pub(crate) fd: OwnedFd,
 }
 
-/// Requests the sockets of the running server. Returns those of its workers, in their order and in
-/// that of the addresses; and the others, for [`super::Operation::start`].
+/// Requests the sockets of the running server. Returns those of its workers, ordered by worker and
+/// address, and the connection with the other sockets, for [`super::Operation::start`].
 ///
 /// # Errors
-/// No server runs, it declines, or the exchange broke off.
+/// No server is running, the server declines, or the exchange was interrupted.
 pub(crate) fn request(config: &Config) -> Result<(Vec<TakenSocket>, TakenOver), TakeOverError> {
     let directory = &config.data.directory;
     let mut stream = connect(directory).map_err(|_| TakeOverError::NoServer(directory.clone()))?;
@@ -212,7 +212,7 @@ impl TakenOver {
     /// Reports to the running server that this process serves now, so that it ends.
     ///
     /// # Errors
-    /// It has ended already, or has stopped waiting and continues.
+    /// The running server has already ended, or has stopped waiting and continues to serve.
     pub(crate) fn confirm(mut self) -> Result<(), TakeOverError> {
         Ok(self.stream.write_all(READY)?)
     }
@@ -236,16 +236,16 @@ pub(super) struct Successor {
     deadline_secs: u32,
 }
 
-/// The sockets that a successor gets.
+/// The sockets that the new process gets.
 pub(super) struct Handed<'a> {
     pub(super) listening: &'a ListeningSockets,
     pub(super) control: &'a ControlSocket,
-    /// Labels and listeners.
+    /// The labels and listeners of the HTTP thread.
     pub(super) http: Vec<(&'a [u8], BorrowedFd<'a>)>,
 }
 
 impl Successor {
-    /// Sends all sockets to it.
+    /// Sends all sockets to the new process.
     pub(super) fn begin(
         mut stream: UnixStream,
         handed: &Handed<'_>,
@@ -271,7 +271,7 @@ impl Successor {
         &self.stream
     }
 
-    /// Reads its report.
+    /// Reads the report of the new process.
     pub(super) fn hear(&mut self) -> SuccessorState {
         let mut buffer = [0; READY.len()];
         match self.stream.read(&mut buffer) {
@@ -288,7 +288,7 @@ impl Successor {
         }
     }
 
-    /// Returns whether the successor has taken too long.
+    /// Returns whether the new process has taken too long.
     pub(super) fn is_overdue(&self, now: Moment) -> bool {
         now.secs() >= self.deadline_secs
     }

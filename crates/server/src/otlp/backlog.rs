@@ -1,16 +1,16 @@
-//! The encoded traces that wait for the collector, with a bound on their octets: the oldest are
-//! dropped for others.
+//! The encoded traces that wait for the collector, with a limit on their octets. At the limit, the
+//! oldest traces are dropped.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use avocet_otlp::{Encoding, Span};
 
-/// Maximum number of octets that wait.
+/// Maximum number of octets of waiting traces.
 const MAX_OCTETS: usize = 4 << 20;
-/// Spans of a request, unless a single trace has more.
+/// Maximum number of spans in a request, unless a single trace has more.
 const BATCH_SPANS: usize = 512;
-/// Number of octets of a request, unless a single trace has more.
+/// Maximum number of octets in a request, unless a single trace has more.
 const BATCH_OCTETS: usize = 1 << 20;
 /// Time for which a trace waits for further ones.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -64,12 +64,13 @@ impl Backlog {
         self.encoding
     }
 
-    /// Returns how many traces wait.
+    /// Returns the number of waiting traces.
     pub(crate) fn len(&self) -> usize {
         self.traces.len()
     }
 
-    /// Adds the spans of a query, and returns how many other traces were dropped for it.
+    /// Adds the spans of a query. Returns the number of traces that were dropped because of the
+    /// limit.
     pub(crate) fn add(&mut self, spans: &[Span], now: Instant) -> usize {
         let (mut octets, mut ends) = (Vec::new(), Vec::with_capacity(spans.len()));
         for span in spans {
@@ -87,7 +88,8 @@ impl Backlog {
         before - self.traces.len()
     }
 
-    /// Returns whether a request is worth it: there are enough spans, or the oldest has waited.
+    /// Returns whether a request should be sent: there are enough spans, or the oldest trace has
+    /// waited for long enough.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         let waited = |trace: &EncodedTrace| now.saturating_duration_since(trace.since) >= PATIENCE;
         self.spans >= BATCH_SPANS
@@ -115,7 +117,7 @@ impl Backlog {
         self.traces.iter().take(batch.traces).flat_map(EncodedTrace::spans)
     }
 
-    /// Removes the oldest traces.
+    /// Removes this number of the oldest traces.
     pub(crate) fn remove(&mut self, traces: usize) {
         for trace in self.traces.drain(..traces.min(self.traces.len())) {
             self.octets -= trace.weight();

@@ -33,7 +33,7 @@ const ADDRESSES_TIME: Duration = Duration::from_secs(60);
 /// The responses after which the same request may be sent again (OTLP, "Retryable Response Codes").
 const RETRYABLE: [u16; 4] = [429, 502, 503, 504];
 
-/// Why no collector can be used.
+/// The reason why no collector can be used.
 #[derive(Debug, Error)]
 pub(crate) enum CollectorFault {
     /// The file with the authorities cannot be used.
@@ -46,18 +46,18 @@ pub(crate) enum CollectorFault {
 pub(crate) enum Delivered {
     /// The collector accepted all or some of the spans.
     Taken(Rejected),
-    /// The request must be sent again, for this reason. The collector may have stated a time.
+    /// The request must be sent again. Holds the reason, and the wait if the collector stated one.
     Later(String, Option<Duration>),
-    /// The collector rejects the request, for this reason.
+    /// The collector rejects the request. Holds the reason.
     Refused(String),
 }
 
-/// When a request may be sent.
+/// The urgency of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Urgency {
-    /// The server runs.
+    /// The server is running.
     Usual,
-    /// The server ends: no name can be resolved any more.
+    /// The server is ending, so that no name can be resolved any more.
     Last,
 }
 
@@ -67,14 +67,14 @@ pub(crate) struct Collector {
     url: String,
     agent: Agent,
     backoff: Backoff,
-    /// When the next request may be sent.
+    /// The earliest time of the next request.
     not_before: Instant,
 }
 
-/// Reports whether the server drains.
+/// A function that returns whether the server drains.
 pub(crate) type Draining = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// The addresses of the collector, and when they were found.
+/// The addresses of the collector, and the time at which they were found.
 type KnownAddresses = Option<(Instant, Vec<IpAddr>)>;
 
 impl Collector {
@@ -111,7 +111,7 @@ impl Collector {
         &self.url
     }
 
-    /// Returns whether it is the collector of a configuration.
+    /// Returns whether this is the collector of a configuration.
     pub(crate) fn is_of(&self, config: &OtlpConfig) -> bool {
         let OtlpConfig { endpoint, encoding, headers, ca, .. } = &self.config;
         (endpoint, encoding, headers, ca)
@@ -194,7 +194,7 @@ fn shown(error: &ureq::Error) -> String {
     }
 }
 
-/// Returns the lookup of the addresses of the collector, which remembers them: the workers, which
+/// Returns the lookup of the collector's addresses. It remembers them, because the workers, which
 /// resolve names, end before the last request is sent.
 fn lookup(shared: Arc<Shared>, is_draining: Draining) -> Lookup {
     let known: Mutex<KnownAddresses> = Mutex::default();

@@ -1,11 +1,11 @@
 //! The export of traces to a collector of OpenTelemetry: from a query that a worker selected to the
-//! request that takes it.
+//! request that contains its trace.
 //!
 //! ```text
 //! TracedQuery -- spans, with what the privacy of the client permits --> Backlog -- Collector --> HTTP
 //! ```
 //!
-//! Its calls block, with a limit on each: only the thread of the export uses it
+//! The calls of this module block, each for a limited time: only the thread of the export uses it
 //! (`keepers/otlp.rs`).
 
 pub(crate) mod backlog;
@@ -20,7 +20,7 @@ use std::sync::atomic::AtomicU64;
 /// Counts of the export since the start.
 #[derive(Default)]
 pub(crate) struct OtlpCounts {
-    /// Traces that the collector took.
+    /// Traces that the collector accepted.
     pub(crate) traces: AtomicU64,
     /// The number of their spans.
     pub(crate) spans: AtomicU64,
@@ -28,7 +28,7 @@ pub(crate) struct OtlpCounts {
     pub(crate) rejected_spans: AtomicU64,
     /// Traces lost in the queues of the workers.
     pub(crate) queue: AtomicU64,
-    /// Traces over the limit for a second.
+    /// Traces over the limit per second.
     pub(crate) limit: AtomicU64,
     /// Traces lost because too many waited for the collector, or the server ended.
     pub(crate) backlog: AtomicU64,
@@ -36,6 +36,6 @@ pub(crate) struct OtlpCounts {
     pub(crate) refused: AtomicU64,
     /// Traces that wait for the collector.
     pub(crate) waiting: AtomicU64,
-    /// Requests that were sent again, or will be.
+    /// Requests that were sent again, or will be sent again.
     pub(crate) retries: AtomicU64,
 }

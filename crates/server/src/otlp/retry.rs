@@ -1,12 +1,12 @@
-//! When a request is sent again: after the time that the collector states, or after a growing time.
+//! The wait before a request is sent again: the time that the collector states, or a growing time.
 
 use std::time::Duration;
 
-/// The time before the first repetition.
+/// The wait before the first repetition.
 const FIRST: Duration = Duration::from_secs(1);
-/// The longest wait without a word of the collector.
+/// Maximum wait if the collector states none.
 const LONGEST: Duration = Duration::from_secs(30);
-/// The longest wait that a collector can impose.
+/// Maximum wait that a collector can impose.
 const LONGEST_IMPOSED: Duration = Duration::from_secs(300);
 /// Seconds of a day.
 const DAY: i64 = 86_400;
@@ -21,8 +21,8 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// Returns the wait after another attempt that failed. `imposed` is the time that the collector
-    /// stated, `random` spreads the attempts of several servers over the second half of the time.
+    /// Returns the wait after a failed attempt. `imposed` is the wait that the collector stated.
+    /// `random` spreads the attempts of several servers over the second half of the wait.
     pub(super) fn next(&mut self, imposed: Option<Duration>, random: u32) -> Duration {
         let time = FIRST.saturating_mul(1 << self.failures.min(5)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
@@ -34,7 +34,7 @@ impl Backoff {
         }
     }
 
-    /// Notes that an attempt succeeded.
+    /// Records that an attempt succeeded.
     pub(super) fn reset(&mut self) {
         self.failures = 0;
     }
@@ -107,7 +107,7 @@ mod tests {
         let secs = Duration::from_secs;
         assert_eq!(backoff.next(Some(secs(70)), 0), secs(70));
         assert_eq!(backoff.next(Some(secs(u64::MAX)), 0), secs(300));
-        // Zero is no invitation to a flood.
+        // A stated wait of zero must not cause a flood of requests.
         assert_eq!(backoff.next(Some(secs(0)), 0), secs(15));
         backoff.reset();
         assert_eq!(backoff.next(Some(secs(0)), 0), Duration::from_millis(500));

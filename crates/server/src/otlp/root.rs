@@ -46,13 +46,14 @@ pub(super) fn root_span(known: &KnownQuery<'_>, ids: &mut IdDraws) -> Span {
     span
 }
 
-/// Returns the type, or a common word for those without a mnemonic: the names of spans are few.
+/// Returns the type, or one word for all types without a mnemonic, because the names of spans must
+/// be few.
 pub(super) fn low_cardinality(rtype: Rtype) -> String {
     let shown = rtype.to_string();
     if rtype == Rtype(0) || shown.starts_with("TYPE") { "query".to_owned() } else { shown }
 }
 
-/// Returns a name as OpenTelemetry writes it: only the root has a dot at its end.
+/// Returns a name in the form of OpenTelemetry: only the root has a dot at its end.
 pub(super) fn without_dot(mut name: String) -> String {
     if name.len() > 1 && name.ends_with('.') && !name.ends_with("\\.") {
         name.pop();

@@ -1,4 +1,5 @@
-//! The spans of a query: the root for the query of the client, and those of its resolution below.
+//! The spans of a query: the root span for the query of the client, and the spans of its resolution
+//! below it.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -17,18 +18,18 @@ use crate::query_log::states::Decider;
 pub(crate) struct KnownQuery<'q> {
     /// The query.
     pub(crate) query: &'q TracedQuery,
-    /// How much others may learn about the client; not "off".
+    /// The data about the client that may be exported; the value is never "off".
     pub(crate) privacy: Privacy,
-    /// The address of the client as far as it is shown.
+    /// The address of the client, as far as `privacy` permits.
     pub(crate) client: Option<IpAddr>,
-    /// The address that the query arrived at.
+    /// The server's address at which the query arrived.
     pub(crate) server: Option<SocketAddr>,
     /// The rule or list that decided.
     pub(crate) decider: Option<Decider<'q>>,
 }
 
 impl KnownQuery<'_> {
-    /// Returns whether names of this client's queries are shown.
+    /// Returns whether names in this client's queries are shown.
     pub(super) fn shows_names(&self) -> bool {
         matches!(self.privacy, Privacy::Full | Privacy::Truncated | Privacy::Pseudonym)
     }
@@ -58,7 +59,7 @@ impl IdDraws {
     pub(crate) fn trace(&mut self) -> TraceId {
         let mut id = [0; 16];
         self.0.fill_bytes(&mut id);
-        // Zero means that there is none.
+        // Zero means that no identifier is set.
         id[15] |= u8::from(id == [0; 16]);
         TraceId(id)
     }
@@ -74,8 +75,8 @@ impl IdDraws {
     }
 }
 
-/// Returns the spans of a query, the root first. Without names only the root remains: servers that
-/// are queried reveal the name.
+/// Returns the spans of a query, with the root first. If names are withheld, returns only the root:
+/// the servers that are queried would reveal the name.
 pub(crate) fn spans_of(known: &KnownQuery<'_>, ids: &mut IdDraws) -> Vec<Span> {
     let mut root = root_span(known, ids);
     let Some(trace) = &known.query.trace else { return vec![root] };
@@ -83,7 +84,7 @@ pub(crate) fn spans_of(known: &KnownQuery<'_>, ids: &mut IdDraws) -> Vec<Span> {
     let queries = trace.events().iter().filter(|event| is_query(&event.step)).count();
     root.put("avocet.upstream.queries", queries);
     if trace.began_ms() < known.query.since_ms {
-        // Other clients have waited for the same answer before this one.
+        // Another client's query for the same answer began before this query.
         root.put("avocet.resolution.joined", true);
     }
     if !known.shows_names() {

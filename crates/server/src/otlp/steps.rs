@@ -1,5 +1,5 @@
 //! The spans below the root: one for each query to another server, and one for each lookup that had
-//! to complete first. Other steps are events of the span that they belong to.
+//! to complete first. Other steps become events of the span that they belong to.
 
 use std::net::SocketAddr;
 
@@ -12,18 +12,18 @@ use super::root::{low_cardinality, without_dot};
 use super::spans::{IdDraws, KnownQuery, SpanTimes};
 use crate::trace::dump::{security, shown};
 
-/// The spans of a trace while its steps are taken in order.
+/// The spans of a trace, while its steps are processed in order.
 pub(super) struct StepSpans<'i> {
     ids: &'i mut IdDraws,
     /// The spans, with the root first.
     spans: Vec<Span>,
-    /// The root, and the lookups that the next step is in.
+    /// The root, and the open lookups that contain the next step.
     levels: Vec<Level>,
     /// Queries without a reply.
     open: Vec<OpenQuery>,
     /// The query with the last reply.
     replied: Option<usize>,
-    /// Whether the next reply is for another question.
+    /// Whether the next reply belongs to a query for another question.
     has_joined: bool,
     times: SpanTimes,
     /// The start of resolution, in Unix nanoseconds.
@@ -34,11 +34,11 @@ pub(super) struct StepSpans<'i> {
 struct Level {
     /// The span of the question.
     span: usize,
-    /// The name that is looked for.
+    /// The name that the lookup is for.
     target: String,
     /// The last query: its name and type.
     asked: Option<(String, Rtype)>,
-    /// How many equal queries preceded the query.
+    /// The number of equal queries before the last query.
     resends: u32,
 }
 
@@ -48,7 +48,7 @@ struct OpenQuery {
 }
 
 impl<'i> StepSpans<'i> {
-    /// Begins the spans below the root.
+    /// Begins the spans below a root span.
     pub(super) fn below(root: Span, known: &KnownQuery<'_>, ids: &'i mut IdDraws) -> Self {
         let times = known.times();
         let trace = known.query.trace.as_ref();
@@ -73,7 +73,7 @@ impl<'i> StepSpans<'i> {
         }
     }
 
-    /// Takes the next step.
+    /// Processes the next step.
     pub(super) fn take(&mut self, event: &Event) {
         let at_ns = self.began_ns.saturating_add(u64::from(event.at_ms) * 1_000_000);
         let at_ns = at_ns.min(self.times.end_ns);
@@ -105,7 +105,7 @@ impl<'i> StepSpans<'i> {
                 let Some(open) = self.open.iter().find(is_silent) else {
                     return self.event("timeout", attributes, at_ns);
                 };
-                // A late reply is still taken.
+                // A late reply is still processed.
                 let span = &mut self.spans[open.span];
                 span.events.push(SpanEvent { time_ns: at_ns, name: "timeout", attributes });
                 (span.end_ns, span.error) = (at_ns, Some("timeout".into()));
@@ -126,7 +126,7 @@ impl<'i> StepSpans<'i> {
         }
     }
 
-    /// Ends all spans and returns them. `dropped` steps were not recorded.
+    /// Ends all spans and returns them. `dropped` is the number of steps that were not recorded.
     pub(super) fn finish(mut self, dropped: u32) -> Vec<Span> {
         let end_ns = self.times.end_ns;
         while self.levels.len() > 1 {
@@ -175,7 +175,8 @@ impl<'i> StepSpans<'i> {
 
     fn take_reply(&mut self, server: SocketAddr, rtt_ms: u32, reaction: Reaction, at_ns: u64) {
         let sent_ns = at_ns.saturating_sub(u64::from(rtt_ms) * 1_000_000);
-        // Of several queries to the server, the one that was sent a round trip before.
+        // If there are several queries to the server, the reply belongs to the one that was sent a
+        // round-trip time earlier.
         let apart = |open: &OpenQuery| self.spans[open.span].start_ns.abs_diff(sent_ns);
         let all = self.open.iter().enumerate().filter(|(_, open)| open.server == server);
         let found = all.min_by_key(|(_, open)| apart(open)).map(|(place, _)| place);
@@ -245,7 +246,7 @@ impl<'i> StepSpans<'i> {
         fail(span, error.to_owned());
     }
 
-    /// Adds a span below the present level, and returns its place.
+    /// Adds a span below the current level, and returns its index.
     fn push(&mut self, kind: SpanKind, name: String, start_ns: u64) -> usize {
         let (trace, above) = (self.spans[0].trace, self.level().span);
         let mut span = Span::new(trace, self.ids.span(), kind);
@@ -296,7 +297,7 @@ fn put_carrier(span: &mut Span, carrier: Carrier) {
     span.put("network.protocol.name", protocol);
 }
 
-/// Returns the name and the attributes of the event for a step without a span.
+/// Returns the name and the attributes of the event for a step that has no span.
 fn described(step: &Step) -> (&'static str, Vec<Attribute>) {
     let name = |name: &[u8]| Attribute::new("avocet.name", without_dot(shown(name)));
     let of_zone = |zone: &[u8]| Attribute::new("avocet.zone", without_dot(shown(zone)));
@@ -339,7 +340,7 @@ fn described(step: &Step) -> (&'static str, Vec<Attribute>) {
         Step::Failed { ede, text } => {
             ("failed", vec![Attribute::new("avocet.ede", *ede), reason(text)])
         }
-        // Such steps have a span.
+        // These steps have a span.
         Step::Seek { .. }
         | Step::Sent { .. }
         | Step::Replied { .. }
@@ -350,7 +351,7 @@ fn described(step: &Step) -> (&'static str, Vec<Attribute>) {
     }
 }
 
-/// Returns the same for a step of validation.
+/// Returns the name and the attributes of the event for a step of validation.
 fn validation(step: &Step) -> (&'static str, Vec<Attribute>) {
     let of_zone = |zone: &[u8]| Attribute::new("avocet.zone", without_dot(shown(zone)));
     match step {
@@ -453,7 +454,8 @@ mod tests {
         Step::Seek { why: Why::Servers, name: name.into(), rtype: Rtype::A }
     }
 
-    /// Returns the spans of steps at depths, one each ten milliseconds, in a query of 100 ms.
+    /// Returns the spans of steps at these depths. The steps are ten milliseconds apart, in a query
+    /// of 100 ms.
     fn spans(steps: Vec<(u8, Step)>) -> Vec<Span> {
         let query = TracedQuery {
             decision: Decision::at(Stage::Resolved, Transport::Udp, 1),
@@ -480,8 +482,8 @@ mod tests {
         spans.finish(3)
     }
 
-    /// Shows a span in a line: name, start and end in ms, the place of the span above, the server,
-    /// resends, the error and the events.
+    /// Returns a line for each span: name, start and end in ms, the index of its parent, the
+    /// server, resends, the error and the events.
     fn shown_lines(spans: &[Span]) -> Vec<String> {
         let line = |span: &Span| {
             let ms = |ns: u64| (ns - START_US * 1_000) / 1_000_000;
@@ -605,7 +607,7 @@ mod tests {
         );
     }
 
-    /// Steps are dropped at the limit, so that replies and depths may have nothing before them.
+    /// Steps are dropped at the limit, so replies and deeper steps may lack the steps before them.
     #[test]
     fn steps_in_any_order_make_a_tree() {
         check(

@@ -16,24 +16,24 @@ use super::WrittenLog;
 
 /// Time after an error until the directory is opened again.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
-/// The time to the next attempt if another process holds the directory: until then entries stay in
-/// the rings.
+/// The time to the next attempt if another process holds the directory. Entries stay in the rings
+/// until then.
 const RETRY_LOCKED_AFTER: Duration = Duration::from_millis(100);
-/// How long another process may hold the directory before that is reported: a server that is taken
-/// over needs this long to end.
+/// The time for which another process may hold the directory before this is reported: a server that
+/// is taken over needs this time to end.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// The secret key of pseudonyms, in the directory of the log.
 const PSEUDONYM_KEY: &str = "pseudonym.key";
 
-/// The usable files.
+/// The usable files of the query log.
 #[derive(Default)]
 pub(crate) struct LogFiles {
     open: Option<(PathBuf, Writer)>,
     /// The directory that cannot be opened.
     failing: Option<Failing>,
-    /// The counts of the writers before the present one.
+    /// The counts of the writers before the current one.
     before: WriterCounters,
-    /// Entries lost as no file was open.
+    /// Entries that were lost while no file was open.
     unwritten: u64,
 }
 
@@ -42,7 +42,7 @@ struct Failing {
     since: Instant,
     /// The time at which the server tries to open the file again.
     retry: Instant,
-    /// Whether another process holds it, and not for too long.
+    /// Whether another process holds the directory, and for less than [`PATIENCE`].
     is_locked: bool,
 }
 
@@ -87,8 +87,8 @@ impl LogFiles {
         }
     }
 
-    /// Reports whether another process still holds the directory, as one that is taken over does
-    /// for a short time: entries wait for it.
+    /// Returns whether another process still holds the directory, as a server that is taken over
+    /// does for a short time. Entries stay in the rings until then.
     pub(crate) fn is_waiting(&self) -> bool {
         self.failing.as_ref().is_some_and(|failing| failing.is_locked)
     }
@@ -98,7 +98,7 @@ impl LogFiles {
         self.failing.is_some()
     }
 
-    /// Returns the log that is open.
+    /// Returns the log whose files are open; `None` if none are.
     pub(crate) fn written(&self) -> Option<WrittenLog> {
         let of = |(directory, writer): &(PathBuf, Writer)| WrittenLog {
             directory: directory.clone(),
@@ -107,7 +107,7 @@ impl LogFiles {
         self.open.as_ref().map(of)
     }
 
-    /// Completes the file of the head. Returns the id of the next entry; 0 if nothing is written.
+    /// Completes the newest file. Returns the id of the next entry; 0 if no log is open.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -123,7 +123,7 @@ impl LogFiles {
         self.open.as_mut().map_or(Ok(()), |(_, writer)| writer.forget(deleted))
     }
 
-    /// Takes an entry.
+    /// Adds an entry to the files.
     ///
     /// # Errors
     /// A block cannot be written. Its entries are lost and counted.

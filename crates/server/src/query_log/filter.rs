@@ -24,7 +24,7 @@ pub(crate) struct EntryFilter {
     within: Option<UserLimits>,
 }
 
-/// The clients that a filter means.
+/// The clients that a filter selects.
 #[derive(PartialEq, Debug)]
 enum WantedClient {
     /// The client has this address.
@@ -36,10 +36,10 @@ enum WantedClient {
 }
 
 impl WantedClient {
-    /// A network has bits after the prefix, so it is not clear which addresses it means.
+    /// Reads the client of a filter: an address, a network or a name.
     ///
     /// # Errors
-    /// A network has bits after the prefix: it is not clear what is meant.
+    /// A network has bits after the prefix, so the addresses that it selects are ambiguous.
     fn read(text: &str) -> Result<Self, ControlError> {
         if let Ok(address) = text.parse::<IpAddr>() {
             return Ok(Self::Address(address.to_string()));
@@ -90,7 +90,7 @@ impl EntryFilter {
         Ok(Self { name, under, client, within, filter })
     }
 
-    /// Reports whether an entry is meant.
+    /// Returns whether the filter selects an entry.
     pub(crate) fn takes(&self, entry: &LogEntry) -> bool {
         let Self { filter, name, under, client, within } = self;
         let LogFilter { device, group, rtype, rcode, outcome, kind, .. } = filter;
@@ -122,13 +122,13 @@ impl EntryFilter {
     }
 }
 
-/// Reports whether the limits of a user include an entry.
+/// Returns whether the limits of a user include an entry.
 pub(crate) fn is_within(limits: &UserLimits, entry: &LogEntry) -> bool {
     let groups = entry.groups.iter().map(String::as_str);
     limits.takes(groups, entry.name.as_deref().unwrap_or_default())
 }
 
-/// Returns the condition that is met by the entries that the limits of a user include.
+/// Returns the condition for entries that the limits of a user include.
 ///
 /// # Errors
 /// A zone of the limits is malformed.
@@ -138,14 +138,14 @@ pub(crate) fn within(limits: &UserLimits) -> Result<Condition, ControlError> {
     groups.chain(zones).collect::<Result<_, _>>().map(Condition::Any)
 }
 
-/// Returns the texts that an upstream has in the log.
+/// Returns the texts by which the log may refer to an upstream.
 fn logged(upstream: SocketAddr) -> Vec<String> {
     let schemes = [""].into_iter().chain(LOGGED_ENCRYPTED);
     schemes.map(|scheme| format!("{scheme}{upstream}")).collect()
 }
 
-/// Returns the filter of a search in the files. An address finds the client with this address, a
-/// network all clients in it; another text the client with this name.
+/// Returns the filter of a search in the files. An address selects the client with this address, a
+/// network all clients in it, and any other text the client with this name.
 ///
 /// # Errors
 /// A name, network or type is malformed, a text is empty, or the time ends before it begins.
@@ -184,7 +184,8 @@ pub fn stored_filter(filter: &LogFilter) -> Result<Filter, ControlError> {
     Ok(Filter { time_us, conditions: conditions.into_iter().flatten().collect() })
 }
 
-/// Refuses empty texts. An empty variable of a script would otherwise mean entries without a value.
+/// Refuses empty texts. An empty variable of a script would otherwise select entries without a
+/// value.
 fn refuse_empty(filter: &LogFilter) -> Result<(), ControlError> {
     let LogFilter { name, under, client, device, group, rtype, rcode, rule, list, .. } = filter;
     let texts = [
@@ -205,7 +206,7 @@ fn refuse_empty(filter: &LogFilter) -> Result<(), ControlError> {
     }
 }
 
-/// Returns a name as entries show it.
+/// Returns a name in the form of entries.
 fn shown_name(text: &str) -> Result<String, ControlError> {
     let invalid = |fault: String| ControlError::InvalidName(fault);
     let name = typed_name(text).map_err(|error| invalid(error.to_string()))?;
@@ -213,7 +214,7 @@ fn shown_name(text: &str) -> Result<String, ControlError> {
     Ok(name.to_string())
 }
 
-/// Reports whether a name is a zone or below it; both end with a dot.
+/// Returns whether a name is a zone or below it; both end with a dot.
 fn is_under(name: &str, zone: &str) -> bool {
     let Some(before) = name.strip_suffix(zone) else { return false };
     before.is_empty() || before.ends_with('.') || zone == "."

@@ -26,22 +26,22 @@ pub(crate) type Batch = Arc<[SharedEntry]>;
 #[derive(Default)]
 pub(crate) struct Followers(Mutex<Vec<Sending>>);
 
-/// The side of the log's thread.
+/// The sending side of a follower's queue, which the log's thread holds.
 struct Sending {
     queue: Sender<Batch>,
     load: Arc<QueueLoad>,
 }
 
-/// The side of a follower. It stops following when this is dropped.
+/// The receiving side of a follower's queue. Dropping this value ends the following.
 pub(crate) struct Following {
     queue: Receiver<Batch>,
     load: Arc<QueueLoad>,
 }
 
-/// The counts of a queue.
+/// The counts of a follower's queue.
 #[derive(Default)]
 struct QueueLoad {
-    /// Entries in it.
+    /// Entries in the queue.
     waiting: AtomicUsize,
     /// Number of entries that were omitted, because the queue was full.
     skipped: AtomicU64,
@@ -62,7 +62,8 @@ impl Following {
 }
 
 impl Followers {
-    /// Adds a follower, which gets the entries from now on. Returns `None` if there are too many.
+    /// Adds a follower, which gets all later entries. Returns `None` if there are too many
+    /// followers.
     pub(crate) fn follow(&self) -> Option<Following> {
         let mut followers = self.lock();
         if followers.len() >= MAX_FOLLOWERS {
@@ -74,7 +75,7 @@ impl Followers {
         Some(Following { queue, load })
     }
 
-    /// Returns their number.
+    /// Returns the number of followers.
     pub(crate) fn count(&self) -> usize {
         self.lock().len()
     }
@@ -82,7 +83,7 @@ impl Followers {
     /// Passes entries to all followers, and removes followers that have closed.
     fn send(&self, batch: &Batch) {
         self.lock().retain(|Sending { queue, load }| {
-            // A full queue would hide that its reader is gone.
+            // While the queue is full, sending does not show that its reader has gone.
             if Arc::strong_count(load) == 1 {
                 return false;
             }
@@ -101,7 +102,7 @@ impl Followers {
     }
 }
 
-/// Collects entries for the followers of a round of the log's thread.
+/// The entries of a round of the log's thread, collected for the followers.
 pub(crate) struct Collector<'f> {
     followers: &'f Followers,
     is_needed: bool,

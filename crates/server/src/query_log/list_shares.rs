@@ -1,4 +1,5 @@
-//! How much each list blocks, and how much no other list would, by the roll-ups of the query log.
+//! The share of logged queries that each list blocks, and the share that only this list blocks,
+//! from the roll-ups of the query log.
 
 use std::collections::HashMap;
 
@@ -7,7 +8,7 @@ use avocet_querylog::{Period, Ranking, Rollups, TopText};
 
 /// Number of days that are counted, including the present one.
 const DAYS: u64 = 30;
-/// Maximum number of lists of each count: a configuration has fewer.
+/// Maximum number of lists in each count: a configuration has fewer.
 const MAX_SHARES: usize = 1024;
 
 /// The shares of all lists in the log.

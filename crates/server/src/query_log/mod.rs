@@ -1,5 +1,5 @@
 //! The query log of the running server: the state that its thread shares with others, and the texts
-//! behind the numbers of entries.
+//! for the numbers in entries.
 //!
 //! ```text
 //! worker ──ring──┐
@@ -39,7 +39,7 @@ use crate::turns::Turns;
 /// Maximum number of dry runs at once: each may compile all lists again.
 const MAX_DRY_RUNS: usize = 1;
 
-/// The number of parts of a whole, in which shares are counted.
+/// Shares are counted in millionths.
 const MILLION: f64 = 1e6;
 
 /// The state of the query log that its threads share.
@@ -60,12 +60,12 @@ pub(crate) struct QueryLog {
     pub(crate) written: Mutex<Option<WrittenLog>>,
 }
 
-/// The log that is written.
+/// The log that is being written.
 #[derive(Clone)]
 pub(crate) struct WrittenLog {
     /// The directory of the log.
     pub(crate) directory: PathBuf,
-    /// The roll-ups of the log. The thread of the log needs the lock: copy them.
+    /// The roll-ups of the log. The thread of the log needs the lock, so readers must copy them.
     pub(crate) rollups: Arc<Mutex<Rollups>>,
 }
 
@@ -79,17 +79,17 @@ struct LogOrders {
 
 /// An order to the thread that writes.
 pub(crate) enum WriterOrder {
-    /// Completes the file of the head. The reply is the id of the next entry.
+    /// Completes the newest file. The reply is the id of the next entry.
     Cut(Sender<Result<u64, LogError>>),
     /// Removes deleted entries from the roll-ups.
     Forget(Filter, Sender<Result<(), LogError>>),
 }
 
-/// An order to the upkeep: deletes entries.
+/// An order to the upkeep to delete entries.
 pub(crate) struct PruneOrder {
     /// The entries.
     pub(crate) filter: Filter,
-    /// The id before which files are complete.
+    /// The id before which all entries are in complete files.
     pub(crate) before_id: u64,
     /// The channel for the result.
     pub(crate) reply: Sender<Result<Pruned, LogError>>,
@@ -120,7 +120,7 @@ pub(crate) struct LogCounts {
     pub(crate) work_us: AtomicU64,
     /// The fill level of the fullest ring at the last check, in millionths of its size.
     pub(crate) ring_fill: AtomicU64,
-    /// The greatest value of that.
+    /// The highest fill level since the start, in the same unit.
     pub(crate) ring_peak: AtomicU64,
 }
 
@@ -201,7 +201,7 @@ impl QueryLog {
         std::mem::take(&mut self.lock().of_upkeep)
     }
 
-    /// Returns the log that is written.
+    /// Returns the log that is being written; `None` while no file is open.
     pub(crate) fn written(&self) -> Option<WrittenLog> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -12,18 +12,18 @@ use avocet_control::statistics::{
 };
 use avocet_querylog::{Outcome, PartCounts, Period, Ranking, Rollups, SeenClient, Top, Totals};
 
-/// Maximum number of steps of a series.
+/// Maximum number of steps in a series.
 const MAX_STEPS: u64 = 1_500;
 /// Maximum number of clients of a reply: all that the log can have.
 const MOST_CLIENTS: u64 = 4096;
 /// Default number of clients in a reply.
 const USUAL_CLIENTS: u64 = 100;
-/// Steps of a series that does not say how long they are.
+/// Number of steps in a series if the request states no step.
 const USUAL_STEPS: u64 = 100;
 /// The period of an overview without a start time.
 const USUAL_SECS: u64 = 86_400;
 
-/// The rankings with their words.
+/// The rankings with their words in the interface.
 const KINDS: [(Ranking, RankingKind); 10] = [
     (Ranking::Qtypes, RankingKind::Types),
     (Ranking::Rcodes, RankingKind::Rcodes),
@@ -37,28 +37,28 @@ const KINDS: [(Ranking, RankingKind); 10] = [
     (Ranking::LoneLists, RankingKind::LoneLists),
 ];
 
-/// A time in Unix seconds.
+/// A period in Unix seconds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Span(Range<u64>);
 
 impl Span {
-    /// Returns the time of a request at a Unix second.
+    /// Returns the period of a request that arrives at the Unix second `now`.
     ///
     /// # Errors
-    /// It ends before it begins.
+    /// The period ends before it begins.
     pub fn of(from: Option<u64>, to: Option<u64>, now: u64) -> Result<Self, ControlError> {
         let to = to.unwrap_or(now.saturating_add(1));
         let from = from.unwrap_or(to.saturating_sub(USUAL_SECS));
         if from < to { Ok(Self(from..to)) } else { Err(LogFault::EmptyTime.into()) }
     }
 
-    /// Returns the time in microseconds, in whole minutes, as periods are counted.
+    /// Returns the period in microseconds, rounded to whole minutes, as the roll-ups count.
     pub(crate) fn minutes_us(&self) -> Range<u64> {
         let Range { start, end } = self.aligned(secs(Period::Minute));
         micros(start)..micros(end)
     }
 
-    /// Widens the time to whole steps.
+    /// Returns the period, extended to whole steps.
     fn aligned(&self, step: u64) -> Range<u64> {
         self.0.start / step * step..self.0.end.div_ceil(step).saturating_mul(step)
     }
@@ -66,7 +66,7 @@ impl Span {
 
 /// Returns the counts of a period, with up to `texts` of each ranking.
 pub fn overview(rollups: &Rollups, span: &Span, texts: usize, rates: QueryRates) -> LogOverview {
-    // Minutes have few rankings.
+    // Roll-ups of minutes have few rankings.
     let from_us = micros(span.0.start);
     let period = match rollups.reaches(Period::Hour, from_us / HOUR_US * HOUR_US) {
         true => Period::Hour,
@@ -93,23 +93,24 @@ pub fn overview(rollups: &Rollups, span: &Span, texts: usize, rates: QueryRates)
     }
 }
 
-/// Returns the counts of a part of the entries in a time, with up to `texts` of each ranking.
+/// Returns the counts of the selected entries in a period, with up to `texts` of each ranking.
 pub(crate) fn overview_of_part(part: &PartCounts, span: &Span, texts: usize) -> LogOverview {
     let overview = overview(&part.rollups, span, texts, QueryRates::default());
-    // Only entries of the time were counted, so no hour counts as a whole.
+    // Only entries of the period were counted, so no hour counts as a whole.
     let Range { start, end } = span.minutes_us();
     let (start, end) = (start / 1_000_000, end / 1_000_000);
     LogOverview { from: reached_secs(part).clamp(start, end), to: end, ..overview }
 }
 
-/// Returns the counts of a part of the entries in a time, in steps.
+/// Returns the counts of the selected entries in a period, in steps.
 pub(crate) fn series_of_part(part: &PartCounts, span: &Span, step: Option<u64>) -> LogSteps {
     let mut series = series(&part.rollups, span, step);
     series.steps.retain(|step| step.at >= reached_secs(part));
     series
 }
 
-/// Returns the Unix second at which the count of entries begins.
+/// Returns the Unix second at which the count begins: the time limit may have left out earlier
+/// entries.
 fn reached_secs(part: &PartCounts) -> u64 {
     part.cut_us.div_ceil(1_000_000)
 }
@@ -122,7 +123,7 @@ pub fn top_ranking(of: RankingKind, top: &Top, texts: usize) -> TopRanking {
     TopRanking { of, texts: ranked.collect(), others_at_most: top.floor() }
 }
 
-/// Returns the ranking of the log with a word.
+/// Returns the ranking of the log for a ranking of the interface.
 pub fn ranking(of: RankingKind) -> Option<Ranking> {
     KINDS.into_iter().find(|(_, kind)| *kind == of).map(|(ranking, _)| ranking)
 }
@@ -130,13 +131,13 @@ pub fn ranking(of: RankingKind) -> Option<Ranking> {
 /// Returns the counts of a period, in steps of at least `step` seconds.
 pub(crate) fn series(rollups: &Rollups, span: &Span, step: Option<u64>) -> LogSteps {
     let wanted = span.0.end - span.0.start;
-    // The steps at both ends may be longer than the time.
+    // The first and the last step may extend beyond the period.
     let least = wanted.div_ceil(MAX_STEPS - 2);
     let step = step.unwrap_or(wanted / USUAL_STEPS).max(least).max(1);
     let from_us = micros(span.0.start);
     let reaches = |period: &Period| rollups.reaches(*period, from_us / period.us() * period.us());
     let finest = Period::ALL.into_iter().find(reaches).unwrap_or(Period::Day);
-    // A step of whole days needs no minutes.
+    // If a step consists of whole days, minutes are not needed.
     let coarsest = Period::ALL.into_iter().rev().find(|period| step.is_multiple_of(secs(*period)));
     let period = match coarsest {
         Some(period) if secs(period) > secs(finest) => period,

@@ -34,7 +34,7 @@ impl QueryTally {
 pub(crate) struct Rates(Mutex<VecDeque<(Instant, QueryTally)>>);
 
 impl Rates {
-    /// Takes a sample if the time has come.
+    /// Takes a sample, if one is due.
     pub(crate) fn sample(&self, now: Instant, tally: QueryTally) {
         let mut samples = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if samples.back().is_some_and(|(at, _)| now.duration_since(*at) < SAMPLE_AFTER) {
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(rates.report(), QueryRates::default());
         let mut tally = QueryTally::default();
         for second in 0..100 {
-            // A busy minute after a calm one.
+            // A minute with many queries follows a minute with few.
             for number in 0..if second < 39 { 1 } else { 10 } {
                 let outcome = if number < 2 { Outcome::Blocked } else { Outcome::Answered };
                 tally.count(outcome);

@@ -1,7 +1,7 @@
 //! Searches in the files of the query log, for clients of the running server.
 //!
-//! Each runs on a thread of its own, with a low share of the cores, and touches nothing but files:
-//! neither a worker nor the threads of the log ever wait for one. Few run at once, and each ends
+//! Each search runs on its own thread, with a low share of the cores, and uses only files. Neither
+//! a worker nor a thread of the log waits for a search. Few searches run at once, and each ends
 //! after some seconds with the results so far.
 
 use std::ops::ControlFlow;
@@ -22,18 +22,18 @@ use crate::turns::Turns;
 /// Maximum number of searches at once: each may hold a decoded part of a row group, some dozens of
 /// MiB.
 const MAX_SEARCHES: usize = 2;
-/// Longest wait of a search for its turn.
+/// Maximum wait of a search for its turn.
 const TURN_PATIENCE: Duration = Duration::from_secs(2);
 /// Time after which a search ends with the results so far.
 const SEARCH_TIME: Duration = Duration::from_secs(3);
-/// Time after which callers stop waiting for a search that does not end: a busy machine, a slow
-/// disk.
+/// Time after which callers stop waiting for a search that does not end, such as on a busy machine
+/// or a slow disk.
 const GIVE_UP: Duration = Duration::from_secs(10);
-/// Rows that are examined between two looks at the clock.
+/// Number of rows that are examined between two checks of the clock.
 const SLICE_ROWS: u64 = 1 << 18;
 /// Time after which an unused reader closes its files.
 const IDLE: Duration = Duration::from_secs(30);
-/// The condition after a panic.
+/// The error after a panic.
 const FAULT: &str = "a panic interrupted the search, see the log";
 
 /// The searches.
@@ -48,9 +48,9 @@ struct SearchState {
     readers: Mutex<Vec<IdleReader>>,
     /// Searches since the start.
     done: AtomicU64,
-    /// Searches without a turn, or without an end.
+    /// Searches that got no turn, or did not end.
     refused: AtomicU64,
-    /// Microseconds of all searches.
+    /// The total time of all searches in microseconds.
     micros: AtomicU64,
 }
 
@@ -95,7 +95,7 @@ impl Searches {
     /// Returns the number of entries before an id.
     ///
     /// # Errors
-    /// Those of [`page`](Self::page).
+    /// As for [`page`](Self::page).
     pub(crate) fn count(
         &self,
         directory: PathBuf,
@@ -106,11 +106,11 @@ impl Searches {
         self.run(directory, move |reader, end| count(reader, &filter, extent, end))
     }
 
-    /// Returns the counts of the entries that a filter selects, as far as the time of a search
-    /// goes.
+    /// Returns the counts of the entries that a filter selects, as far as the search gets within
+    /// its time.
     ///
     /// # Errors
-    /// Those of [`page`](Self::page).
+    /// As for [`page`](Self::page).
     pub(crate) fn part(
         &self,
         directory: PathBuf,
@@ -138,7 +138,7 @@ impl Searches {
         let turn = turn.ok_or_else(|| refuse(LogFault::Busy))?;
         let (sender, result) = channel();
         let search = move || {
-            // Without it, the search competes with the workers, but only for its seconds.
+            // If this fails, the search competes with the workers for its few seconds.
             let _ = Thread::current().lower_share();
             let began = Instant::now();
             let found = shared.take_reader(&directory).map(|reader| {
@@ -148,7 +148,8 @@ impl Searches {
             });
             shared.done.fetch_add(1, Ordering::Relaxed);
             shared.micros.fetch_add(began.elapsed().as_micros() as u64, Ordering::Relaxed);
-            // The turn ends first: the next request of the same client gets it.
+            // The turn ends before the result is sent, so that the next request of the same client
+            // gets a turn.
             drop(turn);
             // The caller may have stopped waiting.
             let _ = sender.send(found);
@@ -162,8 +163,8 @@ impl Searches {
         }
     }
 
-    /// Closes the files of readers that were not used for a while: a deleted file keeps its octets
-    /// until then.
+    /// Closes the files of readers that were not used for a while, because an open file that was
+    /// deleted still takes disk space.
     pub(crate) fn forget_idle(&self, now: Instant) {
         self.shared.lock().retain(|idle| now.duration_since(idle.used) < IDLE);
     }
@@ -210,7 +211,7 @@ impl SearchState {
     }
 }
 
-/// Searches in slices of `max_rows` until the page is full, or the log or the time ends.
+/// Searches in slices of `max_rows` until the page is full, the log ends, or the time is over.
 fn page(reader: &LogReader, filter: &Filter, extent: SearchExtent, end: Instant) -> Page {
     let mut page = Page { next_before_id: Some(extent.before_id), ..Page::default() };
     while let Some(before_id) = page.next_before_id {
@@ -227,7 +228,7 @@ fn page(reader: &LogReader, filter: &Filter, extent: SearchExtent, end: Instant)
     page
 }
 
-/// Counts in slices of `max_rows` until the log or the time ends.
+/// Counts in slices of `max_rows` until the log ends or the time is over.
 fn count(reader: &LogReader, filter: &Filter, extent: SearchExtent, end: Instant) -> Count {
     let mut count = Count { next_before_id: Some(extent.before_id), ..Count::default() };
     while let Some(before_id) = count.next_before_id {
@@ -328,7 +329,7 @@ mod tests {
             extent.before_id = next;
         }
         assert_eq!(counted, ENTRIES - 1);
-        // With time, one call does all.
+        // With enough time, one call examines all entries.
         let later = Instant::now() + Duration::from_secs(3600);
         extent.before_id = u64::MAX;
         let whole = page(&reader, &filter, extent, later);
@@ -339,7 +340,8 @@ mod tests {
     fn searches_have_few_places_and_leave_them_also_after_a_panic() {
         let (log, searches) = (Log::create("places"), Searches::default());
         for _ in 0..MAX_SEARCHES + 1 {
-            // Without a trace, which takes seconds of the time of a search on a loaded machine.
+            // The panic has no backtrace, which would take seconds of the time of a search on a
+            // loaded machine.
             let defect = || std::panic::resume_unwind(Box::new("a defect"));
             let panicked = searches.run(log.0.clone(), move |_, _| defect());
             assert_eq!(panicked, Err::<(), _>(ControlError::Interrupted(FAULT)));

@@ -72,18 +72,18 @@ pub(crate) fn shown(entry: &Entry<'_>, labels: &impl Labels) -> LogEntry {
     }
 }
 
-/// Returns the names of the flags in the second 16 bits of a header.
+/// Returns the names of the flags that are set in the second 16 bits of a header.
 pub(super) fn flags(bits: u16) -> Vec<String> {
     let set = FLAGS.iter().filter(|(bit, _)| bits & bit != 0);
     set.map(|(_, name)| (*name).to_owned()).collect()
 }
 
-/// Returns the value of a closed set of words.
+/// Returns the variant of an enum of words.
 pub(super) fn of_word<T: DeserializeOwned>(word: &str) -> Option<T> {
     serde_json::from_value(word.into()).ok()
 }
 
-/// Returns the client as far as its privacy permits.
+/// Returns the address of the client, as far as its privacy permits; `None` if it is withheld.
 fn client(ip: IpAddr, privacy: Privacy) -> Option<String> {
     match privacy {
         Privacy::Full | Privacy::NoNames => Some(ip.to_string()),

@@ -1,5 +1,5 @@
-//! The snapshots by which logged queries were answered: they have the texts behind the numbers of
-//! an entry, and the privacy of its client.
+//! The snapshots with which logged queries were answered. They have the texts for the numbers in an
+//! entry, and the privacy of its client.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -18,7 +18,8 @@ use avocet_querylog::{self as querylog, Entry, Facts, Label, NO_EDE, Outcome};
 use avocet_wire::{FoldedNameBuf, Rcode, Rtype};
 use ipnet::IpNet;
 
-/// How long a snapshot is kept after another replaced it: longer than an entry lies in a ring.
+/// The time for which a snapshot is kept after its replacement: longer than an entry stays in a
+/// ring.
 const KEPT: Duration = Duration::from_secs(2);
 /// Maximum number of clients of a snapshot that are remembered: more than a network has.
 const MAX_REMEMBERED: usize = 16_384;
@@ -30,7 +31,7 @@ struct ClientFacts {
     device: u16,
     /// The number of its groups.
     groups: u16,
-    /// How much the log may store.
+    /// The data about the client that the log may store.
     privacy: Privacy,
 }
 
@@ -48,7 +49,7 @@ struct LoggedState {
     shared_groups: HashSet<String>,
     /// The names of the listeners by entrance; empty for the addresses of `[server]`.
     listeners: Vec<String>,
-    /// When another snapshot replaced it.
+    /// The time at which another snapshot replaced this one.
     replaced: Option<Instant>,
 }
 
@@ -100,8 +101,8 @@ impl LoggedState {
         facts
     }
 
-    /// Finds who decided about an entry. Returns the number of the rule, and adds the lists that
-    /// have the name to `lists`, the deciding one first.
+    /// Finds the rule or list that decided about an entry. Returns the number of the rule. Adds the
+    /// lists that contain the name to `lists`, with the deciding one first.
     fn decider(&self, entry: &Entry<'_>, scratch: &mut Scratch, lists: &mut Vec<u16>) -> u16 {
         let Facts { profile, client, qtype, rule, outcome, .. } = entry.facts;
         let Some(policy) = &self.state.policy else { return 0 };
@@ -124,8 +125,8 @@ impl LoggedState {
         if matches!(decided, Noted::List(_)) { 0 } else { rule }
     }
 
-    /// Returns the extended error of an entry's answer. The worker has that of an answer of the
-    /// policy as a note only.
+    /// Returns the extended error of an entry's answer. For an answer of the policy, the entry has
+    /// only a note, from which the error is derived.
     fn ede(&self, facts: &Facts) -> u16 {
         let policy = self.state.policy.as_ref();
         let of_note = policy.filter(|_| facts.ede == NO_EDE && facts.response_size > 0);
@@ -184,21 +185,21 @@ pub(crate) enum Decider<'a> {
     List(&'a str),
 }
 
-/// The snapshots that entries may be of.
+/// The snapshots that entries may refer to.
 pub(crate) struct LoggedStates {
     known: Vec<LoggedState>,
     /// The [`NameServer::revision`] of the last state.
     revision: u64,
     /// The upstreams; the index is the number less one.
     upstreams: Vec<String>,
-    /// The numbers of the endpoints of each worker.
+    /// For each worker, the numbers of its endpoints.
     endpoints: Vec<HashMap<u32, u16>>,
-    /// Memory of the policy.
+    /// Reusable memory for the policy.
     scratch: Scratch,
 }
 
 impl LoggedStates {
-    /// Begins with the snapshot in force.
+    /// Creates the value with the snapshot in force.
     pub(crate) fn new(shared: &NameServer) -> Self {
         let revision = shared.revision();
         let known = vec![LoggedState::of(shared.snapshot())];
@@ -222,11 +223,11 @@ impl LoggedStates {
 
     /// Returns the snapshot in force.
     pub(crate) fn current(&self) -> &Snapshot {
-        // There is always one: the last one is not replaced.
+        // There is always a snapshot, because the last one is not removed.
         &self.known[self.known.len() - 1].state
     }
 
-    /// Returns the privacy of a client that was answered by a revision.
+    /// Returns the privacy of a client, according to the snapshot with a revision.
     pub(crate) fn privacy_of(&mut self, revision: u32, client: (IpAddr, DeviceId)) -> Privacy {
         let place = self.known.iter().rposition(|known| known.state.revision == revision);
         let last = self.known.len() - 1;
@@ -246,7 +247,7 @@ impl LoggedStates {
         }
     }
 
-    /// Learns the upstreams of a worker: the number in its entries, and the text.
+    /// Records the upstreams of a worker: for each, the number in its entries and the text.
     pub(crate) fn learn_upstreams(
         &mut self,
         worker: usize,
@@ -272,7 +273,8 @@ impl LoggedStates {
         let Self { known, scratch, .. } = self;
         lists.clear();
         let is_of = |known: &LoggedState| known.state.revision == entry.facts.revision;
-        // A snapshot that was in force for a moment only: the last one knows its clients.
+        // The revision was in force only for a moment and has no snapshot here; the last snapshot
+        // knows its clients.
         let place = known.iter().rposition(is_of);
         let last = known.len() - 1;
         let state = &mut known[place.unwrap_or(last)];

@@ -125,7 +125,7 @@ enum IsLast {
 }
 
 impl HttpBody {
-    /// Appends octets of the connection without the sizes of chunks.
+    /// Appends octets of the connection to the body, without the sizes of chunks.
     fn push(&mut self, mut octets: &[u8]) -> IsLast {
         let Self { text, chunks, .. } = self;
         let Some(place) = chunks else {

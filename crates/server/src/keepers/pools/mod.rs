@@ -33,19 +33,19 @@ use crate::running::pool_watch::{ProbeResult, TargetKey};
 use attempt::{Attempt, AttemptStep, Begun};
 use stream::TlsConfigs;
 
-/// Time between two looks at the sockets while probes are in progress.
+/// Time between two checks of the sockets while probes are in progress.
 const TICK: Duration = Duration::from_millis(5);
-/// Maximum number of probes at the same time. Each has a descriptor for its timeout at most.
+/// Maximum number of concurrent probes. Each has at most one descriptor until its timeout.
 const MAX_ATTEMPTS: usize = 4_096;
-/// Maximum number of commands at the same time: each is a process.
+/// Maximum number of concurrent commands: each is a process.
 const MAX_COMMANDS: usize = 16;
-/// Maximum number of events that are taken together.
+/// Maximum number of events that one wait returns.
 const EVENTS: usize = 1_024;
 /// Milliseconds over which the first probes of new targets are spread.
 const SPREAD_MS: u64 = 1_000;
 /// Seconds after which the state is saved, even without a change.
 const SAVE_SECS: u64 = 60;
-/// Least seconds between two savings, however often health changes.
+/// Minimum number of seconds between two savings of the state.
 const LEAST_SAVE_SECS: u64 = 1;
 /// The log line after a panic of the thread.
 const FAULT: &str = "a panic ended the thread that probes the addresses of pools; their health no \
@@ -75,18 +75,18 @@ struct Prober {
     running: Arc<Running>,
     poller: Poller,
     events: Events,
-    /// The probes in progress; the position is the token in the poller.
+    /// The probes in progress. The index of a probe is its token in the poller.
     attempts: Vec<Option<InProgress>>,
     free: Vec<usize>,
     commands: usize,
-    /// When targets are due, by the number of their first schedule.
+    /// The times at which targets are due, with the number of each target's first schedule.
     due: BinaryHeap<Reverse<(u64, u64)>>,
     scheduled: HashMap<u64, Arc<TargetKey>>,
     numbers: u64,
     names: Option<Arc<Names>>,
     tls: TlsConfigs,
     saved_at_secs: u64,
-    /// Whether something has changed since.
+    /// Whether something has changed since the state was saved.
     is_unsaved: bool,
 }
 
@@ -125,8 +125,8 @@ impl Prober {
         }
     }
 
-    /// Returns the time until there is something to do: `None` if only a new configuration or a
-    /// decision of people can bring it.
+    /// Returns the time until the next work is due; `None` if only a new configuration or the
+    /// setting of an operator can cause work.
     fn idle_time(&self) -> Option<Duration> {
         if self.names.is_none() {
             return Some(Duration::ZERO);
@@ -171,7 +171,7 @@ impl Prober {
             return;
         }
         let new = self.running.pools.follow(&names);
-        // The targets of the start are known, and not scheduled yet.
+        // At the start, the targets are already known and not scheduled yet.
         let new = if self.names.is_none() { self.running.pools.targets() } else { new };
         for target in new {
             let spread_ms = SPREAD_MS.min(u64::from(target.probe.interval_secs) * 1_000);
@@ -184,7 +184,7 @@ impl Prober {
         self.tls.forget();
     }
 
-    /// Takes the data that has arrived on the sockets of probes in progress.
+    /// Processes the data that has arrived on the sockets of probes in progress.
     fn harvest(&mut self, now_ms: u64) {
         if self.free.len() == self.attempts.len() {
             return;
@@ -214,7 +214,7 @@ impl Prober {
         }
     }
 
-    /// Ends probes whose time is over, and commands that have ended.
+    /// Ends probes whose timeout is over, and commands that have ended.
     fn expire(&mut self, now_ms: u64) {
         for token in 0..self.attempts.len() {
             let Some(Some(progress)) = self.attempts.get_mut(token) else { continue };
@@ -238,7 +238,7 @@ impl Prober {
         self.running.pools.take(&progress.target, result, (now_ms, took_ms));
     }
 
-    /// Starts the probes of targets that are due, as far as probes may begin.
+    /// Starts the probes of targets that are due, while the limits on concurrent probes permit it.
     fn begin_due(&mut self, now_ms: u64) {
         while let Some(Reverse((at_ms, number))) = self.due.peek().copied() {
             if at_ms > now_ms || self.attempts.len() - self.free.len() >= MAX_ATTEMPTS {
@@ -288,7 +288,7 @@ impl Prober {
     }
 }
 
-/// Returns a random number for the times of probes.
+/// Returns a random number for the schedule of probes.
 fn random() -> u16 {
     let mut random = [0; 2];
     let _ = getrandom::fill(&mut random);

@@ -21,29 +21,29 @@ use super::http::{HttpResponse, request_octets};
 use crate::running::pool_watch::ProbeResult;
 use avocet_worker::certificates::MAX_PEM;
 
-/// The protocol that is asked for (RFC 7301).
+/// The protocol that the client offers (RFC 7301).
 const ALPN_HTTP: &[u8] = b"http/1.1";
 /// Number of octets that are read at once.
 const ROOM: usize = 4 << 10;
-/// Maximum number of readings at one event, so that an endless response delays no other probe.
+/// Maximum number of reads per event, so that an endless response delays no other probe.
 const MAX_READINGS: usize = 4;
 /// Seconds of a day.
 const DAY_SECS: u64 = 86_400;
 
-/// The TLS configurations with which certificates are verified, by the settings of probes. They are
-/// kept until the next reload.
+/// The TLS configurations that verify certificates, by the settings of probes. They are kept until
+/// the next reload.
 #[derive(Default)]
 pub(super) struct TlsConfigs {
     configs: BTreeMap<(Option<std::path::PathBuf>, Verification), Arc<ClientConfig>>,
 }
 
 impl TlsConfigs {
-    /// Reads the files again when they are needed.
+    /// Drops all configurations, so that the files are read again.
     pub(super) fn forget(&mut self) {
         self.configs.clear();
     }
 
-    /// Returns the configuration of a client.
+    /// Returns the configuration for the TLS settings of a probe.
     pub(super) fn get(&mut self, tls: &ProbeTls) -> Result<Arc<ClientConfig>, NoAuthorities> {
         let key = (tls.ca_file.clone(), tls.verify);
         if let Some(config) = self.configs.get(&key) {
@@ -61,7 +61,7 @@ impl TlsConfigs {
     }
 }
 
-/// Why certificates cannot be verified.
+/// The reason why certificates cannot be verified.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct NoAuthorities(String);
@@ -97,13 +97,13 @@ struct TlsPart {
 }
 
 impl StreamAttempt {
-    /// Begins a connection.
+    /// Opens a connection.
     pub(super) fn connect(at: SocketAddr) -> io::Result<Self> {
         let socket = avocet_io::tcp::connect(at, None)?;
         Ok(Self { socket, is_connected: false, tls: None, to_send: Vec::new(), response: None })
     }
 
-    /// Begins a connection with TLS.
+    /// Opens a connection with TLS.
     pub(super) fn with_tls(
         at: SocketAddr,
         (wanted, config): (&ProbeTls, Arc<ClientConfig>),
@@ -114,7 +114,7 @@ impl StreamAttempt {
         Ok(Self { tls: Some(Box::new(part)), ..Self::connect(at)? })
     }
 
-    /// Adds a request for when the connection is established.
+    /// Adds a request, which is sent once the connection is established.
     pub(super) fn with_request(self, request: &ProbeRequest) -> Self {
         let response = Some(HttpResponse::new(request));
         Self { to_send: request_octets(request), response, ..self }
@@ -190,7 +190,7 @@ impl StreamAttempt {
                 Err(error) => return Err(error),
             }
             if let Err(error) = tls.connection.process_new_packets() {
-                // The alert for the server.
+                // The alert for the server is sent.
                 let _ = tls.connection.write_tls(socket);
                 return Ok(Some(ProbeResult::Failure(format!("TLS: {error}"))));
             }
@@ -234,7 +234,8 @@ impl StreamAttempt {
 }
 
 impl TlsPart {
-    /// Returns why the certificate of the server is not valid for long enough.
+    /// Returns the reason why the certificate of the server is not valid for long enough; `None` if
+    /// it is.
     fn fault_of_dates(&self) -> Option<String> {
         let certificate = self.connection.peer_certificates()?.first()?;
         let Some(Validity { not_after: end_secs, .. }) = Validity::of(certificate) else {

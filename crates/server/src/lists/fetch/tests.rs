@@ -6,10 +6,11 @@ use std::thread;
 
 use super::*;
 
-/// The server's reaction to a request: head and stream.
+/// A reaction of the server to a request, with the head and the stream as arguments.
 type Act = fn(&str, &mut TcpStream);
 
-/// Returns a server that reacts to each request in this way until the process ends.
+/// Starts a server that reacts in this way to each request until the process ends, and returns its
+/// address.
 fn serve(act: Act) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
@@ -71,7 +72,7 @@ fn a_text_comes_whole_however_it_is_sent() {
         );
     };
     assert_eq!(text(fetch(chunked)), b"ads.example\n");
-    // gzip, of `ads.example\n`.
+    // The gzip form of `ads.example\n`.
     let gzip: Act = |_, stream| {
         let octets = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\x4b\x4c\x29\xd6\x4b\xad\
             \x48\xcc\x2d\xc8\x49\xe5\x02\x00\xac\xdf\x49\x48\x0c\x00\x00\x00";
@@ -203,7 +204,7 @@ fn deflate_repeats(times: usize) -> Vec<u8> {
 fn a_source_that_gives_its_text_by_drops_runs_out_of_time() {
     let drops: Act = |_, stream| {
         say(stream, "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n");
-        // Sends nothing more, and holds the connection open while the client waits.
+        // The server sends nothing more, and keeps the connection open while the client waits.
         let _ = stream.read(&mut [0; 1]);
     };
     let bounds = Bounds {

@@ -50,7 +50,7 @@ fn from_file(path: &Path) -> String {
     format!("file = \"{}\"", path.display())
 }
 
-/// Returns a Lehmer generator: the same numbers for the same seed.
+/// Returns a Lehmer generator, which gives the same numbers for the same seed.
 fn numbers(seed: u64) -> impl FnMut() -> u64 {
     let mut state = seed * 2 + 1;
     move || {
