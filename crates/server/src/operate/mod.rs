@@ -11,7 +11,7 @@
 //! 1. [`take_over::request`], for a take-over: gets the sockets of the running server.
 //! 2. [`Operation::start`], before the workers start: fills the caches from disk, opens the control
 //!    socket and the HTTP listener (or adopts those of the running server).
-//! 3. [`take_over::TakenOver::confirm`], after the workers started: only now does the other server
+//! 3. [`take_over::TakenOver::confirm`], after the workers started: only then does the other server
 //!    begin to end.
 //! 4. [`Operation::run`] until all workers have drained.
 //!
