@@ -1,6 +1,6 @@
-//! The keys that decide who may use the server, which programs it starts, which files outside its
-//! own directories it writes, and where it sends requests with secrets of such files. A change of
-//! them needs more rights than one of other keys.
+//! The keys for access: who may use the server, which programs it starts, which files outside its
+//! own directories it writes, and where it sends secrets from files. A change of these keys needs
+//! more rights than a change of other keys.
 
 use std::path::{Path, PathBuf};
 
@@ -40,7 +40,8 @@ pub fn access_keys_between(before: &Config, after: &Config) -> Vec<&'static str>
     .collect()
 }
 
-/// Returns who gets traces, with the file that is sent along: its fields are secrets of others.
+/// Returns the receiver of traces, and the files for requests to it. The file of header fields may
+/// hold secrets of other users.
 fn collector(config: &Config) -> impl PartialEq + '_ {
     let OtlpConfig { endpoint, headers_file, ca, .. } = &config.otlp;
     (endpoint, (headers_file, ca))
@@ -54,8 +55,8 @@ fn programs(config: &Config) -> impl Iterator<Item = (&[u8], &[String])> {
     })
 }
 
-/// Returns the files of zones that the server writes with records that other servers or its own
-/// clients send, except for those that it names itself.
+/// Returns the zone files that the server writes with records from other servers or from clients,
+/// except for files with a name that the server chooses itself.
 fn written(config: &Config) -> impl Iterator<Item = &Path> {
     let is_written = |zone: &&ZoneConfig| {
         zone.is_secondary() || zone.is_updated() || zone.catalog == CatalogRole::Producer
@@ -66,9 +67,9 @@ fn written(config: &Config) -> impl Iterator<Item = &Path> {
     config.zones.iter().filter(is_written).filter(is_chosen).map(|zone| &*zone.file)
 }
 
-/// Returns the zones whose records are fetched, and how: a user who chooses both the URL and the
-/// header fields could read each file with header fields, or send requests to hosts that only the
-/// server reaches.
+/// Returns the zones whose records are fetched, and how. A user who chooses both the URL and the
+/// header fields could read any file with header fields. That user could also send requests to
+/// hosts that only the server reaches.
 fn pulled(config: &Config) -> impl Iterator<Item = PulledZone<'_>> {
     config.zones.iter().filter_map(|zone| {
         let source = zone.source_url()?;
@@ -80,18 +81,18 @@ fn pulled(config: &Config) -> impl Iterator<Item = PulledZone<'_>> {
     })
 }
 
-/// The settings that decide where the server sends requests for a zone, and with which secrets.
+/// The settings of a zone that decide where the server sends requests, and with which secrets.
 #[derive(PartialEq)]
 struct PulledZone<'c> {
     zone: &'c [u8],
     url: &'c str,
-    /// The files with header fields and with a password.
+    /// The file with header fields, and the file with a password.
     secrets: [&'c Option<PathBuf>; 2],
     ca: &'c Option<PathBuf>,
     client: &'c Option<CertificateFiles>,
 }
 
-/// Returns the directory of the authority of the server.
+/// Returns the directory of the certification authority of the server.
 fn storage(config: &Config) -> Option<&Path> {
     let storage = config.home_ca.as_ref().map(|ca| &*ca.storage);
     storage.filter(|directory| *directory != config.data.directory.join("home-ca"))
@@ -169,7 +170,8 @@ mod tests {
         let update = format!("{file}allow-update = [\"key k\"]\n");
         check(&format!("{}{key}", zone(&update)), &["[[zone]] file"]);
         std::fs::remove_file(&secret).unwrap();
-        // People write it, and the server changes a version of the zone that it has read.
+        // A person writes the file. The server changes only the version of the zone that it has
+        // read.
         check(&zone(file), &[]);
     }
 }

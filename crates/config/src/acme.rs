@@ -48,11 +48,11 @@ pub(super) struct AcmeContext<'c> {
 }
 
 impl AcmeConfig {
-    /// Returns the hosted zone for the proofs of a name by DNS: the one that has the name
-    /// `_acme-challenge` below it. `*.` of the name does not count (RFC 8555 §8.4).
+    /// Returns the hosted zone that `_acme-challenge` below a name is in. The proof by DNS goes
+    /// there. A leading `*.` of the name is ignored (RFC 8555 §8.4).
     ///
     /// # Errors
-    /// There is none, or it is changed elsewhere; the text says so.
+    /// No hosted zone has the name, or the records of the zone are changed elsewhere.
     pub fn proof_zone<'z>(
         zones: &'z [ZoneConfig],
         name: &str,
@@ -72,13 +72,13 @@ impl AcmeConfig {
     }
 }
 
-/// An error: no proof by DNS can be shown.
+/// The reason why a name cannot be proven by DNS.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProofZoneFault {
     /// No hosted zone has the name.
     #[error("no [[zone]] of this server has the name {0}, so that dns-01 cannot prove its control")]
     Missing(String),
-    /// The zone is transferred, or comes from a provider.
+    /// The records of the zone come from a primary or from a provider.
     #[error("the zone {0} is changed elsewhere, so that dns-01 cannot show a proof in it")]
     Elsewhere(String),
 }
@@ -89,7 +89,7 @@ pub fn proof_owner(name: &str) -> String {
     format!("_acme-challenge.{}", name.strip_prefix("*.").unwrap_or(name))
 }
 
-/// Returns whether a name in wire form is below a zone, or the same.
+/// Returns whether a name in wire form is the zone or is below it.
 fn is_below(name: &[u8], zone: &[u8]) -> bool {
     let mut rest = name;
     while rest.len() > zone.len() {

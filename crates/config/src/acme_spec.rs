@@ -13,7 +13,7 @@ use super::setting::{FromText, List, Setting, Text};
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct AcmeSpec {
-    /// Host names in the certificate; without any, no certificate is obtained.
+    /// Host names in the certificate; if empty, no certificate is obtained.
     #[schemars(extend("default" = []))]
     pub(super) names: Setting<List<String>>,
     /// URL of the directory of the authority.
@@ -22,19 +22,19 @@ pub(super) struct AcmeSpec {
     /// Address of the operator for the authority; "" sends none.
     #[schemars(extend("default" = ""))]
     pub(super) email: Setting<String>,
-    /// Consent to the terms of the authority, without which there is no account.
+    /// Consent to the terms of the authority. Without it, the authority creates no account.
     #[schemars(extend("default" = false))]
     pub(super) agree_to_terms: Setting<bool>,
     /// How the control of the names is proven: "http-01" on port 80, "tls-alpn-01" on port 443,
     /// "dns-01" in the hosted zones of this server.
     #[schemars(extend("default" = "http-01"))]
     pub(super) challenge: Setting<Text<AcmeChallenge>>,
-    /// Addresses with port that are open during a proof by http-01. The authority uses port 80 of
-    /// the names.
+    /// Addresses with port that are open during a proof by http-01. The authority connects to port
+    /// 80 of the names.
     #[schemars(extend("default" = ["0.0.0.0:80", "[::]:80"]))]
     pub(super) http_listen: Setting<List<Text<SocketAddr>>>,
     /// File with the authorities that issue the certificate of the directory itself, in PEM form;
-    /// "" trusts those of the system.
+    /// "" trusts the authorities of the system.
     #[schemars(extend("default" = ""))]
     pub(super) ca: Setting<String>,
     /// Directory for the account, the certificate and its key; "" is `acme` in the data directory.
@@ -55,7 +55,7 @@ pub enum AcmeChallenge {
 }
 
 impl AcmeChallenge {
-    /// Returns the name in the file and in the protocol.
+    /// Returns the name of the challenge, which the file and the protocol share.
     pub fn text(self) -> &'static str {
         match self {
             Self::Http01 => "http-01",

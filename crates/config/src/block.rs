@@ -18,7 +18,7 @@ const MAX_PAGES: usize = 16;
 pub struct BlockConfig {
     /// The form of the response.
     pub answer: BlockForm,
-    /// The addresses for [`BlockForm::Addresses`]; empty for those of the page.
+    /// The addresses for [`BlockForm::Addresses`]; empty for the addresses of the page.
     pub addresses: Vec<IpAddr>,
     /// The TTL of the response.
     pub ttl_secs: u32,
@@ -28,7 +28,7 @@ pub struct BlockConfig {
 
 impl BlockConfig {
     /// Returns the addresses in responses with [`BlockForm::Addresses`]: the configured ones, or
-    /// else those of the page.
+    /// the addresses of the page if none are configured.
     pub fn answered(&self) -> Vec<IpAddr> {
         if !self.addresses.is_empty() {
             return self.addresses.clone();

@@ -27,8 +27,7 @@ pub enum CatalogRole {
         /// The property `group`; empty if there is none.
         group: String,
     },
-    /// A zone that a catalog of another server lists. The file of the configuration does not have
-    /// it.
+    /// A zone that a catalog of another server lists. It is not in the configuration file.
     Member {
         /// The folded name of the catalog, in wire form.
         catalog: Box<[u8]>,

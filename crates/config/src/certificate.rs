@@ -18,15 +18,15 @@ use super::spec::{CertificateSpec, Spec};
 /// Maximum number of certificates.
 const MAX_CERTIFICATES: usize = 64;
 
-/// The file with the certificate of `[acme]` and its key, in the storage directory. One file is
-/// replaced at once, so that the key is always that of the certificate.
+/// The file with the certificate of `[acme]` and its key, in the storage directory. Both are in one
+/// file so that a renewal replaces them at once.
 const ACME_FILE: &str = "certificate.pem";
 
 /// One `[[certificate]]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CertificateConfig {
-    /// The host names for which clients see the certificate; empty for the names in the
-    /// certificate.
+    /// The host names for which clients see the certificate; empty for the names that the
+    /// certificate has.
     pub names: Vec<String>,
     /// The files.
     pub files: CertificateFiles,
@@ -39,9 +39,9 @@ pub struct CertificateConfig {
 pub enum CertificateSource {
     /// A `[[certificate]]`: another program writes its files.
     Files,
-    /// `[acme]`: the server obtains it, and its file may be missing before.
+    /// `[acme]`: the server obtains the certificate. Until then, its file may be missing.
     Acme,
-    /// `[home-ca]`: the server issues it, and its file may be missing before.
+    /// `[home-ca]`: the server issues the certificate. Until then, its file may be missing.
     HomeCa,
 }
 
@@ -66,9 +66,9 @@ impl CertificateTables {
     }
 }
 
-/// All certificates, and how the server obtains some of them.
+/// All certificates, and the tables of those that the server obtains or issues.
 pub(super) struct Certificates {
-    /// In the order of the file, then those of `[acme]` and `[home-ca]`.
+    /// All certificates: those of the file in its order, then those of `[acme]` and `[home-ca]`.
     pub(super) all: Vec<CertificateConfig>,
     /// `[acme]`.
     pub(super) acme: Option<AcmeConfig>,
@@ -77,7 +77,7 @@ pub(super) struct Certificates {
 }
 
 impl CertificateConfig {
-    /// Reports whether a listener means this certificate by a name.
+    /// Returns whether the certificate is configured for a host name.
     pub fn has_name(&self, name: &str) -> bool {
         self.names.iter().any(|one| one.eq_ignore_ascii_case(name))
     }
@@ -105,7 +105,7 @@ pub(super) fn certificates(
     Certificates { all, acme, home_ca }
 }
 
-/// Returns the certificate that the server issues.
+/// Returns the certificate that the authority of `[home-ca]` issues.
 fn of_home_ca(home_ca: &HomeCaConfig) -> CertificateConfig {
     CertificateConfig {
         names: home_ca.names.clone(),
@@ -114,7 +114,7 @@ fn of_home_ca(home_ca: &HomeCaConfig) -> CertificateConfig {
     }
 }
 
-/// Returns the certificate that the server obtains.
+/// Returns the certificate that the server obtains for `[acme]`.
 fn of_acme(acme: &AcmeConfig) -> CertificateConfig {
     let file = acme.storage.join(ACME_FILE);
     CertificateConfig {
@@ -150,7 +150,7 @@ fn certificate(
     })
 }
 
-/// Adds a fault if a listener with TLS at `at` has no certificate to show.
+/// Adds a fault for the listener with TLS at `at` if no certificate is configured.
 pub(super) fn need_one(all: &[CertificateConfig], at: &Range<usize>, check: &mut Check) {
     if all.is_empty() {
         let message = "tls:// and https:// need a certificate: add a [[certificate]] with `cert` and `key`, \
@@ -164,7 +164,7 @@ pub(super) fn of_files(all: &[CertificateConfig]) -> impl Iterator<Item = &Certi
     all.iter().filter(|one| one.source == CertificateSource::Files)
 }
 
-/// Returns the table in the form of the file.
+/// Returns a certificate as its table in the file.
 pub(super) fn shown(certificate: &CertificateConfig) -> Table {
     let path = |path: &Path| Value::from(path.to_string_lossy().into_owned());
     let names = certificate.names.iter().map(|name| Value::from(name.as_str()));

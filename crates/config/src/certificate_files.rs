@@ -1,4 +1,4 @@
-//! Where a certificate and its key are.
+//! The paths of a certificate and its key.
 
 use std::path::PathBuf;
 

@@ -23,7 +23,7 @@ pub(super) struct Check {
 }
 
 impl Check {
-    /// Starts with the faults of parsing, for a file in `directory`.
+    /// Creates a check with the faults of parsing. `directory` is that of the configuration file.
     pub(super) fn new(faults: Vec<SettingFault>, directory: &Path) -> Self {
         Self { faults, doubts: Vec::new(), directory: directory.to_owned() }
     }
@@ -57,7 +57,8 @@ impl Check {
         self.doubts.push(SettingFault { span, message: message.to_string() });
     }
 
-    /// Returns the value if it is set and valid; adds its faults.
+    /// Returns the value of a setting; `None` if it is not set or not valid. Adds the faults of the
+    /// setting.
     pub(super) fn take<T>(&mut self, setting: Setting<T>) -> Option<T> {
         match setting.0?.value {
             Ok(value) => Some(value),
@@ -83,7 +84,7 @@ impl Check {
         self.take(setting).map(|value| (span, value))
     }
 
-    /// Returns a text for clients; `None` where it is empty.
+    /// Returns a text for clients; `None` if it is empty.
     pub(super) fn client_text(&mut self, setting: Setting<String>) -> Option<String> {
         let span = setting.span()?;
         let text = self.take(setting)?;
@@ -116,7 +117,7 @@ impl Check {
         addresses
     }
 
-    /// Returns the networks, if the key is set.
+    /// Returns the networks; `None` if the key is not set.
     pub(super) fn networks(&mut self, setting: Setting<List<Text<IpNet>>>) -> Option<Vec<IpNet>> {
         let list = self.take(setting)?.0;
         Some(list.into_iter().map(|network| network.into_inner().0).collect())

@@ -14,7 +14,7 @@ use super::setting::{FromText, Setting, Text};
 /// The client certificates that a listener requests.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ClientCertificates {
-    /// The file with the authorities that issue them, in PEM form.
+    /// The file with the authorities that issue the client certificates, in PEM form.
     pub ca: PathBuf,
     /// Whether each client must have a certificate.
     pub presence: Presence,
@@ -43,13 +43,13 @@ impl FromText for Presence {
     }
 }
 
-/// The two keys, as they were written.
+/// The keys `client-ca` and `client-certificate`, as written.
 pub(super) struct ClientKeys<'s> {
     pub(super) ca: &'s mut Setting<String>,
     pub(super) certificate: &'s mut Setting<Text<Presence>>,
 }
 
-/// Reads the keys. `tls_at` is the first address with TLS.
+/// Reads the keys. `tls_at` is the position of the first address with TLS.
 pub(super) fn read(
     keys: ClientKeys<'_>,
     tls_at: Option<&Range<usize>>,

@@ -11,7 +11,8 @@ use super::host_name::host_name;
 const PORT: u16 = 5432;
 /// The start of the URL; PostgreSQL accepts the second form too.
 const SCHEMES: [&str; 2] = ["postgresql://", "postgres://"];
-/// Most octets of the name of a user or a database (`NAMEDATALEN` of PostgreSQL, less one).
+/// Maximum number of octets of the name of a user or a database (`NAMEDATALEN` of PostgreSQL, less
+/// one).
 const MAX_DATABASE_NAME: usize = 63;
 
 /// The address of a database, and the user that connects to it.
@@ -30,19 +31,19 @@ pub struct DatabaseAddress {
 /// The server of a database.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum DatabaseHost {
-    /// The directory of its Unix socket.
+    /// The directory of the Unix socket of the server.
     Directory(PathBuf),
-    /// Its address.
+    /// The IP address of the server.
     Address(IpAddr),
-    /// Its name, in lower case.
+    /// The host name of the server, in lower case.
     Name(String),
 }
 
-/// Why a text is no URL of a database. The messages never contain the text, which may have a
-/// password.
+/// The reason why a text is not a URL of a database. The messages never contain the text, because
+/// it may have a password.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum DatabaseAddressError {
-    /// The start or the form is another one.
+    /// The scheme or the form of the URL is wrong.
     #[error(
         "expected \"postgresql://USER@HOST:PORT/DATABASE\", or \
          \"postgresql://USER@/DATABASE?host=/DIRECTORY\" with the directory of a Unix socket"
@@ -79,7 +80,7 @@ impl DatabaseAddress {
     /// Reads a URL.
     ///
     /// # Errors
-    /// The text is no such URL, or has a password.
+    /// The text is not a URL of a database, or it has a password.
     pub fn read(url: &str) -> Result<Self, DatabaseAddressError> {
         let rest = SCHEMES.iter().find_map(|scheme| url.strip_prefix(scheme));
         let rest = rest.ok_or(DatabaseAddressError::Form)?;
@@ -113,7 +114,7 @@ impl DatabaseAddress {
         !matches!(self.host, DatabaseHost::Directory(_))
     }
 
-    /// Returns whether a connection leaves this machine, and so must use TLS.
+    /// Returns whether a connection leaves this machine. Such a connection must use TLS.
     #[must_use]
     pub fn is_remote(&self) -> bool {
         match &self.host {
@@ -123,7 +124,7 @@ impl DatabaseAddress {
         }
     }
 
-    /// Returns the Unix socket, if there is one.
+    /// Returns the path of the Unix socket; `None` if the server has another address.
     #[must_use]
     pub fn socket(&self) -> Option<PathBuf> {
         let DatabaseHost::Directory(directory) = &self.host else { return None };
@@ -183,8 +184,7 @@ fn port_of(text: &str) -> Result<u16, DatabaseAddressError> {
     text.parse().ok().filter(|port| *port != 0).ok_or(DatabaseAddressError::Port)
 }
 
-/// Returns whether a text is the name of a user or a database without characters that have a
-/// meaning in a URL.
+/// Returns whether a text is a name of a user or a database that needs no escapes in a URL.
 fn is_name(text: &str) -> bool {
     let is_octet = |octet: u8| octet.is_ascii_alphanumeric() || b"-_.".contains(&octet);
     text.len() <= MAX_DATABASE_NAME && text.bytes().all(is_octet)

@@ -1,4 +1,4 @@
-//! `discover` of a `[[forward]]`: servers without encryption are asked for the encrypted servers
+//! `discover` of a `[[forward]]`: the resolver asks unencrypted servers for the encrypted servers
 //! that they designate (DDR, RFC 9462).
 
 use std::fmt;
@@ -15,21 +15,21 @@ use super::upstream_tls::{
 };
 use super::{ForwardConfig, Upstream, UpstreamTransport};
 
-/// How encrypted servers that an unencrypted server designates are used.
+/// The use of the encrypted servers that an unencrypted server designates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Discovery {
     /// The server does not look for designated servers.
     #[default]
     Off,
-    /// The designated servers get the queries; the server that designates them gets queries if they
+    /// The designated servers get the queries. The server that designates them gets queries if they
     /// fail, or if there are none.
     Auto,
     /// The designated servers get the queries, and the designating server gets none.
     Strict,
 }
 
-/// A server that is asked for designated ones, and the proofs that these must provide. Equal terms
-/// have equal results.
+/// A server that is asked for designated servers, and the proofs that the designated servers must
+/// provide. Equal terms have equal results.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DiscoveryTerms {
     /// The server that designates others.
@@ -48,7 +48,7 @@ pub struct DiscoveryTerms {
 pub struct DesignatedServer {
     /// The address of the encrypted server.
     pub addr: SocketAddr,
-    /// The transport of the encrypted server, which is encrypted.
+    /// The transport of queries to the encrypted server.
     pub transport: UpstreamTransport,
     /// The path of queries; empty without HTTPS.
     pub path: Box<str>,
@@ -56,12 +56,13 @@ pub struct DesignatedServer {
     pub proof: DesignationProof,
 }
 
-/// Why a designated server may have the queries for the server that designates it.
+/// The reason why a designated server may receive the queries for the server that designates it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DesignationProof {
-    /// Its certificate has the address of that server (RFC 9462 §4.2).
+    /// The certificate of the designated server has the address of the designating server (RFC 9462
+    /// §4.2).
     Verified,
-    /// The designated server has the same address (§4.3).
+    /// The designated server has the same address as the designating server (§4.3).
     SameAddress,
 }
 
@@ -86,7 +87,7 @@ impl FromText for Discovery {
 }
 
 impl Discovery {
-    /// Returns the word in the configuration.
+    /// Returns the word for this choice in the configuration.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -114,7 +115,8 @@ pub(super) fn read(
 }
 
 impl ForwardConfig {
-    /// Returns the terms on which an upstream is asked for designated servers, if it is.
+    /// Returns the terms on which an upstream is asked for designated servers; `None` if it is not
+    /// asked.
     pub fn discovery_of(&self, upstream: &Upstream) -> Option<DiscoveryTerms> {
         let is_plain = !upstream.transport.is_encrypted() && self.discover != Discovery::Off;
         let server = upstream.addr.filter(|_| is_plain)?;
@@ -130,8 +132,9 @@ impl ForwardConfig {
 }
 
 impl DiscoveryTerms {
-    /// Returns whether a designated server needs no certificate at the same address: it is a
-    /// private one, for which no authority vouches, or the configuration accepts each certificate.
+    /// Returns whether a designated server at the same address needs no valid certificate. That is
+    /// so at private addresses, for which no authority vouches, unless the rule has its own proofs.
+    /// It is also so if the configuration accepts each certificate.
     pub fn accepts_same_address(&self) -> bool {
         let tls = &self.tls;
         let has_own_proof = tls.ca.is_some() || !tls.pins.is_empty();
@@ -140,8 +143,8 @@ impl DiscoveryTerms {
         is_auto || tls.authentication == Authentication::Opportunistic
     }
 
-    /// Returns the proofs that a designated server must provide. It has no name but the address of
-    /// the server that designates it (RFC 9462 §6.3).
+    /// Returns the proofs that a designated server must provide. The certificate must have the
+    /// address of the designating server (RFC 9462 §6.3).
     pub fn peer(&self, designated: &DesignatedServer) -> TlsPeer {
         let authentication = match designated.proof {
             DesignationProof::Verified => Authentication::Strict,

@@ -17,7 +17,7 @@ use super::spec::Dns64Spec;
 pub struct Dns64Config {
     /// The translator's prefix; `None` disables DNS64.
     pub prefix: Option<Ipv6Net>,
-    /// AAAA records in these networks are ignored.
+    /// The networks whose AAAA records are ignored.
     pub exclude: Vec<Ipv6Net>,
 }
 
@@ -28,7 +28,7 @@ impl Dns64Config {
         Dns64::new(prefix(self.prefix?), exclude)
     }
 
-    /// Returns the settings that forwarding rules depend on in a mode.
+    /// Returns the settings that forwarding rules depend on, for a mode of resolution.
     pub(super) fn by(&self, mode: Mode) -> Resolving {
         let translation = if self.prefix.is_some() { Translation::Dns64 } else { Translation::Off };
         Resolving { mode, translation }

@@ -23,7 +23,7 @@ pub struct DnstapConfig {
 /// A receiver of frame streams.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TapOutput {
-    /// A unix socket.
+    /// A Unix socket.
     Unix(PathBuf),
     /// An address with port, over TCP.
     Tcp(SocketAddr),

@@ -1,15 +1,17 @@
-//! Edits of the configuration file by programs. Comments, order and form of everything else stay.
+//! Edits of the configuration file by programs. An edit keeps the comments, the order and the form
+//! of all other lines.
 //!
 //! A key is named in one of three ways:
 //!
 //! ```text
 //! policy.block-ttl-secs     a key of a table
 //! rule[bedtime].enabled     a key of one of several tables, by its name
-//! list[ads]                 such a table as a whole; its value is an inline table
+//! list[ads]                 one of several tables as a whole; its value is an inline table
 //! ```
 //! The name of a table is its `name` or `zone`; that of a `[[record]]` is followed by its type, as
 //! in `record[nas.lan A]`, and that of a `[[zone]]` with a view by a slash and the first item of
-//! the view, as in `zone[corp.example/office]`. A table that is added gets them from the key.
+//! the view, as in `zone[corp.example/office]`. A new table gets its name, type and view from the
+//! key.
 
 mod client_names;
 
@@ -35,7 +37,7 @@ pub enum EditError {
     /// The text is not TOML.
     #[error("the file is not TOML: {0}")]
     NotToml(String),
-    /// The key has another form.
+    /// The text is not a key.
     #[error("`{0}` is not a key: write TABLE.KEY, TABLE[NAME].KEY or TABLE[NAME]")]
     NotAKey(String),
     /// The value is not TOML.
@@ -48,19 +50,19 @@ pub enum EditError {
         /// The reason.
         reason: String,
     },
-    /// A whole table needs an inline table.
+    /// The value of a whole table is not an inline table.
     #[error("the value of `{0}` must be an inline table, such as {{ name = \"ads\" }}")]
     NotATable(String),
     /// The key or table to change does not exist.
     #[error("`{0}` is not in the file")]
     Missing(String),
-    /// The tables have a form that is not edited.
+    /// The tables are in an array of inline tables, which is not edited.
     #[error(
         "`{0}` is an array of inline tables, which only an edit by hand can change: write its \
              entries as [[{0}]]"
     )]
     InlineTables(String),
-    /// Something names a client that the edits rename or remove.
+    /// A group or a rule names a client that the edits rename or remove.
     #[error(
         "{by} names the client `{client}`: change it first, or with the same request; without the \
              client, the name would be that of any host"
@@ -68,7 +70,7 @@ pub enum EditError {
     ClientInUse {
         /// The client.
         client: String,
-        /// The group or rule.
+        /// The group or the rule that names the client.
         by: String,
     },
 }
@@ -110,7 +112,7 @@ fn with_crlf(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\n', "\r\n")
 }
 
-/// A key by its parts.
+/// A key, split into its parts.
 enum KeyPath<'k> {
     InTable { table: &'k str, key: &'k str },
     InEntry { table: &'k str, name: &'k str, key: &'k str },
@@ -138,7 +140,7 @@ impl<'k> KeyPath<'k> {
     }
 }
 
-/// Returns the name of a client and the new name in an edit.
+/// Returns the old and the new name of the client that an edit renames; `None` for other edits.
 fn new_name_of_client<'e>(edit: &KeyEdit<'e>) -> Result<Option<(&'e str, String)>, EditError> {
     let new = match (KeyPath::read(edit.key), edit.value) {
         (Some(KeyPath::InEntry { table: "client", name, key: "name" }), Some(text)) => {
@@ -206,7 +208,7 @@ fn entries<'d>(document: &'d mut DocumentMut, table: &str) -> Option<&'d mut Arr
     document.get_mut(table)?.as_array_of_tables_mut()
 }
 
-/// Returns the index of a table by its name. `kind` is the name of the array.
+/// Returns the index of the table with a name. `kind` is the name of the array.
 fn place(entries: &ArrayOfTables, kind: &str, name: &str) -> Option<usize> {
     let text = |table: &Table, key: &str| table.get(key)?.as_str().map(str::to_owned);
     let is_same = |own: &str, name: &str| {
@@ -235,8 +237,8 @@ fn first_of_view(table: &dyn TableLike) -> Option<&str> {
     table.get("view")?.as_array()?.get(0)?.as_str()
 }
 
-/// Sets or removes a key. A new value gets the comments of the previous one. Returns `None` if the
-/// key to remove is missing.
+/// Sets a key, or removes it without a value. A new value gets the comments of the previous one.
+/// Returns `None` if the key to remove is missing.
 fn set(table: &mut dyn TableLike, key: &str, value: Option<Value>) -> Option<()> {
     let Some(mut value) = value else { return table.remove(key).map(drop) };
     match table.get_mut(key).and_then(Item::as_value_mut) {
@@ -249,7 +251,7 @@ fn set(table: &mut dyn TableLike, key: &str, value: Option<Value>) -> Option<()>
     Some(())
 }
 
-/// Returns the keys that name an entry of a table, with their values.
+/// Returns the keys that make up the name of an entry, with their values.
 fn identity<'n>(table: &str, name: &'n str) -> Vec<(&'static str, &'n str)> {
     match (table, name.rsplit_once(' ')) {
         ("record", Some((name, rtype))) => vec![("name", name), ("type", rtype)],
@@ -258,8 +260,8 @@ fn identity<'n>(table: &str, name: &'n str) -> Vec<(&'static str, &'n str)> {
     }
 }
 
-/// Adds an entry to a table, or gives the one with this name the keys of another. The keys that
-/// name it come first.
+/// Adds an entry to a table, or gives the entry with this name the keys of another. The keys that
+/// make up the name come first.
 fn put(
     entries: &mut ArrayOfTables,
     (table, name): (&str, &str),
@@ -390,7 +392,7 @@ mod tests {
             changed,
             format!("{}\r\n[cache]\r\nprefetch = false\r\n", text.replace("60", "7"))
         );
-        // In a file with both, other lines stay as they are.
+        // In a file with both line ends, the other lines stay as they are.
         let mixed = edited("a = 1\r\nb = 2\n[policy]\n", &edits).unwrap();
         assert!(mixed.contains("b = 2\n[policy]\nblock-ttl-secs = 7\n"), "{mixed:?}");
     }

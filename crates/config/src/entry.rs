@@ -1,6 +1,5 @@
-//! The entries of tables that occur more than once in the configuration file, as data: for
-//! programs that show, add, change and remove them one by one. [`edit`](crate::edit) changes the
-//! file.
+//! The entries of tables that may occur several times in the configuration file, as data. Programs
+//! use this to show, add, change and remove single entries. [`edit`](crate::edit) changes the file.
 
 use std::collections::BTreeMap;
 
@@ -32,14 +31,14 @@ pub enum EntryTable {
 /// An entry of the file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileEntry {
-    /// The name by which [`edit`](crate::edit) finds it.
+    /// The name by which [`edit`](crate::edit) finds the entry.
     pub id: String,
-    /// The keys that the file has.
+    /// The keys of the entry in the file.
     pub settings: Map<String, Value>,
 }
 
 impl EntryTable {
-    /// All tables.
+    /// All tables that may occur several times.
     pub const ALL: [Self; 7] = [
         Self::List,
         Self::Rule,
@@ -50,7 +49,7 @@ impl EntryTable {
         Self::Stub,
     ];
 
-    /// Returns its name in the file.
+    /// Returns the name of the table in the file.
     pub const fn name(self) -> &'static str {
         match self {
             Self::List => "list",
@@ -68,7 +67,7 @@ impl EntryTable {
         format!("{}[{id}]", self.name())
     }
 
-    /// Returns the id of an entry with these settings, if they have a name.
+    /// Returns the id of an entry with these settings; `None` if they have no name.
     pub fn id(self, settings: &Map<String, Value>) -> Option<String> {
         let text = |key: &str| settings.get(key).and_then(Value::as_str);
         let own = text("name").or_else(|| text("zone"))?;
@@ -78,7 +77,7 @@ impl EntryTable {
         }
     }
 
-    /// Returns its entries in a file, in their order.
+    /// Returns the entries of this table in the text of a file, in the order of the file.
     ///
     /// # Errors
     /// The text is not TOML.

@@ -43,8 +43,8 @@ pub enum SettingError {
     /// A variable of the environment names a list of tables.
     #[error("[[{0}]] cannot be set by a variable; write it in the file")]
     VariableOfTables(String),
-    /// A variable of the environment separates table and key by one underscore. Holds the variable
-    /// that was probably meant.
+    /// A variable of the environment separates table and key by one underscore. The value is the
+    /// variable that was probably meant.
     #[error("two underscores separate table and key; did you mean {0}?")]
     OneUnderscore(String),
     /// A listening address has port 0.
@@ -103,7 +103,7 @@ pub enum SettingError {
     /// Records of this type are never stored (RFC 6895 §3.1).
     #[error("records of type {0} exist only in messages")]
     MetaType(Rtype),
-    /// A value of a TXT record is several words without quotes.
+    /// A value of a TXT record has several words without quotes.
     #[error("a text with blanks needs quotes of its own: '\"{0}\"'")]
     UnquotedText(String),
     /// The text is not the data of a record.
@@ -180,7 +180,7 @@ pub enum SettingError {
     Choice {
         /// The word.
         found: String,
-        /// The values that the key permits.
+        /// What the word stands for: the values that the key permits.
         what: &'static str,
         /// The word that was probably meant, or all words.
         advice: ChoiceAdvice,
@@ -264,7 +264,7 @@ pub enum HintFault {
     /// The data of the record is malformed.
     #[error("the data does not fit the record type")]
     Data,
-    /// The record belongs to no root server.
+    /// The record is not of a root server.
     #[error("expected NS records of the root, A and AAAA records")]
     OtherRecord,
     /// There are too many servers.

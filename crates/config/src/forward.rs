@@ -115,7 +115,7 @@ pub(super) fn rules(
         let mut spec = spec.into_inner();
         let zone = check.need("zone", &header, mem::take(&mut spec.zone));
         let is_named = zone.is_some();
-        // Without a zone, the other keys are still checked.
+        // If the zone is not valid, the other keys are still checked.
         let (at, Text(zone)) = zone
             .unwrap_or_else(|| (header, Text(RuleZone { name: ROOT.into(), exception: false })));
         if is_named && !zones.insert(zone.name.clone()) {
@@ -255,7 +255,8 @@ fn written(
     servers
 }
 
-/// Returns the servers that know the addresses of the servers of a rule that have only a name.
+/// Returns the servers of `bootstrap`: they know the addresses of the servers of a rule that have
+/// only a name.
 fn bootstrap(
     spec: &mut ForwardSpec,
     upstreams: &[Upstream],

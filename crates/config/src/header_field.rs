@@ -1,4 +1,4 @@
-//! Header fields of requests, as files of `headers-file` have them.
+//! The header fields of requests, in the form of the files of `headers-file`.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ impl HeaderField {
     /// Reads a header field (RFC 9110 §5.5 and §5.6.2).
     ///
     /// # Errors
-    /// The reason why the line is not one. It contains nothing of the line.
+    /// The reason why the line is not a header field. The reason contains no part of the line.
     pub fn read(line: &str) -> Result<Self, &'static str> {
         let (name, value) =
             line.split_once(':').ok_or("expected a field such as \"Authorization: Bearer ...\"")?;

@@ -1,7 +1,7 @@
 //! The root servers: the well-known ones, or those in a file (RFC 8109 §2).
 //!
-//! The errors show no text of the file: a user who may only have a change checked can name any file
-//! in it.
+//! The errors show no text of the file. A user with the right to check a change, but not to apply
+//! it, can name any file in the change.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -17,7 +17,8 @@ use super::setting::FromText;
 /// Maximum number of servers in a file.
 const MAX_SERVERS: usize = 64;
 
-/// Letters of the names under root-servers.net. with their addresses, as of June 2025.
+/// The letters of the names under root-servers.net., with the addresses of the servers, as of June
+/// 2025.
 const BUILT_IN: [(u8, Ipv4Addr, Ipv6Addr); 13] = [
     (b'a', Ipv4Addr::new(198, 41, 0, 4), Ipv6Addr::new(0x2001, 0x503, 0xba3e, 0, 0, 0, 2, 0x30)),
     (b'b', Ipv4Addr::new(170, 247, 170, 2), Ipv6Addr::new(0x2801, 0x1b8, 0x10, 0, 0, 0, 0, 0xb)),

@@ -1,4 +1,5 @@
-//! `[home-ca]`: a certification authority of this server's own, for networks without a public name.
+//! `[home-ca]`: a certification authority that the server runs itself, for networks without a
+//! public name.
 
 use std::mem;
 use std::net::IpAddr;
@@ -22,7 +23,7 @@ const MAX_NAMES: usize = 64;
 #[schemars(inline)]
 pub(super) struct HomeCaSpec {
     /// Host names and addresses of this server, for which its own authority issues a certificate.
-    /// Without any, there is no such authority.
+    /// If empty, the server has no authority.
     #[schemars(extend("default" = []))]
     pub(super) names: Setting<List<String>>,
     /// Directory for the authority, its key and the certificate; "" is `home-ca` in the data
@@ -61,8 +62,8 @@ impl HomeCaConfig {
         self.storage.join("certificate.pem")
     }
 
-    /// Returns the files of the certificate of this server. One file is replaced at once, so that
-    /// the key is always that of the certificate.
+    /// Returns the paths of the certificate of this server and of its key. Both are in one file so
+    /// that a renewal replaces them at once.
     pub(super) fn files(&self) -> CertificateFiles {
         CertificateFiles { chain: self.certificate(), key: self.certificate() }
     }
@@ -101,7 +102,7 @@ pub(super) fn home_ca(
     Some(HomeCaConfig { names, addresses, storage })
 }
 
-/// Adds an item; returns whether it is new.
+/// Adds an item unless it is there already. Returns whether it was added.
 fn add<T: PartialEq>(all: &mut Vec<T>, item: T) -> bool {
     let is_new = !all.contains(&item);
     if is_new {

@@ -1,9 +1,9 @@
-//! The names of hosts, as certificates have them.
+//! Host names in the form of certificates.
 
 /// Length of the longest host name in octets (RFC 1035 §2.3.4).
 const MAX_HOST_NAME: usize = 253;
 
-/// Returns a host name in lower case without final dot; `None` if it cannot be one.
+/// Returns a host name in lower case without final dot; `None` if the text is no host name.
 pub(super) fn host_name(text: &str) -> Option<String> {
     let name = text.trim_end_matches('.').to_ascii_lowercase();
     let labels = name.strip_prefix("*.").unwrap_or(&name);

@@ -1,4 +1,5 @@
-//! `proxy-protocol` of a `[[forward]]`: whether its servers learn the client of each query.
+//! `proxy-protocol` of a `[[forward]]`: whether the servers of the rule learn the client of each
+//! query.
 
 use std::mem;
 
@@ -26,18 +27,19 @@ pub(super) struct Resolving {
 pub(super) enum Translation {
     /// There is no prefix.
     Off,
-    /// With a DNS64 prefix, answers are made from answers to other questions, for all clients.
+    /// There is a DNS64 prefix: some answers are made from answers to other questions, for all
+    /// clients.
     Dns64,
 }
 
-/// The keys of a rule.
+/// The keys of a rule about the header that names the client.
 pub(super) struct HeaderKeys {
     header: Setting<bool>,
     outside_tls: Setting<bool>,
 }
 
 impl HeaderKeys {
-    /// Takes the keys of a rule.
+    /// Takes the keys of the header from a rule.
     pub(super) fn take(spec: &mut ForwardSpec) -> Self {
         Self {
             header: mem::take(&mut spec.proxy_protocol),
@@ -46,8 +48,8 @@ impl HeaderKeys {
     }
 }
 
-/// Reads the keys of a rule. A header names one client, so settings for several clients are
-/// refused.
+/// Reads the keys of the header. A header names one client, so the function refuses settings that
+/// merge the queries of several clients.
 pub(super) fn read(
     keys: HeaderKeys,
     rule: &ForwardConfig,
@@ -79,7 +81,7 @@ pub(super) fn read(
     })
 }
 
-/// Adds the keys of a rule to its table.
+/// Adds the keys of the header to the table of a rule.
 pub(super) fn show(rule: &ForwardConfig, out: &mut Table) {
     let (is_on, is_outside) = match rule.introduction {
         Introduction::None => (false, false),

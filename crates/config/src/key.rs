@@ -1,4 +1,4 @@
-//! `[[key]]`: secrets that this server shares with others, for TSIG (RFC 8945).
+//! `[[key]]`: secrets that this server shares with other servers and clients, for TSIG (RFC 8945).
 
 use std::fs;
 use std::ops::Range;
@@ -20,7 +20,7 @@ use super::named_file;
 use super::setting::{FromText, Text};
 use super::spec::KeySpec;
 
-/// Bits of a mode with which others than the owner and the group may read or change a file.
+/// The bits of a file mode that let users outside the owner and the group read or change the file.
 const OTHERS: u32 = 0o007;
 
 /// One `[[key]]`.
@@ -33,7 +33,7 @@ pub struct KeyConfig {
 }
 
 impl Config {
-    /// Returns the key with this folded name in wire form.
+    /// Returns the key with this folded name in wire form; `None` if there is none.
     #[must_use]
     pub fn key(&self, name: &[u8]) -> Option<&Arc<TsigKey>> {
         self.keys.iter().find(|key| key.key.name().wire() == name).map(|key| &key.key)
@@ -74,7 +74,7 @@ pub(super) fn keys(specs: Vec<Spanned<KeySpec>>, check: &mut Check) -> Vec<KeyCo
     keys
 }
 
-/// Returns whether others than the owner and the group may read or change a file.
+/// Returns whether users outside the owner and the group may read or change a file.
 pub(super) fn is_readable_by_others(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|facts| facts.permissions().mode() & OTHERS != 0)
 }
@@ -109,7 +109,7 @@ fn secret(path: &Path, at: Range<usize>, check: &mut Check) -> Option<Zeroizing<
     Some(secret)
 }
 
-/// Returns the table as the file would have it, without the secret.
+/// Returns the table in the form of the file, without the secret.
 pub(super) fn shown(key: &KeyConfig) -> Value {
     let entries: [(&str, Value); 3] = [
         ("name", shown_name(key.key.name().wire()).into()),
@@ -119,7 +119,7 @@ pub(super) fn shown(key: &KeyConfig) -> Value {
     entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Table>().into()
 }
 
-/// Returns whether a key is configured that an item names, if it names one.
+/// Returns whether the key that an item names is configured. An item without a key passes.
 pub(super) fn has_key(
     at: &Range<usize>,
     key: Option<&[u8]>,

@@ -1,7 +1,7 @@
-//! Compares keys with the schema: names unknown keys, with the keys that were probably meant.
+//! Compares keys with the schema, and reports unknown keys with the keys that were probably meant.
 //!
-//! Serde would stop at the first unknown key and at the first table that is written as something
-//! else; here all of them are found, and taken out so that the rest can be read.
+//! Serde would stop at the first unknown key, or at the first table that has another type. This
+//! module finds all of them and removes them, so that the rest can be read.
 
 use std::mem;
 use std::sync::LazyLock;
@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use super::error::{KeyAdvice, SettingError};
 use super::setting::SettingFault;
 
-/// The type of the value of a key, as far as the value of an environment variable depends on it.
+/// The type of the value of a key, in as much detail as a value from an environment variable needs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum ValueKind {
     Boolean,
@@ -45,8 +45,8 @@ pub(super) fn kind(schema: &Value, section: &str, key: &str) -> Result<ValueKind
     })
 }
 
-/// Takes out of `document` each key that `schema` does not have and each table of the wrong shape,
-/// with a fault for each.
+/// Removes from `document` each key that is not in `schema` and each table of the wrong type, and
+/// adds a fault for each.
 pub(super) fn remove_unknown(
     document: &mut DeTable<'_>,
     schema: &Value,
@@ -89,7 +89,7 @@ fn table_of<'a, 'i>(value: &'a mut DeValue<'i>) -> Option<&'a mut DeTable<'i>> {
     }
 }
 
-/// Returns the tables of a list; `None` where it is not a list of tables.
+/// Returns the tables of a list; `None` if the value is not a list of tables.
 fn tables_of<'a, 'i>(value: &'a mut DeValue<'i>) -> Option<Vec<&'a mut DeTable<'i>>> {
     match value {
         DeValue::Array(items) => items.iter_mut().map(|item| table_of(item.get_mut())).collect(),
@@ -134,7 +134,7 @@ fn unknown(name: &str, known: &Map<String, Value>, schema: &Value) -> SettingErr
 }
 
 fn advice(name: &str, known: &Map<String, Value>, schema: &Value) -> KeyAdvice {
-    // Of a table and a list of tables that both have the key, the table is meant more often.
+    // If both a table and a list of tables have the key, the table is the likelier one.
     let home = properties(schema)
         .iter()
         .filter(|(_, section)| properties(section).contains_key(name))
@@ -148,8 +148,8 @@ fn advice(name: &str, known: &Map<String, Value>, schema: &Value) -> KeyAdvice {
     KeyAdvice::Known(known.keys().cloned().collect())
 }
 
-/// Returns the name that is at most a third of its letters away from `name`, or begins with it, or
-/// it with that.
+/// Returns the known name that resembles `name`: at most a third of the letters differ, or one name
+/// begins with the other.
 pub(super) fn nearest<'a, K: AsRef<str> + ?Sized + 'a>(
     name: &str,
     known: impl Iterator<Item = &'a K>,

@@ -138,7 +138,7 @@ const DEFAULT_DIRECTORY: &str = "./avocet-data";
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Whether no key is set: there is no file, or it has only comments and headers.
+    /// Whether no key is set: there is no file, or the file has only comments and headers.
     pub is_bare: bool,
     /// `[server]` and `[[listener]]`.
     pub server: ServerConfig,
@@ -150,7 +150,7 @@ pub struct Config {
     pub home_ca: Option<home_ca::HomeCaConfig>,
     /// `[resolver]`.
     pub resolver: ResolverConfig,
-    /// The ports that queries to servers do not leave from.
+    /// The source ports that queries to servers do not use.
     pub avoid_ports: AvoidPorts,
     /// Zones with configured authoritative servers, without duplicates.
     pub stubs: Vec<StubZone>,
@@ -203,13 +203,13 @@ pub struct ServerConfig {
     pub listen: Vec<SocketAddr>,
     /// Listening addresses for DNS over TLS, HTTPS and QUIC.
     pub encrypted: Vec<Listen>,
-    /// Whether the addresses with HTTPS have HTTP/3 too.
+    /// Whether the addresses with HTTPS serve HTTP/3 too.
     pub h3: bool,
     /// The client certificates that the server requests over TLS.
     pub client_certificates: Option<ClientCertificates>,
     /// Additional addresses, with names.
     pub listeners: Vec<ListenerConfig>,
-    /// The addresses with open sockets, in the order of the sockets, if they differ from the
+    /// The addresses with open sockets, in the order of the sockets. Empty if they equal the
     /// addresses above: see [`Self::keep_open`].
     pub open: Vec<OpenAddress>,
     /// The number of workers, 1 to 256.
@@ -222,7 +222,7 @@ pub struct ServerConfig {
     pub allow: AllowConfig,
     /// Whether special-use names (RFC 6761, RFC 6303) are answered locally.
     pub local_names: bool,
-    /// Whether the encrypted listeners are announced to clients (RFC 9462, RFC 9461).
+    /// Whether the server announces its encrypted listeners to clients (RFC 9462, RFC 9461).
     pub announce: bool,
     /// Zones that have only local records, as folded names in wire form.
     pub local_zones: Vec<Box<[u8]>>,
@@ -245,7 +245,7 @@ pub struct ServerConfig {
     pub nsid: Option<String>,
     /// Whether the server sends and checks DNS cookies (RFC 7873).
     pub cookies: bool,
-    /// The secret of server cookies (RFC 9018); `None` draws one at the start.
+    /// The secret of server cookies (RFC 9018); if `None`, the server draws one when it starts.
     pub cookie_secret: Option<[u8; 16]>,
     /// Limits of TCP connections from clients.
     pub tcp: TcpConfig,
@@ -254,14 +254,15 @@ pub struct ServerConfig {
 /// `allow` of `[server]`: the clients whose queries are answered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AllowConfig {
-    /// Whether private networks and those of the host's own interfaces are included.
+    /// Whether private networks and the networks of the host's own interfaces are included.
     pub local: bool,
     /// The configured networks.
     pub networks: Vec<IpNet>,
 }
 
 impl AllowConfig {
-    /// Returns all networks, for a host with these networks on its interfaces.
+    /// Returns all networks of the permitted clients. `own` are the networks of the host's
+    /// interfaces.
     pub fn with_own(&self, own: &[IpNet]) -> Vec<IpNet> {
         let mut networks = self.networks.clone();
         if self.local {
@@ -281,7 +282,7 @@ pub struct TcpConfig {
     pub connections_per_client: usize,
     /// How long a connection may be idle.
     pub idle: Duration,
-    /// Maximum time for the rest of a query after its first octet.
+    /// Maximum time from the first octet of a query to its last.
     pub read: Duration,
 }
 
@@ -358,7 +359,7 @@ pub struct ForwardConfig {
     pub case_randomisation: bool,
     /// The treatment of client subnet options.
     pub ecs: EcsPolicy,
-    /// The header that names the client of each query to the servers; `None` without it.
+    /// The header that names the client of each query to the servers, if any.
     pub introduction: Introduction,
     /// Shortest timeout of a query to one server.
     pub timeout_min: Duration,
@@ -372,7 +373,7 @@ pub struct ForwardConfig {
     pub h3: AnnouncedH3,
     /// The use of encrypted servers that unencrypted servers designate.
     pub discover: Discovery,
-    /// The servers that know the addresses of the servers that have only a name.
+    /// The servers of `bootstrap`: they know the addresses of the servers that have only a name.
     pub bootstrap: Vec<SocketAddr>,
 }
 
@@ -385,7 +386,8 @@ pub struct Upstream {
     pub port: u16,
     /// The transport of queries.
     pub transport: UpstreamTransport,
-    /// The host name in its certificate; `None` for its address, and without TLS.
+    /// The host name in the certificate of the server. `None` if the certificate has its address
+    /// instead, and without TLS.
     pub name: Option<Box<str>>,
     /// The path of queries; empty without HTTPS.
     pub path: Box<str>,
@@ -435,13 +437,13 @@ impl UpstreamTransport {
 /// The order in which the servers of a rule are queried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strategy {
-    /// The order of the file; the next server if one fails.
+    /// The order of the file. If a server fails, the next one is queried.
     Ordered,
     /// Each server in turn.
     RoundRobin,
     /// The server with the shortest measured round-trip time first.
     Fastest,
-    /// This number of servers is queried at once, 2 to 8; the first usable answer counts.
+    /// Several servers at once, 2 to 8. The first usable answer counts.
     Race(u8),
 }
 
@@ -469,7 +471,7 @@ pub struct CacheConfig {
     pub negative_min_ttl_secs: u32,
     /// Longest time for which a negative answer is cached, in seconds (RFC 2308 §5).
     pub negative_max_ttl_secs: u32,
-    /// The use of expired data if no server answers (RFC 8767); `None` if it is off.
+    /// The use of expired data if no server answers (RFC 8767); `None` if this is off.
     pub serve_stale: Option<ServeStaleConfig>,
     /// Whether frequently queried names are resolved again shortly before they expire.
     pub prefetch: bool,
@@ -518,7 +520,7 @@ pub struct RateLimitConfig {
 /// `[log]`: the log of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogConfig {
-    /// The least important lines that are written.
+    /// The lowest importance of the lines that are written.
     pub level: LogLevel,
     /// The form of a line.
     pub format: LogFormat,
@@ -559,7 +561,7 @@ pub struct DataConfig {
 /// `[config]`: the revisions of the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RevisionsConfig {
-    /// Seconds within which a new revision must be confirmed; 0: at once.
+    /// Seconds within which a new revision must be confirmed; 0 for no need of a confirmation.
     pub probation_secs: u32,
     /// Maximum number of revisions that are kept.
     pub keep: usize,
@@ -573,8 +575,8 @@ pub fn read_text(path: &Path) -> Result<String, ConfigErrors> {
     source::read_file(path)
 }
 
-/// Returns the environment variables of this process with Unicode text. The variables of Avocet
-/// are.
+/// Returns the environment variables of this process whose text is Unicode. The variables of Avocet
+/// are always Unicode.
 pub fn environment() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -601,7 +603,7 @@ impl Config {
     /// Validates the text of a file, as [`Self::load`] does. `file` appears only in errors.
     ///
     /// # Errors
-    /// As [`Self::load`].
+    /// All errors, as for [`Self::load`].
     pub fn from_text(
         file: Option<&Path>,
         text: &str,

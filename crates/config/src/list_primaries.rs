@@ -7,14 +7,14 @@ use super::primary::Primaries;
 use super::primary_settings::{PrimarySettings, primaries};
 use super::setting::Setting;
 
-/// Returns a reader for the primaries of a list with these keys.
+/// Returns a reader of the primaries of a list. `keys` are the configured TSIG keys.
 pub(super) fn primaries_by(
     keys: &[KeyConfig],
 ) -> impl Fn(&mut ListTable, &mut Check) -> Primaries + '_ {
     move |spec, check| of_list(spec, keys, check)
 }
 
-/// Validates the settings. Each key must be configured.
+/// Validates the settings of the primaries of a list. Each key that they name must be configured.
 fn of_list(spec: &mut ListTable, keys: &[KeyConfig], check: &mut Check) -> Primaries {
     fn take<T>(setting: &mut Setting<T>) -> Setting<T> {
         std::mem::take(setting)

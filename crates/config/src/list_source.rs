@@ -1,4 +1,4 @@
-//! Where the text of a `[[list]]` comes from: a URL, a file, or a zone of other servers.
+//! The source of the text of a `[[list]]`: a URL, a file, or a zone of other servers.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -14,15 +14,15 @@ use super::setting::Text;
 pub struct TransferredList {
     /// The name of the zone, folded, in wire form.
     pub zone: Box<[u8]>,
-    /// The servers that it is transferred from, at least one.
+    /// The servers that the zone is transferred from, at least one.
     pub primaries: Primaries,
 }
 
-/// Reads the primaries of a table.
+/// A function that reads the primaries of a table.
 pub(super) type ReadPrimaries<'r> = &'r dyn Fn(&mut ListTable, &mut Check) -> Primaries;
 
 impl ListConfig {
-    /// Returns whether NOTIFY of a zone from this address, signed with this key, is one of a
+    /// Returns whether a NOTIFY of a zone from this address, signed with this key, comes from a
     /// primary of this list.
     #[must_use]
     pub fn hears(&self, zone: &[u8], ip: IpAddr, key: Option<&[u8]>) -> bool {
@@ -31,7 +31,7 @@ impl ListConfig {
     }
 }
 
-/// Reads the source. An invalid source is a fault.
+/// Reads the source. If it is invalid, adds a fault.
 pub(super) fn source(
     header: &TableHeader,
     spec: &mut ListTable,
@@ -73,12 +73,12 @@ pub(super) fn source(
             none()
         }
         (_, Some(file), ..) => ListSource::File(check.path(file)),
-        // The value is not a source, which was reported.
+        // The value is not a source. The fault has been added already.
         _ => none(),
     }
 }
 
-/// Warns of the settings of a table without primaries that only primaries use.
+/// Warns of the settings that have no effect because the table has no primaries.
 fn warn_without_primaries(spec: &ListTable, check: &mut Check) {
     let set = [
         ("zone", spec.zone.span()),
@@ -95,7 +95,7 @@ fn warn_without_primaries(spec: &ListTable, check: &mut Check) {
     }
 }
 
-/// Reports whether a text can be fetched from the URL.
+/// Returns whether the URL is one that the server can fetch.
 pub(super) fn is_fetched(url: &str) -> bool {
     let has_host = |url: http::Uri| url.host().is_some_and(|host| !host.is_empty());
     (url.starts_with("https://") || url.starts_with("http://")) && url.parse().is_ok_and(has_host)

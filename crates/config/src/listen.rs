@@ -56,17 +56,17 @@ impl Protocol {
     }
 }
 
-/// The ports of UDP and TCP that listeners have.
+/// The UDP and TCP ports that the listeners use.
 #[derive(Default)]
 pub(super) struct TakenPorts {
-    /// Whether HTTPS has the port of UDP too, for HTTP/3.
+    /// Whether HTTPS uses the UDP port too, for HTTP/3.
     pub(super) h3: bool,
     pub(super) datagrams: HashSet<SocketAddr>,
     pub(super) streams: HashSet<SocketAddr>,
 }
 
 impl TakenPorts {
-    /// Takes the ports of an item. Returns whether all were free.
+    /// Takes the ports of an item of `listen`. Returns whether all of them were free.
     pub(super) fn take(&mut self, one: &Listen) -> bool {
         let Listen { protocol, address } = *one;
         let is_h3 = self.h3 && protocol == Protocol::Https;

@@ -29,13 +29,14 @@ pub struct ListenerConfig {
     pub listen: Vec<SocketAddr>,
     /// Addresses served over TLS, HTTPS and QUIC.
     pub encrypted: Vec<Listen>,
-    /// A name of the certificate that clients see here; `None`: by the name that they ask for.
+    /// The name of the certificate that clients see at this listener; `None` to choose it by the
+    /// name that the client requests.
     pub certificate: Option<String>,
-    /// The client certificates that are requested here; `None`: the setting of `[server]` applies.
+    /// The client certificates that the listener requests; `None` for the setting of `[server]`.
     pub client_certificates: Option<ClientCertificates>,
-    /// The clients that may send queries here; `None` for those of `[server]`.
+    /// The clients that may send queries to the listener; `None` for those of `[server]`.
     pub allow: Option<AllowConfig>,
-    /// The networks of proxies, which name their clients by the PROXY protocol here.
+    /// The networks of proxies, which name their clients by the PROXY protocol.
     pub proxies: Vec<IpNet>,
 }
 
@@ -54,8 +55,8 @@ pub struct OpenAddress {
     pub protocol: Protocol,
     /// The listener of the address; `None` for `[server]`.
     pub listener: Option<String>,
-    /// `None` while the configuration names the address. Otherwise its access list from the last
-    /// configuration that did: its sockets stay open until a restart.
+    /// `None` while the configuration names the address. Otherwise, the access list from the last
+    /// configuration that named it: its sockets stay open until a restart.
     pub closing: Option<AllowConfig>,
 }
 
@@ -72,26 +73,27 @@ pub enum AddressAllow<'c> {
     Common,
     /// The list of the listener.
     Own(&'c AllowConfig),
-    /// The address is closing: clients that both lists admit.
+    /// Both lists: the address is closing, and a client must be in both.
     Both(&'c AllowConfig, &'c AllowConfig),
-    /// The address is closing, and its listener was removed.
+    /// No client: the address is closing, and its listener was removed.
     Nobody,
 }
 
 impl ServerConfig {
-    /// Returns all addresses that are served, each once. The place of an address here is its number
-    /// in the whole server.
+    /// Returns all addresses that are served, each once. The index of an address in this list is
+    /// its number in the whole server.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.open_addresses().into_iter().map(|one| one.address).collect()
     }
 
-    /// Returns the number of addresses that are served over UDP. They come first.
+    /// Returns the number of addresses that are served over UDP. They come first in
+    /// [`Self::addresses`].
     pub fn datagram_addresses(&self) -> usize {
         let is_plain = |one: &OpenAddress| one.protocol == Protocol::Plain;
         self.open_addresses().iter().take_while(|one| is_plain(one)).count()
     }
 
-    /// Returns the place of an address of `[server]`; the first address if none is served.
+    /// Returns the index of an open address of `[server]`; 0 if none is open.
     pub fn own_place(&self) -> usize {
         self.open.iter().position(|one| one.listener.is_none()).unwrap_or(0)
     }
@@ -106,15 +108,15 @@ impl ServerConfig {
         if self.open.is_empty() { self.named_addresses() } else { self.open.clone() }
     }
 
-    /// Returns the name of the listener of each address, in the order of [`Self::addresses`]; empty
-    /// for those of `[server]`, and where the listener is gone.
+    /// Returns the name of the listener of each address, in the order of [`Self::addresses`]. The
+    /// name is empty for an address of `[server]` and for an address of a removed listener.
     pub fn entrances(&self) -> Vec<&str> {
         let name = |one: OpenAddress| self.listener(one.listener.as_deref()?);
         let named = self.open_addresses().into_iter().map(name);
         named.map(|one| one.map_or("", |listener| listener.name.as_str())).collect()
     }
 
-    /// Returns all certificates that clients are asked for, each once.
+    /// Returns the settings of client certificates at all addresses, each once.
     pub fn client_authorities(&self) -> Vec<&ClientCertificates> {
         let own = self.listeners.iter().filter_map(|one| one.client_certificates.as_ref());
         let mut all: Vec<_> = Vec::new();
@@ -126,7 +128,8 @@ impl ServerConfig {
         all
     }
 
-    /// Returns which certificates clients are asked for at an address.
+    /// Returns the settings of client certificates at an address; `None` if it requests no
+    /// certificate.
     pub fn client_certificates_at(&self, one: &OpenAddress) -> Option<&ClientCertificates> {
         let of_listener = one.listener.as_deref().and_then(|name| self.listener(name));
         let own = of_listener.and_then(|listener| listener.client_certificates.as_ref());
@@ -185,11 +188,12 @@ impl ServerConfig {
         for listener in &self.listeners {
             listener.encrypted.iter().for_each(|one| add(*one, Some(listener)));
         }
-        // The others keep their numbers when HTTP/3 is turned on or off.
+        // HTTP/3 comes last, so that the other addresses keep their numbers when it is turned on or
+        // off.
         let h3 = |one: &Listen| Listen { protocol: Protocol::H3, ..*one };
         let is_https = |one: &&Listen| self.h3 && one.protocol == Protocol::Https;
         self.encrypted.iter().filter(is_https).for_each(|one| add(h3(one), None));
-        // QUIC has no place for the header of a proxy.
+        // QUIC cannot carry the header of a proxy, so a listener with proxies has no HTTP/3.
         for listener in self.listeners.iter().filter(|listener| listener.proxies.is_empty()) {
             let https = listener.encrypted.iter().filter(is_https);
             https.for_each(|one| add(h3(one), Some(listener)));
@@ -197,13 +201,14 @@ impl ServerConfig {
         all
     }
 
-    /// Keeps the sockets of `old`, the configuration in force, in their order. Names and access
-    /// lists of the addresses that this configuration names are its own. Returns the addresses that
-    /// it names and that have no socket.
+    /// Keeps the sockets of `old`, the configuration in force, in their order. The addresses that
+    /// the new configuration names get its names and access lists. Returns the addresses that it
+    /// names and that have no socket yet.
     ///
-    /// An address that it does not name stays with `[server]` or its listener, for clients that the
-    /// last access list of the address and the present one both admit. If the listener is gone, no
-    /// client is admitted: the rules that tested its name are gone too.
+    /// An address that the new configuration does not name stays open for clients that two access
+    /// lists admit: the last one of the address, and the present one of `[server]` or of its
+    /// listener. If the listener is gone, no client is admitted: the rules that tested its name are
+    /// gone too.
     pub fn keep_open(&mut self, old: &Self) -> Vec<OpenAddress> {
         let mut named = self.named_addresses();
         let wanted = named.clone();
@@ -220,7 +225,7 @@ impl ServerConfig {
         named
     }
 
-    /// Returns the access list of an address in the last configuration that names it.
+    /// Returns the access list of an address from the last configuration that named it.
     fn last_allow(&self, one: &OpenAddress) -> AllowConfig {
         match (&one.closing, self.allow_of(one)) {
             (Some(before), _) => before.clone(),
@@ -229,7 +234,7 @@ impl ServerConfig {
         }
     }
 
-    /// Reports whether an access list follows the networks of the host's interfaces.
+    /// Returns whether an access list includes the networks of the host's interfaces.
     pub fn allows_local(&self) -> bool {
         let own = self.listeners.iter().filter_map(|listener| listener.allow.as_ref());
         let closing = self.open.iter().filter_map(|one| one.closing.as_ref());
@@ -285,7 +290,7 @@ fn different(
     (plain, tls)
 }
 
-/// Reads all listeners. An address of `server` or of another listener is a fault.
+/// Reads all listeners. An address that `server` or another listener has already is a fault.
 pub(super) fn listeners(
     specs: Vec<Spanned<ListenerSpec>>,
     server: &ServerConfig,

@@ -22,7 +22,8 @@ fn choose(given: Option<&Path>, variable: Option<OsString>, standard: &Path) -> 
         (None, Some(variable)) => {
             Some(PathBuf::from(variable)).filter(|path| !path.as_os_str().is_empty())
         }
-        // If this account must not access the file, the command's own error names it.
+        // If this account has no access to the file, the command reports the error when it opens
+        // the file.
         (None, None) => match standard.metadata() {
             Err(error) if error.kind() != io::ErrorKind::PermissionDenied => None,
             _ => Some(standard.to_owned()),

@@ -38,8 +38,8 @@ pub(super) fn check(sets: &Sets, places: &HashMap<Name, Range<usize>>, check: &m
     }
 }
 
-/// Returns the owners of the CNAME records of a loop with this first owner. A loop is returned for
-/// one of its owners only.
+/// Returns the owners of the CNAME records in the loop with `first`. Returns `None` if there is no
+/// loop, or if another owner in it comes before `first`.
 fn cycle<'s>(sets: &'s Sets, first: &'s Name) -> Option<Vec<&'s Name>> {
     let mut owners: Vec<&Name> = Vec::new();
     let mut owner = first;
@@ -50,7 +50,7 @@ fn cycle<'s>(sets: &'s Sets, first: &'s Name) -> Option<Vec<&'s Name>> {
         if owner == first {
             return Some(owners);
         }
-        // Such a loop is reported for its first owner.
+        // The loop is reported for the first of its owners.
         if owner < first || owners.contains(&owner) {
             return None;
         }
@@ -77,7 +77,7 @@ fn of_cname<'s>(sets: &'s Sets, name: &[u8]) -> Option<&'s Name> {
     sets.get_key_value(&(name.into(), Rtype::CNAME)).map(|((owner, _), _)| owner)
 }
 
-/// Reports whether a name has records.
+/// Returns whether a name has records.
 fn exists(sets: &Sets, name: &[u8]) -> bool {
     let from = (Name::from(name), Rtype(0));
     sets.range(from..).next().is_some_and(|((owner, _), _)| **owner == *name)

@@ -24,17 +24,18 @@ impl FromText for Name {
         if written.contains(char::is_whitespace) {
             return Err(Some(SettingError::BlankInName(written.to_owned())));
         }
-        // Length octets are at most 63, which is below the letters.
+        // Length octets are at most 63, which is below the codes of letters, so they stay
+        // unchanged.
         typed_name(written).map(|wire| wire.to_ascii_lowercase().into()).map_err(Some)
     }
 }
 
 /// Converts a name as people type it to wire format. Labels in other alphabets become A-labels (RFC
-/// 5890 §2.3.2.1); upper case is kept where the name is ASCII.
+/// 5890 §2.3.2.1); an ASCII name keeps its upper case.
 ///
 /// # Errors
 ///
-/// It is not a name.
+/// The text is not a name.
 pub fn typed_name(text: &str) -> Result<Box<[u8]>, SettingError> {
     let ascii = if text.is_ascii() { Ok(text.to_owned()) } else { idna::domain_to_ascii(text) };
     let ascii = ascii.map_err(|_| SettingError::InternationalisedName(text.to_owned()))?;

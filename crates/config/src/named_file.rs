@@ -1,4 +1,4 @@
-//! Files that settings name, and that are read when the configuration is.
+//! Files that settings name. They are read together with the configuration.
 
 use std::path::Path;
 
@@ -6,14 +6,14 @@ use avocet_io::file::read_text;
 
 use super::error::SettingError;
 
-/// Maximum number of octets of such a file. A change of the configuration may be checked for users
-/// who must not make the server read without end.
+/// Maximum number of octets of a file that a setting names. Users without further rights may have a
+/// configuration checked, and must not make the server read without end.
 const MAX_OCTETS: u64 = 1 << 20;
 
 /// Reads a file of text, such as `resolv.conf`.
 ///
 /// # Errors
-/// It cannot be read, is too large, or is a device or a pipe.
+/// The file cannot be read, is too large, or is a device or a pipe.
 pub(super) fn read(path: &Path) -> Result<String, SettingError> {
     read_text(path, MAX_OCTETS)
         .map_err(|source| SettingError::Unreadable { path: path.to_owned(), source })

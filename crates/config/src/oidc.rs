@@ -99,7 +99,7 @@ fn texts(setting: Setting<List<String>>, check: &mut Check) -> Vec<String> {
         .map_or_else(Vec::new, |list| list.0.into_iter().map(Spanned::into_inner).collect())
 }
 
-/// Returns a URL, or an empty text without one.
+/// Reads a URL, which is an empty text if it is not set.
 fn url(setting: Setting<String>, check: &mut Check) -> String {
     let span = setting.span().unwrap_or_default();
     let url = check.take(setting).unwrap_or_default();

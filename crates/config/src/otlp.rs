@@ -25,9 +25,9 @@ use super::setting::{List, Setting, Text};
 const TRACES_PATH: &str = "/v1/traces";
 /// The default name of the server.
 const SERVICE_NAME: &str = "avocet";
-/// The default limit.
+/// The default of the maximum number of traces in a second.
 const PER_SECOND: u32 = 100;
-/// Maximum number of selections: each is looked at for each query.
+/// Maximum number of selections: the server compares each query with each selection.
 const MAX_SELECTIONS: usize = 32;
 /// Maximum number of names or networks of a selection.
 const MAX_ITEMS: usize = 1_000;
@@ -47,16 +47,16 @@ pub struct OtlpConfig {
     pub ca: Option<PathBuf>,
     /// The name of this server.
     pub service_name: String,
-    /// The share of all queries.
+    /// The share of all queries that get a trace, from 0 to 1.
     pub share: f64,
     /// Maximum number of traces in a second.
     pub per_second: u32,
-    /// The selections.
+    /// The selections of `[[trace]]`.
     pub rules: Vec<TraceRule>,
 }
 
 impl OtlpConfig {
-    /// Returns the URL of requests, if traces are exported.
+    /// Returns the URL of requests; `None` if no traces are exported.
     #[must_use]
     pub fn url(&self) -> Option<String> {
         let endpoint = self.endpoint.as_ref()?;
@@ -94,9 +94,9 @@ pub struct TraceRule {
     pub clients: Vec<IpNet>,
     /// The outcomes; empty for all.
     pub outcomes: Vec<OutcomeKind>,
-    /// The shortest time to the answer.
+    /// The minimum time to the answer, in milliseconds.
     pub slower_than_ms: u32,
-    /// The share of these queries.
+    /// The share of the selected queries that get a trace, from 0 to 1.
     pub share: f64,
 }
 
@@ -254,7 +254,7 @@ fn rule(spec: TraceSpec, check: &mut Check) -> TraceRule {
     }
 }
 
-/// Returns the items of a list with a bound.
+/// Returns the items of a list. More than [`MAX_ITEMS`] items are a fault.
 fn few<T: super::setting::Value>(setting: Setting<List<T>>, check: &mut Check) -> Vec<T> {
     let at = setting.span();
     let items = check.take(setting).map_or_else(Vec::new, |list| list.0);

@@ -47,9 +47,9 @@ pub(super) struct OtlpSpec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline, extend("required" = ["name"]))]
 pub(super) struct TraceSpec {
-    /// Name of the selection, which its traces have.
+    /// Name of the selection, which appears in its traces.
     pub(super) name: Setting<String>,
-    /// Names of which the subtrees are selected; all by default.
+    /// Names at the top of the selected subtrees; all names by default.
     #[schemars(extend("default" = []))]
     pub(super) names: Setting<List<Text<Name>>>,
     /// Addresses and networks of clients; all by default.

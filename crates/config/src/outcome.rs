@@ -15,7 +15,7 @@ pub struct KindDays {
     pub days: u32,
 }
 
-/// How a query ended, in the kinds that the log counts.
+/// The outcome of a query, as the query log counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutcomeKind {
     /// The query was answered with data or a denial.
@@ -37,7 +37,7 @@ pub enum OutcomeKind {
 }
 
 impl OutcomeKind {
-    /// All, with their words in the file.
+    /// All outcomes, with their words in the file.
     const WORDS: [(Self, &'static str); 8] = [
         (Self::Answered, "answered"),
         (Self::Local, "local"),
@@ -49,7 +49,7 @@ impl OutcomeKind {
         (Self::Malformed, "malformed"),
     ];
 
-    /// Returns the word in the file, which is also that of the log.
+    /// Returns the word for the outcome in the configuration file and in the query log.
     #[must_use]
     pub fn word(self) -> &'static str {
         Self::WORDS[self as usize].1

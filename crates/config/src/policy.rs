@@ -40,7 +40,7 @@ const MAX_ENTRY_NAME: usize = 64;
 /// The format of response policy zones.
 const RPZ: &str = "rpz";
 const MIN_REFRESH: Duration = Duration::from_secs(60);
-/// Longest time between two fetches of a list, and longest pause or grant.
+/// Maximum time between two fetches of a list, and maximum duration of a pause or a grant.
 pub const MAX_SPAN: Duration = Duration::from_secs(365 * 86_400);
 
 /// The configuration of filtering.
@@ -53,8 +53,8 @@ pub struct PolicyConfig {
     /// The names that may have private addresses, in wire form; `None` if there is no protection
     /// against rebinding.
     pub rebinding: Option<Vec<Box<[u8]>>>,
-    /// Which client a query belongs to if its device sends the word of one client and has an
-    /// address of another.
+    /// The identity of a device that decides if its word and its address belong to different
+    /// clients.
     pub id_precedence: IdPrecedence,
     /// The lease file of the DHCP server.
     pub leases: Option<PathBuf>,
@@ -66,7 +66,7 @@ pub struct PolicyConfig {
     pub listeners: Vec<String>,
     /// The views of zones, in the order of the zones.
     pub views: Vec<ZoneView>,
-    /// The programs that should leave DNS to this network.
+    /// The programs that are asked to use the DNS server of this network.
     pub signals: Signals,
     /// The lists, with distinct names.
     pub lists: Vec<ListConfig>,
@@ -114,7 +114,7 @@ impl ListSource {
         !matches!(self, Self::File(_))
     }
 
-    /// Returns the zone that is transferred, if it is one.
+    /// Returns the zone that is transferred; `None` for other sources.
     pub const fn zone(&self) -> Option<&TransferredList> {
         match self {
             Self::Zone(zone) => Some(zone),
@@ -249,7 +249,7 @@ pub(super) struct Tables {
     pub(super) listeners: Vec<String>,
 }
 
-/// Validates the tables, and records their faults. `primaries` reads those of lists.
+/// Validates the tables, and records their faults. `primaries` reads the primaries of lists.
 pub(super) fn policy(
     tables: Tables,
     (forwards, primaries): (&[ForwardConfig], ReadPrimaries<'_>),
@@ -338,8 +338,8 @@ fn name_servers(rule: &mut RuleSpec, forwards: &[ForwardConfig]) {
     };
     let is_meant = |forward: &&ForwardConfig| forward.zone == zone && !forward.exception;
     let is_by_udp = |forward: &&ForwardConfig| {
-        // The servers that a strict rule discovers are not known here, and those of rules learn no
-        // client.
+        // The servers that a strict `[[forward]]` discovers are not known yet, and rules do not
+        // send the header that names a client.
         forward.discover != Discovery::Strict
             && forward.introduction == Introduction::None
             && forward.upstreams.iter().all(|one| one.transport == UpstreamTransport::Udp)
@@ -444,7 +444,8 @@ impl PolicyConfig {
         is_idle && !has_devices()
     }
 
-    /// Returns the path of the geo database, if anything is filtered or chosen by it.
+    /// Returns the path of the geo database; `None` if nothing uses it, that is, without a policy
+    /// and without pools that choose by country.
     pub fn geo_file(&self) -> Option<&Path> {
         self.geo_database.as_deref().filter(|_| self.locates_clients || !self.is_empty())
     }
@@ -452,16 +453,16 @@ impl PolicyConfig {
     /// Validates groups and clients.
     ///
     /// # Errors
-    /// All their faults.
+    /// All faults of the groups and clients.
     pub fn directory(&self) -> Result<Directory, Vec<ClientFault>> {
         let directory = Directory::new(&self.groups, &self.clients, &self.list_names())?;
         Ok(directory.preferring(self.id_precedence))
     }
 
-    /// Validates the rules, and those of the signals after them.
+    /// Validates the rules, followed by the rules that the signals add.
     ///
     /// # Errors
-    /// All their faults.
+    /// All faults of the rules.
     pub fn checked_rules(&self) -> Result<Rules, Vec<RuleFault>> {
         let rules: Vec<_> = self.rules.iter().cloned().chain(self.signals.rules()).collect();
         Rules::check(&rules, &self.vocabulary())
@@ -519,7 +520,7 @@ impl Named for PlacedRule {
     }
 }
 
-/// A table that is read now.
+/// The header of the table that is being read.
 pub(super) struct TableHeader {
     /// The place of the table.
     pub(super) at: Range<usize>,

@@ -45,14 +45,15 @@ pub(super) struct PolicySpec {
     #[schemars(extend("default" = []))]
     pub(super) private_exceptions: Setting<List<Text<Name>>>,
     /// Answer use-application-dns.net with NXDOMAIN, so that Firefox does not turn DNS over HTTPS
-    /// on by itself; by default if there are lists.
+    /// on by itself. The default is true if there are lists.
     pub(super) block_firefox_dns: Setting<bool>,
     /// Answer mask.icloud.com and mask-h2.icloud.com with NXDOMAIN, so that devices of Apple do not
     /// use Private Relay in this network.
     #[schemars(extend("default" = false))]
     pub(super) block_private_relay: Setting<bool>,
-    /// Let the word that a device sends over TLS or HTTPS (`ids = ["id:WORD"]`) count before the
-    /// address, where the address belongs to a client or group, too. Anybody can send a word.
+    /// Identify a client by the word that its device sends over TLS or HTTPS (`ids = ["id:WORD"]`),
+    /// even if the address of the device belongs to another client or group. Anybody can send a
+    /// word.
     #[schemars(extend("default" = false))]
     pub(super) ids_override_addresses: Setting<bool>,
     /// Lease file of the DHCP server (dnsmasq, ISC dhcpd or Kea CSV), for the MAC addresses and
@@ -73,22 +74,23 @@ pub(super) struct ListTable {
     pub(super) url: Setting<String>,
     /// File to read, instead of `url`.
     pub(super) file: Setting<String>,
-    /// Servers from which a zone of format "rpz" is transferred, instead of `url`; "key NAME"
-    /// behind one is a key of its own.
+    /// Servers from which a zone of format "rpz" is transferred, instead of `url`. "key NAME" after
+    /// a server sets the key for this server.
     #[schemars(extend("default" = []))]
     pub(super) primaries: Setting<List<Text<Primary>>>,
     /// Name of the zone at the primaries.
     pub(super) zone: Setting<Text<Name>>,
-    /// Name of the key that signs the messages to and from the primaries without a key of their
-    /// own; "" signs none.
+    /// Name of the key that signs the messages to and from primaries for which `primaries` names no
+    /// key; "" signs none.
     #[schemars(extend("default" = ""))]
     pub(super) key: Setting<String>,
-    /// The file with the authorities that issue the certificates of primaries with `tls://`, in
-    /// PEM form; "" for those of the system.
+    /// The file with the authorities that issue the certificates of primaries with `tls://`, in PEM
+    /// form; "" for the authorities of the system.
     #[schemars(extend("default" = ""))]
     pub(super) ca: Setting<String>,
     /// SHA-256 digests of public keys in base64 (RFC 7858): each primary with `tls://` must have
-    /// one of these keys. Without `ca`, no authority and no name is needed then.
+    /// one of these keys. Without `ca`, the digests replace the check of the authority and the
+    /// name.
     #[schemars(extend("default" = []))]
     pub(super) pins: Setting<List<Text<Pin>>>,
     /// The file with the certificate that this server shows to primaries with `tls://`, in PEM
@@ -129,8 +131,8 @@ pub(super) struct GroupTable {
     pub(super) clients: Setting<List<String>>,
     /// Lists that apply to the group; by default all.
     pub(super) lists: Setting<List<String>>,
-    /// How much the query log stores about its clients, as `privacy` of `[query-log]`, which is the
-    /// default. If groups of a client differ, the strictest value applies.
+    /// How much the query log stores about clients of the group, as `privacy` of `[query-log]`,
+    /// which is the default. If groups of a client differ, the strictest value applies.
     pub(super) privacy: Setting<Text<Privacy>>,
 }
 
@@ -139,7 +141,7 @@ pub(super) struct GroupTable {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline, extend("required" = ["name", "ids"]))]
 pub(super) struct ClientTable {
-    /// Its name.
+    /// Name of the client.
     pub(super) name: Setting<String>,
     /// Addresses, networks, MAC addresses and host names (from leases or PTR records) of this
     /// client, and the identities that its device sends or proves over TLS and HTTPS: "id:WORD",
@@ -157,7 +159,7 @@ pub(super) struct ClientTable {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline, extend("required" = ["name", "when", "action"]))]
 pub(super) struct RuleTable {
-    /// Its name.
+    /// Name of the rule.
     pub(super) name: Setting<String>,
     /// The condition, an expression such as 'qname.under("example.com") && client.group("kids")'.
     pub(super) when: Setting<String>,

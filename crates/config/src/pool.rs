@@ -115,7 +115,7 @@ fn place(text: &str) -> Option<MemberPlace> {
     Some(MemberPlace::Network(PlaceNetwork::new(network.addr(), network.prefix_len())))
 }
 
-/// A mode without its number of addresses.
+/// A mode, without the number of addresses in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ModeWord {
     All,
@@ -203,7 +203,7 @@ pub(super) fn pools(
     pools
 }
 
-/// Lets the geo database be read if a pool chooses by countries. Without one, no client is near to
+/// Requests the geo database if a pool chooses by country. Without a database, no client is near to
 /// a country.
 fn locate_clients(
     pool: &PoolConfig,
@@ -353,7 +353,7 @@ pub(super) fn shown(pool: &PoolConfig) -> Value {
     table.into()
 }
 
-/// Returns the value of a key, which stays behind unset.
+/// Takes the value of a key and leaves the setting unset. Returns `None` if it has no valid value.
 pub(super) fn take<T>(setting: &mut Setting<T>, check: &mut Check) -> Option<T> {
     check.take(std::mem::take(setting))
 }

@@ -1,4 +1,4 @@
-//! The probes of `[[pool]]`: how the health of an address is checked.
+//! The probes of `[[pool]]`, which check the health of addresses.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::{Range, RangeInclusive};
@@ -26,7 +26,7 @@ const WINDOW: u32 = 10;
 /// The placeholder for the address in the arguments of a command.
 pub const ADDRESS_WORD: &str = "{address}";
 
-/// How the addresses of a pool are probed. Pools with equal values share the probes of an address.
+/// The settings of the probes of a pool. Pools with equal settings share the probes of an address.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProbeConfig {
     /// The kind of the probe.
@@ -42,7 +42,7 @@ pub struct ProbeConfig {
 /// The kinds of probes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProbeKind {
-    /// Sends an echo request (RFC 792, RFC 4443).
+    /// The probe sends an echo request (RFC 792, RFC 4443).
     Icmp,
     /// The probe connects.
     Tcp {
@@ -56,7 +56,7 @@ pub enum ProbeKind {
         /// Requirements for the certificate.
         tls: ProbeTls,
     },
-    /// Sends an HTTP request.
+    /// The probe sends an HTTP request.
     Http {
         /// The port.
         port: u16,
@@ -65,14 +65,14 @@ pub enum ProbeKind {
         /// The request, and the requirements for the response.
         request: ProbeRequest,
     },
-    /// Sends a DNS query over UDP.
+    /// The probe sends a DNS query over UDP.
     Dns {
         /// The port.
         port: u16,
         /// The query, and the requirements for the response.
         query: ProbeQuery,
     },
-    /// Starts a command.
+    /// The probe starts a command.
     Command(Vec<String>),
 }
 
@@ -124,7 +124,7 @@ pub struct ProbeQuery {
     pub data: Option<Box<[u8]>>,
 }
 
-/// Where an address is probed, if not at the address itself.
+/// The address at which an address of a pool is probed, if it is another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbeAddress {
     /// The address.
@@ -152,7 +152,7 @@ pub enum ProbePort {
     Unused,
     /// The probe needs a port, and the pool has none.
     Missing,
-    /// This RCODE only.
+    /// The probe uses this port.
     Known(u16),
 }
 
@@ -177,7 +177,7 @@ impl ProbeKind {
         }
     }
 
-    /// Returns the port of the pool.
+    /// Returns the port that the probe uses unless an address of the pool has its own.
     #[must_use]
     pub fn port(&self) -> ProbePort {
         match self {
@@ -230,7 +230,7 @@ pub struct StatusRange {
 }
 
 impl StatusRange {
-    /// Returns whether a status code is one of these.
+    /// Returns whether the range contains a status code.
     #[must_use]
     pub fn contains(self, status: u16) -> bool {
         (self.first..=self.last).contains(&status)
@@ -286,7 +286,7 @@ impl FromText for DnsQuery {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RcodeWord(u16);
 
-/// RCODEs that a server sends to a plain query.
+/// The RCODEs that a probe may expect, with their names.
 const RCODES: [(&str, Rcode); 6] = [
     ("NOERROR", Rcode::NOERROR),
     ("FORMERR", Rcode::FORMERR),

@@ -1,4 +1,4 @@
-//! The keys of `[[pool]]`, as [`spec`](super::spec) has those of other tables.
+//! The keys of `[[pool]]`. [`spec`](super::spec) has the keys of the other tables.
 
 use std::net::IpAddr;
 
@@ -90,10 +90,10 @@ pub(super) struct PoolSpec {
     /// Failures within `window` after which an address is no longer healthy.
     #[schemars(extend("default" = 3))]
     pub(super) fall: Setting<Int<1, 64>>,
-    /// Number of the last probes that count.
+    /// Number of the latest probes that count.
     #[schemars(extend("default" = 10))]
     pub(super) window: Setting<Int<1, 64>>,
-    /// Require more successes of an address that keeps failing: up to eight times `rise`.
+    /// Require more successes, up to eight times `rise`, from an address that keeps failing.
     #[schemars(extend("default" = true))]
     pub(super) damping: Setting<bool>,
 }

@@ -1,5 +1,5 @@
-//! `avoid-ports` of `[resolver]`: the ports that queries to servers do not leave from, as they
-//! belong to other services on the host, and the ports that are left.
+//! `avoid-ports` of `[resolver]`: the source ports that queries to servers do not use, because they
+//! belong to other services on the host. The other source ports are here too.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,15 +13,15 @@ use super::setting::{List, Raw, Setting, Value};
 
 /// The lowest source port of queries; lower ports belong to the system (RFC 6335 §6).
 const FIRST_PORT: u16 = 1024;
-/// Minimum number of ports that queries leave from: 15 unpredictable bits (RFC 5452 §9).
+/// Minimum number of source ports of queries: 15 unpredictable bits (RFC 5452 §9).
 pub const MIN_PORTS: usize = 1 << 15;
-/// The word for the built-in list.
+/// The word in `avoid-ports` for the built-in list.
 const REGISTERED: &str = "registered";
 /// The UDP ports that IANA has assigned to a service, and ports that widespread programs use
 /// without an assignment.
 const REGISTERED_PORTS: &str = include_str!("registered_ports.txt");
 
-/// Ports that follow one another.
+/// A range of consecutive ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PortRange {
     first: u16,
@@ -52,18 +52,18 @@ impl fmt::Display for PortRange {
     }
 }
 
-/// A text that is no port and no range.
+/// The reason why a text is neither a port nor a range.
 #[derive(Debug, PartialEq)]
 enum PortFault {
-    /// The text has another form, or the number is not a port.
+    /// The text has another form, or the number is not a valid port.
     Form,
     /// The range ends before it starts.
     Reversed { first: u16, last: u16 },
 }
 
 /// Parses the list of ports that the kernel keeps for other programs, as in
-/// `/proc/sys/net/ipv4/ip_local_reserved_ports`: ports and ranges with commas between them. Items
-/// of another form are ignored.
+/// `/proc/sys/net/ipv4/ip_local_reserved_ports`: ports and ranges with commas between them. The
+/// function ignores items of another form.
 pub fn reserved_ports(text: &str) -> Vec<PortRange> {
     text.split(',').filter_map(|item| PortRange::parse(item.trim()).ok()).collect()
 }
@@ -73,22 +73,22 @@ pub fn reserved_ports(text: &str) -> Vec<PortRange> {
 pub struct AvoidPorts {
     /// Whether the list includes the built-in list.
     pub registered: bool,
-    /// The other ports, in the order of the file.
+    /// The avoided ports outside the built-in list, in the order of the file.
     pub ranges: Vec<PortRange>,
 }
 
 impl AvoidPorts {
-    /// The built-in list.
+    /// The default value: only the built-in list.
     const DEFAULT: Self = Self { registered: true, ranges: Vec::new() };
 
-    /// Returns the items as in a file.
+    /// Returns the items of `avoid-ports` in the form of the file.
     pub(super) fn shown(&self) -> Vec<String> {
         let registered = self.registered.then(|| REGISTERED.to_owned());
         registered.into_iter().chain(self.ranges.iter().map(ToString::to_string)).collect()
     }
 }
 
-/// The ports that queries to servers leave from.
+/// The source ports of queries to servers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SourcePorts {
     /// The ports in ascending order, at least [`MIN_PORTS`].
@@ -96,10 +96,11 @@ pub struct SourcePorts {
 }
 
 impl SourcePorts {
-    /// Takes the avoided ports, and those that the kernel reserves, out of all ports from 1024 on.
+    /// Returns all ports from 1024 on, except the avoided ports and the ports that the kernel
+    /// reserves.
     ///
     /// # Errors
-    /// Too few are left.
+    /// Fewer than [`MIN_PORTS`] are left.
     pub fn new(avoid: &AvoidPorts, reserved: &[PortRange]) -> Result<Self, TooFewPorts> {
         let mut is_free = vec![true; usize::from(u16::MAX) + 1];
         is_free[..usize::from(FIRST_PORT)].fill(false);
@@ -119,19 +120,20 @@ impl SourcePorts {
         self.ports.len()
     }
 
-    /// Returns the port for a random number; each is as likely as the others.
+    /// Returns the port for a random number. Each port is equally likely.
     pub fn pick(&self, random: u32) -> u16 {
         let place = (u64::from(random) * self.ports.len() as u64) >> 32;
         self.ports[place as usize]
     }
 
-    /// Returns whether queries may leave from a port.
+    /// Returns whether queries may use a source port.
     pub fn contains(&self, port: u16) -> bool {
         self.ports.binary_search(&port).is_ok()
     }
 }
 
-/// Ports that are too easy to guess: fewer than [`MIN_PORTS`].
+/// The error that fewer than [`MIN_PORTS`] source ports are left, so that they are too easy to
+/// guess.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooFewPorts {
     left: usize,
@@ -208,7 +210,8 @@ impl JsonSchema for AvoidItem {
     }
 }
 
-/// Checks `avoid-ports`: enough ports must be left without it. Ports of the kernel are not counted.
+/// Checks `avoid-ports`: enough source ports must be left. The ports that the kernel reserves are
+/// not subtracted here.
 pub(super) fn avoid_ports(setting: Setting<List<AvoidItem>>, check: &mut Check) -> AvoidPorts {
     let Some(span) = setting.span() else { return AvoidPorts::DEFAULT };
     let Some(List(items)) = check.take(setting) else { return AvoidPorts::DEFAULT };

@@ -1,5 +1,5 @@
-//! The primaries of a zone: the servers that it is transferred from, by TCP or TLS (RFC 9103), and
-//! the proofs that those with TLS must provide.
+//! The primaries of a zone: the servers that the zone is transferred from, by TCP or TLS (RFC
+//! 9103), and the proofs that those with TLS must provide.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -16,17 +16,17 @@ use super::upstream_tls::{PeerName, UpstreamTls};
 pub struct Primary {
     /// The address of the server.
     pub server: SocketAddr,
-    /// The name in its certificate; `None` for TCP without TLS.
+    /// The name in the certificate of the server; `None` for TCP without TLS.
     pub tls: Option<PeerName>,
-    /// The folded name of the key that signs the messages of both sides, in wire form. Without
-    /// it, that of the zone does.
+    /// The folded name of the key that signs the messages of both sides, in wire form; `None` for
+    /// the key of the zone.
     pub key: Option<Box<[u8]>>,
 }
 
 /// The primaries of a zone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Primaries {
-    /// In the order in which they are asked; empty if the file of the zone is written by others.
+    /// The servers in the order in which they are queried; empty if the zone is not transferred.
     pub servers: Vec<Primary>,
     /// The folded name of the key for primaries without their own key, in wire form.
     pub key: Option<Box<[u8]>>,
@@ -49,7 +49,8 @@ impl Primaries {
         self.servers.iter().any(|one| one.server.ip() == ip || is_of_key(one))
     }
 
-    /// Returns a primary with neither a key nor TLS, so that nothing proves its messages.
+    /// Returns the first primary that has neither a key nor TLS: nothing proves its messages.
+    /// Returns `None` if there is none.
     #[must_use]
     pub fn unproved(&self) -> Option<&Primary> {
         self.servers.iter().find(|one| one.tls.is_none() && self.key_for(one).is_none())

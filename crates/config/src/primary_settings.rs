@@ -12,7 +12,8 @@ use super::setting::{List, Setting, Text};
 use super::upstream_proof::{client_files, pins, shown_proof};
 use super::upstream_tls::{Authentication, Pin, UpstreamTls};
 
-/// Maximum number of primaries of a zone: each that does not respond takes seconds of a check.
+/// Maximum number of primaries of a zone. Each primary that does not respond takes seconds of a
+/// check.
 const MAX_PRIMARIES: usize = 16;
 
 /// The settings of a zone for its primaries, as written.
@@ -25,7 +26,7 @@ pub(super) struct PrimarySettings {
     pub(super) client_key: Setting<String>,
 }
 
-/// Validates the settings. Each key must be configured.
+/// Validates the settings. Each key that they name must be configured.
 pub(super) fn primaries(
     settings: PrimarySettings,
     keys: &[KeyConfig],
@@ -69,7 +70,7 @@ pub(super) fn primaries(
     primaries
 }
 
-/// Reads the name of the key for all primaries without one of their own.
+/// Reads the name of the key for all primaries without their own key.
 fn key_of(
     setting: Setting<String>,
     (keys, servers): (&[KeyConfig], &[Primary]),
@@ -92,7 +93,7 @@ fn key_of(
     None
 }
 
-/// Adds the settings to the table of a zone, as the file would have them.
+/// Adds the settings to the table of a zone, in the form of the file.
 pub(super) fn show(primaries: &Primaries, out: &mut Table) {
     let Primaries { servers, key, tls } = primaries;
     let texts = servers.iter().map(|one| Value::from(one.to_string()));

@@ -3,23 +3,23 @@
 use super::error::SettingError;
 use super::setting::FromText;
 
-/// The details of a client that the query log records, in order from most to least.
+/// The details of a client that the query log records, from most to least.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Privacy {
     /// All details.
     Full,
-    /// The network of its address: /24 or /56.
+    /// The network of the address, /24 or /56, in place of the address.
     Truncated,
-    /// A pseudonym in place of its address.
+    /// A pseudonym in place of the address.
     Pseudonym,
-    /// Its queries are counted without their names.
+    /// The number of queries, without the queried names.
     NoNames,
-    /// No details at all: the queries are not recorded.
+    /// No details: the queries of the client are not recorded.
     Off,
 }
 
 impl Privacy {
-    /// All, with their words in the file.
+    /// All values, with their words in the file.
     const WORDS: [(Self, &'static str); 5] = [
         (Self::Full, "full"),
         (Self::Truncated, "truncated"),
@@ -28,7 +28,7 @@ impl Privacy {
         (Self::Off, "off"),
     ];
 
-    /// Returns the word in the file.
+    /// Returns the word for the value in the file.
     #[must_use]
     pub fn word(self) -> &'static str {
         Self::WORDS[self as usize].1

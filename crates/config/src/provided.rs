@@ -1,5 +1,5 @@
-//! `provider` of `[[zone]]`: zones whose records come from a file in another format than that of
-//! master files, or from a URL.
+//! `provider` of `[[zone]]`: zones whose records come from a URL, or from a file that is not a
+//! master file.
 
 use std::mem;
 use std::ops::Range;
@@ -12,21 +12,21 @@ use super::setting::{FromText, Setting, Text};
 use super::zone_spec::ZoneSpec;
 use super::zone_url::{ZoneUrl, zone_url};
 
-/// TTL of records without one.
+/// The default of the TTL of records without one.
 pub(super) const TTL_SECS: u32 = 300;
 
-/// How the records of a zone come from its file.
+/// The way in which the records of a zone come from its file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProvidedZone {
     /// The format; never [`ProviderKind::File`].
     pub kind: ProviderKind,
     /// A master file with further records.
     pub head: Option<PathBuf>,
-    /// TTL of records without one.
+    /// The TTL of records that have no TTL in the source.
     pub ttl_secs: u32,
-    /// The domain of the hosts, in folded wire form, if the zone is one of reverse names.
+    /// The domain of the hosts, in folded wire form, if the zone has reverse names.
     pub domain: Option<Name>,
-    /// Where the text is fetched, with [`ProviderKind::Http`].
+    /// The source of the text, with [`ProviderKind::Http`].
     pub source: Option<ZoneUrl>,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn provided(
     Some(ProvidedZone { kind, head, ttl_secs, domain, source })
 }
 
-/// Reads a domain; "" means that there is none.
+/// Reads a domain; `None` for "".
 fn domain_of(setting: Setting<String>, check: &mut Check) -> Option<Name> {
     let at = setting.span()?;
     let text = check.take(setting).filter(|text| !text.is_empty())?;

@@ -14,9 +14,9 @@ pub enum ProviderKind {
     Json,
     /// The leases of a DHCP server.
     Leases,
-    /// RRsets as in the API of PowerDNS, fetched over HTTP; the file is the copy.
+    /// RRsets as in the API of PowerDNS, fetched over HTTP. The file is a copy of them.
     Http,
-    /// Tables in the format of PowerDNS in a PostgreSQL database; the file is the copy.
+    /// Tables in the format of PowerDNS in a PostgreSQL database. The file is a copy of them.
     Postgres,
 }
 
@@ -36,12 +36,12 @@ impl ProviderKind {
         Self::NAMES.into_iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
     }
 
-    /// Returns whether the records come over a connection, and the file is the copy of them.
+    /// Returns whether the records come over a connection, so that the file is a copy of them.
     pub(super) const fn is_fetched(self) -> bool {
         matches!(self, Self::Http | Self::Postgres)
     }
 
-    /// Returns whether the source has whole RRsets, also of reverse names.
+    /// Returns whether the source has complete RRsets, including those of reverse names.
     pub(super) const fn has_rrsets(self) -> bool {
         matches!(self, Self::Json) || self.is_fetched()
     }

@@ -1,5 +1,5 @@
-//! `[query-log]`: which queries are logged, where, for how long, and how much the log stores about
-//! clients.
+//! `[query-log]`: which queries are logged, for how long, in which directory, and how much the log
+//! stores about clients.
 
 use std::mem;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub struct QueryLogConfig {
     pub retention_days: u32,
     /// The size in octets at which the oldest entries are removed.
     pub retention_bytes: u64,
-    /// Outcomes with entries that are removed earlier.
+    /// The outcomes whose entries are removed earlier.
     pub retention_outcomes: Vec<KindDays>,
     /// The amount that the log stores about clients without their own setting.
     pub privacy: Privacy,
@@ -57,8 +57,9 @@ impl QueryLogConfig {
         self.directory.clone().unwrap_or_else(|| data.join(SUBDIRECTORY))
     }
 
-    /// Returns how much the log stores about a client with this name, in these groups: its own
-    /// setting, or else the strictest one of its groups, or else that of `[query-log]`.
+    /// Returns how much the log stores about a client with this name, in these groups. The setting
+    /// of the client comes first, then the strictest setting of its groups, then that of
+    /// `[query-log]`.
     #[must_use]
     pub fn privacy_of<'g>(
         &self,
@@ -93,13 +94,13 @@ impl Private for GroupTable {
     }
 }
 
-/// The keys of clients and groups that are about the log.
+/// The keys of clients and groups about the query log.
 pub(super) struct PrivacyTables {
     clients: Vec<NamedPrivacy>,
     groups: Vec<NamedPrivacy>,
 }
 
-/// A table with a name and a privacy.
+/// A table with the keys `name` and `privacy`.
 pub(super) trait Private {
     /// Returns the key `name`.
     fn name(&self) -> &Setting<String>;
@@ -152,7 +153,8 @@ pub(super) fn query_log(
     }
 }
 
-/// Validates the times of outcomes: each occurs once, and is shorter than that of all entries.
+/// Validates the times of outcomes. Each outcome occurs once, and its time is shorter than the time
+/// of all entries.
 fn retention_outcomes(
     setting: Setting<List<Text<KindDays>>>,
     retention_days: u32,

@@ -22,8 +22,8 @@ const WILDCARD: &[u8] = b"\x01*";
 /// Returns the RRsets of all tables, ordered by name and type.
 pub(super) fn rrsets(specs: Vec<Spanned<RecordSpec>>, check: &mut Check) -> Vec<RecordConfig> {
     let mut sets = Sets::new();
-    // Derived records give way to configured ones. For several names of an address, the first
-    // counts.
+    // Configured records take precedence over derived ones. If several names have the same address,
+    // the first name counts.
     let mut derived = Sets::new();
     let mut places = HashMap::new();
     for spec in specs {
@@ -40,7 +40,7 @@ pub(super) fn rrsets(specs: Vec<Spanned<RecordSpec>>, check: &mut Check) -> Vec<
     sets.into_values().collect()
 }
 
-/// Adds the records of one table with its header at `header`.
+/// Adds the records of the table with its header at `header`.
 fn read(
     header: &Range<usize>,
     spec: RecordSpec,
@@ -58,7 +58,7 @@ fn read(
             (at, name, rtype, values_at, values)
         }
         (_, Some((_, Text(rtype))), Some((_, List(values)))) => {
-            // Without a name, the values are still checked.
+            // If the name is not valid, the values are still checked.
             let wrong =
                 |value: Spanned<String>| Some((value.span(), parse(rtype, value.get_ref()).err()?));
             values.into_iter().filter_map(wrong).for_each(|(at, message)| check.fault(at, message));
@@ -133,7 +133,7 @@ fn parse(rtype: Rtype, value: &str) -> Result<Box<[u8]>, SettingError> {
         && !value.contains('"')
         && value.trim().contains(char::is_whitespace)
     {
-        // Without quotes each word would be a separate string, which is certainly a mistake.
+        // Without quotes, each word would be a separate string, which is certainly a mistake.
         return Err(SettingError::UnquotedText(value.to_owned()));
     }
     let mut wire = Vec::new();

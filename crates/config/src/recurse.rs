@@ -41,11 +41,11 @@ const ROOT_PRIMARIES: [IpAddr; 10] = [
 /// The source of the copy of the root zone (RFC 8806).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LocalRootSource {
-    /// No copy.
+    /// The server keeps no copy.
     None,
-    /// A transfer from the primaries.
+    /// The primaries transfer the zone.
     Primaries,
-    /// This file.
+    /// The zone is in this file.
     File(PathBuf),
 }
 
@@ -78,12 +78,12 @@ impl Value for LocalRootSource {
     }
 }
 
-/// How names without local data are resolved.
+/// The method by which names without local data are resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// By forwarding only.
+    /// All names are forwarded.
     Forward,
-    /// From the root, except for names with a forwarding rule.
+    /// Names are resolved from the root, except for those with a forwarding rule.
     Recurse,
 }
 
@@ -118,7 +118,7 @@ impl DnssecConfig {
         }
     }
 
-    /// Returns the accepted algorithms.
+    /// Returns the policy of validation, with the accepted algorithms.
     pub fn policy(&self) -> Policy {
         Policy {
             sha1_signatures: if self.validate_sha1 {

@@ -1,5 +1,5 @@
-//! The parts of a server's configuration that a command needs to reach it: the control socket and
-//! an address. The file may have errors that were introduced after the server started.
+//! The parts of a server's configuration that a command needs to reach the server: the control
+//! socket and an address. The file may have errors that were introduced after the server started.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use super::{Config, DEFAULT_DIRECTORY, source};
 /// The data directory of the systemd unit in the manual.
 const SERVICE_DIRECTORY: &str = "/var/lib/avocet";
 
-/// How to reach a server.
+/// The data that a command needs to reach a server.
 #[derive(Debug)]
 pub struct Whereabouts {
     /// The data directory with the control socket.
@@ -29,12 +29,12 @@ pub struct Whereabouts {
 }
 
 impl Whereabouts {
-    /// Finds the server of `file`, with the variables of `environment` applied. Settings that are
-    /// missing have their defaults.
+    /// Finds the server of `file`, with the variables of `environment` applied. Missing settings
+    /// have their defaults.
     ///
     /// # Errors
     ///
-    /// The file cannot be read, so that nothing is known about its server.
+    /// The file cannot be read.
     pub fn find(
         file: Option<&Path>,
         environment: impl IntoIterator<Item = (String, String)>,
@@ -93,15 +93,15 @@ impl Whereabouts {
     }
 }
 
-/// Returns the data directory if a damaged file does not name one: possibly that of the service,
-/// which is not the working directory.
+/// Returns the data directory if a damaged file does not name one: the directory of the service if
+/// only that one exists, otherwise the default directory.
 fn likely_directory() -> PathBuf {
     let is_of_service =
         !Path::new(DEFAULT_DIRECTORY).exists() && Path::new(SERVICE_DIRECTORY).exists();
     PathBuf::from(if is_of_service { SERVICE_DIRECTORY } else { DEFAULT_DIRECTORY })
 }
 
-/// Returns the text of a key, or the first text of its list, as far as the file can be parsed.
+/// Returns the text of a key, or the first text of its list, from a file that may be damaged.
 fn first_text(text: &str, section: &str, key: &str) -> Option<String> {
     let (document, _) = DeTable::parse_recoverable(text);
     let sections = document.get_ref().iter();
@@ -114,8 +114,8 @@ fn first_text(text: &str, section: &str, key: &str) -> Option<String> {
     table.and_then(|table| text_of(table, key)).or_else(|| text_of_line(text, section, key))
 }
 
-/// Returns the same from the key's own line: after an unclosed bracket or quote, the parser ignores
-/// all tables.
+/// Returns the text of a key from the line of the key, without a parser. After an unclosed bracket
+/// or quote, the parser ignores all tables.
 fn text_of_line(text: &str, section: &str, key: &str) -> Option<String> {
     let is_header = |line: &&str| line.trim_start().starts_with('[');
     let named = |line: &str| {

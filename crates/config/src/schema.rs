@@ -1,4 +1,4 @@
-//! The JSON schema of the file, for editors and for the names of the keys.
+//! The JSON schema of the configuration file, for editors and for the names of the keys.
 
 use super::spec::Spec;
 
@@ -12,8 +12,8 @@ pub fn json_schema() -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
-    /// Rewrites the copy, which the web interface is built with: `AVOCET_UPDATE=yes cargo test -p
-    /// avocet-config`.
+    /// The command that rewrites the checked-in copy, which the web interface uses:
+    /// `AVOCET_UPDATE=yes cargo test -p avocet-config`.
     #[test]
     fn the_checked_in_schema_is_the_generated_one() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/schema.json");

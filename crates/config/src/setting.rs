@@ -19,7 +19,7 @@ use super::upstream::interface_index;
 /// A fault, with its position in the [`ConfigSource`](super::source::ConfigSource).
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SettingFault {
-    /// Byte range.
+    /// The byte range of the value.
     pub(super) span: Range<usize>,
     /// The fault, and valid values.
     pub(super) message: String,
@@ -32,7 +32,7 @@ impl SettingFault {
     }
 }
 
-/// A key of the file: missing, or a value of type `T`.
+/// A key of the file with a value of type `T`; `None` if the key is missing.
 #[derive(Debug)]
 pub(super) struct Setting<T>(pub(super) Option<Written<T>>);
 
@@ -43,12 +43,12 @@ impl<T> Default for Setting<T> {
 }
 
 impl<T> Setting<T> {
-    /// Returns the position of the value, if there is one.
+    /// Returns the position of the value; `None` if the key is missing.
     pub(super) fn span(&self) -> Option<Range<usize>> {
         self.0.as_ref().map(|written| written.span.clone())
     }
 
-    /// Returns the value, if it is set and valid.
+    /// Returns the value; `None` if the key is missing or the value is not valid.
     pub(super) fn valid(&self) -> Option<&T> {
         self.0.as_ref().and_then(|written| written.value.as_ref().ok())
     }
@@ -97,7 +97,7 @@ pub(super) enum Raw {
 }
 
 impl Raw {
-    /// Returns the value in messages.
+    /// Returns the value in the form of messages.
     fn shown(&self) -> String {
         match self {
             Self::Boolean(value) => value.to_string(),
@@ -169,7 +169,7 @@ impl<'de> Visitor<'de> for RawVisitor {
 
 /// A type that may occur in the file.
 pub(super) trait Value: Sized {
-    /// Returns a description of valid values, with an example where that helps.
+    /// Returns a description of valid values, with an example if it helps.
     fn expected() -> String;
 
     /// Converts a TOML scalar, or returns its fault.
@@ -367,9 +367,9 @@ impl JsonSchema for ByteSize {
 
 /// A type that is written as text.
 pub(super) trait FromText: Sized {
-    /// A description of valid values, with an example where that helps.
+    /// A description of valid values, with an example if it helps.
     const EXPECTED: &'static str;
-    /// All valid texts, if they are few.
+    /// All valid texts, if there are only a few.
     const CHOICES: &'static [&'static str] = &[];
 
     /// Converts a text. The error describes the fault, or is `None` if [`FromText::EXPECTED`]
@@ -447,7 +447,7 @@ impl FromText for IpAddr {
 /// An item of `allow`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Allowed {
-    /// Private networks and those of the host's own interfaces.
+    /// Private networks and the networks of the host's own interfaces.
     Local,
     /// A network.
     Network(IpNet),

@@ -1,5 +1,4 @@
-//! The effective configuration as it would be written in a file; reading that file gives the same
-//! configuration.
+//! The effective configuration in the form of a file. That file would give the same configuration.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,7 +19,8 @@ use super::{
 };
 
 impl Config {
-    /// Returns every key with its value, as the tables of the file. A cookie secret is in it.
+    /// Returns every key with its value, as the tables of the file. The cookie secret is among the
+    /// values.
     pub fn effective(&self) -> Table {
         let mut tables = Table::new();
         let mut put = |name: &str, value: Value| {

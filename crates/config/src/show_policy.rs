@@ -11,7 +11,7 @@ use super::policy::{ListConfig, ListKind, ListSource};
 use super::show::{table, texts};
 use super::{Config, primary_settings, query_log};
 
-/// Writes the tables of the policy.
+/// Adds the tables of the policy by `put`.
 pub(super) fn policy(config: &Config, put: &mut impl FnMut(&str, Value)) {
     let Config { policy, query_log, .. } = config;
     let exceptions: Vec<String> =
@@ -41,7 +41,7 @@ pub(super) fn policy(config: &Config, put: &mut impl FnMut(&str, Value)) {
     put("rule", policy.rules.iter().map(shown_table).collect::<Vec<_>>().into());
 }
 
-/// Returns the path; empty if there is none.
+/// Returns the path as a value; an empty text if there is no path.
 fn file(path: Option<&Path>) -> Value {
     path.map_or_else(String::new, |path| path.display().to_string()).into()
 }

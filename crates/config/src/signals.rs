@@ -1,5 +1,5 @@
-//! Rules for names whose absence makes programs leave DNS to the network: rules that the server
-//! adds.
+//! The rules that the server adds for signals: programs leave DNS to the network if certain names
+//! do not exist.
 //!
 //! They come after all rules of the file, so that `allow` for a group takes precedence.
 
@@ -19,8 +19,8 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Reads the settings. By default, Firefox gets the signal where lists filter: it would
-    /// otherwise bypass them, and a user who has turned DNS over HTTPS on keeps it.
+    /// Reads the settings. By default, Firefox gets the signal if lists filter names, because it
+    /// would otherwise bypass them. A user who has turned DNS over HTTPS on keeps it.
     pub(super) fn read(
         policy: &mut PolicySpec,
         lists: &[Spanned<ListTable>],
@@ -33,13 +33,13 @@ impl Signals {
         }
     }
 
-    /// Reports whether no program gets a signal.
+    /// Returns whether no program gets a signal.
     pub(super) fn is_empty(self) -> bool {
         self == Self::default()
     }
 
-    /// Returns the rules, at most `MAX_ADDED_RULES`. A blocked answer must be NXDOMAIN: addresses
-    /// would say that the network has no objection.
+    /// Returns the rules of the signals, at most `MAX_ADDED_RULES`. They block with NXDOMAIN: an
+    /// answer with addresses would tell the program that the network has no objection.
     pub(super) fn rules(self) -> impl Iterator<Item = RuleSpec> {
         let rule = |name: &str, names: &str| RuleSpec {
             name: name.to_owned(),

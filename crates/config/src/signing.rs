@@ -15,7 +15,7 @@ use super::check::Check;
 use super::error::SettingError;
 use super::setting::{FromText, Int, Raw, Setting, Text, Value};
 
-/// The policy of `sign = true`. A table with this name changes it.
+/// The name of the policy that `sign = true` selects. A table with this name changes it.
 const USUAL: &str = "default";
 const DAY: u32 = 86_400;
 /// Days after which a ZSK is replaced.
@@ -30,11 +30,12 @@ const VALIDITY_DAYS: (u32, u32) = (14, 7);
 pub(super) struct SigningPolicySpec {
     /// Name of the policy; "default" changes the effect of `sign = true`.
     pub(super) name: Setting<String>,
-    /// Algorithm of new keys. Another one than that of the present keys begins a roll-over.
+    /// Algorithm of new keys. If it differs from the algorithm of the present keys, a roll-over
+    /// begins.
     #[schemars(extend("default" = "ecdsap256sha256"))]
     pub(super) algorithm: Setting<Text<SigningAlgorithm>>,
-    /// The keys of the zone: one key that signs everything, or a KSK and a ZSK. Applies to zones
-    /// without keys.
+    /// The keys of the zone: one key that signs everything, or a KSK and a ZSK. This setting
+    /// applies to zones that have no keys yet.
     #[schemars(extend("default" = "csk"))]
     pub(super) keys: Setting<Text<KeyScheme>>,
     /// Proofs that names do not exist.
@@ -58,7 +59,7 @@ pub(super) struct SigningPolicySpec {
     /// Seconds until all servers of the zone have a new version.
     #[schemars(extend("default" = 300))]
     pub(super) propagation_secs: Setting<Int<0, 604_800>>,
-    /// Least TTL that the DS records of the parent are assumed to have.
+    /// Minimum TTL that the DS records of the parent are assumed to have.
     #[schemars(extend("default" = 86400))]
     pub(super) parent_ds_ttl_secs: Setting<Int<0, 604_800>>,
     /// Seconds until all servers of the parent have a new version.
@@ -67,7 +68,7 @@ pub(super) struct SigningPolicySpec {
     /// Seconds between two look-ups of the DS records of the parent during a roll-over.
     #[schemars(extend("default" = 3600))]
     pub(super) parent_check_secs: Setting<Int<1, 86_400>>,
-    /// Days after which a DS record that the parent does not publish is reported as a problem.
+    /// Days after which the server reports a problem if the parent does not publish a DS record.
     #[schemars(extend("default" = 3))]
     pub(super) parent_patience_days: Setting<Int<1, 365>>,
 }
@@ -87,7 +88,7 @@ pub struct SigningPolicy {
     pub refresh_secs: u32,
     /// Seconds between two look-ups of the parent's DS records.
     pub parent_check_secs: u32,
-    /// Seconds after which a DS record that the parent does not have is a problem.
+    /// Seconds after which a missing DS record in the parent is a problem.
     pub parent_patience_secs: u32,
 }
 
@@ -96,14 +97,14 @@ pub struct SigningPolicy {
 pub struct ZoneSigning {
     /// The policy.
     pub policy: SigningPolicy,
-    /// The directory of its keys and their state.
+    /// The directory of the keys of the zone and their state.
     pub directory: PathBuf,
     /// The names of pools in the zone, folded, in wire form. Their answers are signed.
     pub pools: Vec<Box<[u8]>>,
 }
 
 impl SigningPolicy {
-    /// Returns the policy that `sign = true` means without a table.
+    /// Returns the policy of `sign = true` if no table changes it.
     fn usual() -> Self {
         Self {
             name: USUAL.to_owned(),
@@ -131,7 +132,7 @@ impl SigningPolicy {
 pub(super) enum SignSetting {
     /// The zone is not signed.
     No,
-    /// The zone is signed by the policy of this name.
+    /// The zone is signed by the policy with this name.
     Policy(String),
 }
 
@@ -176,12 +177,12 @@ const DENIALS: [(&str, SignedDenial); 3] = [
     ("nsec3-opt-out", SignedDenial::Nsec3OptOut),
 ];
 
-/// Returns the value with this name.
+/// Returns the choice with this name.
 fn named<T: Copy>(choices: &[(&str, T)], text: &str) -> Result<T, Option<SettingError>> {
     choices.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or(None)
 }
 
-/// Returns the name of a value.
+/// Returns the name of a choice.
 fn name_of<T: Copy + PartialEq>(choices: &[(&'static str, T)], value: T) -> &'static str {
     choices.iter().find(|(_, other)| *other == value).map_or("", |(name, _)| name)
 }
@@ -213,7 +214,8 @@ impl FromText for SignedDenial {
     }
 }
 
-/// Validates the tables. Each name occurs once; the usual policy is always there.
+/// Validates the tables. Each name occurs once. The result always includes the policy of `sign =
+/// true`.
 pub(super) fn policies(
     specs: Vec<Spanned<SigningPolicySpec>>,
     check: &mut Check,

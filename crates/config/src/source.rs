@@ -1,7 +1,7 @@
-//! The text of a configuration, and places in it.
+//! The text of a configuration, and the places of values in it.
 //!
 //! A place is a byte range. Variables of the environment have places too, past the end of the text,
-//! so that a value from either is read, checked and reported in one way.
+//! so that values from the text and from variables are read, checked and reported in the same way.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,19 +17,19 @@ use super::known;
 use super::setting::SettingFault;
 use super::spec::Spec;
 
-/// Begins the name of each variable that overrides a key.
+/// The prefix of each variable that overrides a key.
 const PREFIX: &str = "AVOCET_";
 
 /// All errors of a configuration, in the order of the file; never empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConfigErrors(Vec<ConfigError>);
 
-/// An error with its place.
+/// An error with its location.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ConfigError {
     /// `FILE:LINE:COLUMN`, the name of a variable, or `FILE` alone.
     pub location: String,
-    /// The problem at the place.
+    /// The problem at the location.
     pub message: String,
 }
 
@@ -63,7 +63,7 @@ impl std::error::Error for ConfigErrors {}
 /// Returns the text of the file at `path`.
 ///
 /// # Errors
-/// It cannot be read, or is not UTF-8.
+/// The file cannot be read, or is not UTF-8.
 pub(super) fn read_file(path: &Path) -> Result<String, ConfigErrors> {
     let one =
         |location: String, message: String| ConfigErrors(vec![ConfigError { location, message }]);
@@ -80,7 +80,7 @@ pub(super) fn read_file(path: &Path) -> Result<String, ConfigErrors> {
     })
 }
 
-/// Returns `FILE:LINE:COLUMN` of the place after the beginning of a file.
+/// Returns `FILE:LINE:COLUMN` of the position after the text `before`, with which the file begins.
 fn place_behind(file: &Path, before: &str) -> String {
     let line = before.bytes().filter(|octet| *octet == b'\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or(before).chars().count() + 1;
@@ -89,11 +89,11 @@ fn place_behind(file: &Path, before: &str) -> String {
 
 /// The contents of a configuration.
 pub(super) struct Parsed {
-    /// The keys that there are.
+    /// The keys that are present.
     pub(super) spec: Spec,
-    /// The problems with unknown keys.
+    /// The faults of unknown keys and of tables of the wrong type.
     pub(super) faults: Vec<SettingFault>,
-    /// The file has no key; variables may have.
+    /// Whether the file has no key. Variables may have keys.
     pub(super) is_bare: bool,
 }
 
@@ -101,7 +101,7 @@ pub(super) struct Parsed {
 pub(super) struct ConfigSource<'a> {
     file: Option<&'a Path>,
     text: &'a str,
-    /// Name, section, key and value of each variable of ours.
+    /// The variables of Avocet: the name, section, key and value of each.
     variables: Vec<Variable<'a>>,
 }
 
@@ -113,11 +113,11 @@ struct Variable<'a> {
 }
 
 impl<'a> ConfigSource<'a> {
-    /// Returns the text of `file` and those variables of `environment` that name a section and a
-    /// key.
+    /// Returns a source with the text of `file`, and with the variables of `environment` that name
+    /// a section and a key.
     ///
-    /// `AVOCET_X_Y` without two underscores is none of ours unless it is the name of a key:
-    /// container platforms set such names for their services.
+    /// A variable such as `AVOCET_X_Y`, without two underscores, is not one of Avocet unless it is
+    /// the name of a key. Container platforms set such variables for their services.
     pub(super) fn new(
         file: Option<&'a Path>,
         text: &'a str,
@@ -135,7 +135,7 @@ impl<'a> ConfigSource<'a> {
         Self { file, text, variables }
     }
 
-    /// Returns the settings in the text, and the problems with its keys.
+    /// Returns the settings in the text, and the faults of its keys.
     ///
     /// # Errors
     /// The text is not TOML.
@@ -186,7 +186,7 @@ impl<'a> ConfigSource<'a> {
     fn syntax_fault(&self, error: &toml::de::Error) -> SettingFault {
         let span = error.span().unwrap_or(self.text.len()..self.text.len());
         let message = error.message().replace('\n', ", ");
-        // The parser names no key.
+        // The parser does not name the key.
         let message = match self
             .text
             .get(span.clone())
@@ -210,8 +210,8 @@ impl<'a> ConfigSource<'a> {
 }
 
 impl<'a> Variable<'a> {
-    /// Says which key a variable without two underscores names; none if it is not a variable of
-    /// Avocet.
+    /// Returns an error with the key that a variable without two underscores probably means; `None`
+    /// if it is not a variable of Avocet.
     fn meant(&self, schema: &serde_json::Value) -> Option<SettingError> {
         let name = self.name.strip_prefix(PREFIX)?;
         name.match_indices('_').find_map(|(at, _)| {
@@ -222,10 +222,11 @@ impl<'a> Variable<'a> {
         })
     }
 
-    /// Sets the key in `document`, as the kind of value that `schema` names for it.
+    /// Sets the key of a variable in `document`, with a value of the kind that `schema` has for the
+    /// key.
     ///
     /// # Errors
-    /// There is no such key, or it is one of a list of tables.
+    /// There is no such key, or the key is in a list of tables.
     fn lay_over(
         &self,
         document: &mut DeTable<'a>,
@@ -237,7 +238,7 @@ impl<'a> Variable<'a> {
             .entry(Spanned::new(place.clone(), self.section.clone().into()))
             .or_insert_with(|| Spanned::new(place.clone(), DeValue::Table(DeTable::new())));
         let DeValue::Table(table) = section.get_mut() else {
-            // The fault was reported where the value is written.
+            // The fault of the value in the file has been reported already.
             return Ok(());
         };
         table.insert(
@@ -253,8 +254,8 @@ fn sets_nothing(section: &DeValue<'_>) -> bool {
     matches!(section, DeValue::Table(keys) if keys.is_empty())
 }
 
-/// Returns the text of a variable as a value; one that does not fit stays a text, and is reported
-/// as such.
+/// Returns the text of a variable as a value of this kind. A text that has another form stays a
+/// text, and a later check reports it.
 fn value_of<'a>(text: &'a str, kind: known::ValueKind, place: &Range<usize>) -> DeValue<'a> {
     match kind {
         known::ValueKind::Text => DeValue::String(text.into()),

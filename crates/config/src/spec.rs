@@ -40,17 +40,18 @@ use super::{EcsPolicy, LogFormat, LogLevel, Strategy, Upstream};
 pub(super) struct Spec {
     /// Listeners, access and the form of responses.
     pub(super) server: ServerSpec,
-    /// Addresses with a name of their own, such as those of a guest network; conditions test it as
-    /// `client.listener`.
+    /// Addresses with a name of their own, such as those of a guest network. Conditions test the
+    /// name as `client.listener`.
     #[schemars(with = "Vec<ListenerSpec>")]
     pub(super) listener: Vec<Spanned<ListenerSpec>>,
-    /// Certificates of the listeners with TLS. A client sees the one for the name that it asks for,
-    /// otherwise the first.
+    /// Certificates of the listeners with TLS. A client sees the certificate for the name that it
+    /// requests, otherwise the first certificate.
     #[schemars(with = "Vec<CertificateSpec>")]
     pub(super) certificate: Vec<Spanned<CertificateSpec>>,
     /// A certificate that the server obtains by itself (ACME, RFC 8555).
     pub(super) acme: AcmeSpec,
-    /// A certification authority of this server's own, which devices at home install.
+    /// A certification authority that the server runs itself. Devices at home install its
+    /// certificate.
     pub(super) home_ca: HomeCaSpec,
     /// Resolution of names that are not answered locally.
     pub(super) resolver: ResolverSpec,
@@ -76,7 +77,8 @@ pub(super) struct Spec {
     /// How zones that this server hosts are signed.
     #[schemars(with = "Vec<SigningPolicySpec>")]
     pub(super) signing_policy: Vec<Spanned<SigningPolicySpec>>,
-    /// Keys that this server shares with others, for transaction signatures (TSIG).
+    /// Keys that this server shares with other servers and clients, for transaction signatures
+    /// (TSIG).
     #[schemars(with = "Vec<KeySpec>")]
     pub(super) key: Vec<Spanned<KeySpec>>,
     /// Names that follow the health of their hosts.
@@ -135,8 +137,8 @@ pub(super) struct ServerSpec {
     /// File with the authorities that issue the certificates of clients, in PEM form; "" asks
     /// clients for none.
     pub(super) client_ca: Setting<String>,
-    /// With `client-ca`: "required" ends connections of clients without certificate, "optional"
-    /// does not.
+    /// With `client-ca`: "required" refuses connections of clients without certificate, "optional"
+    /// accepts them.
     #[schemars(extend("default" = "optional"))]
     pub(super) client_certificate: Setting<Text<Presence>>,
     /// Number of worker threads; by default one per core.
@@ -239,8 +241,8 @@ pub(super) struct ResolverSpec {
     /// Send DNS cookies to authoritative servers (RFC 7873).
     #[schemars(extend("default" = true))]
     pub(super) cookies: Setting<bool>,
-    /// Encrypt queries to authoritative servers that support TLS on port 853, without a check of
-    /// their certificates (RFC 9539).
+    /// Encrypt queries to authoritative servers that support TLS on port 853. Their certificates
+    /// are not checked (RFC 9539).
     #[schemars(extend("default" = false))]
     pub(super) encrypt_authoritative: Setting<bool>,
     /// Send queries over IPv4.
@@ -261,8 +263,9 @@ pub(super) struct ResolverSpec {
     /// EDNS buffer size in queries to authoritative servers, in bytes.
     #[schemars(extend("default" = 1232))]
     pub(super) edns_buffer_size: Setting<Int<512, 4096>>,
-    /// UDP ports that queries to servers do not leave from: numbers, ranges such as "10000-20000",
-    /// and "registered" for the ports that IANA has assigned and those of some other programs.
+    /// Source ports that queries to servers over UDP do not use: numbers, ranges such as
+    /// "10000-20000", and "registered" for the ports that IANA has assigned and those of some other
+    /// programs.
     #[schemars(extend("default" = ["registered"]))]
     pub(super) avoid_ports: Setting<List<AvoidItem>>,
     /// Maximum number of fetches in flight at the servers of one zone; further names in the zone
@@ -289,19 +292,18 @@ pub(super) struct ListenerSpec {
     /// The name that conditions use.
     pub(super) name: Setting<String>,
     /// Addresses with port to serve over UDP and TCP, and with the prefix `tls://` over TLS, with
-    /// `https://` over HTTPS, in
-    /// addition to those of [server].
+    /// `https://` over HTTPS, in addition to the addresses of [server].
     pub(super) listen: Setting<List<Text<Listen>>>,
-    /// Networks that may send queries here; by default those of [server].
+    /// Networks that may send queries to this listener; by default the networks of [server].
     pub(super) allow: Setting<List<Text<Allowed>>>,
-    /// Name of the [[certificate]] that all clients see here; by default the one for the name that
-    /// the client asks for.
+    /// Name of the [[certificate]] that all clients of this listener see; by default the
+    /// certificate for the name that the client requests.
     pub(super) certificate: Setting<String>,
-    /// File with the authorities that issue the certificates of clients here; by default as for
-    /// [server].
+    /// File with the authorities that issue the certificates of clients of this listener; by
+    /// default as for [server].
     pub(super) client_ca: Setting<String>,
-    /// With `client-ca`: "required" ends connections of clients without certificate, "optional"
-    /// does not.
+    /// With `client-ca`: "required" refuses connections of clients without certificate, "optional"
+    /// accepts them.
     #[schemars(extend("default" = "optional"))]
     pub(super) client_certificate: Setting<Text<Presence>>,
     /// Networks of proxies: datagrams and connections from them must begin with a header of the
@@ -315,12 +317,12 @@ pub(super) struct ListenerSpec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline, extend("required" = ["cert", "key"]))]
 pub(super) struct CertificateSpec {
-    /// Host names for which clients see it, such as "dns.example" or "*.example"; by default those
-    /// in the certificate.
+    /// Host names for which clients see this certificate, such as "dns.example" or "*.example"; by
+    /// default the names in the certificate.
     pub(super) names: Setting<List<String>>,
-    /// File with the certificate and those of its issuers, in PEM form.
+    /// File with the certificate and the certificates of its issuers, in PEM form.
     pub(super) cert: Setting<String>,
-    /// File with its private key, in PEM form.
+    /// File with the private key of the certificate, in PEM form.
     pub(super) key: Setting<String>,
 }
 
@@ -331,7 +333,7 @@ pub(super) struct CertificateSpec {
 pub(super) struct StubSpec {
     /// Apex of the zone.
     pub(super) zone: Setting<Text<Name>>,
-    /// Its authoritative servers: `192.0.2.1`, `192.0.2.1:5353`.
+    /// Authoritative servers of the zone: `192.0.2.1`, `192.0.2.1:5353`.
     pub(super) servers: Setting<List<Text<ServerAddress>>>,
 }
 
@@ -369,7 +371,7 @@ pub(super) struct Dns64Spec {
     /// from it and from each IPv4 address; "" turns DNS64 off.
     #[schemars(extend("default" = ""))]
     pub(super) prefix: Setting<String>,
-    /// IPv6 networks with addresses that count as missing.
+    /// IPv6 networks: an address in one of them counts as missing.
     #[schemars(extend("default" = ["::ffff:0.0.0.0/96"]))]
     pub(super) exclude: Setting<List<Text<IpNet>>>,
 }
@@ -379,8 +381,8 @@ pub(super) struct Dns64Spec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline, extend("required" = ["zone"]))]
 pub(super) struct ForwardSpec {
-    /// The name, and all names below it, to forward; "." is all names. "!corp.example" is an
-    /// exception: its names follow the next rule above.
+    /// The zone whose names are forwarded; "." is all names. "!corp.example" is an exception: its
+    /// names follow the rule of the nearest zone above it.
     pub(super) zone: Setting<Text<RuleZone>>,
     /// Servers: `udp://1.1.1.1:53`, `tcp://[2620:fe::fe]:53` or an address (UDP, port 53). After a
     /// truncated response, the query is repeated over TCP. `tls://dns.example@192.0.2.1` uses TLS
@@ -391,8 +393,8 @@ pub(super) struct ForwardSpec {
     pub(super) upstreams: Setting<List<Text<Upstream>>>,
     /// A file with `nameserver` lines, instead of `upstreams`.
     pub(super) resolv_conf: Setting<String>,
-    /// "ordered", "round-robin", "fastest", or "race 2" to "race 8": that number of servers at
-    /// once.
+    /// Order of the servers: "ordered", "round-robin", "fastest", or "race 2" to "race 8", which
+    /// queries that number of servers at once.
     #[schemars(extend("default" = "fastest"))]
     pub(super) strategy: Setting<Text<Strategy>>,
     /// Randomise the letter case of the QNAME, which makes responses hard to spoof (0x20).
@@ -402,11 +404,12 @@ pub(super) struct ForwardSpec {
     /// "forward" only.
     #[schemars(extend("default" = "strip"))]
     pub(super) ecs: Setting<Text<EcsPolicy>>,
-    /// Names the client to the servers by a header of the PROXY protocol, version 2, in mode
-    /// "forward" only. Their answers are for that client only, and are not cached.
+    /// Send the servers the address of the client in a header of the PROXY protocol, version 2; in
+    /// mode "forward" only. The answers of these servers are for one client only, and are not
+    /// cached.
     #[schemars(extend("default" = false))]
     pub(super) proxy_protocol: Setting<bool>,
-    /// On encrypted connections, the header comes before the handshake, not encrypted, in place of
+    /// On encrypted connections, send the header without encryption before the handshake, and not
     /// after it.
     #[schemars(extend("default" = false))]
     pub(super) proxy_protocol_outside_tls: Setting<bool>,
@@ -417,15 +420,15 @@ pub(super) struct ForwardSpec {
     #[schemars(extend("default" = 2_000))]
     pub(super) timeout_max_ms: Setting<Int<10, 5_000>>,
     /// Encrypted servers: "strict" sends no query before the certificate is verified;
-    /// "opportunistic" accepts each certificate, which protects only against those who listen.
+    /// "opportunistic" accepts each certificate, which protects only against passive listeners.
     #[schemars(extend("default" = "strict"))]
     pub(super) authentication: Setting<Text<Authentication>>,
     /// The file with the authorities that issue the certificates of encrypted servers, in PEM form;
-    /// "" for those of the system.
+    /// "" for the authorities of the system.
     #[schemars(extend("default" = ""))]
     pub(super) ca: Setting<String>,
-    /// SHA-256 digests of public keys in base64 (RFC 7858): each encrypted server must have
-    /// one of these keys. Without `ca`, no authority and no name is needed then.
+    /// SHA-256 digests of public keys in base64 (RFC 7858): each encrypted server must have one of
+    /// these keys. Without `ca`, the digests replace the check of the authority and the name.
     #[schemars(extend("default" = []))]
     pub(super) pins: Setting<List<Text<Pin>>>,
     /// The file with the certificate that this server shows to encrypted servers, in PEM form.
@@ -434,21 +437,21 @@ pub(super) struct ForwardSpec {
     /// The file with the private key of `client-cert`, in PEM form.
     #[schemars(extend("default" = ""))]
     pub(super) client_key: Setting<String>,
-    /// The method of requests to servers with `https://` and `h3://`: "post", or "get", which caches
-    /// of HTTP on the way understand.
+    /// The method of requests to servers with `https://` and `h3://`: "post", or "get", whose
+    /// responses HTTP caches on the way can store.
     #[schemars(extend("default" = "post"))]
     pub(super) https_method: Setting<Text<HttpsMethod>>,
-    /// HTTP/3 that servers with `https://` announce (`alt-svc`): "auto" uses it once it works,
-    /// "off" stays with HTTP/2.
+    /// Use of HTTP/3 that servers with `https://` announce (`alt-svc`): "auto" uses HTTP/3 once it
+    /// works, "off" stays with HTTP/2.
     #[schemars(extend("default" = "auto"))]
     pub(super) h3: Setting<Text<AnnouncedH3>>,
-    /// Servers without encryption are asked for encrypted ones that they designate (DDR,
-    /// RFC 9462): "auto" uses these, and the others if they fail; "strict" uses only these; "off"
-    /// asks nobody.
+    /// Use of the encrypted servers that unencrypted servers designate (DDR, RFC 9462): "auto" uses
+    /// the designated servers, and the unencrypted ones if they fail; "strict" uses only the
+    /// designated servers; "off" does not look for any.
     #[schemars(extend("default" = "off"))]
     pub(super) discover: Setting<Text<Discovery>>,
-    /// Servers for plain DNS that know the addresses of upstreams that have only a name, such as
-    /// `https://dns.example/dns-query`.
+    /// Servers for plain DNS that know the addresses of the upstreams that have only a name, such
+    /// as `https://dns.example/dns-query`.
     #[schemars(extend("default" = []))]
     pub(super) bootstrap: Setting<List<Text<ServerAddress>>>,
 }
@@ -464,13 +467,13 @@ pub(super) struct CacheSpec {
     /// Memory of the RRset cache, which holds the records that upstreams returned.
     #[schemars(extend("default" = "128MiB"))]
     pub(super) rrset_bytes: Setting<ByteSize>,
-    /// Shorter TTLs are raised to this.
+    /// Minimum TTL: shorter TTLs are raised to it.
     #[schemars(extend("default" = 0))]
     pub(super) min_ttl_secs: Setting<Int<0, 86_400>>,
-    /// Longer TTLs are cut to this.
+    /// Maximum TTL: longer TTLs are cut to it.
     #[schemars(extend("default" = 86_400))]
     pub(super) max_ttl_secs: Setting<Int<0, 604_800>>,
-    /// Shortest TTL of a negative answer, never above the longest.
+    /// Shortest TTL of a negative answer; at most `negative-max-ttl-secs`.
     #[schemars(extend("default" = 0))]
     pub(super) negative_min_ttl_secs: Setting<Int<0, 3_600>>,
     /// Longest TTL of a negative answer (RFC 2308).
@@ -479,7 +482,7 @@ pub(super) struct CacheSpec {
     /// Answer with expired records if no server responds (RFC 8767).
     #[schemars(extend("default" = true))]
     pub(super) serve_stale: Setting<bool>,
-    /// How long after its TTL a record may be used.
+    /// Seconds after the end of its TTL for which a record may be used.
     #[schemars(extend("default" = 86_400))]
     pub(super) serve_stale_max_secs: Setting<Int<1, 604_800>>,
     /// How long a client waits for a fresh answer before it gets an expired one, in milliseconds.
@@ -504,7 +507,7 @@ pub(super) struct RecordSpec {
     pub(super) r#type: Setting<Text<Rtype>>,
     /// Record data as in a zone file, with all names fully qualified.
     pub(super) values: Setting<List<String>>,
-    /// TTL.
+    /// TTL of the records.
     #[schemars(extend("default" = 300))]
     pub(super) ttl_secs: Setting<Int<0, 604_800>>,
     /// Also answer the reverse name of an A or AAAA record.
@@ -519,7 +522,7 @@ pub(super) struct RecordSpec {
 pub(super) struct KeySpec {
     /// Name of the key, the same on both servers.
     pub(super) name: Setting<Text<Name>>,
-    /// Algorithm.
+    /// Algorithm of the key.
     #[schemars(extend("default" = "hmac-sha256"))]
     pub(super) algorithm: Setting<Text<TsigAlgorithm>>,
     /// File with the secret in base64, which only the account of the server may read.
@@ -554,14 +557,15 @@ pub(super) struct RateLimitSpec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct WebSpec {
-    /// Address with port for the same as `[server] http`, over HTTPS, loopback or private; "" turns
-    /// it off.
+    /// Loopback or private address with port for metrics, health and the API over HTTPS; "" turns
+    /// HTTPS off.
     #[schemars(extend("default" = ""))]
     pub(super) https: Setting<String>,
-    /// File with the certificate and those of its issuers (PEM); read again when it changes.
+    /// File with the certificate and the certificates of its issuers (PEM). The server reads a
+    /// changed file again.
     #[schemars(extend("default" = ""))]
     pub(super) tls_cert: Setting<String>,
-    /// File with the private key of the certificate (PEM); read again when it changes.
+    /// File with the private key of the certificate (PEM). The server reads a changed file again.
     #[schemars(extend("default" = ""))]
     pub(super) tls_key: Setting<String>,
     /// Networks of reverse proxies that may name the client in `X-Forwarded-For`.
@@ -623,7 +627,7 @@ pub(super) struct QueryLogSpec {
     /// Size of the log at which the oldest entries are removed.
     #[schemars(extend("default" = "1GiB"))]
     pub(super) retention_bytes: Setting<ByteSize>,
-    /// Outcomes with entries that are removed earlier, each with its age in days, such as
+    /// Ages in days at which entries with certain outcomes are removed earlier, such as
     /// "answered:30".
     #[schemars(extend("default" = []))]
     pub(super) retention_outcomes: Setting<List<Text<KindDays>>>,
@@ -639,8 +643,8 @@ pub(super) struct QueryLogSpec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct DnstapSpec {
-    /// Receiver of a dnstap message for each reply: "unix:PATH" or "tcp://ADDRESS:PORT"; "" turns
-    /// it off.
+    /// Receiver of a dnstap message for each reply: "unix:PATH" or "tcp://ADDRESS:PORT"; "" sends
+    /// none.
     #[schemars(extend("default" = ""))]
     pub(super) output: Setting<String>,
     /// Name of this server in each message.
@@ -677,7 +681,7 @@ pub(super) struct DataSpec {
 #[schemars(inline)]
 pub(super) struct RevisionsSpec {
     /// Seconds within which a new revision must be confirmed with `avocet config confirm`, or the
-    /// server rolls it back; 0 keeps every revision at once.
+    /// server rolls it back; 0 keeps each revision without a confirmation.
     #[schemars(extend("default" = 0))]
     pub(super) probation_secs: Setting<Int<0, 86_400>>,
     /// Number of revisions to keep.

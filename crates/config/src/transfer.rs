@@ -21,8 +21,8 @@ pub struct TransferClient<'c> {
     pub is_encrypted: bool,
 }
 
-/// An item of `allow-transfer`. A request must match each part that the item has. At least a
-/// network or a key is given.
+/// An item of `allow-transfer`, with at least a network or a key. A request must match each part of
+/// the item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransferRule {
     /// The network of the client.
@@ -68,7 +68,7 @@ impl FromText for TransferRule {
 
     fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         let mut words: Vec<_> = text.split_ascii_whitespace().collect();
-        // A key may have this name.
+        // After `key`, this word is the name of a key.
         let is_name = words.len() > 1 && words[words.len() - 2] == "key";
         let needs_tls = !is_name && words.pop_if(|word| *word == "tls").is_some();
         let (network, key) = match words[..] {
@@ -87,13 +87,13 @@ impl FromText for TransferRule {
     }
 }
 
-/// What a transfer of a zone with ALIAS records is.
+/// The treatment of ALIAS records in transfers of a zone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AliasTransfer {
-    /// Refused: most servers would answer that the name has no address.
+    /// The transfer is refused: most servers would answer that the name has no address.
     #[default]
     Refuse,
-    /// It has the ALIAS records, for a server that answers them itself.
+    /// The transfer contains the ALIAS records, for a server that answers them itself.
     Literal,
 }
 
@@ -174,7 +174,7 @@ mod tests {
         check("key k tls", key, false, false);
         check("key k tls", None, true, false);
         check("192.0.2.1 key k tls", key, true, true);
-        // A key with the name.
+        // The item names a key with the name `tls`.
         check("key tls", Some(b"\x03tls\0"), false, true);
         check("key tls tls", Some(b"\x03tls\0"), false, false);
         for text in ["tls", "", "tls 192.0.2.1", "192.0.2.1 tls tls", "192.0.2.1 tls key k"] {

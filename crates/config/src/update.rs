@@ -20,7 +20,7 @@ pub struct UpdateRule {
     /// The folded name of the key, in wire form.
     key: Box<[u8]>,
     names: UpdateNames,
-    /// The types; empty for all that a client may change without naming them.
+    /// The types that the key may change; empty for all types that need no mention.
     types: Vec<Rtype>,
 }
 
@@ -51,7 +51,7 @@ impl UpdateRule {
         self.network.is_none_or(|network| network.contains(&ip)) && *self.key == *key
     }
 
-    /// Returns whether a client of the rule may change this.
+    /// Returns whether a client of the rule may change the records of `scope`.
     #[must_use]
     pub fn permits(&self, scope: EditScope<'_>) -> bool {
         let is_name = match &self.names {
@@ -70,8 +70,8 @@ impl UpdateRule {
     }
 }
 
-/// Returns whether a type needs no mention: those of the zone itself, of delegations and of
-/// signatures do.
+/// Returns whether a rule without types permits this type. It does not permit the types of the zone
+/// itself, of delegations and of signatures.
 const fn is_plain(rtype: Rtype) -> bool {
     !matches!(rtype, Rtype::SOA | Rtype::NS | Rtype::DS | Rtype::DNAME | Rtype::DNSKEY)
         && !rtype.is_dnssec_proof()

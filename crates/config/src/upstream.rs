@@ -48,7 +48,7 @@ impl FromText for Upstream {
     }
 }
 
-/// Reads the same as [`peer`] with a path behind it, which may be a template with the variable
+/// Reads a server as [`peer`] does, followed by a path, which may be a template with the variable
 /// `dns`.
 fn over_http(text: &str, transport: UpstreamTransport) -> Result<Upstream, Option<SettingError>> {
     let at = text.find('/').unwrap_or(text.len());
@@ -73,9 +73,8 @@ pub fn path_of_template(template: &str) -> Option<&str> {
     template.strip_suffix(DNS_VARIABLE).filter(|path| is_path(path))
 }
 
-/// Reads the address of a server and the name in its certificate, such as
-/// `dns.example@192.0.2.1`, or one of these, with or without port. An address before the `@` is
-/// followed by a port, as elsewhere.
+/// Reads a server: the name in its certificate and its address, such as `dns.example@192.0.2.1`, or
+/// only one of them, with or without port. If an address is before the `@`, its port is after it.
 fn peer(
     text: &str,
     port: u16,
@@ -161,8 +160,8 @@ pub fn interface_index(scope: &str) -> Option<u32> {
     index.trim().parse().ok()
 }
 
-/// Returns the servers in the `nameserver` lines of a `resolv.conf` (resolv.conf(5)); invalid ones
-/// are ignored, as in the C library.
+/// Returns the servers in the `nameserver` lines of a `resolv.conf` (resolv.conf(5)); the function
+/// ignores invalid lines, as the C library does.
 pub(super) fn from_resolv_conf(text: &str) -> Vec<Upstream> {
     text.lines()
         .filter_map(|line| {

@@ -18,7 +18,7 @@ use super::{ForwardConfig, Upstream, UpstreamTransport};
 /// Maximum number of pins of a rule.
 const MAX_PINS: usize = 64;
 
-/// The transports of the servers of a rule: those that are written, and all encrypted ones if
+/// The transports that a rule may use: those of its servers, and all encrypted transports if the
 /// servers may designate others.
 #[derive(Clone, Copy)]
 pub(super) struct UsedTransports<'u> {
@@ -27,7 +27,7 @@ pub(super) struct UsedTransports<'u> {
 }
 
 impl UsedTransports<'_> {
-    /// Returns whether the test may hold for the transport of a server.
+    /// Returns whether a transport that the rule may use passes the test.
     fn any(self, holds: impl Fn(UpstreamTransport) -> bool) -> bool {
         let mut written = self.upstreams.iter().map(|one| one.transport);
         let discovers = |transport: UpstreamTransport| {
@@ -113,7 +113,7 @@ pub(super) fn h3(
     h3
 }
 
-/// Reads the keys of which each server must have one.
+/// Reads the pins. Each server must have a key that matches one of them.
 pub(super) fn pins(setting: Setting<List<Text<Pin>>>, check: &mut Check) -> Vec<Pin> {
     let span = setting.span();
     let items = check.take(setting).map_or_else(Vec::new, |list| list.0);
@@ -123,7 +123,7 @@ pub(super) fn pins(setting: Setting<List<Text<Pin>>>, check: &mut Check) -> Vec<
     items.into_iter().map(|item| item.into_inner().0).collect()
 }
 
-/// Reads the certificate that this server shows to others.
+/// Reads the client certificate that this server shows to other servers.
 pub(super) fn client_files(
     chain: Setting<String>,
     key: Setting<String>,
@@ -145,7 +145,7 @@ pub(super) fn client_files(
     }
 }
 
-/// Adds the keys to the table of a rule, as the file would have them.
+/// Adds the keys to the table of a rule, in the form of the file.
 pub(super) fn show(rule: &ForwardConfig, out: &mut Table) {
     let tls = &rule.tls;
     let authentication = match tls.authentication {

@@ -19,13 +19,14 @@ const PIN_LEN: usize = 32;
 /// Proofs that the servers with TLS of a rule must provide.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct UpstreamTls {
-    /// Whether they must prove it.
+    /// Whether the servers must prove who they are.
     pub authentication: Authentication,
-    /// The file with the only authorities that may vouch for them; `None` for those of the system.
+    /// The file with the only authorities that may vouch for the servers; `None` for the
+    /// authorities of the system.
     pub ca: Option<PathBuf>,
-    /// The pins. Each server must have one of these keys.
+    /// The pins. Each server must have a key that matches one of them.
     pub pins: Vec<Pin>,
-    /// The certificate that this server presents to them.
+    /// The certificate that this server presents to the servers.
     pub client: Option<CertificateFiles>,
 }
 
@@ -46,11 +47,11 @@ pub struct Pin(pub [u8; PIN_LEN]);
 /// A server with TLS, apart from its address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TlsPeer {
-    /// The name in its certificate.
+    /// The name in the certificate of the server.
     pub name: PeerName,
     /// Proofs that the server must provide.
     pub tls: UpstreamTls,
-    /// The protocol in which it gets queries.
+    /// The protocol of queries to the server.
     pub protocol: PeerProtocol,
 }
 
@@ -80,7 +81,7 @@ pub struct HttpsPath {
     pub h3: AnnouncedH3,
 }
 
-/// How the server uses HTTP/3 that another server announces in HTTP/2 (`alt-svc`, RFC 7838).
+/// The use of HTTP/3 that a server announces in HTTP/2 (`alt-svc`, RFC 7838).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum AnnouncedH3 {
     /// HTTP/3 is used once its handshake is complete.
@@ -105,7 +106,7 @@ pub enum HttpsMethod {
 pub enum PeerName {
     /// A host name.
     Host(Box<str>),
-    /// Its address.
+    /// The address of the server.
     Address(IpAddr),
 }
 
@@ -159,9 +160,10 @@ impl FromText for AnnouncedH3 {
 }
 
 impl TlsPeer {
-    /// Returns its number: equal peers have the same one in all configurations.
+    /// Returns the number of the peer. Equal peers have the same number in all configurations.
     pub fn id(&self) -> PeerId {
-        // Without a key, so that a reload keeps connections. All input is the operator's.
+        // The hasher has no random key, so that a reload keeps connections. All input comes from
+        // the operator.
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
         PeerId(hasher.finish())

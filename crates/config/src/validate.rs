@@ -1,5 +1,5 @@
-//! From the keys of the file to the values in force: adds defaults and checks values against each
-//! other.
+//! Converts the keys of the file to the values in force: adds defaults, and checks values against
+//! each other.
 
 use std::mem;
 use std::net::SocketAddr;
@@ -40,7 +40,8 @@ use super::{
 /// Maximum number of workers.
 const MAX_WORKERS: usize = 256;
 
-/// Returns how names are resolved; by default only by forwarding if a rule covers all names.
+/// Returns the mode of resolution. The default is forwarding if a rule covers all names, otherwise
+/// recursion.
 fn mode(resolver: &mut ResolverSpec, forwards: &[Spanned<ForwardSpec>], check: &mut Check) -> Mode {
     let default = if forward::forwards_all(forwards) { Mode::Forward } else { Mode::Recurse };
     check.take(mem::take(&mut resolver.mode)).map_or(default, |text| text.0)
@@ -121,7 +122,8 @@ pub(super) fn validate(
     check.finish().map(|doubts| (config, doubts))
 }
 
-/// Takes the settings of responses, which are in the table of the resolver.
+/// Takes the settings of responses from the table of the resolver. They override those of
+/// `[server]`.
 fn responses(
     resolver: &mut ResolverSpec,
     mut server: ServerConfig,
@@ -205,8 +207,8 @@ fn millis(count: u32) -> Duration {
     Duration::from_millis(count.into())
 }
 
-/// Returns the local zones without duplicates. The root cannot be one, because no name would be
-/// resolved, nor can a zone with servers.
+/// Returns the local zones without duplicates. The root is a fault, because no name would be
+/// resolved. A zone of a forwarding rule or a stub zone is a fault too.
 fn local_zones(
     setting: Setting<List<Text<Name>>>,
     (forwards, stubs): (&[ForwardConfig], &[StubZone]),
@@ -256,7 +258,7 @@ fn http(setting: Setting<String>, check: &mut Check) -> Option<SocketAddr> {
     local_address(setting, "127.0.0.1:8053", 8053, check)
 }
 
-/// Returns a loopback or private address with port, if the key is set and not empty.
+/// Returns a loopback or private address with port; `None` if the key is not set or empty.
 pub(super) fn local_address(
     setting: Setting<String>,
     example: &str,
@@ -338,7 +340,8 @@ fn cache(spec: CacheSpec, check: &mut Check) -> CacheConfig {
     }
 }
 
-/// Refuses sizes that are written and that together exceed the memory of the machine.
+/// Adds a fault if both caches together exceed the memory of the machine and the file sets one of
+/// the sizes.
 fn fits_memory(sizes: [usize; 2], at: [Option<Range<usize>>; 2], check: &mut Check) {
     let [packets, rrsets] = sizes;
     let total = packets.saturating_add(rrsets) as u64;

@@ -32,12 +32,12 @@ pub enum ViewItem {
 pub struct ZoneView {
     /// The name of the zone, folded, in wire form.
     pub zone: Box<[u8]>,
-    /// The clients that see it; never empty.
+    /// The clients that see the zone; never empty.
     pub items: Vec<ViewItem>,
 }
 
 impl ZoneView {
-    /// Returns the zone.
+    /// Returns the identity of the zone.
     #[must_use]
     pub fn id(&self) -> ZoneId {
         let view = self.items.first().map(|item| item.to_string().into());
@@ -59,7 +59,7 @@ impl ViewItem {
         }
     }
 
-    /// Returns the condition on a client.
+    /// Returns the condition that a client of this item meets.
     #[must_use]
     pub fn test(&self) -> ClientTest {
         match self {
@@ -89,8 +89,8 @@ impl FromText for ViewItem {
     }
 }
 
-/// Reads `view`. An item that occurs twice is a fault, and so is a list without items: nobody would
-/// see the zone.
+/// Reads `view`. An item that occurs twice is a fault. A list without items is a fault too, because
+/// no client would see the zone.
 pub(super) fn view(setting: Setting<List<Text<ViewItem>>>, check: &mut Check) -> Vec<ViewItem> {
     let Some(at) = setting.span() else { return Vec::new() };
     let Some(List(written)) = check.take(setting) else { return Vec::new() };

@@ -39,9 +39,9 @@ const LEASES_SETTLE_SECS: u32 = 1;
 pub struct ZoneConfig {
     /// The name, folded, in wire form.
     pub name: Box<[u8]>,
-    /// The clients that see it; empty for all that do not see another zone with this name.
+    /// The clients that see the zone; empty for all clients that see no other zone with this name.
     pub view: Vec<ViewItem>,
-    /// The master file, or that of the provider.
+    /// The master file, or the file of the provider.
     pub file: PathBuf,
     /// The format of the file, if it is not a master file.
     pub provided: Option<ProvidedZone>,
@@ -53,7 +53,7 @@ pub struct ZoneConfig {
     pub primaries: Primaries,
     /// The servers that may transfer the zone.
     pub allow_transfer: Vec<TransferRule>,
-    /// What a transfer with ALIAS records is.
+    /// The treatment of ALIAS records in transfers.
     pub transfer_alias: AliasTransfer,
     /// The servers that get NOTIFY.
     pub notify: Vec<NotifyTarget>,
@@ -67,7 +67,7 @@ pub struct ZoneConfig {
     pub catalog: CatalogRole,
     /// Whether the zone must have a matching ZONEMD digest.
     pub zonemd: ZonemdPolicy,
-    /// The hash of the digest that the server adds, if it does.
+    /// The hash of the digest that the server adds; `None` if it adds no digest.
     pub digest: Option<DigestHash>,
 }
 
@@ -94,7 +94,8 @@ impl ZoneConfig {
         self.name == id.name && self.id() == *id
     }
 
-    /// Returns whether all clients see the zone that see no other one with its name.
+    /// Returns whether the zone has no view. All clients see such a zone unless they see another
+    /// zone with the same name.
     #[must_use]
     pub const fn is_common(&self) -> bool {
         self.view.is_empty()
@@ -106,8 +107,8 @@ impl ZoneConfig {
         !self.primaries.servers.is_empty()
     }
 
-    /// Returns whether the changes of the zone are kept: other servers transfer them, or the file
-    /// does not have them at once.
+    /// Returns whether the server keeps the changes of the zone: other servers may transfer them,
+    /// or the file gets them only later.
     #[must_use]
     pub fn keeps_changes(&self) -> bool {
         self.is_secondary() || self.is_updated() || !self.allow_transfer.is_empty()
@@ -119,7 +120,7 @@ impl ZoneConfig {
         !self.allow_update.is_empty()
     }
 
-    /// Returns the source for fetches, if the records are fetched.
+    /// Returns the source of the records; `None` if they are not fetched.
     #[must_use]
     pub fn source_url(&self) -> Option<&ZoneUrl> {
         self.provided.as_ref()?.source.as_ref()
@@ -137,7 +138,7 @@ impl ZoneConfig {
         !self.is_secondary() && self.provided.is_none()
     }
 
-    /// Returns whether the serial is raised if a changed file does not raise it.
+    /// Returns whether the server raises the serial if a changed file does not.
     #[must_use]
     pub fn is_raised(&self) -> bool {
         self.is_updated() || self.provided.is_some()
@@ -149,14 +150,14 @@ impl ZoneConfig {
         self.journal.with_extension("published")
     }
 
-    /// Returns whether NOTIFY from this address, signed with this key, is one of a primary.
+    /// Returns whether a NOTIFY from this address, signed with this key, comes from a primary.
     #[must_use]
     pub fn hears(&self, ip: IpAddr, key: Option<&[u8]>) -> bool {
         self.primaries.hear(ip, key)
     }
 
-    /// Returns the configuration of a member of this catalog: it is transferred from the same
-    /// primaries, and passed on to the same servers.
+    /// Returns the configuration of a member of this catalog. The member has the same primaries,
+    /// and the same servers may transfer it.
     #[must_use]
     pub fn member(&self, name: &[u8], data: &Path) -> Self {
         let file = Self::member_file(name, data);
@@ -193,8 +194,8 @@ impl ZoneConfig {
     }
 }
 
-/// Validates the tables. Each name occurs once for the same clients. Copies of zones without a file
-/// are below the data directory. The places are those of the zones.
+/// Validates the tables. Returns the places of the zones in the file, and the zones. Each name
+/// occurs once for the same clients. A zone without a file has a copy below the data directory.
 pub(super) fn zones(
     specs: Vec<Spanned<ZoneSpec>>,
     context: &ZoneContext<'_>,
@@ -238,8 +239,9 @@ pub(super) fn with_pools(mut zones: Vec<ZoneConfig>, pools: &[PoolConfig]) -> Ve
     zones
 }
 
-/// Returns why two zones cannot have the same file, if they have it. Zones of several names may
-/// have one that only people write, with relative names.
+/// Returns the reason why two zones cannot share their file; `None` if they can, or if their files
+/// differ. Zones with different names may share a file with relative names that the server never
+/// writes.
 fn shared(zone: &ZoneConfig, other: &ZoneConfig) -> Option<String> {
     if zone.file != other.file {
         return None;
@@ -248,7 +250,7 @@ fn shared(zone: &ZoneConfig, other: &ZoneConfig) -> Option<String> {
     let is_written = |zone: &ZoneConfig| {
         zone.is_fetched() || zone.is_updated() || zone.catalog == CatalogRole::Producer
     };
-    // Commands change any master file.
+    // Commands can change any master file.
     let is_own = |zone: &ZoneConfig| zone.is_own_file() || is_written(zone);
     if zone.is_secondary() {
         Some(format!("another zone has the file {file}, which this one replaces"))
@@ -343,8 +345,8 @@ fn path_of((at, file): (Range<usize>, String), check: &mut Check) -> Option<Path
     Some(check.path(file))
 }
 
-/// Checks that a catalog comes from the server that writes it, and that a zone of a view has no
-/// setting for all clients.
+/// Checks that a catalog comes from the server that writes it, and that a zone with a view has no
+/// setting that concerns all clients.
 fn check_role(at: &Range<usize>, zone: &ZoneConfig, check: &mut Check) {
     if let Some(message) = refusal(zone) {
         check.fault(at.clone(), message);
@@ -401,8 +403,8 @@ fn check_listed(zones: &[(Range<usize>, ZoneConfig)], check: &mut Check) {
     }
 }
 
-/// Returns the file of a zone: its name, and its view in front of that, with other characters than
-/// those of host names in hexadecimal.
+/// Returns the file name of a zone: its view, followed by its name. Characters that host names
+/// cannot have are in hexadecimal.
 fn file_name(zone: &ZoneId) -> String {
     let in_file = |text: &str| {
         let mut name = String::new();

@@ -1,4 +1,4 @@
-//! `[[zone]]` as written in the file.
+//! The keys of `[[zone]]` in the file.
 
 use avocet_zone::SerialPolicy;
 use schemars::JsonSchema;
@@ -24,7 +24,7 @@ pub(super) struct ZoneSpec {
     /// Name of the zone.
     pub(super) name: Setting<Text<Name>>,
     /// The clients that see the zone: groups, networks such as "10.0.0.0/8", and listeners as
-    /// "listener:NAME". Without it, those that see no other zone with the same name.
+    /// "listener:NAME"; by default all clients that see no other zone with the same name.
     #[schemars(extend("default" = []))]
     pub(super) view: Setting<List<Text<ViewItem>>>,
     /// Master file, or the file that `provider` reads. The server writes the file of a zone with
@@ -35,45 +35,46 @@ pub(super) struct ZoneSpec {
     /// for RRsets in JSON from `url`; "postgres" for tables of PowerDNS in the database of `url`.
     #[schemars(extend("default" = "file"))]
     pub(super) provider: Setting<Text<ProviderKind>>,
-    /// Master file with records that a provider does not bring, such as SOA and NS; "" for none.
+    /// Master file with records that the provider does not have, such as SOA and NS; "" for none.
     #[schemars(extend("default" = ""))]
     pub(super) head_file: Setting<String>,
-    /// TTL of the records of a provider, if it brings none.
+    /// TTL of the records that have no TTL at the provider.
     #[schemars(extend("default" = 300))]
     pub(super) ttl_secs: Setting<Int<0, 604_800>>,
     /// Domain of the hosts, if the provider fills a zone of reverse names.
     #[schemars(extend("default" = ""))]
     pub(super) domain: Setting<String>,
-    /// Where the records are fetched, without credentials. With `provider = "http"`, http:// or
-    /// https:// with RRsets in JSON; with "postgres", "postgresql://USER@HOST/DATABASE", or
-    /// "postgresql://USER@/DATABASE?host=/DIRECTORY" for the directory of a Unix socket.
+    /// URL that the records are fetched from, without credentials. With `provider = "http"`,
+    /// http:// or https:// with RRsets in JSON; with "postgres", "postgresql://USER@HOST/DATABASE",
+    /// or "postgresql://USER@/DATABASE?host=/DIRECTORY" for the directory of a Unix socket.
     #[schemars(extend("default" = ""))]
     pub(super) url: Setting<String>,
     /// Seconds between two requests to `url`. A database may announce changes earlier.
     #[schemars(extend("default" = 300))]
     pub(super) refresh_secs: Setting<Int<5, 86_400>>,
-    /// File with header fields for the requests to `url`, one a line, such as "X-API-Key: SECRET";
-    /// "" for none.
+    /// File with header fields for the requests to `url`, one on each line, such as "X-API-Key:
+    /// SECRET"; "" for none.
     #[schemars(extend("default" = ""))]
     pub(super) headers_file: Setting<String>,
     /// File with the password of the user in a `url` with postgresql://; "" for none.
     #[schemars(extend("default" = ""))]
     pub(super) password_file: Setting<String>,
-    /// Servers that the zone is transferred from, in the order in which they are asked: addresses
-    /// with or without port, or "tls://NAME@ADDRESS" for TLS, each with "key NAME" behind it for a
-    /// key of its own.
+    /// Servers that the zone is transferred from, in the order of the attempts: addresses with or
+    /// without port, or "tls://NAME@ADDRESS" for TLS. "key NAME" after a server sets the key for
+    /// this server.
     #[schemars(extend("default" = []))]
     pub(super) primaries: Setting<List<Text<Primary>>>,
-    /// Name of the key that signs the messages to and from the primaries without a key of their
-    /// own; "" signs none.
+    /// Name of the key that signs the messages to and from primaries for which `primaries` names no
+    /// key; "" signs none.
     #[schemars(extend("default" = ""))]
     pub(super) key: Setting<String>,
-    /// The file with the authorities that issue the certificates of primaries with `tls://`, or
-    /// that of `url`, in PEM form; "" for those of the system.
+    /// The file with the authorities that issue the certificates of primaries with `tls://`, or of
+    /// the server of `url`, in PEM form; "" for the authorities of the system.
     #[schemars(extend("default" = ""))]
     pub(super) ca: Setting<String>,
     /// SHA-256 digests of public keys in base64 (RFC 7858): each primary with `tls://` must have
-    /// one of these keys. Without `ca`, no authority and no name is needed then.
+    /// one of these keys. Without `ca`, the digests replace the check of the authority and the
+    /// name.
     #[schemars(extend("default" = []))]
     pub(super) pins: Setting<List<Text<Pin>>>,
     /// The file with the certificate that this server shows to primaries with `tls://`, or to the
@@ -86,12 +87,13 @@ pub(super) struct ZoneSpec {
     /// Seconds for which a changed file must stay the same before it is read.
     #[schemars(extend("default" = 10))]
     pub(super) settle_secs: Setting<Int<0, 3_600>>,
-    /// Servers that may transfer the zone: a network, "key NAME" for all that sign with the key, or
-    /// "192.0.2.0/24 key NAME" for both; with "tls" behind it, only over TLS. Without it, none may.
+    /// Servers that may transfer the zone: a network, "key NAME" for all servers that sign with the
+    /// key, or "192.0.2.0/24 key NAME" for both. "tls" at the end permits only TLS. By default, no
+    /// server may transfer the zone.
     #[schemars(extend("default" = []))]
     pub(super) allow_transfer: Setting<List<Text<TransferRule>>>,
-    /// Transfers of a zone with ALIAS records: "refuse", or "literal" for servers that answer these
-    /// themselves.
+    /// Transfers of a zone with ALIAS records: "refuse" refuses them; "literal" sends the ALIAS
+    /// records, for servers that answer them themselves.
     #[schemars(extend("default" = "refuse"))]
     pub(super) transfer_alias: Setting<Text<AliasTransfer>>,
     /// Servers that get NOTIFY after each change of the zone, with or without port; "192.0.2.53
@@ -99,8 +101,8 @@ pub(super) struct ZoneSpec {
     #[schemars(extend("default" = []))]
     pub(super) notify: Setting<List<Text<NotifyTarget>>>,
     /// Clients that may update the zone (RFC 2136), each by the key that signs its requests: "key
-    /// NAME", with a network before it, and behind it "exact NAME", "subtree NAME" or "self", and
-    /// "types A,AAAA". Without it, none may.
+    /// NAME". A network may come before that, and "exact NAME", "subtree NAME" or "self", and
+    /// "types A,AAAA" after it. By default, no client may update the zone.
     #[schemars(extend("default" = []))]
     pub(super) allow_update: Setting<List<Text<UpdateRule>>>,
     /// How the server raises the serial after an update: "increment", "date" or "unixtime".
@@ -109,22 +111,22 @@ pub(super) struct ZoneSpec {
     /// Whether this server signs the zone (DNSSEC): true, or the name of a [[signing-policy]].
     #[schemars(extend("default" = false))]
     pub(super) sign: Setting<SignSetting>,
-    /// Whether the zone must have the digest in its ZONEMD record (RFC 8976): "ignore", "verify" if
-    /// it has one, or "require" one.
+    /// Check of the digest in the ZONEMD record of the zone (RFC 8976): "ignore" accepts all zones;
+    /// "verify" refuses a zone with a wrong digest; "require" also refuses a zone without a digest.
     #[schemars(extend("default" = "ignore"))]
     pub(super) zonemd: Setting<Text<ZonemdPolicy>>,
     /// Hash of the ZONEMD record that the server adds: "sha384", "sha512", or "none". By default
     /// "sha384" with `sign`, and "none" without.
     pub(super) zonemd_hash: Setting<Text<ZonemdHash>>,
-    /// Whether the zone is a catalog (RFC 9432): "consumer" for one of another server, to serve its
-    /// members, too, from the same primaries; "producer" for one that this server writes from
-    /// `member-of` of other zones.
+    /// Role of the zone as a catalog (RFC 9432). "consumer" is for a catalog of another server:
+    /// this server also serves its members, from the same primaries. "producer" is for a catalog
+    /// that this server writes from `member-of` of other zones.
     #[schemars(extend("default" = "no"))]
     pub(super) catalog: Setting<Text<CatalogSetting>>,
     /// Name of the catalog of this server that lists the zone.
     #[schemars(extend("default" = ""))]
     pub(super) member_of: Setting<String>,
-    /// Group of the zone in its catalog, by which consumers choose settings; "" for none.
+    /// Group of the zone in its catalog. Consumers choose settings by it; "" for none.
     #[schemars(extend("default" = ""))]
     pub(super) group: Setting<String>,
 }

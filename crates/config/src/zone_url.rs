@@ -17,7 +17,7 @@ use super::zone_spec::ZoneSpec;
 /// Seconds between two requests.
 const REFRESH_SECS: u32 = 300;
 
-/// Where and how the records of a zone are fetched.
+/// The source of the records of a zone, and the settings for the connection to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ZoneUrl {
     /// The URL, with `http://`, `https://` or `postgresql://` and without credentials.
@@ -36,8 +36,8 @@ pub struct ZoneUrl {
     pub client: Option<CertificateFiles>,
 }
 
-/// Takes the settings of a URL out of a table. They are for the providers "http" and "postgres"
-/// alone, and all others have a file instead.
+/// Takes the settings of a URL out of a table. Only the providers "http" and "postgres" have a URL.
+/// All other providers have a file.
 pub(super) fn zone_url(
     header: &Range<usize>,
     spec: &mut ZoneSpec,
@@ -131,7 +131,7 @@ fn text_of((at, url): (Range<usize>, String), check: &mut Check) -> Option<Strin
     Some(url)
 }
 
-/// Adds the settings to the table of a zone, as the file would have them.
+/// Adds the settings to the table of a zone, in the form of the file.
 pub(super) fn show(source: Option<&ZoneUrl>, out: &mut Table) {
     let path = |path: Option<&PathBuf>| {
         Value::from(path.map_or_else(String::new, |path| path.to_string_lossy().into_owned()))

@@ -1,4 +1,5 @@
-//! Zones with a view next to the other zones: which ones a configuration cannot have.
+//! Checks the zones with a view: which settings they cannot have, and next to which other zones
+//! they cannot be.
 
 use std::ops::Range;
 
@@ -10,11 +11,12 @@ use super::policy::PolicyConfig;
 use super::view_item::{MAX_VIEW_ITEMS, ViewItem, ZoneView};
 use super::zone::ZoneConfig;
 
-/// Maximum number of zones with a view: a set of those that a client sees is made for each kind of
-/// client.
+/// Maximum number of zones with a view. The server makes a set of the zones that a client sees, for
+/// each kind of client.
 const MAX_VIEWED_ZONES: usize = 1_000;
 
-/// Returns the fault of a zone with a view next to another zone with the same name.
+/// Returns the fault of a zone with a view next to another zone with the same name; `None` if both
+/// are possible.
 pub(super) fn clash(zone: &ZoneConfig, other: &ZoneConfig) -> Option<String> {
     let name = shown(&zone.name);
     let both = zone.view.iter().find(|item| other.view.contains(item));
@@ -35,7 +37,8 @@ pub(super) fn clash(zone: &ZoneConfig, other: &ZoneConfig) -> Option<String> {
     }
 }
 
-/// Returns why a zone of a view cannot have its other settings.
+/// Returns the reason why a zone with a view cannot have one of its other settings; `None` if it
+/// can have all of them.
 pub(super) fn refusal(zone: &ZoneConfig) -> Option<String> {
     if zone.view.is_empty() {
         return None;
@@ -56,7 +59,7 @@ pub(super) fn refusal(zone: &ZoneConfig) -> Option<String> {
 }
 
 /// Checks the views of all zones against the groups and listeners, and registers them with the
-/// policy. `places` are those of the zones.
+/// policy. `places` are the places of the zones in the file.
 pub(super) fn apply(
     zones: &[ZoneConfig],
     places: &[Range<usize>],

@@ -1,5 +1,5 @@
-//! `zonemd` and `zonemd-hash` of `[[zone]]`: whether a zone must have the digest that it brings,
-//! and which one the server adds (RFC 8976).
+//! `zonemd` and `zonemd-hash` of `[[zone]]`: the check of the digest that a zone has, and the
+//! digest that the server adds (RFC 8976).
 
 use avocet_dnssec::zonemd::DigestHash;
 

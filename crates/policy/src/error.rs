@@ -12,7 +12,7 @@ pub enum PolicyError {
     /// A rule, client or group has no name.
     #[error("the name is missing")]
     NoName,
-    /// The name of a client or group is too long. Holds the most octets.
+    /// The name of a client or group is too long. Holds the maximum number of octets.
     #[error("the name is longer than {0} octets")]
     LongName(usize),
     /// Two groups or two clients have the same name. Contains `group` or `client`.
@@ -37,7 +37,7 @@ pub enum PolicyError {
     GroupMember {
         /// The text.
         text: String,
-        /// The problem as an identifier.
+        /// The reason why the text is not an identifier.
         source: NotAnId,
     },
     /// Another client has the same identifier. Holds the name of that client.
@@ -84,28 +84,28 @@ pub enum PolicyError {
         /// A suggestion of similar names.
         advice: Option<String>,
     },
-    /// A regular expression is too long. Holds the most octets.
+    /// A regular expression is too long. Holds the maximum number of octets.
     #[error("the pattern is longer than {0} octets")]
     LongPattern(usize),
     /// A regular expression needs too much memory.
     #[error("the pattern is too large when compiled")]
     LargePattern,
-    /// The regular expressions of all rules together need too much memory. Holds the most MiB.
+    /// The regular expressions of all rules together need too much memory. Holds the limit in MiB.
     #[error("the patterns of all rules together are larger than {0} MiB when compiled")]
     TooManyPatterns(usize),
     /// A regular expression is malformed. Holds the reason that its parser gives, in one line.
     #[error("{0}")]
     PatternSyntax(String),
-    /// The action of a rule does not read these settings.
+    /// The action of a rule does not use these settings.
     #[error("{} no meaning for this action", stray(.0))]
     StraySettings(Vec<&'static str>),
     /// Several settings of an action are invalid.
     #[error("{}", joined(.0))]
     Several(Vec<Self>),
-    /// The tag of an action is missing or too long. Holds the most octets.
+    /// The tag of an action is missing or too long. Holds the maximum number of octets.
     #[error("`tag` needs a word of at most {0} octets")]
     Tag(usize),
-    /// A blocking rule has addresses that it does not answer with.
+    /// A blocking rule has addresses in `to`, but does not answer with them.
     #[error("`to` needs `answer = \"addresses\"`")]
     UnusedAddresses,
     /// An action has too few or too many values in `to`.
@@ -113,7 +113,7 @@ pub enum PolicyError {
     TargetCount {
         /// The kind of value, in the plural.
         what: &'static str,
-        /// The most values.
+        /// Maximum number of values.
         most: usize,
     },
     /// A redirection has no target.
@@ -160,7 +160,7 @@ pub enum PolicyError {
         #[source]
         fault: Fault,
     },
-    /// A rule reads the answer, and its action precedes the answer.
+    /// A rule tests the answer, but its action comes before the answer.
     #[error("this action applies to the question, but the condition tests the answer")]
     TooEarly,
     /// There are too many rules. Holds the limit.

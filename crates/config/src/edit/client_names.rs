@@ -1,5 +1,6 @@
-//! Clients that an edit renames or removes: groups name them, and a name that is no client counts
-//! as a host name there, so that the client would leave its group silently.
+//! The clients that an edit renames or removes, and the groups and rules that name them. A group
+//! treats a name that is no client as a host name. Without this check, the client would leave its
+//! group silently.
 
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, Value};
 
@@ -26,10 +27,11 @@ pub(super) fn rename(document: &mut DocumentMut, old: &str, new: &str) {
     }
 }
 
-/// Checks that nothing names a client that was there before the edits and is gone.
+/// Checks that no group or rule names a client that the edits removed. `before` are the names
+/// before the edits.
 ///
 /// # Errors
-/// The first group or rule that does.
+/// The first group or rule that names a removed client.
 pub(super) fn check(document: &DocumentMut, before: &[String]) -> Result<(), EditError> {
     let after = clients(document);
     let gone = before.iter().filter(|name| !after.iter().any(|one| one.eq_ignore_ascii_case(name)));
@@ -61,7 +63,7 @@ fn has_member(group: &Table, name: &str) -> bool {
     members.any(|member| member.eq_ignore_ascii_case(name))
 }
 
-/// Returns whether a text of a rule contains the name in quotes.
+/// Returns whether a condition about clients in a rule contains the name in quotes.
 fn tests_name(rule: &Table, name: &str) -> bool {
     let quoted = [format!("\"{name}\""), format!("'{name}'")].map(|text| text.to_lowercase());
     let texts = rule.iter().filter(|(key, _)| *key != "name").filter_map(|(_, item)| item.as_str());

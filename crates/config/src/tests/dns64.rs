@@ -1,4 +1,4 @@
-//! DNS64.
+//! Tests of `[dns64]`.
 
 use super::*;
 

@@ -37,7 +37,7 @@ const POOL_SETTINGS: [&str; 13] = [
     "command",
 ];
 
-/// The default that the schema shows for each key is the one that holds.
+/// The schema shows for each key the default that the server uses.
 #[test]
 fn schema_and_defaults_agree_and_each_key_is_in_both() {
     let stub = "[[stub]]\nzone = \"a\"\nservers = [\"192.0.2.1\"]\n";
@@ -64,7 +64,7 @@ fn schema_and_defaults_agree_and_each_key_is_in_both() {
         };
         for (key, property) in keys {
             assert!(property["description"].is_string(), "{section}.{key} is described");
-            // The key has no default: it is one of two alternatives, or is for some actions of a
+            // The key has no default: it is one of two alternatives, it is for some actions of a
             // rule only, or its default comes from another table.
             let is_of_zone = section == "list" && ZONE_SETTINGS.contains(&key.as_str());
             let is_alternative = matches!(key.as_str(), "resolv-conf" | "file")
@@ -73,7 +73,8 @@ fn schema_and_defaults_agree_and_each_key_is_in_both() {
                 || section == "pool" && POOL_SETTINGS.contains(&key.as_str())
                 || section == "rule" && RULE_SETTINGS.contains(&key.as_str());
             assert!(is_alternative || !shown[key].is_null(), "{section}.{key} is shown");
-            // A record shows its derived PTR beside it, and the limit was turned on above.
+            // The shown configuration has the derived PTR record as a record of its own, and the
+            // test has turned the limit on.
             let is_shown_otherwise = matches!(key.as_str(), "ptr" | "responses-per-second")
                 || is_of_zone
                 || section == "pool" && shown[key].is_null();
@@ -95,7 +96,7 @@ pub(super) fn key_with_file(test: &str) -> (String, PathBuf) {
     (format!("[[key]]\nname = \"k\"\nsecret-file = \"{}\"\n", file.display()), file)
 }
 
-/// Returns a size as bytes; all other values as they are.
+/// Returns a size as a number of bytes, and all other values unchanged.
 fn plain_bytes(value: &Value) -> Value {
     let sized = |unit: &str, shift: u32| {
         let count = value.as_str()?.strip_suffix(unit)?.parse::<u64>().ok()?;
@@ -164,7 +165,7 @@ fn the_example_comments_out_the_defaults() {
     assert!(compared >= 35, "{compared} keys compared");
 }
 
-/// A file that is being written is an error with a place, whatever was written of it.
+/// A file that is cut at any position is valid, or gives an error with a location.
 #[test]
 fn a_file_cut_anywhere_is_right_or_wrong_with_a_place() {
     for len in 0..EXAMPLE.len() {

@@ -1,4 +1,4 @@
-//! Warnings about valid settings without effect.
+//! Tests of warnings about valid settings without effect.
 
 use super::*;
 

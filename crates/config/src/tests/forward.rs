@@ -1,4 +1,4 @@
-//! Forwarding rules and their servers.
+//! Tests of forwarding rules and their servers.
 
 use std::collections::HashSet;
 

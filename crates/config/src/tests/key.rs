@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::read_with;
 
-/// Checks that a key with this text in its file, and this mode, has a fault that contains
-/// `expected`, or none.
+/// Checks a key whose file has this text and this mode: its fault contains `expected`, or there is
+/// no fault.
 #[track_caller]
 fn check(text: &str, mode: u32, rest: &str, expected: Option<&str>) {
     static NUMBER: AtomicU32 = AtomicU32::new(0);

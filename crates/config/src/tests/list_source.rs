@@ -1,4 +1,4 @@
-//! Response policy zones of other servers in `[[list]]`.
+//! Tests of response policy zones of other servers in `[[list]]`.
 
 use super::{errors, read, read_with};
 use crate::policy::ListSource;

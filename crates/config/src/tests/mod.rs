@@ -1,4 +1,4 @@
-//! Behaviour of the whole configuration, by its text: defaults, errors, variables.
+//! Tests of the whole configuration by its text: defaults, errors, variables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

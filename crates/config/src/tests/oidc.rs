@@ -1,4 +1,4 @@
-//! `[oidc]`.
+//! Tests of `[oidc]`.
 
 use super::{errors, read};
 

@@ -1,4 +1,4 @@
-//! `[otlp]` and `[[trace]]`.
+//! Tests of `[otlp]` and `[[trace]]`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -107,7 +107,7 @@ fn header_fields_are_read_and_never_shown() {
         fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
     };
     write("Authorization: Bearer s3cret==\n\n X-Scope : a b \r\n", 0o600);
-    // A blank before the colon is no token.
+    // A field name with a blank before the colon is not a token.
     assert!(errors(&keys).contains("line 3 of"));
     write("Authorization: Bearer s3cret==\n\nX-Scope: a b \r\n", 0o600);
     let config = read(&keys);

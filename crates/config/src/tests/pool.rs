@@ -1,4 +1,4 @@
-//! `[[pool]]`: tests of faults, with their places and the keys that were probably meant.
+//! Tests of `[[pool]]`: faults, with their places and the keys that were probably meant.
 
 use avocet_zone::pool::{PoolMode, WhenAllDown};
 

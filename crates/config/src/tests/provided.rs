@@ -1,4 +1,4 @@
-//! `provider` of `[[zone]]`.
+//! Tests of `provider` of `[[zone]]`.
 
 use super::read_with;
 use crate::provided::ProviderKind;

@@ -1,4 +1,4 @@
-//! `[query-log]`.
+//! Tests of `[query-log]`.
 
 use super::{errors, read};
 

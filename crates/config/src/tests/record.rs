@@ -1,4 +1,4 @@
-//! Local records.
+//! Tests of local records.
 
 use super::*;
 

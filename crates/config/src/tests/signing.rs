@@ -1,4 +1,4 @@
-//! `[[signing-policy]]`, and `sign` of `[[zone]]`.
+//! Tests of `[[signing-policy]]`, and of `sign` of `[[zone]]`.
 
 use avocet_dnssec::signing::SigningAlgorithm;
 use avocet_zone::sign::SignedDenial;
@@ -29,7 +29,7 @@ fn a_zone_is_signed_by_the_usual_policy_or_by_a_named_one() {
     let named = signing(&format!("{}{strict}", zone("\"strict\""))).unwrap().policy;
     assert_eq!(named.keys.algorithm, SigningAlgorithm::Ed25519);
     assert_eq!((named.keys.scheme, named.denial), (KeyScheme::Split, SignedDenial::Nsec3));
-    // Half of the validity, because seven days would be more than there are.
+    // Half of the validity, because the default of seven days would exceed the validity.
     assert_eq!((named.validity_secs, named.refresh_secs), (4 * 86_400, 2 * 86_400));
     let other = strict.replace("strict", "default");
     let changed = signing(&format!("{}{other}", zone("true"))).unwrap().policy;

@@ -1,4 +1,4 @@
-//! `[web]`.
+//! Tests of `[web]`.
 
 use super::{errors, read};
 

@@ -1,4 +1,4 @@
-//! `view` of `[[zone]]`.
+//! Tests of `view` of `[[zone]]`.
 
 use toml::Value;
 
@@ -34,7 +34,7 @@ fn zones_of_one_name_differ_in_their_views() {
     let items: Vec<_> = config.zones[1].view.iter().map(ToString::to_string).collect();
     assert_eq!(items, ["office", "192.0.2.7/32", "2001:db8::/32"]);
     assert_eq!(config.zones[2].view[0], ViewItem::Listener("vpn".to_owned()));
-    // Each has files of its own in the data directory.
+    // Each zone has its own files in the data directory.
     let journals: Vec<_> = config.zones.iter().map(|zone| zone.journal.clone()).collect();
     assert!(journals[0].ends_with("zones/corp.example.zone.journal"), "{journals:?}");
     assert!(journals[1].ends_with("zones/office@corp.example.zone.journal"), "{journals:?}");
@@ -80,7 +80,7 @@ fn a_file_that_may_be_written_has_one_table() {
     let leases = |view: &str| zone("shared", &format!("provider = \"leases\"\n{view}"));
     let config = read(&format!("{GROUPS}{}{}", leases(""), leases("view = [\"office\"]")));
     assert_eq!(config.zones.len(), 2);
-    // Names of one file are relative to each of several zones, unless the server writes it.
+    // Several zones may share a file with relative names, unless the server writes the file.
     let named = |rest: &str| zone("shared", rest).replace("corp.", "shop.");
     let plain = zone("shared", "allow-transfer = [\"192.0.2.0/24\"]");
     assert_eq!(read(&(plain.clone() + &named(""))).zones.len(), 2);
@@ -157,7 +157,7 @@ fn settings_for_all_clients_are_refused() {
         fetched,
         "the zone corp.example. has a `view`, and cannot have `provider = \"http\"`",
     );
-    // These are for the clients of the view.
+    // A zone with a view may have these settings. They apply to the clients of the view.
     let rest = "allow-transfer = [\"192.0.2.0/24\"]\nnotify = [\"192.0.2.1\"]\nsign = true\n";
     read(&format!("{GROUPS}{}", view(rest)));
 }

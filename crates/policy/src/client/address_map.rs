@@ -7,7 +7,7 @@ use ipnet::IpNet;
 
 use super::intervals::{Intervals, Range};
 
-/// A number for each address, by the innermost of some networks.
+/// A map that gives each address the number of the innermost network around it.
 #[derive(Clone, Debug)]
 pub(super) struct AddressMap {
     v4: Intervals<u32>,
@@ -15,11 +15,11 @@ pub(super) struct AddressMap {
 }
 
 impl AddressMap {
-    /// Builds the map. Calls `value` once for each network, with all networks that contain it and
-    /// itself last, and for each family once with none.
+    /// Builds the map. Calls `value` once for each network, with all networks that contain it, the
+    /// network itself last. For each family, also calls `value` once without a network.
     ///
     /// # Errors
-    /// Those of `value`.
+    /// An error of `value`.
     pub(super) fn build<E>(
         networks: &[IpNet],
         mut value: impl FnMut(&[IpNet]) -> Result<u16, E>,

@@ -37,14 +37,13 @@ impl ClientFault {
     }
 }
 
-/// Which client a query belongs to if its device sends the word of one client and has an address of
-/// another.
+/// The identity of a device that decides if its word and its address belong to different clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum IdPrecedence {
-    /// The address.
+    /// The address decides.
     #[default]
     Address,
-    /// The word.
+    /// The word decides.
     Device,
 }
 
@@ -77,7 +76,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Returns it with another precedence between addresses and words.
+    /// Returns the directory with another precedence between addresses and words.
     #[must_use]
     pub fn preferring(self, precedence: IdPrecedence) -> Self {
         Self { precedence, ..self }

@@ -1,5 +1,6 @@
-//! The identifiers that a device sends or proves itself, over encrypted transports: a word in the
-//! path of HTTPS or in the name of the server that it asks for, or a certificate with a key.
+//! The identifiers that a device itself sends or proves over encrypted transports. A device sends a
+//! word in the path of HTTPS or in the server name that it requests. It proves a certificate with
+//! its key.
 
 use std::hash::{Hash, Hasher};
 
@@ -8,9 +9,10 @@ use siphasher::sip::SipHasher24;
 
 use super::identity::host_name;
 
-/// Maximum number of octets of a word: those of a label of a name, because it may be one.
+/// Maximum number of octets of a word: the limit of a label, because a word may be a label of a
+/// server name.
 const MAX_WORD: usize = 63;
-/// The bit of a number that is set for identifiers that were proven.
+/// The bit of a device number that is set if the identifier was proven.
 const PROVEN: u64 = 1;
 
 /// An identifier of a device that does not follow from its address.
@@ -18,15 +20,16 @@ const PROVEN: u64 = 1;
 pub enum DeviceKey {
     /// A word that the device sends, in lower case. Anybody can send it.
     Word(String),
-    /// A name in its certificate, in lower case, which an authority of the server has confirmed.
+    /// A name in the certificate of the device, in lower case, which an authority of the server has
+    /// confirmed.
     Certificate(String),
-    /// SHA-256 of the public key (SubjectPublicKeyInfo) in its certificate.
+    /// SHA-256 of the public key (SubjectPublicKeyInfo) in the certificate of the device.
     Pin([u8; 32]),
 }
 
 impl DeviceKey {
     /// Reads `id:WORD`, `certificate:NAME` or `pin:BASE64`. Returns `None` for another form, and
-    /// the form with `None` if the rest is invalid.
+    /// `Some(None)` if only the rest of the text is invalid.
     pub(super) fn read(text: &str) -> Option<Option<Self>> {
         let (form, rest) = text.split_once(':')?;
         match form {
@@ -40,7 +43,7 @@ impl DeviceKey {
         }
     }
 
-    /// Returns its number.
+    /// Returns the number of the identifier.
     #[must_use]
     pub fn device(&self) -> DeviceId {
         match self {
@@ -60,10 +63,11 @@ fn word(octets: &[u8]) -> Option<String> {
 }
 
 /// The number of a [`DeviceKey`]: equal in all policies, so that it stays valid while a query waits
-/// and the configuration changes. Zero is no device.
+/// and the configuration changes. Zero means no device.
 ///
-/// It is a hash. Words are no secrets in it: somebody who finds another word with the same number
-/// could have found the word. Numbers of words and of proofs differ in one bit.
+/// The number is a hash, which need not withstand attacks: an attacker who can find another word
+/// with the same number could find the word itself. One bit distinguishes the numbers of words from
+/// those of proofs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct DeviceId(u64);
 
@@ -107,14 +111,14 @@ impl DeviceId {
         self.0 == 0
     }
 
-    /// Returns it as a plain number, for records.
+    /// Returns the device as a plain number, for records.
     #[inline]
     #[must_use]
     pub fn number(self) -> u64 {
         self.0
     }
 
-    /// Returns it from a plain number.
+    /// Returns the device with a plain number.
     #[must_use]
     pub fn from_number(number: u64) -> Self {
         Self(number)
@@ -124,16 +128,16 @@ impl DeviceId {
 fn hash(kind: u8, octets: &[u8]) -> u64 {
     let mut hasher = SipHasher24::new();
     (kind, octets).hash(&mut hasher);
-    // Zero and one are no device and nothing.
+    // Zero means no device, and one would be zero with the bit for proofs.
     hasher.finish().max(2)
 }
 
 /// The identities that a client sends and proves, the strongest first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeviceClaims<'c> {
-    /// The identities that its certificate proves.
+    /// The identities that the certificate of the client proves.
     pub proven: &'c [DeviceId],
-    /// The words that it sends: in the path, and in the name of the server.
+    /// The words that the client sends: in the path, and in the name of the server.
     pub words: [DeviceId; 2],
 }
 

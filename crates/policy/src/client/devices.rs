@@ -1,9 +1,10 @@
-//! Clients that are known by identities that their device sends or proves, whatever its address:
-//! their part of a profile, combined with that of the address.
+//! The clients that are known by an identity that their device sends or proves, at any address. A
+//! profile combines the facts about the device with those about the address.
 //!
 //! A word that a device sends counts only at addresses that no client or group has, unless the
-//! configuration says otherwise: it must not be a way around the rules for an address. A proof
-//! counts everywhere. Networks and MAC addresses that rules test stay those of the address.
+//! configuration says otherwise. It would otherwise be a way around the rules for an address. A
+//! proof counts everywhere. If rules test a network or a MAC address, that of the address still
+//! counts.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,10 +13,10 @@ use super::ListSet;
 use super::address_map::AddressMap;
 use super::device::{DeviceClaims, DeviceId};
 
-/// Maximum number of combinations of different devices and different places in the network, each
-/// two octets.
+/// Maximum number of combinations of devices and places in the network. Each combination takes two
+/// octets.
 pub(super) const MAX_COMBINATIONS: usize = 1 << 22;
-/// The value of a combination in which the device does not count.
+/// The value of a combination in which only the address counts.
 const BY_ADDRESS: u16 = u16::MAX;
 
 /// The properties that all addresses of a place in the network share.
@@ -33,7 +34,7 @@ pub(super) struct DeviceFacts {
     /// The results of the tests on the client, one bit each.
     pub(super) facts: Box<[u64]>,
     pub(super) lists: ListSet,
-    /// Whether the device also counts at an address that belongs to another client.
+    /// Whether the device counts even at an address that belongs to another client.
     pub(super) is_first: bool,
 }
 
@@ -42,7 +43,7 @@ pub(super) struct DeviceFacts {
 pub(super) struct Devices {
     places: AddressMap,
     place_count: usize,
-    /// The kind of each device, and the place of its client in the directory.
+    /// The kind of each device, and the index of its client in the directory.
     known: HashMap<DeviceId, KnownDevice>,
     /// The subject of each kind of device and each place, by kind, then place.
     subjects: Box<[u16]>,
@@ -56,10 +57,11 @@ pub(super) struct KnownDevice {
 }
 
 impl Devices {
-    /// Combines kinds of devices with places. `number` numbers the facts of a subject.
+    /// Combines kinds of devices with places. `number` returns the number of the subject with the
+    /// given facts.
     ///
     /// # Errors
-    /// Those of `number`.
+    /// An error of `number`.
     pub(super) fn build<E>(
         (places, all_places): (AddressMap, &[PlaceFacts]),
         known: HashMap<DeviceId, KnownDevice>,
@@ -80,7 +82,7 @@ impl Devices {
         Ok(Self { places, place_count: all_places.len(), known, subjects: subjects.into() })
     }
 
-    /// Returns the first device that the configuration knows.
+    /// Returns the first device of the claims that the configuration knows.
     pub(super) fn find(&self, claims: &DeviceClaims<'_>) -> DeviceId {
         let mut all = claims.proven.iter().chain(&claims.words);
         all.find(|one| self.known.contains_key(one)).copied().unwrap_or_default()
@@ -95,7 +97,7 @@ impl Devices {
         (subject != BY_ADDRESS).then_some(subject)
     }
 
-    /// Returns the client of a device, if the device counts at an address.
+    /// Returns the client of a device; `None` if only the address counts.
     pub(super) fn client(&self, device: DeviceId, address: IpAddr) -> Option<usize> {
         self.subject(device, address)?;
         Some(self.known.get(&device)?.client)

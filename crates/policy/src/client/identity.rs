@@ -49,7 +49,7 @@ pub enum Id {
     Mac(Mac),
     /// A host name in lower case, without the final dot.
     Name(String),
-    /// An identity that its device sends or proves, whatever its address.
+    /// An identity that the device of the client sends or proves, at any address.
     Device(DeviceKey),
 }
 
@@ -105,11 +105,11 @@ pub struct Neighbour {
 pub struct Identity {
     /// The name of the configured client.
     pub client: Option<String>,
-    /// The configured name, or else the learned one.
+    /// The configured name; without one, the learned name.
     pub name: Option<String>,
     /// The known MAC addresses of the device.
     pub macs: Vec<Mac>,
-    /// The names of its groups.
+    /// The names of the groups of the client.
     pub groups: Vec<String>,
 }
 

@@ -38,11 +38,11 @@ impl Address for u128 {
 
 impl<A: Address> Intervals<A> {
     /// Builds the intervals of the innermost networks. Calls `value` once for each network, with
-    /// all networks that contain it and itself last, and once with none for the addresses outside
-    /// all networks.
+    /// all networks that contain it, the network itself last. Also calls `value` once without a
+    /// network, for the addresses outside all networks.
     ///
     /// # Errors
-    /// Those of `value`.
+    /// An error of `value`.
     pub(super) fn build<E>(
         mut networks: Vec<Range<A>>,
         mut value: impl FnMut(&[Range<A>]) -> Result<u16, E>,

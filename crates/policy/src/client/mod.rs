@@ -5,7 +5,7 @@
 //! address, its learned host name, the longest network. An address without a configured client is
 //! in the group [`DEFAULT_GROUP`], as is a client without groups.
 //!
-//! Over encrypted transports, a device may also say or prove who it is ([`DeviceId`]), whatever its
+//! Over encrypted transports, a device may also send or prove its identity ([`DeviceId`]), at any
 //! address.
 
 mod address_map;
@@ -112,9 +112,10 @@ impl fmt::Display for Transport {
 pub enum ClientTest {
     /// The client is in the group with this name.
     Group(String),
-    /// Its address is in the network.
+    /// The address of the client is in the network.
     Within(IpNet),
-    /// The name matches: the configured name, or else the name from leases or PTR records.
+    /// The name of the client matches: the configured name; without one, the name from leases or
+    /// PTR records.
     Name(TextTest),
     /// The client has this MAC address.
     Mac(Mac),
@@ -137,7 +138,7 @@ pub struct Asker<'a> {
     pub name: Option<&'a str>,
     /// The MAC addresses.
     pub macs: &'a [Mac],
-    /// The names of its groups.
+    /// The names of the groups of the client.
     pub groups: &'a [String],
     /// The listener at which the query arrived.
     pub listener: &'a str,

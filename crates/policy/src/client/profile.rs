@@ -29,7 +29,7 @@ pub struct Profile(pub u16);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Origin(u16);
 
-/// The lists in force, by number.
+/// The set of the lists in force, by number.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct ListSet {
     bits: Box<[u64]>,
@@ -85,7 +85,7 @@ pub struct Clients {
 struct Origins {
     facts: Vec<Box<[u64]>>,
     listeners: Vec<String>,
-    /// By listener, then transport. The last listener has no name.
+    /// The number of each origin, by listener, then transport. The last listener has no name.
     numbers: Vec<u16>,
 }
 
@@ -102,12 +102,12 @@ impl Clients {
         Self::numbered(directory, listeners, tests)?.with_neighbours(&[])
     }
 
-    /// Does the same, but lets the profiles of a table that it replaces keep their numbers, where
-    /// both have the same tests and lists. See [`Clients::continues`].
+    /// Builds the table as [`Clients::build`] does. Profiles of the table that it replaces keep
+    /// their numbers if both tables have the same tests and lists. See [`Clients::continues`].
     ///
     /// # Errors
-    /// There are more than [`MAX_PROFILES`] profiles, those that only the other table needs
-    /// included.
+    /// There are more than [`MAX_PROFILES`] profiles, including those that only the previous table
+    /// needs.
     pub fn build_after(
         previous: &Self,
         directory: Directory,
@@ -122,7 +122,7 @@ impl Clients {
         clients.with_neighbours(&[])
     }
 
-    /// Reports whether each profile of `previous` has the same facts here.
+    /// Returns whether each profile of `previous` has the same facts in this table.
     #[must_use]
     pub fn continues(&self, previous: &Self) -> bool {
         self.numbers_alike(previous) && self.subjects.starts_with(&previous.subjects)
@@ -134,7 +134,7 @@ impl Clients {
             && self.directory.list_count == other.directory.list_count
     }
 
-    /// Returns a table that numbers profiles but has none yet.
+    /// Returns a table without profiles, which is ready to number them.
     fn numbered(
         directory: Directory,
         listeners: &[String],
@@ -183,8 +183,8 @@ impl Clients {
         Profile(subject * self.origins.facts.len() as u16 + origin.0)
     }
 
-    /// Returns the profile of a client with a known device, which counts before its address or
-    /// not at all.
+    /// Returns the profile of a client with a known device. The device takes precedence over the
+    /// address, or does not count at all.
     #[must_use]
     pub fn profile_with(&self, address: IpAddr, device: DeviceId, origin: Origin) -> Profile {
         match self.devices.as_ref().and_then(|devices| devices.subject(device, address)) {
@@ -200,7 +200,7 @@ impl Clients {
         devices.map_or(DeviceId::NONE, |devices| devices.find(claims))
     }
 
-    /// Returns the number of profiles, which are numbered from zero.
+    /// Returns the number of profiles. Their numbers start at zero.
     #[must_use]
     pub fn profiles(&self) -> usize {
         self.subjects.len() * self.origins.facts.len()
@@ -212,7 +212,8 @@ impl Clients {
         &self.tests
     }
 
-    /// Reports whether the test with this number holds for the profile. False for unknown profiles.
+    /// Returns whether the test with this number holds for the profile; `false` for an unknown
+    /// profile.
     #[must_use]
     pub fn holds(&self, profile: Profile, test: usize) -> bool {
         let (subject, origin) = self.parts(profile);
@@ -222,8 +223,8 @@ impl Clients {
             || self.origins.facts.get(origin).is_some_and(|facts| bit(facts))
     }
 
-    /// Returns a text that is equal wherever the profile numbers have the same meaning. For data
-    /// that is keyed by profile and outlives this table.
+    /// Returns a text that is equal for all tables in which the profile numbers have the same
+    /// meaning. It is for data that is keyed by profile and outlives this table.
     #[must_use]
     pub fn meanings(&self) -> String {
         format!("{:?}", (&self.tests, &self.subjects, &self.origins.facts))
@@ -248,7 +249,8 @@ impl Clients {
         self.identity(nets.iter())
     }
 
-    /// Does the same for a client with a known device.
+    /// Returns the owner of an address, as [`Self::identify`] does, for a client with a known
+    /// device.
     #[must_use]
     pub fn identify_with(&self, address: IpAddr, device: DeviceId) -> Identity {
         let devices = self.devices.as_ref();
@@ -316,7 +318,8 @@ impl Clients {
         tests.chain(ids).chain(self.known.keys().map(|address| IpNet::from(*address))).collect()
     }
 
-    /// Returns the owner of the innermost network, with which `inwards` begins.
+    /// Returns the owner of an address, from the networks that contain it. The innermost network
+    /// comes first.
     fn identity<'a>(&self, inwards: impl Iterator<Item = &'a IpNet> + Clone) -> Identity {
         let host = inwards
             .clone()
@@ -350,7 +353,7 @@ impl Clients {
         }
     }
 
-    /// Returns the subject of the last of the networks, each of which contains the next.
+    /// Returns the subject of the last network. Each network contains the next one.
     fn subject(&mut self, networks: &[IpNet]) -> Result<u16, ClientFault> {
         let identity = self.identity(networks.iter().rev());
         let innermost = networks.last();

@@ -7,9 +7,9 @@ use super::tree::Layout;
 use super::value::{DataSection, Steps};
 
 const MARKER: &[u8] = b"\xab\xcd\xefMaxMind.com";
-/// Largest distance of the marker from the end, as specified by the format.
+/// Maximum distance of the marker from the end of the file, as the format specifies.
 const MAX_METADATA: usize = 128 << 10;
-/// Number of octets of a database's type that are kept.
+/// Maximum number of octets of the database type that are kept.
 const MAX_TYPE: usize = 64;
 const VERSION: u64 = 2;
 
@@ -76,13 +76,13 @@ impl Metadata {
         Ok((before, metadata))
     }
 
-    /// Returns the octets of the search tree, or `None` if no file can have that many.
+    /// Returns the number of octets of the search tree; `None` if no file can have that many.
     pub(super) fn tree_len(&self) -> Option<usize> {
         (self.layout.nodes as usize).checked_mul(self.layout.node_octets())
     }
 }
 
-/// Converts to text that is safe to display anywhere.
+/// Converts octets to a text that is safe to display anywhere.
 fn printable(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(&text[..text.len().min(MAX_TYPE)]);
     text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()

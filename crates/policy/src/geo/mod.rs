@@ -11,7 +11,7 @@
 //! country.
 //!
 //! The octets are untrusted: nothing recurses, each loop is bounded by the octets or by
-//! [`MAX_DATABASE_STEPS`], and no allocation has a claimed length.
+//! [`MAX_DATABASE_STEPS`], and no length in the file decides the size of an allocation.
 
 mod error;
 mod metadata;
@@ -64,7 +64,7 @@ pub struct About {
     pub database_type: String,
     /// The build time of the database, in Unix seconds.
     pub built_at_secs: u64,
-    /// Nodes of its search tree.
+    /// Number of nodes of the search tree.
     pub nodes: u32,
     /// Number of distinct countries.
     pub countries: usize,

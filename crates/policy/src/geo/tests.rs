@@ -1,4 +1,4 @@
-//! The cost of reading a file, and the treatment of damaged files.
+//! Tests of the cost of reading a file, and of damaged files.
 
 use avocet_testkit::Chance;
 use avocet_testkit::mmdb::{Database, Record};
@@ -143,6 +143,6 @@ fn damaged_files_end_in_an_error_or_in_countries() {
             }
         }
     }
-    // Both outcomes occur, the second for all its reasons.
+    // Some files are read, and others are refused for different reasons.
     assert!(taken > DAMAGED / 10 && refused.len() >= 5, "{taken} {refused:?}");
 }

@@ -7,7 +7,8 @@ use std::hash::{Hash, Hasher};
 use super::{GeoError, MAX_DATABASE_RECORDS, SEPARATOR};
 use crate::rule::Country;
 
-/// Set in a leaf cell, whose low 16 bits are the country, or zero for none.
+/// The bit that is set in a leaf cell. The low 16 bits of such a cell are the country, or zero for
+/// none.
 const END: u32 = 1 << 31;
 /// The mark of a node without a number.
 const UNSEEN: u32 = u32::MAX;
@@ -70,7 +71,7 @@ impl Cell {
 }
 
 impl Tree {
-    /// Reads the octets of a tree, whose number matches the layout. Calls `country` once for each
+    /// Reads the octets of a tree. Their number matches the layout. Calls `country` once for each
     /// record offset in the data.
     ///
     /// # Errors
@@ -129,7 +130,8 @@ impl Tree {
         (Self { nodes: order.kept }, root)
     }
 
-    /// Returns the target of a cell, which is a leaf if both cells of its node are the same.
+    /// Returns the leaf that replaces the node of a cell, if both cells of the node are that leaf.
+    /// Otherwise returns the cell itself.
     fn without_node(&self, cell: Cell) -> Cell {
         match cell.node().map(|node| self.nodes[node]) {
             Some([left, right]) if left == right && left.node().is_none() => left,
@@ -160,8 +162,8 @@ struct Order {
     /// The new number of each node, by the old number.
     numbers: Vec<u32>,
     kept: Vec<[Cell; 2]>,
-    /// Cells that still have the old number, which is twice the number of a kept node, plus the
-    /// bit.
+    /// The cells that still have the old number of a node. Each is written as twice the number of a
+    /// kept node, plus the bit.
     ways: Vec<u32>,
 }
 

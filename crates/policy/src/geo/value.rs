@@ -25,7 +25,7 @@ const FLOAT: u8 = 15;
 const POINTER_BASES: [usize; 4] = [0, 2_048, 526_336, 0];
 /// Sizes of at least this value continue in one, two or three octets.
 const SIZE_CONTINUED: usize = 29;
-/// The bases of these sizes.
+/// The bases of sizes that continue in one, two and three octets.
 const SIZE_BASES: [usize; 3] = [29, 285, 65_821];
 
 /// The number of headers that may still be read.
@@ -61,7 +61,7 @@ struct ValueHeader {
 
 #[derive(Clone, Copy)]
 enum ValueType {
-    /// Refers to a value at this offset.
+    /// A pointer to the value at this offset.
     Pointer(usize),
     /// Text of this many octets.
     Text(usize),
@@ -104,7 +104,7 @@ impl<'a> DataSection<'a> {
     /// Returns the text at `at`, or `None` if the value has another type.
     ///
     /// # Errors
-    /// Those of [`Self::fields`].
+    /// The value is damaged, or no steps are left.
     pub(super) fn text(self, at: usize, steps: &mut Steps) -> Result<Option<&'a [u8]>, GeoError> {
         self.text_and_end(at, steps).map(|(text, _)| text)
     }
@@ -113,7 +113,7 @@ impl<'a> DataSection<'a> {
     /// bits.
     ///
     /// # Errors
-    /// Those of [`Self::fields`].
+    /// The value is damaged, or no steps are left.
     pub(super) fn number(self, at: usize, steps: &mut Steps) -> Result<Option<u64>, GeoError> {
         let (header, _) = self.resolve(at, steps)?;
         let ValueType::Unsigned(size @ 0..=8) = header.kind else { return Ok(None) };
@@ -206,8 +206,8 @@ impl<'a> DataSection<'a> {
         Ok(ValueHeader { kind, end })
     }
 
-    /// Reads a pointer whose octets begin at `at`: two bits give their number, three are its
-    /// highest bits.
+    /// Reads a pointer with its octets at `at`. Two of `bits` give the number of these octets, and
+    /// three are the highest bits of the pointer.
     fn pointer(self, bits: u8, at: usize) -> Result<ValueHeader, GeoError> {
         let octets = usize::from(bits >> 3) + 1;
         let high = if octets < 4 { usize::from(bits & 7) << (8 * octets) } else { 0 };

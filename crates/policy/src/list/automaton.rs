@@ -29,7 +29,7 @@ enum Begins {
     AtTheStart,
 }
 
-/// An expression that is tried separately.
+/// A regular expression that is run separately from all others.
 pub(super) struct Automaton {
     nfa: NFA,
     begins: Begins,
@@ -68,7 +68,7 @@ impl Automaton {
     /// Reports whether the text has a match.
     ///
     /// # Errors
-    /// The steps do not suffice.
+    /// There are not enough steps left.
     pub(super) fn finds(
         &self,
         text: &[u8],
@@ -151,7 +151,8 @@ impl States {
     }
 }
 
-/// A set of states that is cleared in constant time: a member's list index must point back to it.
+/// A set of states that is cleared in constant time. A state is a member only if its index points
+/// to an element of the list that is the state itself.
 #[derive(Default)]
 struct Set {
     members: Vec<StateID>,

@@ -24,7 +24,7 @@ impl Write for Vec<u8> {
     }
 }
 
-/// The unread remainder. Every read may fail, and no read passes the end.
+/// The unread octets of an image. Every read may fail, and no read passes the end.
 #[derive(Clone, Copy)]
 pub(super) struct Octets<'a> {
     rest: &'a [u8],
@@ -55,7 +55,8 @@ impl<'a> Octets<'a> {
         None
     }
 
-    /// Reads a number of elements. Each element has at least one octet.
+    /// Reads the number of elements that follow. Returns `None` if it exceeds the number of unread
+    /// octets, because each element has at least one octet.
     pub(super) fn count(&mut self) -> Option<usize> {
         let count = usize::try_from(self.number()?).ok()?;
         (count <= self.rest.len()).then_some(count)

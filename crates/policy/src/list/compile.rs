@@ -49,7 +49,7 @@ pub struct Summary {
 struct Row {
     subject: u64,
     line: u32,
-    /// Index into the table of modifiers plus one, zero for none.
+    /// Index into the table of modifiers plus one; zero for no modifiers.
     modifiers: u32,
     list: ListId,
     head: u8,
@@ -97,7 +97,8 @@ impl Compiler {
         self.entries.room_for(1, source.origin)?;
         let limit = entry.modifiers.as_ref().map_or(Limit::Nothing, |modifiers| modifiers.limit());
         let is_own = source.origin == Origin::Own;
-        // Expressions that the operator wrote, as those of Pi-hole, may deny a group everything.
+        // Expressions that the operator wrote, such as those of Pi-hole, may cover every name, to
+        // deny a group everything.
         let is_written = is_own
             && source.rewrites == Rewrites::Permitted
             && source.format == Some(Format::PiholeRegex);
@@ -208,7 +209,7 @@ fn head_of(entry: &Entry, kind: Kind) -> u8 {
 }
 
 impl Row {
-    /// Sorts by subject, so that equal statements are next to each other.
+    /// Returns the key for sorting by subject, so that equal statements are next to each other.
     fn order(&self) -> (u64, ListId, u8, u32, u32) {
         (self.subject, self.list, self.head, self.modifiers, self.line)
     }

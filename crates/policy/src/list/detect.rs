@@ -6,7 +6,7 @@ use super::report::Refusal;
 /// Lines that are examined.
 const MAX_LINES: usize = 200;
 
-/// Owner, TTL, class and type of a record.
+/// Maximum number of tokens before the data of a record: owner, TTL, class and type.
 const MAX_TOKENS_BEFORE_DATA: usize = 4;
 
 /// Returns the format that fits most of the first lines.
@@ -81,7 +81,7 @@ fn is_of(format: Format, line: &str) -> bool {
         || line.starts_with('/') && line.ends_with('/');
     match format {
         Format::Adblock => is_adblock,
-        // Counts even lines that concern only the machine itself.
+        // Lines that concern only the machine itself count too.
         Format::Hosts => begins_with_address(line),
         Format::Domains if is_adblock || begins_with_address(line) => false,
         _ => matches!(read_line(format, line, &mut Vec::new()), Ok(Taken::Entries)),

@@ -7,7 +7,7 @@ use super::modifier::Modifiers;
 /// The effect of an entry on the names it covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// The names are blocked, or answered by its rewrite.
+    /// The names are blocked, or answered by the rewrite of the entry.
     Block,
     /// The names are allowed.
     Allow,
@@ -55,7 +55,7 @@ pub(super) enum Target {
     Glob(String),
     /// Names in which a regular expression finds a match, ignoring case.
     Regex(String),
-    /// Names in which it finds no match.
+    /// Names in which a regular expression finds no match.
     NotRegex(String),
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Entry {
     pub(super) modifiers: Option<Box<Modifiers>>,
 }
 
-/// The entry takes precedence over those without this mark.
+/// The entry takes precedence over entries without this mark.
 pub(super) const IMPORTANT: u8 = 1;
 /// The entry has no effect of its own. It disables the entries that are equal except for this mark.
 pub(super) const BADFILTER: u8 = 2;

@@ -31,8 +31,8 @@ pub(crate) fn may_contain(filter: &[u8], name: u64) -> bool {
     u64::from_le_bytes(*word) & wanted == wanted
 }
 
-/// Returns the offset of a name's word. Uses the low half of the hash, because buckets use the high
-/// one.
+/// Returns the offset of the word of a name. The low half of the hash gives the offset, because the
+/// buckets use the high half.
 #[inline]
 const fn word_of(octets: usize, name: u64) -> usize {
     let words = (octets / 8) as u64;

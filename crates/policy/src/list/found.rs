@@ -101,8 +101,9 @@ impl<'a> Found<'a> {
         Self::of_those(sought, |_| true)
     }
 
-    /// Does the same for a name that an answer leads to. Lines with records or a CNAME apply only
-    /// to the question: exceptions do not undo the answers of others for such a name.
+    /// Determines the deciding match for a name that an answer leads to. Lines with records or a
+    /// CNAME do not count, because they apply only to the question. Exceptions do not remove the
+    /// answers of other lines for such a name.
     pub(super) fn behind(sought: Sought<'a>) -> Self {
         Self::of_those(sought, |one| matches!(one.rewrite, None | Some(Rewrite::Rcode(_))))
     }
@@ -148,8 +149,8 @@ impl<'a> Found<'a> {
         self.deciding
     }
 
-    /// Returns the deciding lines. Of rewrites, all records belong to the answer. An RCODE takes
-    /// precedence over a CNAME, and a CNAME over records.
+    /// Returns the deciding lines. If the lines rewrite, the answer has the records of all of them.
+    /// An RCODE takes precedence over a CNAME, and a CNAME over records.
     pub fn all_deciding(&self) -> impl Iterator<Item = Match<'a>> {
         let weight = self.deciding.map(|one| one.weight());
         let of = move |sought: Sought<'a>| {
@@ -229,7 +230,7 @@ impl<'a> Sought<'a> {
         self.lines.iter().map(move |line| self.match_of(line))
     }
 
-    /// Reports whether the line remains. A rewrite that an exception removes does not.
+    /// Returns whether the line remains. It does not remain if an exception removes its rewrite.
     #[inline]
     fn keep(&self, line: &Line) -> bool {
         self.taking.is_empty() || line.site.is(site::ALLOW) || self.keep_answer(line)

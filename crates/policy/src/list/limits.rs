@@ -41,7 +41,7 @@ pub(super) const MAX_REGEX_TRIES: usize = 40_000;
 pub(super) const MAX_UNFILTERED: usize = 256;
 /// Maximum number of octets of a pattern's text.
 pub(super) const MAX_PATTERN: usize = 1024;
-/// Deepest nesting of a regular expression.
+/// Maximum nesting depth of a regular expression.
 pub(super) const MAX_REGEX_DEPTH: u32 = 50;
 /// Maximum number of octets of the automaton of one regular expression, which catastrophic ones
 /// exceed.
@@ -64,7 +64,7 @@ pub(super) const MAX_LITERALS: usize = 64;
 /// Maximum number of steps of the look-up of one name: see [`super::steps`]. About a millisecond. A
 /// name that involves fifty ordinary patterns takes a few thousand.
 pub(super) const NAME_STEPS: u32 = 256 << 10;
-/// Maximum number of steps of one trial of a pattern: 128 states over the longest name.
+/// Maximum number of steps to match one pattern against one name: 128 states over the longest name.
 pub(super) const TRIAL_STEPS: u32 = 32 << 10;
 /// Maximum number of steps of all names that one question involves, in addition to
 /// [`NAME_RESERVE`]: about four milliseconds.

@@ -5,7 +5,7 @@ use super::limits::MAX_LIST_LINE;
 /// A line from [`Lines`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Line<'a> {
-    /// Its octets without the line ending.
+    /// The octets of the line, without its ending.
     Whole(&'a [u8]),
     /// The line is longer than [`MAX_LIST_LINE`] and was dropped.
     TooLong,
@@ -57,7 +57,7 @@ impl Lines {
     }
 
     fn keep(&mut self, part: &[u8]) {
-        // One octet more than a line has, for the carriage return.
+        // One octet more than the maximum, for the carriage return.
         if self.overlong || self.begun.len() + part.len() > MAX_LIST_LINE + 1 {
             self.overlong = true;
             self.begun.clear();

@@ -34,7 +34,7 @@ pub struct Scratch {
 /// A name or pattern that matches the question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Hit {
-    /// The offset of its sites.
+    /// The offset of the sites of the name or pattern.
     pub(super) place: u32,
     /// Labels of the listed name, zero for a pattern, which is never the closest.
     pub(super) depth: u8,
@@ -59,7 +59,8 @@ impl Scratch {
     }
 
     /// Begins a question. The names looked up until the next call share a bound on their work, in
-    /// addition to the bound of each name. Without any call only the latter applies.
+    /// addition to the bound of each name. Without such a call, only the bound of each name
+    /// applies.
     #[inline]
     pub const fn begin_question(&mut self) {
         self.steps.begin_question();

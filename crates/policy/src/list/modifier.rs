@@ -67,7 +67,7 @@ impl Modifiers {
             && !self.except.iter().any(|zone| name::is_under(question.qname, zone))
     }
 
-    /// Returns the most comparisons that [`Modifiers::admit`] makes.
+    /// Returns the maximum number of comparisons that [`Modifiers::admit`] makes.
     #[inline]
     pub(super) fn cost(&self, question: &ListQuestion<'_>) -> usize {
         let asker = &question.asker;
@@ -166,7 +166,7 @@ fn permits<T>(subjects: &[Subject<T>], applies: impl Fn(&T) -> bool) -> bool {
 }
 
 impl<T> Subject<T> {
-    /// Returns the condition without its sign.
+    /// Returns the value of the condition, whether or not the condition is negated.
     pub const fn inner(&self) -> &T {
         match self {
             Self::Is(subject) | Self::IsNot(subject) => subject,

@@ -11,7 +11,7 @@ use super::steps::{Exhausted, Trial};
 /// Reports whether the glob matches the name, in folded text without its final dot.
 ///
 /// # Errors
-/// The steps do not suffice.
+/// There are not enough steps left.
 pub(super) fn glob_matches(glob: &str, name: &[u8], trial: &mut Trial) -> Result<bool, Exhausted> {
     let (start, rest) = start_of(glob);
     let (rest, to_end) = rest.strip_suffix('|').map_or((rest, false), |rest| (rest, true));
@@ -74,8 +74,9 @@ fn start_of(glob: &str) -> (Start, &str) {
     }
 }
 
-/// Returns a set of lower-case texts; every matching name contains at least one of them. `None` if
-/// there is no such set. The best set has the longest shortest text.
+/// Returns a set of lower-case texts; every matching name contains at least one of them. Returns
+/// `None` if there is no such set. Of several sets, returns the one whose shortest text is the
+/// longest.
 pub(super) fn required_literals(hir: &Hir) -> Option<Vec<Vec<u8>>> {
     match hir.kind() {
         HirKind::Literal(literal) => Some(vec![literal.0.to_ascii_lowercase()]),

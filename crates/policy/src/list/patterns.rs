@@ -85,7 +85,7 @@ impl PatternKind {
 struct Read {
     /// The syntax tree of an expression.
     hir: Option<Hir>,
-    /// The letters that select it, or `None` if it must always be tried.
+    /// The letters that select the pattern, or `None` if it must always be tried.
     literals: Option<Vec<Vec<u8>>>,
 }
 
@@ -115,13 +115,13 @@ fn shortened(literal: &[u8]) -> Vec<u8> {
 
 /// The cost of a pattern and the way it is selected.
 pub(super) struct Checked {
-    /// The letters that select it, or `None` if it must always be tried.
+    /// The letters that select the pattern, or `None` if it must always be tried.
     pub(super) literals: Option<Vec<Vec<u8>>>,
-    /// Number of octets of its automaton.
+    /// Number of octets of the automaton of the pattern.
     pub(super) octets: usize,
-    /// States of its automaton.
+    /// Number of states of the automaton of the pattern.
     pub(super) states: usize,
-    /// Whether it matches any name.
+    /// Whether the pattern matches every name.
     pub(super) covers_everything: bool,
 }
 
@@ -199,8 +199,8 @@ struct PatternGroup {
 
 struct Always {
     automaton: DFA,
-    /// States of the automaton it was built from: the cost of one octet that leads to a state not
-    /// yet built.
+    /// Number of states of the underlying automaton: the cost of one octet that leads to a state
+    /// that is not built yet.
     states: usize,
     /// Index of the pattern and whether it is inverted, by index in the automaton.
     patterns: Vec<(u32, PatternKind)>,
@@ -258,8 +258,8 @@ impl Patterns {
         }
     }
 
-    /// Calls `take` with the number of each pattern that matches a folded wire name, each once, as
-    /// far as the steps suffice.
+    /// Calls `take` with the number of each pattern that matches a folded wire name, each once,
+    /// until the steps run out.
     pub(super) fn matching(
         &self,
         name: &[u8],
@@ -395,7 +395,7 @@ impl Always {
         Ok(Self { automaton, states, patterns })
     }
 
-    /// Calls `take` with the matching patterns. Finds none if the steps do not suffice, because
+    /// Calls `take` with the matching patterns. Finds no pattern if the steps run out, because
     /// inverted patterns are then undecided.
     fn matching(
         &self,

@@ -9,9 +9,9 @@ use avocet_wire::Rtype;
 pub struct Asker<'a> {
     /// The address of the client.
     pub address: Option<IpAddr>,
-    /// The names and identifiers.
+    /// The names and identifiers of the client.
     pub names: &'a [Box<str>],
-    /// The tags, such as `device_pc` or `user_child`.
+    /// The tags of the client, such as `device_pc` or `user_child`.
     pub tags: &'a [Box<str>],
 }
 

@@ -36,7 +36,7 @@ impl Quota {
         self.by_list = 0;
     }
 
-    /// Checks whether there is room for `count` more.
+    /// Checks whether there is room for `count` more items.
     ///
     /// # Errors
     /// The limit or the list's share of it is reached.
@@ -50,7 +50,7 @@ impl Quota {
         Ok(())
     }
 
-    /// Uses `count` of the limit.
+    /// Uses up `count` items of the limit.
     pub(super) const fn take(&mut self, count: usize) {
         self.taken += count;
         self.by_list += count;

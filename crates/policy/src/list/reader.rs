@@ -13,9 +13,10 @@ use super::set::ListId;
 /// The purpose of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Its names are blocked.
+    /// The names on the list are blocked.
     Block,
-    /// Its names are allowed, overriding block lists except for `$important` lines.
+    /// The names on the list are allowed. This overrides block lists, except for `$important`
+    /// lines.
     Allow,
 }
 
@@ -24,8 +25,8 @@ pub enum Kind {
 pub enum Rewrites {
     /// Rewrites are permitted.
     Permitted,
-    /// Only blocks are permitted, and lines with rewrites are errors. For lists from third parties,
-    /// which could otherwise redirect a bank's customers.
+    /// Only blocks are permitted, and lines with rewrites are errors. This is for lists from third
+    /// parties, which could otherwise redirect the customers of a bank.
     Refused,
 }
 
@@ -47,7 +48,7 @@ pub struct Source {
     pub kind: Kind,
     /// The format of the list, or `None` to detect it from the text.
     pub format: Option<Format>,
-    /// Whether it may rewrite.
+    /// Whether the list may rewrite answers.
     pub rewrites: Rewrites,
     /// The origin of the list, which determines its share of the common limits.
     pub origin: Origin,
@@ -122,7 +123,7 @@ impl<'c> ListReader<'c> {
         if self.state == State::Refused { Progress::Enough } else { Progress::More }
     }
 
-    /// Ends the text. Its entries are in the compiler.
+    /// Ends the text and returns the report. The entries of the list are then in the compiler.
     #[must_use]
     pub fn finish(mut self) -> Report {
         if self.state == State::Starting {
@@ -140,7 +141,7 @@ impl<'c> ListReader<'c> {
         self.report
     }
 
-    /// Detects the format from the start of the text, and reads that.
+    /// Detects the format from the start of the text, and reads this start.
     fn start(&mut self) {
         let held = std::mem::take(&mut self.held);
         let text = held.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&held);

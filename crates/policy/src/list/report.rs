@@ -25,9 +25,9 @@ impl fmt::Display for Fault {
 /// A valid line without effect.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PassedOver {
-    /// The number, from 1.
+    /// The number of the line, from 1.
     pub line: u32,
-    /// The text, possibly shortened.
+    /// The text of the line, possibly shortened.
     pub text: Box<str>,
     /// The reason why the line has no effect.
     pub why: &'static str,
@@ -63,15 +63,17 @@ pub struct Report {
     pub lines: u32,
     /// Number of entries.
     pub entries: u64,
-    /// Valid lines that do not concern names: comments, cosmetic rules and rules for browsers.
+    /// Number of valid lines that do not concern names: comments, cosmetic rules and rules for
+    /// browsers.
     pub skipped: u64,
-    /// The passed-over lines that are neither empty nor comments.
+    /// Number of passed-over lines that are neither empty nor comments.
     pub passed_over: u64,
     /// The first of the passed-over lines.
     pub first_passed_over: Vec<PassedOver>,
-    /// Rejected lines.
+    /// Number of rejected lines.
     pub faults: u64,
-    /// Number of rejected lines without room for their reason.
+    /// Number of rejected lines that exceed a limit of the image, or the share of it that the list
+    /// gets.
     pub beyond_limits: u64,
     /// The first rejected lines.
     pub first_faults: Vec<Fault>,

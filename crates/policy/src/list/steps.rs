@@ -81,7 +81,7 @@ impl Steps {
         Ok(())
     }
 
-    /// Runs one trial of a pattern with its own bound, and deducts its steps.
+    /// Runs a pattern with a bound of its own, and deducts the steps that it takes.
     #[inline]
     pub(super) fn trial(
         &mut self,
@@ -117,14 +117,14 @@ impl Steps {
     }
 }
 
-/// Reports whether the entry of the site belongs to an allow list.
+/// The remaining steps for matching one pattern against one name.
 #[derive(Debug)]
 pub(super) struct Trial {
     left: u32,
 }
 
 impl Trial {
-    /// The bound of a trial.
+    /// All steps that one pattern may take.
     pub(super) const WHOLE: Self = Self { left: TRIAL_STEPS };
 
     #[inline]

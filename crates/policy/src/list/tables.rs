@@ -19,10 +19,10 @@ use super::reason::Reason;
 
 /// Distinct sets of modifiers.
 pub(super) struct ModifierTable {
-    /// Indices plus one.
+    /// The index of each set of modifiers, plus one.
     places: HashMap<Modifiers, u32>,
     written: Vec<u8>,
-    /// Networks that entries name as clients.
+    /// The networks that entries name as clients.
     networks: HashSet<IpNet>,
     count: Quota,
     octets: Quota,
@@ -51,7 +51,7 @@ impl ModifierTable {
     /// Returns the index of a set of modifiers, plus one.
     ///
     /// # Errors
-    /// There is no room for it.
+    /// There is no room for the set.
     pub(super) fn place_of(&mut self, modifiers: Modifiers, origin: Origin) -> Result<u32, Reason> {
         if let Some(place) = self.places.get(&modifiers) {
             return Ok(*place);
@@ -95,7 +95,7 @@ impl ModifierTable {
 #[derive(Clone, Copy)]
 pub(super) struct Admission {
     pub(super) origin: Origin,
-    /// Whether its modifiers limit it, so that it may match every name.
+    /// Whether the modifiers of the pattern limit it, so that it may match every name.
     pub(super) may_be_every_name: bool,
 }
 
@@ -105,7 +105,7 @@ pub(super) struct PatternTable<R> {
     patterns: Vec<Pattern<R>>,
     globs: Quota,
     regexes: Quota,
-    /// Expressions parsed, including refused ones, which cost time as well.
+    /// The number of parsed expressions, including refused ones, which cost time as well.
     tries: Quota,
     unfiltered: Quota,
     unfiltered_states: Quota,
@@ -119,14 +119,14 @@ pub(super) struct PatternTable<R> {
 struct Pattern<R> {
     form: PatternKind,
     text: Box<str>,
-    /// The origin: the operator, if one of the operator's own lists has the pattern.
+    /// The origin of the pattern: the operator, if one of the operator's own lists has it.
     origin: Origin,
     covers_everything: bool,
     rows: Vec<R>,
 }
 
-/// Refuses a pattern that covers every name to a list that may have none. That another list has
-/// the same pattern gives no permission.
+/// Returns an error if a pattern covers every name and its list may not have such a pattern. The
+/// same pattern in another list gives no permission.
 fn may_cover_everything(form: PatternKind, admission: Admission) -> Result<(), Reason> {
     // Only the operator may block everything except some names.
     let may_invert = form == PatternKind::NotRegex && admission.origin == Origin::Own;
@@ -137,7 +137,7 @@ fn may_cover_everything(form: PatternKind, admission: Admission) -> Result<(), R
 struct Sharing {
     patterns: Quota,
     states: Quota,
-    /// The last list that used a share.
+    /// The last list with a pattern that the literal selects.
     list: usize,
 }
 

@@ -56,7 +56,7 @@ impl Action {
             if name::labels(target).last().is_some_and(|label| label.starts_with(b"rpz-")))
     }
 
-    /// Reports whether the action answers with data of the zone's choice.
+    /// Returns whether the action answers with data that the zone chooses.
     #[must_use]
     pub const fn chooses(&self) -> bool {
         matches!(self, Self::Cname(_) | Self::CnameUnder(_) | Self::Data(_))

@@ -85,7 +85,7 @@ pub(super) struct Row {
 const _: () = assert!(size_of::<Row>() == 16);
 
 impl Row {
-    /// Sorts by name, then zone, presence and line.
+    /// Returns the key for sorting by name, then zone, presence and line.
     pub(super) const fn order(&self) -> (u64, u32, u32) {
         (self.subject, self.stand.0 >> Stand::EFFECT_BITS, self.line)
     }

@@ -10,7 +10,7 @@
 //! The structure is that of the list image, with the attribution in the row. A question costs one
 //! pass over its octets and one word of the filter per label, for any number of zones. As in the
 //! image, names themselves are not stored. With a million triggers, one question in 10^12 hits a
-//! wrong trigger by collision, and nobody without the key can construct such a name.
+//! wrong trigger by collision. Such a name cannot be constructed without the key.
 
 use avocet_wire::hash::{CHAIN_ROOM, HashKey};
 use avocet_wire::name::MAX_NAME;

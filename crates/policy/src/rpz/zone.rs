@@ -67,7 +67,7 @@ impl fmt::Display for ZoneReason {
 /// A rejected entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ZoneFault {
-    /// The line at which it begins, from 1.
+    /// The line at which the entry begins, from 1.
     pub line: u32,
     /// The reason.
     pub reason: ZoneReason,
@@ -78,9 +78,9 @@ pub struct ZoneFault {
 pub struct ZoneReport {
     /// The number of triggers of each kind, in the order of [`TriggerKind::ALL`].
     pub triggers: [u64; 5],
-    /// Records that have no effect on the policy, such as SOA and NS of the origin.
+    /// Number of records that have no effect on the policy, such as SOA and NS of the origin.
     pub skipped: u64,
-    /// Rejected entries.
+    /// Number of rejected entries.
     pub faults: u64,
     /// The first rejected entries.
     pub first_faults: Vec<ZoneFault>,
@@ -240,7 +240,7 @@ impl Zone {
 
 /// The state of reading a zone.
 struct Reading {
-    /// The owner of the SOA record, `None` until that is read.
+    /// The owner of the SOA record; `None` until the record is read.
     origin: Option<NameBuf>,
     rewrites: ZoneRewrites,
     drafts: Drafts,

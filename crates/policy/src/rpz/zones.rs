@@ -51,7 +51,7 @@ impl ZoneSet {
 /// A trigger that fired.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'z> {
-    /// The index of its zone.
+    /// The index of the zone of the trigger.
     pub zone: usize,
     /// The kind of the trigger.
     pub kind: TriggerKind,
@@ -155,9 +155,10 @@ impl Zones {
         self.on_addresses((in_force, TriggerKind::AnswerAddress), addresses)
     }
 
-    /// Returns the trigger for the folded names of servers. Of several in a zone, an exact name
-    /// takes precedence over wildcards, and of these the one with the most labels (draft §5.3);
-    /// then the name that is last in canonical order (draft §5.5, RFC 4034 §6.1).
+    /// Returns the trigger for the folded names of servers. Of several triggers in a zone, an exact
+    /// name takes precedence over wildcards, and a wildcard with more labels over one with fewer
+    /// (draft §5.3). Of equal ones, the name that is last in canonical order takes precedence
+    /// (draft §5.5, RFC 4034 §6.1).
     pub fn on_nsnames<'n, I: Iterator<Item = &'n [u8]>>(
         &self,
         in_force: ZoneSet,

@@ -14,7 +14,7 @@ use crate::PolicyError;
 
 /// Maximum number of addresses of a redirection or of the answer of a block.
 pub(super) const MAX_ADDRESSES: usize = 32;
-/// Maximum number of tokens of a bucket, and most queries per second.
+/// Maximum number of tokens of a bucket, and maximum number of queries per second.
 const MAX_RATE: u32 = 1_000_000;
 /// Maximum number of octets of a tag.
 const MAX_TAG: usize = 64;
@@ -75,7 +75,7 @@ pub struct RuleSpec {
 
 impl RuleSpec {
     /// Returns the servers that the rule forwards to; `None` if it is disabled, has another action
-    /// or its servers cannot be read. It leaves out the condition, which may take long to compile.
+    /// or its servers cannot be read. Does not compile the condition, which may take long.
     #[must_use]
     pub fn forwards_to(&self) -> Option<Arc<[SocketAddr]>> {
         let forwards = self.enabled && self.action == ActionKind::Forward;
@@ -152,7 +152,7 @@ pub enum LimitKey {
 pub enum Over {
     /// Send no answer.
     Drop,
-    /// REFUSED.
+    /// Respond with REFUSED.
     #[default]
     Refuse,
     /// Send an empty truncated response over UDP. Over other transports the limit has no effect.

@@ -18,10 +18,11 @@ pub(super) fn check(expression: &str, vocabulary: &Vocabulary) -> Result<Node, F
     check_within(expression, vocabulary, &PatternBudget::default())
 }
 
-/// Does the same with a budget that several expressions share.
+/// Parses and checks an expression, as [`check`] does, with a budget that several expressions
+/// share.
 ///
 /// # Errors
-/// Its first error, with position.
+/// The first error of the expression, with its position.
 pub(super) fn check_within(
     expression: &str,
     vocabulary: &Vocabulary,
@@ -91,7 +92,7 @@ impl Field {
         }
     }
 
-    /// Returns the methods of the field without the methods that all texts have.
+    /// Returns the methods of the field, except for those that all texts have.
     const fn methods(self) -> &'static [&'static str] {
         match self {
             Self::Qname => &["under", "levels"],

@@ -64,7 +64,7 @@ struct Step {
 pub(super) struct Code {
     steps: Vec<Step>,
     numbers: Vec<u16>,
-    /// For each test, the numbers of labels for which it holds, one bit each.
+    /// For each test of the number of labels, the numbers that pass it, one bit each.
     levels: Vec<[u64; 2]>,
     keys: Vec<NameKey>,
     networks: Vec<IpNet>,
@@ -85,7 +85,8 @@ pub(super) struct Asking<'a, L> {
     pub(super) lists: &'a L,
     /// The results of the conditions on clients for the profile.
     pub(super) facts: &'a [u64],
-    /// Lowered by each condition on the time that is evaluated.
+    /// The Unix second from which on the result may change. Each evaluated condition on the time
+    /// may lower it.
     pub(super) valid_until: u64,
     pub(super) memo: Memo,
 }
@@ -188,7 +189,7 @@ impl Code {
         at == ACCEPT
     }
 
-    /// Tests of a few instructions are evaluated here and all others out of line, so that the loop
+    /// Evaluates the test of a step. Only tests of a few instructions are inline, so that the loop
     /// needs few registers.
     #[inline(always)]
     fn answer<L: ListLookup>(&self, ask: &Ask, asking: &mut Asking<'_, L>) -> bool {
@@ -270,7 +271,7 @@ fn counts(test: &NumberTest) -> [u64; 2] {
 fn one_of(keys: &[NameKey], name: &[u8]) -> bool {
     keys.iter().any(|key| match key.reach {
         Reach::Exact => *key.name == *name,
-        // Compares the last octets first, where most names differ.
+        // The last octets come first, because most names differ there.
         Reach::Under => name.ends_with(&key.name) && is_under(name, &key.name),
     })
 }

@@ -92,13 +92,13 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Names with less similarity are not suggested.
+/// Minimum similarity of a name that is suggested.
 const LIKENESS: f64 = 0.75;
 /// Maximum number of known names that a message lists.
 const SHOWN: usize = 12;
-/// Characters of a long line that are shown before the error.
+/// Number of characters of a long line that are shown before the error.
 const BEFORE: usize = 60;
-/// Characters of a long line that are shown in total.
+/// Number of characters of a long line that are shown in total.
 const LINE: usize = 100;
 
 /// An error together with its line: see [`Fault::shown`].

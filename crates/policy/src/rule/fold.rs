@@ -69,7 +69,7 @@ pub(super) enum Leaf {
     List(ListId),
     /// The QNAME is on the list.
     ListOfName(ListId),
-    /// The QNAME, or a name that the answer leads to, is one of these.
+    /// The QNAME, or a name that the answer leads to, is one of these names.
     NamesBehind(Vec<NameKey>),
     AnswerAddress(Vec<IpNet>),
     AnswerNames(Vec<NameKey>),
@@ -346,8 +346,8 @@ fn any(parts: Vec<Folded>) -> Folded {
     }
 }
 
-/// Returns the rank of a part in the order of evaluation. The time comes last, because a verdict's
-/// validity is limited by the times that were evaluated.
+/// Returns the rank of a part in the order of evaluation. The time comes last, because each
+/// evaluated condition on the time may shorten the validity of the verdict.
 fn cost(folded: &Folded) -> u32 {
     match folded {
         Folded::Const(_) => 0,

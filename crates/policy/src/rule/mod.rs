@@ -54,21 +54,21 @@ pub use tree::{Country, ListId};
 pub use verdict::{Lift, MAX_NOTED, Verdict};
 pub use vocabulary::Vocabulary;
 
-/// Number of octets of an expression: enough for about a thousand names. A list serves better for
-/// more.
+/// Maximum number of octets of an expression: enough for about a thousand names. A list is better
+/// for more names.
 pub const MAX_EXPRESSION: usize = 65_536;
-/// Deepest nesting of brackets and negations.
+/// Maximum nesting depth of brackets and negations.
 pub const MAX_DEPTH: usize = 48;
 /// Maximum number of rules of a configuration.
 pub const MAX_RULES: usize = 20_000;
-/// Maximum number of rules that the server adds to them.
+/// Maximum number of rules that the server adds to those of a configuration.
 pub const MAX_ADDED_RULES: usize = 2;
-/// Number of octets of a regular expression.
+/// Maximum number of octets of a regular expression.
 pub const MAX_PATTERN: usize = 4_096;
-/// Number of octets of a compiled regular expression.
+/// Maximum number of octets of a compiled regular expression.
 pub const MAX_PATTERN_MEMORY: usize = 1 << 20;
-/// Number of octets of the compiled regular expressions of all rules together: some tens of
-/// thousands of simple ones. To compile as many takes about a second.
+/// Maximum number of octets of the compiled regular expressions of all rules together: some tens of
+/// thousands of simple ones. Their compilation takes about a second.
 pub const MAX_ALL_PATTERNS: usize = 64 << 20;
 /// Maximum number of distinct tests of clients in all rules together.
 pub const MAX_CLIENT_TESTS: usize = 16_384;

@@ -1,7 +1,7 @@
 //! Conditions that can never be true, such as `now.hour >= 24`: mistakes that are valid CEL.
 //!
-//! Only tests of the time, at every minute of a week, of the number of labels and of the text of a
-//! name are evaluated. Any other test may be true or false.
+//! Tests of the time are evaluated at every minute of a week, and tests of the number of labels and
+//! of the text of a name once. Any other test counts as unknown: it may be true or false.
 
 use std::ops::Not as _;
 
@@ -72,7 +72,7 @@ impl Node {
     }
 }
 
-/// Returns the conjunction of values, of which some are unknown.
+/// Returns the conjunction of values, some of which are unknown.
 fn all(values: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     let mut result = Some(true);
     for value in values {

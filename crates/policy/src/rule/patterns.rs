@@ -12,11 +12,11 @@ use regex_automata::{Input, MatchKind};
 
 use super::text::{NameText, TextTest, syntax};
 
-/// Patterns of a group: the number of bits in its result.
+/// Maximum number of patterns of a group: the number of bits in its result.
 const GROUP: usize = 64;
-/// Number of octets of the automaton of a group.
+/// Maximum number of octets of the automaton of a group.
 const GROUP_MEMORY: usize = 4 << 20;
-/// Number of octets of all automata. Further patterns are matched one by one.
+/// Maximum number of octets of all automata. Further patterns are matched one by one.
 const ALL_MEMORY: usize = 64 << 20;
 
 /// Maximum number of automata that are given up because they grow too large. Each costs the work of
@@ -35,7 +35,7 @@ pub(super) struct Patterns {
     groups: Vec<TestGroup>,
 }
 
-/// The place of a pattern.
+/// The place of a pattern: its group, and its bit there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PatternId {
     group: u32,

@@ -305,7 +305,8 @@ impl Program {
         hours
     }
 
-    /// Does the same as [`Program::hours`], reusing memory. Allocates only the first time.
+    /// Evaluates the conditions on the time as [`Program::hours`] does, but reuses the memory of
+    /// `hours`. Allocates only the first time.
     pub fn renew(&self, hours: &mut Hours, now: u64) {
         let windows = &self.compiled.shared.windows;
         hours.windows.clear();
@@ -379,8 +380,8 @@ impl Program {
         noted
     }
 
-    /// Creates a search that continues from a verdict. Constructed in place, because moving it
-    /// costs as much as a rule.
+    /// Creates a search that continues from a verdict. The search is constructed in place, because
+    /// a move costs as much as the evaluation of a rule.
     #[inline(always)]
     fn search<'a, L>(
         &'a self,

@@ -24,7 +24,7 @@ pub struct Rule {
     pub name: String,
     /// The condition as written.
     pub when: String,
-    /// The action taken if it holds.
+    /// The action taken if the condition holds.
     pub action: Action,
     /// Whether a match is only recorded.
     pub log_only: bool,
@@ -88,7 +88,7 @@ pub enum RulePart {
 pub struct RuleFault {
     /// The index of the rule in the configuration, from 0.
     pub place: usize,
-    /// The part with the error.
+    /// The part of the rule with the error.
     pub part: RulePart,
     /// The name of the rule.
     pub rule: String,

@@ -15,7 +15,7 @@ use crate::PolicyError;
 pub(super) const WEEK_MINUTES: usize = 7 * 24 * 60;
 const DAY_MINUTES: u16 = 24 * 60;
 const WEEK_SECS: i64 = WEEK_MINUTES as i64 * 60;
-/// 1970-01-01 was a Thursday.
+/// The weekday of 1970-01-01, a Thursday. Monday is 0.
 const EPOCH_WEEKDAY: i64 = 3;
 
 /// A condition on the time.
@@ -29,12 +29,13 @@ pub(super) enum TimeTest {
     Weekday(Vec<u8>),
     /// The day is Saturday or Sunday.
     Weekend,
-    /// From one minute of the day up to but excluding another, across midnight if that is earlier.
+    /// The time is at or after the first minute of the day and before the second, across midnight
+    /// if the second is earlier.
     Between(u16, u16),
 }
 
 impl TimeTest {
-    /// Reports whether it holds in a minute of the week, counted from Monday 0:00.
+    /// Returns whether the condition holds in a minute of the week, counted from Monday 0:00.
     pub(super) fn holds(&self, minute_of_week: u16) -> bool {
         let weekday = (minute_of_week / DAY_MINUTES) as u8;
         let minute = minute_of_week % DAY_MINUTES;
@@ -139,7 +140,7 @@ impl Week {
         self.bits[minute / 64] >> (minute % 64) & 1 != 0
     }
 
-    /// Returns the common value of all minutes, if they agree.
+    /// Returns the common value of all minutes; `None` if they differ.
     pub(super) fn constant(&self) -> Option<bool> {
         let first = self.holds(0);
         (1..WEEK_MINUTES).all(|minute| self.holds(minute) == first).then_some(first)
@@ -167,8 +168,8 @@ impl Window {
         Self { zone, week, edges }
     }
 
-    /// Returns whether it holds at `now`, and until which second that is certain. Both in Unix
-    /// seconds.
+    /// Returns whether the condition holds at `now`, and the second until which that is certain.
+    /// Both times are Unix seconds.
     pub(super) fn at(&self, now: u64) -> (bool, u64) {
         let (second, change) = self.zone.local(now);
         let minute = second as usize / 60;

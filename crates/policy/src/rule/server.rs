@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use avocet_wire::DNS_PORT;
 
-/// The form of a server, for messages. `192.0.2.1@5353`, as in other software, means the same.
+/// The forms of a server, for messages. The parser also accepts `192.0.2.1@5353`, as other software
+/// does.
 pub const SERVER_FORM: &str =
     "a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \"[2001:db8::1]:5353\"";
 

@@ -21,8 +21,8 @@ pub(super) struct Stage {
     asks_for_levels: bool,
 }
 
-/// For each profile, the rules that require neither a name nor a type, without rules with a
-/// condition on the client that is false.
+/// For each profile, the rules that require neither a name nor a type. Rules with a condition on
+/// the client that the profile does not meet are left out.
 #[derive(Clone)]
 pub(super) struct Rests {
     by_profile: Box<[u32]>,

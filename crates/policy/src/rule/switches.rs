@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::PolicyError;
 use crate::client::ClientTest;
 
-/// Maximum number of simultaneous pauses, and most simultaneous grants.
+/// Maximum number of simultaneous pauses, and maximum number of simultaneous grants.
 pub const MAX_SWITCHES: usize = 1_024;
 
 /// The clients that a pause or a grant applies to.
@@ -82,7 +82,7 @@ impl Switches {
     /// Adds a pause, replacing one with the same scope.
     ///
     /// # Errors
-    /// There are already [`MAX_SWITCHES`].
+    /// There are already [`MAX_SWITCHES`] pauses.
     pub fn pause(&mut self, pause: Pause) -> Result<(), PolicyError> {
         self.pauses.retain(|other| other.scope != pause.scope);
         add(&mut self.pauses, pause)
@@ -91,7 +91,7 @@ impl Switches {
     /// Adds a grant, replacing one with the same name and scope.
     ///
     /// # Errors
-    /// The name is invalid, or there are already [`MAX_SWITCHES`].
+    /// The name is invalid, or there are already [`MAX_SWITCHES`] grants.
     pub fn grant(&mut self, mut grant: Grant) -> Result<(), PolicyError> {
         grant.name = canonical(&grant.name)?;
         self.revoke(&grant.name, &grant.scope);
@@ -105,7 +105,8 @@ impl Switches {
         self.pauses.len() < before
     }
 
-    /// Ends a grant early, in whatever form its name was written. Returns whether there was one.
+    /// Ends a grant before its time. All forms of the name are the same. Returns whether there was
+    /// one.
     pub fn revoke(&mut self, name: &str, scope: &Scope) -> bool {
         let before = self.grants.len();
         let Ok(name) = canonical(name) else { return false };
@@ -128,7 +129,7 @@ impl Switches {
         ends.for_each(|until| *until = until.saturating_sub(secs));
     }
 
-    /// Returns the next Unix second after `now` at which one of them ends.
+    /// Returns the next Unix second after `now` at which a pause or a grant ends.
     #[must_use]
     pub fn next_boundary(&self, now: u64) -> Option<u64> {
         let ends = self

@@ -33,7 +33,7 @@ impl TextTest {
     /// Creates the test with the name of a method in expressions.
     ///
     /// # Errors
-    /// Those of a pattern.
+    /// The errors of [`Pattern::new`].
     pub(super) fn called(
         method: &str,
         text: &str,
@@ -93,8 +93,9 @@ fn escaped(text: &str) -> String {
     text.bytes().map(|octet| format!(r"\x{octet:02x}")).collect()
 }
 
-/// The memory that the regular expressions of all rules together may take, and with it the work of
-/// compiling them: a user that may check configurations can have this done by each request.
+/// The memory that the regular expressions of all rules together may still take. It also limits the
+/// work of compiling them: a user with the right to check configurations can cause this work by
+/// each request.
 pub(super) struct PatternBudget {
     left: Cell<usize>,
 }
@@ -127,10 +128,10 @@ impl Pattern {
         Self::within(&PatternBudget::default(), source)
     }
 
-    /// Compiles a pattern, as far as the budget permits.
+    /// Compiles a pattern, if the budget permits it.
     ///
     /// # Errors
-    /// The same as for [`Pattern::new`], and the budget is used up.
+    /// The errors of [`Pattern::new`], and a budget that is used up.
     pub(super) fn within(budget: &PatternBudget, source: &str) -> Result<Self, PolicyError> {
         if budget.left.get() == 0 {
             return Err(PolicyError::TooManyPatterns(MAX_ALL_PATTERNS >> 20));
@@ -236,7 +237,7 @@ impl NameText {
     }
 }
 
-/// Replaces an octet of a label.
+/// Returns the octet of the text for an octet of a label.
 #[inline]
 fn seen(octet: u8) -> u8 {
     // Branch-free, so that a block is processed in one step.

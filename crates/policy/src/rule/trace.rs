@@ -43,7 +43,7 @@ pub struct Step {
     pub span: Span,
     /// The depth in the expression.
     pub depth: usize,
-    /// Whether it holds, or `None` if it was not evaluated.
+    /// Whether the part holds, or `None` if it was not evaluated.
     pub holds: Option<bool>,
 }
 

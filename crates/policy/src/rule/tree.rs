@@ -110,7 +110,7 @@ impl NumberTest {
     }
 }
 
-/// The inputs that a condition reads besides the question.
+/// The inputs that a condition reads in addition to the question.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Reads {
     pub(super) answer: bool,

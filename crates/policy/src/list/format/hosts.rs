@@ -69,7 +69,7 @@ fn entry(address: IpAddr, written: &str) -> Result<Entry, Reason> {
     let name = name::read(written)?;
     match name::labels(&name) {
         0 => return Err(Reason::Everything),
-        // A local machine may have such a name, but no advertisement server has.
+        // A name of one label may belong to a local machine, but not to an advertisement server.
         1 if is_nowhere(address) => return Err(Reason::TopLevel),
         _ => {}
     }

@@ -74,7 +74,7 @@ impl fmt::Display for Format {
 /// The result for a valid line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Taken {
-    /// Its entries were added.
+    /// The entries of the line were added.
     Entries,
     /// The line is empty or a comment.
     Nothing,

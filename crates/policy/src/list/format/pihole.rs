@@ -66,7 +66,8 @@ pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
         }
     }
     let target = if inverted { Target::NotRegex(regex) } else { Target::Regex(regex) };
-    // Of several replies only addresses can be combined, as if each was on its own line.
+    // Several replies in one line must be addresses. They have the effect of one line for each
+    // address.
     if rewrites.len() > 1
         && !rewrites.iter().all(|rewrite| matches!(rewrite, Some(Rewrite::Record(..))))
     {
