@@ -180,7 +180,7 @@ pub enum SettingError {
     Choice {
         /// The word.
         found: String,
-        /// What the word stands for: the values that the key permits.
+        /// The kind of values that the key permits.
         what: &'static str,
         /// The word that was probably meant, or all words.
         advice: ChoiceAdvice,

@@ -1,4 +1,4 @@
-//! The certificates of a server, and which of them a client is shown.
+//! The certificates of a server, and the choice of the certificate that a client sees.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -22,7 +22,8 @@ use crate::validity::Validity;
 
 /// The protocols of DNS over HTTPS in ALPN (RFC 9113, RFC 9112), the preferred one first.
 pub const ALPN_DOH: [&[u8]; 2] = [ALPN_H2, b"http/1.1"];
-/// The protocol of HTTP/2 in ALPN (RFC 9113), the only one that the client's end speaks.
+/// The protocol of HTTP/2 in ALPN (RFC 9113), the only one that the client side offers to a server
+/// of DNS over HTTPS.
 pub const ALPN_H2: &[u8] = b"h2";
 /// The protocol of DNS over TLS in ALPN (RFC 7858, RFC 7301).
 pub const ALPN_DOT: &[u8] = b"dot";
@@ -31,13 +32,13 @@ pub const ALPN_H3: &[u8] = b"h3";
 /// The protocol of DNS over QUIC in ALPN (RFC 9250).
 pub const ALPN_DOQ: &[u8] = b"doq";
 
-/// An error: a certificate cannot be used.
+/// The reason why a certificate cannot be used.
 #[derive(Debug, ThisError)]
 pub enum CertificateError {
-    /// The file of the certificate has none.
+    /// The file of the certificate contains no certificate.
     #[error("no certificate in PEM form: {0}")]
     Chain(pem::Error),
-    /// The file of the key has none.
+    /// The file of the key contains no key.
     #[error("no private key in PEM form: {0}")]
     Key(pem::Error),
     /// The certificate is invalid, or the key belongs to another certificate.
@@ -68,8 +69,8 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Reads a certificate with those of its issuers and its key, both in PEM form. It is shown for
-    /// `names`, or for those that it has itself if there are none.
+    /// Reads a certificate with those of its issuers and its key, both in PEM form. Clients see the
+    /// certificate for `names`; if there are none, for the names in the certificate.
     ///
     /// # Errors
     /// One of the texts is not in PEM form, or the two do not belong together.
@@ -89,7 +90,7 @@ impl Certificate {
         Ok(Self { key, names, validity })
     }
 
-    /// Returns it as a client shows it.
+    /// Returns the certificate in the form in which a client presents it.
     pub(crate) fn for_servers(&self) -> Arc<SingleCertAndKey> {
         Arc::new(SingleCertAndKey::from(self.key.clone()))
     }
@@ -99,19 +100,21 @@ impl Certificate {
         self.key.cert.first().map(|one| &one[..])
     }
 
-    /// Returns the names for which it is shown, in lower case.
+    /// Returns the names for which clients see the certificate, in lower case.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Returns whether it is valid for an address: clients that know no name can verify it.
+    /// Returns whether the certificate is valid for an address. Clients that know no name of the
+    /// server can then verify it.
     pub fn is_valid_for(&self, address: IpAddr) -> bool {
         let own = self.key.cert.first().map(webpki::EndEntityCert::try_from);
         let name = ServerName::from(address);
         matches!(own, Some(Ok(own)) if own.verify_is_valid_for_subject_name(&name).is_ok())
     }
 
-    /// Returns when it is valid; `None` if it does not say so in a form of RFC 5280.
+    /// Returns the period of validity; `None` if the certificate does not have it in a form of RFC
+    /// 5280.
     pub fn validity(&self) -> Option<Validity> {
         self.validity
     }
@@ -124,13 +127,13 @@ pub fn own_names(certificate: &CertificateDer<'_>) -> Vec<String> {
 }
 
 thread_local! {
-    /// The word in the name of the server that the client of this call has asked for: for a
+    /// The word in the server name that the client of the current call has requested. For a
     /// connection without buffers, rustls does not show the name.
     static WORD: Cell<Option<Box<[u8]>>> = const { Cell::new(None) };
 }
 
-/// Takes the word in the name that a client has asked for, right after its ClientHello was
-/// processed on this thread.
+/// Takes the word in the server name that a client has requested. Call it on the same thread, right
+/// after the ClientHello was processed.
 pub(crate) fn take_word() -> Option<Box<[u8]>> {
     WORD.take()
 }
@@ -139,7 +142,7 @@ pub(crate) fn take_word() -> Option<Box<[u8]>> {
 pub struct CertificateChoice {
     /// The certificates in the order of the configuration.
     all: Vec<Arc<CertifiedKey>>,
-    /// Indices into `all` by name; the names of wildcards lack the first label.
+    /// Indices into `all` by name. The names of wildcards are without their first label.
     by_name: HashMap<String, Vec<usize>>,
     by_wildcard: HashMap<String, Vec<usize>>,
 }
@@ -162,8 +165,8 @@ impl CertificateChoice {
         Self { all, by_name, by_wildcard }
     }
 
-    /// Returns the places of the certificates for a name. The first label of one that only a
-    /// wildcard matches names the device of the client.
+    /// Returns the indices of the certificates for a name. If only a wildcard matches the name, its
+    /// first label names the device of the client.
     fn places(&self, name: &str) -> &[usize] {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         if let Some(places) = self.by_name.get(&name) {
@@ -193,8 +196,8 @@ impl ResolvesServerCert for CertificateChoice {
     }
 }
 
-/// The secrets of session tickets: new ones every six hours, each accepted for twelve. One value
-/// serves all connections of a server.
+/// The secrets of session tickets. New secrets are drawn every six hours, and each is accepted for
+/// twelve hours. One value serves all connections of a server.
 #[derive(Clone, Debug)]
 pub struct Tickets(Arc<dyn ProducesTickets>);
 
@@ -211,9 +214,9 @@ impl Tickets {
 /// The client certificates that a listener requests.
 #[derive(Clone, Debug)]
 pub struct ClientAuthority {
-    /// The authorities that issue them.
+    /// The authorities that issue the client certificates.
     pub roots: Arc<RootCertStore>,
-    /// Whether a client may lack a certificate.
+    /// Whether clients may have no certificate.
     pub absence: Absence,
 }
 
@@ -222,7 +225,7 @@ pub struct ClientAuthority {
 pub enum Absence {
     /// Clients may have no certificate.
     Accepted,
-    /// The handshake fails.
+    /// The handshake of a client without certificate fails.
     Refused,
 }
 
@@ -243,7 +246,7 @@ impl ClientAuthority {
 /// other authorities.
 ///
 /// # Errors
-/// The cryptography lacks a part, or there is no authority.
+/// A part of the cryptography is missing, or there is no authority.
 pub fn listener(
     shown: Arc<CertificateChoice>,
     tickets: &Tickets,

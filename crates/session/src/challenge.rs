@@ -1,5 +1,6 @@
-//! Certificates that prove the control of names to an authority (TLS-ALPN-01, RFC 8737): shown only
-//! to clients that speak no other protocol than `acme-tls/1`, and only while the authority looks.
+//! Certificates that prove the control of names to an authority (TLS-ALPN-01, RFC 8737). The server
+//! shows them only to clients that speak no other protocol than `acme-tls/1`, and only while the
+//! authority checks the names.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -37,7 +38,7 @@ impl ChallengeCertificates {
 /// Presents proofs to authorities, and the usual certificates of a listener to all other clients.
 struct WithProofs {
     proofs: Arc<ChallengeCertificates>,
-    /// The certificates for other clients; `None`: they get no connection.
+    /// The certificates for other clients; `None` if they get no connection.
     others: Option<Arc<dyn ResolvesServerCert>>,
 }
 
@@ -59,7 +60,7 @@ impl ResolvesServerCert for WithProofs {
     }
 }
 
-/// Returns the configuration of a listener that shows proofs in addition.
+/// Returns the configuration of a listener that also shows proofs.
 pub fn with_proofs(
     listener: &ServerConfig,
     proofs: Arc<ChallengeCertificates>,
@@ -74,7 +75,7 @@ pub fn with_proofs(
 /// Returns the configuration for clients that may see proofs and nothing else.
 ///
 /// # Errors
-/// The cryptography lacks a part.
+/// A part of the cryptography is missing.
 pub fn only_proofs(proofs: Arc<ChallengeCertificates>) -> Result<Arc<ServerConfig>, Error> {
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()?

@@ -100,13 +100,13 @@ impl FrameReader {
         Self { held: Vec::new(), is_stopped: false }
     }
 
-    /// Reads once and passes each complete message, without its length, to `deliver` until that
-    /// breaks.
+    /// Reads once and passes each complete message, without its length, to `deliver`, until
+    /// `deliver` breaks.
     ///
     /// Frames left from an earlier break are delivered first, without a read.
     ///
     /// # Errors
-    /// Those of the stream, except for the absence of data.
+    /// An error of the stream. The absence of data is not an error.
     pub fn read(
         &mut self,
         stream: &mut impl Read,
@@ -278,12 +278,13 @@ pub(crate) struct Outgoing {
     pending: Vec<u8>,
     /// Bytes at the start of `pending` that are already written.
     written: usize,
-    /// Bytes at the start of a connection that are encrypted on their own.
+    /// Number of bytes at the start of a connection that get a record of their own if they are
+    /// encrypted.
     apart: usize,
 }
 
 impl Outgoing {
-    /// Creates it without bytes.
+    /// Creates a buffer without bytes.
     pub(crate) const fn new() -> Self {
         Self { pending: Vec::new(), written: 0, apart: 0 }
     }
@@ -294,9 +295,9 @@ impl Outgoing {
         self.apart = octets.len();
     }
 
-    /// Returns the octets that are not written yet, for a layer that encrypts them: the beginning
-    /// of the connection apart from the rest. Unbound 1.17 does not notice data that follows in the
-    /// same record.
+    /// Returns the octets that are not written yet, for a layer that encrypts them. The first slice
+    /// is the beginning of the connection and needs a record of its own: Unbound 1.17 does not
+    /// notice data that follows in the same record.
     pub(crate) fn parts(&self) -> [&[u8]; 2] {
         let (apart, rest) = self.unwritten().split_at(self.apart);
         [apart, rest]
@@ -356,7 +357,7 @@ impl Outgoing {
 #[derive(Debug, Default)]
 pub struct FrameWriter {
     outgoing: Outgoing,
-    /// Messages pushed; wraps.
+    /// Number of pushed messages; it wraps.
     pushed: u32,
 }
 
@@ -409,7 +410,7 @@ impl FrameWriter {
     /// Without pending data it does not call the stream.
     ///
     /// # Errors
-    /// Those of the stream, except that it accepts nothing now.
+    /// An error of the stream. A stream that accepts no data now is not an error.
     pub fn write(&mut self, stream: &mut impl Write) -> io::Result<WriteState> {
         self.outgoing.write(stream)
     }

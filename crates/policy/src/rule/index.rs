@@ -41,11 +41,11 @@ pub(super) struct NameIndex {
     candidates: Vec<Candidate>,
 }
 
-/// The start of the candidates for a name.
+/// The nearest indexed name: a name itself or an ancestor of it, with its candidates.
 pub(super) struct Nearest<'n, 'i> {
     above: &'n [u8],
     reached: &'i Reached,
-    /// Whether the trigger is the name itself.
+    /// Whether the indexed name is the name itself.
     is_whole: bool,
 }
 

@@ -145,7 +145,7 @@ struct CompiledGrant {
     number: u16,
     name: Box<[u8]>,
     until: u64,
-    /// The profiles in its scope, with one bit for each.
+    /// The profiles in the scope of the grant, with one bit for each.
     profiles: Box<[u64]>,
 }
 

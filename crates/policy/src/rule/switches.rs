@@ -105,8 +105,7 @@ impl Switches {
         self.pauses.len() < before
     }
 
-    /// Ends a grant before its time. All forms of the name are the same. Returns whether there was
-    /// one.
+    /// Ends a grant before its time, for any form of its name. Returns whether there was one.
     pub fn revoke(&mut self, name: &str, scope: &Scope) -> bool {
         let before = self.grants.len();
         let Ok(name) = canonical(name) else { return false };

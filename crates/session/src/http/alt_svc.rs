@@ -1,12 +1,12 @@
-//! The field `alt-svc` (RFC 7838): where a server answers in HTTP/3 as well.
+//! The field `alt-svc` (RFC 7838), by which a server announces HTTP/3.
 //!
-//! Only alternatives at the same host count: another host would be another upstream than the one
-//! that the operator has chosen.
+//! Only alternatives at the same host count: another host would be an upstream that the operator
+//! has not chosen.
 
-/// Seconds for which an alternative is good, if the server does not say (RFC 7838 §3.1), and at
-/// most.
+/// Number of seconds for which an alternative is valid if the server does not state it (RFC 7838
+/// §3.1), and the maximum of this number.
 const MAX_AGE_SECS: u32 = 86_400;
-/// Number of octets of a value that are read.
+/// Maximum number of octets of a value.
 const MAX_VALUE: usize = 1_024;
 /// Maximum number of alternatives in a value.
 const MAX_ALTERNATIVES: usize = 16;
@@ -20,14 +20,14 @@ pub enum AltSvc {
     H3 {
         /// The port, never 0.
         port: u16,
-        /// The seconds for which that is good.
+        /// The number of seconds for which the announcement is valid.
         max_age_secs: u32,
     },
 }
 
 impl AltSvc {
     /// Reads the value of the field in a response of `host`, a name without port. Returns `None` if
-    /// it says nothing about HTTP/3, or cannot be read.
+    /// the value does not mention HTTP/3, or cannot be read.
     pub fn read(value: &[u8], host: &str) -> Option<Self> {
         let text = value.get(..value.len().min(MAX_VALUE)).and_then(|one| str::from_utf8(one).ok());
         let text = text.filter(|_| value.len() <= MAX_VALUE)?.trim_matches(is_space);
@@ -42,8 +42,8 @@ fn is_space(one: char) -> bool {
     matches!(one, ' ' | '\t')
 }
 
-/// Splits at a character outside of quotes. Values with escapes have no meaning here, so that they
-/// need not be understood.
+/// Splits a text at a character outside of quotes. The function knows no escapes, because values
+/// with escapes have no meaning here.
 fn split(text: &str, at: char) -> impl Iterator<Item = &str> {
     let mut is_quoted = false;
     text.split(move |one| {

@@ -3,8 +3,8 @@
 //! Each query has a stream of its own, so a slow response delays no other. The number of streams
 //! and the flow-control windows of the server hold queries back; they wait in order. A query that
 //! gets no DNS message gets SERVFAIL with the reason as extended error, because the connection is
-//! as good as before. Once the server announces the end of the connection (GOAWAY), nothing is
-//! sent any more, and the connection ends with the last response that is outstanding.
+//! still usable. Once the server announces the end of the connection (GOAWAY), no query is sent any
+//! more, and the connection ends with the last response that is outstanding.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -24,13 +24,14 @@ use super::hpack::{self, FieldDecoder, FieldName};
 use super::request::MEDIA_TYPE;
 use crate::frame::{Outgoing, trim};
 
-/// Maximum number of streams at a time, if the server permits more.
+/// Maximum number of concurrent streams, even if the server permits more.
 const MAX_STREAMS: u32 = 500;
-/// Streams before the server has said how many it permits (RFC 9113 §6.5.2 asks for at least 100).
+/// Number of concurrent streams before the server has announced its limit (RFC 9113 §6.5.2 asks for
+/// at least 100).
 const FIRST_STREAMS: u32 = 100;
-/// The last stream of a connection.
+/// The highest stream number of a connection.
 const LAST_STREAM: u32 = (1 << 31) - 1;
-/// How often a query is sent that the server refuses unprocessed.
+/// Maximum number of times that a query is sent if the server refuses it unprocessed.
 const MAX_TRIES: u8 = 2;
 /// Periods of [`Http2Client::refill`] after which a response is no longer awaited.
 const MAX_AGE: u8 = 20;
@@ -43,9 +44,10 @@ const MAX_WINDOW: i64 = (1 << 31) - 1;
 const STREAM_WINDOW: u32 = 128 << 10;
 /// Number of octets that the server may send in all responses, beyond the default.
 const MORE_WINDOW: u32 = 4 << 20;
-/// Number of octets of received DATA after which the server gets them back.
+/// Number of octets of received DATA after which a window update returns them to the server.
 const RETURNED: u32 = 1 << 20;
-/// Frames that the server may send without a response, and how many each response adds.
+/// Maximum number of frames that the server may send without a response. Each response adds the
+/// same number.
 const MAX_BUDGET: u32 = 1_000;
 const RESPONSE_REFILL: u32 = 8;
 /// The increase of the budget per period.
@@ -59,12 +61,12 @@ const NUMBER_LEN: usize = 4;
 /// Minimum number of octets of the payload of GOAWAY.
 const GOAWAY_LEN: usize = 8;
 
-/// How a query is sent.
+/// The HTTP method of a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HttpMethod {
-    /// In the path, so that caches of HTTP know it.
+    /// The query is in the path, so that HTTP caches can store the response.
     Get,
-    /// In the body of the request.
+    /// The query is in the body of the request.
     #[default]
     Post,
 }
@@ -72,16 +74,16 @@ pub enum HttpMethod {
 /// The reason why a query has no response, or why a connection ends.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum HttpFault {
-    /// The server refuses the request.
+    /// The server refuses the request with this status.
     #[error("the server answers with HTTP status {0}")]
     Status(u16),
-    /// The body is no DNS message.
+    /// The body is not a DNS message.
     #[error("the server answers with something other than a DNS message")]
     MediaType,
-    /// The server ends the request.
+    /// The server ends the request with this error code.
     #[error("the server ends the request with HTTP/2 error {0}")]
     Reset(u32),
-    /// The server ends the connection.
+    /// The server ends the connection with this error code.
     #[error("the server ends the connection with HTTP/2 error {0}")]
     Ended(u32),
     /// The octets are not HTTP/2, or too many.
@@ -95,14 +97,14 @@ impl From<Code> for HttpFault {
     }
 }
 
-/// Where queries go on a server of DNS over HTTPS.
+/// The target of queries on a server of DNS over HTTPS.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HttpTarget {
-    /// The host, with its port unless that is 443.
+    /// The host, with its port unless the port is 443.
     pub authority: Box<str>,
     /// The path, such as `/dns-query`.
     pub path: Box<str>,
-    /// GET or POST.
+    /// The method of requests.
     pub method: HttpMethod,
 }
 
@@ -157,7 +159,7 @@ pub struct Http2Client {
     /// The flow-control window of the server for all streams, and its initial value for a new one.
     window: i64,
     first_window: i64,
-    /// Number of octets of DATA received and not returned.
+    /// Number of octets of received DATA that were not returned to the server yet.
     received: u32,
     budget: u32,
     is_draining: bool,
@@ -173,7 +175,7 @@ pub struct Http2Client {
 enum HeardAlternative {
     /// The next response is read.
     Wanted,
-    /// The server has said this.
+    /// The server has announced this.
     Said(AltSvc),
     /// The response of this period was read.
     Read,
@@ -229,7 +231,7 @@ impl Http2Client {
         Some(said)
     }
 
-    /// Queues a query. A query without a header is left out.
+    /// Queues a query. Drops a query without a complete header.
     pub(crate) fn push(&mut self, query: &[u8]) {
         if query.len() < HEADER_LEN || query.len() > MAX_MESSAGE {
             return;
@@ -262,8 +264,8 @@ impl Http2Client {
         self.end.is_some() || self.is_draining && self.open.is_empty()
     }
 
-    /// Takes the reason why a query has no response, or why the connection has ended by a fault of
-    /// the server.
+    /// Takes the reason why a query has no response, or why a fault of the server has ended the
+    /// connection.
     pub(crate) fn take_failure(&mut self) -> Option<HttpFault> {
         self.failure.take()
     }
@@ -287,8 +289,8 @@ impl Http2Client {
         self.send_waiting();
     }
 
-    /// Counts time, about half a second: the server may send some more frames that are no
-    /// responses, and queries whose clients have left make room.
+    /// Counts a period of about half a second. The server may then send some more frames without a
+    /// response. Queries that have waited too long make room for others.
     pub(crate) fn refill(&mut self) {
         self.budget = (self.budget + TIME_REFILL).min(MAX_BUDGET);
         self.alternative = HeardAlternative::Wanted;
@@ -309,7 +311,7 @@ impl Http2Client {
         self.send_waiting();
     }
 
-    /// Announces to the server that nothing follows.
+    /// Announces to the server that no more requests follow.
     pub(crate) fn close(&mut self) {
         if self.end.is_none() {
             write_frame(self.out.end(), [GOAWAY, 0], 0, &[0; 8]);
@@ -329,7 +331,7 @@ impl Http2Client {
             if !is_get && len > self.window.min(self.first_window) {
                 return;
             }
-            // The number of streams is used up: another connection goes on.
+            // The stream numbers are used up: another connection must take over.
             if self.next_stream > LAST_STREAM {
                 self.is_draining = true;
                 return;
@@ -462,7 +464,7 @@ impl Http2Client {
             0 => {}
             code => return Err(HttpFault::Ended(code)),
         }
-        // Later ones were not processed: they are sent again over another connection.
+        // Later queries were not processed: they are sent again over another connection.
         self.open.retain(|query| query.stream <= last);
         self.is_draining = true;
         Ok(())
@@ -513,7 +515,7 @@ impl Http2Client {
         let octets = mem::take(&mut block.octets);
         self.decoder.read(&octets, &mut visit).map_err(|_| HttpFault::Malformed)?;
         if let Some(query) = self.open.iter_mut().find(|query| query.stream == head.id)
-            // Trailers have none.
+            // Trailers have no status.
             && status != 0
         {
             (query.status, query.is_dns_message) = (status, is_dns_message);
@@ -552,7 +554,7 @@ impl Http2Client {
         Ok(())
     }
 
-    /// Checks that a frame belongs to a query, though it may have been given up.
+    /// Checks that a frame belongs to the stream of a query, which may have been given up.
     fn is_ours(&self, id: u32) -> Result<(), HttpFault> {
         if id % 2 == 1 && id < self.next_stream { Ok(()) } else { Err(HttpFault::Malformed) }
     }
@@ -607,7 +609,7 @@ fn common_fields(target: &HttpTarget) -> Vec<u8> {
     let is_get = target.method == HttpMethod::Get;
     let mut out = vec![if is_get { GET } else { POST }, HTTPS];
     hpack::write(AUTHORITY, target.authority.as_bytes(), &mut out);
-    // The path of GET has the query, and precedes the fields without a colon.
+    // With GET, the path contains the query, and comes before the fields without a colon.
     if !is_get {
         hpack::write(PATH, target.path.as_bytes(), &mut out);
         hpack::write(CONTENT_TYPE, MEDIA_TYPE, &mut out);

@@ -18,8 +18,8 @@ use crate::frame::{Outgoing, trim};
 const MAX_FIELD_COUNT: usize = 64;
 /// Maximum number of octets before the body.
 const MAX_HEAD: usize = 16 << 10;
-/// Maximum number of pieces in which the head of a request arrives: each of them is reason to read
-/// it again.
+/// Maximum number of pieces in which the head of a request arrives. Each piece causes another
+/// attempt to read the head.
 const MAX_PIECES: u32 = 64;
 /// Maximum number of requests without a query before the next query. The last of them ends the
 /// connection.
@@ -56,9 +56,9 @@ pub(crate) struct Http1 {
     pieces: u32,
     /// Number of octets of the first request in `held`, once its head is complete.
     needed: usize,
-    /// Requests without a query since the last query.
+    /// Number of requests without a query since the last query.
     rejected: u32,
-    /// Responses sent; wraps.
+    /// Number of responses that were sent; it wraps.
     pub(super) replied: u32,
     /// The port of HTTP/3 that the client does not know yet; 0 for none.
     pub(super) h3_port: u16,

@@ -27,8 +27,8 @@ use super::request::{RequestHead, RequestVerdict, ResponseExtent, Status};
 use super::{Replies, ReplyPlace};
 use crate::frame::{Outgoing, trim};
 
-/// Maximum number of streams of a connection at a time, with those that wait for the client to
-/// read.
+/// Maximum number of concurrent streams of a connection, including those that wait for the client
+/// to read.
 pub(super) const MAX_HTTP_STREAMS: usize = 100;
 /// Maximum number of continuations of a header block.
 const MAX_CONTINUATIONS: u32 = 8;
@@ -45,7 +45,7 @@ const RESET_COST: u32 = 4;
 const WINDOW: i64 = 65_535;
 /// The largest window.
 const MAX_WINDOW: i64 = (1 << 31) - 1;
-/// Number of octets of received DATA after which the client gets them back.
+/// Number of octets of received DATA after which a window update returns them to the client.
 const RETURNED: u32 = 32 << 10;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,25 +64,25 @@ pub(crate) struct Http2 {
     /// An incomplete frame or, after a stop, complete frames too.
     pub(crate) held: Vec<u8>,
     is_stopped: bool,
-    /// Why the connection has ended.
+    /// The reason why the connection has ended.
     fault: Option<HttpEnd>,
     fields: FieldDecoder,
     block: Option<Block>,
     /// The highest stream of the client.
     last: u32,
-    /// The highest stream that the server has reset. Frames of the streams up to it may be on the
-    /// way, from before the client knew.
+    /// The highest stream that the server has reset. The client may have sent frames of streams up
+    /// to this one before it knew of the reset.
     last_reset: u32,
     streams: Vec<OpenStream>,
     /// Number of octets in bodies that are incomplete and in responses that wait for a window.
     kept: usize,
-    /// Number of octets of DATA received and not returned.
+    /// Number of octets of received DATA that were not returned to the client yet.
     received: u32,
     budget: u32,
     /// The flow-control window of the client for all streams, and its initial value for a new one.
     window: i64,
     first_window: i64,
-    /// Parts of responses sent; wraps.
+    /// Number of parts of responses that were sent; it wraps.
     pub(super) replied: u32,
     /// The port of HTTP/3 that the client does not know yet; 0 for none.
     pub(super) h3_port: u16,
@@ -394,7 +394,7 @@ impl Http2 {
             Some(_) => Err(Code::StreamClosed),
             None if head.id <= self.last_reset => Ok(()),
             None if head.id == self.last => Err(Code::StreamClosed),
-            // Below the last stream, none is opened (RFC 9113 §5.1.1).
+            // The client cannot open a stream below its last one (RFC 9113 §5.1.1).
             None => Err(Code::Protocol),
         }
     }

@@ -14,7 +14,7 @@ pub(super) enum StreamState {
     Sending(Vec<u8>),
 }
 
-/// Where the query of a request is.
+/// The place of the query in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QueryPlace {
     Body,
@@ -28,14 +28,15 @@ pub(super) struct RequestBody {
     pub(super) place: QueryPlace,
     /// The received part of the query.
     pub(super) octets: Vec<u8>,
-    /// The octets of the whole body, if the request says so.
+    /// The number of octets of the whole body, if the request states it.
     pub(super) length: Option<usize>,
     /// The word by which the request names the device of the client.
     pub(super) word: Option<Box<[u8]>>,
 }
 
 impl RequestBody {
-    /// Reports whether a body with these octets more contradicts its length (RFC 9113 §8.1.1).
+    /// Returns whether a body with this number of further octets contradicts its stated length (RFC
+    /// 9113 §8.1.1).
     pub(super) fn is_contradicted(&self, more: usize, end: StreamEnd) -> bool {
         let before = if self.place == QueryPlace::Body { self.octets.len() } else { 0 };
         let total = before + more;
@@ -62,7 +63,7 @@ pub(super) struct OpenStream {
 pub enum HttpEnd {
     /// The client violates the protocol.
     Protocol,
-    /// The stream reaches a limit on frames without queries.
+    /// The client exceeds a limit on frames without queries.
     Excess,
 }
 

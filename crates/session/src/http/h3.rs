@@ -1,5 +1,5 @@
-//! HTTP/3 for DNS over HTTPS (RFC 9114, RFC 8484): the octets of streams, the server's end. The
-//! streams themselves are those of [`quic`](crate::quic).
+//! HTTP/3 for DNS over HTTPS (RFC 9114, RFC 8484): the octets of streams, at the server's end. The
+//! module [`quic`](crate::quic) provides the streams themselves.
 //!
 //! ```text
 //! request stream:  HEADERS -- DATA ... -- (HEADERS: trailers, without a meaning) -- end
@@ -46,21 +46,21 @@ pub(crate) enum H3Error {
     Protocol = 0x101,
     /// The server cannot answer.
     Internal = 0x102,
-    /// A stream that the peer must not open.
+    /// The peer has opened a stream that it must not open.
     StreamCreation = 0x103,
-    /// A stream ended that must stay open.
+    /// A stream that must stay open has ended.
     ClosedCriticalStream = 0x104,
-    /// A frame on the wrong stream or at the wrong place.
+    /// A frame is on the wrong stream or at the wrong place.
     FrameUnexpected = 0x105,
-    /// A frame of the wrong length.
+    /// A frame has the wrong length.
     Frame = 0x106,
     /// The peer uses more than its share.
     ExcessiveLoad = 0x107,
-    /// A number that was not announced, or that goes back on an earlier one.
+    /// A number was not announced, or contradicts an earlier one.
     Id = 0x108,
-    /// A setting that must not occur.
+    /// A setting is present that must not occur.
     Settings = 0x109,
-    /// The first frame of the control stream is another one.
+    /// The first frame of the control stream is not SETTINGS.
     MissingSettings = 0x10a,
     /// The server has not processed the request.
     RequestRejected = 0x10b,
@@ -72,7 +72,7 @@ pub(crate) enum H3Error {
     Message = 0x10e,
     /// A header block cannot be read.
     Decompression = 0x200,
-    /// The encoder stream changes a table that is not there.
+    /// The encoder stream changes a table that does not exist.
     EncoderStream = 0x201,
 }
 
@@ -118,7 +118,7 @@ struct Frame {
     handling: Handling,
 }
 
-/// How the payload of a frame is handled.
+/// The treatment of the payload of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Handling {
     /// The payload is needed as a whole.
@@ -169,7 +169,7 @@ impl Frames {
 
     /// Reads the head of a frame: its kind and length.
     fn head(&mut self, rest: &mut &[u8]) -> Option<(u64, u64)> {
-        /// Number of octets of two integers.
+        /// Maximum number of octets of the two integers of a head.
         const HEAD_MAX: usize = 16;
         let before = self.held.len();
         let added = rest.len().min(HEAD_MAX - before);
@@ -241,7 +241,7 @@ impl H3Request {
     /// Returns the query of the request, or the status of its rejection, at the end of its stream.
     ///
     /// # Errors
-    /// It is incomplete, or its body has another length than it says.
+    /// The request is incomplete, or its body has another length than stated.
     pub(crate) fn end(&mut self) -> Result<H3Asked, H3Error> {
         let RequestMessage { verdict, content_length, body, .. } = &mut self.message;
         let verdict = verdict.take().filter(|_| self.frames.is_between_frames());
@@ -257,7 +257,7 @@ impl H3Request {
         })
     }
 
-    /// Returns the form of the response to its query.
+    /// Returns the form of the response to the query.
     pub(crate) fn media(&self) -> Media {
         self.message.media
     }
@@ -324,7 +324,8 @@ impl FrameSink for RequestMessage {
     }
 }
 
-/// Returns the octets of a response: with status 200, its body is `message`, else the reason.
+/// Returns the octets of a response. With status 200, its body is `message`, otherwise the reason
+/// for the status.
 pub(crate) fn response(status: Status, message: &[u8], form: ResponseForm) -> Vec<u8> {
     /// Number of octets of frame heads and fields.
     const OVERHEAD: usize = 64;
@@ -399,7 +400,7 @@ pub(crate) fn goaway(stream: u64) -> Vec<u8> {
     out
 }
 
-/// A stream without a direction back, from the client.
+/// A unidirectional stream from the peer.
 #[derive(Debug, Default)]
 pub(crate) struct H3Stream {
     held: Vec<u8>,
@@ -417,7 +418,7 @@ pub(crate) enum StreamKind {
     Encoder,
     /// Answers to the server's encoder, which has no table.
     Decoder,
-    /// A frame that has no meaning here.
+    /// A stream that has no meaning here.
     Unknown,
 }
 
@@ -438,7 +439,7 @@ impl H3Stream {
     pub(crate) fn take(&mut self, octets: &[u8]) -> Result<(), H3Error> {
         let mut rest = octets;
         if self.kind.is_none() {
-            /// Number of octets of an integer.
+            /// Maximum number of octets of an integer.
             const KIND_MAX: usize = 8;
             let before = self.held.len();
             let added = rest.len().min(KIND_MAX - before);

@@ -1,4 +1,5 @@
-//! The client's end of HTTP/2 against a server that is written by hand, and against ours.
+//! Tests of the client's end of HTTP/2, against a server written by hand and against the server of
+//! this crate.
 
 use std::ops::ControlFlow;
 
@@ -156,7 +157,7 @@ fn limits_of_the_server_hold_queries_back() {
     assert!(pair.client.unsent() >= 3 * len);
     pair.respond(3, "200", &query(0, b'a'));
     assert_eq!(pair.requests(), [5]);
-    // No stream may begin, then again one, with a window that is too small.
+    // The server permits no stream, and later one, with a window that is too small.
     pair.frame(SETTINGS, 0, 0, &setting(3, 0));
     pair.respond(1, "200", &query(0, b'a'));
     pair.respond(5, "200", &query(0, b'a'));
@@ -241,7 +242,8 @@ fn queries_that_nobody_waits_for_make_room() {
     pair.client.push(&query(2, b'a'));
     let sent: Vec<_> = pair.sent().into_iter().map(|(kind, _, id, _)| (kind, id)).collect();
     assert_eq!(sent, [(RST_STREAM, 1), (HEADERS, 3)]);
-    // Its response may still come, and changes nothing but the table of fields.
+    // The response to the query that was given up may still come. It changes only the table of
+    // fields.
     pair.respond(1, "200", &query(0, b'a'));
     assert!(pair.delivered.is_empty() && !pair.client.has_ended());
     pair.respond(3, "200", &query(0, b'a'));

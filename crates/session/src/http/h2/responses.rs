@@ -152,7 +152,7 @@ impl Http2 {
             self.streams[at].window += more;
             if more == 0 || self.streams[at].window > MAX_WINDOW {
                 let code = if more == 0 { Code::Protocol } else { Code::FlowControl };
-                // The query behind it may be work, as with a reset by the client.
+                // The query of the stream may have caused work, as with a reset by the client.
                 self.spend(RESET_COST)?;
                 self.forget(head.id);
                 self.reset(head.id, code);
