@@ -87,7 +87,7 @@ fn is_special(zone: &str) -> bool {
     SPECIAL.contains(&zone) || is_private(zone) || zone.ends_with(".ip6.arpa") && zone.len() > 70
 }
 
-/// Adds the rules for zones that not all clients may ask for. Zones for the same clients share a
+/// Adds the rules for zones that not all clients may query. Zones for the same clients share a
 /// rule.
 fn refuse_zones(zones: &BTreeMap<&str, Networks>, all: &Networks, origin: &str, draft: &mut Draft) {
     let mut rules: BTreeMap<String, ClosedZones<'_>> = BTreeMap::new();

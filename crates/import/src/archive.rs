@@ -43,7 +43,7 @@ pub(crate) fn tar_gz(
     octets: &[u8],
     wanted: impl Fn(&str) -> bool,
 ) -> Result<Vec<Member>, Error> {
-    // All unpacked octets pass here, including those of skipped members.
+    // The limit counts all unpacked octets, including those of skipped members.
     let unpacked = GzDecoder::new(octets).take(MAX_UNPACKED);
     let mut archive = tar::Archive::new(unpacked);
     let mut room = Room::of(path);

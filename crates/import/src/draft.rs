@@ -494,7 +494,7 @@ impl Draft {
         name
     }
 
-    /// Returns the lists that groups may have in force.
+    /// Returns the lists that groups may apply to their clients.
     pub(crate) fn lists_for_groups(&self) -> Vec<String> {
         let lists = self.lists.iter().filter(|list| list.purpose == Purpose::Groups);
         lists.map(|list| list.name.clone()).collect()

@@ -47,9 +47,9 @@ enum ServerTransport {
 }
 
 impl Server {
-    /// Parses `ADDRESS`, `ADDRESS:PORT`, `ADDRESS#PORT` or `[ADDRESS]:PORT`, with an optional
-    /// prefix `udp://`, `tcp://`, `udp:`, `tcp:` or `tcp+udp:`, for TLS `tls://` or `tcp-tls:`, for
-    /// QUIC `quic://` or `quic:`, and for HTTPS `https://` or `h3://`, with a path at the end.
+    /// Parses `ADDRESS`, `ADDRESS:PORT`, `ADDRESS#PORT` or `[ADDRESS]:PORT`. A prefix may name the
+    /// transport: `udp://`, `tcp://`, `udp:`, `tcp:` or `tcp+udp:`; for TLS `tls://` or `tcp-tls:`;
+    /// for QUIC `quic://` or `quic:`; for HTTPS `https://` or `h3://`, with a path at the end.
     /// Servers with TLS, QUIC or HTTPS may have a host name in place of the address.
     ///
     /// # Errors

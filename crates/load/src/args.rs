@@ -52,10 +52,10 @@ pub enum Scenario {
                   docs/manual/load.md."
 )]
 pub struct LoadArgs {
-    /// The server: an address or a host name, with a port if it is not 53; tls://SERVER or
-    /// tls://NAME@SERVER for TLS, and the same with quic:// for QUIC, with port 853; or
-    /// https://NAME@SERVER/PATH for HTTP/2, and the same with h3:// for HTTP/3, with port 443 and
-    /// the path /dns-query
+    /// The server: an address or a host name, followed by a port if it is not 53. For TLS,
+    /// tls://SERVER or tls://NAME@SERVER; for QUIC, the same with quic:// (default port 853). For
+    /// HTTP/2, https://NAME@SERVER/PATH; for HTTP/3, the same with h3:// (default port 443, path
+    /// /dns-query)
     #[arg(value_name = "SERVER[:PORT]", required_unless_present = "json_schema")]
     pub server: Option<String>,
     /// Kind of queries
@@ -124,7 +124,8 @@ pub struct LoadArgs {
     /// Expected RCODEs, such as NOERROR,NXDOMAIN, instead of those of the scenario
     #[arg(long, value_name = "RCODES", value_delimiter = ',')]
     pub expect: Vec<String>,
-    /// Deviations of answers that are no faults, in addition to those that the scenario expects
+    /// Deviations of answers that do not count as faults, in addition to those that the scenario
+    /// expects
     #[arg(long, value_enum, value_name = "KINDS", value_delimiter = ',')]
     pub allow: Vec<Deviation>,
     /// Skew of Zipf's law

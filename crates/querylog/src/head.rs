@@ -166,7 +166,8 @@ impl HeadReader {
     fn scan(&mut self) -> std::io::Result<()> {
         let len = self.file.metadata()?.len();
         let mut payload = Vec::new();
-        // The loss at the end may be a block that is being written, so it is counted again.
+        // The octets at the end that count as lost may be a block that is being written, so they
+        // are counted again.
         let mut lost = HeadLoss::default();
         let mut at = self.scanned;
         while at + HEADER as u64 <= len {

@@ -1,10 +1,10 @@
 //! The ring between a worker and the writer of the log.
 //!
 //! Each worker has its own ring, so a worker writes memory that no other worker touches. A ring
-//! holds words, not octets: a slot is an `AtomicU64`, which both sides may access without `unsafe`,
-//! and a relaxed store to it costs as much as a plain one. The worker fills the slots of a record
-//! and then publishes the record by one store with release order. If there is no room, the record
-//! is dropped and counted: the worker never waits.
+//! holds words, not octets: a slot is an `AtomicU64`, which both sides may access without `unsafe`.
+//! A relaxed store to it costs as much as a plain one. The worker fills the slots of a record and
+//! then publishes the record by one store with release order. If there is no room, the record is
+//! dropped and counted: the worker never waits.
 //!
 //! ```text
 //!            consumed                published

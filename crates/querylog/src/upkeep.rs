@@ -133,8 +133,8 @@ impl Upkeep {
         self.counters
     }
 
-    /// Does one piece of work and reports whether there may be more. Skips the last file of the
-    /// head, which belongs to the writer.
+    /// Does one piece of work and reports whether there may be more. Skips the file of the head to
+    /// which the writer appends.
     ///
     /// # Errors
     /// A file cannot be read or written. The file stays unchanged, and further steps skip it.

@@ -1,5 +1,5 @@
 //! Side-by-side comparison: all servers run at the same time and take turns of a fraction of a
-//! second, so that other work on the machine slows all of them alike.
+//! second. Other work on the machine therefore slows all of them to the same degree.
 //!
 //! On a shared machine, two runs of one second each differ by up to a third for reasons outside the
 //! servers. With turns this short, half of the ratios lie within 5 % of their median.

@@ -105,7 +105,7 @@ impl Question {
     ///
     /// # Errors
     ///
-    /// Says what is wrong with the response.
+    /// The response is wrong. The error says how.
     fn verify(&self, server: SocketAddr, transport: Transport) -> Result<(), String> {
         let answer = (0..ATTEMPTS).find_map(|_| transport.ask(server, self).ok());
         let answer = answer.ok_or_else(|| format!("{}: no answer", self.name))?;
@@ -176,7 +176,7 @@ pub(super) fn is_blocking(server: SocketAddr, refusal: Refusal) -> bool {
 ///
 /// # Errors
 ///
-/// Says which answer is wrong.
+/// An answer is wrong. The error says which one.
 pub(super) fn verify(server: SocketAddr, peer: Peer, workload: Workload) -> Result<(), String> {
     let questions = (0..SAMPLED).flat_map(|sample| questions(workload, peer, sample));
     for question in questions {

@@ -13,7 +13,8 @@ use super::process::{LOAD_CORE, pinned};
 use super::setup::Setup;
 use super::workload::Workload;
 
-/// Queries per second of a flood and of the clients next to it, and the part of the flood.
+/// Total queries per second of a flood and the normal clients next to it, and the share of the
+/// flood.
 const FLOOD_RATE: u64 = 10_000;
 const FLOOD_SHARE: &str = "90%";
 /// Minimum duration in seconds. A shorter run has too few normal queries for a percentile.

@@ -383,7 +383,7 @@ pub(super) fn parse_avocet(text: &str) -> Option<Load> {
 ///
 /// # Errors
 ///
-/// Shows some of the wrong answers.
+/// Answers are wrong. The error shows some of them.
 pub(super) fn judge_records(text: &str) -> Result<(), String> {
     let result: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let count = |kind: &str| result["outcome"]["wrong"][kind].as_u64();

@@ -32,7 +32,7 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// Says which word is wrong.
+    /// A word is wrong. The error says which one.
     pub(super) fn parse(words: &[&str]) -> Result<Self, String> {
         let peers =
             Peer::ALL.iter().copied().filter(|peer| !Peer::ON_REQUEST.contains(peer)).collect();
@@ -69,7 +69,7 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// Says which word is wrong.
+    /// A word is wrong. The error says which one.
     pub(super) fn changed_by(self, words: &[&str]) -> Result<Self, String> {
         let mut options = self;
         let mut rest = words.iter();

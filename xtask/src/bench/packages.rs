@@ -76,7 +76,7 @@ pub(super) fn check(
 ///
 /// # Errors
 ///
-/// Names the programs that are missing.
+/// Programs are missing. The error names them.
 pub(super) fn require(programs: &[(&str, &'static str)], options: &Options) -> Result<(), String> {
     let missing = || -> Vec<&'static str> {
         let absent = programs.iter().filter(|(program, _)| process::find(program).is_none());

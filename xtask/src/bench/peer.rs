@@ -184,7 +184,7 @@ impl Peer {
         }
     }
 
-    /// Returns whether it is a server that clients could use over sockets.
+    /// Returns whether clients could use this server over sockets.
     fn is_whole(self) -> bool {
         self.kind() != Kind::Floor && self != Self::KnotXdp
     }

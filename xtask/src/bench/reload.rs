@@ -162,7 +162,7 @@ impl Site {
             queries: setup.file("reload.queries"),
             control: data.join("control.sock"),
         };
-        // Fetching is optional here, but the metrics show the progress.
+        // The bench itself does not fetch the metrics, but they show its progress.
         let http =
             TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
         let http = http.map_err(|error| error.to_string())?;

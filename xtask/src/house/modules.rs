@@ -1,7 +1,7 @@
 //! The imports between the files of a crate.
 //!
-//! A path counts in `use` and in code. A name that a module re-exports counts as imported from the
-//! file that defines it.
+//! Paths in `use` and in other code both count as imports. A name that a module re-exports counts
+//! as imported from the file that defines it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -125,7 +125,7 @@ pub(super) struct Prose<'a> {
 }
 
 impl Prose<'_> {
-    /// Returns whether it is a comment, not a literal.
+    /// Returns whether the piece is a comment, not a literal.
     pub(super) fn is_comment(&self) -> bool {
         self.text.starts_with('/')
     }

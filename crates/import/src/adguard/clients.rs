@@ -21,7 +21,7 @@ const SERVICES: &[(&str, &str)] = &[("disneyplus", "disney-plus"), ("twitter", "
 const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 const DAY_MINUTES: u64 = 24 * 60;
 
-/// The settings in force for all clients without their own.
+/// The settings of all clients that have none of their own.
 pub(super) struct Defaults {
     lists: Vec<String>,
     safe_search: bool,
@@ -230,7 +230,7 @@ fn add_group(
     draft.groups.push(group);
 }
 
-/// Reads whether safe search is enabled. Single engines cannot be excluded here.
+/// Returns whether safe search is enabled. Avocet cannot exclude single search engines.
 fn safe_search(owner: &mut Section, origin: &str, draft: &mut Draft) -> bool {
     let mut section = owner.section("safe_search");
     let is_on = section.flag("enabled");
@@ -297,7 +297,7 @@ fn known(ids: Vec<String>, origin: &str, draft: &mut Draft) -> Vec<String> {
 /// The times at which services are permitted.
 struct Pause {
     zone: String,
-    /// Conditions; one of them must hold.
+    /// Conditions for the times. At least one of them must be true.
     times: Vec<String>,
 }
 

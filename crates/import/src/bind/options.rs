@@ -445,8 +445,8 @@ impl<'r> BindReader<'r> {
         }
     }
 
-    /// Returns the clients that may ask for any name: those of `allow-recursion`, or of the
-    /// settings that replace it.
+    /// Returns the clients that may query any name: those of `allow-recursion`, or of the settings
+    /// that replace it.
     pub(super) fn recursion(&mut self, view: &View<'r>) -> Networks {
         if view.find("recursion").and_then(Statement::flag) == Some(false) {
             return Networks::default();

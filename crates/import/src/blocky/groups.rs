@@ -167,7 +167,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut in_name) = (0, 0);
-    // Where to continue after the last `*`.
+    // The positions at which matching continues after the last `*`.
     let mut star: Option<(usize, usize)> = None;
     while in_name < name.len() {
         match (pattern.get(at), star) {

@@ -6,7 +6,7 @@ use crate::draft::{Draft, Record, Reverse};
 
 use super::Statement;
 
-/// Statements that are read here.
+/// Statements that this module reads.
 pub(super) const KEYS: &[&str] = &[
     "caa-record",
     "cname",

@@ -177,11 +177,11 @@ fn domains(
     own
 }
 
-/// Adds the rules by which denied names precede allow lists of others, and allowed names and
-/// expressions precede denied names.
+/// Adds the rules that give denied names precedence over fetched allow lists, and allowed names and
+/// expressions precedence over denied names.
 ///
-/// The order of Pi-hole is: allowed names and expressions, denied names, allow lists of others,
-/// block lists, denied expressions. In Avocet, every allow list precedes all block lists.
+/// The order of Pi-hole is: allowed names and expressions, denied names, fetched allow lists, block
+/// lists, denied expressions. In Avocet, every allow list precedes all block lists.
 fn precedence(own: Vec<OwnList>, groups: &Groups, off: &[i64], draft: &mut Draft) {
     if !own.iter().any(|list| list.kind == 1) {
         return;

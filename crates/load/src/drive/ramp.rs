@@ -3,8 +3,8 @@
 //! The rate doubles until a bound is violated. Then the gap between the highest successful and the
 //! lowest failed rate is halved repeatedly. A rate that fails is tried a second time, so that a
 //! hiccup of the machine does not count as a limit. A short step can also succeed by luck: a rate
-//! is accepted only after a run of the whole duration satisfies the bounds, and it is lowered until
-//! such a run succeeds.
+//! is accepted only after a run of the whole duration satisfies the bounds. The rate is lowered
+//! until such a run succeeds.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

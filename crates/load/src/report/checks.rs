@@ -1,5 +1,5 @@
-//! A list, in words, of the checks that a run made and those that it did not make. The reader sees
-//! that a missing check is not a passed check.
+//! A list, in words, of the checks that a run made and those that it did not make. It prevents
+//! readers from taking a missing check for a passed one.
 
 use crate::args::{LoadArgs, Scenario};
 use crate::check::judge::Source;

@@ -5,14 +5,14 @@
 //! only in open loops, whose schedule does not depend on the server.
 //!
 //! A single run cannot show its own spread. With [`ENOUGH_RUNS`] on each side, the difference is
-//! the median over all pairs of an earlier and a later run (Hodges and Lehmann), which uses more of
+//! the median over all pairs of an earlier and a later run (Hodges and Lehmann). It uses more of
 //! the runs than the difference of two medians. The difference counts only if it also separates the
 //! runs: more pairs must show it than chance explains. With fewer runs, the limit is wider, and
 //! latency is only shown.
 //!
 //! A machine becomes slower and faster for minutes. If the two sides took turns, as their start
 //! times show, each later run is compared with the earlier run next to it, which the machine slowed
-//! down to the same degree, and [`turns`] judges the ratios of these pairs.
+//! down to the same degree. [`turns`] judges the ratios of these pairs.
 
 mod turns;
 

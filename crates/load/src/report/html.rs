@@ -10,7 +10,7 @@ use crate::units::{count_text, nanos_text};
 /// Maximum number of runs on one page: more lines in one chart cannot be distinguished.
 const MAX_RUNS: usize = 24;
 
-/// Points of a step, of which a search has few.
+/// Shares of the queries that are marked on the axis of the latency chart.
 const PERCENTILE_MARKS: [f64; 7] = [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
 
 const STYLE: &str = "\

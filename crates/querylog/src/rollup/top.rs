@@ -1,11 +1,11 @@
 //! The most frequent texts of a stream, in bounded memory, with their error.
 //!
 //! The method is that of *space saving*, with evictions in batches: a table holds up to twice the
-//! texts that it keeps. When it is full, the rarer half goes, and the count of the most frequent
-//! text that went becomes the *floor*. A text that arrives later may be one that went, so its count
-//! begins at the floor, which is its error. For each text, `count - error <= true count <= count`,
-//! and a text that is absent occurred at most `floor` times, which is at most the sum of all counts
-//! divided by the number of texts kept.
+//! texts that it keeps. When it is full, the rarer half is dropped, and the count of the most
+//! frequent dropped text becomes the *floor*. A text that arrives later may be one that was
+//! dropped, so its count begins at the floor, which is its error. For each text, `count - error <=
+//! true count <= count`, and a text that is absent occurred at most `floor` times. The floor is at
+//! most the sum of all counts divided by the number of texts kept.
 
 use std::collections::HashMap;
 

@@ -13,9 +13,9 @@
 //!         (key `avocet.pieces`)
 //! ```
 //!
-//! To open a segment is to check its tail; a page is checked when it is read. It is an error if the
-//! name does not match the octets, so a truncated file is always noticed. The crate `parquet` only
-//! sees octets that were checked.
+//! Opening a segment checks its tail; a page is checked when it is read. It is an error if the name
+//! does not match the octets, so a truncated file is always noticed. The crate `parquet` only sees
+//! octets that were checked.
 //!
 //! Most columns have numbers of a dictionary for the row group. The most frequent value has number
 //! zero, so that the upper bits of most numbers are zero and compress. A search compares each text
@@ -64,7 +64,8 @@ const PIECES: &str = "avocet.pieces";
 /// The magic number of Parquet, at both ends of a file.
 const PARQUET: [u8; 4] = *b"PAR1";
 
-/// A column of the file, in the order of the schema: the id and then those of `column.rs`.
+/// A column of the file. The variants are in the order of the schema: the id, followed by the
+/// columns of `column.rs`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FileColumn {
     Id,

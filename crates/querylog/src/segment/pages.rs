@@ -1,8 +1,8 @@
 //! Decodes texts and sets from the pages of a column chunk.
 //!
-//! The readers of the crate `parquet` make a value of each text. A search compares each text of the
-//! dictionary once and needs only the numbers per row, so the runs of numbers are decoded here. The
-//! crate still reads the page headers and decompresses.
+//! The readers of the crate `parquet` create a value for each text. A search compares each text of
+//! the dictionary once and needs only the numbers per row, so the runs of numbers are decoded here.
+//! The crate still reads the page headers and decompresses.
 
 use std::ops::Range;
 use std::sync::Arc;
