@@ -32,7 +32,7 @@ pub(crate) struct ViewAccess {
     pub(crate) clients: Networks,
     /// The clients that may query any name.
     pub(crate) recursion: Networks,
-    /// Hosted zones, with the clients that may ask for their names.
+    /// Hosted zones, with the clients that may query their names.
     pub(crate) zones: BTreeMap<String, Networks>,
 }
 

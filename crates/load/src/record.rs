@@ -20,7 +20,7 @@ const INTERVAL_MAX: Duration = Duration::from_secs(10);
 /// Maximum number of samples, enough for a week of the longest intervals.
 const MAX_SAMPLES: usize = 65_536;
 
-/// A server that has not answered any query for this long ends the run.
+/// Time without any answer after which the run ends.
 const SILENCE_NS: u64 = 5_000_000_000;
 
 /// Minimum number of samples for the report of a drift.

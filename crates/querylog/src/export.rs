@@ -33,7 +33,7 @@ pub enum ExportFormat {
 pub struct Exported {
     /// Number of entries that were written.
     pub entries: u64,
-    /// Files that were not read, or not completely.
+    /// Files that were skipped, or read only in part.
     pub broken: Vec<Broken>,
 }
 

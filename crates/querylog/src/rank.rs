@@ -21,7 +21,7 @@ pub struct Ranked {
     pub top: Top,
     /// Number of entries that were counted.
     pub entries: u64,
-    /// Files that were not read, or not completely.
+    /// Files that were skipped, or read only in part.
     pub broken: Vec<Broken>,
 }
 

@@ -72,7 +72,7 @@ pub(super) fn read(
         .map(|client| Persistent::read(client, draft))
         .collect();
     let tags: BTreeSet<&String> = clients.iter().flat_map(|client| &client.tags).collect();
-    // Reserves these names first, so that generated names of groups give way.
+    // Reserves the names of tags first, so that generated names of groups differ from them.
     tags.iter().for_each(|tag| drop(taken.groups.unique((*tag).clone())));
     let tags: Vec<Group> = tags.iter().map(|tag| tag_group(tag)).collect();
     for client in clients {

@@ -93,7 +93,7 @@ struct Exception<'a> {
 
 impl<'a> Exception<'a> {
     fn read(rule: &'a str) -> Self {
-        // A pattern between slashes may contain the mark.
+        // A pattern between slashes may itself contain a dollar sign.
         let from = if rule.starts_with('/') { rule.rfind('/').unwrap_or(0) } else { 0 };
         let mark = rule.get(from..).and_then(|rest| rest.find('$')).map(|at| from + at);
         let (pattern, modifiers) =

@@ -125,7 +125,7 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
 /// Adds notes for the settings that no other function read.
 fn leave(mut root: Section, mut dns: Section, mut filtering: Section, draft: &mut Draft) {
     let (tls, mut dhcp) = (root.section("tls"), root.section("dhcp"));
-    // Names of leases must not be queried elsewhere.
+    // Names of DHCP leases must not be sent to other servers.
     if let Some(domain) = dhcp.text("local_domain_name").filter(|_| dhcp.is_on("enabled")) {
         draft.local_zone(&domain, "dhcp.local_domain_name");
     }

@@ -431,7 +431,7 @@ impl<'r> BindReader<'r> {
                 self.draft.quiet("trust-anchors of the root");
                 continue;
             }
-            // Keys and digests are in several parts.
+            // A key or a digest may be split into several words.
             let (rtype, head) = if kind.ends_with("-ds") { ("DS", 3) } else { ("DNSKEY", 3) };
             let data =
                 if kind.starts_with(|c: char| c.is_ascii_digit()) { &words[1..] } else { data };

@@ -32,7 +32,7 @@ pub(super) struct Clients {
 pub(super) struct Remote {
     pub(super) at: SocketAddr,
     pub(super) key: Option<String>,
-    /// The name of its `tls`.
+    /// The name of the server's `tls` statement.
     pub(super) tls: Option<String>,
 }
 

@@ -33,7 +33,7 @@ pub(super) const COLUMNS: [&str; 13] = [
     "group_id",
 ];
 
-/// All rows, indexed as [`TABLES`].
+/// The rows of all tables, in the order of [`TABLES`].
 #[derive(Debug, Default)]
 pub(super) struct Tables([Vec<Row>; 7]);
 

@@ -152,7 +152,7 @@ pub(crate) struct Judge {
     /// The RCODEs that are expected if the check has no more specific data.
     pub(crate) rcodes: Rcodes,
     pub(crate) source: Source,
-    /// Deviations that are no faults.
+    /// Deviations that do not count as faults.
     pub(crate) allowed: Deviations,
     form: FormReader,
 }
