@@ -1,10 +1,10 @@
-//! Properties of each layer, whatever its octets are: the body of the fuzz target `layers`, which
+//! Properties that each layer has for all octets: the body of the fuzz target `layers`, which
 //! `cargo test` runs on its corpus and on mutations of it.
 //!
 //! The first octet of an input chooses the layer. The messages that the layer delivers must not
 //! depend on how its octets arrive, and the octets that it keeps and sends are bounded by them. If
-//! an input ends a connection, the pieces in which it arrives may decide where: then one delivery
-//! is the beginning of the other.
+//! an input ends a connection, the pieces in which it arrives may decide where the connection ends.
+//! One delivery is then the beginning of the other.
 
 use std::fmt::Debug;
 use std::ops::ControlFlow;
@@ -22,8 +22,8 @@ const PIECES: [usize; 2] = [1, 7];
 const MAX_FIXED: usize = 16 << 10;
 /// Number of octets of the fields of a response and of the heads of its frames.
 const MAX_HEAD: usize = 256;
-/// Number of octets of a response without a query for each octet of its request, which may be few
-/// references to fields of another.
+/// Number of octets of a response without a query, for each octet of its request. A request may be
+/// short, because it may refer to the fields of an earlier one.
 const MAX_REFUSAL: usize = 10;
 /// A query for `a. A`.
 const QUERY: &[u8] = b"\0\x07\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01";
@@ -63,7 +63,8 @@ fn same_in_pieces<T: Debug + PartialEq>(octets: &[u8], read: impl Fn(&[u8], usiz
     }
 }
 
-/// Checks the same of connections, one of which may end earlier.
+/// Checks that the messages of a connection do not depend on the length of pieces. One of the two
+/// connections may end earlier.
 fn same_connection(octets: &[u8], read: impl Fn(&[u8], usize) -> Delivered) {
     let whole = read(octets, octets.len().max(1));
     for size in PIECES {

@@ -1,6 +1,5 @@
 //! Facts about the device of a client from the handshake: the identity that its certificate proves,
-//! once rustls has verified it, and the word in the name of the server that the client has asked
-//! for.
+//! once rustls has verified it, and the word in the server name that the client has requested.
 
 use std::sync::Arc;
 
@@ -28,7 +27,7 @@ const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
 pub struct HandshakeFacts {
     /// Whether the client speaks TLS 1.2, and not 1.3.
     pub is_tls12: bool,
-    /// The identity that its certificate proves, if it has shown one.
+    /// The identity that the certificate of the client proves, if the client has shown one.
     pub proof: Option<ClientProof>,
     /// The first label of the name of the server, if a wildcard of a certificate matches it.
     pub word: Option<Box<[u8]>>,
@@ -51,7 +50,7 @@ impl HandshakeFacts {
 /// The facts in a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientProof {
-    /// The SHA-256 digest of its SubjectPublicKeyInfo.
+    /// The SHA-256 digest of the SubjectPublicKeyInfo in the certificate.
     pub pin: [u8; PIN_LEN],
     /// The names in the certificate: DNS names, and the common name of the subject.
     pub names: Vec<String>,

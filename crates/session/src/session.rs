@@ -223,13 +223,13 @@ impl<S: Side> Session<S> {
         Self { tls: Some(Box::new(Tls::new(side))), ..Self::plain() }
     }
 
-    /// Reads once and passes each complete message to `deliver` until that breaks, together with
-    /// what takes messages to send. Messages left from an earlier break are delivered first,
+    /// Reads once and passes each complete message to `deliver`, together with the receiver of its
+    /// replies, until `deliver` breaks. Messages left from an earlier break are delivered first,
     /// without a read.
     ///
     /// # Errors
-    /// Those of the stream, except for the absence of data; and those of TLS, after the alert was
-    /// written.
+    /// An error of the stream, except for the absence of data, or an error of TLS. In the second
+    /// case, the alert has been written.
     #[inline]
     pub fn read(
         &mut self,
@@ -269,12 +269,12 @@ impl<S: Side> Session<S> {
     /// Lets a client begin the handshake before there is a message to send.
     ///
     /// # Errors
-    /// Those of TLS.
+    /// An error of TLS.
     pub fn begin(&mut self) -> io::Result<()> {
         self.tls.as_mut().map_or(Ok(()), |tls| tls.begin())
     }
 
-    /// Appends a message to send. A message that is too long for a frame is left out.
+    /// Appends a message to send. Drops a message that is too long for a frame.
     pub fn push(&mut self, message: &[u8]) {
         match &mut self.asking {
             Some(asking) => asking.push(message),
@@ -315,7 +315,7 @@ impl<S: Side> Session<S> {
     /// Writes the waiting octets with one write, and keeps those that the stream does not accept.
     ///
     /// # Errors
-    /// Those of the stream, except that it accepts nothing now; and those of TLS.
+    /// An error of the stream, unless it only accepts no data now, or an error of TLS.
     #[inline]
     pub fn write(&mut self, stream: &mut impl Write) -> io::Result<WriteState> {
         match &mut self.tls {
@@ -400,7 +400,7 @@ impl<S: Side> Session<S> {
         self.http.is_some()
     }
 
-    /// Returns why HTTP has ended the connection by a fault of the client.
+    /// Returns the reason why HTTP has ended the connection, if a fault of the client has ended it.
     pub fn http_fault(&self) -> Option<HttpEnd> {
         self.http.as_ref()?.fault()
     }

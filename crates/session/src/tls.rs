@@ -22,7 +22,7 @@ use crate::frame::{Outgoing, ReadBuffer, ReadBytes, ReadState, WriteState, read_
 use crate::proof::HandshakeFacts;
 
 /// Maximum number of octets that a peer may send before the handshake is complete. A client without
-/// certificate sends below 4 KiB, of which the key share of X25519MLKEM768 is a third.
+/// certificate sends less than 4 KiB. A third of this is the key share of X25519MLKEM768.
 pub const MAX_HANDSHAKE: usize = 32 << 10;
 /// Number of octets that one record adds to its plaintext, in any version and cipher suite.
 const RECORD_OVERHEAD: usize = 64;
@@ -100,7 +100,7 @@ pub struct Tls<S> {
     /// Number of octets received before the handshake was complete.
     handshake_octets: usize,
     has_peer_closed: bool,
-    /// The word in the name of the server that a client has asked for.
+    /// The word in the server name that a client has requested.
     word: Option<Box<[u8]>>,
 }
 
@@ -117,7 +117,7 @@ impl<S: Side> Tls<S> {
         }
     }
 
-    /// Returns the state that rustls has of the connection.
+    /// Returns the state of the connection in rustls.
     pub fn state(&self) -> &CommonState {
         &self.side
     }
@@ -153,8 +153,8 @@ impl<S: Side> Tls<S> {
         })
     }
 
-    /// Takes the octets in `arrived`, of which the last `taken` are later than those held. Returns
-    /// whether the reader has stopped.
+    /// Takes the octets in `arrived`. The last `taken` of them are new, and those before them were
+    /// held. Returns whether the reader has stopped.
     fn receive(
         &mut self,
         arrived: &mut [u8],
@@ -219,7 +219,8 @@ impl<S: Side> Tls<S> {
         self.send(Send::Nothing).map_err(invalid)
     }
 
-    /// Announces to the peer that nothing follows, without waiting until it accepts that.
+    /// Announces to the peer that no more data follows, without waiting until the stream accepts
+    /// this.
     pub(crate) fn close(&mut self, stream: &mut impl io::Write) {
         if !self.side.is_handshaking() && self.send(Send::CloseNotify).is_ok() {
             let _ = self.sealed.write(stream);
@@ -231,18 +232,19 @@ impl<S: Side> Tls<S> {
         let _ = self.sealed.write(stream);
     }
 
-    /// Returns the octets of records that wait to be written.
+    /// Returns the number of octets of records that wait to be written.
     pub(crate) fn unsent(&self) -> usize {
         self.sealed.len()
     }
 
-    /// Returns the octets of an incomplete record.
+    /// Returns the number of octets of an incomplete record.
     pub(crate) fn held(&self) -> usize {
         self.held.len()
     }
 
     fn send(&mut self, send: Send<'_>) -> Result<(), Error> {
-        // Parts of handshake messages are known to rustls by their place in the octets held.
+        // The library rustls knows parts of handshake messages by their position in the held
+        // octets.
         let mut held = mem::take(&mut self.held);
         let consumed = self.drive(&mut held, send, &mut |_| {});
         held.drain(..*consumed.as_ref().unwrap_or(&0));

@@ -25,9 +25,10 @@ pub const PIN_LEN: usize = 32;
 /// The checks by which a client verifies a server.
 #[derive(Debug)]
 pub enum Trust {
-    /// Its certificate is of one of these authorities and has its name.
+    /// One of these authorities has issued the certificate, and the certificate has the name of the
+    /// server.
     Authorities(RootCertStore),
-    /// The key of the server is one of these.
+    /// The key of the server is one of these keys.
     Pins(Vec<[u8; PIN_LEN]>),
     /// Both the authority and the key must match.
     AuthoritiesAndPins(RootCertStore, Vec<[u8; PIN_LEN]>),
@@ -38,7 +39,7 @@ pub enum Trust {
 /// Reads authorities in PEM form.
 ///
 /// # Errors
-/// The text has none, or one is no certificate.
+/// The text has no certificate, or an invalid one.
 pub fn authorities(text: &[u8]) -> io::Result<RootCertStore> {
     let mut store = RootCertStore::empty();
     for one in authority_certificates(text)? {
@@ -50,7 +51,7 @@ pub fn authorities(text: &[u8]) -> io::Result<RootCertStore> {
 /// Reads the certificates of authorities in PEM form, without checking them.
 ///
 /// # Errors
-/// The text has none.
+/// The text has no certificate.
 pub fn authority_certificates(text: &[u8]) -> io::Result<Vec<CertificateDer<'static>>> {
     let all: Vec<_> =
         CertificateDer::pem_slice_iter(text).collect::<Result<_, _>>().map_err(io::Error::other)?;
@@ -78,7 +79,8 @@ pub fn client_showing(
     client_speaking(DEFAULT_VERSIONS, (trust, shown), alpn)
 }
 
-/// Returns the same configuration for TLS 1.3 alone, as transfers of zones need it (RFC 9103 §7.1).
+/// Returns the configuration of [`client_showing`] for TLS 1.3 only, as zone transfers require it
+/// (RFC 9103 §7.1).
 ///
 /// # Errors
 /// There is no authority.
@@ -126,7 +128,7 @@ fn client_speaking(
 /// Returns the pin of a certificate.
 ///
 /// # Errors
-/// The octets are no certificate.
+/// The octets are not a certificate.
 pub fn pin(certificate: &CertificateDer<'_>) -> Result<[u8; PIN_LEN], Error> {
     let parsed = webpki::EndEntityCert::try_from(certificate)
         .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
@@ -136,8 +138,8 @@ pub fn pin(certificate: &CertificateDer<'_>) -> Result<[u8; PIN_LEN], Error> {
     octets.map_err(|_| Error::General("SHA-256 has 32 octets".to_owned()))
 }
 
-/// Accepts the certificates with known keys (RFC 8310 §8.2), regardless of their other contents,
-/// unless authorities are required as well.
+/// A verifier that accepts certificates with known keys (RFC 8310 §8.2), regardless of their other
+/// contents, unless authorities are required as well.
 #[derive(Debug)]
 struct Pinned {
     pins: Vec<[u8; PIN_LEN]>,
@@ -156,7 +158,7 @@ pub(crate) fn take_refusal() -> Option<Error> {
     REFUSAL.take()
 }
 
-/// Notes the reason of each refusal for [`take_refusal`].
+/// A verifier that notes the reason of each refusal for [`take_refusal`].
 #[derive(Debug)]
 struct Noting(Arc<dyn ServerCertVerifier>);
 
@@ -196,7 +198,8 @@ impl ServerCertVerifier for Noting {
     }
 }
 
-/// Accepts each certificate: the connection is encrypted, but its other end is unknown.
+/// A verifier that accepts each certificate: the connection is encrypted, but its other end is
+/// unknown.
 #[derive(Debug)]
 struct Anyone(WebPkiSupportedAlgorithms);
 

@@ -45,7 +45,7 @@ fn validity(certificate: &[u8]) -> Option<Validity> {
 fn moment(octets: &[u8]) -> Option<(u64, &[u8])> {
     if let Some((text, rest)) = field(octets, UTC_TIME) {
         let year = digits(text, 0, 2)?;
-        // RFC 5280 §4.1.2.5.1.
+        // Years have two digits (RFC 5280 §4.1.2.5.1).
         let century = if year >= 50 { 1900 } else { 2000 };
         return Some((time(century + year, text.get(2..)?)?, rest));
     }

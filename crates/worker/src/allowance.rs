@@ -1,11 +1,11 @@
-//! The time that one kind of work may take in a turn of a worker, so that everything else has its
-//! part.
+//! The time that one kind of work may take in a turn of a worker, so that all other work gets its
+//! share.
 //!
-//! The number of queries alone bounds nothing: with a hostile list each may take some milliseconds,
-//! and a client can pipeline thousands of them.
+//! The number of queries alone bounds nothing: with a hostile list, each query may take some
+//! milliseconds, and a client can pipeline thousands of them.
 
 /// Microseconds in a turn for one kind of work. A query that has begun is completed, so a turn may
-/// take as much longer as one query does.
+/// be longer by the time of one query.
 const TURN_US: u64 = 2_000;
 /// Microseconds for one connection, after which the others have their share.
 const SHARE_US: u64 = 1_000;

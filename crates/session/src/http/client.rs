@@ -52,7 +52,7 @@ const MAX_BUDGET: u32 = 1_000;
 const RESPONSE_REFILL: u32 = 8;
 /// The increase of the budget per period.
 const TIME_REFILL: u32 = 50;
-/// Number of octets of the header of a message, and of its ID.
+/// Number of octets of the header of a DNS message, and of the ID in it.
 const HEADER_LEN: usize = 12;
 const ID_LEN: usize = 2;
 /// Number of octets of the payload of PING, and of frames with one number (RFC 9113 §6).
@@ -424,7 +424,8 @@ impl Http2Client {
         }
     }
 
-    /// Takes a greater window of the connection. Bodies fit the window of their stream.
+    /// Processes a WINDOW_UPDATE. Only the window of the connection counts, because each body fits
+    /// the window of its stream.
     fn window_update(&mut self, id: u32, more: u32) -> Result<(), HttpFault> {
         if more == 0 {
             return Err(HttpFault::Malformed);

@@ -294,7 +294,7 @@ fn read_head(request: &Request<'_, '_>) -> Result<Http1Head, Status> {
         } else if name.eq_ignore_ascii_case("content-length") {
             head.field(FieldName::ContentLength, value);
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
-            // A body without length. Both together may be an attack (RFC 9112 §6.3).
+            // The body has no length. Both fields together may be an attack (RFC 9112 §6.3).
             return Err(Status::NoLength);
         } else if name.eq_ignore_ascii_case("connection") {
             is_last |= value.trim_ascii().eq_ignore_ascii_case(b"close");
@@ -307,7 +307,7 @@ fn read_head(request: &Request<'_, '_>) -> Result<Http1Head, Status> {
             expects = Expects::Continue;
         }
     }
-    // RFC 9112 §3.2.
+    // A request has one Host field, which only HTTP/1.0 permits to leave out (RFC 9112 §3.2).
     let lacks_host = hosts == 0 && !is_old;
     if head.is_malformed || lacks_host || hosts > 1 {
         return Err(Status::BadRequest);

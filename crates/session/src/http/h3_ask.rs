@@ -52,9 +52,9 @@ pub(crate) fn request(authority: &str, path: &str, query: &[u8], method: HttpMet
 /// The reason why a response has no message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NoMessage {
-    /// The server refuses the request.
+    /// The server refuses the request with this status.
     Status(u16),
-    /// The body is something else.
+    /// The body is not a DNS message.
     MediaType,
     /// The stream ended within a frame, or before the response.
     Incomplete,
@@ -78,7 +78,7 @@ impl H3Response {
     /// Takes octets of the stream.
     ///
     /// # Errors
-    /// They are no response, or too long.
+    /// The octets are not a response, or the response is too long.
     pub(crate) fn take(&mut self, octets: &[u8]) -> Result<(), H3Error> {
         self.frames.take(octets, &mut self.message)
     }
@@ -86,7 +86,7 @@ impl H3Response {
     /// Returns the message of the response at the end of the stream.
     ///
     /// # Errors
-    /// It has none.
+    /// The response has no message.
     pub(crate) fn end(&mut self) -> Result<Vec<u8>, NoMessage> {
         if !self.frames.is_between_frames() {
             return Err(NoMessage::Incomplete);
@@ -136,7 +136,7 @@ impl FrameSink for ResponseMessage {
             FieldName::ContentType => is_dns_message = value.starts_with(MEDIA_TYPE),
             _ => {}
         })?;
-        // Trailers have none, and the last status is the final one.
+        // Trailers have no status, and the last status is the final one.
         if status != 0 {
             (self.status, self.is_dns_message) = (status, is_dns_message);
         }

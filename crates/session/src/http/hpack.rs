@@ -11,7 +11,7 @@ use super::huffman;
 /// Number of octets of the dynamic table that clients may use: the default of RFC 9113 §6.5.2. A
 /// table of this size has at most 128 entries.
 pub(crate) const TABLE_SIZE: usize = 4096;
-/// Number of octets that an entry counts besides its name and value (RFC 7541 §4.1).
+/// Number of octets that an entry counts in addition to its name and value (RFC 7541 §4.1).
 pub(crate) const ENTRY_OVERHEAD: usize = 32;
 /// Maximum number of octets of all fields of a request, with the overhead of entries: a field to
 /// which an index of one octet refers counts, too (RFC 9113 §6.5.2).
@@ -46,7 +46,7 @@ pub(crate) enum FieldName {
     OfConnection,
     /// A field whose name has octets that no name has (RFC 9113 §8.2.1).
     BadName,
-    /// Any other.
+    /// Any other field.
     Other,
 }
 
@@ -72,7 +72,8 @@ impl FieldName {
         }
     }
 
-    /// Reports whether it is no field but a part of the request line or of the status line.
+    /// Returns whether this is a pseudo-field, which replaces a part of the request line or of the
+    /// status line.
     pub(super) const fn is_pseudo(self) -> bool {
         matches!(
             self,
@@ -85,7 +86,7 @@ impl FieldName {
         )
     }
 
-    /// Reports whether the value is needed.
+    /// Returns whether the value of the field is needed.
     const fn has_use(self) -> bool {
         matches!(
             self,
@@ -208,8 +209,8 @@ const STATIC_SIZES: [(u8, u8); STATIC_LEN] = [
     (16, 0),
 ];
 
-/// Why a header block is not read. The table of the connection cannot be used afterwards
-/// (RFC 9113 §4.3).
+/// The error that a header block cannot be read. The table of the connection cannot be used
+/// afterwards (RFC 9113 §4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadBlock;
 
@@ -235,8 +236,9 @@ impl FieldDecoder {
         }
     }
 
-    /// Passes the fields of a block to `visit`: names, and the values of those with a use. Returns
-    /// the octets of all fields; from [`MAX_FIELDS`] on, the rest only changes the table.
+    /// Passes the fields of a block to `visit`: the name of each, and the value if it is needed.
+    /// Returns the number of octets of all fields. Beyond [`MAX_FIELDS`], the remaining fields only
+    /// change the table.
     pub(crate) fn read(
         &mut self,
         block: &[u8],
@@ -267,7 +269,7 @@ impl FieldDecoder {
         Ok(octets)
     }
 
-    /// Visits the entry of an index. Returns its size.
+    /// Visits the entry with this index. Returns the size of the entry.
     fn indexed(
         &self,
         index: usize,
@@ -326,7 +328,7 @@ impl FieldDecoder {
         Ok(size)
     }
 
-    /// Returns the octets of the values that the table keeps.
+    /// Returns the number of octets of the values that the table keeps.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn kept(&self) -> usize {
         self.entries.iter().map(|entry| entry.value.len()).sum()
@@ -345,7 +347,7 @@ impl FieldDecoder {
         self.entries.get(index.checked_sub(STATIC_LEN + 1)?)
     }
 
-    /// Returns the name of an index and its length.
+    /// Returns the name of the entry with this index, and the length of the name.
     fn name_at(&self, index: usize) -> Result<(FieldName, usize), BadBlock> {
         if let Some(entry) = self.dynamic(index) {
             return Ok((entry.name, entry.name_len.into()));
@@ -361,8 +363,8 @@ impl FieldDecoder {
     }
 }
 
-/// Reads an integer behind a prefix of some bits (RFC 7541 §5.1). None here needs more than four
-/// octets.
+/// Reads an integer with a prefix of `bits` bits (RFC 7541 §5.1). No integer here needs more than
+/// four octets.
 pub(super) fn integer(rest: &mut &[u8], bits: u32) -> Result<usize, BadBlock> {
     const MAX_SHIFT: u32 = 21;
     let (first, mut after) = rest.split_first().ok_or(BadBlock)?;
@@ -384,8 +386,8 @@ pub(super) fn integer(rest: &mut &[u8], bits: u32) -> Result<usize, BadBlock> {
     Ok(value)
 }
 
-/// Reads a string into `out`. Its length has a prefix of some bits, and the bit before says whether
-/// it is coded.
+/// Reads a string into `out`. The length of the string has a prefix of `bits` bits, and the bit
+/// before it states whether the string is in the Huffman code.
 pub(super) fn string(rest: &mut &[u8], bits: u32, out: &mut Vec<u8>) -> Result<(), BadBlock> {
     let is_coded = rest.first().ok_or(BadBlock)? & (1 << bits) != 0;
     let len = integer(rest, bits)?;
@@ -415,7 +417,7 @@ pub(crate) fn write_named(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends an integer behind a prefix of some bits, which is otherwise empty.
+/// Appends an integer with a prefix of `bits` bits. All other bits of the first octet are zero.
 pub(super) fn write_integer(value: usize, bits: u32, out: &mut Vec<u8>) {
     let most = (1usize << bits) - 1;
     if value < most {

@@ -34,7 +34,7 @@ struct OfLength {
     end: u64,
     /// The first code.
     first: u32,
-    /// The place of its symbol in [`TABLE`].
+    /// The index in [`TABLE`] of the symbol of the first code.
     place: u16,
 }
 
@@ -72,7 +72,7 @@ const fn table() -> CodeTable {
     table
 }
 
-/// The error of a string that no encoder writes.
+/// The error that a string has a form that no encoder writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadCode;
 
@@ -116,7 +116,7 @@ fn next(window: u64) -> Result<(u16, u32), BadCode> {
             return Ok((*symbol.ok_or(BadCode)?, bits as u32));
         }
     }
-    // Only thirty ones or more, which begin END.
+    // Only codes of thirty ones are left, which begin END.
     Err(BadCode)
 }
 

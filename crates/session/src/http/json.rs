@@ -1,4 +1,4 @@
-//! DNS queries and responses as Google and Cloudflare have them in JSON: `GET /resolve?name=`.
+//! DNS queries and responses in the JSON form of Google and Cloudflare: `GET /resolve?name=`.
 //!
 //! There is no standard. Names and data are in presentation form, types are numbers.
 
@@ -54,7 +54,7 @@ impl ParameterFault {
 /// Returns the query in the parameters of a request.
 ///
 /// # Errors
-/// They have none.
+/// The parameters have no query.
 pub(super) fn query(parameters: &[u8]) -> Result<Vec<u8>, ParameterFault> {
     let (mut name, mut rtype) = (None, Rtype::A);
     let (mut checking_disabled, mut dnssec_ok) = (false, false);
@@ -73,7 +73,7 @@ pub(super) fn query(parameters: &[u8]) -> Result<Vec<u8>, ParameterFault> {
             }
             b"cd" => checking_disabled = is_set(value).ok_or(ParameterFault::BadFlag)?,
             b"do" => dnssec_ok = is_set(value).ok_or(ParameterFault::BadFlag)?,
-            // Such as `edns_client_subnet` and `random_padding`.
+            // Other parameters are ignored, such as `edns_client_subnet` and `random_padding`.
             _ => {}
         }
     }
@@ -123,7 +123,8 @@ fn name_of(text: &[u8]) -> Option<Vec<u8>> {
     Some(wire[..len].to_vec())
 }
 
-/// Reads a type by number or name. Types with a meaning in queries only stay those of the server.
+/// Reads a type by number or name. The server decides about types that have a meaning only in
+/// queries.
 fn type_of(text: &[u8]) -> Option<Rtype> {
     let text = str::from_utf8(text).ok()?;
     if let Ok(number) = text.parse::<u16>() {

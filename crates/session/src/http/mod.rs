@@ -47,13 +47,13 @@ pub struct Replies<'s> {
     sealed: usize,
 }
 
-/// Where a reply goes.
+/// The destination of a reply.
 enum ReplyPlace<'s> {
     /// The reply leaves in a frame (RFC 7766).
     Frames(&'s mut FrameWriter),
-    /// The reply is for the only waiting request.
+    /// The reply is for the only waiting request of HTTP/1.1.
     One(&'s mut Http1),
-    /// The reply goes to a stream.
+    /// The reply goes to a stream of HTTP/2.
     Two(&'s mut Http2, u32),
 }
 
@@ -95,13 +95,13 @@ impl<'s> Replies<'s> {
         self.word
     }
 
-    /// Lets [`Self::is_over`] include octets that TLS has encrypted before.
+    /// Adds octets that TLS has already encrypted to those that [`Self::is_over`] counts.
     #[inline]
     pub(crate) fn count_sealed(&mut self, octets: usize) {
         self.sealed = octets;
     }
 
-    /// Sends a reply. A reply that is too long for a frame is left out.
+    /// Sends a reply. Drops a reply that is too long for a frame.
     #[inline]
     pub fn push(&mut self, message: &[u8]) {
         match &mut self.place {
@@ -156,13 +156,13 @@ enum Version {
 }
 
 impl Http {
-    /// Creates it at the start of a connection.
+    /// Creates the state at the start of a connection.
     pub const fn new() -> Self {
         Self::announcing(0)
     }
 
-    /// Creates it at the start of a connection whose client learns the port of HTTP/3 with its
-    /// first answer (RFC 9114 §3.1); 0 for none.
+    /// Creates the state at the start of a connection. The client learns the port of HTTP/3 with
+    /// its first answer (RFC 9114 §3.1); 0 announces none.
     pub const fn announcing(h3_port: u16) -> Self {
         Self(Version::Unknown(Vec::new(), Outgoing::new()), h3_port)
     }
@@ -176,7 +176,7 @@ impl Http {
         }
     }
 
-    /// Reports whether nothing can be read before a reply was pushed.
+    /// Returns whether a reply must be pushed before more can be read.
     pub(crate) fn must_wait(&self) -> bool {
         matches!(&self.0, Version::One(http) if http.must_wait())
     }
@@ -267,7 +267,7 @@ impl Http {
         }
     }
 
-    /// Returns why the connection has ended by a fault of the client.
+    /// Returns the reason why the connection has ended, if a fault of the client has ended it.
     pub(crate) fn fault(&self) -> Option<HttpEnd> {
         match &self.0 {
             Version::Two(http) => http.fault(),
@@ -302,7 +302,7 @@ impl Http {
     /// Writes the waiting octets with one write, and keeps those that the stream does not accept.
     ///
     /// # Errors
-    /// Those of the stream, except that it accepts nothing now.
+    /// An error of the stream. A stream that accepts no data now is not an error.
     pub fn write(&mut self, stream: &mut impl Write) -> io::Result<WriteState> {
         self.out().write(stream)
     }

@@ -9,7 +9,8 @@ use super::hpack::{
 
 /// Number of entries of the static table (RFC 9204 Appendix A).
 const STATIC_LEN: usize = 99;
-/// Number of octets that an entry of the static table counts: more than any has, with the overhead.
+/// Number of octets that each entry of the static table counts: more than the largest entry has,
+/// with the overhead.
 const STATIC_SIZE: usize = 128;
 /// Entries of the static table with a use: place, name and value.
 const STATIC: [(usize, FieldName, &[u8]); 35] = [
@@ -53,8 +54,8 @@ const STATIC: [(usize, FieldName, &[u8]); 35] = [
 /// The prefix of a block that refers to no dynamic table (RFC 9204 §4.5.1).
 pub(crate) const PREFIX: [u8; 2] = [0, 0];
 
-/// Passes the fields of a block to `visit`, names with values. Returns the octets of all fields;
-/// from [`MAX_FIELDS`] on, nothing is visited.
+/// Passes the names and values of the fields of a block to `visit`. Returns the number of octets of
+/// all fields. Beyond [`MAX_FIELDS`], no field is visited.
 pub(crate) fn read(
     block: &[u8],
     visit: &mut impl FnMut(FieldName, &[u8]),
@@ -82,13 +83,13 @@ pub(crate) fn read(
                 string(&mut rest, 7, &mut value)?;
                 (field, STATIC_SIZE + value.len())
             }
-            // Name and value.
+            // The field has its own name and value.
             0x20..=0x3f => {
                 string(&mut rest, 3, &mut name)?;
                 string(&mut rest, 7, &mut value)?;
                 (FieldName::read(&name), ENTRY_OVERHEAD + name.len() + value.len())
             }
-            // The dynamic table.
+            // The field refers to the dynamic table.
             _ => return Err(BadBlock),
         };
         if octets < MAX_FIELDS {
@@ -99,7 +100,8 @@ pub(crate) fn read(
     Ok(octets)
 }
 
-/// Returns name and value of an entry of the static table; of those without a use, no value.
+/// Returns the name and value of an entry of the static table. The value is empty if it is not
+/// needed.
 fn entry(index: usize) -> Result<(FieldName, &'static [u8]), BadBlock> {
     if index >= STATIC_LEN {
         return Err(BadBlock);

@@ -16,7 +16,7 @@ pub(crate) const PATH: &[u8] = b"/dns-query";
 const JSON_PATH: &[u8] = b"/resolve";
 /// The media type of queries and responses.
 pub(crate) const MEDIA_TYPE: &[u8] = b"application/dns-message";
-/// The media type of reasons.
+/// The media type of the reason for a status.
 pub(super) const REASON_TYPE: &[u8] = b"text/plain";
 /// Maximum number of octets of the word of a device in a path.
 const MAX_WORD: usize = 63;
@@ -37,7 +37,7 @@ pub(crate) enum Status {
     NotFound,
     /// 405: neither GET, HEAD nor POST.
     BadMethod,
-    /// 408: it came in too many pieces.
+    /// 408: the request came in too many pieces.
     Slow,
     /// 411: a body without length, in HTTP/1.1.
     NoLength,
@@ -45,7 +45,7 @@ pub(crate) enum Status {
     LargeBody,
     /// 414: the path is too long.
     LongTarget,
-    /// 415: the body is something else.
+    /// 415: the body is not a DNS message.
     BadType,
     /// 431: the fields are too long.
     LargeFields,
@@ -54,7 +54,7 @@ pub(crate) enum Status {
 }
 
 impl Status {
-    /// Returns the three digits.
+    /// Returns the three digits of the status.
     pub(crate) const fn digits(self) -> &'static str {
         match self {
             Self::Ok => "200",
@@ -71,7 +71,7 @@ impl Status {
         }
     }
 
-    /// Returns the text that explains it to a person, as body of the response.
+    /// Returns the text that explains the status to a person, for the body of the response.
     pub(crate) const fn reason(self) -> &'static str {
         match self {
             Self::BadParameters(fault) => fault.text(),
@@ -80,7 +80,7 @@ impl Status {
     }
 }
 
-/// How much of a response is sent.
+/// The parts of a response that are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseExtent {
     /// Fields and body.
@@ -108,7 +108,7 @@ impl Media {
         }
     }
 
-    /// Returns the message in this form; `None` if the request has no message.
+    /// Returns the message in this form; `None` if it cannot be converted.
     pub(crate) fn body(self, message: &[u8]) -> Option<Cow<'_, [u8]>> {
         match self {
             Self::Message => Some(Cow::Borrowed(message)),
@@ -164,10 +164,10 @@ pub(crate) struct RequestHead {
     is_message: bool,
     /// The fields that have occurred.
     seen: SeenFields,
-    /// The octets of the body, if the request says so.
+    /// The number of octets of the body, if the request states it.
     pub(crate) content_length: Option<usize>,
-    /// Whether a field occurs twice, at the wrong place, has no meaning in a request, or is no
-    /// number where it must be.
+    /// Whether a field occurs twice, is at the wrong place, has no meaning in a request, or is not
+    /// the number that it must be.
     pub(crate) is_malformed: bool,
 }
 
@@ -182,7 +182,7 @@ impl SeenFields {
     const HOST: u8 = 4;
     /// A pseudo-field.
     const PSEUDO: u8 = 8;
-    /// A field that is none.
+    /// A field that is not a pseudo-field.
     const REGULAR: u8 = 16;
 
     const fn has(self, field: u8) -> bool {
@@ -204,7 +204,7 @@ pub(crate) enum RequestVerdict {
     Query(Vec<u8>, ResponseExtent),
     /// The query is the body.
     Body,
-    /// There is none.
+    /// The request has no query.
     Reject(Status),
 }
 
@@ -247,7 +247,7 @@ impl RequestHead {
                     self.seen.add(SeenFields::HOST);
                 }
             }
-            // RFC 9113 §8.2.2, RFC 9114 §4.2.
+            // `te` may only have the value `trailers` (RFC 9113 §8.2.2, RFC 9114 §4.2).
             FieldName::Te => self.is_malformed |= !value.eq_ignore_ascii_case(b"trailers"),
             FieldName::Status
             | FieldName::UnknownPseudo
@@ -264,7 +264,7 @@ impl RequestHead {
             || !self.seen.has(SeenFields::SCHEME)
     }
 
-    /// Reports whether the name of the host is missing, which HTTP/3 asks for (RFC 9114 §4.3.1).
+    /// Returns whether the name of the host is missing, which HTTP/3 requires (RFC 9114 §4.3.1).
     pub(crate) fn lacks_host(&self) -> bool {
         !self.seen.has(SeenFields::HOST)
     }
@@ -279,7 +279,7 @@ impl RequestHead {
         self.word.take()
     }
 
-    /// Returns the form of the response to its query.
+    /// Returns the form of the response to the query.
     pub(crate) const fn media(&self) -> Media {
         match self.target {
             RequestTarget::Json(_) => Media::Json,
@@ -374,8 +374,8 @@ fn number(value: &[u8]) -> Option<usize> {
     is_digits.then(|| str::from_utf8(value).ok()?.parse().ok().or(Some(usize::MAX)))?
 }
 
-/// Returns for how many seconds a response is fresh: the smallest TTL of its answers, or of the SOA
-/// record of a response without one (RFC 8484 §5.1). Errors are not kept.
+/// Returns the number of seconds for which a response is fresh: the smallest TTL of its answers or,
+/// without answers, of its SOA record (RFC 8484 §5.1). Errors are not kept.
 pub(crate) fn max_age(message: &[u8]) -> u32 {
     let Ok(view) = MessageView::new(message) else { return 0 };
     if !matches!(view.header().rcode(), Rcode::NOERROR | Rcode::NXDOMAIN) {

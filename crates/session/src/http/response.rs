@@ -21,7 +21,7 @@ pub(super) struct Content<'c> {
     pub(super) media: Media,
     /// The DNS message, which determines the freshness of the response.
     pub(super) message: &'c [u8],
-    /// The octets of the body.
+    /// The number of octets of the body.
     pub(super) len: usize,
     /// The port of HTTP/3 to announce (RFC 9114 §3.1); 0 for none.
     pub(super) h3_port: u16,

@@ -1,4 +1,4 @@
-//! Connections with HTTP/1.1 and HTTP/2 in memory: requests, limits and attacks.
+//! Tests of connections with HTTP/1.1 and HTTP/2 in memory: requests, limits and attacks.
 
 mod malformed;
 
@@ -114,7 +114,7 @@ fn goaway(client: &mut Client) -> Option<u8> {
     let last = frames(&octets).last().map(|(kind, .., payload)| (*kind, payload.to_vec()));
     let (7, payload) = last? else { return None };
     assert!(client.http.has_ended());
-    // Nothing is read after that.
+    // Nothing is read after the GOAWAY.
     let before = client.messages.len();
     client.send(&post(9_999_999, QUERY));
     assert_eq!((client.messages.len(), client.out()), (before, Vec::new()));
@@ -281,7 +281,7 @@ fn floods_of_frames_end_the_connection() {
     let (client, text) = one(Then::Answer, &head.repeat(10_000));
     assert_eq!(text.matches("HTTP/1.1 404 ").count(), MAX_REJECTED as usize);
     assert_eq!((text.matches("close").count(), client.http.has_ended()), (1, true));
-    // Queries allow more of them.
+    // Queries allow more requests without a query.
     let round =
         [&head.repeat(10)[..], b"GET /dns-query?dns=AAAA HTTP/1.1\r\nhost: x\r\n\r\n"].concat();
     let (client, _) = one(Then::Answer, &round.repeat(100));
@@ -293,7 +293,7 @@ fn floods_of_frames_end_the_connection() {
         client.send(&[frame(1, 4, 1, POST), attack].concat());
         assert_eq!(goaway(&mut client), Some(11));
     }
-    // Time and responses allow more.
+    // Time and responses allow more frames.
     let mut client = Client::two(Then::Answer);
     client.send(&frame(8, 0, 0, &[0x3f, 0, 0, 0]));
     for n in 0..10_000 {
@@ -326,7 +326,7 @@ fn a_bomb_of_references_is_refused_without_being_expanded() {
     bomb.extend([0xbe; 10_000]);
     client.send(&frame(1, 5, 1, &bomb));
     assert_eq!(&frames(&client.out())[0].3[..5], b"\x08\x03431");
-    // The table is still the one of the client.
+    // The decoder still has the table of the client.
     client.send(&post(3, QUERY));
     assert_eq!(client.messages, [QUERY]);
 }
@@ -552,7 +552,7 @@ fn a_client_that_expects_it_is_asked_for_the_body_once() {
     assert_eq!(client.out(), b"");
     client.send(&octets[head + 1..]);
     assert!(client.out().starts_with(b"HTTP/1.1 200 "));
-    // A body that is there needs no question.
+    // If the body has arrived already, the server does not ask for it.
     assert!(one(Then::Answer, &octets).1.starts_with("HTTP/1.1 200 "));
 }
 

@@ -9,7 +9,7 @@ pub(super) struct Arrived {
     pub(super) has_ended: bool,
 }
 
-/// The peer has ended the stream early.
+/// The error that the peer has ended the stream early.
 pub(super) struct Cancelled;
 
 impl Arrived {

@@ -28,15 +28,16 @@ use crate::trust::take_refusal;
 const STREAM_WINDOW: u32 = 128 << 10;
 /// Maximum number of octets of all responses together that were not read yet.
 const CONNECTION_WINDOW: u32 = 4 << 20;
-/// Number of octets of queries that the server has not acknowledged.
+/// Maximum number of octets of queries that the server has not acknowledged.
 const SEND_WINDOW: u64 = 1 << 20;
 /// Maximum number of octets of responses that have begun to arrive.
 const MAX_PARTIAL: usize = 4 << 20;
 
-/// An error: there is no connection, or there is none any more, or a query has no response.
+/// An error of a connection to a server: it could not begin, it has ended, or a query has no
+/// response.
 #[derive(Clone, Debug, Error)]
 pub enum QuicError {
-    /// The server cannot be addressed like that.
+    /// The address or the name of the server cannot be used.
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// The client does not accept the certificate.
@@ -51,7 +52,7 @@ pub enum QuicError {
     /// The server sends too much: the connection ends.
     #[error("the server sends too much that is no response")]
     Excess,
-    /// The server has not processed a query, or answers no further ones: the connection ends.
+    /// The server has not processed a query, or answers no further queries: the connection ends.
     #[error("the server takes no further queries on this connection")]
     Refused,
     /// The server has ended the stream of the query without a response.
@@ -60,10 +61,10 @@ pub enum QuicError {
     /// The server sent something other than one message.
     #[error("the stream has no response")]
     Malformed,
-    /// The server refuses the request.
+    /// The server refuses the request with this status.
     #[error("the server answers with HTTP status {0}")]
     Status(u16),
-    /// The body is no DNS message.
+    /// The body is not a DNS message.
     #[error("the server answers with something other than a DNS message")]
     MediaType,
 }
@@ -167,7 +168,7 @@ pub struct QuicClient {
     held: usize,
     /// Rests of queries that wait for the window of the server, by stream.
     unsent: HashMap<u64, Bytes>,
-    /// The streams of HTTP/3 besides those of requests; `None` for DNS over QUIC.
+    /// The streams of HTTP/3 other than those of requests; `None` for DNS over QUIC.
     http: Option<H3State>,
     replies: VecDeque<QuicReply>,
     ended: Option<QuicError>,
@@ -287,7 +288,7 @@ impl QuicClient {
     /// Takes a datagram of the server. Returns whether it belongs to the connection.
     pub fn receive(&mut self, now: Instant, server: SocketAddr, octets: &[u8]) -> bool {
         self.buffer.clear();
-        // The refusal of another connection is dropped.
+        // A refusal of another connection is dropped.
         take_refusal();
         let Self { endpoint, connection, buffer, .. } = self;
         let event = endpoint.handle(now, server, None, None, BytesMut::from(octets), buffer);
@@ -298,7 +299,8 @@ impl QuicClient {
         true
     }
 
-    /// Reports whether the server answers no further queries: in HTTP/3, it may say so.
+    /// Returns whether the server has announced that it answers no further queries, which HTTP/3
+    /// permits.
     pub fn is_draining(&self) -> bool {
         self.http.as_ref().is_some_and(|http| http.last().is_some())
     }
@@ -327,7 +329,7 @@ impl QuicClient {
         }
     }
 
-    /// Returns when [`Self::fire`] is due.
+    /// Returns the time at which [`Self::fire`] is due.
     pub fn next_deadline(&mut self) -> Option<Instant> {
         self.connection.poll_timeout()
     }
@@ -441,7 +443,7 @@ impl QuicClient {
         }
     }
 
-    /// Reads a stream of HTTP/3 that has no direction back.
+    /// Reads a unidirectional stream of HTTP/3.
     fn read_uni(&mut self, id: StreamId, now: Instant) {
         let arrived = Arrived::read(&mut self.connection, id);
         let Some(http) = &mut self.http else { return self.violate(now) };
@@ -493,7 +495,7 @@ impl QuicClient {
                 self.forget(request);
                 let is_violation = matches!(result, Err(QuicError::Violation));
                 self.replies.push_back(QuicReply { request, result });
-                // Nothing more is sent to a server that does so (RFC 9250 §4.3.3).
+                // A server that violates the protocol gets nothing more (RFC 9250 §4.3.3).
                 if is_violation {
                     self.violate(now);
                 }

@@ -28,13 +28,13 @@ use crate::http::h3::{self, H3Asked, H3Error, H3Request};
 use crate::http::request::{Media, ResponseExtent, ResponseForm, Status};
 use crate::proof::HandshakeFacts;
 
-/// Number of octets of incomplete queries of a connection, and of its responses that wait for the
-/// client.
+/// Maximum number of octets of incomplete queries of a connection, and of its responses that wait
+/// for the client.
 const MAX_HELD: usize = 256 << 10;
 /// Number of octets that may be sent for each octet from a client that has not proven its address
 /// (RFC 9000 §8.1).
 const AMPLIFICATION: usize = 3;
-/// Datagrams without a query that a client may send before the first response.
+/// Number of datagrams without a query that a client may send before the first response.
 const FIRST_BUDGET: u32 = 400;
 /// Maximum budget that a client may save.
 const MAX_BUDGET: u32 = 2_000;
@@ -44,15 +44,15 @@ const BUDGET_OF_RESPONSE: u32 = 4;
 const ACKNOWLEDGED: usize = 1_000;
 /// Increase of the budget in each half second.
 const BUDGET_OF_TIME: u32 = 10;
-/// The time from the start of a connection to the end of the handshake.
+/// Maximum time from the start of a connection to the end of the handshake.
 const HANDSHAKE: Duration = Duration::from_secs(5);
-/// The time for the last response of a connection that ends. The server may not get the
+/// Maximum time for the last response of a connection that ends. The server may not get the
 /// acknowledgement, because another process has its sockets.
 const LEAVING: Duration = Duration::from_millis(100);
 /// The time after which the reply to a query is lost.
 const LOST: Duration = Duration::from_secs(15);
 
-/// A query with state.
+/// A query that is incomplete, unanswered, or not sent completely.
 struct Request {
     index: u32,
     since: Instant,
@@ -74,11 +74,11 @@ enum IncompleteQuery {
     H3(Box<H3Request>),
 }
 
-/// The destination of the octets of a stream.
+/// The result of reading the octets of a stream.
 enum Reached {
     /// The query is incomplete.
     More,
-    /// The message of the query.
+    /// The query is complete: its message, and the extent of the response.
     Query(Vec<u8>, ResponseExtent),
     /// The request has no query.
     Reject(Status),
@@ -183,7 +183,7 @@ impl QueryState {
 /// The arguments of the events of a connection.
 pub(super) struct Turn<'t, H> {
     pub(super) now: Instant,
-    /// The route of the connection; the request is another one for each query.
+    /// The route of the connection. The number of its request is set for each query.
     pub(super) route: QuicRoute,
     pub(super) host: &'t mut H,
 }
@@ -200,11 +200,11 @@ pub(super) struct QuicConnection {
     /// The address by which the connection is counted.
     pub(super) ip: IpAddr,
     pub(super) entrance: u16,
-    /// When it began, while its handshake is incomplete.
+    /// The start of the connection, while its handshake is incomplete.
     pub(super) handshake_since: Option<Instant>,
     /// The last time that a query was complete or a response was written.
     pub(super) active: Instant,
-    /// When its timer is due in the server's table.
+    /// The time at which the timer of the connection is due, in the table of the server.
     pub(super) deadline: Option<Instant>,
     /// Whether the connection is in the list of connections with datagrams to send.
     pub(super) is_dirty: bool,
@@ -212,9 +212,9 @@ pub(super) struct QuicConnection {
     pub(super) is_behind: bool,
     /// Whether streams were opened that are not accepted yet.
     has_newcomers: bool,
-    /// Whether it has ended, and waits for datagrams that are still on their way.
+    /// Whether the connection has ended, and waits for datagrams that are still on their way.
     pub(super) has_ended: bool,
-    /// Whether it ends once no query waits.
+    /// Whether the connection ends once no query waits.
     is_finishing: bool,
     /// The reason why the server has closed the connection.
     closed_for: Option<DoqError>,
@@ -226,8 +226,7 @@ pub(super) struct QuicConnection {
     /// Number of octets that may be sent before the client has proven its address; `None` after
     /// that.
     allowance: Option<usize>,
-    /// The word in the name of the server that the client has asked for, before the handshake is
-    /// complete.
+    /// The word in the server name that the client has requested, before the handshake is complete.
     word: Option<Box<[u8]>>,
     /// Facts about the client's device from the handshake.
     facts: Option<Arc<HandshakeFacts>>,
@@ -262,8 +261,7 @@ impl QuicConnection {
         }
     }
 
-    /// Notes the word in the name of the server, if the last datagram has completed the request of
-    /// the client for it.
+    /// Notes the word in the server name, if the last datagram has completed the ClientHello.
     pub(super) fn note_word(&mut self) {
         if self.handshake_since.is_some() {
             self.word = certificate::take_word().or(self.word.take());
@@ -278,7 +276,8 @@ impl QuicConnection {
         self.facts = HandshakeFacts::new(first, self.word.take(), None);
     }
 
-    /// Returns the octets of incomplete queries and of responses that wait for the client.
+    /// Returns the number of octets of incomplete queries and of responses that wait for the
+    /// client.
     pub(super) fn held(&self) -> usize {
         self.held
     }
@@ -295,13 +294,14 @@ impl QuicConnection {
         self.is_quiet() && self.inner.streams().send_streams() <= endless
     }
 
-    /// Limits the octets to a client that has not proven its address: `octets` have come from it.
+    /// Limits the octets that are sent to a client that has not proven its address. The client has
+    /// sent `octets`.
     pub(super) fn limit_to(&mut self, octets: usize) {
         self.allowance = Some(octets * AMPLIFICATION);
     }
 
-    /// Reports whether a datagram may be sent. The state machine itself keeps to the limit, except
-    /// for the last datagram; one that is not sent counts as lost.
+    /// Reports whether a datagram may be sent. The state machine itself keeps the limit, except
+    /// with its last datagram. A datagram that is not sent counts as lost.
     pub(super) fn may_send(&mut self, octets: usize) -> bool {
         let Some(left) = &mut self.allowance else { return true };
         let rest = left.checked_sub(octets);
@@ -322,7 +322,7 @@ impl QuicConnection {
     /// Processes the events since the last call, until the connection's share of time is used up.
     pub(super) fn process(&mut self, turn: &mut Turn<'_, impl QuicService>) -> Progress {
         let mut progress = Progress::default();
-        // Its turn comes after that of the others that are behind.
+        // A connection that is behind gets its turn after the others that are behind.
         if self.is_behind {
             return progress;
         }
@@ -389,7 +389,7 @@ impl QuicConnection {
         }
     }
 
-    /// Returns the error code of the protocol.
+    /// Returns the error code of a reason in the protocol of the connection.
     fn code(&self, reason: DoqError) -> VarInt {
         VarInt::from_u32(match (&self.http, reason) {
             (None, reason) => reason as u32,
@@ -412,7 +412,7 @@ impl QuicConnection {
         }
     }
 
-    /// Reads a stream of HTTP/3 that has no direction back.
+    /// Reads a unidirectional stream of HTTP/3.
     fn read_uni(&mut self, id: StreamId, now: Instant) {
         let arrived = Arrived::read(&mut self.inner, id);
         let Some(http) = &mut self.http else { return self.close(now, DoqError::Protocol) };
@@ -522,7 +522,7 @@ impl QuicConnection {
         Ok(())
     }
 
-    /// Returns a query before any of its octets arrived.
+    /// Returns the state of a query before any of its octets have arrived.
     fn reading(&mut self, index: u32) -> IncompleteQuery {
         match &mut self.http {
             None => IncompleteQuery::Doq(DoqQuery::default()),
@@ -568,7 +568,7 @@ impl QuicConnection {
         }
     }
 
-    /// Sends the reply to an earlier query; an empty one ends its stream.
+    /// Sends the reply to an earlier query. An empty reply ends the stream of the query.
     pub(super) fn reply(&mut self, index: u32, reply: &[u8], now: Instant) {
         let waiting = self.requests.iter().enumerate().find_map(|(place, one)| match one.state {
             QueryState::Waiting(form) if one.index == index => Some((place, form)),

@@ -1,7 +1,7 @@
 //! One query of DNS over QUIC (RFC 9250): the octets of its stream.
 //!
-//! A stream has one query, behind its length, and ends there; so does the direction of the
-//! response. All that a client may do wrong with the octets ends the connection.
+//! A stream has one query, after its length, and then ends. The response has the same form. Each
+//! fault of a client in these octets ends the connection.
 
 use avocet_wire::edns::EdnsOption;
 use avocet_wire::{MAX_MESSAGE, QueryView};
@@ -42,7 +42,7 @@ impl DoqQuery {
     /// Takes octets of the stream.
     ///
     /// # Errors
-    /// There are more than one message.
+    /// The octets are more than one message.
     pub fn take(&mut self, octets: &[u8]) -> Result<(), DoqViolation> {
         if self.octets.is_empty() {
             // Most queries are complete in one piece.
@@ -76,7 +76,7 @@ impl DoqQuery {
 /// Returns the query of a whole stream, as [`DoqQuery::end`] does.
 ///
 /// # Errors
-/// Those of [`DoqQuery::end`].
+/// The errors of [`DoqQuery::end`].
 pub fn query_of(stream: &[u8]) -> Result<&[u8], DoqViolation> {
     let (length, message) = stream.split_first_chunk::<LENGTH_LEN>().ok_or(DoqViolation)?;
     let is_whole = message.len() == usize::from(u16::from_be_bytes(*length));
@@ -111,7 +111,7 @@ impl DoqReply {
     /// Takes octets of the stream.
     ///
     /// # Errors
-    /// There are more than one message.
+    /// The octets are more than one message.
     pub fn take(&mut self, octets: &[u8]) -> Result<(), DoqViolation> {
         self.0.take(octets)
     }
@@ -124,7 +124,7 @@ impl DoqReply {
     /// Returns the response at the end of the stream.
     ///
     /// # Errors
-    /// It is incomplete.
+    /// The response is incomplete.
     pub fn end(&mut self) -> Result<Vec<u8>, DoqViolation> {
         let mut octets = std::mem::take(&mut self.0.octets);
         let length = octets.first_chunk::<LENGTH_LEN>().ok_or(DoqViolation)?;

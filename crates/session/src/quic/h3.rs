@@ -1,5 +1,5 @@
-//! HTTP/3 of a connection, besides its requests (RFC 9114 §6.2): the streams that have no direction
-//! back.
+//! The parts of HTTP/3 in a connection, other than its requests: the unidirectional streams (RFC
+//! 9114 §6.2).
 
 use bytes::Bytes;
 use quinn_proto::{Connection as Inner, Dir, StreamId};
@@ -7,7 +7,7 @@ use quinn_proto::{Connection as Inner, Dir, StreamId};
 use super::arrived::Arrived;
 use crate::http::h3::{H3Error, H3Stream, StreamKind, goaway, settings};
 
-/// The streams of the other end that are read: control, and two of QPACK.
+/// The streams of the peer that are read: the control stream, and two of QPACK.
 #[derive(Default)]
 pub(super) struct H3State {
     streams: Vec<OpenStream>,
@@ -26,12 +26,12 @@ struct OpenStream {
 pub(super) enum StreamFault {
     /// The stream has no meaning.
     Unknown,
-    /// The connection ends.
+    /// The stream violates HTTP/3: the connection ends.
     Connection(H3Error),
 }
 
 impl H3State {
-    /// Opens our control stream.
+    /// Opens the control stream of this end.
     pub(super) fn begin(&mut self, connection: &mut Inner) {
         self.control = connection.streams().open(Dir::Uni);
         self.write(connection, settings());
@@ -57,7 +57,8 @@ impl H3State {
         self.write(connection, goaway(stream));
     }
 
-    /// Returns the stream from which on the other end answers no request, once it says so.
+    /// Returns the stream from which on the peer answers no request; `None` until the peer
+    /// announces it.
     pub(super) fn last(&self) -> Option<u64> {
         self.streams.iter().find_map(|one| one.stream.last())
     }

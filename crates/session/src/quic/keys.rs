@@ -24,9 +24,10 @@ const ID_LEN: usize = 10;
 const RANDOM_LEN: usize = 6;
 /// The bit of the first octet that a long header has (RFC 9000 §17.2).
 const LONG_HEADER: u8 = 0x80;
-/// Where the length of the connection ID is in a long header.
+/// The offset of the length of the connection ID in a long header.
 const LONG_ID_LEN_AT: usize = 5;
-/// The only version that is served (RFC 9000). Others get a version negotiation.
+/// The only version that is served (RFC 9000). Clients with other versions get a version
+/// negotiation.
 const VERSION_1: u32 = 1;
 
 /// Secrets that all workers share: of stateless resets, of tokens and of connection IDs.
@@ -108,8 +109,9 @@ struct WorkerIds {
 impl ConnectionIdGenerator for WorkerIds {
     fn generate_cid(&mut self) -> ConnectionId {
         let mut id = [0; ID_LEN];
-        // Without random octets, the ID is in use already, and the next one is tried. The generator
-        // of aws-lc-rs fails only if the system has no random source, which was there at the start.
+        // If the generator fails, the ID is in use already, and the next one is tried. The
+        // generator of aws-lc-rs fails only if the system has no random source, and it had one at
+        // the start.
         let _ = rand::fill(&mut id[..RANDOM_LEN]);
         let sealed = seal(&self.key, &id[..RANDOM_LEN]);
         let [high, low] = self.worker.to_be_bytes();

@@ -12,18 +12,18 @@ use thiserror::Error;
 
 use super::keys::QuicKeys;
 
-/// Maximum number of queries of a connection at a time, with responses that the client has not
-/// acknowledged.
+/// Maximum number of concurrent queries of a connection, including those with responses that the
+/// client has not acknowledged.
 pub const MAX_QUERIES: u32 = 100;
 /// Number of octets of a stream that a client may send before they are read. Nearly all queries
 /// fit.
 const STREAM_WINDOW: u32 = 8 << 10;
 /// Number of octets of all streams that a client may send before they are read.
 const CONNECTION_WINDOW: u32 = 128 << 10;
-/// Number of octets of responses that the client has not acknowledged.
+/// Maximum number of octets of responses that the client has not acknowledged.
 const SEND_WINDOW: u64 = 256 << 10;
-/// Number of octets of handshake messages that arrive in the wrong order. A client without
-/// certificate sends below 4 KiB.
+/// Maximum number of octets of handshake messages that arrive in the wrong order. A client without
+/// certificate sends less than 4 KiB.
 const CRYPTO_WINDOW: usize = 16 << 10;
 /// Maximum number of connection attempts of a worker that wait for a decision.
 const MAX_INCOMING: usize = 1 << 10;
@@ -32,7 +32,7 @@ const INCOMING_OCTETS: u64 = 8 << 10;
 /// Maximum number of octets of datagrams that wait for the acceptance of all connections.
 const ALL_INCOMING_OCTETS: u64 = 4 << 20;
 
-/// An error: the settings cannot be used.
+/// The reason why the settings cannot be used.
 #[derive(Debug, Error)]
 pub enum ListenerError {
     /// The cryptography has no cipher for the first packets.
@@ -53,8 +53,8 @@ pub enum QuicProtocol {
 }
 
 impl QuicProtocol {
-    /// Returns how many streams without a direction back the other end may open. HTTP/3 needs
-    /// three, and clients open some without a meaning.
+    /// Returns how many unidirectional streams the peer may open. HTTP/3 needs three, and clients
+    /// open some without a meaning.
     pub(super) const fn uni_streams(self) -> u32 {
         match self {
             Self::Doq => 0,

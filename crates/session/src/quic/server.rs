@@ -7,7 +7,7 @@
 //!                v
 //!             waiting --- a few each turn ---> QuicService::admit --> connection
 //! ```
-//! A step of a handshake costs as much as a hundred answers, so that few are made in one turn. A
+//! A step of a handshake costs as much as a hundred answers, so only a few are made in one turn. A
 //! client that has not proven its address gets at most three times the octets that it sent (RFC
 //! 9000 §8.1).
 
@@ -27,20 +27,22 @@ use crate::proof::HandshakeFacts;
 
 /// Maximum number of handshakes that a worker begins in one turn.
 const MAX_HANDSHAKES: usize = 8;
-/// Connection attempts that wait for their turn. Further ones must prove their address first, and
-/// those that have are dropped: the client repeats its datagram.
+/// Maximum number of connection attempts that wait for their turn. Clients of further attempts must
+/// prove their address first. If they have done so already, the attempt is dropped: the client
+/// repeats its datagram.
 const MAX_WAITING: usize = 256;
-/// Incomplete handshakes of a worker from which on new clients must prove their address.
+/// Number of incomplete handshakes of a worker from which on new clients must prove their address.
 const CROWDED: usize = 64;
-/// Incomplete handshakes of one address from which on it must be proven. Anyone can send datagrams
-/// in the name of another, but not complete a handshake.
+/// Number of incomplete handshakes of one address from which on clients must prove this address.
+/// Anyone can send datagrams from a false address, but not complete a handshake.
 const CROWDED_CLIENT: usize = 2;
-/// Datagrams that a connection sends in one turn, so that the others have theirs.
+/// Maximum number of datagrams that a connection sends in one turn, so that all connections have
+/// their turn.
 const MAX_DATAGRAMS: usize = 32;
-/// Timers that are handled in one turn.
+/// Maximum number of timers that are handled in one turn.
 const MAX_TIMERS: usize = 256;
-/// Number of octets of incomplete queries and of responses that wait for clients, of a whole
-/// worker. Beyond this, connections that add more are closed.
+/// Maximum number of octets of incomplete queries and of responses that wait for clients, in a
+/// whole worker. Beyond it, connections that add more are closed.
 const MAX_HELD: usize = 64 << 20;
 
 /// A datagram of a client.
@@ -52,7 +54,7 @@ pub struct QuicDatagram<'d> {
     pub octets: &'d [u8],
 }
 
-/// Where datagrams of a client come from and go to.
+/// The endpoints of the datagrams of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QuicPath {
     /// The number of the address that the client reached.
@@ -66,7 +68,7 @@ pub struct QuicPath {
 /// The connection and stream of a query, to which its reply goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QuicRoute {
-    /// The place of the connection.
+    /// The slot of the connection in the table of the server.
     pub slot: u32,
     /// The number of uses of the slot.
     pub generation: u32,
@@ -77,7 +79,7 @@ pub struct QuicRoute {
 /// The data of a query, without its message.
 #[derive(Clone, Copy, Debug)]
 pub struct QuicQuery<'q> {
-    /// Where the reply goes.
+    /// The route of the reply.
     pub route: QuicRoute,
     /// The address under which the client was admitted.
     pub ip: IpAddr,
@@ -109,7 +111,7 @@ pub struct Newcomer {
     pub ip: IpAddr,
     /// The number of the address to which the client connected.
     pub entrance: u16,
-    /// The connections that are open.
+    /// The number of open connections.
     pub open: usize,
     /// Whether a connection could be closed to make room.
     pub room: Room,
@@ -124,7 +126,7 @@ pub enum Room {
     Final,
 }
 
-/// The connections of which one is closed to make room.
+/// The connections from which one is chosen and closed to make room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whose {
     /// The connections of all clients.
@@ -134,7 +136,7 @@ pub enum Whose {
 }
 
 impl Whose {
-    /// Reports whether the connections of a client are among them.
+    /// Returns whether the connections of a client are included.
     pub fn includes(self, ip: IpAddr) -> bool {
         match self {
             Self::Anyone => true,
@@ -156,7 +158,7 @@ pub enum Admission {
 
 /// The caller of a [`QuicServer`].
 pub trait QuicHost {
-    /// Learns that a client that was admitted has one connection less.
+    /// Notes that an admitted client has one connection less.
     fn ended(&mut self, ip: IpAddr);
     /// Sends a datagram.
     fn send(&mut self, path: &QuicPath, octets: &[u8]);
@@ -168,8 +170,8 @@ pub trait QuicService: QuicHost {
     fn admit(&mut self, newcomer: &Newcomer) -> Admission;
     /// Answers a query.
     fn answer(&mut self, query: &QuicQuery<'_>, message: &[u8]) -> QuicAnswer<'_>;
-    /// Begins the share of the next connection. Returns false if no time is left in this turn: its
-    /// queries wait for [`QuicServer::catch_up`].
+    /// Begins the share of the next connection. Returns `false` if no time is left in this turn.
+    /// The queries of the connection then wait for [`QuicServer::catch_up`].
     fn begin_share(&mut self) -> bool;
     /// Returns whether the connection may have another query answered in this turn.
     fn has_time(&self) -> bool;
@@ -178,9 +180,10 @@ pub trait QuicService: QuicHost {
 /// Time limits of connections.
 #[derive(Clone, Copy, Debug)]
 pub struct QuicPatience {
-    /// The time without a query.
+    /// Maximum time without a query.
     pub idle: Duration,
-    /// For a query that has begun to arrive, and for a response that waits for the client.
+    /// Maximum time for a query that has begun to arrive, and for a response that waits for the
+    /// client.
     pub read: Duration,
 }
 
@@ -216,11 +219,11 @@ struct Attempt {
 /// The connections of a worker.
 pub struct QuicServer {
     endpoint: Endpoint,
-    /// By the handle of the connection in the endpoint.
+    /// The connections, by their handle in the endpoint.
     slots: Vec<Slot>,
     waiting: VecDeque<Attempt>,
-    /// When a connection has something to do, the earliest first. The time of a connection here is
-    /// never later than that of its own timers.
+    /// The times at which connections have something to do, the earliest first. The time of a
+    /// connection is never later than that of its own timers.
     deadlines: BTreeSet<(Instant, u32)>,
     /// Connections that may have datagrams to send.
     dirty: Vec<u32>,
@@ -233,13 +236,13 @@ pub struct QuicServer {
     open: usize,
     held: usize,
     counts: QuicCounts,
-    /// A datagram to send.
+    /// The buffer for a datagram to send.
     buffer: Vec<u8>,
 }
 
 impl QuicServer {
-    /// Creates the server of a worker without connections. `listener` is any that is served;
-    /// `seed` is from the system's random source.
+    /// Creates the server of a worker without connections. `listener` is any listener of the
+    /// server. `seed` comes from the system's random source.
     pub fn new(keys: &QuicKeys, worker: u16, listener: &QuicListener, seed: [u8; 32]) -> Self {
         let config = keys.endpoint(worker);
         Self {
@@ -268,7 +271,7 @@ impl QuicServer {
         self.counts
     }
 
-    /// Returns the octets of incomplete queries and of responses that wait for clients.
+    /// Returns the number of octets of incomplete queries and of responses that wait for clients.
     pub fn held(&self) -> usize {
         self.held
     }
@@ -278,7 +281,7 @@ impl QuicServer {
         !self.waiting.is_empty() || !self.dirty.is_empty() || !self.behind.is_empty()
     }
 
-    /// Returns when [`Self::fire`] is due.
+    /// Returns the time at which [`Self::fire`] is due.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.deadlines.first().map(|(at, _)| *at)
     }
@@ -306,7 +309,7 @@ impl QuicServer {
                 send(&transmit, path.entrance, &self.buffer, host);
             }
             None => {
-                // The endpoint may keep it until the handshake begins.
+                // The endpoint may keep the datagram until the handshake begins.
                 let is_of = |one: &&mut Attempt| one.incoming.remote_address() == path.peer;
                 if let Some(waiting) = self.waiting.iter_mut().find(is_of) {
                     waiting.octets += octets.len();
@@ -407,7 +410,8 @@ impl QuicServer {
                 if self.slots.len() <= slot {
                     self.slots.resize_with(slot + 1, Slot::default);
                 }
-                // The endpoint may give the place of a connection that is over to the next one.
+                // The endpoint may give the handle of a connection that is over to the next
+                // connection.
                 self.free(slot as u32);
                 let mut connection =
                     QuicConnection::new(inner, (listener.protocol(), entrance), now);
@@ -421,7 +425,7 @@ impl QuicServer {
                 self.process(now, slot as u32, host);
             }
             Err(error) => {
-                // It is not that of the next client.
+                // The word must not pass to the next client.
                 drop(certificate::take_word());
                 self.counts.failed += 1;
                 host.ended(ip);
@@ -567,7 +571,7 @@ impl QuicServer {
         }
     }
 
-    /// Removes a connection that is over, or notes when it has something to do.
+    /// Removes a connection that is over, or notes the time at which it has something to do.
     fn settle(&mut self, slot: u32) {
         let Some(connection) = connection_at(&mut self.slots, slot) else { return };
         if connection.inner.is_drained() {
@@ -614,8 +618,8 @@ impl QuicServer {
         }
     }
 
-    /// Closes the connection that was idle longest, and returns whose it was; `None` if none is
-    /// idle.
+    /// Closes the connection that was idle longest, and returns the address of its client; `None`
+    /// if no connection is idle.
     pub fn close_idle(
         &mut self,
         now: Instant,

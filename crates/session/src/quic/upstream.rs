@@ -6,9 +6,9 @@
 //!                                               |- not processed: the connection ends
 //!                                               \- too old: cancelled
 //! ```
-//! Each query has a stream of its own, so a slow response delays no other. All that the server may
-//! send without having been asked costs it: datagrams take from a budget that queries, responses
-//! and time refill.
+//! Each query has a stream of its own, so a slow response delays no other. Datagrams of the server
+//! take from a budget that queries, responses and time refill, so that the server cannot send
+//! without limit.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -21,24 +21,25 @@ use crate::http::HttpTarget;
 use crate::http::client::servfail;
 use crate::http::h3::H3Error;
 
-/// Maximum number of streams at a time, if the server permits more.
+/// Maximum number of concurrent streams, even if the server permits more.
 const MAX_STREAMS: usize = 500;
-/// Maximum number of octets of queries that wait for a stream. Queries beyond them are lost like
-/// datagrams of a full queue.
+/// Maximum number of octets of queries that wait for a stream. Further queries are dropped, as
+/// datagrams are in a full queue.
 const MAX_WAITING: usize = 1 << 20;
 /// Periods of [`QuicUpstream::refill`] after which a response is no longer awaited.
 const MAX_AGE: u8 = 20;
-/// Datagrams that the server may send before the first response, and the most that it may save.
+/// Number of datagrams that the server may send before the first response, and the maximum budget
+/// that it may save.
 const MAX_BUDGET: u32 = 2_000;
 /// The increase of the budget per query: its acknowledgement, also if it is sent again.
 const QUERY_REFILL: u32 = 2;
 /// Increase of the budget per response, in addition to one per [`DATAGRAM`] octets.
 const RESPONSE_REFILL: u32 = 4;
-/// Number of octets of a response in a datagram, at least, if half of them get lost.
+/// Minimum number of octets of a response in each datagram, if half of the datagrams get lost.
 const DATAGRAM: usize = 500;
 /// The increase of the budget per period.
 const TIME_REFILL: u32 = 50;
-/// Number of octets of the header of a message, and of its ID.
+/// Number of octets of the header of a DNS message, and of the ID in it.
 const HEADER_LEN: usize = 12;
 const ID_LEN: usize = 2;
 
@@ -46,7 +47,7 @@ const ID_LEN: usize = 2;
 pub struct QuicUpstream {
     client: QuicClient,
     server: SocketAddr,
-    /// Where queries go in HTTP/3; `None` for DNS over QUIC.
+    /// The target of queries in HTTP/3; `None` for DNS over QUIC.
     target: Option<HttpTarget>,
     /// Whether another connection sends the queries again if one of them fails on this connection.
     is_alternative: bool,
@@ -89,15 +90,17 @@ impl QuicUpstream {
         })
     }
 
-    /// Makes the connection one whose queries can go elsewhere: one without a response ends it.
+    /// Marks the connection as an alternative: its queries can go over another connection, so a
+    /// query without a response ends it.
     #[must_use]
     pub fn as_alternative(mut self) -> Self {
         self.is_alternative = true;
         self
     }
 
-    /// Queues a query. A query without a header, or for which the queue is full, is left out.
-    /// Returns whether it leaves now, because it waits neither for a stream nor for a window.
+    /// Queues a query. Drops a query without a complete header, and each query if the queue is
+    /// full. Returns whether the query leaves now, because it waits neither for a stream nor for a
+    /// window.
     pub fn push(&mut self, query: &[u8]) -> bool {
         let is_message = (HEADER_LEN..=MAX_MESSAGE).contains(&query.len());
         if !is_message || self.waiting_octets + query.len() > MAX_WAITING {
@@ -117,7 +120,7 @@ impl QuicUpstream {
         while !self.waiting.is_empty() && self.open.len() < MAX_STREAMS && self.client.may_ask() {
             let Some(query) = self.waiting.pop_front() else { return };
             self.waiting_octets -= query.octets.len();
-            // RFC 9250 §4.2.1 and RFC 8484 §4.1.
+            // The ID is 0 (RFC 9250 §4.2.1, RFC 8484 §4.1).
             let mut message = query.octets.to_vec();
             message[..ID_LEN].fill(0);
             let stream = match &self.target {
@@ -152,7 +155,7 @@ impl QuicUpstream {
             None => self.client.give_up(now),
         }
         self.send_waiting();
-        // The caller sends them again over another connection (RFC 9114 §5.2).
+        // The caller sends refused queries again over another connection (RFC 9114 §5.2).
         let is_refused = |stream: &u64| self.client.is_refused(*stream);
         if self.client.is_draining()
             && (!self.waiting.is_empty() || self.open.keys().any(is_refused))
@@ -179,7 +182,7 @@ impl QuicUpstream {
             Ok(_) => QuicError::Malformed,
             Err(error) => error,
         };
-        /// The query was not processed (RFC 9114 §4.1.1).
+        /// The error code for a query that was not processed (RFC 9114 §4.1.1).
         const REJECTED: u64 = H3Error::RequestRejected as u64;
         // The caller sends the queries again over another connection.
         if self.target.is_some() && matches!(error, QuicError::NoReply(REJECTED)) {
@@ -199,7 +202,7 @@ impl QuicUpstream {
         self.client.fire(now);
     }
 
-    /// Returns when [`Self::fire`] is due.
+    /// Returns the time at which [`Self::fire`] is due.
     pub fn next_deadline(&mut self) -> Option<Instant> {
         self.client.next_deadline()
     }
@@ -209,8 +212,8 @@ impl QuicUpstream {
         self.client.transmit(now)
     }
 
-    /// Counts a period of time, about half a second: the server may send some more data that is no
-    /// response, and queries whose clients have left make room.
+    /// Counts a period of about half a second. The server may then send some more data that is no
+    /// response. Queries that have waited too long make room for others.
     pub fn refill(&mut self) {
         self.budget = (self.budget + TIME_REFILL).min(MAX_BUDGET);
         let is_old = |query: &mut SentQuery| {
@@ -244,8 +247,8 @@ impl QuicUpstream {
         self.client.ended()
     }
 
-    /// Reports whether a query needs another connection: the server answers none on this one that
-    /// it has not begun to answer.
+    /// Returns whether a query needs another connection, because the server begins no further
+    /// response on this one.
     pub fn is_draining(&self) -> bool {
         self.client.is_draining()
     }

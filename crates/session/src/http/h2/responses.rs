@@ -79,7 +79,7 @@ impl Http2 {
         write_head(&mut out[start..start + HEAD], len, [HEADERS, flags], id);
     }
 
-    /// Sends as much of a body as the windows permit. Returns its octets.
+    /// Sends as much of a body as the windows permit. Returns the number of octets sent.
     fn send(&mut self, id: u32, body: &[u8], window: &mut i64) -> usize {
         let mut sent = 0;
         while sent < body.len() {
@@ -132,7 +132,8 @@ impl Http2 {
                 return Err(Code::FlowControl);
             }
         }
-        // A list of settings in one frame must not be more work than its octets.
+        // A setting costs budget, because many of them in one frame would otherwise cause more work
+        // than their octets.
         self.spend(1)
     }
 

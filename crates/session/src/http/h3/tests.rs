@@ -176,7 +176,7 @@ fn data_without_end_is_not_kept() {
     let rejected = (0..20).find_map(|_| request.take(&[0; 10_000]).unwrap());
     assert_eq!(rejected, Some(Status::LargeBody));
     assert_eq!(request.held(), 0);
-    // Neither is a frame without a meaning.
+    // A frame without a meaning is not buffered either.
     let mut request = H3Request::default();
     let mut announced = vec![0x40, 0x21];
     write_varint(1 << 40, &mut announced);

@@ -9,7 +9,7 @@ fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     fields.iter().flat_map(field).collect()
 }
 
-/// Checks that a request ends with a reset for a violation, and that others go on.
+/// Checks that a request ends with a reset for a violation, and that other requests go on.
 fn check_malformed(octets: &[u8]) {
     let mut client = Client::two(Then::Answer);
     client.send(octets);
@@ -109,7 +109,7 @@ fn a_query_in_the_path_may_have_an_empty_body() {
         assert_eq!(client.messages, [[0; 3]], "{parts:x?}");
         assert_eq!(client.two_mut().kept_octets(), 0);
     }
-    // Another body has no meaning.
+    // A body in addition to the query in the path is refused.
     let mut client = Client::two(Then::Answer);
     client.send(&[get(4), frame(0, 1, 1, b"x")].concat());
     assert_eq!(&frames(&client.out())[0].3[..5], b"\x08\x03400");
