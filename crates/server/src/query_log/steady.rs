@@ -1,17 +1,17 @@
-//! Whether the wall clock can be trusted with deletions: it must have agreed with the monotonic
-//! clock for some time.
+//! Decides whether the wall clock can be trusted for deletions: it must have agreed with the
+//! monotonic clock for some time.
 //!
-//! A clock is wrong after the start of a machine without a battery, until the time is set, and when
-//! the source of the time is wrong. Entries that are deleted because of it do not come back.
+//! The wall clock is wrong if the machine has no battery and the time is not set yet, or if the
+//! time source is wrong. Entries that are deleted because of a wrong clock cannot be restored.
 
 use std::time::{Duration, Instant};
 
 use avocet_querylog::Ages;
 
-/// How long the clocks must have agreed before entries are deleted by age.
+/// The time for which the clocks must have agreed before entries are deleted by age.
 pub(crate) const STEADY: Duration = Duration::from_secs(3600);
-/// The largest change of the wall clock, relative to the monotonic one, that is not a step. Small
-/// corrections matter to no age in days.
+/// The maximum change of the wall clock, relative to the monotonic clock, that does not count as a
+/// step. Small corrections do not matter for ages in days.
 const TOLERANCE_US: u64 = 60_000_000;
 
 /// The watch over the wall clock.
@@ -20,7 +20,7 @@ pub(crate) struct SteadyClock {
     agreed: Option<Agreement>,
 }
 
-/// A moment on both clocks, since which they agree.
+/// The times of both clocks at the beginning of a period in which they agree.
 #[derive(Clone, Copy)]
 struct Agreement {
     wall_us: u64,
@@ -28,7 +28,8 @@ struct Agreement {
 }
 
 impl SteadyClock {
-    /// Takes the time on both clocks, and returns whether the ages of entries are known.
+    /// Compares the times of both clocks with the last agreement. Returns whether the ages of
+    /// entries can be trusted.
     pub(crate) fn note(&mut self, wall_us: u64, at: Instant) -> Ages {
         let begin = Agreement { wall_us, at };
         let agreed = *self.agreed.get_or_insert(begin);
@@ -57,7 +58,7 @@ mod tests {
         assert_eq!(note(0, 0), Ages::Doubtful, "it may be wrong from the start");
         assert_eq!((note(3_599, 0), note(3_600, 0)), (Ages::Doubtful, Ages::Known));
         assert_eq!(note(3_605, 900_000), Ages::Known, "a small correction");
-        // A clock that is wrong by 200 days for twelve seconds.
+        // The wall clock is wrong by 200 days for twelve seconds.
         assert_eq!(note(3_610, 200 * DAY_US), Ages::Doubtful);
         assert_eq!(note(3_620, 200 * DAY_US), Ages::Doubtful);
         assert_eq!(note(3_622, 0), Ages::Doubtful);

@@ -7,7 +7,7 @@ use avocet_querylog::column::{Int, Set, Text};
 
 use super::shown::{flags, of_word};
 
-/// Returns an entry with the fields of one that is logged now.
+/// Returns a stored entry in the form of an entry that is logged now.
 pub(crate) fn stored(entry: &avocet_querylog::LogEntry) -> LogEntry {
     let text = |column| Some(entry.text(column).to_owned()).filter(|text| !text.is_empty());
     let number = |column| entry.int(column).and_then(|value| u64::try_from(value).ok());

@@ -5,8 +5,8 @@
 //! local-root = "FILE" ---> verify ---------------------------+--> root.zone in the data directory
 //!                                                                 (after a transfer)
 //! ```
-//! Everything runs on one thread, "root", for which no query waits. If a copy is refused, cannot be
-//! fetched or has expired, the resolver works as without a copy and queries the root's servers.
+//! All of this runs on one thread, "root", for which no query waits. If a copy is refused, cannot
+//! be fetched or has expired, the resolver works as without a copy and queries the root's servers.
 
 pub(crate) mod zone_file;
 
@@ -19,7 +19,8 @@ use avocet_control::trust::RootZoneStatus;
 use avocet_nameserver::clock::wall_secs;
 use avocet_resolver::LocalRootSlot;
 
-/// Returns why a file cannot be read as the root zone. Does not verify it.
+/// Returns the reason why a file cannot be read as the root zone; `None` if it can. Does not verify
+/// the zone.
 pub fn fault_of_file(path: &Path) -> Option<String> {
     zone_file::read(path).err().map(|error| error.to_string())
 }
@@ -45,14 +46,14 @@ pub(crate) struct Status {
     pub(crate) is_wanted: bool,
     /// The source of the copy in use.
     pub(crate) from: String,
-    /// When it was last confirmed as the latest, in seconds since 1970.
+    /// The Unix second at which the copy was last confirmed as the latest version.
     pub(crate) checked_at_secs: u64,
     /// The last error; `None` after a success.
     pub(crate) fault: Option<String>,
 }
 
 impl RootKeeping {
-    /// Publishes verified copies in this slot.
+    /// Creates the state of a thread that publishes verified copies in this slot.
     pub(crate) fn new(slot: LocalRootSlot) -> Self {
         Self {
             slot,
@@ -65,7 +66,7 @@ impl RootKeeping {
         }
     }
 
-    /// Ends the thread. A transfer in progress ends with the message it is waiting for.
+    /// Ends the thread. A transfer in progress ends when the next message arrives.
     pub(crate) fn close(&self) {
         *self.is_closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.closing.notify_all();

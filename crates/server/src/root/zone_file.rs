@@ -19,7 +19,7 @@ pub(crate) const MAX_ZONE_OCTETS: u64 = 32 << 20;
 /// Maximum number of records: the root has about 25,000.
 pub(crate) const MAX_ZONE_RECORDS: usize = 400_000;
 
-/// Reads a zone. Also returns when the file was written, in seconds since 1970.
+/// Reads a zone. Returns its records, and the Unix second at which the file was written.
 ///
 /// # Errors
 ///
@@ -61,7 +61,8 @@ pub(crate) fn write(path: &Path, lines: &[UnverifiedRecord]) -> io::Result<()> {
     disk::replace(path, &[text.as_bytes()])
 }
 
-/// Sets the file's modification time, which records that it is still the latest.
+/// Sets the modification time of the file, which records when the copy was last confirmed as the
+/// latest version.
 ///
 /// # Errors
 ///

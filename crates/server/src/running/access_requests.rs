@@ -1,8 +1,9 @@
-//! Requests for access: a client that was led to the block page asks the operator for a name.
+//! Requests for access: a client on the block page asks the operator to allow a name.
 //!
-//! Anybody who may query the server may ask, without a log-in. So their number is limited, also for
-//! each client and each minute, each name is kept once for a client, and they expire. They are only
-//! in memory: after a restart, clients can ask again.
+//! Any client that may query the server may send a request, without a log-in. Therefore, the number
+//! of requests is limited in total, for each client and for each minute. A client has at most one
+//! request for a name, and requests expire. Requests are only in memory: after a restart, clients
+//! can send them again.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,14 +12,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use avocet_web::access::network_of;
 
-/// Maximum number of requests that wait: more than one person reads.
+/// Maximum number of waiting requests: more than one person reads.
 const MAX_WAITING: usize = 200;
-/// Maximum number of requests of one client that wait.
+/// Maximum number of waiting requests of one client.
 const MAX_WAITING_PER_CLIENT: usize = 10;
-/// Maximum number of requests that are taken in one minute, and most of one client.
+/// Maximum number of requests that are accepted in one minute, in total and from one client.
 const MAX_A_MINUTE: u32 = 30;
 const MAX_A_MINUTE_PER_CLIENT: u32 = 5;
-/// Lifetime of a request. After a day, the client no longer waits for the page.
+/// Lifetime of a request. After a day, the user of the client no longer waits for the page.
 const LIFETIME_SECS: u64 = 24 * 3600;
 /// Maximum number of characters of the text that comes with a request.
 pub(crate) const MAX_TEXT: usize = 200;
@@ -32,14 +33,14 @@ pub(crate) struct WaitingRequest {
     pub(crate) name: String,
     /// The client that asks.
     pub(crate) client: IpAddr,
-    /// The `[[client]]` that had this address at that time: it may get another one before the
-    /// answer.
+    /// The `[[client]]` that had this address at that time. The address may belong to another
+    /// client before the request is answered.
     pub(crate) configured: Option<String>,
     /// The groups of the client at that time.
     pub(crate) groups: Vec<String>,
     /// The text of the client; it may be empty.
     pub(crate) text: String,
-    /// The Unix second.
+    /// The Unix second at which the request arrived.
     pub(crate) at: u64,
 }
 
@@ -55,7 +56,7 @@ pub(crate) struct Applicant {
 }
 
 impl Applicant {
-    /// Reports whether a request is of this client: a configured one may have several addresses.
+    /// Returns whether this client sent a request. A configured client may have several addresses.
     fn made(&self, request: &WaitingRequest) -> bool {
         match &self.configured {
             Some(name) => request.configured.as_ref() == Some(name),
@@ -69,9 +70,9 @@ impl Applicant {
 pub(crate) enum AskOutcome {
     /// The request was accepted and waits for an answer.
     Taken(WaitingRequest),
-    /// The client has asked for the name before.
+    /// The client already has a request for the name.
     Known,
-    /// Too many requests wait, of the client or of all clients.
+    /// Too many requests are waiting, of the client or of all clients.
     Full,
     /// The client sent too many requests in this minute.
     TooFast,
@@ -84,13 +85,13 @@ pub(crate) struct RequestCounts {
     pub(crate) taken: AtomicU64,
     /// Requests that a client repeated.
     pub(crate) known: AtomicU64,
-    /// Requests refused because too many wait.
+    /// Requests refused because too many are waiting.
     pub(crate) full: AtomicU64,
     /// Requests refused because there were too many in a minute.
     pub(crate) too_fast: AtomicU64,
 }
 
-/// The requests that wait.
+/// The waiting requests.
 #[derive(Default)]
 pub(crate) struct AccessRequests {
     state: Mutex<RequestState>,
@@ -103,10 +104,10 @@ struct RequestState {
     /// The waiting requests, by number.
     waiting: Vec<WaitingRequest>,
     last_id: u32,
-    /// The present minute, and the requests in it.
+    /// The current minute since the start of 1970.
     minute: u64,
     in_minute: u32,
-    /// The numbers of requests by network; at most [`MAX_A_MINUTE`].
+    /// The number of requests in this minute by network; at most [`MAX_A_MINUTE`] networks.
     of_clients: HashMap<IpAddr, u32>,
 }
 
@@ -124,12 +125,12 @@ impl AccessRequests {
         asked
     }
 
-    /// Reports whether a client waits for an answer about a name.
+    /// Returns whether a request of a client for a name is waiting.
     pub(crate) fn is_waiting(&self, name: &str, by: &Applicant, now: u64) -> bool {
         self.lock(now).has(name, by)
     }
 
-    /// Returns the requests that wait, the oldest first.
+    /// Returns the waiting requests, the oldest first.
     pub(crate) fn waiting(&self, now: u64) -> Vec<WaitingRequest> {
         self.lock(now).waiting.clone()
     }
@@ -139,7 +140,7 @@ impl AccessRequests {
         self.lock(now).waiting.retain(|one| one.id != id);
     }
 
-    /// Locks the requests, without those that have expired.
+    /// Locks the requests, after it has removed those that have expired.
     fn lock(&self, now: u64) -> MutexGuard<'_, RequestState> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.waiting.retain(|one| now.saturating_sub(one.at) < LIFETIME_SECS);
@@ -188,7 +189,8 @@ impl RequestState {
     }
 }
 
-/// Returns a text without characters that change how a terminal or a page shows others.
+/// Returns a text without characters that change how a terminal or a page displays other
+/// characters.
 fn readable(text: &str) -> String {
     let is_shown = |character: &char| {
         let is_direction = matches!(
@@ -241,7 +243,7 @@ mod tests {
         let requests = AccessRequests::default();
         let mut taken = [0; 2];
         for number in 0..1_000 {
-            // The same client asks, in many minutes.
+            // The same client sends one request in each minute.
             let asked = requests.ask(&format!("n{number}."), from(CLIENT), "", 60 * number);
             taken[0] += u32::from(matches!(asked, AskOutcome::Taken(_)));
         }

@@ -1,5 +1,5 @@
-//! Catalog zones (RFC 9432): the zones that catalogs of other servers list, over a restart, and
-//! the catalogs that this server writes.
+//! Catalog zones (RFC 9432): the zones that catalogs of other servers list, which are kept over a
+//! restart, and the catalogs that this server writes.
 //!
 //! ```text
 //! version of a catalog --> members --+-- new: transferred from its primaries
@@ -39,7 +39,7 @@ pub(crate) struct Catalogs {
     path: PathBuf,
 }
 
-/// The place of a zone in a catalog.
+/// The membership of a zone in a catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Membership {
     /// The folded name of the catalog, in wire form.
@@ -69,7 +69,7 @@ struct SeenVersions {
 /// The state of a catalog of another server.
 #[derive(Clone, Default)]
 pub(crate) struct CatalogState {
-    /// Why its version in force is not used.
+    /// The reason why the version in force of the catalog is not used.
     pub(crate) fault: Option<String>,
     /// Members that are not served, with the reason.
     pub(crate) refused: Vec<String>,
@@ -79,7 +79,7 @@ pub(crate) struct CatalogState {
 pub(crate) struct CatalogChange {
     /// The members after the change.
     pub(crate) members: Members,
-    /// Members that are served as before.
+    /// Members that are served without a change.
     pub(crate) staying: Members,
     /// Zones with copies to delete, because they were removed or are reset.
     pub(crate) purged: Vec<Box<[u8]>>,
@@ -105,7 +105,7 @@ struct SavedMembership {
 }
 
 impl Catalogs {
-    /// Reads the members of the last run. A damaged file is as one without members.
+    /// Reads the members of the last run. A damaged file counts as a file without members.
     pub(crate) fn load(directory: &Path) -> Self {
         let path = directory.join("catalogs.json");
         let read = disk::read(&path, MAX_OCTETS).map(Option::unwrap_or_default);
@@ -149,7 +149,8 @@ impl Catalogs {
         config.zones.extend(members);
     }
 
-    /// Returns the changes that the versions of the catalogs in force cause; `None` for nothing.
+    /// Returns the changes that the versions of the catalogs in force cause; `None` if they cause
+    /// no change.
     pub(crate) fn follow(
         &self,
         config: &Arc<Config>,
@@ -194,12 +195,12 @@ impl Catalogs {
         change
     }
 
-    /// Serves these members from the next [`Self::extend`] on.
+    /// Sets the members that are served after the next [`Self::extend`].
     pub(crate) fn put(&self, members: Members) {
         self.known().members = members;
     }
 
-    /// Keeps the members over a restart.
+    /// Saves the members, so that they are kept over a restart.
     pub(crate) fn save(&self) {
         let known = self.known();
         let members =
@@ -213,7 +214,7 @@ impl Catalogs {
         }
     }
 
-    /// Returns the place of a zone, if it is a member.
+    /// Returns the membership of a zone; `None` if the zone is not a member.
     pub(crate) fn membership(&self, zone: &[u8]) -> Option<Membership> {
         self.known().members.get(zone).cloned()
     }
@@ -225,8 +226,8 @@ impl Catalogs {
         (known.states.get(catalog).cloned().unwrap_or_default(), members.count() as u64)
     }
 
-    /// Returns the catalogs that are not used and the members that are refused, in one sentence
-    /// each.
+    /// Returns one sentence for each catalog that is not used and each member that is refused;
+    /// `None` if there are none.
     pub(crate) fn fault(&self) -> Option<String> {
         let known = self.known();
         let faults: Vec<_> = known
@@ -254,7 +255,8 @@ fn is_consumer(zone: &ZoneConfig, catalog: &[u8]) -> bool {
     zone.catalog == CatalogRole::Consumer && *zone.name == *catalog
 }
 
-/// The files of configured zones in the directory of the members: a member would replace them.
+/// The files of configured zones in the directory of the members. A member with the same files
+/// would overwrite them.
 pub(crate) struct TakenFiles {
     /// The data directory.
     data: PathBuf,
@@ -271,7 +273,7 @@ impl TakenFiles {
             let head = zone.provided.as_ref().and_then(|provided| provided.head.as_ref());
             let published = zone.published_file();
             for file in [&zone.file, &zone.journal, &published].into_iter().chain(head) {
-                // A link counts by its own name and by the name of the file that it points to.
+                // A symbolic link occupies its own name and the name of the file that it points to.
                 let places = [whole(file), located(file)];
                 let places = places.iter().filter_map(|file| Some((file.parent()?, file)));
                 let inside = places.filter(|(parent, _)| located(parent) == directory);
@@ -281,7 +283,7 @@ impl TakenFiles {
         Self { data, names }
     }
 
-    /// Returns whether a zone that is not configured would have one of the files.
+    /// Returns whether a member would have one of these files.
     pub(crate) fn has(&self, zone: &[u8]) -> bool {
         let file = ZoneConfig::member_file(zone, &self.data);
         let with = |extension| file.with_added_extension(extension);
@@ -290,7 +292,7 @@ impl TakenFiles {
     }
 }
 
-/// Returns a path without links and relative parts, for the part that exists.
+/// Returns a path without symbolic links and relative parts, as far as it exists.
 fn located(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| whole(path))
 }
@@ -299,7 +301,7 @@ fn whole(path: &Path) -> PathBuf {
     path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// The members that all catalogs list, while they are found.
+/// The members that all catalogs list, while they are being determined.
 struct MemberPlan<'p> {
     /// The zones of the configuration file.
     configured: BTreeSet<&'p [u8]>,
@@ -313,14 +315,15 @@ struct MemberPlan<'p> {
 impl<'p> MemberPlan<'p> {
     fn new(config: &'p Config, present: &'p Members) -> Self {
         let configured = config.zones.iter().filter(|zone| !zone.catalog.is_member());
-        // A view of a name leaves it to a member for all other clients.
+        // If a configured zone is only for the clients of a view, a member may have the same name
+        // for all other clients.
         let common = configured.filter(|zone| zone.is_common());
         let configured = common.map(|zone| &*zone.name).collect();
         let taken = TakenFiles::of(config);
         Self { configured, taken, present, listed: BTreeMap::new(), states: BTreeMap::new() }
     }
 
-    /// Reads a catalog, or keeps its members.
+    /// Reads a catalog. If it cannot be used, keeps its members.
     fn read(&mut self, catalog: &'p [u8], version: Option<&HostedZone>) {
         let state = self.states.entry(catalog.into()).or_default();
         let members = match version.map(catalog_members) {
@@ -336,8 +339,8 @@ impl<'p> MemberPlan<'p> {
         self.listed.insert(catalog, members);
     }
 
-    /// Returns the catalog that a member belongs to: the one that it has, unless that gives it
-    /// away to another one that lists it and keeps it.
+    /// Returns the catalog that a member belongs to. This is its present catalog, unless that
+    /// catalog gives the member to another one (`coo`), and the other one lists and keeps it.
     fn owner(&self, zone: &[u8]) -> Option<Box<[u8]>> {
         let lists = |catalog: &[u8]| self.listed.get(catalog)?.get(zone);
         let present = self.present.get(zone)?;
@@ -353,8 +356,8 @@ impl<'p> MemberPlan<'p> {
         listed.map(|_| present.catalog.clone())
     }
 
-    /// Returns the members, and those of another catalog than before that did not give them away.
-    /// Zones that are served come first: new ones do not take their places.
+    /// Returns the members, and the zones to reset: members that moved to another catalog without
+    /// `coo`. Zones that are already served come first, so that new zones do not take their places.
     fn finish(&mut self) -> (Members, BTreeSet<Box<[u8]>>) {
         let (mut members, mut resets) = (Members::new(), BTreeSet::new());
         for is_served in [true, false] {
@@ -385,7 +388,7 @@ impl<'p> MemberPlan<'p> {
         (members, resets)
     }
 
-    /// Returns why a member is not served.
+    /// Returns the reason why a member is not served; `None` if it is served.
     fn refusal(
         &self,
         zone: &[u8],
@@ -418,7 +421,7 @@ impl Membership {
 }
 
 impl CatalogChange {
-    /// Logs the difference, and returns it if there is one.
+    /// Logs the difference between two sets of members, and returns it; `None` if they are equal.
     fn between(present: &Members, members: Members, resets: &BTreeSet<Box<[u8]>>) -> Option<Self> {
         if *present == members {
             return None;
@@ -518,7 +521,7 @@ impl fmt::Display for CatalogText<'_> {
     }
 }
 
-/// Writes the catalogs of this server for zones that are about to be in force: other servers drop
+/// Writes the catalogs of this server for zones that are about to be in force. Other servers drop
 /// zones that a catalog no longer lists.
 pub(crate) fn write_catalogs(zones: &[ZoneConfig]) {
     for zone in zones.iter().filter(|zone| zone.catalog == CatalogRole::Producer) {
@@ -529,7 +532,7 @@ pub(crate) fn write_catalogs(zones: &[ZoneConfig]) {
     }
 }
 
-/// Writes a catalog of this server if other zones name it than before.
+/// Writes a catalog of this server if its members have changed.
 fn write_catalog(catalog: &ZoneConfig, zones: &[ZoneConfig]) -> io::Result<()> {
     let is_listed = |zone: &&ZoneConfig| match &zone.catalog {
         CatalogRole::Listed { catalog: of, .. } => *of == catalog.name,
@@ -558,7 +561,7 @@ fn write_catalog(catalog: &ZoneConfig, zones: &[ZoneConfig]) -> io::Result<()> {
     disk::replace_shared(&catalog.file, &[text(next).as_bytes()]).map(drop)
 }
 
-/// Returns the unique label of a zone: it is the same as long as the zone has its name.
+/// Returns the unique label of a zone, which depends only on the name of the zone.
 fn unique_label(zone: &[u8]) -> String {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, zone);
     digest.as_ref()[..16].iter().map(|octet| format!("{octet:02x}")).collect()

@@ -22,16 +22,16 @@ pub(crate) struct WebCertificate {
     pub(crate) config: Arc<ServerConfig>,
     /// The files that it was read from.
     pub(crate) files: CertificateFiles,
-    /// The host names in it.
+    /// The host names in the certificate.
     pub(crate) names: Vec<String>,
-    /// When it is valid, if it says so in a form of RFC 5280.
+    /// The validity of the certificate; `None` if it is not in a form of RFC 5280.
     pub(crate) validity: Option<Validity>,
 }
 
 /// Reads the files of a certificate.
 ///
 /// # Errors
-/// A file cannot be read, or the two do not belong together.
+/// A file cannot be read, or certificate and key do not match.
 pub(crate) fn read(files: &CertificateFiles) -> Result<WebCertificate, CertificateFault> {
     let CertificateFiles { chain, key } = files;
     let read = |path: &Path| read_regular(path, MAX_PEM).map_err(Io);
@@ -59,7 +59,7 @@ pub(crate) fn read(files: &CertificateFiles) -> Result<WebCertificate, Certifica
     Ok(WebCertificate { config: Arc::new(config), files: files.clone(), names, validity })
 }
 
-/// Returns why the certificate of HTTPS cannot be used, if it cannot.
+/// Returns the reason why the certificate of HTTPS cannot be used; `None` if it can.
 pub fn fault_of_certificate(web: &WebConfig) -> Option<String> {
     let fault = read(&web.https.as_ref()?.certificate).err()?;
     Some(format!("{fault}; correct [web] tls-cert and tls-key, or set https = \"\""))

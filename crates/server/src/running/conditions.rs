@@ -29,7 +29,7 @@ pub(crate) enum Condition {
     Configuration,
     /// The certificate of HTTPS cannot be used.
     Certificate,
-    /// A certificate expires soon, or has.
+    /// A certificate has expired, or expires soon.
     Expiry,
     /// The certificate of `[acme]` cannot be obtained or renewed.
     Acme,
@@ -56,15 +56,15 @@ pub(crate) enum Condition {
     DnstapReceiver,
     /// A panic interrupted the export of traces.
     Otlp,
-    /// The collector of traces cannot be reached, or refuses them.
+    /// The collector of traces cannot be reached, or refuses the traces.
     OtlpCollector,
     /// The file of a hosted zone has errors.
     Zones,
-    /// No primary of a zone is usable, or its URL is not.
+    /// No primary of a zone is usable, or the URL of a zone is not usable.
     Primaries,
     /// A database with zones sends no notifications.
     Databases,
-    /// A catalog is broken, or a member of one is refused.
+    /// A catalog is broken, or a member of a catalog is refused.
     Catalogs,
     /// A pool has no healthy address, or cannot be probed.
     Pools,
@@ -146,15 +146,15 @@ impl Condition {
     }
 }
 
-/// The present conditions, each with its cause and the remedy in one sentence.
+/// The present conditions: one sentence for each, with its cause and remedy.
 #[derive(Default)]
 pub(crate) struct Conditions {
     current: Mutex<BTreeMap<Condition, String>>,
 }
 
 impl Conditions {
-    /// Sets a condition, or clears it with `None`. This is logged, but not if only the text
-    /// changes.
+    /// Sets a condition, or clears it with `None`. A change is logged, except for a change of the
+    /// text alone.
     pub(crate) fn set(&self, condition: Condition, text: Option<String>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         match text {
@@ -172,7 +172,7 @@ impl Conditions {
         }
     }
 
-    /// Runs work in which a panic does not end the thread: it sets `condition` with this text,
+    /// Runs work in which a panic does not end the thread. A panic sets `condition` with this text
     /// until the work succeeds. The work must not leave shared state inconsistent.
     pub(crate) fn contain<T>(
         &self,

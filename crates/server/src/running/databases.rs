@@ -5,7 +5,8 @@
 //!    ^                                                     |
 //!    +-- after a pause that doubles <-- connection lost ---+
 //! ```
-//! Notifications of the time without a connection are lost, so that all zones are due after it.
+//! Notifications are lost while there is no connection, so all zones are due after the next
+//! connection.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -24,9 +25,10 @@ use crate::trace::own_questions;
 
 /// The channel of notifications. The payload is the name of a zone, or empty for all.
 const LISTEN: &str = "LISTEN avocet_zone";
-/// Most databases with a thread that listens. Zones of others are read at their intervals.
+/// Maximum number of databases with a thread that listens. Zones of other databases are read at
+/// their intervals.
 const MAX_LISTENERS: usize = 16;
-/// Time between looks at whether the database is still configured.
+/// Time between checks whether the database is still configured.
 const TICK: Duration = Duration::from_secs(1);
 /// Time between checks that the connection still works.
 const PROOF: Duration = Duration::from_secs(30);
@@ -56,14 +58,14 @@ pub(crate) enum ListenState {
     Connecting,
     /// Notifications arrive.
     Listening,
-    /// The connection was lost, or cannot be made: the reason.
+    /// The connection was lost, or cannot be made. Holds the reason.
     Lost(String),
-    /// No thread listens to it: there are too many.
+    /// No thread listens to the database, because too many databases are configured.
     TooMany,
 }
 
 impl ListenState {
-    /// Returns why no notifications arrive, if that is a defect.
+    /// Returns the reason why no notifications arrive, if this is a defect.
     pub(crate) fn fault(&self) -> Option<String> {
         match self {
             Self::Connecting | Self::Listening => None,
@@ -74,7 +76,8 @@ impl ListenState {
 }
 
 impl DatabaseListeners {
-    /// Takes the databases of the configuration in force. Threads of others end by themselves.
+    /// Starts threads for the databases of the configuration in force. Threads of other databases
+    /// end by themselves.
     pub(crate) fn follow(&self, running: &Arc<Running>, zones: &[ZoneConfig]) {
         let mut wanted = Vec::new();
         for source in zones.iter().filter_map(source_of) {
@@ -108,7 +111,7 @@ impl DatabaseListeners {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the state of an entry, and the condition.
+    /// Sets the state of a database, and the condition.
     fn set(&self, running: &Running, source: &Arc<DatabaseSource>, state: ListenState) {
         let mut sources = self.sources();
         let place = sources.iter_mut().find(|one| Arc::ptr_eq(&one.source, source));
@@ -118,7 +121,7 @@ impl DatabaseListeners {
         running.conditions.set(Condition::Databases, self.fault());
     }
 
-    /// Returns the state for a zone; `None` if it is not from a database.
+    /// Returns the state of the database of a zone; `None` if the zone is not from a database.
     pub(crate) fn state_of(&self, zone: &ZoneConfig) -> Option<ListenState> {
         let source = source_of(zone)?;
         let sources = self.sources();
@@ -132,7 +135,7 @@ impl DatabaseListeners {
         sources.iter().map(|one| (one.source.url().to_string(), one.state.clone())).collect()
     }
 
-    /// Returns the databases without notifications, in one sentence each.
+    /// Returns one sentence for each database without notifications; `None` if there are none.
     fn fault(&self) -> Option<String> {
         let states = self.states().into_iter();
         let sentence = |(url, state): (String, ListenState)| {
@@ -145,13 +148,14 @@ impl DatabaseListeners {
         (!faults.is_empty()).then(|| faults.join("; "))
     }
 
-    /// Waits until the databases change, at most this long.
+    /// Waits until the databases of the configuration change, for at most this time.
     fn wait(&self, most: Duration) {
         let sources = self.sources();
         drop(self.changed.wait_timeout(sources, most));
     }
 
-    /// Returns whether a thread listens for this entry, and not for a later one that is equal.
+    /// Returns whether a thread listens for this entry. An equal entry that was added later does
+    /// not count.
     fn has(&self, source: &Arc<DatabaseSource>) -> bool {
         self.sources().iter().any(|one| Arc::ptr_eq(&one.source, source))
     }
@@ -174,10 +178,10 @@ fn listen(running: &Arc<Running>, source: &Arc<DatabaseSource>) {
             (pause, is_lost) = (PAUSE.0, false);
         }
         if !is_lost {
-            // The check of each zone shows the error of its own connection, too.
+            // The check of each zone reports the error of its own connection.
             tracing::warn!("{}: {error}; connecting again", source.url());
         }
-        // A connection that is there again within a second is no defect.
+        // A connection that is restored within a second is not a defect.
         if is_lost {
             let state = ListenState::Lost(error.to_string());
             running.zone_watch.databases.set(running, source, state);
@@ -192,7 +196,8 @@ fn listen(running: &Arc<Running>, source: &Arc<DatabaseSource>) {
     }
 }
 
-/// Listens over one connection. Returns why it ended; `Ok` if it is no longer wanted.
+/// Listens over one connection. Returns the reason why it ended, or `Ok` if the database is no
+/// longer configured.
 fn session(
     running: &Arc<Running>,
     source: &Arc<DatabaseSource>,
@@ -230,7 +235,7 @@ async fn within(
     Ok(replied.map_err(|_| DatabaseError::TimedOut(CONNECT))??)
 }
 
-/// Reads and writes for a connection, and notes what the database sends.
+/// Reads and writes for a connection, and processes the notifications of the database.
 async fn drive(
     mut connection: DatabaseConnection,
     running: Arc<Running>,
@@ -248,7 +253,7 @@ fn is_closed() -> DatabaseError {
     DatabaseError::Connect(io::ErrorKind::UnexpectedEof.into())
 }
 
-/// Makes the zone with a name due, or without a name all zones of the database.
+/// Makes the named zone due. Without a name, makes all zones of the database due.
 fn note(running: &Running, source: &DatabaseSource, payload: &str) {
     let snapshot = running.shared.snapshot();
     let name = typed_name(payload).ok();

@@ -1,4 +1,5 @@
-//! The devices behind IP addresses, by hardware address, if the policy identifies clients by these.
+//! The devices at IP addresses, by hardware address, if the policy identifies clients by hardware
+//! addresses.
 //!
 //! ```text
 //! NeighbourWatch (events and readings of the kernel's table, leases) --\
@@ -17,22 +18,22 @@ use avocet_policy::client::{MAX_NEIGHBOURS, Mac, Neighbour};
 
 use crate::running::Running;
 
-/// Seconds between two readings of the table, leases and names. Changes of the table are heard as
-/// they happen.
+/// Seconds between two readings of the table, leases and names. Changes of the table also arrive as
+/// events.
 pub(crate) const LOOK_SECS: u32 = 5;
 /// Seconds for which an address keeps its MAC address after it has left the table. The kernel
-/// removes entries of silent neighbours, and the device may return at any time. Longer than an
-/// address stays identified without another look at the table.
+/// removes entries of silent neighbours, and the device may return at any time. The value exceeds
+/// the time that an address stays identified without another check of the table.
 pub(crate) const KEEP_SECS: u32 = 600;
 
-/// The devices, shared by the threads that learn of them.
+/// The known devices, shared by the threads that find them.
 #[derive(Default)]
 pub(crate) struct Devices {
     table: Mutex<DeviceTable>,
 }
 
 impl Devices {
-    /// Locks the table. Devices that are learnt under the lock are also put in force under it, so
+    /// Locks the table. Devices that are found under the lock are also put in force under it, so
     /// that no older state replaces a later one.
     pub(crate) fn lock(&self) -> MutexGuard<'_, DeviceTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
@@ -50,8 +51,8 @@ pub(crate) struct DeviceTable {
 }
 
 impl DeviceTable {
-    /// Takes the hardware addresses that a configuration tests. Returns whether it is another
-    /// configuration than before.
+    /// Applies the hardware addresses that a configuration tests. Returns whether the configuration
+    /// has changed.
     pub(crate) fn follow(&mut self, config: &Arc<Config>) -> bool {
         if self.config.as_ref().is_some_and(|last| Arc::ptr_eq(last, config)) {
             return false;
@@ -64,19 +65,19 @@ impl DeviceTable {
         true
     }
 
-    /// Reports whether hardware addresses matter to the policy.
+    /// Returns whether the policy depends on hardware addresses.
     pub(crate) fn are_wanted(&self) -> bool {
         self.wanted.is_some()
     }
 
-    /// Takes the contents of the lease file.
+    /// Records the contents of the lease file.
     pub(crate) fn lease(&mut self, devices: &[Neighbour]) {
         if self.leased.devices != devices {
             self.leased = LeasedDevices::new(devices);
         }
     }
 
-    /// Takes an entry of the kernel's table.
+    /// Records an entry of the kernel's table.
     pub(crate) fn meet(&mut self, (ip, mac): (IpAddr, [u8; 6]), now: u32) -> Met {
         let Some(wanted) = &self.wanted else { return Met::Known };
         let (mac, leased) = (Mac(mac), &self.leased);
@@ -85,13 +86,13 @@ impl DeviceTable {
         if is_relevant { self.known.meet(ip, mac, now) } else { self.known.lose(ip) }
     }
 
-    /// Forgets devices that were not in the table for some time.
+    /// Removes devices that were not in the table for some time.
     pub(crate) fn forget(&mut self, now: u32) {
         self.known.forget(now, KEEP_SECS);
     }
 
-    /// Puts devices, leases and names in force. An address that has lost its device is a stranger
-    /// before that.
+    /// Puts devices, leases and names in force. First, marks addresses that have lost their device
+    /// as not identified.
     pub(crate) fn put_in_force(&mut self, running: &Running) {
         for ip in self.known.gone.drain(..) {
             running.shared.name_server.identified.remove(ip);
@@ -114,7 +115,7 @@ impl DeviceTable {
 impl DeviceTable {
     /// Returns the devices of leases and of the kernel's table, in this order.
     fn devices(&self) -> Vec<Neighbour> {
-        // The holder of a lease may have left, and another device may use its address.
+        // The holder of a lease may have disconnected, and another device may use its address.
         let holds = |lease: &&Neighbour| {
             let present = self.known.by_address.get(&lease.address);
             present.is_none_or(|seen| lease.mac.is_none_or(|mac| mac == seen.mac))
@@ -154,10 +155,10 @@ impl LeasedDevices {
     }
 }
 
-/// The result of an entry of the table.
+/// The effect of an entry of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Met {
-    /// The entry was known.
+    /// The entry was already known.
     Known,
     /// The entry changes the known devices.
     Changed,
@@ -165,28 +166,28 @@ pub(crate) enum Met {
     NoRoom,
 }
 
-/// The hardware addresses of IP addresses, of the present table and of some time before.
+/// The hardware addresses of IP addresses, from the present table and from recent ones.
 #[derive(Default)]
 struct KnownDevices {
     by_address: HashMap<IpAddr, SeenDevice>,
     swept: u32,
-    /// Addresses that were forgotten since the devices were last put in force.
+    /// Addresses that were removed since the devices were last put in force.
     gone: Vec<IpAddr>,
 }
 
-/// A hardware address, and when the table had it last.
+/// A hardware address, and the last time at which the table had it.
 struct SeenDevice {
     mac: Mac,
     at: u32,
 }
 
 impl KnownDevices {
-    /// Takes an address that an irrelevant device uses.
+    /// Removes an address that is now used by a device that the policy does not test.
     fn lose(&mut self, ip: IpAddr) -> Met {
         self.by_address.remove(&ip).map_or(Met::Known, |_| Met::Changed)
     }
 
-    /// Takes an address with its device.
+    /// Records an address with its device.
     fn meet(&mut self, ip: IpAddr, mac: Mac, now: u32) -> Met {
         if self.by_address.len() >= MAX_NEIGHBOURS
             && !self.by_address.contains_key(&ip)
@@ -200,7 +201,7 @@ impl KnownDevices {
         }
     }
 
-    /// Forgets addresses that have left the table, at most once a second. Returns whether there is
+    /// Removes addresses that have left the table, at most once a second. Returns whether there is
     /// room.
     fn make_room(&mut self, now: u32) -> bool {
         if self.swept != now {
@@ -210,15 +211,15 @@ impl KnownDevices {
         self.by_address.len() < MAX_NEIGHBOURS
     }
 
-    /// Forgets addresses that were not in the table for this time.
+    /// Removes addresses that were not in the table for this time.
     fn forget(&mut self, now: u32, after_secs: u32) {
         let is_old = |seen: &SeenDevice| now.saturating_sub(seen.at) > after_secs;
         let old = self.by_address.extract_if(|_, seen| is_old(seen)).map(|(ip, _)| ip);
         self.gone.extend(old);
     }
 
-    /// Returns the relevant neighbours, ordered by address. A device with a lease has its name at
-    /// all of its addresses.
+    /// Returns the neighbours that the policy tests or that have a lease, ordered by address. A
+    /// device with a lease has the lease's name at all of its addresses.
     fn pick(&self, wanted: &WantedMacs, leased: &LeasedDevices) -> Vec<Neighbour> {
         let neighbour = |(address, seen): (&IpAddr, &SeenDevice)| {
             let name = leased.names.get(&seen.mac);
@@ -241,7 +242,8 @@ enum WantedMacs {
 }
 
 impl WantedMacs {
-    /// Returns the tests of a policy; `None` if no hardware address matters to the policy.
+    /// Returns the hardware addresses that a policy tests; `None` if the policy does not depend on
+    /// them.
     fn of(policy: &PolicyConfig) -> Option<Self> {
         if !macs_are_wanted(policy) {
             return None;

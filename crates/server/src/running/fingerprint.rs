@@ -10,17 +10,18 @@ use avocet_nameserver::snapshot::{Inputs, Snapshot};
 use avocet_resolver::Introduction;
 use siphasher::sip::SipHasher13;
 
-/// Returns a value that is equal for configurations under which the same final answers hold.
-/// Another release of the server may build answers in another way, so the version is included.
+/// Returns a value that is equal for configurations with the same final answers. It includes the
+/// version, because another release of the server may build answers in another way.
 pub(crate) fn answers_fingerprint(config: &Config) -> u64 {
-    // Data of hosted zones is in no cache, but a cached answer may be about a name that is now in
-    // one of them.
+    // No cache has data of hosted zones, but a cached answer may be for a name that is now in one
+    // of them.
     let zones: BTreeSet<_> = config.zones.iter().map(ZoneConfig::id).collect();
     of_text(&format!("{:?}", (env!("CARGO_PKG_VERSION"), Inputs::of(config), zones)))
 }
 
-/// Returns a value that is equal for snapshots of one configuration with the same policy for the
-/// same profile: lists, countries, pauses, grants, and the meaning of profile numbers.
+/// Returns a value that is equal if two snapshots of one configuration have the same policy for
+/// each profile number. It covers lists, countries, pauses, grants, and the meaning of profile
+/// numbers.
 pub(crate) fn policy_fingerprint(state: &Snapshot) -> u64 {
     let Parts { lists, countries, switches, .. } = &state.parts;
     // The image does not contain the policy zones: the stamps of their texts represent them.
@@ -30,8 +31,9 @@ pub(crate) fn policy_fingerprint(state: &Snapshot) -> u64 {
     of_text(&format!("{:?}", (lists, countries, switches, profiles)))
 }
 
-/// Returns a value that is equal for configurations that resolve each name by the same kind of
-/// servers, and trust it for the same reasons: a reload that changes it drops cached records, too.
+/// Returns a value that is equal for configurations that resolve each name with the same kind of
+/// servers and trust the data for the same reasons. If a reload changes this value, it also drops
+/// cached records.
 pub(crate) fn sources_fingerprint(config: &Config) -> u64 {
     let forwards = config.forwards.iter().map(|forward| {
         let kind = if forward.exception { "exception" } else { "servers" };

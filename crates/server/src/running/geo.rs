@@ -28,7 +28,7 @@ pub(crate) struct GeoReads {
 }
 
 impl GeoReads {
-    /// Reads the file that a configuration names, unless it is in force already.
+    /// Reads the geo database that a configuration names, unless it is already in force.
     ///
     /// # Errors
     /// The file cannot be used, and no earlier database of this path is in force.
@@ -93,7 +93,7 @@ pub fn geo_file(database: &GeoDatabase) -> GeoFile {
     }
 }
 
-/// Checks for the thread of the lists whether the file of the database has changed.
+/// The check for changes of the geo database's file, which the thread of the lists makes.
 #[derive(Default)]
 pub(crate) struct GeoWatch {
     in_force: Option<Arc<GeoDatabase>>,
@@ -101,7 +101,7 @@ pub(crate) struct GeoWatch {
 }
 
 impl GeoWatch {
-    /// Reads a changed file when it was the same at two checks.
+    /// Reads a changed file once it is the same at two checks.
     pub(crate) fn look(&mut self, running: &Running) {
         let state = running.shared.snapshot();
         let Some(database) = &state.parts.countries else {
@@ -128,7 +128,7 @@ fn replace(running: &Running, read: Result<GeoDatabase, StateError>) {
         Err(fault) => return geo.note(&fault),
     };
     geo.set_fault(None);
-    // A reload may have read it in the meantime, or have named another file.
+    // A reload may have read the file in the meantime, or may have selected another file.
     let state = running.shared.snapshot();
     let is_wanted =
         |now: &Arc<GeoDatabase>| now.path() == database.path() && now.digest() != database.digest();

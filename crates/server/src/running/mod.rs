@@ -1,8 +1,8 @@
 //! The state of the running server that its threads share: how configurations come into force, the
 //! state that is saved to disk, and the problems that its operator must know.
 //!
-//! It reaches a worker only through [`Shared`]: it puts snapshots in force, sends letters and reads
-//! counters.
+//! This state reaches a worker only through [`Shared`]: it puts snapshots in force, sends letters
+//! and reads counters.
 
 pub(crate) mod access_requests;
 pub(crate) mod catalogs;
@@ -74,10 +74,11 @@ pub(crate) use visits::Visits;
 
 /// Seconds after the start in which a worker need not have completed a turn.
 const START_GRACE_SECS: u32 = 10;
-/// Seconds without a turn after which a worker is stuck. An idle one turns twice a second.
+/// Seconds without a turn after which a worker counts as stuck. An idle worker completes two turns
+/// a second.
 const STUCK_SECS: u32 = 10;
 
-/// Why the server cannot be operated.
+/// The reason why the server cannot be operated.
 #[derive(Debug)]
 pub enum OperationError {
     /// Another server uses the same data directory.
@@ -90,7 +91,7 @@ pub enum OperationError {
     Page(SocketAddr, io::Error),
     /// The system refused a thread or a descriptor.
     System(io::Error),
-    /// A worker ended by itself; the log line before has the reason.
+    /// A worker ended by itself; the previous log line has the reason.
     WorkerEnded,
 }
 
@@ -140,17 +141,17 @@ impl std::error::Error for OperationError {}
 pub(crate) struct Running {
     /// The state that the workers share.
     pub(crate) shared: Arc<Shared>,
-    /// Puts configurations in force.
+    /// The component that puts configurations in force.
     pub(crate) reloader: Reloader,
     /// The caches on disk.
     pub(crate) cache_file: CacheFile,
-    /// The thread of the lists.
+    /// The maintenance of the lists.
     pub(crate) lists: Keeping,
-    /// Whether pauses and grants are saved.
+    /// The reason why pauses and grants are not saved, if they are not.
     pub(crate) unsaved_switches: Unsaved,
-    /// The trust anchors in addition to the configuration.
+    /// The trust anchors that the server keeps in addition to the configuration.
     pub(crate) trust: KeptTrust,
-    /// The thread of the root zone.
+    /// The maintenance of the root zone's copy.
     pub(crate) root: RootKeeping,
     /// The query log.
     pub(crate) query_log: QueryLog,
@@ -158,9 +159,9 @@ pub(crate) struct Running {
     pub(crate) tap_counts: TapCounts,
     /// The counts of the export of traces.
     pub(crate) otlp_counts: OtlpCounts,
-    /// The devices behind addresses.
+    /// The devices at addresses.
     pub(crate) devices: Devices,
-    /// The names of clients by PTR records.
+    /// The names of clients from PTR records.
     pub(crate) names: ClientNames,
     /// Visits to the block page.
     pub(crate) visits: Visits,
@@ -182,13 +183,13 @@ pub(crate) struct Running {
     pub(crate) acme: AcmeKeeping,
     /// The certification authority of this server's own.
     pub(crate) home_ca: HomeCa,
-    /// The present defects of its environment.
+    /// The present defects of the server's environment.
     pub(crate) conditions: Conditions,
     /// Whether the server is shutting down.
     pub(crate) draining: AtomicBool,
-    /// The time of its start, in Unix seconds.
+    /// The start of the server, in Unix seconds.
     pub(crate) started_at_secs: u64,
-    /// The start on the monotonic clock, in seconds.
+    /// The start of the server on the monotonic clock, in seconds.
     pub(crate) started: u32,
 }
 
@@ -202,9 +203,10 @@ impl Running {
             || turned.all(|turned| now.saturating_sub(turned) < STUCK_SECS)
     }
 
-    /// Follows a change of the wall clock: drops answers that are cached until a schedule, pause or
+    /// Applies a change of the wall clock: drops answers that are cached until a schedule, pause or
     /// grant ends, because their end was computed with the previous time. If the clock was set
-    /// back, pauses, grants and a probation end as much earlier: none of them becomes longer.
+    /// back, pauses, grants and a probation end earlier by the same time, so that none of them
+    /// becomes longer.
     pub(crate) fn follow_wall_clock(&self, by_secs: i64) {
         tracing::info!(by_secs, "the clock was set; schedules use the new time");
         if by_secs < 0 {
@@ -223,8 +225,8 @@ impl Running {
         }
     }
 
-    /// Tries again to save changes that the disk refused: changes by commands, users, trust
-    /// anchors.
+    /// Tries again to save changes that could not be written to disk: pauses, grants, users and
+    /// trust anchors.
     pub(crate) fn save_again(&self) {
         let mut faults = self.save_trust_again();
         faults.extend(switches::save_again(self));
@@ -249,14 +251,13 @@ impl Running {
         self.conditions.set(Condition::Restore, text);
     }
 
-    /// Sets the condition that no user can log in, because the file of users was damaged at the
-    /// start.
+    /// Sets the condition that no user can log in, if the file of users was damaged at the start.
     pub(crate) fn note_access_fault(&self) {
         let text = self.web.access.fault().map(|fault| format!("nobody can log in: {fault}"));
         self.conditions.set(Condition::Access, text);
     }
 
-    /// Returns the reason to send queries to another server; `None` if they are served.
+    /// Returns the reason why clients should query another server; `None` if this server is ready.
     pub(crate) fn unready(&self) -> Option<String> {
         let has_turned = self.shared.metrics.iter().all(|worker| worker.turned_at_secs.value() > 0);
         if !has_turned || self.draining.load(Ordering::Relaxed) {

@@ -1,13 +1,13 @@
 //! Names of clients by address: PTR queries to this server, for private addresses and only if the
-//! policy depends on names of clients.
+//! policy uses names of clients.
 //!
 //! ```text
 //! workers' recent clients, neighbours, leases --addresses--> thread "names"
 //!      workers <--PTR, over loopback-- thread "names" --names--> NeighbourWatch
 //!                                                            --> Parts::neighbours
 //! ```
-//! A PTR record is a statement of the operator of the reverse zone: local records, or the servers
-//! to which a rule forwards it. All other private addresses have no such zone and are not queried.
+//! A reverse zone must be under the control of the operator: it has local records, or a rule
+//! forwards it. The names of other private addresses are not queried.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -28,22 +28,23 @@ use crate::running::conditions::Condition;
 
 /// Maximum number of addresses with cached names.
 const MAX_KEPT: usize = 4_096;
-/// Maximum number of queries in one round: the names of a new network are known after a few.
+/// Maximum number of queries in one round. After a few rounds, all names of a new network are
+/// known.
 const MAX_ASKED: usize = 64;
-/// Maximum number of queries that are saved up for many new clients at the same time, as after the
-/// start.
+/// Maximum number of queries that the allowance accumulates for many new clients at once, such as
+/// after the start.
 const MAX_SAVED: usize = 512;
-/// The longest duration of a round in which no query is answered.
+/// Maximum duration of a round in which no query is answered.
 const ROUND: Duration = Duration::from_secs(10);
 /// Time between rounds.
 const PAUSE: Duration = Duration::from_secs(5);
 /// Bounds of the time for which a name is cached, in seconds, regardless of its TTL.
 const KEEP_SECS: (u64, u64) = (300, 86_400);
-/// For how long the absence of a name is cached, in seconds.
+/// The time for which the absence of a name is cached, in seconds.
 const NO_NAME_SECS: u64 = 600;
 
-/// How long after a query of its own the server expects it in the query log: much longer than
-/// entries wait, also while another process still holds the directory of the log.
+/// The time for which the server expects its own query in the query log. It is much longer than
+/// entries wait, even while another process still holds the directory of the log.
 const OWN_FOR: Duration = Duration::from_secs(60);
 
 /// The log line after a panic of the thread.
@@ -55,7 +56,7 @@ const FAULT: &str =
 pub(crate) struct ClientNames {
     found: Mutex<Arc<[Neighbour]>>,
     /// The names in the latest queries of the thread, in wire format, each with the time until
-    /// which the query log may still meet it.
+    /// which they are expected in the query log.
     own: Mutex<HashMap<Box<[u8]>, Instant>>,
     /// The addresses that were queried, successfully or not.
     looked_up: Mutex<HashSet<IpAddr>>,
@@ -70,14 +71,14 @@ pub(crate) struct ClientNames {
 /// The orders to the thread.
 #[derive(Default)]
 struct NameOrders {
-    /// Addresses of clients that wait for their first answer.
+    /// Addresses of clients that wait for the look-up of their names.
     wanted: Vec<IpAddr>,
     is_closed: bool,
 }
 
 impl ClientNames {
-    /// Queries the name of an address at once, if it was not queried yet. Returns whether it was
-    /// queried, or cannot be.
+    /// Returns whether the name of an address was queried, or cannot be. If it was not queried yet,
+    /// orders the query.
     pub(crate) fn is_looked_up(&self, ip: IpAddr) -> bool {
         let looked_up = self.looked_up.lock().unwrap_or_else(PoisonError::into_inner);
         if looked_up.contains(&ip) || looked_up.len() >= MAX_KEPT {
@@ -101,13 +102,13 @@ impl ClientNames {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reports whether a name in a PTR query from this host is one that the thread has just
+    /// Returns whether a name in a PTR query from this host is one that the thread has just
     /// queried.
     pub(crate) fn is_own(&self, qname: &[u8]) -> bool {
         self.own.lock().unwrap_or_else(PoisonError::into_inner).contains_key(qname)
     }
 
-    /// Remembers a name that the thread is about to query.
+    /// Records a name that the thread is about to query.
     fn note_own(&self, ip: IpAddr, now: Instant) {
         let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         own.retain(|_, until| *until > now);
@@ -124,8 +125,8 @@ impl ClientNames {
         self.orders().is_closed
     }
 
-    /// Waits for the next round, or for addresses that are wanted at once, and returns these.
-    /// Returns `None` if the thread must end.
+    /// Waits for the next round, or for clients that wait for their names, and returns their
+    /// addresses. Returns `None` if the thread must end.
     fn wait(&self, pause: Duration) -> Option<Vec<IpAddr>> {
         let is_idle = |orders: &mut NameOrders| !orders.is_closed && orders.wanted.is_empty();
         let waited = self.arrived.wait_timeout_while(self.orders(), pause, is_idle);
@@ -188,8 +189,8 @@ fn work(running: &Running) {
     }
 }
 
-/// Queries names as far as the allowance goes. Queries for other clients do not delay a client that
-/// waits.
+/// Queries names as far as the allowance permits. Queries for other clients do not delay a client
+/// that waits.
 fn ask(
     table: &mut NameTable,
     due: &[IpAddr],
@@ -240,13 +241,13 @@ fn addresses(running: &Running) -> impl Iterator<Item = IpAddr> {
         .callers
         .iter()
         .flat_map(|worker| worker.all().collect::<Vec<_>>());
-    // If the table cannot be read, recent clients are enough.
+    // If the table cannot be read, only recent clients are used.
     let present =
         neighbours(MAX_NEIGHBOURS).unwrap_or_default().into_iter().map(|(ip, _)| ip.to_canonical());
     callers.chain(present).filter(|ip| Scope::Local.contains(*ip))
 }
 
-/// Addresses with their names.
+/// The addresses with their names and the times of queries.
 #[derive(Default)]
 struct NameTable {
     known: HashMap<IpAddr, KnownName>,
@@ -258,7 +259,7 @@ struct KnownName {
     due: Instant,
     /// Whether the address appeared since its last query.
     is_met: bool,
-    /// Whether it was queried at all.
+    /// Whether the name of the address was ever queried.
     is_looked_up: bool,
 }
 
@@ -282,7 +283,7 @@ impl NameTable {
         passed_over
     }
 
-    /// Removes expired addresses that have not appeared since.
+    /// Removes expired addresses that have not appeared since their last query.
     fn forget(&mut self, now: Instant) {
         self.known.retain(|_, known| known.is_met || known.due > now);
     }
@@ -294,8 +295,8 @@ impl NameTable {
         due.into_iter().map(|(ip, _)| *ip).collect()
     }
 
-    /// Records a name with its TTL in seconds, or the reason why there is none. A name remains if
-    /// there is no response.
+    /// Records a name with its TTL in seconds, or the reason why there is none. The previous name
+    /// remains if there is no response.
     fn learn(
         &mut self,
         ip: IpAddr,

@@ -1,6 +1,6 @@
 //! Maps IP addresses to hardware addresses with the kernel's neighbour table, if the policy
-//! identifies clients by these. A device is then recognized when it changes its IPv6 address for
-//! privacy (RFC 8981).
+//! identifies clients by hardware addresses. A device is then recognized even after it changes its
+//! IPv6 address for privacy (RFC 8981).
 
 use std::io;
 
@@ -16,11 +16,11 @@ use crate::running::Running;
 use crate::running::conditions::Condition;
 use crate::running::devices::{DeviceTable, LOOK_SECS, Met};
 
-/// Maximum number of times in a second that changes are heard. Any host on the link can cause
-/// changes; those beyond wait for the next second.
+/// Maximum number of times in a second that events of the table are read. Any host on the link can
+/// cause events, so further events wait for the next second.
 const MAX_HEARD: u32 = 20;
 
-/// Follows the table.
+/// The watch over the kernel's table of neighbours.
 pub(crate) struct NeighbourWatch {
     due: u32,
     events: Option<NeighbourEvents>,
@@ -30,12 +30,12 @@ pub(crate) struct NeighbourWatch {
     leases: Leases,
 }
 
-/// How often changes were heard in this second.
+/// The number of times that events were read in this second.
 #[derive(Default)]
 struct Pace {
     second: u32,
     heard: u32,
-    /// Whether the poller ignores changes until the next second.
+    /// Whether the poller ignores events until the next second.
     is_resting: bool,
 }
 
@@ -65,7 +65,7 @@ impl NeighbourWatch {
         devices.put_in_force(running);
     }
 
-    /// Takes the changes of the table.
+    /// Reads the events of the table and records the changes.
     pub(crate) fn hear(&mut self, running: &Running, poller: &Poller) {
         let now = running.shared.name_server.clock.now().secs();
         let Some(events) = &mut self.events else { return };
@@ -93,7 +93,7 @@ impl NeighbourWatch {
         self.events = None;
     }
 
-    /// Subscribes to changes if the policy tests hardware addresses. Without them, new devices are
+    /// Subscribes to events if the policy tests hardware addresses. Without events, new devices are
     /// known after the next reading.
     fn subscribe(&mut self, poller: &Poller, devices: &DeviceTable) {
         if !devices.are_wanted() {
@@ -119,8 +119,8 @@ impl NeighbourWatch {
     }
 }
 
-/// Reads the neighbours that the policy tests. If the table cannot be read, known ones remain for a
-/// while; leases and names are used in any case.
+/// Reads the neighbours that the policy tests. If the table cannot be read, known neighbours remain
+/// for a while. Leases and names are used in any case.
 fn read_table(running: &Running, devices: &mut DeviceTable, now: u32) {
     if !devices.are_wanted() {
         return running.conditions.set(Condition::Neighbours, None);
@@ -139,7 +139,8 @@ fn read_table(running: &Running, devices: &mut DeviceTable, now: u32) {
 }
 
 impl Pace {
-    /// Counts a time, and returns whether it was the last one for this second.
+    /// Counts one reading of events, and returns whether it was the last one permitted in this
+    /// second.
     fn is_enough(&mut self, now: u32) -> bool {
         if self.second != now {
             (self.second, self.heard) = (now, 0);

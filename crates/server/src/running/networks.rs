@@ -11,10 +11,10 @@ use ipnet::IpNet;
 use crate::running::Running;
 use crate::running::conditions::Condition;
 
-/// Seconds between two readings: so long are clients of a new network refused.
+/// Seconds between two readings. A client of a new network may be refused for this time.
 const LOOK_SECS: u32 = 5;
-/// Shortest prefixes that count as the network of a link, in bits. Allocations to providers are
-/// shorter.
+/// Minimum lengths of prefixes that count as the network of a link, for IPv4 and IPv6. Allocations
+/// to providers are shorter.
 const MIN_PREFIX: (u8, u8) = (8, 32);
 
 /// Returns the networks of the host's own addresses; none if the system does not report them.
@@ -34,14 +34,15 @@ fn networks(own: &[OwnAddress]) -> Vec<IpNet> {
     networks
 }
 
-/// Reads the host's addresses periodically.
+/// The watch over the host's addresses, which reads them periodically.
 #[derive(Default)]
 pub(crate) struct NetworkWatch {
     due: u32,
 }
 
 impl NetworkWatch {
-    /// Puts changes in force. `now` is monotonic, in seconds.
+    /// Reads the networks if that is due, and puts changes in force. `now` is monotonic, in
+    /// seconds.
     pub(crate) fn look(&mut self, running: &Running, now: u32) {
         if now < self.due {
             return;
@@ -68,8 +69,8 @@ impl NetworkWatch {
     }
 }
 
-/// Returns why clients of the host's own networks are refused over IPv6, if the server listens on
-/// all IPv6 addresses.
+/// Returns the reason why clients of the host's own networks are refused over IPv6, if the server
+/// listens on all IPv6 addresses; `None` if they are not refused.
 fn refused(
     server: &ServerConfig,
     own: &[IpNet],

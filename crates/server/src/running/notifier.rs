@@ -1,12 +1,12 @@
-//! NOTIFY to other servers (RFC 1996): each one that `notify` of a zone names gets the serial of
-//! each version that comes into force, until it acknowledges.
+//! NOTIFY to other servers (RFC 1996). Each server in `notify` of a zone gets the serial of each
+//! version that comes into force, until it acknowledges the serial.
 //!
 //! ```text
 //! new serial --> sent --reply--> acknowledged
 //!                 |  ^
 //!                 +--+ again after 2, 4, 8 ... seconds, at most 8 times --> failed, a warning
 //! ```
-//! One thread looks at all zones twice a second: several versions within that time cause one
+//! One thread checks all zones twice a second: several versions between two checks cause one
 //! message.
 
 use std::collections::BTreeMap;
@@ -26,15 +26,15 @@ use avocet_zone::{HostedZone, HostedZones, TsigSigner, TsigVerifier, ZoneId};
 use super::Running;
 use super::conditions::Condition;
 
-/// Time between two looks at the zones.
+/// Time between two checks of the zones.
 const TICK: Duration = Duration::from_millis(500);
 /// Maximum number of messages about one serial to one server.
 const MAX_TRIES: u32 = 8;
-/// Time until the second message; it doubles with each further one.
+/// Time until the second message; it doubles with each further message.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
-/// Maximum number of messages between two looks: further ones wait for the next look.
+/// Maximum number of messages between two checks: further messages wait for the next check.
 const MAX_MESSAGES: usize = 256;
-/// Length in octets of the longest reply that is read.
+/// Maximum number of octets of a reply that are read.
 const REPLY: usize = 4_096;
 /// The log line after a panic of the thread.
 const FAULT: &str =
@@ -44,7 +44,7 @@ const FAULT: &str =
 #[derive(Default)]
 pub(crate) struct Notifier {
     targets: Mutex<NotifyTargets>,
-    /// A condition that is never notified, for a wait without a socket.
+    /// A condition variable that is never notified, for waits while no socket is open.
     idle: Condvar,
 }
 
@@ -56,7 +56,7 @@ type NotifyTargets = BTreeMap<(ZoneId, NotifyTarget), NotifyState>;
 pub(crate) struct NotifyState {
     /// The serial that was sent last, or that will be sent next.
     pub(crate) serial: u32,
-    /// Whether it has acknowledged that serial.
+    /// Whether the server has acknowledged that serial.
     pub(crate) is_acknowledged: bool,
     /// The number of messages about the serial.
     pub(crate) tries: u32,
@@ -67,7 +67,7 @@ pub(crate) struct NotifyState {
     verifier: Option<TsigVerifier>,
 }
 
-/// The state of a server for reports.
+/// The state of NOTIFY to a server, for reports.
 pub(crate) struct NotifyReport {
     pub(crate) server: SocketAddr,
     pub(crate) serial: u32,
@@ -95,12 +95,12 @@ impl Notifier {
         self.targets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a tick.
+    /// Waits for [`TICK`].
     fn pause(&self) {
         drop(self.idle.wait_timeout(self.targets(), TICK));
     }
 
-    /// Takes the servers of the configuration and the serials in force.
+    /// Updates the targets from the configuration and the serials in force.
     fn follow(&self, config: &Config, zones: &HostedZones) {
         let mut targets = self.targets();
         let configured = config.zones.iter().filter(|zone| !zone.notify.is_empty());
@@ -122,7 +122,7 @@ impl Notifier {
         }
     }
 
-    /// Takes the messages that are due.
+    /// Returns the messages that are due, and counts them as sent.
     fn take_due(&self, config: &Config, zones: &HostedZones) -> Vec<(SocketAddr, Vec<u8>)> {
         let now = Instant::now();
         let mut messages = Vec::new();
@@ -136,14 +136,14 @@ impl Notifier {
             let Some(Some(zone)) = zones.by_id(id).filter(|_| is_due) else { continue };
             state.tries += 1;
             let pause = FIRST_PAUSE * (1 << (state.tries - 1).min(MAX_TRIES));
-            // The last message has the longest time for its reply.
+            // The pause after the last message is the longest: it is the time for the reply.
             state.next = Some(now + pause);
             messages.push((target.server, state.message(zone, target, config)));
         }
         messages
     }
 
-    /// Gives up on servers that were tried too often. Returns a sentence for each.
+    /// Gives up on servers that got the maximum number of messages. Returns a sentence for each.
     fn give_up(&self) -> Vec<String> {
         let now = Instant::now();
         let mut given_up = Vec::new();
@@ -214,7 +214,7 @@ impl NotifyState {
         message.extend_from_slice(zone.apex().wire());
         message.extend_from_slice(&[soa_type, internet].concat());
         if let Some(soa) = soa {
-            // The owner is QNAME.
+            // The owner is a pointer to QNAME.
             message.extend_from_slice(&[0xc0, HEADER_LEN as u8]);
             message.extend_from_slice(&[soa_type, internet].concat());
             message.extend_from_slice(&soa.ttl_secs.to_be_bytes());
@@ -271,7 +271,7 @@ fn work(running: &Running) {
     }
 }
 
-/// The sockets, one for each family. Each is opened when it is needed for the first time.
+/// The sockets, one for each family. Each is opened at its first use.
 #[derive(Default)]
 struct Sockets {
     v4: Option<UdpSocket>,
@@ -279,7 +279,7 @@ struct Sockets {
 }
 
 impl Sockets {
-    /// Returns whether none is open.
+    /// Returns whether no socket is open.
     const fn are_closed(&self) -> bool {
         self.v4.is_none() && self.v6.is_none()
     }
@@ -296,7 +296,7 @@ impl Sockets {
         socket.send_to(message, server).map(drop)
     }
 
-    /// Waits for a tick, and takes the replies that come.
+    /// Waits for [`TICK`], and passes the replies that arrive to `take`.
     fn receive(&mut self, mut take: impl FnMut(SocketAddr, &[u8])) {
         let ends = Instant::now() + TICK;
         let mut room = [0; REPLY];
@@ -311,7 +311,7 @@ impl Sockets {
                 }
                 match socket.recv_from(&mut room) {
                     Ok((len, from)) => take(from, &room[..len]),
-                    // An unreachable server: the next message may have another result.
+                    // The server cannot be reached, but the next message may arrive.
                     Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                     Err(_) => break,
                 }

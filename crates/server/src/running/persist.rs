@@ -1,8 +1,9 @@
-//! The caches on disk: `cache.snapshot` in the data directory, so that a restart begins warm.
+//! The caches on disk: `cache.snapshot` in the data directory, so that the caches are filled after
+//! a restart.
 //!
 //! A snapshot is written next to the previous one and renamed over it once it is completely on the
-//! disk, so the file is always complete or missing. All of its contents can be resolved again: an
-//! error here is logged and does not affect the service.
+//! disk, so the file is always complete or missing. All of its contents can be resolved again, so
+//! an error is logged and does not affect the service.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IntoInnerError};
@@ -32,7 +33,7 @@ pub(crate) struct CacheFile {
 }
 
 impl CacheFile {
-    /// Uses the snapshot in `directory`.
+    /// Creates the value for the snapshot in `directory`.
     pub(crate) fn new(directory: &Path) -> Self {
         Self {
             path: directory.join(NAME),
@@ -42,8 +43,8 @@ impl CacheFile {
         }
     }
 
-    /// Fills the caches, if there is a snapshot. A damaged one is rejected completely and put
-    /// aside.
+    /// Fills the caches, if there is a snapshot. A damaged snapshot is rejected completely and
+    /// renamed.
     pub(crate) fn load(&self, shared: &Shared) {
         let began = shared.name_server.clock.now();
         match read(&self.path, shared) {
@@ -97,7 +98,8 @@ impl CacheFile {
             }
             Err(error) => {
                 self.failures.fetch_add(1, Ordering::Relaxed);
-                // A partial file only takes space. If nothing could be written, there is none.
+                // A partial file only uses space. If nothing could be written, there is no file to
+                // remove.
                 let _ = fs::remove_file(&written);
                 tracing::warn!(
                     "cannot save the cache snapshot {}: {error}; the previous one is kept",

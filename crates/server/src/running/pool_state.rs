@@ -1,4 +1,4 @@
-//! The health and control of addresses over a restart: a file in the data directory.
+//! Saves the health and the settings of addresses over a restart, in a file of the data directory.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 
 use super::pool_watch::PoolWatch;
 
-/// Seconds after which the health of the last run says nothing.
+/// Seconds after which the health from the last run is too old to be used.
 const MAX_AGE_SECS: u64 = 600;
 /// Maximum number of octets of the file that are read: 64 addresses of each of ten thousand pools.
 const MAX_OCTETS: u64 = 64 << 20;
 
-/// An address of a pool by the pool's name.
+/// The key of an address of a pool: the name of the pool, and the address.
 type MemberKey = (Box<[u8]>, IpAddr);
 
 /// The state that is kept over a restart.
@@ -29,7 +29,7 @@ pub(crate) struct SavedState {
     pub(crate) controls: BTreeMap<MemberKey, MemberControl>,
 }
 
-/// The file.
+/// The contents of the file.
 #[derive(Serialize, Deserialize)]
 struct PoolsFile {
     saved_at: u64,
@@ -50,7 +50,7 @@ fn path(directory: &Path) -> PathBuf {
     directory.join("pools.json")
 }
 
-/// Reads the file. A missing or damaged one is empty; health that is too old is left out.
+/// Reads the file. A missing or damaged file counts as empty. Health that is too old is left out.
 pub(crate) fn load(directory: &Path, now_secs: u64) -> SavedState {
     let path = path(directory);
     let octets = match disk::read(&path, MAX_OCTETS) {

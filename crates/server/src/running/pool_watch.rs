@@ -21,12 +21,12 @@ use super::pool_state::{self, SavedState};
 /// Maximum number of results of a target that are kept for display.
 const MAX_PAST: usize = 20;
 
-/// A target of probes, with their parameters.
+/// A target of probes, with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TargetKey {
     /// The address that is probed.
     pub(crate) address: IpAddr,
-    /// The port of the target, if it is not that of the probe.
+    /// The port of the target, if it differs from the port of the probe.
     pub(crate) port: Option<u16>,
     /// The probe.
     pub(crate) probe: ProbeConfig,
@@ -35,7 +35,7 @@ pub(crate) struct TargetKey {
 /// The result of a probe, with a reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ProbeResult {
-    /// The target is as required.
+    /// The target responds as required.
     Success(String),
     /// The target is not healthy.
     Failure(String),
@@ -48,13 +48,13 @@ pub(crate) enum ProbeResult {
 pub(crate) struct PastProbe {
     /// The Unix second of its end.
     pub(crate) at_secs: u64,
-    /// The time of the probe.
+    /// The duration of the probe in milliseconds.
     pub(crate) took_ms: u64,
     /// The result of the probe.
     pub(crate) result: ProbeResult,
 }
 
-/// A target for people.
+/// The status of a target, for display.
 #[derive(Debug, Clone)]
 pub(crate) struct TargetStatus {
     /// The health of the target.
@@ -69,7 +69,7 @@ pub(crate) struct TargetStatus {
     pub(crate) probes: [u64; 3],
 }
 
-/// An address of a pool for people.
+/// The status of an address of a pool, for display.
 pub(crate) struct WatchedMember {
     /// The target of the probe.
     pub(crate) target: TargetKey,
@@ -90,8 +90,8 @@ struct WatchedTarget {
 #[derive(Default)]
 pub(crate) struct PoolWatch {
     table: Mutex<PoolTable>,
-    /// Held from the reading of the state to its writing, so that the file is never of an older
-    /// state.
+    /// A lock that is held from the reading of the state to its writing, so that an older state
+    /// does not overwrite a newer one.
     saving: Mutex<()>,
 }
 
@@ -100,7 +100,7 @@ struct PoolTable {
     targets: BTreeMap<Arc<TargetKey>, WatchedTarget>,
     pools: Vec<Arc<LivePool>>,
     controls: BTreeMap<(Box<[u8]>, IpAddr), MemberControl>,
-    /// The state from the last run of the server, until the first configuration takes it.
+    /// The state from the last run of the server, until the first configuration uses it.
     saved: SavedState,
     /// Whether a change must be published.
     is_changed: bool,
@@ -139,24 +139,24 @@ impl ProbeResult {
 }
 
 impl PoolWatch {
-    /// Begins with the state from the last run of the server, and publishes it.
+    /// Creates the watch with the state from the last run of the server, and publishes this state.
     pub(crate) fn begin(directory: &Path, names: &Names) -> Self {
         let saved = pool_state::load(directory, wall_secs());
         let table = PoolTable { controls: saved.controls.clone(), saved, ..PoolTable::default() };
         let watch = Self { table: Mutex::new(table), ..Self::default() };
         watch.follow(names);
-        // A pool that a later configuration adds starts unknown.
+        // A pool that a later configuration adds starts with unknown health.
         watch.table().saved = SavedState::default();
         watch.publish_changes();
         watch
     }
 
-    /// Waits for others that save the state.
+    /// Waits until no other thread saves the state, and locks the saving.
     pub(crate) fn saving(&self) -> MutexGuard<'_, ()> {
         self.saving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the pools of the names in force. Returns their new targets.
+    /// Applies the pools of the configuration in force. Returns their new targets.
     pub(crate) fn follow(&self, names: &Names) -> Vec<Arc<TargetKey>> {
         let mut table = self.table();
         table.is_changed = true;
@@ -189,12 +189,12 @@ impl PoolWatch {
         self.table().targets.keys().cloned().collect()
     }
 
-    /// Returns whether a target is still of a pool.
+    /// Returns whether a pool still has a target.
     pub(crate) fn has(&self, target: &TargetKey) -> bool {
         self.table().targets.contains_key(target)
     }
 
-    /// Takes the result of a probe that ended at `now_ms` on the monotonic clock and took
+    /// Records the result of a probe that ended at `now_ms` on the monotonic clock and took
     /// `took_ms`.
     pub(crate) fn take(
         &self,
@@ -234,7 +234,7 @@ impl PoolWatch {
         table.is_changed |= change.is_some() || is_first_not_run;
     }
 
-    /// Publishes the health of all pools, if anything has changed. Returns whether it has.
+    /// Publishes the health of all pools, if it has changed. Returns whether it has changed.
     pub(crate) fn publish_changes(&self) -> bool {
         let mut table = self.table();
         if !std::mem::take(&mut table.is_changed) {
@@ -246,7 +246,7 @@ impl PoolWatch {
         true
     }
 
-    /// Returns the problems of the pools in one sentence.
+    /// Returns the problems of the pools in one sentence; `None` if there are none.
     pub(crate) fn fault(&self) -> Option<String> {
         let table = self.table();
         let not_run =
@@ -272,8 +272,8 @@ impl PoolWatch {
         (!faults.is_empty()).then(|| faults.join("; "))
     }
 
-    /// Lets people decide about addresses of a pool: one, or all. Returns whether there is such an
-    /// address.
+    /// Changes the setting of an operator for one address of a pool, or for all. Returns whether
+    /// there is such an address.
     pub(crate) fn control(
         &self,
         pool: &[u8],
@@ -294,7 +294,7 @@ impl PoolWatch {
                 control => drop(table.controls.insert(key, control)),
             }
         }
-        // Workers must see it before the reply to the command.
+        // Workers must see the setting before the reply to the command is sent.
         pool.publish(table.masks(&pool));
         table.is_changed = true;
         !chosen.is_empty()
@@ -315,7 +315,7 @@ impl PoolWatch {
         Some(WatchedMember { target, status, control: control.unwrap_or_default() })
     }
 
-    /// Returns the state that is kept over a restart.
+    /// Returns the state to save for a restart.
     pub(crate) fn to_save(&self) -> SavedState {
         let table = self.table();
         let mut states = BTreeMap::new();
@@ -362,7 +362,7 @@ impl PoolTable {
         }))
     }
 
-    /// Returns the problem of a pool.
+    /// Returns the problem of a pool; `None` if there is none.
     fn fault_of(&self, pool: &LivePool) -> Option<String> {
         let (rule, masks) = (&pool.config.rule, self.masks(pool));
         let usable = masks.healthy | masks.drained;

@@ -1,5 +1,6 @@
-//! The ports that the kernel keeps for other programs (`net.ipv4.ip_local_reserved_ports`, for IPv6
-//! too): queries to servers do not leave from them. They are read at the start and at each reload.
+//! The ports that the kernel reserves for other programs (`net.ipv4.ip_local_reserved_ports`, which
+//! also applies to IPv6). The server sends no queries from them. They are read at the start and at
+//! each reload.
 
 use std::path::Path;
 
@@ -13,7 +14,7 @@ pub fn own_reserved_ports() -> Vec<PortRange> {
     read(Path::new(RESERVED_PORTS))
 }
 
-/// Reads the reserved ports; none if the file cannot be read, which is logged.
+/// Reads the reserved ports. If the file cannot be read, logs this and returns no ports.
 pub(crate) fn read(file: &Path) -> Vec<PortRange> {
     match std::fs::read_to_string(file) {
         Ok(text) => reserved_ports(&text),

@@ -7,7 +7,7 @@
 //!     ^                            └─succeeds─┐              └─asks again every RETRY
 //!     └───────────────────────────────────────┘
 //! ```
-//! It sends nothing while queries are answered: only failures start it.
+//! The thread sends no query while client queries are answered.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -28,9 +28,9 @@ use avocet_worker::state::Shared;
 
 /// Time between checks of the counters.
 const TICK: Duration = Duration::from_secs(2);
-/// Failures without any success after which it queries the root.
+/// Number of failures without any success after which the thread queries the root.
 const FAILURES: u64 = 3;
-/// Time between its queries while nothing can be resolved.
+/// Time between the thread's queries while no name can be resolved.
 const RETRY: Duration = Duration::from_secs(30);
 /// 2026-01-01, in Unix seconds: a clock that shows a time before this release is wrong.
 const EARLIEST_SECS: u64 = 1_767_225_600;
@@ -95,7 +95,7 @@ fn work(running: &Running) {
     }
 }
 
-/// Numbers of resolved questions, by result.
+/// The numbers of resolved questions, by result.
 #[derive(Clone, Copy, Default)]
 struct QuestionCounts {
     answered: u64,
@@ -111,18 +111,18 @@ impl QuestionCounts {
     }
 }
 
-/// The change since the last check.
+/// The change of the counts since the last check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum NetworkOutcome {
     /// A question was answered.
     Answered,
     /// No query was answered, and enough have failed since the last answer.
     Failing,
-    /// Too few queries have ended.
+    /// Too few queries have ended since the last check.
     Quiet,
 }
 
-/// Failures since the last answer.
+/// The number of failures since the last answer.
 #[derive(Default)]
 struct Streak {
     last: QuestionCounts,
@@ -141,8 +141,8 @@ impl Streak {
     }
 }
 
-/// Queries the root's servers as for clients. Returns the cause of a failure and its remedy; `None`
-/// if it succeeds, or if the configuration has no way to the root.
+/// Queries the root's servers as for clients. Returns the cause of a failure and its remedy.
+/// Returns `None` if the query succeeds, or if the configuration cannot reach the root.
 fn cause(running: &Running) -> Option<String> {
     let state = running.shared.snapshot();
     let forwarders = forwarders_of_root(&state.config);
@@ -201,7 +201,7 @@ fn explain(steps: &[TraceStep], forwarders: Option<&[SocketAddr]>, now_secs: u64
         .to_owned()
 }
 
-/// The findings of a trace about the way to the root.
+/// The evidence in a trace about the path to the root.
 #[derive(Default)]
 struct Seen {
     has_reply: bool,

@@ -6,7 +6,7 @@
 //!                                                   and the error is reported
 //! ```
 //! Settings that only a new process can change (sockets, threads, sizes of caches) keep their
-//! values, and a log line says so.
+//! values, which a log line reports.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -50,15 +50,15 @@ use avocet_worker::upstream_tls;
 
 mod members;
 
-/// Maximum number of readings of a file that changes while it is read.
+/// Maximum number of times that a file is read if it changes while it is read.
 const MAX_READS: usize = 8;
-/// Longest wait of a reload for workers to take a snapshot. A worker that takes longer is stuck;
-/// other threads that use the old snapshot store no records.
+/// Maximum wait of a reload until the workers use a new snapshot. A worker that takes longer is
+/// stuck; other threads that use the old snapshot store no records.
 const LONGEST_TURN: Duration = Duration::from_secs(1);
-/// Time between checks whether they have.
+/// Time between two checks whether the workers use the new snapshot.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// Builds snapshots and puts them in force, one at a time.
+/// The component that builds snapshots and puts them in force, one at a time.
 pub(crate) struct Reloader {
     path: Option<PathBuf>,
     shared: Arc<Shared>,
@@ -71,7 +71,7 @@ pub(crate) struct Reloader {
     pub(crate) revisions: Revisions,
     /// The changes that take effect only after a restart.
     pending: Mutex<PendingRestart>,
-    /// The file with the ports that the kernel keeps for other programs.
+    /// The file with the ports that the kernel reserves for other programs.
     reserved_ports: PathBuf,
     /// Number of configurations that were put in force after the first.
     pub(crate) successes: AtomicU64,
@@ -94,17 +94,17 @@ pub(crate) struct Reloaded {
     pub(crate) revision: Option<u32>,
 }
 
-/// An edit that is valid.
+/// A valid edit of the configuration file.
 pub(crate) struct CheckedEdit {
-    /// The text of the file.
+    /// The text of the file before the edit.
     pub(crate) present: String,
     /// The text after the edit.
     pub(crate) changed: String,
-    /// Settings without effect in it.
+    /// Settings without effect in the changed text.
     pub(crate) doubts: Vec<String>,
 }
 
-/// A validated configuration on its way into force.
+/// A validated configuration that is about to come into force.
 struct Incoming {
     config: Config,
     text: String,
@@ -112,7 +112,8 @@ struct Incoming {
 }
 
 impl Reloader {
-    /// Reads the configuration at `path`; `None` for defaults and environment only.
+    /// Creates the reloader of the file at `path`. `None` means that only defaults and the
+    /// environment apply.
     pub(crate) fn new(
         path: Option<PathBuf>,
         shared: Arc<Shared>,
@@ -135,7 +136,7 @@ impl Reloader {
         }
     }
 
-    /// Returns the file that is read.
+    /// Returns the path of the configuration file, if there is one.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
@@ -153,11 +154,11 @@ impl Reloader {
         self.submit(|| self.read())
     }
 
-    /// Edits the configuration file and puts it in force. A change of the file by hand that is not
-    /// in force yet comes into force first.
+    /// Edits the configuration file and puts it in force. If the file was changed by hand and this
+    /// change is not in force yet, it comes into force first.
     ///
     /// # Errors
-    /// The file or the result has errors, or another revision than `base` is in force.
+    /// The file or the result has errors, or the revision in force is not `base`.
     pub(crate) fn edit(
         &self,
         edits: &[KeyEdit<'_>],
@@ -229,8 +230,8 @@ impl Reloader {
         Ok(Incoming { config, text, change })
     }
 
-    /// Refuses a change of keys that decide about access by an author who may not change them. The
-    /// text in force counts, even if a part of it waits for a restart.
+    /// Refuses a change of keys that determine access, if its author may not change them. The
+    /// comparison is with the text in force, even if a part of it waits for a restart.
     fn check_reach(&self, config: &Config, by: &Submitter) -> Result<(), BackgroundError> {
         if by.reach.is_all() {
             return Ok(());
@@ -286,11 +287,11 @@ impl Reloader {
         unconfigured: &mut Unconfigured,
     ) -> Result<Reloaded, BackgroundError> {
         let Incoming { mut config, text, change } = incoming;
-        // The start has logged these.
+        // The start has already logged these addresses.
         let _ = without_missing_families(&mut config.server);
         let old = self.shared.snapshot();
-        // An empty file is no intended configuration: the disk was full, or the program that writes
-        // the file emptied it first.
+        // An empty file is not an intended configuration. Either the disk was full, or the program
+        // that writes the file has just emptied it.
         if config.is_bare && !old.config.is_bare {
             return Err(BackgroundError::NoSettings(self.file()));
         }
@@ -303,7 +304,8 @@ impl Reloader {
         let peers = upstream_tls::read(&config).map_err(BackgroundError::Upstream)?;
         unconfigured.certificates = tls.shown_names(&config);
         write_catalogs(&config.zones);
-        // After a later failure, the zones that the catalogs listed before stay in force.
+        // After a later failure, the previous zones stay in force, so the catalogs must list them
+        // again.
         let list_again = || write_catalogs(&old.config.zones);
         let read = self.zones.read(&config.zones);
         let zones = read.zones();
@@ -325,7 +327,7 @@ impl Reloader {
         }
         let zones = rerouted_zones(&old.config, &snapshot.config);
         let removed = Removed::between(&old.config, &snapshot.config);
-        // A change that turns probation off is itself on probation.
+        // A change that turns probation off is still on probation.
         let probation_secs = snapshot.config.revisions.probation_secs;
         let probation_secs = probation_secs.max(old.config.revisions.probation_secs);
         self.zones.put(read);
@@ -337,8 +339,9 @@ impl Reloader {
         Ok(Reloaded { restart, new_epoch, removed, revision: kept.number })
     }
 
-    /// Reads the configuration. A file that is being written may be valid and lack its end, so its
-    /// fingerprint must be the same before and after.
+    /// Reads the configuration. A file that is being written may be valid although its end is
+    /// missing. Therefore, the fingerprint of the file must be the same before and after the
+    /// reading.
     fn read(&self) -> Result<Incoming, BackgroundError> {
         let fingerprint = || self.path().and_then(FileFingerprint::of);
         let load = || self.path().map_or_else(|| Ok(String::new()), read_text);
@@ -353,7 +356,7 @@ impl Reloader {
         }
     }
 
-    /// Reports whether the file has the text in force, as after a change by a request.
+    /// Returns whether the file already has the text in force, such as after a change by a request.
     pub(crate) fn has_text_of_file(&self) -> bool {
         self.revisions.file_text().is_ok_and(|text| self.base(&text) == self.revisions.text())
     }
@@ -375,7 +378,7 @@ impl Reloader {
     }
 
     /// Changes the policy like [`Self::change_policy`], with a change that may fail. Changes are
-    /// made one at a time: each sees the result of the one before.
+    /// made one at a time: each change sees the result of the previous one.
     ///
     /// # Errors
     /// The change failed, or the policy cannot be built. Nothing changes then.
@@ -408,7 +411,7 @@ impl Reloader {
         read(&state.config, &state.parts)
     }
 
-    /// Admits clients of these networks where `allow` contains `local`.
+    /// Admits clients of these networks if `allow` contains `local`.
     pub(crate) fn change_own_networks(&self, own: &[IpNet]) {
         let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         if *unconfigured.own_networks == *own {
@@ -424,7 +427,7 @@ impl Reloader {
 
     /// Puts zones in force that have changed files. `now_secs` is on the monotonic clock.
     pub(crate) fn watch_zones(&self, now_secs: u64) {
-        // Reading takes long, and happens before the lock that every change of the state takes.
+        // Reading takes long, so it is done before the lock that every change of the state takes.
         if self.zones.watch(now_secs) {
             self.apply_zones();
         }

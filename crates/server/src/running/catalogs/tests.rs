@@ -11,7 +11,7 @@ struct Followed {
 }
 
 impl Followed {
-    /// Begins with these tables in addition.
+    /// Creates a server with these additional tables.
     fn new(name: &str, tables: impl FnOnce(&Path) -> String) -> Self {
         let data = std::env::temp_dir().join(format!("avocet-{name}-{}", std::process::id()));
         fs::create_dir_all(data.join("zones")).unwrap();
@@ -30,7 +30,7 @@ impl Followed {
         Self { config: Arc::new(config), catalogs: Catalogs::load(&data) }
     }
 
-    /// Follows versions of the two catalogs with these records.
+    /// Applies versions of the two catalogs with these records.
     fn follow(&self, [a, b]: [&str; 2]) -> Option<CatalogChange> {
         let source = |name: &[u8]| Some(catalog(name, if name == b"\x01a\0" { a } else { b }));
         let change = self.catalogs.follow(&self.config, source)?;
@@ -92,7 +92,7 @@ fn a_member_never_has_the_file_of_a_configured_zone() {
     });
     let names = ["file", "relative", "link", "journal", "head", "free"];
     let listed = names.map(|name| format!("{name}.zones PTR {name}.example.\n")).concat();
-    // Known from the last run, when the configuration was another one.
+    // The member is known from the last run, which had another configuration.
     let member = |name: &str| CatalogMember {
         zone: typed_name(&format!("{name}.example")).unwrap(),
         id: typed_name(name).unwrap(),
