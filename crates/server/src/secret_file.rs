@@ -8,10 +8,12 @@ use avocet_io::file::read_regular;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-/// Bits of a mode with which others than the owner and the group may read or change a file.
+/// The bits of a mode with which other accounts than the owner and the group may read or change a
+/// file.
 const OTHERS: u32 = 0o007;
 
-/// Why a file of secrets is not usable. The messages never contain what is in the file.
+/// The reason why a file of secrets is not usable. The messages never contain the contents of the
+/// file.
 #[derive(Debug, Error)]
 pub(crate) enum SecretFileError {
     #[error("{} cannot be read: {reason}", .path.display())]

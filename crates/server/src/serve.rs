@@ -37,11 +37,11 @@ use avocet_worker::state::Shared;
 use avocet_worker::threads::{ThreadError, mailboxes, rings, seats, start_workers};
 use avocet_worker::upstream_tls::UpstreamPeers;
 
-/// Why the server cannot listen on an address.
+/// The reason why the server cannot listen on an address.
 #[derive(Debug)]
 pub struct ListenFault {
     address: SocketAddr,
-    /// The listener that has the address; `None`: `[server]`.
+    /// The listener that has the address; `None` for an address of `[server]`.
     listener: Option<String>,
     error: io::Error,
 }
@@ -75,14 +75,14 @@ impl fmt::Display for ListenFault {
     }
 }
 
-/// Why the server did not start.
+/// The reason why the server did not start.
 #[derive(Debug)]
 pub enum StartError {
     /// The configuration is invalid.
     Config(ConfigErrors),
     /// The server cannot listen on an address.
     Listen(ListenFault),
-    /// Another system error, and the failed action.
+    /// Another system error. Holds the failed action and the reason.
     System(String, io::Error),
     /// The configuration cannot be put in force.
     State(StateError),
@@ -151,7 +151,7 @@ impl From<OperationError> for StartError {
 pub struct Start {
     /// The configuration file; the defaults apply without one.
     pub file: Option<PathBuf>,
-    /// Whether to take the sockets and the cache over from the running server.
+    /// Whether to take over the sockets and the cache of the running server.
     pub take_over: bool,
 }
 
@@ -162,7 +162,7 @@ pub struct Start {
 /// The server could not start.
 pub fn run(start: Start) -> Result<(), StartError> {
     process::keep_large_memory_apart();
-    // If this is not permitted, the first thread that needs it reports the error.
+    // If this fails, the first thread that needs the permission reports the error.
     let _ = process::allow_ordinary_threads();
     let signals = avocet_io::signals::Signals::block().map_err(system("watch signals"))?;
     let file = ConfigFile::about_to_be_read(start.file);
@@ -231,7 +231,7 @@ pub fn run(start: Start) -> Result<(), StartError> {
     Ok(operation.run(threads)?)
 }
 
-/// Logs settings that cannot be meant.
+/// Logs settings that are probably unintended.
 fn warn_of(config: &Config, path: Option<&Path>) {
     if let Some(path) = path.filter(|_| config.is_bare) {
         tracing::warn!(
@@ -249,11 +249,11 @@ fn load(path: Option<&Path>) -> Result<(String, Config), StartError> {
     Ok((text, config.map_err(StartError::Config)?))
 }
 
-/// Puts a backup in place that waits for a start. Returns whether the state is another one now. If
-/// the backup cannot be used, the server starts without it.
+/// Restores a backup that waits for a start. Returns whether the state was replaced. If the backup
+/// cannot be used, the server starts without it.
 ///
 /// # Errors
-/// A part of the backup is in place, and the rest cannot be.
+/// A part of the backup is in place, and the rest cannot be put in place.
 fn finish_restore(config: &Config, path: Option<&Path>) -> Result<bool, StartError> {
     let directory = config.data.directory.as_path();
     if !backup::has_pending(directory) || avocet_control::connect(directory).is_ok() {
@@ -298,7 +298,7 @@ fn create_directory(config: &Config) -> Result<(), StartError> {
         }
     }
     let Some(group) = &config.server.control_group else { return Ok(()) };
-    // The members of the group can use the control socket, and see nothing else.
+    // The members of the group can use the control socket, but cannot read the files.
     process::give_to_group(directory, group).map_err(|error| failed("give a group", error))?;
     std::fs::set_permissions(directory, Permissions::from_mode(0o710))
         .map_err(|error| failed("give a group", error))

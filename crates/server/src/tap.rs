@@ -1,6 +1,6 @@
 //! The connection to a receiver of dnstap messages: a frame stream over a unix socket or TCP.
 //!
-//! Its calls block, with a limit on each: only the thread of dnstap uses it.
+//! The calls of this module block, each for a limited time: only the thread of dnstap uses it.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -12,9 +12,9 @@ use avocet_config::dnstap::TapOutput;
 use avocet_dnstap::frame::put_data;
 use avocet_dnstap::{ControlKind, FrameReader};
 
-/// Longest wait for the receiver: to connect, to agree, to take octets.
+/// Maximum wait for the receiver: to connect, to complete the handshake, or to accept octets.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Number of octets of messages that are sent together.
+/// Number of octets of messages that are sent in one write.
 const BATCH_OCTETS: usize = 64 << 10;
 
 /// Counts of dnstap since the start.
@@ -22,33 +22,33 @@ const BATCH_OCTETS: usize = 64 << 10;
 pub(crate) struct TapCounts {
     /// Messages sent.
     pub(crate) sent: AtomicU64,
-    /// Messages lost: the ring of a worker was full.
+    /// Messages lost because the ring of a worker was full.
     pub(crate) dropped: AtomicU64,
-    /// Messages lost: the connection ended.
+    /// Messages lost because the connection ended.
     pub(crate) lost: AtomicU64,
     /// Whether the receiver is connected: 1 while it is.
     pub(crate) connected: AtomicU64,
 }
 
-/// A socket of either kind.
+/// A socket: TCP or Unix.
 trait TapSocket: Read + Write + Send {}
 
 impl<S: Read + Write + Send> TapSocket for S {}
 
-/// A connection that takes messages.
+/// A connection over which messages are sent.
 pub(crate) struct TapConnection {
     socket: Box<dyn TapSocket>,
     /// Frames that are not sent yet.
     batch: Vec<u8>,
-    /// The number of waiting entries.
+    /// The number of messages that wait in the batch.
     waiting: u64,
 }
 
 impl TapConnection {
-    /// Connects, and agrees with the receiver on dnstap.
+    /// Connects, and negotiates dnstap with the receiver.
     ///
     /// # Errors
-    /// The receiver cannot be reached, or does not take dnstap.
+    /// The receiver cannot be reached, or does not accept dnstap.
     pub(crate) fn open(output: &TapOutput) -> io::Result<Self> {
         let mut socket: Box<dyn TapSocket> = match output {
             TapOutput::Unix(path) => {
@@ -71,7 +71,8 @@ impl TapConnection {
         Ok(Self { socket, batch: Vec::with_capacity(2 * BATCH_OCTETS), waiting: 0 })
     }
 
-    /// Adds a message. Returns the number of messages that were sent, most of the time none.
+    /// Adds a message. Returns the number of messages that were sent, which is zero until the batch
+    /// is full.
     ///
     /// # Errors
     /// The connection has ended.
@@ -81,7 +82,7 @@ impl TapConnection {
         if self.batch.len() < BATCH_OCTETS { Ok(0) } else { self.flush() }
     }
 
-    /// Sends the messages that wait, and returns their number.
+    /// Sends the waiting messages, and returns their number.
     ///
     /// # Errors
     /// The connection has ended.
@@ -94,12 +95,12 @@ impl TapConnection {
         Ok(std::mem::take(&mut self.waiting))
     }
 
-    /// Returns the number of messages that wait.
+    /// Returns the number of waiting messages.
     pub(crate) fn waiting(&self) -> u64 {
         self.waiting
     }
 
-    /// Ends the stream, so that the receiver knows that nothing is missing. Returns the number of
+    /// Ends the stream, so that the receiver knows that it is complete. Returns the number of
     /// messages that were sent.
     ///
     /// # Errors
@@ -107,13 +108,13 @@ impl TapConnection {
     pub(crate) fn close(&mut self) -> io::Result<u64> {
         let sent = self.flush()?;
         self.socket.write_all(&ControlKind::Stop.frame())?;
-        // A receiver that says nothing has read it all the same.
+        // A receiver that sends no reply has still read the messages.
         let _ = expect(&mut self.socket, ControlKind::Finish);
         Ok(sent)
     }
 }
 
-/// Reads a control frame of this kind.
+/// Reads a control frame, which must be of this kind.
 fn expect(socket: &mut impl Read, wanted: ControlKind) -> io::Result<()> {
     let invalid = |text: &'static str| io::Error::new(io::ErrorKind::InvalidData, text);
     let frame = FrameReader::new(socket).read_frame(&mut Vec::new());

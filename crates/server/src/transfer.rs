@@ -24,9 +24,9 @@ use crate::transfer_room::TransferShare;
 use crate::transfer_stream::{ConnectError, TransferStream};
 use avocet_worker::upstream_tls::PrimaryTls;
 
-/// Longest duration of the query for the SOA record, regardless of the bounds of the transfer.
+/// Maximum duration of the query for the SOA record, regardless of the bounds of the transfer.
 const TIMERS_TIME: Duration = Duration::from_secs(30);
-/// Maximum number of octets that a record takes in memory besides its owner and its data.
+/// Maximum number of octets that a record takes in memory in addition to its owner and data.
 const RECORD_OCTETS: u64 = 64;
 
 /// A record of an unverified zone.
@@ -57,7 +57,7 @@ impl UnverifiedRecord {
 pub(crate) enum TransferError {
     /// A network error or timeout.
     Network(io::Error),
-    /// The handshake of TLS failed: the primary has not proved its name, for instance.
+    /// The TLS handshake failed, such as because the primary did not prove its name.
     Tls(String),
     /// The primary refuses the transfer.
     Refused(Rcode),
@@ -69,7 +69,7 @@ pub(crate) enum TransferError {
     TooLarge(TransferLimits),
     /// There is no memory left for the records.
     NoRoom,
-    /// It was ended here: the server is shutting down, or the zone is gone.
+    /// This server ended the transfer: it is shutting down, or the zone was removed.
     Closed,
 }
 
@@ -128,12 +128,12 @@ impl From<UntrustedReply> for TransferError {
 /// The bounds of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TransferLimits {
-    /// Maximum number of octets of all messages and of the records in memory, which are longer than
-    /// in messages with compressed names.
+    /// Maximum number of octets of all messages and of the records in memory. Records take more
+    /// octets in memory than in messages with compressed names.
     pub(crate) octets: u64,
     /// Maximum number of records.
     pub(crate) records: usize,
-    /// The longest duration of the transfer.
+    /// Maximum duration of the transfer.
     pub(crate) time: Duration,
 }
 
@@ -141,23 +141,24 @@ pub(crate) struct TransferLimits {
 pub(crate) enum ReceivedChanges {
     /// The whole zone, as after AXFR.
     Whole(Vec<UnverifiedRecord>),
-    /// The changes since the version that was asked with: the SOA record of the latest version,
-    /// then for each change its removed and its added records, both with an SOA record first.
+    /// The changes since the version in the query. First comes the SOA record of the latest
+    /// version. Then, each change has its removed records and its added records, each after an SOA
+    /// record.
     Changes(Vec<UnverifiedRecord>),
     /// The primary has no later version.
     Latest,
 }
 
-/// The next part that a transfer must contain.
+/// The part that must follow in a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Awaited {
     /// The second record of IXFR, which shows whether there are changes.
     Second,
     /// The SOA record at the end of a whole zone.
     LastSoa,
-    /// The SOA record after the records that a change removes.
+    /// The SOA record that ends the removed records of a change.
     Added,
-    /// The SOA record of the next change, or at the end.
+    /// The SOA record of the next change, or the one at the end.
     Removed,
     /// The transfer is complete.
     Nothing,
@@ -175,14 +176,15 @@ pub(crate) struct ZoneSource<'s> {
     pub(crate) key: Option<&'s Arc<TsigKey>>,
     /// The bounds.
     pub(crate) limits: TransferLimits,
-    /// The memory that the records take; `None` if the bounds are low.
+    /// The reservation of memory for the records; `None` if the bounds are low.
     pub(crate) share: Option<&'s TransferShare<'s>>,
-    /// Whether the transfer must end: the server is shutting down, for instance.
+    /// A function that returns whether the transfer must end, such as because the server is
+    /// shutting down.
     pub(crate) is_closed: &'s dyn Fn() -> bool,
 }
 
 impl ZoneSource<'_> {
-    /// Returns the SOA timers of the primary. It has [`TIMERS_TIME`] at most.
+    /// Returns the SOA timers of the primary, within [`TIMERS_TIME`].
     ///
     /// # Errors
     /// See [`TransferError`].
@@ -198,7 +200,7 @@ impl ZoneSource<'_> {
         soa.and_then(|soa| Timers::of(&soa.rdata)).ok_or(TransferError::Malformed)
     }
 
-    /// Returns all records of the zone. If it is signed, each message was verified.
+    /// Returns all records of the zone. If a key signs the transfer, each message was verified.
     ///
     /// # Errors
     /// See [`TransferError`].
@@ -221,7 +223,8 @@ impl ZoneSource<'_> {
         })
     }
 
-    /// Collects the records up to the last SOA record, and returns the record that announced it.
+    /// Collects the records up to the last SOA record. Returns them, and the part that was awaited
+    /// at that record: it shows whether the transfer has a whole zone or changes.
     fn collect(
         &self,
         mut exchange: Exchange<'_>,
@@ -244,7 +247,7 @@ impl ZoneSource<'_> {
             if !lines.first().is_some_and(|line| self.is_soa(line)) || lines.len() == before {
                 return Err(TransferError::Malformed);
             }
-            // The latest version is that of the query (RFC 1995 §4).
+            // The primary has no later version than the one in the query (RFC 1995 §4).
             if awaited == Awaited::Second && lines.len() == 1 && exchange.is_asked(&lines[0]) {
                 exchange.end()?;
                 return Ok((lines, awaited));
@@ -264,7 +267,7 @@ impl ZoneSource<'_> {
         }
     }
 
-    /// Returns the next expected part after the record at this position.
+    /// Returns the part that must follow the record at this position.
     fn behind(&self, awaited: Awaited, lines: &[UnverifiedRecord], at: usize) -> Awaited {
         let is_soa = self.is_soa(&lines[at]);
         let is_last = is_soa && lines[at].rdata == lines[0].rdata;
@@ -272,7 +275,8 @@ impl ZoneSource<'_> {
             Awaited::Second if is_soa && !is_last => Awaited::Added,
             Awaited::Second if is_soa => Awaited::Nothing,
             Awaited::Second => Awaited::LastSoa,
-            // An SOA record of another version in a whole zone makes it unusable later.
+            // An SOA record of another version in a whole zone is not detected here: the later
+            // check of the zone refuses it.
             Awaited::LastSoa | Awaited::Removed if is_last => Awaited::Nothing,
             Awaited::Removed if is_soa => Awaited::Added,
             Awaited::Added if is_soa => Awaited::Removed,
@@ -285,13 +289,13 @@ impl ZoneSource<'_> {
     }
 }
 
-/// A connection to a primary with one question.
+/// A connection to a primary, with one question.
 struct Exchange<'a> {
     stream: TransferStream<'a>,
     id: u16,
     is_closed: &'a dyn Fn() -> bool,
     verifier: Option<TsigVerifier>,
-    /// The SOA record of the version that the changes are asked since.
+    /// The SOA record of the version whose changes are requested.
     asked: Option<Box<[u8]>>,
     /// Buffer for the data of one record.
     room: Vec<u8>,
@@ -321,7 +325,7 @@ impl<'a> Exchange<'a> {
                 .concat();
         if let Some(rdata) = soa {
             let len = (rdata.len() as u16).to_be_bytes();
-            // The owner is QNAME.
+            // The owner is a pointer to QNAME.
             query.extend_from_slice(&[0xc0, HEADER_LEN as u8, 0, Rtype::SOA.0 as u8, 0, 1]);
             query.extend_from_slice(&[&[0; 4], &len[..], rdata].concat());
         }
@@ -342,7 +346,7 @@ impl<'a> Exchange<'a> {
         })
     }
 
-    /// Returns whether this is the SOA record of the query, or of an earlier version.
+    /// Returns whether a SOA record has the serial of the query, or an earlier one.
     fn is_asked(&self, soa: &UnverifiedRecord) -> bool {
         let serial = |rdata: &[u8]| Timers::of(rdata).map(|timers| timers.serial);
         let (asked, theirs) = (self.asked.as_deref().and_then(serial), serial(&soa.rdata));
@@ -384,7 +388,7 @@ impl<'a> Exchange<'a> {
         }
         let verified = self.verifier.as_mut().map(|one| one.take(message, wall_secs()));
         match (verified, header.rcode()) {
-            // A refusal needs no signature: it has no effect but a later try.
+            // A refusal needs no signature, because its only effect is a later attempt.
             (Some(Err(UntrustedReply::Unsigned)) | None | Some(Ok(())), rcode)
                 if rcode != Rcode::NOERROR =>
             {
@@ -399,7 +403,7 @@ impl<'a> Exchange<'a> {
         Ok(())
     }
 
-    /// Returns an error if the last message is not signed, but should be.
+    /// Returns an error if the last message is not signed, although a key is configured.
     fn end(&self) -> Result<(), TransferError> {
         let is_verified = self.verifier.as_ref().is_none_or(TsigVerifier::is_complete);
         if is_verified { Ok(()) } else { Err(UntrustedReply::Unsigned.into()) }

@@ -1,7 +1,7 @@
-//! The memory that the records of zone transfers may take together.
+//! The memory that the records of all zone transfers may take in total.
 //!
-//! A server may send records without end. Its transfers together may take half of the limit for all
-//! transfers, so that those from other servers go on meanwhile.
+//! A server may send records without end. Its transfers may take at most half of the limit for all
+//! transfers, so that transfers from other servers can continue.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,13 +10,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use avocet_io::memory;
 
-/// The part of the memory of the process that all transfers may take. They take about as much again
-/// when their zone is made.
+/// The divisor of the process's memory that gives the limit for all transfers. The zones that are
+/// made from the records take about as much again.
 const PART: u64 = 4;
-/// Number of octets that they may take if the memory of the process is not known.
+/// Number of octets for all transfers if the memory of the process is not known.
 const FALLBACK: u64 = 1 << 30;
 
-/// Memory for the records of all transfers that run.
+/// The memory for the records of all transfers in progress.
 pub(crate) struct TransferRoom {
     /// Number of octets for all transfers.
     most: u64,
@@ -46,7 +46,7 @@ impl TransferRoom {
     }
 }
 
-/// The part of the limits that a transfer uses, until it is dropped.
+/// The memory that a transfer has reserved. Dropping this value releases it.
 pub(crate) struct TransferShare<'r> {
     room: &'r TransferRoom,
     server: IpAddr,
@@ -54,7 +54,7 @@ pub(crate) struct TransferShare<'r> {
 }
 
 impl TransferShare<'_> {
-    /// Reserves further octets. Returns whether they were available.
+    /// Reserves further octets. Returns whether they are available.
     pub(crate) fn grow(&self, octets: u64) -> bool {
         let mut taken = self.room.taken();
         let all = taken.values().sum::<u64>() + octets;

@@ -1,7 +1,6 @@
-//! A connection to a primary: TCP, or TLS over it (RFC 9103), with a bound on its time.
+//! A connection to a primary, over TCP or TLS (RFC 9103), with a limit on its time.
 //!
-//! The bound holds for single octets, too: a primary that sends one at a time, in the handshake or
-//! in a message, gets no more time than others.
+//! The limit also applies if a primary sends single octets, in the handshake or in a message.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,7 +11,7 @@ use rustls::{ClientConnection, StreamOwned};
 
 use avocet_worker::upstream_tls::PrimaryTls;
 
-/// Longest wait for a connection, for each read, and for a handshake.
+/// Maximum wait for a connection, for each read, and for a handshake.
 const MESSAGE_TIME: Duration = Duration::from_secs(10);
 
 /// The reason why there is no connection to a primary.
@@ -36,7 +35,7 @@ pub(crate) enum TransferStream<'a> {
     Tls(Box<StreamOwned<ClientConnection, BoundedStream<'a>>>),
 }
 
-/// A TCP connection that ends at an instant.
+/// A TCP connection with an instant at which it ends.
 pub(crate) struct BoundedStream<'a> {
     stream: TcpStream,
     ends: Instant,
@@ -44,7 +43,7 @@ pub(crate) struct BoundedStream<'a> {
 }
 
 impl<'a> TransferStream<'a> {
-    /// Connects to a primary. With TLS, it has proved its name when this returns.
+    /// Connects to a primary. With TLS, the primary has proved its name when this function returns.
     ///
     /// # Errors
     /// A network error, or the handshake fails.
@@ -68,7 +67,7 @@ impl<'a> TransferStream<'a> {
         while both.conn.is_handshaking() {
             both.conn.complete_io(&mut both.sock).map_err(handshake_error)?;
         }
-        // RFC 9103 §8.1. A server that knows no ALPN chooses nothing.
+        // RFC 9103 §8.1. A server without ALPN support chooses no protocol.
         if both.conn.alpn_protocol().is_some_and(|chosen| chosen != ALPN_DOT) {
             return Err(ConnectError::Tls("it speaks another protocol than DNS".to_owned()));
         }
@@ -77,7 +76,7 @@ impl<'a> TransferStream<'a> {
     }
 }
 
-/// Returns the error of a handshake. For an error of TLS, this is the inner error alone.
+/// Returns the error of a handshake. For a TLS error, this is the inner error alone.
 fn handshake_error(error: io::Error) -> ConnectError {
     let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     of_tls.map(|inner| ConnectError::Tls(inner.to_string())).unwrap_or_else(|| error.into())
@@ -88,7 +87,8 @@ impl Read for TransferStream<'_> {
         match self {
             Self::Plain(stream) => stream.read(room),
             Self::Tls(stream) => stream.read(room).map_err(|error| match error.kind() {
-                // An end without the alert of TLS, which rustls explains at length.
+                // The connection ended without the closing alert of TLS. The text of rustls about
+                // this is long, so it is omitted.
                 ErrorKind::UnexpectedEof => ErrorKind::UnexpectedEof.into(),
                 _ => error,
             }),
@@ -137,7 +137,8 @@ impl Write for BoundedStream<'_> {
     }
 }
 
-/// Says that a primary is silent: the system names the timeout of a socket after a resource.
+/// Replaces the system's error for a timeout, "resource temporarily unavailable", by the text that
+/// the primary did not answer.
 fn named(error: io::Error) -> io::Error {
     if error.kind() != ErrorKind::WouldBlock {
         return error;

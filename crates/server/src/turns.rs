@@ -9,7 +9,7 @@ pub(crate) struct Turns {
     freed: Condvar,
 }
 
-/// A turn, which ends when it is dropped.
+/// A turn; dropping it frees the turn for others.
 pub(crate) struct Turn(Arc<Turns>);
 
 impl Turns {
@@ -17,7 +17,7 @@ impl Turns {
         Self { left: Mutex::new(count), freed: Condvar::new() }
     }
 
-    /// Waits for a turn. Returns `None` if none becomes available in time.
+    /// Waits for a turn. Returns `None` if no turn becomes available in time.
     pub(crate) fn take(self: &Arc<Self>, patience: Duration) -> Option<Turn> {
         let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.freed.wait_timeout_while(left, patience, |left| *left == 0);
@@ -51,7 +51,7 @@ mod tests {
             drop(first);
             assert!(third.join().unwrap());
         });
-        // The turn of the third has ended.
+        // The turn of the third thread has ended.
         assert!(turns.take(Duration::ZERO).is_some());
     }
 }

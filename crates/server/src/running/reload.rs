@@ -433,8 +433,8 @@ impl Reloader {
         }
     }
 
-    /// Signs zones whose signatures end soon or whose keys take a step. `now_secs` is the time
-    /// since 1970.
+    /// Signs zones whose signatures expire soon or whose keys change their state. `now_secs` is the
+    /// Unix second.
     pub(crate) fn sign_zones(&self, now_secs: u64) {
         if self.zones.sign_due(now_secs) {
             self.apply_zones();
@@ -448,7 +448,7 @@ impl Reloader {
         }
     }
 
-    /// Reads the given zone, or all zones without one, and puts zones without errors in force.
+    /// Reads the given zone, or all zones if none is given, and puts zones without errors in force.
     /// Returns whether the given zone exists.
     pub(crate) fn reload_zones(&self, id: Option<&ZoneId>) -> bool {
         let is_known = self.zones.reload(id);
@@ -469,7 +469,8 @@ impl Reloader {
         Ok(changed)
     }
 
-    /// Puts the zones in force that were read last: another thread may have read others meanwhile.
+    /// Puts the versions of zones in force that were read last. They may include zones that another
+    /// thread has read.
     fn apply_zones(&self) {
         let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         let zones = self.zones.current();
@@ -479,7 +480,7 @@ impl Reloader {
         }
     }
 
-    /// Announces the certificates that clients see now, after their files have changed.
+    /// Puts the names of the presented certificates in force, after certificate files have changed.
     pub(crate) fn announce_certificates(&self) {
         let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         let state = self.shared.snapshot();
@@ -490,8 +491,8 @@ impl Reloader {
         }
     }
 
-    /// Puts other trust anchors in force in addition to the configuration. Data that is cached at
-    /// and below these names was validated by the previous ones, and is dropped.
+    /// Puts other trust anchors in force in addition to the configuration. Drops data that is
+    /// cached at and below these names, because the previous anchors validated it.
     pub(crate) fn change_trust(
         &self,
         change: impl FnOnce(&mut LearntTrust),
@@ -507,14 +508,14 @@ impl Reloader {
         self.drop_below(&zones, &old, &mut unconfigured);
     }
 
-    /// Returns the addresses of upstreams with names.
+    /// Returns the addresses of upstreams that are configured by name.
     pub(crate) fn upstream_addresses(&self) -> Arc<UpstreamAddresses> {
         let unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         unconfigured.upstream_addresses.clone()
     }
 
-    /// Puts other addresses of upstreams with names in force. Failures that are cached at and below
-    /// these zones may be due to a missing address, and are dropped.
+    /// Puts other addresses of upstreams in force that are configured by name. Drops cached
+    /// failures at and below these zones, which may be due to a missing address.
     pub(crate) fn change_upstream_addresses(
         &self,
         change: impl FnOnce(&mut UpstreamAddresses),
@@ -536,9 +537,9 @@ impl Reloader {
     /// Drops cached data at and below zones that are resolved or validated differently than by the
     /// snapshot `old`, which was replaced.
     ///
-    /// A worker may store records by `old` until it takes the next snapshot, and one that has taken
-    /// it may make answers from these. So this drops the records again when no worker uses `old`,
-    /// and then ends the answers.
+    /// A worker that uses `old` may store records until it takes the next snapshot. A worker that
+    /// has already taken it may make answers from these records. Therefore, this function drops the
+    /// records again once no worker uses `old`, and then invalidates the answers.
     fn drop_below(
         &self,
         zones: &[Box<[u8]>],
@@ -562,8 +563,8 @@ impl Reloader {
         }
     }
 
-    /// Makes cookies with a new secret. Those made with the previous one are still accepted. Has no
-    /// effect if the secret is configured or cookies are off.
+    /// Makes cookies with a new secret. Cookies made with the previous secret are still accepted.
+    /// Has no effect if the secret is configured or cookies are off.
     pub(crate) fn rotate_cookie_secret(&self, current: [u8; 16]) {
         let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         let state = self.shared.snapshot();
@@ -584,9 +585,9 @@ impl Reloader {
     }
 }
 
-/// Waits until no worker uses a snapshot that was replaced, for [`LONGEST_TURN`] at most.
+/// Waits until no worker uses a snapshot that was replaced, for at most [`LONGEST_TURN`].
 fn outlast(old: &Arc<Snapshot>) {
-    // The caller and the list of replaced snapshots keep it.
+    // The caller and the list of replaced snapshots each keep a reference.
     const KEPT: usize = 2;
     let began = Instant::now();
     while Arc::strong_count(old) > KEPT && began.elapsed() < LONGEST_TURN {
@@ -594,8 +595,8 @@ fn outlast(old: &Arc<Snapshot>) {
     }
 }
 
-/// Returns the contents of a file that has one fingerprint before and after reading; `None` if it
-/// keeps changing.
+/// Returns the contents of a file that has the same fingerprint before and after reading; `None` if
+/// it keeps changing.
 fn read_settled<T>(
     mut fingerprint: impl FnMut() -> Option<FileFingerprint>,
     read: impl Fn() -> T,
@@ -612,8 +613,8 @@ fn read_settled<T>(
     None
 }
 
-/// Returns the zones below the root that gained or lost a rule or a stub: their cached data came
-/// from elsewhere. Returns the root if all names are resolved or validated in another way.
+/// Returns the zones below the root that gained or lost a rule or a stub: their cached data comes
+/// from other servers. Returns the root if all names are resolved or validated in another way.
 fn rerouted_zones(old: &Config, new: &Config) -> Vec<Box<[u8]>> {
     let zones = |config: &Config| -> HashSet<(Box<[u8]>, bool)> {
         config.forwards.iter().map(|forward| (forward.zone.clone(), forward.exception)).collect()
@@ -626,13 +627,14 @@ fn rerouted_zones(old: &Config, new: &Config) -> Vec<Box<[u8]>> {
         .map(|stub| &stub.zone);
     let mut rerouted: Vec<_> =
         rerouted.chain(stubs).filter(|zone| zone.len() > 1).cloned().collect();
-    // Answers that servers gave to all clients are not used where each client gets its own.
+    // If each client gets its own answers for a zone, answers that servers gave to all clients are
+    // not used.
     let personal = |config: &Config| -> HashSet<Box<[u8]>> {
         let rules = config.forwards.iter().filter(|rule| rule.introduction != Introduction::None);
         rules.map(|rule| rule.zone.clone()).collect()
     };
     rerouted.extend(personal(new).difference(&personal(old)).cloned());
-    // Data with another source or another reason for trust is resolved again.
+    // Data from another source, or with another reason for trust, is resolved again.
     if old.resolver.mode != new.resolver.mode || old.dnssec != new.dnssec {
         rerouted.push([0].into());
     }

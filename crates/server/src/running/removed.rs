@@ -1,5 +1,5 @@
-//! Reports what a reload removes. A file that lost its end is often still valid: the log names the
-//! lists, rules and clients that are gone, so that a mistake is noticed.
+//! Reports what a reload removes. A configuration file that lost its end is often still valid. The
+//! log names the removed lists, rules and clients, so that a mistake is noticed.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -10,10 +10,11 @@ use avocet_control::reload::{RemovedKind, RemovedNames};
 use avocet_wire::Rtype;
 use toml::Table;
 
-/// Maximum number of names of one kind that are shown, after their number.
+/// Maximum number of names of one kind that are shown, in addition to the count.
 const MAX_SHOWN: usize = 5;
 
-/// Settings that are reported with their values, and one that follows the lists.
+/// Settings that need no report of their own: the values of one are reported, and the other depends
+/// on the lists.
 const NAMED_ALREADY: [&str; 2] = ["server.local-zones", "policy.block-firefox-dns"];
 
 /// The parts of one configuration that the next one lacks.
@@ -40,7 +41,8 @@ impl Removed {
                 )
             };
         }
-        // Reverse names follow from addresses, which change without a removal.
+        // Reverse names are omitted: they derive from addresses, which may change without a
+        // removal.
         let records = |config: &Config| -> Vec<String> {
             let own = config.records.iter().filter(|record| record.rtype != Rtype::PTR);
             own.map(|record| format!("{} {}", shown(&record.name), record.rtype)).collect()

@@ -1,4 +1,4 @@
-//! The view of other threads on the renewal of certificates, and their requests to it.
+//! The state of the certificate renewals for other threads, and their requests for a renewal.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,39 +6,40 @@ use std::sync::{Arc, Mutex, PoisonError};
 use avocet_acme::Proof;
 use avocet_control::certificates::RenewalRefusal;
 
-/// Orders by people in an hour: authorities limit failures to about as many.
+/// Maximum number of requests for a renewal in an hour, which is about the number of failures that
+/// authorities permit.
 const MAX_ORDERS: usize = 5;
 const HOUR_SECS: u64 = 3_600;
 
-/// The state of the renewals of the certificate of `[acme]`.
+/// The state of the renewals of the certificate of `[acme]`, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ShownRenewal {
     /// The URL of the directory of the authority.
     pub(crate) directory: String,
-    /// The Unix second of the next attempt. During an attempt, this and `last_attempt` are its
-    /// start.
+    /// The Unix second of the next attempt. During an attempt, this and `last_attempt` are the
+    /// start of the attempt.
     pub(crate) next_attempt: u64,
     /// The Unix second of the last attempt.
     pub(crate) last_attempt: Option<u64>,
     /// The Unix second at which the last certificate was obtained.
     pub(crate) last_success: Option<u64>,
-    /// The number of failures since then.
+    /// The number of failures since the last success.
     pub(crate) failures: u32,
     /// The reason why the last attempt failed, if it failed.
     pub(crate) error: Option<String>,
 }
 
-/// The shared state of the thread.
+/// The shared state of the thread that renews the certificate.
 #[derive(Default)]
 pub(crate) struct AcmeKeeping {
     shown: Mutex<Option<ShownRenewal>>,
-    /// The times of orders in the last hour.
+    /// The times of requests for a renewal in the last hour.
     orders: Mutex<Vec<u64>>,
     is_ordered: AtomicBool,
     is_closing: AtomicBool,
     successes: AtomicU64,
     failures: AtomicU64,
-    /// The proofs that the authority finds at the path of HTTP-01.
+    /// The proofs that the server shows at the path of HTTP-01.
     pub(crate) proofs: Arc<HttpProofs>,
 }
 
@@ -55,7 +56,7 @@ impl AcmeKeeping {
     /// Requests an immediate renewal of the certificate.
     ///
     /// # Errors
-    /// Nothing is renewed.
+    /// The certificate is not renewed.
     pub(crate) fn order(&self, now_secs: u64) -> Result<(), RenewalRefusal> {
         if self.shown().is_none() {
             return Err(RenewalRefusal::Off);
@@ -105,14 +106,14 @@ pub(crate) struct HttpProofs(Mutex<Vec<Proof>>);
 pub(crate) const PROOF_PATH: &str = "/.well-known/acme-challenge/";
 
 impl HttpProofs {
-    /// Returns the text at a path; `None` if the path is not that of a proof.
+    /// Returns the text at a path; `None` if it is not the path of a proof.
     pub(crate) fn at(&self, path: &str) -> Option<String> {
         let token = path.strip_prefix(PROOF_PATH)?;
         let proofs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         proofs.iter().find(|proof| proof.token == token).map(|proof| proof.authorization.clone())
     }
 
-    /// Reports whether no authority looks for a proof.
+    /// Returns whether there is no proof to show.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }

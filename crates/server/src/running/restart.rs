@@ -11,14 +11,14 @@ use avocet_config::{Config, ServerConfig};
 pub(crate) struct PendingRestart {
     /// Keys with new values.
     pub(crate) keys: Vec<&'static str>,
-    /// Addresses that it names and that are not served yet.
+    /// Addresses of the configuration that are not served yet.
     pub(crate) opens: Vec<SocketAddr>,
     /// Addresses that the configuration no longer has and that have open sockets.
     pub(crate) closes: Vec<SocketAddr>,
 }
 
 impl PendingRestart {
-    /// Reports whether nothing waits for a restart.
+    /// Returns whether no change waits for a restart.
     pub(crate) fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
@@ -81,7 +81,8 @@ fn keep_https(new: &mut WebConfig, old: &WebConfig) -> Option<&'static str> {
     Some("web.https")
 }
 
-/// Keeps the time that entries may be used past their TTL: the caches are built with it.
+/// Keeps the time for which entries may be used past their TTL, because the caches are built with
+/// it.
 fn keep_stale_limit(new: &mut Config, old: &Config) -> Option<&'static str> {
     match (&mut new.cache.serve_stale, &old.cache.serve_stale) {
         (Some(new), Some(old)) if new.max_secs != old.max_secs => {

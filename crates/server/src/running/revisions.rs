@@ -1,6 +1,6 @@
 //! The revisions of the configuration file: which one is in force, which one is on probation.
 //!
-//! All changes take one path, [`Reloader`]: an edit by hand is read from the file, an edit or
+//! All changes go through [`Reloader`]: an edit by hand is read from the file, and an edit or
 //! rollback by a request is written to it. Each accepted text becomes a revision before it is in
 //! force; see [`avocet_revisions`].
 
@@ -26,23 +26,24 @@ use crate::running::conditions::Condition;
 use crate::running::reload::Reloader;
 use avocet_worker::state::Shared;
 
-/// How long a file that differs from the text in force must stay the same before it is edited.
+/// The time for which a file that differs from the text in force must stay the same before the
+/// server edits it.
 const QUIET: Duration = Duration::from_secs(1);
-/// The longest wait for that.
+/// Maximum wait for such a file to stay the same.
 const LONGEST_SAVE: Duration = Duration::from_secs(10);
-/// Time between two looks at the file.
+/// Time between two checks of the file.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The directory of the revisions, in the data directory.
 const DIRECTORY: &str = "revisions";
-/// The stages of queries that count as failed: clients get no data for a reason on our side.
+/// The stages of queries that count as failed: the client gets no data, because of this server.
 const FAILED: [Stage; 4] = [Stage::Failed, Stage::FailureHit, Stage::Refused, Stage::Shed];
 /// The reasons for automatic rollbacks, in the order of the counters.
 pub(crate) const REASONS: [&str; 4] = ["unconfirmed", "unresolved", "failures", "latency"];
 /// The first bucket of latencies that counts as slow: above 2^19 microseconds.
 const SLOW_BUCKET: usize = 20;
 
-/// A change of the configuration on its way into force.
+/// A change of the configuration that is about to come into force.
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
     /// The origin of the change.
@@ -58,9 +59,10 @@ pub(crate) struct Change {
 pub(crate) enum FileWrite {
     /// The change comes from the file.
     Done,
-    /// It must replace this text, or the change is refused.
+    /// The change must replace this text in the file, or it is refused.
     Must(String),
-    /// It should replace this text; the change is in force even if the file cannot be written.
+    /// The change should replace this text in the file. It comes into force even if the file cannot
+    /// be written.
     Try(String),
 }
 
@@ -71,18 +73,18 @@ impl Change {
     }
 }
 
-/// A change that is kept, but is not in force yet.
+/// A change that is stored, but is not in force yet.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct KeptChange {
     /// The revision; `None` if revisions are not available.
     pub(crate) number: Option<u32>,
-    /// Why the file does not have the text.
+    /// The reason why the file does not have the text.
     pub(crate) unwritten: Option<String>,
 }
 
 /// The revisions of the configuration file.
 pub(crate) struct Revisions {
-    /// The file; without one there are no revisions.
+    /// The configuration file; without it, there are no revisions.
     file: Option<PathBuf>,
     state: Mutex<RevisionState>,
     /// Automatic rollbacks by [reason](REASONS).
@@ -91,21 +93,21 @@ pub(crate) struct Revisions {
 
 #[derive(Default)]
 struct RevisionState {
-    /// The store; `None` without a file, or if the directory cannot be used.
+    /// The store; `None` without a configuration file, or if the directory cannot be used.
     store: Option<Store>,
     /// The text in force.
     text: String,
-    /// The number.
+    /// The number of the revision in force.
     in_force: Option<u32>,
     probation: Option<Probation>,
     band: Band,
-    /// Whether no name could be resolved already when the probation began.
+    /// Whether already no name could be resolved when the probation began.
     was_unresolved: bool,
     /// The counts of queries at the last tick.
     health: Health,
     /// The reason why the file does not have the text in force.
     unwritten: Option<String>,
-    /// The text of the file that a rollback could not replace. It is not taken again.
+    /// The text of the file that a rollback could not replace. It does not come into force again.
     rolled_back: Option<String>,
 }
 
@@ -141,12 +143,12 @@ impl Revisions {
         self.state().text.clone()
     }
 
-    /// Returns the revision on probation.
+    /// Returns the revision on probation, if there is one.
     pub(crate) fn probation(&self) -> Option<Probation> {
         self.state().probation.clone()
     }
 
-    /// Returns why the file does not have the text in force, if it does not.
+    /// Returns the reason why the file does not have the text in force, if this is so.
     pub(crate) fn unwritten(&self) -> Option<String> {
         self.state().unwritten.clone()
     }
@@ -165,9 +167,9 @@ impl Revisions {
         fs::read_to_string(&path).map_err(|source| BackgroundError::Unreadable { path, source })
     }
 
-    /// Returns the text of the file to edit it. A program that saves the file in place empties it
-    /// first, and the part that it has written so far may be valid. So a text that is not in force
-    /// counts only if the file has not changed for a while.
+    /// Returns the text of the file, for an edit. A program that saves the file in place empties it
+    /// first, and a partly written file may be valid. Therefore, a text that is not in force is
+    /// returned only if the file has not changed for a while.
     ///
     /// # Errors
     /// The file cannot be read, or is being written.
@@ -176,7 +178,7 @@ impl Revisions {
         let began = Instant::now();
         let mut watch = QuietWatch::begin(FileFingerprint::of(&path), began);
         loop {
-            // The text of a file that is in force is whole.
+            // If the file has the text in force, it is complete.
             let text = self.file_text()?;
             let quiet_for = watch.quiet_for(FileFingerprint::of(&path), Instant::now());
             if text == self.text() || self.is_rolled_back(&text) || quiet_for >= QUIET {
@@ -202,10 +204,10 @@ impl Revisions {
         Ok(read(store)?)
     }
 
-    /// Keeps a valid text before it comes into force: as a revision, and in the file.
+    /// Stores a valid text as a revision and in the file, before it comes into force.
     ///
     /// # Errors
-    /// A change by a request cannot be kept or written. A change of the file by hand, and an
+    /// A change by a request cannot be stored or written. A change of the file by hand, and an
     /// automatic rollback, are never refused.
     pub(crate) fn keep(
         &self,
@@ -254,7 +256,7 @@ impl Revisions {
         }
     }
 
-    /// Keeps the text of a file with errors before a rollback replaces it.
+    /// Stores the text of a file with errors before a rollback replaces it.
     pub(crate) fn keep_refused(&self, text: &str, keep: usize) {
         let change = Change { origin: ChangeOrigin::Refused, ..Change::of_file() };
         if let Err(error) = self.state().add(text, &change, keep) {
@@ -262,7 +264,7 @@ impl Revisions {
         }
     }
 
-    /// Notes that a kept text is in force, and begins its probation.
+    /// Records that a stored text is in force, and begins its probation.
     pub(crate) fn came_into_force(
         &self,
         (text, kept): (String, &KeptChange),
@@ -309,7 +311,8 @@ impl Revisions {
         revision
     }
 
-    /// Notes the state of the service. Returns the probation that failed, with the reason.
+    /// Evaluates the state of the service. Returns the probation that failed, with the reason;
+    /// `None` if none failed.
     pub(crate) fn tick(
         &self,
         (now_secs, monotonic_secs): (u64, u64),
@@ -407,7 +410,8 @@ pub(crate) fn health(shared: &Shared) -> Health {
 }
 
 impl Reloader {
-    /// Notes the state of the service, and rolls the revision on probation back if it failed.
+    /// Evaluates the state of the service, and rolls back the revision on probation if the
+    /// probation failed.
     pub(crate) fn judge_probation(
         &self,
         (now_secs, monotonic_secs): (u64, u64),
@@ -426,7 +430,7 @@ impl Reloader {
                 "revision {revision} stays in force, it cannot be rolled back: {error}"
             );
         }
-        // Another attempt would fail as well.
+        // The probation ends, because another rollback would fail as well.
         self.revisions.confirm();
     }
 }

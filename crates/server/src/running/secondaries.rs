@@ -1,5 +1,5 @@
 //! Zones of other servers (RFC 1034 §4.3.5), also those that are fetched over HTTP or from a
-//! database: when they are checked, transferred and expire.
+//! database: their checks, transfers and expiry.
 //!
 //! ```text
 //! due, or NOTIFY --> SOA of a primary -- same serial ---> confirmed: the file's time is now
@@ -8,13 +8,14 @@
 //!                                        | not possible
 //!                                        +-> AXFR --> checked as a whole --> file --> in force
 //! ```
-//! The copy is a master file that is replaced as a whole, so that a restart serves it at once, with
-//! the changes of the journal that it does not have yet. A zone that no primary has confirmed for
-//! the time in its SOA record is no longer served. Each check runs on a thread of its own, at most
+//! The copy is a master file that is replaced as a whole, so that a restart serves it at once,
+//! together with later changes from the journal. A zone that no primary has confirmed for the time
+//! in its SOA record is no longer served. Each check runs on a thread of its own, at most
 //! [`MAX_CHECKS`] at the same time, half of that for members of catalogs, and [`MAX_OF_SOURCE`] at
-//! one server: neither a catalog nor a server that hangs delays the zones of others. The zone that
-//! has waited longest is first, and the end of a check begins the next one. The check of a zone
-//! that is gone ends with the next octets from its primary, and counts until then.
+//! one server: neither a catalog nor a server that hangs delays the zones of other servers. The
+//! zone that has waited longest is first, and the end of a check begins the next one. The check of
+//! a zone that was removed ends with the next octets from its primary, and counts towards the
+//! limits until then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -56,9 +57,9 @@ mod pulled;
 
 use pulled::PullError;
 
-/// Maximum number of checks at the same time. They mostly wait.
+/// Maximum number of concurrent checks, which mostly wait.
 const MAX_CHECKS: usize = 64;
-/// Maximum number of checks at the same time at one server.
+/// Maximum number of concurrent checks at one server.
 const MAX_OF_SOURCE: usize = 8;
 /// Time between checks for due work.
 const TICK: Duration = Duration::from_secs(1);
@@ -68,10 +69,10 @@ const LOOK_SECS: (u32, u32) = (5, 86_400);
 const FIRST_RETRY_SECS: u32 = 30;
 /// Minimum number of seconds between two checks, even if primaries send NOTIFY more often.
 const NOTIFIED_SECS: u64 = 1;
-/// Maximum number of checks of members of catalogs at the same time.
+/// Maximum number of concurrent checks of members of catalogs.
 const MAX_MEMBER_CHECKS: usize = MAX_CHECKS / 2;
-/// The bounds of a transfer: its records take up to 2 GiB until they are checked, and about as much
-/// again in the zone that is made of them.
+/// The bounds of a transfer. Its records take up to 2 GiB until they are checked, and the zone that
+/// is made from them takes about the same.
 const LIMITS: TransferLimits =
     TransferLimits { octets: 2 << 30, records: 16 << 20, time: Duration::from_secs(3_600) };
 /// The log line after a panic of the thread.
@@ -88,9 +89,9 @@ pub(crate) struct Secondaries {
 /// The state of a zone of another server.
 #[derive(Clone, Default)]
 pub(crate) struct SecondaryState {
-    /// The configuration; `None` if the zone is gone, but its check has not ended yet.
+    /// The configuration; `None` if the zone was removed while its check has not ended yet.
     config: Option<ZoneConfig>,
-    /// The resources of its check, while there is one.
+    /// The resources of the zone's check, while one is in progress.
     check: Option<RunningCheck>,
     /// The Unix second of the last check that began.
     began_at_secs: u64,
@@ -104,14 +105,14 @@ pub(crate) struct SecondaryState {
     pub(crate) failures: u64,
     /// The error of the last check.
     pub(crate) fault: Option<String>,
-    /// The primary for the first query.
+    /// The index of the primary that the next check queries first.
     first: usize,
 }
 
-/// The part of the limits that a check uses.
+/// The resources that a check uses, which are limited.
 #[derive(Clone)]
 struct RunningCheck {
-    /// The server for the first query.
+    /// The server that the check queries first.
     server: ServerOfZone,
     /// Whether the zone is a member of a catalog.
     is_member: bool,
@@ -128,7 +129,7 @@ enum ServerOfZone {
 }
 
 impl ServerOfZone {
-    /// Returns the first server of the next check of a zone.
+    /// Returns the server that the next check of a zone queries first.
     fn of(config: &ZoneConfig, first: usize) -> Self {
         let servers = &config.primaries.servers;
         match servers.get(first % servers.len().max(1)) {
@@ -154,12 +155,12 @@ enum Checked {
 }
 
 impl Secondaries {
-    /// Returns the state of a zone; `None` if it is not one of another server.
+    /// Returns the state of a zone; `None` if it is not a zone of another server.
     pub(crate) fn state(&self, name: &[u8]) -> Option<SecondaryState> {
         self.zones().get(name).filter(|state| state.config.is_some()).cloned()
     }
 
-    /// Returns whether a zone is still configured so.
+    /// Returns whether a zone still has this configuration.
     fn has(&self, config: &ZoneConfig) -> bool {
         self.zones().get(&config.name).and_then(|state| state.config.as_ref()) == Some(config)
     }
@@ -191,7 +192,8 @@ impl Secondaries {
         (!faults.is_empty()).then(|| faults.join("; "))
     }
 
-    /// Takes the zones of the configuration in force. A changed one is checked at once.
+    /// Applies the zones of the configuration in force. A zone with a changed configuration is due
+    /// at once.
     fn follow(&self, configured: &[ZoneConfig], now_secs: u64) {
         let mut zones = self.zones();
         let secondaries = configured.iter().filter(|zone| zone.is_fetched());
@@ -220,7 +222,8 @@ impl Secondaries {
         }
     }
 
-    /// Takes the zones that are due, as far as checks may begin, the longest overdue first.
+    /// Returns the zones that are due, the longest overdue first, as far as the limits on checks
+    /// permit, and marks their checks as begun.
     fn take_due(&self, now_secs: u64) -> Vec<ZoneConfig> {
         let mut zones = self.zones();
         let (mut checks, mut members, mut of_server) = (0, 0, BTreeMap::new());
@@ -253,7 +256,7 @@ impl Secondaries {
             due.push(config.clone());
             state.check = Some(RunningCheck { server, is_member });
             state.began_at_secs = now_secs;
-            // A NOTIFY during the check makes it due again.
+            // A NOTIFY during the check makes the zone due again.
             state.next_at_secs = u64::MAX;
         }
         due
@@ -271,7 +274,7 @@ impl Secondaries {
         let Some(state) = zones.get_mut(&config.name) else { return };
         state.check = None;
         if state.config.as_ref() != Some(config) {
-            // The zone is gone, or due with its new configuration.
+            // The zone was removed, or is due with its new configuration.
             return;
         }
         let now_secs = wall_secs();
@@ -293,7 +296,7 @@ impl Secondaries {
 }
 
 /// Returns a time within the bounds, shortened at random by up to a tenth, so that servers that
-/// started together do not ask together.
+/// started together do not send queries together.
 fn jittered(secs: u32) -> u64 {
     let secs = u64::from(secs.clamp(LOOK_SECS.0, LOOK_SECS.1));
     let mut random = [0; 2];
@@ -321,8 +324,8 @@ fn work(running: &Arc<Running>) {
             return;
         }
         let secondaries = &running.zone_watch.secondaries;
-        // Checks may end in quick succession: work that depends on the number of zones is not done
-        // then.
+        // Checks may end in quick succession. Work that depends on the number of zones is done only
+        // once per tick, or after a NOTIFY.
         if followed_at.is_none_or(|at| at.elapsed() >= TICK) || !names.is_empty() {
             let snapshot = running.shared.snapshot();
             secondaries.follow(&snapshot.config.zones, wall_secs());
@@ -360,7 +363,7 @@ fn work(running: &Arc<Running>) {
     }
 }
 
-/// Checks a zone at its primaries, in order from the one that was usable last. The state is
+/// Checks a zone at its primaries, beginning with the one that was usable last. The state is
 /// recorded before the log shows it.
 fn check(running: &Running, config: &ZoneConfig) {
     let held = running.reloader.zones.timers(&config.id());
@@ -374,7 +377,7 @@ fn check(running: &Running, config: &ZoneConfig) {
     };
     let name = shown(&config.name);
     if !secondaries.has(config) {
-        // The reason is that the check was ended here.
+        // The check failed because the zone was removed or changed, so its faults are not reported.
         faults.clear();
     }
     secondaries.end(config, result.as_ref().map(|(_, checked)| checked), &faults, held);
@@ -388,7 +391,7 @@ fn check(running: &Running, config: &ZoneConfig) {
     }
 }
 
-/// The sources that were requested for a zone.
+/// The sources that were queried for a zone.
 struct AskedSources {
     /// The problem of each source that is not usable.
     faults: Vec<String>,
@@ -396,7 +399,7 @@ struct AskedSources {
     result: Option<(String, Checked)>,
 }
 
-/// Asks the primaries in order, starting with the last usable one.
+/// Queries the primaries in order, beginning with the one that was usable last.
 fn ask_primaries(running: &Running, config: &ZoneConfig, held: Option<Timers>) -> AskedSources {
     let first = running.zone_watch.secondaries.state(&config.name).map_or(0, |state| state.first);
     let (mut faults, mut result) = (Vec::new(), None);
@@ -414,7 +417,7 @@ fn ask_primaries(running: &Running, config: &ZoneConfig, held: Option<Timers>) -
     AskedSources { faults, result }
 }
 
-/// Asks the server of a URL.
+/// Requests the zone from the server of a URL.
 fn ask_url(running: &Running, config: &ZoneConfig, source: &ZoneUrl) -> AskedSources {
     match pulled::pull(running, config, source) {
         Ok(checked) => {
@@ -497,7 +500,7 @@ enum Transferred {
     Changes(Timers),
     /// The primary sent the whole zone.
     Whole(Vec<UnverifiedRecord>),
-    /// The primary cannot send changes, or they do not fit.
+    /// The primary cannot send changes, or the changes do not apply to this version.
     Nothing,
 }
 
@@ -542,12 +545,12 @@ fn changes(
             Ok(Transferred::Nothing)
         }
         Err(ZoneChangeError::Disk(error)) => Err(CheckError::Disk(error)),
-        // There is nothing to change, or a transfer of the whole zone reports the problem.
+        // There are no changes, or a transfer of the whole zone will report the problem.
         Ok(None) | Err(_) => Ok(Transferred::Nothing),
     }
 }
 
-/// Applies received changes to the version that they were asked for.
+/// Applies received changes to the version that they were requested for.
 fn changed(
     zone: &HostedZone,
     lines: &[UnverifiedRecord],
@@ -582,7 +585,7 @@ fn changed(
     }
 }
 
-/// Why received changes are not used.
+/// The reason why received changes are not used.
 #[derive(Debug, thiserror::Error)]
 enum UnusableChanges {
     #[error("another version came into force meanwhile")]
@@ -599,7 +602,7 @@ enum UnusableChanges {
     OtherSerial,
 }
 
-/// Why a primary is not usable.
+/// The reason why a primary is not usable.
 #[derive(Debug, thiserror::Error)]
 enum CheckError {
     #[error("{0}")]

@@ -1,4 +1,4 @@
-//! The certificates that clients are shown: their names, their addresses and when they expire.
+//! The certificates that clients are shown: their names, addresses and expiry.
 
 use std::sync::PoisonError;
 
@@ -18,10 +18,10 @@ use crate::running::renewals::ShownRenewal;
 use avocet_worker::home_ca::ShownAuthority;
 
 const DAY_SECS: u64 = 86_400;
-/// The longest time before the end in which a certificate counts as expiring: programs that renew
-/// certificates have tried for weeks by then.
+/// Maximum time before its end at which a certificate counts as expiring. Programs that renew
+/// certificates have already tried for weeks at this time.
 const MOST_NOTICE_SECS: u64 = 14 * DAY_SECS;
-/// The part of its life in which a certificate of a few days counts as expiring.
+/// The divisor of the life of a short-lived certificate: in this last part, it counts as expiring.
 const NOTICE_PART: u64 = 6;
 
 /// Returns the certificates in force. Those for DNS come first, in the order of the configuration,
@@ -121,7 +121,7 @@ pub(crate) fn look(running: &Running) {
     running.conditions.set(Condition::Expiry, text);
 }
 
-/// Returns that a certificate expires soon, or has expired.
+/// Returns the text that a certificate expires soon, or has expired; `None` if neither is true.
 fn notice(one: &CertificateStatus, now_secs: u64) -> Option<String> {
     let (not_before, not_after) = (one.not_before?, one.not_after?);
     let life = not_after.saturating_sub(not_before);

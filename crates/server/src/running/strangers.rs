@@ -1,4 +1,5 @@
-//! Strangers: looks up the device and the name of clients before their first verdict.
+//! Strangers: the look-up of a client's device and name before the policy decides about its first
+//! query.
 //!
 //! ```text
 //! worker -- address --> StrangerQueue --> kernel: who has this address?     } until known,
@@ -6,9 +7,10 @@
 //!                       Devices, names --> Parts in force
 //!                       Identified     --> Letter::Identified --> worker
 //! ```
-//! The kernel often knows the device: it has completed a handshake with it, or answered its request
-//! for this host's address. If not, an empty datagram to the client makes the kernel ask the link.
-//! A client that does not answer that gets no reply either: the kernel could not deliver one.
+//! The kernel often knows the device already: it has completed a handshake with the device, or has
+//! answered its request for this host's address. If not, the server sends an empty datagram to the
+//! client, which makes the kernel query the link. If the client does not answer this query, the
+//! kernel could not deliver a reply to it either.
 //!
 //! Every table and rate here has a bound, because any host on the link can send queries from many
 //! addresses. Beyond the bounds, clients wait; see [`held`](avocet_worker).
@@ -34,26 +36,26 @@ use crate::running::conditions::Condition;
 use crate::running::devices::Met;
 use avocet_worker::mailbox::Letter;
 
-/// Maximum number of addresses that are looked up at the same time.
+/// Maximum number of addresses that are looked up at once.
 const MAX_CASES: usize = 4_096;
-/// Maximum number of look-ups in a round, and the shortest duration of a round with this number: at
-/// most 12,800 look-ups a second, of some microseconds each.
+/// Maximum number of look-ups in a round, and the minimum duration of such a round: at most 12,800
+/// look-ups a second, of some microseconds each.
 const MAX_LOOKUPS: usize = 64;
 const ROUND: Duration = Duration::from_millis(5);
-/// How many times as long as a change of the policy took the thread rests after it. A flood of new
-/// addresses of a known device thus takes at most a fifth of a core.
+/// The rest of the thread after a change of the policy, as a multiple of the time that the change
+/// took. A flood of new addresses of a known device thus uses at most a fifth of a core.
 const REST: u32 = 4;
 /// The first and the longest wait between two checks of the same address.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
-/// How long a device is looked for: so long the kernel tries.
+/// Maximum time for which a device is looked up, which is as long as the kernel tries.
 const DEVICE_PATIENCE: Duration = Duration::from_secs(3);
-/// How long a name is looked for. A device chooses its name, and the server of the names may be
-/// down: a client without a name is judged as such.
+/// Maximum time for which a name is looked up. A device chooses its name, and the server of the
+/// names may be down: the policy then treats the client as one without a name.
 const NAME_PATIENCE: Duration = Duration::from_secs(1);
-/// Number of checks after which the kernel is made to query the link again.
+/// Number of checks after which the kernel must query the link again.
 const LOOKS_A_PROBE: u32 = 8;
-/// Time between two readings of the networks on the links, and how many times as long as it took is
-/// waited for: a router may have a million routes.
+/// Minimum time between two readings of the networks on the links, and the multiple of the
+/// reading's duration that is waited at least: a router may have a million routes.
 const LINKS_PAUSE: Duration = Duration::from_secs(5);
 const LINKS_SHARE: u32 = 200;
 
@@ -61,8 +63,8 @@ const LINKS_SHARE: u32 = 200;
 const FAULT: &str = "a panic ended the thread that identifies clients, see the log; restart the \
                      server";
 
-/// Returns the networks whose hosts a policy identifies by device; none if it tests no hardware
-/// addresses, or if the system does not report them.
+/// Returns the networks whose hosts a policy identifies by device. Returns none if the policy tests
+/// no hardware addresses, or if the system does not report the networks.
 pub(crate) fn links_for(policy: &PolicyConfig) -> Arc<[IpNet]> {
     if !macs_are_wanted(policy) {
         return Arc::default();
@@ -99,7 +101,7 @@ fn work(running: &Running) {
         desk.look_at_links(running, now);
         let began = Instant::now();
         let rest = desk.look(running, now);
-        // New addresses do not shorten a rest.
+        // A new address wakes the thread, but does not shorten a rest.
         thread::park_timeout(rest.saturating_sub(began.elapsed()));
     }
 }
@@ -111,7 +113,7 @@ struct Desk {
     links_due: Instant,
     /// The netlink socket for neighbours; `None` until the first look-up, and after a failure.
     queries: Option<NeighbourQueries>,
-    /// The queries by route, as in `queries`.
+    /// The netlink socket for routes; `None` as for `queries`.
     routes: Option<RouteQueries>,
 }
 
@@ -123,7 +125,7 @@ struct Case {
     looks: u32,
 }
 
-/// The result of a look at an address.
+/// The result of a check of an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Look {
     Identified,
@@ -166,7 +168,7 @@ impl Desk {
         if !macs_are_wanted(&state.config.policy) {
             return;
         }
-        // The condition for neighbours reports why there are none.
+        // If this fails, the condition for neighbours reports the reason.
         self.links = link_networks().unwrap_or_default();
         self.links_due = now + LINKS_PAUSE.max(now.elapsed() * LINKS_SHARE);
         let links = nets(&self.links);
@@ -177,7 +179,8 @@ impl Desk {
         }
     }
 
-    /// Looks at the addresses that are due, and puts the found devices in force.
+    /// Checks the addresses that are due, and puts the devices that were found in force. Returns
+    /// the time to rest.
     fn look(&mut self, running: &Running, now: Instant) -> Duration {
         let mut due: Vec<_> = self.cases.iter().filter(|(_, case)| case.due <= now).collect();
         due.sort_by_key(|(ip, case)| (case.due, **ip));
@@ -201,9 +204,9 @@ impl Desk {
         if due.len() < MAX_LOOKUPS { rest } else { rest.max(ROUND) }
     }
 
-    /// Puts the found devices in force, records the addresses as identified and wakes the workers.
-    /// A configuration that came into force meanwhile may ask for other devices: then the addresses
-    /// are looked at again. Returns the time to rest.
+    /// Puts the found devices in force, records the addresses as identified, and wakes the workers.
+    /// If the configuration in force has changed and may test other devices, checks the addresses
+    /// again. Returns the time to rest.
     fn settle(&mut self, found: &[IpAddr], state: &Snapshot, running: &Running) -> Duration {
         if found.is_empty() {
             return Duration::ZERO;
@@ -223,7 +226,7 @@ impl Desk {
             }
         }
         for mailbox in &running.shared.mailboxes {
-            // A worker whose box is full looks at its next sweep.
+            // A worker with a full mailbox finds the result at its next sweep.
             let _ = mailbox.send(Letter::Identified);
         }
         took * REST
@@ -247,7 +250,8 @@ impl Desk {
 
     fn look_for_device(&mut self, ip: IpAddr, case: &Case, running: &Running) -> Look {
         let links = match self.route(ip) {
-            // A route to the client alone, such as that of a tunnel, counts more than the network.
+            // A route to the client alone, such as the route of a tunnel, takes precedence over the
+            // network.
             Some(RouteTo::Elsewhere) => return Look::Identified,
             Some(RouteTo::Link(link)) if self.links.iter().any(|one| one.interface == link) => {
                 vec![link]
@@ -265,28 +269,30 @@ impl Desk {
             }
         }
         if links.is_empty() {
-            // A new configuration, or a network that has gone: the links must be read.
+            // The configuration is new, or the network was removed: the links must be read again.
             self.links_due = Instant::now();
             return if case.looks == 0 { Look::Later } else { Look::Identified };
         }
         if !case.looks.is_multiple_of(LOOKS_A_PROBE) {
             return Look::Later;
         }
-        // This host has no entry for itself.
+        // The kernel has no neighbour entry for the host itself.
         let is_own = |own: Vec<OwnAddress>| own.iter().any(|own| own.ip == ip);
         if own_addresses().is_ok_and(is_own) {
             return Look::Identified;
         }
         for &link in &links {
             if let Some(queries) = &self.queries {
-                // If the kernel sends nothing, it cannot reply to the client either.
+                // If the kernel cannot send this datagram, it cannot send a reply to the client
+                // either.
                 let _ = queries.provoke(ip, link);
             }
         }
         Look::Later
     }
 
-    /// Returns the way to an address; `None` if it may be on several links, or is unknown.
+    /// Returns the route to an address; `None` if the address may be on several links, or has no
+    /// known route.
     fn route(&mut self, ip: IpAddr) -> Option<RouteTo> {
         if matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local()) {
             return None;
@@ -301,7 +307,7 @@ impl Desk {
         found.ok()
     }
 
-    /// Returns the links with a network that has the address.
+    /// Returns the links with a network that contains the address.
     fn links_of(&self, ip: IpAddr) -> Vec<u32> {
         let on_link = |link: &&LinkNetwork| net(link).is_some_and(|net| net.contains(&ip));
         let mut links: Vec<u32> =

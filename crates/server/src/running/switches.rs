@@ -19,8 +19,8 @@ use crate::running::Running;
 
 const NAME: &str = "switches.json";
 
-/// Loads the pauses and grants of the last server, without those that have ended since. A damaged
-/// file is put aside with a log line: filtering is in force then.
+/// Loads the saved pauses and grants, without those that have ended. A damaged file is renamed,
+/// which the log reports: filtering is then in force.
 pub(crate) fn load(directory: &Path) -> Switches {
     let path = directory.join(NAME);
     let mut switches: Switches = match fs::read(&path) {
@@ -45,17 +45,17 @@ pub(crate) fn load(directory: &Path) -> Switches {
     switches
 }
 
-/// Replaces the file, which is complete at any time.
+/// Replaces the file atomically.
 fn save(directory: &Path, switches: &Switches) -> io::Result<()> {
     replace(&directory.join(NAME), &[&serde_json::to_vec(switches)?])
 }
 
-/// The reason if the file does not have the pauses and grants in force.
+/// The reason why the file does not have the pauses and grants in force, if it does not.
 #[derive(Default)]
 pub(crate) struct Unsaved(Mutex<Option<String>>);
 
 impl Unsaved {
-    /// Saves them, and notes the result.
+    /// Saves pauses and grants. Records and returns the reason if this fails.
     fn save(&self, directory: &Path, switches: &Switches) -> Option<String> {
         let saved = save(directory, switches);
         let why = saved
@@ -70,7 +70,7 @@ impl Unsaved {
     }
 }
 
-/// Tries again to save a change that the disk refused.
+/// Tries again to save a change that could not be written to disk.
 pub(crate) fn save_again(running: &Running) -> Option<String> {
     running.unsaved_switches.why()?;
     running.reloader.read_parts(|config, parts| {
@@ -80,7 +80,7 @@ pub(crate) fn save_again(running: &Running) -> Option<String> {
     })
 }
 
-/// Lets pauses and grants end earlier in wall time, because the clock was set back.
+/// Moves the ends of pauses and grants to an earlier wall time, because the clock was set back.
 pub(crate) fn end_earlier(running: &Running, back_secs: u64) {
     let ended = running.reloader.try_change_policy(|config, parts| {
         parts.switches.end_earlier(back_secs);
@@ -101,15 +101,16 @@ pub(crate) enum Change {
     Resume(Vec<Scope>),
     /// Begin a grant.
     Grant(Grant),
-    /// End the grants of a name to these scopes.
+    /// End the grants of a name in these scopes.
     Revoke(String, Vec<Scope>),
 }
 
-/// Makes a change that survives a restart and applies to the next query. If the disk refuses it,
-/// the change is made nevertheless: a client that ends a pause wants protection now.
+/// Makes a change that survives a restart and applies to the next query. If the change cannot be
+/// written to disk, it is made nevertheless, because a client that ends a pause needs protection at
+/// once.
 ///
 /// # Errors
-/// The change is not possible. Nothing changes then.
+/// The change is not possible. The state then remains unchanged.
 pub(crate) fn change(running: &Running, change: Change) -> Result<SwitchesChanged, ControlError> {
     let (switches, unsaved) = running.reloader.try_change_policy(|config, parts| {
         let mut switches = parts.switches.clone();

@@ -71,7 +71,7 @@ impl Asker for Shared {
             waiter: None,
         };
         let owner = avocet_worker::owner_of(hash, self.mailboxes.len());
-        // A full mailbox: the query is repeated if no answer arrives.
+        // If the mailbox is full, the query is sent again later, because no answer arrives.
         let _ = self.mailboxes[owner].send(Letter::Miss(Box::new(miss)));
     }
 }
@@ -85,8 +85,9 @@ fn validates(config: &Config) -> bool {
 }
 
 impl Running {
-    /// Puts the saved state in force before the caches are filled from disk, because their final
-    /// answers depend on it. Returns the negative anchors that ended while no server ran.
+    /// Puts the saved state in force before the caches are filled from disk, because the final
+    /// answers in the caches depend on it. Returns the negative anchors that ended while no server
+    /// ran.
     pub(crate) fn begin_trust(&self) -> Vec<FoldedNameBuf> {
         let ended = self.trust.negative().expire(wall_secs());
         let followed = self.trust.anchors().followed();
@@ -96,17 +97,18 @@ impl Running {
         ended
     }
 
-    /// Drops data that ended negative anchors exempted from validation from the caches.
+    /// Drops data from the caches that was not validated because of negative anchors that have
+    /// ended.
     pub(crate) fn drop_below(&self, names: &[FoldedNameBuf]) {
         for name in names {
             self.shared.name_server.rrsets.flush(name.view());
             self.shared.name_server.failures.flush(name.view());
-            // Other answers may lead there by an alias.
+            // Final answers for other names may contain these names behind an alias.
             self.shared.name_server.packets.flush(FoldedName::ROOT);
         }
     }
 
-    /// Ends negative anchors and queries keys when they are due.
+    /// Removes negative anchors that have ended, and queries the keys of zones when that is due.
     pub(crate) fn tick_trust(&self) {
         let ended = self.trust.negative().expire(wall_secs());
         for name in &ended {
@@ -130,12 +132,12 @@ impl Running {
         }
         let followed = kept.followed();
         drop(kept);
-        // If fewer keys are trusted than before, data that they validated is validated again.
+        // If a zone has lost trusted keys, the data that they validated is validated again.
         let lost = less_trusted(&before, &followed);
         self.reloader.change_trust(|trust| trust.followed = followed, &lost);
     }
 
-    /// Tries again to save a change that the disk refused.
+    /// Tries again to save changes that could not be written to disk. Returns the remaining faults.
     pub(crate) fn save_trust_again(&self) -> Vec<String> {
         let mut negative = self.trust.negative();
         negative.save_again();

@@ -1,13 +1,13 @@
-//! Updates of hosted zones (RFC 2136): applied in the order in which they arrived, all that wait
-//! for one zone together.
+//! Updates of hosted zones (RFC 2136): applied in the order of arrival. All updates that wait for
+//! one zone are applied together.
 //!
 //! ```text
 //! worker: signature, rule --> queue --> all for one zone --> one version --> journal --> in force
 //! worker: counted, sent <-- letter <----- reply <------------------------------------------+
 //! ```
-//! An update is acknowledged when it is on disk and in force. One that would give the zone errors
-//! is refused without the others. A few threads each update one zone at a time, and zones are taken
-//! in turn: a large one holds up no other.
+//! An update is acknowledged when it is on disk and in force. An update that would cause errors in
+//! the zone is refused, and the other updates are applied. A few threads each update one zone at a
+//! time, and take the zones in turn, so a large zone delays no other zone.
 
 use std::io;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ use super::Running;
 use super::conditions::Condition;
 use avocet_worker::mailbox::{LateUpdate, Letter};
 
-/// Zones that are updated at the same time. Each takes up to one core and the memory of one more
-/// version of the zone.
+/// Maximum number of zones that are updated at once. Each update takes up to one core and the
+/// memory of another version of the zone.
 const THREADS: usize = 3;
 /// The log line after a panic of a thread.
 const FAULT: &str = "a panic ended a thread that updates zones; restart the server";
@@ -55,8 +55,9 @@ fn work(running: &Running) {
     }
 }
 
-/// Ends the threads. What still waits gets SERVFAIL; its client can ask the next server process.
-/// Must come before the workers get [`Letter::Drain`], so that they send these replies.
+/// Ends the threads. Waiting updates get SERVFAIL, and their clients can send them to the next
+/// server process. Must be called before the workers get [`Letter::Drain`], so that they send these
+/// replies.
 pub(crate) fn close(running: &Running) {
     for update in running.shared.name_server.updates.close() {
         running.shared.name_server.transfers.count(UpdateOutcome::FAILED.event);
@@ -64,14 +65,14 @@ pub(crate) fn close(running: &Running) {
     }
 }
 
-/// Applies updates of one zone, and replies.
+/// Applies the updates of one zone, and replies to each.
 fn apply(running: &Running, group: Vec<WaitingUpdate>) {
     let snapshot = running.shared.snapshot();
     let config = snapshot.config.zones.iter().find(|zone| zone.is(&group[0].zone));
     let outcomes = match config {
         None => vec![UpdateOutcome::rejected(Rcode::NOTAUTH); group.len()],
         Some(config) => match attempt(running, config, &group) {
-            // One of them is at fault: each is tried alone.
+            // One of the updates is at fault, so each is applied separately.
             Err(_) if group.len() > 1 => {
                 let alone =
                     group.iter().map(|one| attempt(running, config, std::slice::from_ref(one)));
@@ -111,7 +112,7 @@ impl UpdateOutcome {
     }
 }
 
-/// Applies updates together. Fails if the zone would have errors.
+/// Applies updates together. Returns an error if the zone would then have errors.
 fn attempt(
     running: &Running,
     config: &ZoneConfig,
@@ -170,7 +171,7 @@ fn attempt(
 
 /// Applies an update to the edits, if it is permitted and its prerequisites are met.
 fn edit(config: &ZoneConfig, update: &WaitingUpdate, edits: &mut ZoneEdits<'_>) -> UpdateOutcome {
-    // Signatures of others would no longer match.
+    // The zone has signatures of another signer, which would no longer match.
     if edits.zone().is_signed() {
         return UpdateOutcome::rejected(Rcode::REFUSED);
     }
@@ -201,7 +202,7 @@ fn edit(config: &ZoneConfig, update: &WaitingUpdate, edits: &mut ZoneEdits<'_>) 
     UpdateOutcome::APPLIED
 }
 
-/// Returns whether the server makes records of this type itself: an edit of them would have no
+/// Returns whether the server itself makes the records of this type, so that an edit would have no
 /// effect.
 pub(crate) fn is_made_here(config: &ZoneConfig, owner: FoldedName<'_>, rtype: Rtype) -> bool {
     let is_signed = config.signing.is_some();
@@ -214,7 +215,7 @@ pub(crate) fn is_made_here(config: &ZoneConfig, owner: FoldedName<'_>, rtype: Rt
     }
 }
 
-/// Returns the edited version with a higher serial, if anything has changed.
+/// Returns the edited version with a higher serial; `None` if nothing has changed.
 ///
 /// # Errors
 /// The zone would have errors.
@@ -234,7 +235,7 @@ pub(crate) fn changed(
     edits.finish(wall_secs()).map(Some)
 }
 
-/// Sends the reply by the worker that received the update.
+/// Passes the reply to the worker that received the update, which sends it.
 fn reply(running: &Running, mut update: WaitingUpdate, rcode: Rcode) {
     let message = update.reply(rcode, wall_secs());
     let worker = usize::from(update.worker);

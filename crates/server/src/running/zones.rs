@@ -24,14 +24,14 @@ use crate::turns::Turns;
 const LOOK: Duration = Duration::from_secs(1);
 /// Maximum number of requests that read zones at the same time.
 const MAX_RELOADS: usize = 1;
-/// Why a program without the feature `postgres` has no zones from databases.
+/// The reason why a program without the feature `postgres` has no zones from databases.
 pub(crate) const NO_DATABASES: &str =
     "this program was built without PostgreSQL; build it with the feature `postgres`";
 /// The log line after a panic of the thread.
 const FAULT: &str = "a panic ended the thread that watches the files of zones; they are read again \
                      after `avocet reload`, or after a restart of the server";
 
-/// The signal that ends the thread, and the zones of other threads.
+/// The signal that ends the thread, and the state of the zones that other threads maintain.
 pub(crate) struct ZoneWatch {
     is_closed: Mutex<bool>,
     closing: Condvar,
@@ -40,7 +40,7 @@ pub(crate) struct ZoneWatch {
     /// The databases that announce changes of zones.
     #[cfg(feature = "postgres")]
     pub(crate) databases: super::databases::DatabaseListeners,
-    /// Whether a thread asks parents for DS records.
+    /// Whether a thread queries parent zones for DS records.
     is_asking: AtomicBool,
     /// The turns of requests that read zones.
     pub(crate) reloads: Arc<Turns>,
@@ -86,8 +86,8 @@ pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
     thread::Builder::new().name("zones".to_owned()).spawn(watched).map(drop)
 }
 
-/// Reads the zone, or all zones if none is given, at once. Zones with a URL are fetched within a
-/// second. Returns whether there is such a zone.
+/// Reads the given zone, or all zones if none is given, at once. Zones with a URL are fetched
+/// within a second. Returns whether the given zone exists.
 pub(crate) fn reload(running: &Running, id: Option<&ZoneId>) -> bool {
     let is_known = running.reloader.reload_zones(id);
     let snapshot = running.shared.snapshot();
@@ -98,7 +98,8 @@ pub(crate) fn reload(running: &Running, id: Option<&ZoneId>) -> bool {
     is_known
 }
 
-/// Returns which zone of a configuration this program cannot provide, and why.
+/// Returns the zone of a configuration that this program cannot provide, and the reason; `None` if
+/// it can provide all zones.
 pub fn fault_of_providers(config: &Config) -> Option<String> {
     let is_stored =
         |zone: &&ZoneConfig| zone.source_url().is_some_and(|url| url.database.is_some());
@@ -122,8 +123,8 @@ fn work(running: &Arc<Running>) {
     }
 }
 
-/// Asks the parents of zones whose keys wait for DS records, on a thread of its own: one that does
-/// not answer delays no zone.
+/// Queries the parents of zones whose keys wait for DS records, on a separate thread: a parent that
+/// does not answer delays no zone.
 fn ask_parents(running: &Arc<Running>) {
     if running.zone_watch.is_asking.load(Ordering::Acquire) {
         return;
@@ -146,7 +147,7 @@ fn ask_parents(running: &Arc<Running>) {
     }
 }
 
-/// Asks this server itself for the DS records of a zone: it validates them if it can.
+/// Queries this server for the DS records of a zone, because it validates them if it can.
 fn ask_parent(running: &Running, zone: &ZoneId) {
     let Ok(name) = NameBuf::from_wire(&zone.name) else { return };
     let server = running.shared.snapshot().config.server.own_address();

@@ -98,7 +98,7 @@ fn packet(key: &PacketKey<'_>, header: &[u8; 12], remaining_secs: u32) -> Cached
 /// Returns a name as text.
 pub(crate) fn shown(wire: &[u8]) -> String {
     let mut name = String::new();
-    // Writing to a `String` does not fail. Octets that are not a name end early.
+    // Writing to a `String` does not fail. If the octets are not a name, the text ends early.
     let _ = text::write_name(wire, &mut name);
     name
 }

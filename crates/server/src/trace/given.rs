@@ -16,7 +16,8 @@ use avocet_wire::{FoldedName, MessageView, Rtype};
 use super::dump::shown;
 use super::{TraceQuestion, rcode, report};
 
-/// Returns the answer for a client with this address, and the stage that makes it.
+/// Returns the section with the answer for a client at this address, and the stage that gives the
+/// answer.
 pub(crate) fn section(
     state: &Snapshot,
     asked: &TraceQuestion,
@@ -40,7 +41,7 @@ pub(crate) fn section(
     })
 }
 
-/// Returns the hosted zone that has answered.
+/// Returns the hosted zone that gave the answer; `None` if none did.
 fn zone_of(
     state: &Snapshot,
     (qname, qtype): (FoldedName<'_>, Rtype),
@@ -71,7 +72,7 @@ fn reply(message: &[u8]) -> GivenReply {
     }
 }
 
-/// Returns the decision as the query path records it.
+/// Returns the decision in the form in which the query path records it.
 fn recorded(state: &Snapshot, decision: &Decision) -> RecordedDecision {
     let by = state.policy.as_ref().and_then(|policy| policy.note_text(decision.note));
     RecordedDecision {

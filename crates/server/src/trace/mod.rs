@@ -1,4 +1,5 @@
-//! The resolution of a name, for control clients: traces, the contents of the caches, the answer.
+//! The resolution of a name for control clients: traces, the contents of the caches, and the
+//! answer.
 
 pub(crate) mod dump;
 pub(crate) mod given;
@@ -31,19 +32,19 @@ use avocet_wire::{
 use avocet_worker::mailbox::{KeptOrder, Letter, TraceOrder};
 use avocet_worker::state::Shared;
 
-/// Longest wait for the resolution of a worker: longer than any question is in flight.
+/// Maximum wait for the resolution by a worker: longer than any question is in flight.
 const TRACE_PATIENCE: Duration = Duration::from_secs(12);
-/// Longest wait for the kept traces of the workers.
+/// Maximum wait for the stored traces of the workers.
 const LOOK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A question of a control client.
 pub(crate) struct TraceQuestion {
     qname: FoldedNameBuf,
-    /// The type. `None`: all types, or A where one is needed.
+    /// The type; `None` for all types, or for A if a single type is needed.
     rtype: Option<Rtype>,
     pub(crate) dnssec_ok: bool,
     pub(crate) checking_disabled: bool,
-    /// The servers to query; empty for those of the plan.
+    /// The servers to query; empty for the servers of the plan.
     servers: Box<[SocketAddr]>,
 }
 
@@ -53,11 +54,11 @@ pub(crate) struct Resolution {
     pub(crate) trace: TraceReport,
     /// The answer as a message; empty if there is none.
     pub(crate) message: Vec<u8>,
-    /// The reason if there is no answer.
+    /// The reason why there is no answer, if there is none.
     pub(crate) failure: Option<TraceFailure>,
 }
 
-/// Why a question could not be resolved.
+/// The reason why a question could not be resolved.
 #[derive(Clone, Copy)]
 pub(crate) struct TraceFailure {
     /// The extended error for clients.
@@ -91,7 +92,7 @@ impl TraceQuestion {
         Ok(Self::about(qname, rtype))
     }
 
-    /// Takes the name and the type of a question.
+    /// Returns the question with this name and type, for the usual servers.
     pub(crate) fn of(question: Question<'_>) -> Self {
         Self::about(question.qname().to_buf(), Some(question.qtype()))
     }
@@ -101,12 +102,12 @@ impl TraceQuestion {
         Self { qname, rtype, dnssec_ok, checking_disabled, servers }
     }
 
-    /// Directs the question to these servers, if any are given.
+    /// Returns the question for these servers, or for the usual ones if none are given.
     pub(crate) fn by(self, servers: &[SocketAddr]) -> Self {
         Self { servers: servers.into(), ..self }
     }
 
-    /// Returns the name, and the type; A if none was given.
+    /// Returns the name and the type. The type is A if none was given.
     pub(crate) fn name_and_type(&self) -> (FoldedName<'_>, Rtype) {
         (self.qname.view(), self.rtype.unwrap_or(Rtype::A))
     }
@@ -124,7 +125,7 @@ impl TraceQuestion {
 pub(crate) fn resolve(shared: &Shared, asked: &TraceQuestion) -> Result<Resolution, ControlError> {
     let question = asked.question();
     let hash = QuestionKey::new(question.view().octets(), &shared.name_server.key, 0).hash;
-    // The worker that would resolve it for a client also traces it.
+    // The worker that would resolve the question for a client also resolves it here.
     let owner = (hash >> 48) as usize % shared.mailboxes.len();
     let (reply, traced) = channel();
     let (dnssec_ok, checking_disabled) = (asked.dnssec_ok, asked.checking_disabled);
@@ -149,10 +150,11 @@ pub(crate) fn resolve(shared: &Shared, asked: &TraceQuestion) -> Result<Resoluti
     })
 }
 
-/// Returns the trace and the answer for `query +trace`. Names of this network are not resolved.
+/// Returns the trace and the answer for `query +trace`. Names that this server answers without
+/// other servers are not resolved.
 ///
 /// # Errors
-/// Those of [`resolve`].
+/// As for [`resolve`].
 pub(crate) fn trace(
     shared: &Shared,
     asked: TraceQuestion,
@@ -192,7 +194,7 @@ pub(crate) fn trace(
     ])
 }
 
-/// Returns the RCODE of a message; SERVFAIL if there is none.
+/// Returns the RCODE of a message; SERVFAIL if it has none.
 pub(crate) fn rcode(message: &[u8]) -> Rcode {
     MessageView::new(message).map_or(Rcode::SERVFAIL, |message| Rcode(message.header().flags & 0xf))
 }
@@ -204,15 +206,15 @@ pub(crate) fn refusal(question: Question<'_>) -> Vec<u8> {
     message
 }
 
-/// Returns the data about a name that this server has without a query: kept traces of failures, and
-/// the contents of the caches.
+/// Returns the data about a name that is known without a query: stored traces of failures, and the
+/// contents of the caches.
 pub(crate) fn known(shared: &Shared, asked: &TraceQuestion) -> Vec<WhySection> {
     let mut sections = failed_before(shared, asked);
     sections.extend(cached(shared, asked));
     sections
 }
 
-/// Returns the kept traces of failures, and the cached failures.
+/// Returns the stored traces of failures, and the cached failures.
 pub(crate) fn failed_before(shared: &Shared, asked: &TraceQuestion) -> Vec<WhySection> {
     let mut sections: Vec<WhySection> = kept(shared, asked).iter().map(failed).collect();
     sections.extend(failures(shared, asked));
@@ -242,7 +244,7 @@ fn failed(trace: &Trace) -> WhySection {
     WhySection::Failed(FailedTrace { trace: report::of(trace), secs_ago })
 }
 
-/// Returns the cached failures: these questions are not resolved again for a while.
+/// Returns the cached failures of a name; their questions are not resolved again for a while.
 fn failures(shared: &Shared, asked: &TraceQuestion) -> Option<WhySection> {
     failure(shared, asked).map(WhySection::FailureCache)
 }
@@ -261,8 +263,8 @@ fn failure(shared: &Shared, asked: &TraceQuestion) -> Option<CachedFailure> {
     })
 }
 
-/// Returns the contents of the RRset cache at the name, and the entries above it that apply to it:
-/// delegations, denials, DNAMEs.
+/// Returns the entries of the RRset cache at the name, and the delegations, denials and DNAME
+/// records above it that apply.
 fn cached(shared: &Shared, asked: &TraceQuestion) -> Option<WhySection> {
     let (cached, has_any) = rrsets_of(shared, asked);
     has_any.then_some(WhySection::Cache(cached))
@@ -273,7 +275,7 @@ pub(crate) fn look_up(shared: &Shared, asked: &TraceQuestion) -> CacheLook {
     CacheLook { cached: rrsets_of(shared, asked).0, failure: failure(shared, asked) }
 }
 
-/// Returns the contents of the RRset cache, and whether there is something at the name itself.
+/// Returns the contents of the RRset cache, and whether it has an entry at the name itself.
 fn rrsets_of(shared: &Shared, asked: &TraceQuestion) -> (CachedName, bool) {
     let snapshot = shared.snapshot();
     let stale_window = snapshot.config.cache.serve_stale.as_ref().map_or(0, |stale| stale.max_secs);

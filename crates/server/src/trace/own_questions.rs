@@ -1,8 +1,9 @@
 //! Resolves the names of hosts that the server itself must reach, such as the servers of lists.
 //!
-//! They are resolved like those of a client, by local records and the resolver, but without policy,
-//! rate limit and `allow`. Otherwise a list could stop the updates of lists, its own correction
-//! included, and so could a configuration that does not allow loopback.
+//! They are resolved like the names in client queries, with local records and the resolver, but
+//! without policy, rate limit and `allow`. Otherwise, a list could block the updates of lists,
+//! including its own correction. A configuration that does not allow loopback could block them,
+//! too.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -44,7 +45,7 @@ fn of_type(shared: &Shared, host: &str, rtype: &str) -> Result<Vec<IpAddr>, Look
     let message = match rehearsal.begin_without_policy(asked.question().view()) {
         Ended::Reply { message, .. } => message,
         Ended::Silent(_) => return Err(LookupError::NoAnswer(host.to_owned())),
-        // The question is for the name itself, or for the target of local aliases.
+        // The question is about the name itself, or about the target of its local aliases.
         Ended::Wait(miss) => {
             let Resolution { message, failure, .. } =
                 trace::resolve(shared, &TraceQuestion::of(miss.question.view()))?;

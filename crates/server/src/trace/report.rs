@@ -31,7 +31,7 @@ pub(super) fn of(trace: &Trace) -> TraceReport {
     }
 }
 
-/// Returns the steps of one depth. Deeper steps belong to the step before them.
+/// Returns the steps at one depth. Deeper steps become part of the step before them.
 fn nested<'a>(events: &mut Peekable<impl Iterator<Item = &'a Event>>, depth: u8) -> Vec<TraceStep> {
     let mut steps: Vec<TraceStep> = Vec::new();
     while let Some(event) = events.peek().filter(|event| event.depth >= depth) {
@@ -181,7 +181,7 @@ fn reply_class(taken: &Taken) -> ReplyClass {
     }
 }
 
-/// Returns the result for keys: secure unless there is a fault.
+/// Returns the result of the validation of keys: secure unless there is a fault.
 fn result_of(fault: Option<&Reason>) -> ValidationResult {
     result(fault.map_or(Verdict::Secure, |reason| reason.verdict()), fault)
 }

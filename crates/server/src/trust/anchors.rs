@@ -1,6 +1,6 @@
 //! Following the roll-over of trust anchors in the running server (RFC 5011): the DNSKEY RRset of
-//! each zone with an anchor is asked for when it is due (§2.3), and what came is given to its
-//! [`Rollover`].
+//! each zone with an anchor is queried when it is due (§2.3), and the result is passed to the
+//! zone's [`Rollover`].
 //!
 //! ```text
 //!           due: drop the cached RRset, have it asked for
@@ -9,8 +9,8 @@
 //!      ├─────────────────────────────────────────────────────┤
 //!      └─────────────── not within PATIENCE_SECS: retry ─────┘
 //! ```
-//! The question is asked with CD, as signatures are judged here: a key may revoke itself even if no
-//! other is trusted.
+//! The query has the flag CD, because this module verifies the signatures: a key may revoke itself
+//! even if no other key is trusted.
 
 use std::path::Path;
 
@@ -25,11 +25,11 @@ use super::state_file::StateFile;
 
 /// Seconds between the start and the first check: client queries go first.
 const FIRST_LOOK_SECS: u32 = 10;
-/// How long to wait for a response, in seconds: longer than any resolution takes.
+/// The time to wait for a response, in seconds: longer than any resolution takes.
 const PATIENCE_SECS: u32 = 15;
 /// Seconds to a retry before the first observation: the network may not be up yet.
 const FIRST_RETRY_SECS: u32 = 300;
-/// Maximum number of zones with tracked keys. Anchors of further zones stay as configured.
+/// Maximum number of zones with tracked keys. Anchors of other zones stay as configured.
 const MAX_ZONES: usize = 64;
 
 /// The type of key tag queries (RFC 8145 §5.1).
@@ -46,10 +46,10 @@ pub(crate) trait Asker {
     fn tell(&self, name: &FoldedNameBuf, rtype: Rtype);
 }
 
-/// The current time.
+/// The current time on both clocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
-    /// The monotonic clock of the caches.
+    /// The time on the monotonic clock of the caches, in seconds.
     pub(crate) secs: u32,
     /// Seconds since 1970, for the validity of keys and signatures.
     pub(crate) wall_secs: u64,
@@ -92,11 +92,12 @@ pub(crate) struct KeyStatus {
     pub(crate) tag: u16,
     /// The state; `None` for a configured anchor whose key was not seen.
     pub(crate) state: Option<KeyState>,
-    /// Wall time since when it has this state, in seconds.
+    /// Wall time in seconds since which the key has this state.
     pub(crate) since_secs: Option<u64>,
-    /// Wall time at which it becomes trusted, or is removed, without further events.
+    /// Wall time in seconds at which the key becomes trusted, or is removed, if no further event
+    /// occurs.
     pub(crate) until_secs: Option<u64>,
-    /// Wall time of the zone's last observation.
+    /// Wall time in seconds of the zone's last observation.
     pub(crate) observed_at_secs: Option<u64>,
     /// The reason why the last check failed.
     pub(crate) fault: Option<String>,
@@ -108,7 +109,7 @@ pub(crate) struct TrustAnchors {
     points: Vec<Point>,
     configured: Anchors,
     file: StateFile,
-    /// The reason why the state in the file is older than the state in memory, if it is older.
+    /// The reason why the state in the file is older than the state in memory, if it is.
     unsaved: Option<String>,
 }
 
@@ -123,7 +124,7 @@ impl TrustAnchors {
         anchors
     }
 
-    /// Resets to these anchors; `state` supplies the state of zones that remain.
+    /// Replaces the anchors by these; `state` supplies the state of zones that remain.
     fn configure(&mut self, configured: &Anchors, state: &str, now: Now) {
         let mut zones: Vec<FoldedNameBuf> = Vec::new();
         for anchor in configured.iter() {
@@ -170,7 +171,7 @@ impl TrustAnchors {
         before != self.followed()
     }
 
-    /// Returns the reason why the last state could not be saved, if it could not.
+    /// Returns the reason why the last state could not be saved, if saving failed.
     pub(crate) fn unsaved(&self) -> Option<&str> {
         self.unsaved.as_deref()
     }
@@ -187,7 +188,7 @@ impl std::fmt::Display for TrustAnchors {
     }
 }
 
-/// Returns the zones that have lost trusted keys. Replacing a digest with its key is not a loss.
+/// Returns the zones that have lost trusted keys. If a key replaces its digest, this is not a loss.
 pub(crate) fn less_trusted(
     before: &[(FoldedNameBuf, Vec<Anchor>)],
     now: &[(FoldedNameBuf, Vec<Anchor>)],
@@ -200,7 +201,7 @@ pub(crate) fn less_trusted(
     before.iter().filter(|point| !holds(point)).map(|(zone, _)| *zone).collect()
 }
 
-/// Returns the lines of a state for a zone: `STATE SECONDS ZONE ...`.
+/// Returns the lines about a zone in a state: `STATE SECONDS ZONE ...`.
 fn lines_of(state: &str, zone: &FoldedNameBuf) -> String {
     let zone = zone.to_string();
     let is_of = |line: &&str| line.split(' ').nth(2) == Some(&zone) && !line.starts_with(';');
@@ -241,7 +242,7 @@ impl Point {
         }
     }
 
-    /// Returns true if the RRset has arrived.
+    /// Passes the RRset in the cache to the rollover. Returns false if the RRset has not arrived.
     fn observe(&mut self, policy: Policy, now: Now, cache: &RrsetCache) -> bool {
         let mut buffer = vec![0; avocet_cache::MAX_PAYLOAD_BYTES];
         let zone = *self.rollover.zone();

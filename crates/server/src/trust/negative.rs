@@ -21,7 +21,7 @@ const FALLBACK: &str = "using only the negative trust anchors of the configurati
 pub(crate) struct NegativeList {
     anchors: Vec<NegativeAnchor>,
     file: StateFile,
-    /// The reason why the file differs from the anchors, if it does.
+    /// The reason why the file differs from the anchors in force, if it does.
     unsaved: Option<String>,
 }
 
@@ -42,11 +42,11 @@ impl NegativeList {
         &self.anchors
     }
 
-    /// Sets an anchor until a wall time in seconds. Replaces one with the same name.
+    /// Sets an anchor until a wall time in seconds. An anchor with the same name is replaced.
     ///
     /// # Errors
     ///
-    /// There are too many.
+    /// There are too many anchors.
     pub(crate) fn add(
         &mut self,
         name: &FoldedNameBuf,
@@ -72,7 +72,7 @@ impl NegativeList {
         is_removed
     }
 
-    /// Removes and returns the anchors that have expired by this wall time.
+    /// Removes the anchors that have expired by this wall time, and returns their names.
     pub(crate) fn expire(&mut self, now_secs: u64) -> Vec<FoldedNameBuf> {
         let has_ended =
             |anchor: &&NegativeAnchor| anchor.expires_at_secs.is_some_and(|end| end <= now_secs);
@@ -85,8 +85,8 @@ impl NegativeList {
         ended
     }
 
-    /// Returns the reason why the last change could not be saved, if it could not. The change is in
-    /// force until a restart.
+    /// Returns the reason why the last change could not be saved, if saving failed. The change is
+    /// in force until a restart.
     pub(crate) fn unsaved(&self) -> Option<&str> {
         self.unsaved.as_deref()
     }

@@ -1,5 +1,5 @@
 //! A small file of state that is complete at any moment. It is written under another name, synced
-//! and renamed; its last line is a checksum of the rest.
+//! and renamed. The last line is a checksum of the other lines.
 
 use std::fs::{self, File};
 use std::hash::Hasher;
@@ -28,7 +28,8 @@ impl StateFile {
         Self { path: directory.join(name) }
     }
 
-    /// `fallback` describes the state that applies without it.
+    /// Returns the saved text; `None` if there is none or the file is damaged. A damaged file is
+    /// renamed. `fallback` is the state that then applies, for the log.
     pub(crate) fn load(&self, fallback: &str) -> Option<String> {
         match self.read() {
             Ok(text) => text,
@@ -85,14 +86,15 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Returns the text of a whole file without the line of its checksum; `None` if it does not match.
+/// Returns the text of a file without the line of its checksum; `None` if the checksum does not
+/// match.
 fn content(whole: &str) -> Option<&str> {
     let (text, last) = whole.split_at(whole.rfind(CHECKSUM)?);
     let found = last.strip_prefix(CHECKSUM)?.strip_suffix('\n')?;
     (found == checksum(text)).then_some(text)
 }
 
-/// Returns whether a whole file matches its checksum.
+/// Returns whether the text of a file matches its checksum.
 pub(crate) fn is_intact(whole: &str) -> bool {
     content(whole).is_some()
 }

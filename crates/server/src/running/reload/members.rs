@@ -10,8 +10,8 @@ use super::Reloader;
 use crate::running::catalogs::{CatalogChange, TakenFiles, purge};
 
 impl Reloader {
-    /// Serves the zones that catalogs list now, if these have changed. Returns the new zones, which
-    /// must be transferred at once.
+    /// Serves the zones that catalogs list at present, if these have changed. Returns the new
+    /// zones, which must be transferred at once.
     pub(crate) fn follow_catalogs(&self) -> Vec<Box<[u8]>> {
         let snapshot = self.shared.snapshot();
         let source = |name: &[u8]| self.zones.source(&ZoneId::common(name));
@@ -23,15 +23,15 @@ impl Reloader {
             let is_purged =
                 |zone: &&ZoneConfig| zone.catalog.is_member() && purged.contains(&zone.name);
             let leaving: Vec<_> = snapshot.config.zones.iter().filter(is_purged).collect();
-            // Without them first: nothing else writes their files then.
+            // First, the zones are withdrawn, so that nothing else writes their files.
             self.catalogs.put(staying);
             self.serve_members();
-            // A configuration that came into force in between may have some of the files.
+            // A configuration that came into force in the meantime may use some of the files.
             let taken = TakenFiles::of(&self.shared.snapshot().config);
             leaving.into_iter().filter(|zone| !taken.has(&zone.name)).for_each(purge);
         }
         let count = members.len();
-        // A crash before this repeats the change.
+        // After a crash before this point, the next start repeats the change.
         self.catalogs.put(members);
         self.catalogs.save();
         self.serve_members();
@@ -39,7 +39,7 @@ impl Reloader {
         begun
     }
 
-    /// Puts the presently known members in force.
+    /// Puts the currently known members in force.
     fn serve_members(&self) {
         let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.shared.snapshot();

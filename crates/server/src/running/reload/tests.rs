@@ -35,7 +35,7 @@ fn a_file_that_changes_while_it_is_read_is_read_again() {
     fs::remove_file(&path).unwrap();
 }
 
-/// Returns a reloader of a server without workers, by the configuration in a file.
+/// Returns a reloader for the configuration in a file, of a server without workers.
 fn reloader(path: &Path) -> (Reloader, Arc<Shared>) {
     let unconfigured = Unconfigured {
         limiter: [3; 32],
@@ -79,7 +79,7 @@ fn records_and_answers_from_before_a_zone_was_rerouted_end_whenever_they_are_sto
     std::fs::write(&path, rule(".")).unwrap();
     let (reloader, shared) = reloader(&path);
     shared.name_server.failures.record(&FAILED, 22, 100);
-    // A worker that uses the old snapshot until records were dropped for the first time.
+    // The worker uses the old snapshot until records were dropped for the first time.
     let worker = thread::spawn({
         let (shared, old) = (shared.clone(), shared.snapshot());
         move || {
@@ -186,7 +186,7 @@ fn zones_of_a_configuration_that_is_refused_never_come_into_force() {
     };
     let in_force = [known[0]];
     assert_eq!(names(), in_force);
-    // Too few ports remain, which is found after the zones were read.
+    // Too few ports remain, which the reload finds after it has read the zones.
     std::fs::write(&reloader.reserved_ports, "1024-40000\n").unwrap();
     std::fs::write(&path, zone.replace("corp", "other")).unwrap();
     reloader.reload().unwrap_err();

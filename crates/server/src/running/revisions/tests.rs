@@ -39,7 +39,7 @@ impl Site {
         Self { directory, file }
     }
 
-    /// Starts a server, as after a crash of the one before.
+    /// Starts a server, such as after a crash of the previous one.
     fn start(&self) -> Reloader {
         let unconfigured = Unconfigured {
             limiter: [3; 32],
@@ -72,7 +72,7 @@ impl Site {
         fs::read_to_string(&self.file).unwrap()
     }
 
-    /// Saves a text as editors do.
+    /// Writes a text to the file in the way of editors.
     fn save(&self, text: &str) {
         let beside = self.directory.join("saved");
         fs::write(&beside, text).unwrap();
@@ -114,7 +114,7 @@ fn edits_by_hand_and_by_command_in_turn_lose_nothing() {
             }
             1 => drop(set(&reloader, "policy.block-ttl-secs", &round.to_string()).unwrap()),
             _ => {
-                // The file is not in force yet when the command comes.
+                // The file is not in force yet when the command arrives.
                 site.save(&format!("{}# saved {round}\n", site.text()));
                 set(&reloader, "cache.prefetch", if round % 2 == 0 { "true" } else { "false" })
                     .unwrap();
@@ -264,7 +264,7 @@ fn a_crash_between_the_steps_of_a_change_loses_no_text() {
     let (new, config) = (TEXT.replace("60", "30"), RevisionsConfig { probation_secs: 0, keep: 9 });
     let change = |write| Change { origin: ChangeOrigin::Edit, by: Submitter::default(), write };
 
-    // After the revision was written: the file is the one before.
+    // Crash after the revision was stored: the file still has the text before.
     let reloader = site.start();
     reloader.revisions.keep(&new, &change(FileWrite::Done), &config).unwrap();
     let reloader = site.start();
@@ -272,7 +272,7 @@ fn a_crash_between_the_steps_of_a_change_loses_no_text() {
     assert_eq!(text_of(&reloader, reloader.revisions.in_force().unwrap()), TEXT);
     assert_eq!(text_of(&reloader, 2), new);
 
-    // After the file was written: the next start has it in force.
+    // Crash after the file was written: the next start puts the text in force.
     let write = FileWrite::Must(TEXT.to_owned());
     let kept = reloader.revisions.keep(&new, &change(write), &config).unwrap();
     let reloader = site.start();
@@ -309,7 +309,7 @@ fn a_text_that_was_rolled_back_is_not_taken_again_before_the_file_changes() {
     assert!(reloader.reload().is_err() && reloader.has_text_of_file());
     assert_eq!((reloader.revisions.in_force(), history(&reloader)), before);
     assert!(reloader.revisions.text().contains("= 60"));
-    // An edit is one of the text in force, not of the file.
+    // An edit changes the text in force, not the text of the file.
     fs::remove_dir(&obstacle).unwrap();
     set(&reloader, "cache.prefetch", "false").unwrap();
     assert!(site.text().contains("= 60") && site.text().contains("prefetch = false"));
@@ -328,7 +328,7 @@ fn who_may_not_change_access_changes_other_keys_only() {
     assert!(is_refused(edit("server.http-names", "[\"evil.example\"]")));
     edit("policy.block-ttl-secs", "30").unwrap();
     set(&reloader, "server.http-names", "[\"dns.example\"]").unwrap();
-    // A rollback may give access, or take it away.
+    // A rollback may grant or revoke access.
     assert!(is_refused(reloader.roll_back(2, ChangeOrigin::Rollback, by())));
     edit("policy.block-ttl-secs", "20").unwrap();
     reloader.roll_back(3, ChangeOrigin::Rollback, by()).unwrap();

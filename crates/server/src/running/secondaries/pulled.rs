@@ -6,10 +6,10 @@
 //!              +-- text --> checked as a whole -- errors --> fault, the copy stays
 //!                                 +--> copy, then its validators --> read like any file
 //! ```
-//! A database has no validators; the rest is the same.
+//! A database has no validators; everything else is the same.
 //!
 //! A copy and its validators are two files. The validators have the checksum of their text, so that
-//! those of another text, or of another URL, are not sent.
+//! validators of another text, or of another URL, are not sent.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ const NOT_A_FIELD: &str = "it is not a header field";
 /// Maximum number of octets of the file with the validators.
 const MAX_HEAD_OCTETS: u64 = 16 << 10;
 
-/// Why a URL is not usable.
+/// The reason why a URL is not usable.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PullError {
     #[error("{0}")]
@@ -68,13 +68,13 @@ pub(super) enum PullError {
     TooManyFields(PathBuf),
 }
 
-/// Returns the times of a zone with a URL, as if they were in its SOA record.
+/// Returns the timers of a zone with a URL, in place of the timers in an SOA record.
 pub(super) fn timers(source: &ZoneUrl, serial: u32) -> Timers {
     let secs = source.refresh_secs;
     Timers { serial, refresh_secs: secs, retry_secs: secs, expire_secs: u32::MAX }
 }
 
-/// Fetches the records of a zone, and puts them in force if they are other ones.
+/// Fetches the records of a zone, and puts them in force if they have changed.
 pub(super) fn pull(
     running: &Running,
     config: &ZoneConfig,
@@ -133,7 +133,7 @@ fn fetch_and_keep(
 /// A text that was fetched.
 struct FetchedText {
     fetched: Fetched,
-    /// A message about records that the zone leaves out.
+    /// A message about records that the zone omits, if there are any.
     remark: Option<String>,
 }
 
@@ -161,14 +161,14 @@ fn read_database(_: &ZoneConfig, _: &ZoneUrl, _: &Lookup) -> Result<FetchedText,
     Err(PullError::NoDatabases)
 }
 
-/// Checks that the zone is still configured so.
+/// Checks that the zone still has this configuration.
 fn ensure_wanted(secondaries: &Secondaries, config: &ZoneConfig) -> Result<(), CheckError> {
     let gone = || crate::transfer::TransferError::Closed.into();
     secondaries.has(config).then_some(()).ok_or_else(gone)
 }
 
-/// Replaces the copy, and then its validators. A text with the same records keeps the time of the
-/// copy, which is the serial.
+/// Replaces the copy, and then its validators. If the records are the same, the copy keeps its
+/// modification time, which is the serial.
 fn keep(
     config: &ZoneConfig,
     text: &[u8],
@@ -206,7 +206,7 @@ fn terms(source: &ZoneUrl) -> Result<UrlTerms, CheckError> {
     Ok(UrlTerms { fields, tls: of_url(source)? })
 }
 
-/// The errors never show the contents of the file.
+/// Reads the header fields in a file. An error never shows the contents of the file.
 fn fields(path: &Path) -> Result<HeaderMap, PullError> {
     let text = secret_file::read(path, MAX_FIELDS_OCTETS)?;
     let mut fields = HeaderMap::new();

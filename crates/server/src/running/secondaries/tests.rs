@@ -6,8 +6,8 @@ use super::*;
 
 const NOW: u64 = 1_000;
 
-/// Returns zones of other servers, as many of each server as it has places, the first ones members
-/// of catalogs.
+/// Returns zones of other servers. Each server has the maximum number of zones that can be checked
+/// at once, and the first zones are members of catalogs.
 fn zones(members: usize, others: usize) -> Vec<ZoneConfig> {
     let table = |name: &str, server: usize| {
         let primary = format!("192.0.2.{}", server % 256);
@@ -46,7 +46,7 @@ fn checks_of_zones_that_are_gone_count_until_they_end() {
     secondaries.end(&due[0], None, &["why".to_owned()], None);
     assert_eq!(secondaries.take_due(NOW).len(), 1);
     assert!(secondaries.fault().is_none(), "the fault of a zone that is gone");
-    // A zone that comes back is not checked twice at the same time.
+    // A zone that is configured again is not checked twice at the same time.
     secondaries.follow(&first, NOW);
     let again = secondaries.take_due(NOW);
     assert_eq!(names(&again), names(&due[..0]), "places are still taken");
@@ -99,7 +99,7 @@ fn a_server_that_hangs_leaves_places_to_the_zones_of_others() {
     let expected = [MAX_OF_SOURCE, MAX_OF_SOURCE, 1, 1];
     assert_eq!(["a", "b", "c", "d"].map(of), expected, "{due:?}");
     assert_eq!(secondaries.take_due(NOW).len(), 0, "the places of both servers are taken");
-    // The next check asks another primary first, which has places.
+    // The next check of this zone begins with another primary, which has free places.
     let is_first = |zone: &&ZoneConfig| shown(&zone.name).starts_with('a');
     let mut checked = config.zones.iter().filter(|zone| due.contains(&shown(&zone.name)));
     let failed = checked.find(is_first).unwrap();

@@ -1,5 +1,5 @@
-//! A zone whose key A is followed by B and then revoked, as the running server observes it. The
-//! signatures are real, and valid from 2020 to 2045.
+//! Tests with a zone in which key B follows key A, and key A is then revoked, as the running server
+//! observes it. The signatures are real, and valid from 2020 to 2045.
 
 use std::cell::RefCell;
 use std::fs;
@@ -59,7 +59,7 @@ const AFTER: Keys = (
     )],
 );
 
-/// A server that records the queries it gets.
+/// A server that records the queries that it would send.
 #[derive(Default)]
 struct Notes(RefCell<Vec<String>>);
 
@@ -147,8 +147,8 @@ impl World {
         self.cache.insert(&key, &rrset, self.now.secs);
     }
 
-    /// Waits until the keys are queried, and supplies these. Returns true if the trusted keys have
-    /// changed.
+    /// Waits until the keys are queried, and supplies these keys. Returns true if the trusted keys
+    /// have changed.
     fn look(&mut self, keys: Keys) -> bool {
         self.notes.0.borrow_mut().clear();
         for _ in 0..40 * 24 {
@@ -205,7 +205,8 @@ fn a_key_is_followed_by_another_and_revoked() {
     world.clean();
 }
 
-/// Data that was validated by a digest is not validated again when its key becomes known.
+/// Data that was validated with a digest is not validated again when the key of the digest becomes
+/// known.
 #[test]
 fn a_key_in_place_of_its_digest_is_no_loss_of_trust_and_a_revoked_one_is() {
     let mut world = World::new("loss");
@@ -227,7 +228,7 @@ fn a_key_in_place_of_its_digest_is_no_loss_of_trust_and_a_revoked_one_is() {
     world.clean();
 }
 
-/// RFC 5011 §2.3: after half of the TTL, and after at least an hour following a failure.
+/// Keys are queried after half of the TTL, and at least an hour after a failure (RFC 5011 §2.3).
 #[test]
 fn keys_are_asked_for_when_they_are_due() {
     let mut world = World::new("due");
