@@ -1,5 +1,5 @@
-//! DER (X.690), as far as certificates need it: fields are written from inside out, and read one
-//! after the other.
+//! DER (X.690), as far as certificates need it: nested fields are written from the inside outwards,
+//! and read one after the other.
 
 /// The tags of the types of fields.
 pub(crate) const BOOLEAN: u8 = 0x01;
@@ -66,7 +66,7 @@ pub(crate) fn read(octets: &[u8]) -> Option<DerField<'_>> {
     let (head, rest) = octets.split_first_chunk::<2>()?;
     let (len, rest) = match head[1] {
         short @ 0..=0x7f => (usize::from(short), rest),
-        // Lengths of up to three octets: a certificate has at most 16 MB.
+        // The reader accepts lengths of up to three octets: a certificate has at most 16 MB.
         long @ 0x81..=0x83 => {
             let (len, rest) = rest.split_at_checked(usize::from(long & 0x7f))?;
             (len.iter().fold(0, |len, octet| len << 8 | usize::from(*octet)), rest)

@@ -94,7 +94,7 @@ impl AcmeError {
 pub struct AuthorityProblem {
     /// The type, without `urn:ietf:params:acme:error:`, such as `unauthorized`.
     pub kind: String,
-    /// The reason for people; may be empty.
+    /// The reason in words; may be empty.
     pub detail: String,
     /// The HTTP status; 0 if the problem is part of a larger response.
     pub status: u16,

@@ -17,7 +17,7 @@ const KEY_USAGE: [u8; 3] = [0x55, 0x1d, 0x0f];
 const BASIC_CONSTRAINTS: [u8; 3] = [0x55, 0x1d, 0x13];
 const AUTHORITY_KEY: [u8; 3] = [0x55, 0x1d, 0x23];
 const EXTENDED_USAGE: [u8; 3] = [0x55, 0x1d, 0x25];
-/// `id-kp-serverAuth`.
+/// The object identifier of `id-kp-serverAuth`.
 const SERVER_AUTH: [u8; 8] = [0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x01];
 /// Number of octets of a key identifier (RFC 7093 §2, method 1).
 const KEY_ID_LEN: usize = 20;

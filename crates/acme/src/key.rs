@@ -179,8 +179,8 @@ impl CertificateKey {
         nested(SEQUENCE, &[&algorithm, &bits(self.0.public_key().as_ref())])
     }
 
-    /// Returns facts in DER, followed by the algorithm and the signature: the form of certificates
-    /// and of requests for them.
+    /// Returns facts in DER, followed by the algorithm and the signature. Certificates and requests
+    /// for certificates have this form.
     ///
     /// # Errors
     /// The cryptography fails.

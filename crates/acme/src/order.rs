@@ -54,8 +54,8 @@ pub struct Issued {
 /// terms of the authority, and sets the URL of the account.
 ///
 /// # Errors
-/// The authority refuses a step or does not respond, a proof cannot be shown, or the world stops.
-/// Proofs are withdrawn in any case.
+/// The authority refuses a step or does not respond, a proof cannot be shown, or [`World`] stops
+/// the attempt. Proofs are withdrawn in any case.
 pub fn obtain<W: World>(
     authority: &mut Authority<'_, W>,
     account: &mut Account,
@@ -162,7 +162,7 @@ fn begin<W: World>(
     authority.read("the order", &url, signer, Some(&std::mem::take(&mut body)))
 }
 
-/// Shows the proofs of all names that need one, and then has the authority look for them.
+/// Shows the proofs of all names that need one, and then requests that the authority verifies them.
 fn prove<W: World>(
     authority: &mut Authority<'_, W>,
     signer: Signer<'_>,

@@ -67,7 +67,8 @@ fn authority_key(mut extensions: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// Asks when a certificate should be renewed; `None` if the authority does not say so.
+/// Requests the time in which a certificate should be renewed. Returns `None` if the authority
+/// offers no such time.
 ///
 /// # Errors
 /// The authority does not respond, or with an invalid window.

@@ -10,7 +10,7 @@ use crate::world::{AuthorityRequest, AuthorityResponse, World};
 
 /// Maximum number of octets of a body: a chain of certificates has less than 20 KiB.
 pub const MAX_AUTHORITY_BODY: usize = 256 << 10;
-/// How often a request is repeated with a new nonce (RFC 8555 §6.5).
+/// Maximum number of times that a request is repeated with a new nonce (RFC 8555 §6.5).
 const MAX_NONCES: usize = 5;
 /// Maximum number of octets of a nonce or URL.
 const MAX_FIELD: usize = 2_048;

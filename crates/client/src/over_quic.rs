@@ -92,7 +92,7 @@ fn connected(server: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Waits for a datagram, at most until a timer is due.
+/// Waits for a datagram, but not longer than until a timer is due.
 fn receive(
     session: &mut QuicClient,
     socket: &UdpSocket,

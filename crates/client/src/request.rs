@@ -48,13 +48,13 @@ pub enum OutputForm {
 pub struct Request {
     /// The server, if the words name one.
     pub server: Option<SocketAddr>,
-    /// How the server is reached over TLS; `None` without TLS.
+    /// The settings for TLS to the server; `None` without TLS.
     pub tls: Option<TlsRequest>,
     /// The name in wire format, as written.
     pub name: Box<[u8]>,
-    /// QTYPE.
+    /// The QTYPE of the query.
     pub rtype: Rtype,
-    /// QCLASS.
+    /// The QCLASS of the query.
     pub class: Class,
     /// Whether to start with TCP.
     pub tcp: bool,
@@ -379,7 +379,7 @@ fn https_server(
     Ok((server_address(place, HTTPS_PORT)?, https))
 }
 
-/// Reads an option that has a meaning only over TLS. Returns whether it is one.
+/// Reads an option that has a meaning only over TLS. Returns false if the word is another option.
 fn tls_option(word: &str, tls: &mut TlsRequest) -> Result<bool, ClientError> {
     match word.split_once('=') {
         None if word == "+insecure" => tls.is_insecure = true,

@@ -16,12 +16,12 @@ use crate::words::words;
 pub struct Secret(String);
 
 impl Secret {
-    /// Keeps a text secret.
+    /// Wraps a text, so that logs do not show it.
     pub fn new(text: String) -> Self {
         Self(text)
     }
 
-    /// Returns the text, for the place that checks or shows it.
+    /// Returns the text, for code that checks or shows it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -44,7 +44,7 @@ words! {
     pub enum Role {
         /// Reads everything but users, tokens and the audit log.
         Viewer = "viewer",
-        /// Also changes the state of the running server: caches, lists, pauses, trust.
+        /// Also changes the state of the running server: caches, lists, pauses and trust anchors.
         Operator = "operator",
         /// Also changes configuration, users and tokens, and deletes logged queries.
         Admin = "admin",

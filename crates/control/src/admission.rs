@@ -1,4 +1,5 @@
-//! Applies the limits of a user to requests and replies. No other module decides about them.
+//! Applies the limits of a user to requests and replies. Only this module decides what a limited
+//! user may do.
 
 use avocet_policy::rule::Scope;
 use serde_json::Value;
@@ -17,7 +18,7 @@ use crate::zone_keys::{ZoneKeys, ZoneSign};
 use crate::zones::{ZoneExport, ZoneRecords, ZoneReload};
 
 impl UserLimits {
-    /// Returns a request as far as the limits permit it: a request for logged queries is narrowed
+    /// Returns a request as far as the limits permit it. A request for logged queries is narrowed
     /// to the groups and zones of the user. Returns `None` for a request that the user may not
     /// send.
     pub fn admit(&self, mut request: Request) -> Option<Request> {
@@ -63,7 +64,8 @@ impl UserLimits {
             | Request::ConfigText(_)
             | Request::Dump(_)
             | Request::ListsRefresh(_)
-            // A device may be in several groups, and deleted entries are gone for all of them.
+            // A device may be in several groups, and a deletion would remove its entries from all
+            // of them.
             | Request::LogPrune(_)
             | Request::Reload(_)
             | Request::Restore(_)

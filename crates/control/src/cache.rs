@@ -30,7 +30,7 @@ pub struct StoreCounts {
     pub entries: u64,
     /// Number of octets in use.
     pub bytes: usize,
-    /// Number of octets at most.
+    /// Maximum number of octets.
     pub bytes_limit: usize,
     /// Entries that were stored.
     pub inserts: u64,
@@ -112,14 +112,14 @@ pub struct CachedRrset {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum RrsetContent {
-    /// Records.
+    /// The cached records of a type.
     Records {
         /// The type.
         #[serde(rename = "type")]
         rtype: String,
         /// The data of each record, as in a zone file.
         data: Vec<String>,
-        /// The number of signatures that are cached with it.
+        /// The number of signatures that are cached with the records.
         signatures: usize,
         /// The rank of the source.
         rank: DataRank,
@@ -196,14 +196,14 @@ words! {
 /// A response that is cached for a kind of client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CachedPacket {
-    /// QNAME.
+    /// The QNAME of the query.
     pub name: String,
-    /// QTYPE.
+    /// The QTYPE of the query.
     #[serde(rename = "type")]
     pub rtype: String,
-    /// QCLASS.
+    /// The QCLASS of the query.
     pub class: String,
-    /// RCODE.
+    /// The RCODE of the response.
     pub rcode: String,
     /// The flags of the queries that it answers.
     pub flags: Vec<QueryFlag>,

@@ -115,7 +115,7 @@ pub trait Control {
     /// Refuses a request for access.
     fn request_refuse(&self, request: RequestRefuse) -> Result<RequestRefused, ControlError>;
 
-    /// Compares the configuration in force with another one, over logged queries. Reports every
+    /// Compares the configuration in force with a proposed one, over logged queries. Reports every
     /// few seconds that it is still at work.
     fn policy_dry_run(
         &self,
@@ -379,7 +379,7 @@ macro_rules! calls {
             /// code if the method fails.
             ///
             /// # Errors
-            /// The client is gone, or does not read.
+            /// The client has disconnected, or does not read.
             pub fn answer(
                 self,
                 control: &(impl Control + ?Sized),

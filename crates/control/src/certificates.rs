@@ -26,7 +26,7 @@ pub struct CertificatesReport {
     pub certificates: Vec<CertificateStatus>,
 }
 
-/// Why a certificate is not renewed.
+/// The reason why a certificate is not renewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RenewalRefusal {
     /// The server obtains no certificate by itself.
@@ -102,7 +102,7 @@ pub struct RenewalStatus {
     pub last_success: Option<u64>,
     /// The number of failed attempts since the last success.
     pub failures: u32,
-    /// Why the last attempt failed, if it did.
+    /// The reason why the last attempt failed, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! How devices are connected to the server, and why they cannot be.
+//! The settings that connect devices to the server, and the reasons why they cannot connect.
 
 use std::fmt;
 
@@ -78,7 +78,7 @@ pub struct ConnectReport {
     pub listeners: Vec<String>,
     /// The ways with encryption: DNS over TLS, HTTPS and QUIC, in this order.
     pub endpoints: Vec<ConnectEndpoint>,
-    /// Why devices cannot connect with encryption; missing if they can.
+    /// The reason why devices cannot connect with encryption; missing if they can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
     /// The way without encryption, of the listener or else of `[server]`; null if there is none.
@@ -124,7 +124,7 @@ pub struct ConnectText {
     pub form: ConnectForm,
     /// The text; null if there is none.
     pub text: Option<String>,
-    /// Why the text is missing.
+    /// The reason why the text is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -78,11 +78,11 @@ pub struct DryRunChanges {
     pub name_count: u64,
     /// The number of different clients among those that the dry run kept.
     pub client_count: u64,
-    /// Queries for names that were not kept, because there are too many.
+    /// Queries for names that were not kept, because there were too many names.
     pub unlisted: u64,
-    /// The names with most queries.
+    /// The names with the highest numbers of queries.
     pub names: Vec<DryRunName>,
-    /// The clients with most queries.
+    /// The clients with the highest numbers of queries.
     pub clients: Vec<DryRunClient>,
 }
 

@@ -1,5 +1,5 @@
 //! The form on the control socket: a request is one line of JSON, and a reply is lines of JSON. The
-//! last line has `done` or `error`; those before it are the parts of the reply.
+//! last line has `done` or `error`; the lines before it are the parts of the reply.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -105,7 +105,7 @@ pub(crate) fn perform<C: Call>(
 /// Writes the line of an error.
 ///
 /// # Errors
-/// The client is gone, or does not read.
+/// The client has disconnected, or does not read.
 pub fn write_error(out: &mut impl Write, error: &ControlError) -> io::Result<()> {
     write(out, &ErrorLine::from(error))
 }

@@ -29,7 +29,7 @@ pub struct ListStatus {
     pub source: String,
     /// The tags of the list.
     pub tags: Vec<String>,
-    /// Whether it is in force.
+    /// Whether the list is in force.
     pub in_force: bool,
     /// The format of the text in force.
     pub format: Option<Format>,
@@ -68,7 +68,8 @@ pub struct ListShare {
     /// Blocked, rewritten and dropped queries with a name that the list has.
     pub queries: u64,
     /// Queries that are blocked because of this list only: no other list has the name, and no rule
-    /// decided. If the list blocks the name behind an alias, other lists are not searched for it.
+    /// decided. If the list blocks the target of an alias, other lists are not searched for this
+    /// target.
     pub alone: u64,
     /// The number by which `queries` may be too high.
     pub error: u64,
@@ -208,9 +209,9 @@ pub struct ListReport {
 pub struct PassedOverLine {
     /// The number of the line, from 1.
     pub line: u32,
-    /// The text of the line, possibly shortened. None if the list is a local file: a user who may
-    /// set the path of a list, or see its state, need not be permitted to read each file that the
-    /// server reads.
+    /// The text of the line, possibly shortened; none if the list is a local file. A user who may
+    /// set the path of a list, or see its state, need not have the permission to read every file
+    /// that the server can read.
     pub text: Option<String>,
     /// The reason why it has no effect.
     pub reason: String,

@@ -72,12 +72,14 @@ pub struct LatencyHistogram {
     pub queries: u64,
     /// The sum of their times in microseconds.
     pub sum_us: u64,
-    /// Half of the queries took this many microseconds at most, rounded up to a power of two; none
-    /// without queries, or if it is above all bounds.
+    /// The median: half of the queries took at most this number of microseconds, rounded up to a
+    /// power of two. None without queries, or if the median is above all bounds.
     pub median_us: Option<u64>,
-    /// 95 of 100 queries took this many microseconds at most, rounded like the median.
+    /// The time in microseconds within which 95 of 100 queries were answered, rounded like the
+    /// median.
     pub p95_us: Option<u64>,
-    /// 99 of 100 queries took this many microseconds at most, rounded like the median.
+    /// The time in microseconds within which 99 of 100 queries were answered, rounded like the
+    /// median.
     pub p99_us: Option<u64>,
     /// The classes with queries, by their bounds.
     pub classes: Vec<LatencyClass>,
@@ -87,16 +89,16 @@ pub struct LatencyHistogram {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct LatencyClass {
-    /// The queries took this many microseconds at most, and more than half of it; none in the class
-    /// above all bounds.
+    /// The upper bound of the class in microseconds: its queries took at most this time, and more
+    /// than half of it. None for the class above all bounds.
     pub up_to_us: Option<u64>,
     /// The number of queries.
     pub queries: u64,
 }
 
 impl LatencyHistogram {
-    /// Creates a histogram from the counts of classes: the class `n` has times of up to 2 to the
-    /// power `n` microseconds, and the last one all others.
+    /// Creates a histogram from the counts of classes. Class `n` has times of up to 2 to the power
+    /// `n` microseconds, and the last class has all longer times.
     pub fn of_powers(counts: &[u64], sum_us: u64) -> Self {
         let bound = |class: usize| (class + 1 < counts.len()).then(|| 1 << class);
         let queries = counts.iter().sum();
@@ -198,7 +200,7 @@ pub struct LogWriterLoad {
     pub ring_fill: f64,
     /// The greatest share since the start.
     pub ring_peak: f64,
-    /// Entries a second, over the last minute at most.
+    /// Entries per second, over at most the last minute.
     pub entries_per_sec: f64,
     /// The time in microseconds that the thread has worked on entries.
     pub work_us: u64,

@@ -20,7 +20,7 @@ pub struct LogFilter {
     /// The QNAME.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// A name; queries for it and for names below it.
+    /// A name: the filter selects queries for it and for all names below it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub under: Option<String>,
     /// The address or name of the client.
@@ -298,7 +298,7 @@ pub struct LogPage {
     /// The queries, the latest first.
     pub queries: Vec<LogEntry>,
     /// The cursor of the next page; none at the end. A search stops after some seconds, so a page
-    /// may have fewer queries than asked for, or none, and still a next one.
+    /// may have fewer queries than requested, or none, although there is a next page.
     pub next: Option<String>,
     /// The number of queries that were examined. For a user with limits, the number of queries that
     /// were found.

@@ -65,7 +65,7 @@ pub struct PauseInForce {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct GrantInForce {
-    /// The name; the grant includes those below it.
+    /// The name; the grant includes all names below it.
     pub name: String,
     /// The clients that the grant applies to.
     pub scope: Scope,

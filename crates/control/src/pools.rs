@@ -44,7 +44,7 @@ pub struct PoolsWhatIf {
 words! {
     /// The setting of an operator for an address of a pool.
     pub enum AddressControl {
-        /// Its probes decide.
+        /// The probes of the address decide.
         Auto = "auto",
         /// The address is in the answers, whatever its probes say.
         Up = "up",
@@ -152,8 +152,8 @@ pub struct PoolAnswers {
     pub pools: Vec<PoolAnswer>,
 }
 
-/// An answer of a pool now, and if hosts were down. With modes that choose at random, it is one of
-/// the possible answers.
+/// Two answers of a pool: at present, and if hosts were down. If the mode chooses at random, each
+/// is one of the possible answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct PoolAnswer {

@@ -96,7 +96,7 @@ pub struct Pause {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Grant {
-    /// The name; the grant includes those below it.
+    /// The name; the grant includes all names below it.
     pub name: String,
     /// The clients that the grant applies to.
     #[serde(default)]
@@ -128,7 +128,7 @@ pub struct Trace {
 pub struct Why {
     /// The name.
     pub name: String,
-    /// The type. Without it, A, and data of all types in the cache.
+    /// The type. Without it, the answer is for type A, and the cached data is of all types.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub rtype: Option<String>,
     /// The address or name of the client; this machine without it.
@@ -145,8 +145,8 @@ pub struct Why {
     /// the address serves UDP and TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<LogTransport>,
-    /// The Unix second at which the rules apply; now without it. For a time in the past, the reply
-    /// also contains the entry of the query log.
+    /// The Unix second at which the rules apply; the present time without it. For a time in the
+    /// past, the reply also contains the entry of the query log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<u64>,
     /// Whether to search the query log; `true` without it.

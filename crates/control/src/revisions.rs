@@ -52,7 +52,7 @@ pub struct Submitter {
     /// The name of the person or program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
-    /// Where the change comes from, such as an address.
+    /// The origin of the change, such as an address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// A comment for the history.
@@ -181,7 +181,7 @@ pub struct Revision {
     pub origin: RevisionOrigin,
     /// The author of the change, if known.
     pub author: Option<String>,
-    /// Where the change came from, if known.
+    /// The origin of the change, if known.
     pub source: Option<String>,
     /// The comment of the author.
     pub comment: Option<String>,
@@ -195,9 +195,9 @@ pub struct Revision {
 pub struct OnProbation {
     /// The revision.
     pub revision: u32,
-    /// The revision that replaces it.
+    /// The revision that comes into force if this one is rolled back.
     pub fallback: u32,
-    /// Seconds left to confirm it.
+    /// Seconds left to confirm the revision.
     pub left_secs: u64,
 }
 

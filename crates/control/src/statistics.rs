@@ -53,11 +53,11 @@ pub struct LogOverview {
 words! {
     /// The length of a period of the roll-ups.
     pub enum PeriodLength {
-        /// A minute; kept for a day.
+        /// A minute; the counts are kept for a day.
         Minute = "minute",
-        /// An hour; kept for a week.
+        /// An hour; the counts are kept for a week.
         Hour = "hour",
-        /// A day in UTC; kept for a year.
+        /// A day in UTC; the counts are kept for a year.
         Day = "day",
     }
 }
@@ -102,8 +102,8 @@ pub struct Delays {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct DelayClass {
-    /// The queries were answered in less than this many microseconds, and not in less than half of
-    /// it.
+    /// The upper bound of the class: its queries were answered in less than this number of
+    /// microseconds, but not in less than half of it.
     pub below_us: u64,
     /// The number of queries.
     pub queries: u64,
@@ -145,7 +145,7 @@ pub struct TopRanking {
     pub of: RankingKind,
     /// The texts, the most frequent first.
     pub texts: Vec<RankedText>,
-    /// A text that was not counted has at most this many queries.
+    /// The maximum number of queries of a text that was not counted.
     pub others_at_most: u64,
 }
 
@@ -160,7 +160,7 @@ pub struct RankedText {
     pub error: u64,
 }
 
-/// Queries a second, over the last minute at most.
+/// Queries per second, over at most the last minute.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct QueryRates {
@@ -184,8 +184,8 @@ pub struct LogSeries {
     /// The Unix second after the last one; now without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<u64>,
-    /// The seconds of a step, from 1; without it, about 100 steps. A step of the reply is longer if
-    /// the counts are not as fine, or if there would be more than 1500 steps.
+    /// The seconds of a step, from 1; without it, there are about 100 steps. The reply has longer
+    /// steps if the counts are coarser, or if there would be more than 1500 steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
     /// The limits of the user who sends the request. The server sets them: a request cannot contain

@@ -30,7 +30,7 @@ pub struct ServerStatus {
     pub uptime_secs: u64,
     /// Whether every worker completes its turns.
     pub healthy: bool,
-    /// Whether it takes queries; false while it shuts down.
+    /// Whether the server accepts queries; false while it shuts down.
     pub serving: bool,
     /// Queries since its start.
     pub queries: QueryCounts,
@@ -41,7 +41,7 @@ pub struct ServerStatus {
     pub lists: Vec<ListStatus>,
     /// The upstreams of forwarding rules.
     pub upstreams: Vec<UpstreamStatus>,
-    /// The upstreams that are asked for the encrypted servers that they designate.
+    /// The upstreams that are queried for the encrypted servers that they designate.
     #[serde(default)]
     pub discoveries: Vec<DiscoveryStatus>,
     /// Queries to authoritative servers, if the server encrypts them where it can.
@@ -70,7 +70,7 @@ words! {
     }
 }
 
-/// Queries, by the stage that ended them.
+/// The numbers of queries, by the stage that ended them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct QueryCounts {
@@ -115,13 +115,13 @@ pub struct UpstreamStatus {
     pub tls_error: Option<String>,
     /// Number of queries to the upstream.
     pub queries: u64,
-    /// Number of responses from it.
+    /// Number of responses from the upstream.
     pub replies: u64,
     /// Timeouts, network errors, and the RCODEs SERVFAIL and REFUSED.
     pub failures: u64,
     /// The mean round-trip time in milliseconds, once there is a response.
     pub rtt_ms: Option<u64>,
-    /// Whether it gets queries.
+    /// Whether the upstream gets queries.
     pub state: UpstreamState,
 }
 
@@ -139,7 +139,7 @@ pub struct AuthorityQueries {
     pub probes_failed: u64,
 }
 
-/// An upstream that is asked for the encrypted servers that it designates (RFC 9462).
+/// An upstream that is queried for the encrypted servers that it designates (RFC 9462).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct DiscoveryStatus {

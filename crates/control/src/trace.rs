@@ -1,4 +1,4 @@
-//! How a question was resolved: a tree of steps, and the answer.
+//! The resolution of a question: a tree of steps, and the answer.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -204,9 +204,9 @@ pub struct SentQuery {
     pub rtype: String,
     /// The transport.
     pub transport: UpstreamTransport,
-    /// Whether it has an OPT record.
+    /// Whether the query has an OPT record.
     pub edns: bool,
-    /// Whether a header of the PROXY protocol came before it.
+    /// Whether a header of the PROXY protocol came before the query.
     #[serde(rename = "proxy-header", default)]
     pub proxy_header: bool,
 }
@@ -281,7 +281,7 @@ words! {
         OtherCookie = "other-cookie",
         /// The datagram is no DNS message.
         Malformed = "malformed",
-        /// BADCOOKIE.
+        /// The RCODE is BADCOOKIE.
         BadCookie = "bad-cookie",
         /// An error because of EDNS: the query is repeated without EDNS.
         NoEdns = "no-edns",

@@ -11,7 +11,7 @@ use crate::words::words;
 pub struct AnchorsReport {
     /// Whether the server validates.
     pub validates: bool,
-    /// Whether it follows rollovers (RFC 5011).
+    /// Whether the server follows rollovers of the keys (RFC 5011).
     pub followed: bool,
     /// The keys.
     pub anchors: Vec<AnchorStatus>,

@@ -237,14 +237,15 @@ pub struct CachedFailure {
 pub struct CachedName {
     /// The name.
     pub name: String,
-    /// The entries, and delegations, DS and DNAME records above it.
+    /// The entries of the name, and the delegations, DS and DNAME records above the name.
     pub rrsets: Vec<CacheEntry>,
 }
 
 /// The cached data of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CacheLook {
-    /// The RRset cache: the entries of the name, and delegations, DS and DNAME records above it.
+    /// The data of the RRset cache: the entries of the name, and the delegations, DS and DNAME
+    /// records above the name.
     #[serde(flatten)]
     pub cached: CachedName,
     /// The cached failure of the question.
@@ -263,7 +264,8 @@ pub struct GivenAnswer {
     pub client: String,
     /// The stage that ended the query.
     pub from: QueryStage,
-    /// The hosted zone with the name, and behind a slash its view, if only some clients see it.
+    /// The hosted zone with the name. If only some clients see the zone, a slash and its view
+    /// follow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
     /// The decision that the server records for the query.
@@ -279,7 +281,7 @@ pub struct GivenAnswer {
 pub struct GivenReply {
     /// RCODE.
     pub rcode: String,
-    /// TC.
+    /// The flag TC.
     pub truncated: bool,
     /// The records.
     pub answer: Option<Vec<AnswerRecord>>,

@@ -20,13 +20,13 @@ pub struct ZoneEdit {
     /// An item of the zone's view, if only some clients see the zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<String>,
-    /// The serial that must be in force; any without it.
+    /// The serial that must be in force; without it, any serial is accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial: Option<u32>,
     /// Whether to only check the edits and report the difference.
     #[serde(default)]
     pub dry_run: bool,
-    /// The edits, in their order; 4096 records at most.
+    /// The edits, in their order; at most 4096 records.
     pub edits: Vec<RecordEdit>,
 }
 
@@ -91,8 +91,8 @@ pub struct ZoneEdited {
     /// The difference that the edits make.
     pub difference: ZoneDifference,
     /// The master file that loses its comments when the server writes the zone into it. The server
-    /// keeps a copy with the comments, with the ending `.before-updates`. None if the server wrote
-    /// the file.
+    /// keeps a copy with the comments under the ending `.before-updates`. None if the server itself
+    /// wrote the file.
     pub rewrites: Option<String>,
     /// The reason why the new version is not in force. It is on disk, and comes into force once it
     /// can be signed.

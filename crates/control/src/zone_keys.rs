@@ -14,7 +14,7 @@ pub struct ZoneKeys {
     pub view: Option<String>,
 }
 
-/// A request to sign a zone at once. Signatures that are still good are kept.
+/// A request to sign a zone at once. Signatures that are not due for renewal are kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ZoneSign {

@@ -9,7 +9,8 @@ use crate::error::ErrorCode;
 use crate::part::Part;
 use crate::words::words;
 
-/// Maximum number of records of a page; the last RRset may exceed it.
+/// Maximum number of records of a page. A page ends with a whole RRset, so it may have more
+/// records.
 pub const MAX_ZONE_PAGE: u32 = 1000;
 /// Maximum number of records of one change.
 pub const MAX_EDITED_RECORDS: usize = 4096;
@@ -35,14 +36,15 @@ pub struct ZoneRecords {
     /// An item of the zone's view, if only some clients see the zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view: Option<String>,
-    /// Only the records of this name, which may be relative to the zone.
+    /// A name, which may be relative to the zone. With it, the page has only the records of this
+    /// name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// Only the records of this type.
+    /// A type. With it, the page has only the records of this type.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub rtype: Option<String>,
-    /// Only the records of names with this text in them. A page may then have no records and a
-    /// `next`.
+    /// A text. With it, the page has only records of names that contain this text. A page may then
+    /// have no records although there is a next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contains: Option<String>,
     /// Whether to read the records that can be changed, without those that this server adds by
@@ -99,7 +101,7 @@ pub struct ZoneStatus {
     pub view: Vec<String>,
     /// The file of the hosted zone.
     pub file: String,
-    /// Whether it is served.
+    /// The state of the zone: whether it is served.
     pub state: ZoneState,
     /// The serial in force.
     pub serial: Option<u32>,
@@ -109,7 +111,7 @@ pub struct ZoneStatus {
     pub names: u32,
     /// Number of octets in memory.
     pub octets: usize,
-    /// Whether it has signatures.
+    /// Whether the zone has signatures.
     pub signed: bool,
     /// The Unix second at which the version in force was read.
     pub loaded_at: Option<u64>,
@@ -151,7 +153,7 @@ pub struct ZoneNotifications {
 pub struct ZoneCatalog {
     /// The role of the zone in catalogs.
     pub role: CatalogPart,
-    /// The catalog that lists it, if it is no catalog.
+    /// The catalog that lists the zone, if the zone is not a catalog itself.
     pub name: Option<String>,
     /// The groups of the zone in the catalog.
     pub groups: Vec<String>,
@@ -186,7 +188,7 @@ pub struct ZoneNotify {
     pub server: String,
     /// The latest serial that it was sent.
     pub serial: u32,
-    /// Whether it has acknowledged this serial.
+    /// Whether the server has acknowledged this serial.
     pub acknowledged: bool,
     /// The number of messages about this serial.
     pub tries: u32,
@@ -325,7 +327,7 @@ pub enum ZoneFault {
         /// The copy of an edited file that a later edit replaced.
         kept: Option<String>,
     },
-    /// The change cannot be kept on disk. Holds the reason.
+    /// The change cannot be stored on disk. Holds the reason.
     Disk(String),
     /// The server is still reading zones for another request.
     Reading,

@@ -90,7 +90,7 @@ pub(crate) enum BackgroundError {
     ZoneRecords {
         /// The file.
         path: PathBuf,
-        /// The most records.
+        /// The maximum number of records.
         most: usize,
     },
     /// A state file cannot be written.

@@ -1,8 +1,8 @@
 //! Explains the answer to a client's query: evaluates the query without answering it, and reports
 //! each stage.
 //!
-//! This [`rehearsal`] has the same stages as a query ([`rehearsal`]). It affects neither counters
-//! nor rate limits.
+//! This evaluation has the same stages as a query ([`rehearsal`]). It affects neither counters nor
+//! rate limits.
 
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr};
@@ -66,9 +66,9 @@ pub(crate) const THIS_MACHINE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 pub(crate) struct Inquiry<'a> {
     /// The client.
     pub(crate) asker: InquiringClient,
-    /// QNAME.
+    /// The QNAME of the query.
     pub(crate) qname: FoldedName<'a>,
-    /// QTYPE.
+    /// The QTYPE of the query.
     pub(crate) qtype: Rtype,
     /// The time of the query.
     pub(crate) at: At,

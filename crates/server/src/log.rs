@@ -64,7 +64,8 @@ pub(crate) fn start(config: &LogConfig) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a line after those of the log, and waits at most a second until all are written.
+/// Writes a line after all lines of the log, and waits for at most a second until all lines are
+/// written.
 pub fn write_last_line(line: &str) {
     match LINES.get() {
         Some(queue) => {

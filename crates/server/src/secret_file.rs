@@ -22,7 +22,7 @@ pub(crate) enum SecretFileError {
     Readable(PathBuf),
 }
 
-/// Reads a regular file of at most `most` octets that others cannot read.
+/// Reads a regular file of at most `most` octets. The file must not be readable for other accounts.
 pub(crate) fn read(path: &Path, most: u64) -> Result<Zeroizing<Vec<u8>>, SecretFileError> {
     let unreadable = |reason| SecretFileError::Unreadable { path: path.to_owned(), reason };
     let octets = Zeroizing::new(read_regular(path, most).map_err(unreadable)?);

@@ -155,7 +155,7 @@ pub struct Start {
     pub take_over: bool,
 }
 
-/// Runs the server until a signal or another server ends it.
+/// Runs the server until a signal ends it, or another server takes over.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The connection to a receiver of dnstap messages: a frame stream over a unix socket or TCP.
+//! The connection to a receiver of dnstap messages: a frame stream over a Unix socket or TCP.
 //!
 //! The calls of this module block, each for a limited time: only the thread of dnstap uses it.
 

@@ -36,7 +36,7 @@ impl TransferRoom {
         Self { most, taken: Mutex::default() }
     }
 
-    /// Begins a transfer from a server.
+    /// Creates the share of a transfer from a server.
     pub(crate) fn share(&self, server: IpAddr) -> TransferShare<'_> {
         TransferShare { room: self, server, octets: AtomicU64::new(0) }
     }

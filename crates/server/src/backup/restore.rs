@@ -44,7 +44,7 @@ const BEFORE: &str = "before";
 /// A backup that was checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupFacts {
-    /// The version of the server that made it.
+    /// The version of the server that made the backup.
     pub version: String,
     /// The Unix second at which the backup was made.
     pub at: u64,

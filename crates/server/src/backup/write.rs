@@ -43,7 +43,7 @@ struct Writing<'a> {
 /// complete file.
 ///
 /// # Errors
-/// A file cannot be read, or the client is gone.
+/// A file cannot be read, or the client has disconnected.
 pub(crate) fn write(
     source: &BackupSource,
     lines: Parts<'_, BackupLine>,

@@ -261,8 +261,9 @@ fn endpoints(config: &Config, open: &[OpenAddress], name: &str) -> Vec<Endpoint>
     found.into_iter().map(endpoint).collect()
 }
 
-/// Returns the endpoints over which a device can send its word: HTTPS in the path, and the others
-/// as the first label of the name, if a certificate is shown for it.
+/// Returns the endpoints over which a device can send its word. HTTPS carries the word in the path.
+/// Other protocols carry it as the first label of the name, if a certificate is shown for that
+/// name.
 fn with_word(endpoints: Vec<Endpoint>, word: &str, names: &[String]) -> Vec<Endpoint> {
     let is_label = !word.contains('_') && !word.starts_with('-') && !word.ends_with('-');
     let named = |one: Endpoint| {

@@ -58,7 +58,8 @@ fn with_port(ip: IpAddr, port: u16) -> String {
     SocketAddr::new(ip, port).to_string()
 }
 
-/// Appends a text of at most 255 octets, which host names and words are, with its length.
+/// Appends the length of a text and the text, which has at most 255 octets, as host names and words
+/// do.
 fn counted(out: &mut Vec<u8>, text: &[u8]) {
     let text = &text[..text.len().min(usize::from(u8::MAX))];
     out.push(text.len() as u8);

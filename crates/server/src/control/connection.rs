@@ -1,4 +1,4 @@
-//! How devices are connected to this server, for the API and the control socket.
+//! The settings that connect devices to this server, for the API and the control socket.
 
 use avocet_config::Protocol;
 use avocet_control::ControlError;

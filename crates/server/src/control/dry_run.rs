@@ -24,7 +24,7 @@ const USUAL_SHOWN: u64 = 100;
 /// The condition that is reported after a panic.
 const FAULT: &str = "a panic interrupted the dry run, see the log";
 
-/// Compares the configuration in force with another one, over logged queries.
+/// Compares the configuration in force with a proposed one, over logged queries.
 pub(super) fn run(
     running: &Running,
     request: PolicyDryRun,
@@ -53,7 +53,7 @@ pub(super) fn run(
             Err(RecvTimeoutError::Timeout) if running.draining.load(Ordering::Relaxed) => {
                 return Err(ControlError::ShuttingDown);
             }
-            // This fails if the client is gone.
+            // This fails if the client has disconnected.
             Err(RecvTimeoutError::Timeout) => waiting(AtWork { waiting: true })?,
         }
     }

@@ -27,7 +27,7 @@ use crate::query_log::stored::{damaged, stored};
 use crate::query_log::{PruneOrder, WriterOrder, WrittenLog};
 use crate::running::Running;
 
-/// Longest time without a line for a client that follows the log.
+/// Maximum time without a line for a client that follows the log.
 const SILENCE: Duration = Duration::from_secs(10);
 /// Maximum number of queries of a page.
 const MAX_PAGE: u64 = 1_000;

@@ -54,9 +54,9 @@ const MAX_CONTROL_CLIENTS: usize = 64;
 const MAX_REQUESTS: usize = 8;
 /// Initial capacity for a request, in octets: every request except for a whole configuration fits.
 const USUAL_LINE: usize = 4096;
-/// Longest time for which a client may send nothing, or not read.
+/// Maximum time for which a client may send nothing, or not read.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Longest wait of a request until it is processed; this is longer than a trace takes.
+/// Maximum wait of a request until it is processed; this is longer than a trace takes.
 const TURN_PATIENCE: Duration = Duration::from_secs(15);
 
 /// The listening socket.
@@ -113,7 +113,7 @@ impl ControlSocket {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Ok(Backlog::Empty);
                 }
-                // The client is gone.
+                // The client has disconnected.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(error) => return Err(error),
             };
@@ -258,6 +258,6 @@ impl ControlClient {
 
 /// Declines a request to take over.
 pub(crate) fn refuse(mut stream: UnixStream, error: &ControlError) {
-    // The other process may be gone.
+    // The other process may have ended.
     let _ = line::write_error(&mut stream, error);
 }

@@ -88,8 +88,8 @@ fn entrance(
     Ok(entrance_of(state, name, transport))
 }
 
-/// Returns the first address of a listener, or of `[server]` if the name is empty, that has the
-/// transport. If no address has it, returns the first address.
+/// Returns the first address that has the transport: of a listener, or of `[server]` if the name is
+/// empty. If no address has it, returns the first address.
 fn entrance_of(state: &Snapshot, name: &str, transport: Option<LogTransport>) -> Entrance {
     let server = &state.config.server;
     let names = server.entrances();
@@ -189,7 +189,7 @@ impl Control for Running {
             match outcome.recv_timeout(PATIENCE) {
                 Ok(outcome) => return outcome,
                 Err(RecvTimeoutError::Disconnected) => return Err(ControlError::ShuttingDown),
-                // This fails if the client is gone.
+                // This fails if the client has disconnected.
                 Err(RecvTimeoutError::Timeout) => waiting(AtWork { waiting: true })?,
             }
         }

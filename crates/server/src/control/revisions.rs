@@ -57,7 +57,7 @@ pub(super) fn history(running: &Running, limit: Option<usize>) -> Result<Revisio
     })
 }
 
-/// Returns a revision as a reply shows it.
+/// Returns a revision in the form of a reply.
 pub(super) fn revision(facts: &Facts) -> Revision {
     Revision {
         number: facts.number,

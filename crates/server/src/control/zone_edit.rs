@@ -59,7 +59,7 @@ struct Attempt<'a> {
     request: &'a ZoneEdit,
 }
 
-/// Whether a new version was kept on disk.
+/// Whether a new version was stored on disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum IsKept {
     Yes,

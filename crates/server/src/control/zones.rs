@@ -321,8 +321,8 @@ fn loaded(found: &ZoneFileState) -> Result<Arc<HostedZone>, ControlError> {
     found.zone.clone().ok_or_else(|| ZoneFault::NotLoaded(found.id.to_string()).into())
 }
 
-/// Returns the version of a zone without the records that this server adds by signing. It is the
-/// version that is held back, if there is one.
+/// Returns the version of a zone without the records that this server adds by signing. If a version
+/// is held back, returns that version.
 fn source(running: &Running, found: &ZoneFileState) -> Result<Arc<HostedZone>, ControlError> {
     let source = running.reloader.zones.source(&found.id);
     source.ok_or_else(|| ZoneFault::NotLoaded(found.id.to_string()).into())

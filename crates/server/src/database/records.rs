@@ -26,7 +26,8 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// Maximum number of left-out records that are named; others are only counted.
 const MAX_LEFT_OUT: usize = 20;
 
-/// Finds the zone with a name. PowerDNS writes names in lower case, and its index is on these.
+/// Finds the zone with a name. PowerDNS writes names in lower case, and its index is on lower-case
+/// names.
 const ZONE: &str = "SELECT id::bigint FROM domains WHERE name = $1 LIMIT 1";
 /// Finds the zone with a name in any letter case, for tables that other programs fill.
 const ZONE_IN_ANY_CASE: &str = "SELECT id::bigint FROM domains WHERE lower(name) = $1 LIMIT 1";

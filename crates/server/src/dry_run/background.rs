@@ -1,9 +1,9 @@
 //! The dry run for a client of the running server, on a thread of its own.
 //!
 //! The thread has a low share of the cores and changes no worker and no state in force. It ends
-//! after some seconds with the results so far. The lists in force are used as they are in memory.
-//! Other lists are compiled from their files and copies, within the limits of lists, so a dry run
-//! takes at most the memory of a reload of lists. Only one dry run is in progress at a time.
+//! after some seconds with the results so far. The lists in force are used from memory. Other lists
+//! are compiled from their files and copies, within the limits of lists, so a dry run takes at most
+//! the memory of a reload of lists. Only one dry run is in progress at a time.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -58,7 +58,7 @@ pub(crate) struct Proposal {
 /// Begins a dry run. The receiver gets its result, or is disconnected by a panic.
 ///
 /// # Errors
-/// Another one runs, or the system refuses a thread.
+/// Another dry run is in progress, or the system cannot start a thread.
 pub(crate) fn begin(
     running: &Running,
     proposal: Proposal,
@@ -71,7 +71,7 @@ pub(crate) fn begin(
         let _turn = turn;
         // If this fails, the dry run competes with the workers for its few seconds.
         let _ = Thread::current().lower_share();
-        // The client may be gone.
+        // The client may have disconnected.
         let _ = sender.send(proposal.judge(&state));
     };
     let spawned = thread::Builder::new().name("dry-run".to_owned()).spawn(work);
@@ -191,7 +191,8 @@ fn countries(
     }
 }
 
-/// Returns the changes in the form of the reply: the names and clients with most queries.
+/// Returns the changes in the form of the reply, with the names and clients that have the highest
+/// numbers of queries.
 fn shown(changes: Changes, most: usize) -> DryRunChanges {
     let Changes { queries, names, clients, unlisted } = changes;
     let (name_count, client_count) = (names.len() as u64, clients.len() as u64);

@@ -4,8 +4,8 @@
 //! query log (logged.rs), files of the command line ── PastQuery ──> DryRunReport::judge
 //!                                                       two Sides (side.rs) compute its outcomes
 //! ```
-//! `background.rs` does that for a client of the running server, on a thread with a low share of
-//! the cores and within limits. Nothing here changes the state of the server.
+//! `background.rs` makes this comparison for a client of the running server, on a thread with a low
+//! share of the cores and within limits. Nothing here changes the state of the server.
 
 pub(crate) mod background;
 mod logged;

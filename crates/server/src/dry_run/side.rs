@@ -51,9 +51,9 @@ impl Sides {
 pub struct PastQuery<'a> {
     /// The address of the client.
     pub client: IpAddr,
-    /// QNAME.
+    /// The QNAME of the query.
     pub name: FoldedNameBuf,
-    /// QTYPE.
+    /// The QTYPE of the query.
     pub rtype: Rtype,
     /// The transport.
     pub transport: Transport,

@@ -52,8 +52,8 @@ const LIMITS: ConnectionLimits =
     ConnectionLimits { total: MAX_CONNECTIONS, per_client: MAX_CONNECTIONS_PER_CLIENT };
 /// Maximum time for the arrival of a request.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
-/// The longest duration of a connection: a fetch of lists may take minutes. A client that does not
-/// read is disconnected earlier.
+/// Maximum duration of a connection: a fetch of lists may take minutes. A client that does not read
+/// is disconnected earlier.
 const CONNECTION_TIME: Duration = Duration::from_secs(300);
 /// Age at which a connection takes no further request.
 const KEPT_TIME: Duration = Duration::from_secs(60);
@@ -248,7 +248,7 @@ struct KeptConnection {
 }
 
 impl KeptConnection {
-    /// Counts a request, and returns whether it is the last one of the connection.
+    /// Counts a request, and returns whether it is the last request of the connection.
     fn is_last(&self) -> bool {
         let number = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         number >= MAX_REQUESTS

@@ -60,7 +60,7 @@ pub(super) struct Visit {
 }
 
 impl Visit {
-    /// Admits a client; returns `None` to refuse it.
+    /// Admits a client; returns `None` if the client is refused.
     pub(super) fn begin(running: Arc<Running>, ip: IpAddr) -> Option<Self> {
         let (ip, visits) = (ip.to_canonical(), &running.visits);
         let is_allowed = running.shared.snapshot().allow.admits_somewhere(ip);
@@ -132,7 +132,7 @@ impl Visit {
         closed(response(status, HTML, body))
     }
 
-    /// Takes a request for access to a blocked name. The audit log records it.
+    /// Processes a request for access to a blocked name. The audit log records the request.
     fn ask(
         &self,
         words: &Words,

@@ -12,7 +12,7 @@ use crate::lists::fetch::{Bounds, agent_for_configured};
 use crate::running::Running;
 use crate::trace::own_questions;
 
-/// The limits of one request: a browser waits for it.
+/// The limits of one request. They are short, because a browser waits for it.
 const BOUNDS: Bounds =
     Bounds { time: Duration::from_secs(10), connect: Duration::from_secs(5), octets: 512 << 10 };
 

@@ -26,7 +26,7 @@ const TICK: Duration = Duration::from_millis(500);
 const MAX_ADDRESSES: usize = 8;
 /// Bounds of the seconds after which a name is looked up again, regardless of the TTL.
 const KEEP_SECS: (u32, u32) = (60, 3_600);
-/// The first and the longest time in seconds until a failed look-up is repeated.
+/// The first and the maximum number of seconds until a failed look-up is repeated.
 const RETRY_SECS: (u64, u64) = (2, 60);
 /// The log line after a panic of the thread.
 const FAULT: &str = "a panic ended the thread that looks up the addresses of upstreams, see the \

@@ -94,7 +94,7 @@ impl TapWork {
         }
     }
 
-    /// Takes the replies out of the workers' rings, and sends them.
+    /// Takes replies out of the workers' rings, and sends them.
     fn round(&mut self) {
         self.states.refresh(&self.running.shared.name_server);
         let config = self.states.current().config.clone();

@@ -111,7 +111,7 @@ impl OtlpWork {
         }
     }
 
-    /// Takes the traces of the workers, and sends a request if it is due.
+    /// Takes the traces of the workers, and sends a request if one is due.
     fn round(&mut self) {
         let config = self.take_over();
         let now = Instant::now();

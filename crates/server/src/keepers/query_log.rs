@@ -1,6 +1,6 @@
 //! The threads of the query log. One takes the entries out of the workers' rings, completes them,
-//! and passes them to the files and the followers. The other seals files that are complete, merges
-//! those of a day, and deletes the oldest.
+//! and passes them to the files and the followers. The other seals complete files, merges the files
+//! of a day, and deletes the oldest files.
 
 use std::fs;
 use std::io;
@@ -108,7 +108,7 @@ impl LogWork {
         if self.states.current().is_logging { TICK } else { IDLE_TICK }
     }
 
-    /// Takes the snapshot in force and, every [`UPSTREAMS_AFTER`], the upstreams of the workers.
+    /// Updates the snapshot in force and, every [`UPSTREAMS_AFTER`], the upstreams of the workers.
     fn refresh(&mut self) {
         let shared = &self.running.shared;
         self.states.refresh(&shared.name_server);
@@ -146,8 +146,8 @@ impl LogWork {
             while ring.pop(record) {
                 taken += 1;
                 let entry = record.entry();
-                // The server itself queries for the names of its clients. These queries show
-                // addresses that the log may not have, and no client sent them.
+                // The server itself queries for the names of its clients. No client sent these
+                // queries, and they contain addresses that the log may not have.
                 let is_lookup = entry.facts.qtype == Rtype::PTR.0
                     && is_this_host(entry.facts.client, own)
                     && running.names.is_own(entry.qname);
@@ -297,7 +297,7 @@ impl LogUpkeep {
         for order in log.upkeep_orders() {
             let pruned = self.upkeep.prune_entries(&order.filter, order.before_id, goes_on);
             self.count(log);
-            // The client may be gone.
+            // The client may have disconnected.
             let _ = order.reply.send(pruned);
         }
         loop {

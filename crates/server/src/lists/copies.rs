@@ -178,7 +178,7 @@ impl Copies {
         }
     }
 
-    /// Opens the last good text of the list, if there is one.
+    /// Opens the last good text of the list; `None` if there is none.
     ///
     /// # Errors
     ///

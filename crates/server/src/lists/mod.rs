@@ -84,7 +84,7 @@ impl Keeping {
         self.changed.notify_all();
     }
 
-    /// Notes that a primary of a list's zone sent NOTIFY.
+    /// Records that a primary of a list's zone sent NOTIFY.
     pub(crate) fn note(&self, list: &str) {
         self.desk().noted.insert(list.to_owned());
     }

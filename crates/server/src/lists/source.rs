@@ -12,7 +12,7 @@ use super::zone::UnusablePrimaries;
 const SHRINK_PART: u64 = 2;
 /// ... if the list has also lost more entries than this number.
 const SHRINK_ENTRIES: u64 = 1_000;
-/// Seconds until the next attempt after a failure. Each further failure doubles them.
+/// Seconds until the next attempt after a failure. The number doubles with each further failure.
 const FIRST_RETRY_SECS: u64 = 60;
 /// Seconds to the next attempt if the name of the source's server was not resolved: this server may
 /// have just started.

@@ -1,7 +1,7 @@
 //! The texts and the image of the lists: read from their sources, stored on disk, compiled.
 //!
-//! If the disk is full or cannot be written, the lists are compiled and used nevertheless, and a
-//! log line says so.
+//! If the disk is full or cannot be written, the lists are still compiled and used, and a log line
+//! reports the problem.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -396,8 +396,8 @@ pub(crate) fn check(data: &Path, list: &ListConfig) -> Result<Option<Report>, Co
     load::examine(list, copy.text()).map(Some).map_err(CopyError::Io)
 }
 
-/// Opens the text of a list for a command outside the server: the current file, or the last good
-/// copy of a fetched list, if there is one from the same source.
+/// Opens the text of a list for a command outside the server. This is the current file, or the last
+/// good copy of a fetched list. Returns `None` if there is no copy from the same source.
 ///
 /// # Errors
 ///

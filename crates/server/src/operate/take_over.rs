@@ -184,7 +184,7 @@ fn taken_socket(label: &[u8], fd: OwnedFd) -> Option<TakenSocket> {
     Some(TakenSocket { transport, worker: words.next()?.parse().ok()?, fd })
 }
 
-/// Reads a line and nothing after it, because descriptors follow.
+/// Reads a line and no octet after it, because descriptors follow.
 fn read_line(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     let mut octet = [0];
@@ -199,12 +199,12 @@ fn read_line(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
 }
 
 impl TakenOver {
-    /// Takes the control socket and the listeners of HTTP and HTTPS.
+    /// Returns the control socket and the listeners of HTTP and HTTPS.
     pub(super) fn listeners(&mut self) -> Option<AdoptedListeners> {
         self.listeners.take()
     }
 
-    /// Takes the listeners of the block page.
+    /// Returns the listeners of the block page.
     pub(super) fn pages(&mut self) -> Vec<TcpListener> {
         std::mem::take(&mut self.pages)
     }

@@ -12,7 +12,7 @@ const MAX_OCTETS: usize = 4 << 20;
 const BATCH_SPANS: usize = 512;
 /// Maximum number of octets in a request, unless a single trace has more.
 const BATCH_OCTETS: usize = 1 << 20;
-/// Time for which a trace waits for further ones.
+/// Time for which a trace waits for further traces, to be sent in one request.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The encoded spans of one query.

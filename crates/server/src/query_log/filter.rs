@@ -148,7 +148,7 @@ fn logged(upstream: SocketAddr) -> Vec<String> {
 /// network all clients in it, and any other text the client with this name.
 ///
 /// # Errors
-/// A name, network or type is malformed, a text is empty, or the time ends before it begins.
+/// A name, network or type is malformed, a text is empty, or the period ends before it begins.
 pub fn stored_filter(filter: &LogFilter) -> Result<Filter, ControlError> {
     refuse_empty(filter)?;
     let LogFilter { name, under, client, device, group, rtype, rcode, .. } = filter;

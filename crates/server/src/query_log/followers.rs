@@ -110,7 +110,7 @@ pub(crate) struct Collector<'f> {
 }
 
 impl<'f> Collector<'f> {
-    /// Begins a round.
+    /// Creates the collector for a round.
     pub(crate) fn new(followers: &'f Followers) -> Self {
         Self { followers, is_needed: followers.count() > 0, entries: Vec::new() }
     }

@@ -1,5 +1,5 @@
-//! The query log of the running server: the state that its thread shares with others, and the texts
-//! for the numbers in entries.
+//! The query log of the running server: the state that its thread shares with other threads, and
+//! the texts for the numbers in entries.
 //!
 //! ```text
 //! worker ──ring──┐
@@ -180,7 +180,7 @@ impl QueryLog {
         !waited.unwrap_or_else(PoisonError::into_inner).0.is_closed
     }
 
-    /// Sends an order to the thread that writes, which looks for orders in each round.
+    /// Sends an order to the thread that writes, which checks for orders in each round.
     pub(crate) fn order_writer(&self, order: WriterOrder) {
         self.lock().of_writer.push(order);
     }
@@ -191,12 +191,12 @@ impl QueryLog {
         self.ordered.notify_all();
     }
 
-    /// Takes the orders to the thread that writes.
+    /// Returns the orders to the thread that writes, and removes them.
     pub(crate) fn writer_orders(&self) -> Vec<WriterOrder> {
         std::mem::take(&mut self.lock().of_writer)
     }
 
-    /// Takes the orders to the upkeep.
+    /// Returns the orders to the upkeep, and removes them.
     pub(crate) fn upkeep_orders(&self) -> Vec<PruneOrder> {
         std::mem::take(&mut self.lock().of_upkeep)
     }

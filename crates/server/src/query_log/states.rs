@@ -261,9 +261,9 @@ impl LoggedStates {
         }
     }
 
-    /// Completes an entry as a worker pushed it: returns its facts with the client, the upstream
-    /// and its privacy. `lists` gets the lists that have the name. Returns `None` if the client is
-    /// not logged.
+    /// Completes an entry as a worker pushed it. Returns its facts with the client, the upstream
+    /// and the privacy, and adds the lists that contain the name to `lists`. Returns `None` if the
+    /// client is not logged.
     pub(crate) fn complete(
         &mut self,
         worker: usize,

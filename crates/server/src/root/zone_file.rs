@@ -30,7 +30,7 @@ pub(crate) fn read(path: &Path) -> Result<(Vec<UnverifiedRecord>, u64), Backgrou
     let (mut lines, mut faults) = (Vec::new(), Faults::default());
     let mut open = |path: &Path, most: u64| zone_files::open(path, most.min(MAX_ZONE_OCTETS));
     avocet_zone::read(&NameBuf::ROOT, path, &mut open, &mut faults, &mut |record, _, _| {
-        // Reading one line more than permitted shows that there are too many.
+        // If one line more than permitted can be read, there are too many lines.
         if lines.len() <= MAX_ZONE_RECORDS {
             let (owner, rdata) = (record.owner.wire().into(), record.rdata.clone().into());
             let (rtype, ttl_secs) = (record.rtype, record.ttl_secs);

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use avocet_web::access::network_of;
 
-/// Maximum number of waiting requests: more than one person reads.
+/// Maximum number of waiting requests: more than a person can review.
 const MAX_WAITING: usize = 200;
 /// Maximum number of waiting requests of one client.
 const MAX_WAITING_PER_CLIENT: usize = 10;

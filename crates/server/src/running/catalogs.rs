@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! version of a catalog --> members --+-- new: transferred from its primaries
-//!                                    +-- gone: no longer served, its copy is deleted
+//!                                    +-- removed: no longer served, its copy is deleted
 //!                                    +-- other unique label: its copy is deleted, then as new
 //!                                    +-- `coo` to a catalog that lists it, too: moved
 //! ```

@@ -1,6 +1,6 @@
 //! Conditions: lasting defects of the server's environment, such as a kernel table that it cannot
-//! read. Each is logged once when it begins and once when it ends; in between, `/health` and the
-//! metrics report it.
+//! read. A condition is logged once when it begins and once when it ends. While it lasts, `/health`
+//! and the metrics report it.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -200,7 +200,7 @@ impl Conditions {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns every kind, and whether it is present.
+    /// Returns every kind of condition, and whether it is present.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = (Condition, bool)> {
         let current = self.all();
         ALL.into_iter().map(move |condition| (condition, current.contains_key(&condition)))

@@ -26,7 +26,7 @@ pub(crate) const LOOK_SECS: u32 = 5;
 /// the time that an address stays identified without another check of the table.
 pub(crate) const KEEP_SECS: u32 = 600;
 
-/// The known devices, shared by the threads that find them.
+/// The known devices, shared by the threads that discover devices.
 #[derive(Default)]
 pub(crate) struct Devices {
     table: Mutex<DeviceTable>,

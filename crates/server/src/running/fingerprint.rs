@@ -13,8 +13,8 @@ use siphasher::sip::SipHasher13;
 /// Returns a value that is equal for configurations with the same final answers. It includes the
 /// version, because another release of the server may build answers in another way.
 pub(crate) fn answers_fingerprint(config: &Config) -> u64 {
-    // No cache has data of hosted zones, but a cached answer may be for a name that is now in one
-    // of them.
+    // No cache has data of hosted zones, but a cached answer may be for a name that is now in a
+    // hosted zone.
     let zones: BTreeSet<_> = config.zones.iter().map(ZoneConfig::id).collect();
     of_text(&format!("{:?}", (env!("CARGO_PKG_VERSION"), Inputs::of(config), zones)))
 }

@@ -51,7 +51,7 @@ const OWN_FOR: Duration = Duration::from_secs(60);
 const FAULT: &str =
     "a panic ended the thread that looks up names of clients, see the log; restart the server";
 
-/// The results of the thread, and the means to end it.
+/// The results of the thread, and the signals to it.
 #[derive(Default)]
 pub(crate) struct ClientNames {
     found: Mutex<Arc<[Neighbour]>>,

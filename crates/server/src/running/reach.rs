@@ -1,6 +1,6 @@
 //! Checks whether names can be resolved at all. If client queries fail and none succeeds, this
-//! thread queries the root's servers itself, and reports the cause in one log line and at `/ready`
-//! until an answer arrives.
+//! thread queries the root's servers. It reports the cause in one log line and at `/ready` until an
+//! answer arrives.
 //!
 //! ```text
 //!   Fine ──FAILURES in a row──> asks `. NS` ──fails──> Condition::Resolution ──any answer──> Fine

@@ -404,7 +404,8 @@ impl Reloader {
         Ok(made)
     }
 
-    /// Calls `read` with the configuration and the parts of the policy while nothing changes them.
+    /// Calls `read` with the configuration and the parts of the policy, which do not change during
+    /// the call.
     pub(crate) fn read_parts<T>(&self, read: impl FnOnce(&Config, &Parts) -> T) -> T {
         let _unchanged = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         let state = self.shared.snapshot();
@@ -425,7 +426,7 @@ impl Reloader {
         self.apply(&state, &unconfigured, "cannot apply the networks of this host");
     }
 
-    /// Puts zones in force that have changed files. `now_secs` is on the monotonic clock.
+    /// Puts zones with changed files in force. `now_secs` is on the monotonic clock.
     pub(crate) fn watch_zones(&self, now_secs: u64) {
         // Reading takes long, so it is done before the lock that every change of the state takes.
         if self.zones.watch(now_secs) {
@@ -576,7 +577,7 @@ impl Reloader {
         self.apply(&state, &unconfigured, "cannot rotate the cookie secret");
     }
 
-    /// Puts changes other than those of configuration and policy in force.
+    /// Puts changes in force that are not in the configuration or the policy.
     fn apply(&self, state: &Snapshot, unconfigured: &Unconfigured, failed: &str) {
         match state.replaced(state.config.clone(), unconfigured, state.parts.clone()) {
             Ok(snapshot) => self.shared.replace(snapshot),

@@ -98,7 +98,7 @@ impl AcmeKeeping {
     }
 }
 
-/// The proofs by HTTP that authorities look for at present.
+/// The proofs that authorities may request by HTTP at present.
 #[derive(Default)]
 pub(crate) struct HttpProofs(Mutex<Vec<Proof>>);
 

@@ -1,4 +1,4 @@
-//! The settings that only a new process can change: a reload keeps their values, and reports them.
+//! The settings that only a new process can change. A reload keeps their values and reports them.
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! The revisions of the configuration file: which one is in force, which one is on probation.
+//! The revisions of the configuration file: the revision in force, and the one on probation.
 //!
 //! All changes go through [`Reloader`]: an edit by hand is read from the file, and an edit or
 //! rollback by a request is written to it. Each accepted text becomes a revision before it is in

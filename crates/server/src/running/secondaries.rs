@@ -1,4 +1,4 @@
-//! Zones of other servers (RFC 1034 §4.3.5), also those that are fetched over HTTP or from a
+//! Zones of other servers (RFC 1034 §4.3.5), including zones that are fetched over HTTP or from a
 //! database: their checks, transfers and expiry.
 //!
 //! ```text

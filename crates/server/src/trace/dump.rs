@@ -18,7 +18,7 @@ use avocet_worker::state::Shared;
 /// Reports each RRset, each denial and each final answer.
 ///
 /// # Errors
-/// The client is gone.
+/// The client has disconnected.
 pub(crate) fn write(
     shared: &Shared,
     entries: Parts<'_, CacheEntry>,

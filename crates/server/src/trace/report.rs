@@ -31,7 +31,7 @@ pub(super) fn of(trace: &Trace) -> TraceReport {
     }
 }
 
-/// Returns the steps at one depth. Deeper steps become part of the step before them.
+/// Returns the steps at one depth. Deeper steps become part of the preceding step.
 fn nested<'a>(events: &mut Peekable<impl Iterator<Item = &'a Event>>, depth: u8) -> Vec<TraceStep> {
     let mut steps: Vec<TraceStep> = Vec::new();
     while let Some(event) = events.peek().filter(|event| event.depth >= depth) {

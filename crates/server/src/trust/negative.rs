@@ -10,7 +10,7 @@ use avocet_wire::{FoldedNameBuf, name, text};
 
 use super::state_file::StateFile;
 
-/// The longest lifetime, in seconds: a week (RFC 7646 §2).
+/// Maximum lifetime in seconds: a week (RFC 7646 §2).
 pub const MAX_LIFETIME_SECS: u64 = 7 * 86_400;
 
 const FILE: &str = "negative-anchors.state";

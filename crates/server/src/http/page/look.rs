@@ -1,5 +1,5 @@
-//! The look of the block page: that of the interface, without scripts, fonts or pictures of
-//! others. The style sheet is the only thing that the page may apply, by its hash.
+//! The look of the block page, which is that of the interface, without scripts, fonts or pictures.
+//! The page may apply only its own style sheet, which the policy names by its hash.
 
 use std::sync::LazyLock;
 

@@ -37,7 +37,7 @@ pub(in crate::http) struct Words {
     pub(in crate::http) message: &'static str,
     /// The label of the button.
     pub(in crate::http) ask: &'static str,
-    /// The text in place of the form after the client has sent it.
+    /// The text that replaces the form after the client has sent it.
     pub(super) waiting: &'static str,
     /// The text after a request.
     pub(super) sent: &'static str,
@@ -141,7 +141,7 @@ impl Words {
             Treatment::Rewrite => rewrite,
             Treatment::Drop => drop,
             Treatment::Truncate => truncate,
-            // The page is not shown for these.
+            // The page is not shown for these decisions.
             Treatment::Pass | Treatment::Forward => "",
         }
     }

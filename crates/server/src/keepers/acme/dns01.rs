@@ -60,7 +60,8 @@ impl<'r> ProofRecords<'r> {
         Self { running, config, shown: Vec::new() }
     }
 
-    /// Shows a proof, and returns the servers that the authority may query for it.
+    /// Publishes the record of a proof, and returns the servers that the authority may query for
+    /// it.
     pub(super) fn put(&mut self, proof: &Proof) -> Result<Audience, RecordFault> {
         let name = proof.name.trim_start_matches("*.");
         let is_wanted = |wanted: &String| wanted.strip_prefix("*.").unwrap_or(wanted) == name;

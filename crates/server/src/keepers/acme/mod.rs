@@ -6,8 +6,8 @@
 //! a failure: after ten minutes, doubled after each further one ───┘      │
 //!                                  ^────────────── the state on disk ──────────┘
 //! ```
-//! The certificate is a file that `TlsListeners` watches like those of a `[[certificate]]`.
-//! State is kept over restarts, so that restarts do not make the server ask more often.
+//! The certificate is a file that `TlsListeners` watches like those of a `[[certificate]]`. State
+//! is kept over restarts, so that restarts do not cause more requests to the authority.
 
 mod dns01;
 mod http01;

@@ -1,5 +1,5 @@
-//! The thread that asks servers without encryption for the encrypted servers that they designate
-//! (DDR, RFC 9462), proves these, and puts them in force.
+//! The thread that queries servers without encryption for the encrypted servers that they designate
+//! (DDR, RFC 9462), verifies the encrypted servers, and puts them in force.
 //!
 //! ```text
 //!            found: in the plan              records expire: another attempt
@@ -36,14 +36,14 @@ use avocet_worker::upstream_tls::{ClientConfigs, PeerMap, UpstreamPeer};
 
 /// Time between two checks of the configuration and for due work.
 const TICK: Duration = Duration::from_millis(500);
-/// Bounds of the seconds after which a server is asked again, regardless of the TTL.
+/// Bounds of the number of seconds after which a server is queried again, regardless of the TTL.
 const KEEP_SECS: (u32, u32) = (60, 3_600);
-/// Seconds until a server that designates none is asked again.
+/// Seconds until a server that designates no server is queried again.
 const NOT_ANNOUNCED_SECS: u32 = 900;
-/// The first and the maximum number of seconds after which a server that does not answer is asked
+/// The first and the maximum number of seconds after which a server that does not answer is queried
 /// again.
 const RETRY_SECS: (u64, u64) = (2, 300);
-/// The longest retry interval in seconds while queries wait for a designated server.
+/// Maximum retry interval in seconds while queries wait for a designated server.
 const STRICT_RETRY_SECS: u64 = 60;
 /// The log line after a panic of the thread.
 const FAULT: &str = "a panic ended the thread that looks for encrypted upstreams, see the log; \
@@ -185,8 +185,8 @@ impl AskedServer {
                 let secs = attempt.ttl_secs.unwrap_or(0).clamp(KEEP_SECS.0, KEEP_SECS.1);
                 self.due = Some(now + Duration::from_secs(secs.into()));
                 (self.failures, self.fault) = (0, None);
-                // If the settings are equal, TLS sessions are kept, so that connections can resume
-                // them.
+                // If the settings have not changed, TLS sessions are kept, so that connections can
+                // resume them.
                 let is_same = self.found.as_ref().is_some_and(|(found, _)| *found == designated);
                 if !is_same {
                     let (server, proof) = (terms.server, shown(designated.proof));

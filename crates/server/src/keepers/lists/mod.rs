@@ -475,6 +475,6 @@ impl Drop for PullEnd {
 }
 
 fn answer(order: &Order, outcome: RefreshResult) {
-    // The receiver may be gone.
+    // The receiver may have been dropped.
     let _ = order.reply.send(outcome);
 }

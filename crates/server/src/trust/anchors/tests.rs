@@ -12,7 +12,7 @@ use super::*;
 
 const EXAMPLE: &[u8] = b"\x07example\0";
 const DAY: u32 = 86_400;
-/// 2026-01-01.
+/// 2026-01-01 in Unix seconds.
 const WALL_SECS: u64 = 1_767_225_600;
 const ANCHOR: &str =
     "example. DS 49408 15 2 9428ff7436d44bd792b86774235dfdf11b1fa958087f03ad9329467f7abb2b26";
