@@ -7,9 +7,9 @@
 /// Microseconds in a turn for one kind of work. A query that has begun is completed, so a turn may
 /// be longer by the time of one query.
 const TURN_US: u64 = 2_000;
-/// Microseconds for one connection, after which the others have their share.
+/// Maximum number of microseconds for one connection, so that all connections get their share.
 const SHARE_US: u64 = 1_000;
-/// Maximum number of queries between two readings of the clock. The first of a run is always
+/// Maximum number of queries between two readings of the clock. The first query of a run is always
 /// measured.
 const MAX_STRIDE: u32 = 8;
 /// Microseconds of a run of queries below which the next run may be longer.
@@ -24,7 +24,8 @@ pub(super) struct Allowance {
     read_us: u64,
     /// Whether the work has ended: further work does not count.
     has_ended: bool,
-    /// Queries until the next one, and the length of this run.
+    /// The number of queries until the next reading of the clock, and the length of the present
+    /// run.
     until_reading: u32,
     stride: u32,
 }
@@ -42,8 +43,7 @@ impl Allowance {
         self.turn_us = TURN_US;
     }
 
-    /// Begins work at this time. What was done since the last call of [`Self::note`] does not
-    /// count.
+    /// Begins work at this time. The time since the last call of [`Self::note`] does not count.
     pub(super) fn begin(&mut self, now_us: u64) {
         *self = Self { turn_us: self.turn_us, read_us: now_us, ..Self::default() };
     }
@@ -54,7 +54,7 @@ impl Allowance {
         self.has_ended = true;
     }
 
-    /// Begins the share of the next connection. Returns false if no time is left in this turn.
+    /// Begins the share of the next connection. Returns `false` if no time is left in this turn.
     pub(super) fn begin_share(&mut self) -> bool {
         self.share_us = SHARE_US;
         self.turn_us > 0

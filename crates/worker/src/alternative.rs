@@ -16,16 +16,18 @@ const MAX_DOUBLINGS: u32 = 10;
 /// HTTP/3 of an upstream over HTTPS. All workers share it.
 pub(crate) struct Alternative {
     settings: QuicSettings,
-    /// By the address of HTTP/2. There are as many as the upstream has addresses.
+    /// The state of HTTP/3, by the address of HTTP/2. There is at most one entry for each address
+    /// of the upstream.
     known: Mutex<HashMap<SocketAddr, KnownH3>>,
 }
 
 /// The state of HTTP/3 at one address.
 #[derive(Clone, Copy, Default)]
 struct KnownH3 {
-    /// The UDP port; 0 for none.
+    /// The UDP port of HTTP/3; 0 for none.
     port: u16,
-    /// When the server's word expires, in milliseconds on the monotonic clock.
+    /// The time at which the announcement of the server expires, in milliseconds on the monotonic
+    /// clock.
     until_ms: u64,
     /// The time of the next attempt, in the same unit.
     retry_ms: u64,
@@ -38,7 +40,7 @@ impl Alternative {
         Self { settings, known: Mutex::default() }
     }
 
-    /// Returns the settings of its connections.
+    /// Returns the settings of the connections in HTTP/3.
     pub(crate) fn settings(&self) -> &QuicSettings {
         &self.settings
     }
@@ -67,8 +69,8 @@ impl Alternative {
         is_due.then(|| SocketAddr::new(addr.ip(), port))
     }
 
-    /// Notes that it does not work: it is not tried for a while. In this while, connections of
-    /// other workers may fail for the same reason.
+    /// Notes that HTTP/3 does not work at an address: it is not tried for a while. During this
+    /// time, connections of other workers may fail for the same reason.
     pub(crate) fn failed(&self, addr: SocketAddr, now_ms: u64) {
         self.change(addr, |known| {
             if now_ms < known.retry_ms {
@@ -79,7 +81,7 @@ impl Alternative {
         });
     }
 
-    /// Notes that a connection has ended in order.
+    /// Notes that a connection in HTTP/3 has ended without a failure.
     pub(crate) fn worked(&self, addr: SocketAddr) {
         self.change(addr, |known| known.failures = 0);
     }

@@ -9,8 +9,8 @@ use avocet_nameserver::clock::Moment;
 
 /// The period over which the share is computed, in microseconds.
 const WINDOW_US: u64 = 50_000;
-/// Number of waiting datagrams that counts as a queue: more than clients have in flight that wait
-/// for their answers.
+/// Number of waiting datagrams that counts as a queue. Clients that wait for each answer have fewer
+/// in flight.
 pub(super) const QUEUE: usize = 256;
 
 /// The load of one worker.

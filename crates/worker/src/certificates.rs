@@ -1,5 +1,5 @@
 //! The certificates of the listeners with TLS: read at the start, by a reload, and when their files
-//! change. Secrets of session tickets stay, so that clients resume their sessions.
+//! change. The secrets of session tickets do not change, so that clients can resume their sessions.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -103,12 +103,13 @@ impl CertificateFault {
     }
 }
 
-/// The certificates that clients with TLS are shown, by the address that they connect to.
+/// The certificates that clients with TLS see, by the address that they connect to.
 pub struct TlsListeners {
     tickets: Tickets,
     quic_keys: QuicKeys,
-    /// The ticket keys of addresses that ask for certificates, by the authorities: a ticket
-    /// restores the proof of a client, which must not count where other authorities apply.
+    /// The ticket keys of addresses that request client certificates, by the authorities of these
+    /// certificates. A ticket restores the proof of a client, which must not count at an address
+    /// with other authorities.
     client_tickets: Mutex<HashMap<[u8; 32], Tickets>>,
     in_force: Mutex<InForce>,
     /// The proofs that authorities currently look for, and whether there are any.
@@ -131,9 +132,10 @@ pub struct TlsState {
     listeners: Vec<Option<Arc<ServerConfig>>>,
     /// The listeners by entrance; `None` without QUIC.
     quic: Vec<Option<QuicListener>>,
-    /// The files, in their state before they were read.
+    /// The state of the files before they were read.
     files: Vec<SeenFile>,
-    /// In the order of the configuration; `None` for one that the server has not obtained yet.
+    /// The certificates in the order of the configuration; `None` for a certificate that the server
+    /// has not obtained yet.
     certificates: Vec<Option<Certificate>>,
 }
 
@@ -161,11 +163,11 @@ struct InForce {
     last_seen: Vec<SeenFile>,
     /// The number of times that certificates were put in force.
     version: u64,
-    /// Why later files are not in force.
+    /// The reason why later files are not in force.
     fault: Option<String>,
 }
 
-/// The certificates that clients are shown at present.
+/// The certificates that clients see at present.
 pub struct CertificatesInUse {
     /// The certificates, in the order of the configuration; `None` for one that the server has not
     /// obtained yet.
@@ -183,7 +185,7 @@ impl InForce {
     }
 }
 
-/// The two files of a certificate at one time.
+/// The state of the two files of a certificate at one time.
 type SeenFile = [Option<FileFingerprint>; 2];
 
 impl TlsListeners {
@@ -192,7 +194,8 @@ impl TlsListeners {
     /// # Errors
     /// A certificate cannot be used.
     pub fn load(config: &Config) -> Result<Self, CertificateFault> {
-        // Files of another account would be of no use to it. The running server tries again.
+        // A server that switches to another account could not use the files. It tries again when it
+        // runs.
         if let (Some(home_ca), None) = (&config.home_ca, &config.server.user)
             && let Err(fault) = home_ca::keep(home_ca, wall_secs())
         {
@@ -322,7 +325,7 @@ impl TlsListeners {
     }
 
     /// Returns the settings for a client that may see proofs of the control of names, and nothing
-    /// else: an authority may be at any address. `None` unless one looks for a proof.
+    /// else: an authority may be at any address. Returns `None` if no authority looks for a proof.
     pub fn for_authorities(&self) -> Option<Arc<ServerConfig>> {
         self.proofs().map(|proofs| proofs.only)
     }
@@ -335,8 +338,8 @@ impl TlsListeners {
         self.proofs.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Shows a proof, a certificate in DER with its key in PKCS #8, in addition to those shown
-    /// already.
+    /// Shows a proof, a certificate in DER with its key in PKCS #8, in addition to the proofs that
+    /// are shown already.
     ///
     /// # Errors
     /// The certificate cannot be used.
@@ -374,8 +377,9 @@ impl TlsListeners {
         &self.quic_keys
     }
 
-    /// Reads files that have changed and stayed the same since the last call. If one cannot be
-    /// used, the certificates before stay. Returns whether others came into force.
+    /// Reads the files that have changed, once they have stayed the same since the last call. If a
+    /// file cannot be used, the present certificates stay in force. Returns whether new
+    /// certificates came into force.
     pub fn look(&self, config: &Config) -> bool {
         if config.certificates.is_empty() {
             return false;
@@ -394,7 +398,7 @@ impl TlsListeners {
         match self.read(config) {
             Ok(state) => {
                 let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
-                // A reload has put those of a later configuration in force meanwhile.
+                // Meanwhile, a reload has put the certificates of a later configuration in force.
                 if in_force.version != version {
                     return false;
                 }
@@ -485,7 +489,7 @@ fn read_one(config: &CertificateConfig) -> Result<Certificate, CertificateFault>
     })
 }
 
-/// Returns why the certificates of a configuration cannot be used.
+/// Returns the reason why the certificates of a configuration cannot be used; `None` if they can.
 pub fn fault_of_certificates(config: &Config) -> Option<CertificateFault> {
     read_all(config).err().or_else(|| read_authorities(config).err())
 }

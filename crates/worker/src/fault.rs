@@ -20,13 +20,13 @@ pub(crate) static IN_ACTION: AtomicBool = AtomicBool::new(false);
 #[cfg(test)]
 pub(crate) static IN_QUERY: AtomicBool = AtomicBool::new(false);
 
-/// Panics if a test has planted a fault there.
+/// Panics if a test has planted this fault.
 #[cfg(test)]
 pub(super) fn planted(fault: &AtomicBool) {
     assert!(!fault.swap(false, Ordering::Relaxed), "a fault, planted by a test");
 }
 
-/// Returns the result of `make`, or `None` if it panics. It must not leave shared state half
+/// Returns the result of `make`, or `None` if it panics. `make` must not leave shared state half
 /// changed.
 #[inline]
 pub(super) fn contained<T>(metrics: &WorkerMetrics, make: impl FnOnce() -> T) -> Option<T> {

@@ -1,5 +1,5 @@
-//! The frames of a connection, answered one by one: what
-//! [`Datagrams`](avocet_nameserver::datagrams::Datagrams) is to a batch of datagrams.
+//! The frames of a connection, answered one by one, as
+//! [`Datagrams`](avocet_nameserver::datagrams::Datagrams) answers a batch of datagrams.
 
 use avocet_nameserver::close::{Delivery, Ended, close};
 use avocet_nameserver::metrics::WorkerMetrics;

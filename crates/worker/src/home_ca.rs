@@ -5,9 +5,10 @@
 //!       └─────────> certificate.pem (397 days): names and addresses, new after two thirds of its
 //!                                               life, and at once when these change
 //! ```
-//! An authority is made once and never replaced by itself: each device would have to install the
-//! next one. A file that is damaged or half missing is an error that the operator resolves.
-//! `certificate.pem` is watched like those of `[[certificate]]`; its first line states its purpose.
+//! The server makes an authority once and never replaces it, because each device would have to
+//! install the next one. A file that is damaged or half missing is an error that the operator
+//! resolves. `certificate.pem` is watched like those of `[[certificate]]`; its first line states
+//! its purpose.
 
 use std::fs::{DirBuilder, Permissions};
 use std::io;
@@ -32,22 +33,22 @@ use zeroize::Zeroizing;
 const DAY_SECS: u64 = 86_400;
 /// The life of an authority.
 const AUTHORITY_SECS: u64 = 3_650 * DAY_SECS;
-/// The life of a certificate: devices of Apple accept up to 825 days of an installed authority, and
-/// browsers 398 of others.
+/// The life of a certificate. Devices of Apple accept up to 825 days from an installed authority,
+/// and browsers up to 398 days from other authorities.
 const CERTIFICATE_SECS: u64 = 397 * DAY_SECS;
-/// The number of seconds by which the validity of a certificate begins before it is made, because
+/// Number of seconds by which the validity of a certificate begins before its creation, because the
 /// clocks of devices differ.
 const EARLY_SECS: u64 = DAY_SECS;
 /// A clock before this Unix second is wrong: 2026-01-01.
 const EARLIEST_CLOCK: u64 = 1_767_225_600;
-/// Seconds between two looks at the files.
+/// Seconds between two checks of the files.
 const LOOK_SECS: u64 = 3_600;
 /// Seconds until the next attempt after an error.
 const RETRY_SECS: u64 = 60;
 /// Maximum number of octets of a file.
 const MAX_OCTETS: u64 = 1 << 16;
 
-/// An error: the authority or the certificate does not exist.
+/// The reason why there is no authority or no certificate.
 #[derive(Debug, Error)]
 pub enum HomeCaFault {
     /// The clock of the host is wrong.
@@ -80,7 +81,7 @@ pub enum HomeCaFault {
     Refused {
         /// The file.
         path: PathBuf,
-        /// Why it cannot be used.
+        /// The reason why the certificate cannot be used.
         source: CertificateError,
     },
     /// A file has no key that can be used.
@@ -88,7 +89,7 @@ pub enum HomeCaFault {
     Key {
         /// The file.
         path: PathBuf,
-        /// Why it cannot be used.
+        /// The reason why the key cannot be used.
         source: KeyFault,
     },
     /// The cryptographic library makes no certificate.
@@ -132,14 +133,14 @@ struct HomeCaState {
 }
 
 impl HomeCa {
-    /// Returns the authority of the settings at the start, after a first look at the files.
+    /// Returns the authority of the settings at the start, after a first check of the files.
     pub fn begin(config: Option<&HomeCaConfig>, now_secs: u64) -> Self {
         let begun = Self::default();
         begun.look(config, now_secs);
         begun
     }
 
-    /// Returns the problem with the authority, if there is one.
+    /// Checks the files, and returns the problem with the authority, if there is one.
     pub fn look(&self, config: Option<&HomeCaConfig>, now_secs: u64) -> Option<String> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(config) = config else {
@@ -170,7 +171,7 @@ impl HomeCa {
     }
 }
 
-/// Makes the authority if there is none, and its certificate if that is due.
+/// Makes the authority if there is none, and the certificate of this server if it is due.
 ///
 /// # Errors
 /// One of the files cannot be used or written.
@@ -206,7 +207,8 @@ impl Authority {
         match (read(&path)?, read(&key_path)?.map(Zeroizing::new)) {
             (Some(own), Some(key)) => Self::read(config, &own, &key),
             (Some(_), None) => Err(HomeCaFault::Half { missing: key_path, present: path }),
-            // The server ended in between. Devices trust the key, whatever certificate it has.
+            // The server ended after it had written only the key. Devices trust the key, whatever
+            // certificate it has.
             (None, Some(key)) => Self::make(config, private_key(&key, &key_path)?, now_secs),
             (None, None) => {
                 let key = CertificateKey::draw()?;
@@ -319,7 +321,7 @@ fn is_current(config: &HomeCaConfig, purpose: &str, now_secs: u64) -> Result<boo
     if text.split(|octet| *octet == b'\n').next() != Some(purpose.as_bytes()) {
         return Ok(false);
     }
-    // A damaged one is issued again.
+    // A damaged certificate is issued again.
     let certificate = Certificate::read(&text, &text, &config.names).ok();
     let validity = certificate.and_then(|certificate| certificate.validity());
     Ok(validity.is_some_and(|Validity { not_before, not_after }| {
@@ -364,7 +366,8 @@ fn create(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// Replaces a file, which only its owner may read. The directory keeps others away meanwhile.
+/// Replaces a file, which only its owner may read. Until the file has this mode, the directory
+/// keeps other users away.
 fn write(path: &Path, parts: &[&[u8]]) -> Result<(), HomeCaFault> {
     let replaced = disk::replace(path, parts);
     let private =

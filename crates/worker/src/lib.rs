@@ -31,16 +31,16 @@
 //! ```
 //!
 //! Each of these steps has an allowance of time (`allowance`), or ends with the batch in which its
-//! time is over (`worker`). What is left is the first of its kind in the next turn.
+//! time is over (`worker`). Work that is left over comes first in the next turn.
 //!
 //! Nothing blocks, and nothing is shared but the caches, which are read without locks. A name is
 //! always resolved by the worker that its hash belongs to, so that all clients that wait for it
 //! meet there. Workers send one another letters.
 //!
 //! Two exceptions to a strict split, both for speed. The replies of a batch are counted and limited
-//! by the query path's own service (`nameserver::datagrams`) with what the outbox lends, and the
-//! listener sends them at the end of the batch. And a connection keeps both of its directions in
-//! the intake, since each bounds the other.
+//! by the query path's own service (`nameserver::datagrams`) with state that the outbox lends, and
+//! the listener sends them at the end of the batch. And a connection keeps both of its directions
+//! in the intake, since each bounds the other.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,8 @@
 //! Messages between workers: misses for the worker that owns the name, and responses for the worker
 //! that holds the client's connection.
 //!
-//! A sender puts in all it has and wakes the receiver once; the receiver takes all at once.
+//! A sender adds all its messages and wakes the receiver once. The receiver takes all messages at
+//! once.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::Sender;
@@ -13,7 +14,7 @@ use avocet_resolver::{Trace, Traced};
 use avocet_session::quic::QuicPath;
 use avocet_wire::{QuestionBuf, Rcode, SharedName};
 
-/// Maximum number of waiting messages for one worker. Further ones are dropped and counted.
+/// Maximum number of waiting messages for one worker. Further messages are dropped and counted.
 const MAX_WAITING: usize = 65_536;
 /// Maximum number of octets of waiting responses and datagrams for one worker.
 const MAX_OCTETS: usize = 64 << 20;
@@ -24,13 +25,13 @@ pub struct TraceOrder {
     pub question: QuestionBuf,
     /// The keyed hash of the question.
     pub hash: u64,
-    /// DO.
+    /// Whether DO is set.
     pub dnssec_ok: bool,
-    /// CD.
+    /// Whether CD is set.
     pub checking_disabled: bool,
-    /// The servers that a rule selects; empty for those of the plan.
+    /// The servers that a rule selects; empty for the servers of the plan.
     pub servers: Box<[SocketAddr]>,
-    /// Receives the trace. Dropped if the worker cannot make one.
+    /// The channel for the trace. The worker drops it if it cannot make a trace.
     pub reply: Sender<Traced>,
 }
 
@@ -38,13 +39,13 @@ pub struct TraceOrder {
 pub struct KeptOrder {
     /// The name.
     pub qname: SharedName,
-    /// Receives the traces, with the latest last.
+    /// The channel for the traces, the latest one last.
     pub reply: Sender<Vec<Trace>>,
 }
 
 /// A datagram of QUIC whose connection another worker has: the client has changed its address.
 pub struct ForwardedDatagram {
-    /// The connection from which the datagram came.
+    /// The endpoints of the datagram.
     pub path: QuicPath,
     /// The octets of the datagram.
     pub octets: Box<[u8]>,
@@ -140,7 +141,7 @@ impl Mailbox {
         self.lock().letters.is_empty()
     }
 
-    /// Takes all letters, leaving `spare` (empty) in the box.
+    /// Takes all letters, and leaves the empty `spare` in the box.
     pub fn take(&self, spare: &mut Vec<Letter>) {
         self.waker.clear();
         let mut waiting = self.lock();

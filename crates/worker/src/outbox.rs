@@ -60,8 +60,8 @@ impl Outbox {
         &self.shared.metrics[usize::from(self.index)]
     }
 
-    /// Counts a batch of datagrams. `took_us`: microseconds from the start of the batch until its
-    /// replies were sent.
+    /// Counts a batch of datagrams. `took_us` is the time in microseconds from the start of the
+    /// batch until its replies were sent.
     pub(crate) fn note_batch(&self, batch: &Batch, took_us: u64) {
         let metrics = self.metrics();
         metrics.hit_latency.record(took_us, batch.sent as u64);
@@ -69,7 +69,7 @@ impl Outbox {
         metrics.replies_dropped.add(batch.dropped as u64);
     }
 
-    /// Returns the message for a connection of this worker.
+    /// Sends a late reply. Returns the reply if it is for a connection of this worker.
     pub(crate) fn send<'r>(&mut self, late: LateStep<'r>) -> Option<StreamReply<'r>> {
         let LateStep { ended, route, step, message, cx } = late;
         if let QueryStep::Reply(_) = step {

@@ -15,13 +15,13 @@ pub struct ResolverReport {
     pub counters: Counters,
     /// The report of each upstream in the plan.
     pub upstreams: Vec<UpstreamReport>,
-    /// Open upstream sockets.
+    /// The numbers of open sockets to servers.
     pub sockets: SocketCounts,
 }
 
 /// The state of an upstream in one worker.
 pub struct UpstreamReport {
-    /// The number in the resolver.
+    /// The number of the upstream in the resolver.
     pub id: EndpointId,
     /// The address.
     pub addr: SocketAddr,
@@ -31,7 +31,7 @@ pub struct UpstreamReport {
     pub tls_fault: Option<TlsFault>,
     /// The counters.
     pub counters: UpstreamCounters,
-    /// The state of its circuit breaker.
+    /// The state of the circuit breaker of the upstream.
     pub breaker: BreakerState,
 }
 
@@ -52,16 +52,16 @@ impl UpstreamReport {
 /// Numbers of open sockets, for metrics.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct SocketCounts {
-    /// Open UDP sockets in pools.
+    /// Number of open UDP sockets in pools.
     pub pooled: u64,
-    /// Open UDP sockets for single queries.
+    /// Number of open UDP sockets for single queries.
     pub fresh: u64,
-    /// Kept TCP connections without TLS.
+    /// Number of kept TCP connections without TLS.
     pub streams: u64,
-    /// Kept connections with TLS over TCP.
+    /// Number of kept connections with TLS over TCP.
     pub tls: u64,
     /// Number of kept QUIC connections.
     pub quic: u64,
-    /// Open UDP sockets and TCP connections to authoritative servers, each for one query.
+    /// Number of open UDP sockets and TCP connections to authoritative servers, each for one query.
     pub authorities: u64,
 }

@@ -7,7 +7,7 @@ use avocet_io::udp::UdpListener;
 use avocet_nameserver::traces::TraceSender;
 use avocet_querylog::Producer;
 
-/// The sockets on which a worker is queried.
+/// The sockets on which a worker receives queries.
 #[derive(Default)]
 pub struct Listeners {
     /// The socket of each address without encryption.
@@ -45,13 +45,13 @@ pub struct WorkerRings {
 pub(crate) struct Setup {
     /// The number of the worker.
     pub(crate) index: u16,
-    /// Slots of the pool towards each upstream.
+    /// Number of slots of the pool for each upstream.
     pub(crate) pool_size: u32,
     /// Maximum number of UDP sockets for upstreams that the worker may open.
     pub(crate) upstream_sockets: usize,
     /// Maximum number of client connections for which there are descriptors.
     pub(crate) most_streams: usize,
-    /// Seed of its random numbers, from the system's source.
+    /// Seed of the random numbers of the worker, from the system's source.
     pub(crate) seed: [u8; 32],
     /// Seed of the random numbers of QUIC, from the system's source.
     pub(crate) quic_seed: [u8; 32],

@@ -38,17 +38,17 @@ pub struct Shared {
     /// Whether each worker drains and waits for nothing. Workers that still wait may send it
     /// letters.
     pub quiet: Vec<AtomicBool>,
-    /// The certificates that clients with TLS are shown.
+    /// The certificates that clients with TLS see.
     pub tls: TlsListeners,
     /// The upstreams with TLS.
     pub upstream_peers: Arc<UpstreamPeers>,
-    /// The servers that others designate.
+    /// The servers that other servers designate.
     pub discoveries: Discoveries,
     /// The TCP connections of all workers.
     pub connections: ConnectionCounts,
     /// The clients to be looked up.
     pub strangers: StrangerQueue,
-    /// Wakes the thread that probes pools.
+    /// The waker of the thread that probes pools.
     pub pool_waker: PoolWaker,
 }
 

@@ -26,7 +26,8 @@ const LOG_OCTETS: usize = 4 << 20;
 /// Number of octets of a worker's ring for dnstap: some ten thousand replies, or a second of full
 /// load.
 const TAP_OCTETS: usize = 4 << 20;
-/// Descriptors for other purposes than upstream sockets: listeners, log, snapshot, control.
+/// Number of descriptors for other purposes than upstream sockets: listeners, log, snapshot,
+/// control.
 const OTHER_FILES: usize = 128;
 /// The divisor that gives the maximum share of client connections in the descriptors.
 const STREAM_PART: usize = 4;
@@ -36,7 +37,7 @@ const MIN_POOL: usize = 16;
 /// of ID and letter case.
 const FEW_PORTS: u32 = 256;
 
-/// Why the workers do not start, with the failed action.
+/// The reason why the workers do not start, with the failed action.
 #[derive(Debug, Error)]
 #[error("cannot {attempt}: {error}")]
 pub struct ThreadError {
@@ -68,7 +69,7 @@ pub fn mailboxes(workers: usize) -> Result<(Vec<Poller>, Vec<Mailbox>), ThreadEr
     Ok((pollers, mailboxes))
 }
 
-/// The other ends of the rings of a worker.
+/// The ends of the rings of a worker that other threads hold.
 pub struct RingEnds {
     /// The consumer of the query log.
     pub logged: Consumer,
@@ -184,9 +185,9 @@ fn sockets_each(open_files: usize, config: &Config) -> usize {
     (open_files.saturating_sub(reserved) / config.server.workers).max(2 * MIN_POOL)
 }
 
-/// Returns the number of pool slots for each upstream: limited by the sockets, less a reserve for
-/// queries that need their own, and by the ports, of which half are left to queries with their own
-/// socket and to other programs.
+/// Returns the number of pool slots for each upstream. The sockets limit the number, less a reserve
+/// for queries that need their own. The ports limit it too: half of them are left to queries with
+/// their own socket and to other programs.
 fn pool_size(sockets: usize, source_ports: usize, config: &Config) -> u32 {
     let upstreams: usize = config.forwards.iter().map(|forward| forward.upstreams.len()).sum();
     let by_ports = source_ports / 2 / config.server.workers;

@@ -1,5 +1,5 @@
 //! The settings of TLS to upstreams: read at the start and by a reload, and shared by all workers,
-//! so that each resumes the sessions of the others.
+//! so that each worker can resume the sessions of the others.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -38,7 +38,7 @@ use zeroize::Zeroizing;
 use crate::alternative::Alternative;
 use crate::certificates::{CertificateFault, MAX_PEM};
 
-/// The port that an authority in HTTPS does not name.
+/// The port that the authority of an HTTPS request leaves out.
 const HTTPS_PORT: u16 = 443;
 /// Milliseconds between two warnings about one upstream.
 const WARN_MS: u64 = 60_000;
@@ -61,7 +61,7 @@ struct InForce {
     before: PeerMap,
     /// The peers that other upstreams designate.
     designated: PeerMap,
-    /// The peers that they designated before the present ones.
+    /// The peers that upstreams designated before the present ones.
     designated_before: PeerMap,
 }
 
@@ -88,8 +88,8 @@ impl ClientConfigs {
 /// An upstream with TLS, apart from its address.
 pub struct UpstreamPeer {
     carrier: PeerCarrier,
-    /// The name in its certificate; `None` for an authoritative server, which need not prove
-    /// anything.
+    /// The name in the certificate of the upstream; `None` for an authoritative server, which need
+    /// not prove anything.
     name: Option<ServerName<'static>>,
     /// The path of queries in HTTP; `None` for other protocols.
     target: Option<HttpTarget>,
@@ -107,24 +107,24 @@ enum PeerCarrier {
     Quic(QuicSettings),
 }
 
-/// How a primary of a zone with TLS is verified.
+/// The verification of a primary with TLS.
 #[derive(Clone)]
 pub struct PrimaryTls {
-    /// The proofs that the upstream must provide.
+    /// The configuration of the client, with the proofs that the primary must provide.
     pub config: Arc<ClientConfig>,
-    /// The name in its certificate.
+    /// The name in the certificate of the primary.
     pub name: ServerName<'static>,
 }
 
-/// Proofs that the server of a URL must provide, and the certificate that this server shows it.
+/// The proofs that the server of a URL must provide, and the certificate that this server shows it.
 pub struct UrlTls {
-    /// The trusted authorities; `None` for those of the system.
+    /// The trusted authorities; `None` for the authorities of the system.
     pub authorities: Option<Vec<CertificateDer<'static>>>,
     /// The certificate of this server, with its key.
     pub shown: Option<ClientCert>,
 }
 
-/// An error: the plan has an upstream whose settings were not read.
+/// The error that the plan has an upstream whose settings were not read.
 #[derive(Debug)]
 pub struct UnknownPeer;
 
@@ -153,7 +153,7 @@ impl UpstreamPeers {
         in_force.before = std::mem::replace(&mut in_force.peers, peers);
     }
 
-    /// Puts the settings of the upstreams in force that others designate.
+    /// Puts the settings of the upstreams in force that other upstreams designate.
     pub fn put_designated(&self, peers: PeerMap) {
         let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
         // Connections of workers with the previous plan need its peers.
@@ -230,16 +230,17 @@ impl UpstreamPeer {
         })
     }
 
-    /// Returns the name of the server at an address. An address in its place is not sent (RFC 9539
-    /// §4.2: no SNI), and sessions are resumed with the same address only.
+    /// Returns the name of the server at an address. An upstream without a name gets its address as
+    /// name. An address is not sent (RFC 9539 §4.2: no SNI), and sessions are resumed only with the
+    /// same address.
     fn name_at(&self, addr: SocketAddr) -> ServerName<'static> {
         self.name.clone().unwrap_or_else(|| ServerName::from(addr.ip()))
     }
 
-    /// It does not answer, or does not provide the required proof.
+    /// Sends a query to an address of the upstream, and waits for the response.
     ///
     /// # Errors
-    /// It does not answer, or does not prove what it must.
+    /// The upstream does not answer, or does not provide the required proof.
     pub fn ask(&self, addr: SocketAddr, query: &[u8], timeout: Duration) -> io::Result<Vec<u8>> {
         let PeerCarrier::Quic(settings) = &self.carrier else {
             return Ok(over_tls::ask(self.session(addr)?, query, timeout, addr)?.0);
@@ -251,10 +252,10 @@ impl UpstreamPeer {
         Ok(over_quic::ask((session, self.target.as_ref()), query, timeout, addr)?.0)
     }
 
-    /// Begins a session with one of its addresses.
+    /// Begins a session with an address of the upstream.
     ///
     /// # Errors
-    /// Those of rustls.
+    /// An error of rustls.
     pub fn session(&self, addr: SocketAddr) -> io::Result<ClientSession> {
         let PeerCarrier::Stream(config) = &self.carrier else {
             return Err(io::Error::other(UnknownPeer));
@@ -268,7 +269,7 @@ impl UpstreamPeer {
         session.map_err(io::Error::other)
     }
 
-    /// Begins a connection of QUIC to one of its addresses.
+    /// Begins a connection of QUIC to an address of the upstream.
     ///
     /// # Errors
     /// The address or name cannot be used.
@@ -307,10 +308,10 @@ impl UpstreamPeer {
         }
     }
 
-    /// Begins a connection in HTTP/3 of an upstream in HTTP/2.
+    /// Begins a connection in HTTP/3 to an upstream in HTTP/2.
     ///
     /// # Errors
-    /// The upstream is another one, or the address or name cannot be used.
+    /// The upstream is not one in HTTP/2, or the address or name cannot be used.
     pub fn alternative_at(&self, at: SocketAddr, now: Instant) -> io::Result<QuicUpstream> {
         let Some(alternative) = &self.alternative else {
             return Err(io::Error::other(UnknownPeer));
@@ -329,8 +330,8 @@ impl UpstreamPeer {
         }
     }
 
-    /// Logs that TLS, HTTPS or QUIC failed, unless a worker has done so lately, or the server is an
-    /// authoritative one: most of these have no TLS.
+    /// Logs that TLS, HTTPS or QUIC failed, unless a worker has done so lately. Failures of
+    /// authoritative servers are not logged, because most of these servers have no TLS.
     pub fn warn(&self, addr: SocketAddr, error: &io::Error, now_ms: u64) {
         if self.name.is_none() {
             return;
@@ -367,9 +368,9 @@ pub fn read(config: &Config) -> Result<PeerMap, CertificateFault> {
             peers.insert(peer.id(), Arc::new(settings));
         }
     }
-    // The requirements for designated servers are read when they are found; files that are written
-    // for them are read now as well. A system without authorities may use servers without
-    // encryption.
+    // The requirements for designated servers are read when such servers are found. Files that the
+    // configuration names for them are read now as well. A system without authorities may use
+    // servers without encryption.
     let discover = config.forwards.iter().filter(|forward| forward.discover != Discovery::Off);
     for forward in discover {
         match configs.of(&forward.tls, ALPN_DOT) {
@@ -397,7 +398,8 @@ pub fn read(config: &Config) -> Result<PeerMap, CertificateFault> {
     Ok(peers)
 }
 
-/// Returns why the upstreams and primaries with TLS of a configuration cannot be used.
+/// Returns the reason why the upstreams and primaries with TLS of a configuration cannot be used;
+/// `None` if they can.
 pub fn fault_of_upstreams(config: &Config) -> Option<CertificateFault> {
     read(config).err()
 }
@@ -416,8 +418,8 @@ fn carrier(
     Ok(PeerCarrier::Quic(settings))
 }
 
-/// Reads the proofs that a primary of a zone must provide; `None` for one without TLS. The files
-/// are read for each check of the zone, so that a renewed authority needs no reload.
+/// Reads the proofs that a primary of a zone must provide; `None` for a primary without TLS. The
+/// files are read for each check of the zone, so that a renewed authority needs no reload.
 ///
 /// # Errors
 /// A file cannot be used.
@@ -506,7 +508,7 @@ fn client_config(tls: &UpstreamTls, alpn: &[u8]) -> Result<Arc<ClientConfig>, Ce
     client_showing(trust, shown.as_ref(), &[alpn]).map_err(CertificateFault::Cryptography)
 }
 
-/// Reads the proofs that servers must provide, and the certificate that they are shown.
+/// Reads the proofs that servers must provide, and the certificate that this server shows them.
 fn proof(tls: &UpstreamTls) -> Result<(Trust, Option<Certificate>), CertificateFault> {
     let shown = tls.client.as_ref().map(certificate).transpose()?;
     let pins = || tls.pins.iter().map(|pin| pin.0).collect();

@@ -35,11 +35,11 @@ impl Time {
 
 /// The arguments of resolution that are the same for all calls of a turn.
 pub(crate) struct WorkerTurn<'t, D> {
-    /// Watches its sockets.
+    /// The poller that watches the sockets of resolution.
     pub(crate) poller: &'t Poller,
     /// The moment of the call.
     pub(crate) time: Time,
-    /// Processes the steps of queries that have waited.
+    /// The receiver of the steps of queries that have waited.
     pub(crate) late: D,
 }
 
@@ -47,17 +47,17 @@ pub(crate) struct WorkerTurn<'t, D> {
 pub(crate) struct LateStep<'s> {
     /// The query.
     pub(crate) ended: Ended<'s>,
-    /// Where the reply goes.
+    /// The route of the reply.
     pub(crate) route: &'s ReplyRoute,
     /// The step.
     pub(crate) step: QueryStep,
     /// The buffer with the reply at its start, if there is a reply.
     pub(crate) message: &'s mut [u8],
-    /// The state and the time by which the step was taken.
+    /// The state and the time with which the step was taken.
     pub(crate) cx: &'s QueryContext<'s>,
 }
 
-/// Processes the steps of queries that have waited.
+/// A receiver of the steps of queries that have waited.
 pub(crate) trait Deliver {
     /// Takes one step.
     fn deliver(&mut self, late: LateStep<'_>);
@@ -78,19 +78,19 @@ pub(crate) enum Answered<'r> {
     Now(&'r [u8]),
     /// The query gets this reply, and then the messages of a transfer.
     Transfer(&'r [u8], Box<TransferRest>),
-    /// Its reply comes later, as a [`StreamReply`].
+    /// The reply comes later, as a [`StreamReply`].
     Later,
     /// The query gets no reply.
     Never,
 }
 
-/// Answers the queries that arrive on connections.
+/// A service that answers the queries that arrive on connections.
 pub(crate) trait Answer {
     /// Answers the query in `octets`.
     fn answer(&mut self, octets: &[u8], client: &Client<'_>) -> Answered<'_>;
 
-    /// Begins the share of the next connection. Returns false if no time is left in this turn: its
-    /// queries wait for the next one.
+    /// Begins the share of the next connection. Returns `false` if no time is left in this turn.
+    /// The queries of the connection then wait for the next turn.
     fn begin_share(&mut self) -> bool;
 
     /// Returns whether the connection may have another query answered in this turn.

@@ -28,12 +28,14 @@ use crate::values::{Deliver, LateStep, StreamReply, Time, WorkerTurn};
 
 /// Maximum number of kernel events per turn.
 const EVENTS: usize = 256;
-/// Batches of datagrams served from one listener in one turn.
+/// Maximum number of batches of datagrams served from one listener in one turn.
 const MAX_BATCHES: usize = 16;
-/// Microseconds of a turn after which no further batch of a listener is served: other listeners,
-/// connections and servers wait. A thousand cached answers take one or two thousand.
+/// Microseconds of a turn after which no further batch of a listener is served, because other
+/// listeners, connections and servers wait. A thousand cached answers take one or two thousand
+/// microseconds.
 const DATAGRAMS_US: u64 = 5_000;
-/// A batch with fewer datagrams means that the socket is drained: back to the poller.
+/// Number of datagrams in a batch below which the socket counts as drained. Then the poller must
+/// report it again.
 const SMALL_BATCH: usize = 8;
 /// Milliseconds between sweeps: timeouts of connections, and reports.
 const SWEEP_MS: u64 = 500;
@@ -61,7 +63,7 @@ pub(crate) struct Worker {
     /// Letters that were taken from the mailbox and not read yet.
     letters: Vec<Letter>,
     swept_ms: u64,
-    /// When draining began.
+    /// The time at which draining began.
     draining_since: Option<u64>,
 }
 
@@ -137,7 +139,7 @@ impl Worker {
                 match Token::unpack(event.token()) {
                     Token::Mailbox => self.read_letters(),
                     Token::Datagrams(number) => self.serve_datagrams(number, DATAGRAMS_US),
-                    // It is known after the last event which connections have queries.
+                    // Only after the last event is it known which connections have queries.
                     Token::Accept(_) | Token::Header(_) => has_new = true,
                     Token::Quic(number) => self.serve_quic(number),
                     Token::Stream(slot) => self.intake.note_readable(slot),
@@ -286,8 +288,8 @@ impl Worker {
         self.submit_misses();
     }
 
-    /// Accepts connections, and reads the headers of those of proxies. Either may close another
-    /// connection to make room.
+    /// Accepts connections, and reads the headers of proxies. Either may close another connection
+    /// to make room.
     fn begin_connections(&mut self, events: &Events) {
         for event in events.iter() {
             match Token::unpack(event.token()) {
@@ -309,7 +311,7 @@ impl Worker {
         intake.read_header(poller, resolution.state(), slot, *time);
     }
 
-    /// Answers the queries on the connections of clients. Both paces have the time of a turn, so
+    /// Answers the queries on the connections of clients. Each pace has its own time in a turn, so
     /// that neither waits for the other.
     fn serve_streams(&mut self) {
         for pace in Pace::ALL {
@@ -484,7 +486,7 @@ fn served(datagrams: Datagrams<'_>) -> Datagrams<'_> {
     datagrams
 }
 
-/// Returns the service of a listener, which panics where a test has planted a fault.
+/// Returns the service of a listener, which panics if a test has planted a fault.
 #[cfg(test)]
 fn served(datagrams: Datagrams<'_>) -> crate::faulty::Faulty<'_> {
     crate::faulty::Faulty(datagrams)

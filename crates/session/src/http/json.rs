@@ -17,8 +17,8 @@ pub(crate) const MEDIA_TYPE_JSON: &[u8] = b"application/dns-json";
 pub(super) const MAX_JSON: usize = 256 << 10;
 /// Maximum number of octets of the text of a name: each octet of a label may be `\DDD`.
 const MAX_NAME_TEXT: usize = 4 * MAX_NAME;
-/// Number of octets of a response that advertises more than it needs; a stream has no limit of its
-/// own.
+/// The EDNS buffer size of a query. It does not limit the response, because a stream has no such
+/// limit.
 const UDP_SIZE: u16 = 1232;
 /// DO in the TTL of OPT (RFC 6891 §6.1.3).
 const DNSSEC_OK: u16 = 1 << 15;

@@ -49,7 +49,7 @@ const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Maximum time for the last response of a connection that ends. The server may not get the
 /// acknowledgement, because another process has its sockets.
 const LEAVING: Duration = Duration::from_millis(100);
-/// The time after which the reply to a query is lost.
+/// The time after which the reply to a query counts as lost.
 const LOST: Duration = Duration::from_secs(15);
 
 /// A query that is incomplete, unanswered, or not sent completely.

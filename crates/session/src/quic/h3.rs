@@ -44,7 +44,7 @@ impl H3State {
         }
     }
 
-    /// Notes a request.
+    /// Notes that the request with this index has begun.
     pub(super) fn note_request(&mut self, index: u32) {
         self.next_request = self.next_request.max(u64::from(index) + 1);
     }

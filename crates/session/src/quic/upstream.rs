@@ -189,7 +189,7 @@ impl QuicUpstream {
             return self.client.leave(now);
         }
         if self.is_alternative || matches!(error, QuicError::Violation) {
-            // RFC 9250 §4.3.3.
+            // A violation ends the connection (RFC 9250 §4.3.3). On an alternative, each error does.
             self.client.violate(now);
         } else if let Some(message) = servfail(&query.octets, &error.to_string()) {
             deliver(&message);

@@ -27,8 +27,8 @@ impl Intake {
             let (stream, ip) = match listener.accept() {
                 Ok(Some((stream, addr))) => (stream, addr.ip()),
                 Ok(None) => return,
-                // Without descriptors accept(2) fails before it checks whether a client waits. If
-                // one does, the poller reports it again.
+                // Without free descriptors, accept(2) fails before it checks whether a client
+                // waits. If a client waits, the poller reports it again.
                 Err(_) if accepted > 0 => return,
                 Err(error) => {
                     // Out of descriptors: close one idle connection to make room.
@@ -78,8 +78,8 @@ impl Intake {
         if is_open { metrics.tcp_accepted.add(1) } else { metrics.tcp_rejected.add(1) }
     }
 
-    /// Begins the connection of a client of a proxy if its header is here already. Otherwise, waits
-    /// for it.
+    /// Begins the connection of a client behind a proxy if its header has arrived already.
+    /// Otherwise, waits for the header.
     fn await_header(
         &mut self,
         poller: &Poller,
@@ -129,7 +129,7 @@ impl Intake {
         });
     }
 
-    /// Counts a connection of a client, after one was closed if the limits demand it.
+    /// Counts a connection of a client. If the limits require it, closes another connection first.
     fn admit(&mut self, ip: IpAddr, limits: ConnectionLimits, time: Time) -> bool {
         let whose = match self.door().admit(ip, limits) {
             Ok(()) => return true,
@@ -153,7 +153,7 @@ impl Intake {
     }
 
     /// Closes the longest idle connection of a client that is over its limit, because another
-    /// worker accepted a connection of it.
+    /// worker has accepted a connection of this client.
     pub(crate) fn make_room(&mut self, state: &Snapshot, ip: IpAddr, time: Time) {
         let limits = ConnectionLimits::of(&state.config.server.tcp);
         if self.shared.connections.of_client(ip) > limits.per_client
@@ -179,15 +179,15 @@ pub(super) struct Door<'d> {
     pub(super) index: u16,
     pub(super) shared: &'d Shared,
     pub(super) streams: &'d mut Streams,
-    /// Maximum number of connections, by the descriptors of the process.
+    /// Maximum number of connections that the descriptors of the process permit.
     pub(super) most: usize,
-    /// Open connections that are not among the streams.
+    /// The number of open connections of QUIC, and of those that wait for the header of a proxy.
     pub(super) others: usize,
 }
 
 impl Door<'_> {
-    /// Counts a connection of a client, after an idle one of TCP was closed if the limits demand
-    /// it. If there is none, returns whose connection must be closed first.
+    /// Counts a connection of a client. If the limits require it, closes an idle TCP connection
+    /// first. If none is idle, returns whose connection must be closed first.
     pub(super) fn admit(&mut self, ip: IpAddr, limits: ConnectionLimits) -> Result<(), Whose> {
         // Each worker has a share of all connections, beyond which its own idle ones make room.
         // Otherwise a worker that accepts faster could leave nothing to the others, which cannot
@@ -207,9 +207,9 @@ impl Door<'_> {
         if has_room { Ok(()) } else { Err(whose) }
     }
 
-    /// Admits a client at its limit that has no idle connection here, and asks the other workers to
-    /// close one. Until they have, or if they find none, the client is over its limit by at most
-    /// one connection per worker.
+    /// Admits a client at its limit that has no idle connection in this worker, and asks the other
+    /// workers to close one. Until they have, or if they find none, the client is over its limit by
+    /// at most one connection per worker.
     pub(super) fn admit_over_limit(&self, ip: IpAddr, limits: ConnectionLimits) -> bool {
         let others = self.shared.mailboxes.len() - 1;
         let limits = ConnectionLimits { per_client: limits.per_client + others, ..limits };
@@ -217,14 +217,14 @@ impl Door<'_> {
         if is_open {
             let mailboxes = self.shared.mailboxes.iter().enumerate();
             for (_, mailbox) in mailboxes.filter(|(worker, _)| *worker != usize::from(self.index)) {
-                // If a mailbox is full, a connection too many is the smaller problem.
+                // If a mailbox is full, one connection beyond the limit is the smaller problem.
                 let _ = mailbox.send(Letter::MakeRoom(ip));
             }
         }
         is_open
     }
 
-    /// Closes the connection of TCP that was idle longest. Returns false if none is idle.
+    /// Closes the TCP connection that was idle longest. Returns `false` if none is idle.
     pub(super) fn evict(&mut self, whose: Whose) -> bool {
         let Some(ip) = self.streams.evict(whose) else { return false };
         self.shared.connections.close(ip);

@@ -21,7 +21,7 @@ impl ConnectionDevice {
 }
 
 /// Returns the claims of the client of a query, from the facts of the handshake and the word in its
-/// request. `known` remembers those of the handshake.
+/// request. `known` keeps the identities from the handshake.
 #[inline]
 pub(super) fn claims<'c>(
     known: &'c mut Option<Box<ConnectionDevice>>,

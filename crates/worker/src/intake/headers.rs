@@ -1,7 +1,8 @@
 //! Connections of proxies that have not named their client yet.
 //!
-//! The header comes before all else, also before TLS. Until it is whole, a connection is here; then
-//! it begins as that of its client. What follows the header stays in the socket.
+//! The header comes before all other data, including TLS. A connection stays here until its header
+//! is complete, and then begins as the connection of its client. The data after the header stays in
+//! the socket.
 
 use std::io::{self, Read};
 use std::net::TcpStream;
@@ -60,7 +61,8 @@ impl WaitingConnection {
             return Ok(HeaderState::Refused);
         }
         let all = &buffer[..known + arrived];
-        // Of an incomplete header, all is taken, or the poller would report it again.
+        // All octets of an incomplete header are taken from the socket, or the poller would report
+        // them again.
         let (len, state) = match proxy::read_stream(all) {
             Ok(header) => {
                 let ip = header.client.unwrap_or(self.proxy.ip);
@@ -91,8 +93,8 @@ impl Headers {
         self.open
     }
 
-    /// Adds a connection, after the oldest was closed if there are `most`. Returns how many were
-    /// closed.
+    /// Adds a connection. If there are `most` already, closes the oldest one first. Returns how
+    /// many were closed.
     pub(super) fn insert(
         &mut self,
         poller: &Poller,
@@ -121,8 +123,8 @@ impl Headers {
         closed
     }
 
-    /// Reads from a connection. Once there is nothing to wait for, removes and returns it, with its
-    /// client; within, `None` if it is closed.
+    /// Reads from a connection. When its header is complete or refused, removes the connection and
+    /// returns it with its client; the inner `None` means that it is closed.
     pub(super) fn read(
         &mut self,
         poller: &Poller,
@@ -133,7 +135,7 @@ impl Headers {
             return None;
         }
         let stream = self.remove(slot as usize)?.stream;
-        // It is added again as the connection of its client.
+        // The connection is added again as that of its client.
         let is_free = poller.remove(&stream).is_ok();
         match state {
             HeaderState::Named(client) if is_free => Some(Some((stream, client))),

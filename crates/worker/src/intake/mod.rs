@@ -65,7 +65,7 @@ pub(crate) struct Intake {
     headers: Headers,
     streams: Streams,
     quic: Quic,
-    /// Maximum number of connections, by the descriptors of the process.
+    /// Maximum number of connections that the descriptors of the process permit.
     most_streams: usize,
     /// Listeners that accept no connection until the next sweep.
     resting: Vec<u16>,
@@ -155,16 +155,17 @@ impl Intake {
         }
     }
 
-    /// Returns the session of a connection of a client that is not allowed, for the proof that an
-    /// authority looks for (RFC 8737). Its queries are refused like others of this client.
+    /// Returns the session of a connection of a client without permission, for an authority that
+    /// looks for a proof (RFC 8737). Queries on the connection are refused, as usual for such a
+    /// client.
     fn session_of_authority(&self, entrance: Entrance) -> Option<ServerSession> {
         let is_encrypted = usize::from(entrance.0) >= self.plain_addresses;
         let tls = self.shared.tls.for_authorities().filter(|_| is_encrypted)?;
         ServerSession::accept(&tls).ok()
     }
 
-    /// Receives one batch of datagrams, has it answered, and sends the replies. The default if
-    /// there is no such listener.
+    /// Receives one batch of datagrams, has it answered, and sends the replies. Returns the default
+    /// if there is no such listener.
     ///
     /// # Errors
     /// Receiving fails for a reason other than an empty queue.
@@ -268,8 +269,8 @@ impl Intake {
         self.metrics().replies_dropped.add(dropped as u64);
     }
 
-    /// Closes connections that are idle or slow for too long, accepts connections again where that
-    /// had to rest, and publishes counts.
+    /// Closes connections that are idle or slow for too long, accepts connections again at
+    /// listeners that had to pause, and publishes counts.
     pub(crate) fn sweep(&mut self, poller: &Poller, patience: Patience, time: Time) {
         self.accept_again(poller);
         self.quic.sweep(&self.shared, patience, time);
@@ -297,7 +298,8 @@ impl Intake {
     pub(crate) fn stop_listening(&mut self, poller: &mut Poller, time: Time) {
         self.quic.finish(&self.shared, poller, time);
         for listener in self.listeners.streams.drain(..) {
-            // A process that takes over has a copy, so closing this one ends no connection.
+            // A process that takes over has a copy of the listener, so closing this one ends no
+            // connection.
             let _ = poller.remove(&listener);
         }
         for listener in &self.listeners.datagrams {

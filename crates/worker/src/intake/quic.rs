@@ -41,7 +41,8 @@ pub(super) struct Quic {
     /// The listeners. After a take-over, these are several sets in the same order.
     listeners: Vec<UdpListener>,
     out: QuicOut,
-    /// A moment on the clock of the state machine, and the same in microseconds of the server's.
+    /// A moment on the clock of the state machine, and the same moment in microseconds on the clock
+    /// of the server.
     origin: (Instant, u64),
 }
 
@@ -49,7 +50,7 @@ pub(super) struct Quic {
 struct QuicOut {
     /// The queues of replies, for each address with QUIC.
     queues: Vec<LateReplies>,
-    /// The numbers of these addresses.
+    /// The numbers of the addresses with QUIC.
     entrances: Vec<u16>,
 }
 
@@ -62,7 +63,7 @@ impl QuicOut {
     }
 }
 
-/// The exits of QUIC without queries: outgoing datagrams, and ends of connections.
+/// The outputs of QUIC that do not concern queries: datagrams, and ends of connections.
 struct QuicExit<'e> {
     shared: &'e Shared,
     out: &'e mut QuicOut,
@@ -145,7 +146,7 @@ impl<A: Answer> QuicService for QuicEntry<'_, '_, A> {
             route: Way::Stream(route),
         };
         match self.turn.answer.answer(message, &client) {
-            // Transfers have TCP and TLS.
+            // Zone transfers run only over TCP and TLS.
             Answered::Now(reply) | Answered::Transfer(reply, _) => QuicAnswer::Now(reply),
             Answered::Later => QuicAnswer::Later,
             Answered::Never => QuicAnswer::Never,
@@ -162,7 +163,7 @@ impl<A: Answer> QuicService for QuicEntry<'_, '_, A> {
 }
 
 impl Quic {
-    /// Creates the QUIC of a worker, with its sockets watched. `entrances`: the numbers of the
+    /// Creates the QUIC of a worker, with its sockets watched. `entrances` are the numbers of the
     /// addresses with QUIC.
     ///
     /// # Errors
@@ -330,7 +331,7 @@ impl Quic {
 }
 
 /// Sends a datagram to the worker that has its connection, if that is another one. If the mailbox
-/// is full, the datagram is lost, as on the way.
+/// is full, the datagram is lost, as it could be in the network.
 fn forward(shared: &Shared, index: u16, path: &QuicPath, octets: &[u8]) -> bool {
     let owner = shared.tls.quic_keys().owner(octets).filter(|owner| *owner != index);
     let Some(mailbox) = owner.and_then(|owner| shared.mailboxes.get(usize::from(owner))) else {

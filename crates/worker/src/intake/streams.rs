@@ -32,22 +32,22 @@ use crate::values::{Answer, Answered};
 const MAX_IN_FLIGHT: u16 = 128;
 /// Number of octets of unread replies beyond which the server stops reading from a client.
 const MAX_UNREAD: usize = 256 << 10;
-/// Milliseconds after which the reply to a query is lost. Every query is answered within five
-/// seconds, so a connection that still waits is closed, and the client can repeat the query.
+/// Milliseconds after which the reply to a query counts as lost. Every query is answered within
+/// five seconds, so a connection that still waits is closed, and the client can repeat the query.
 const LOST_MS: u64 = 15_000;
 /// Number of octets of unread replies beyond which the connection is closed.
 const MAX_HELD: usize = 1 << 20;
-/// Maximum number of consecutive reads of one connection, so that the others have their turn, even
-/// if its queries take little time.
+/// Maximum number of consecutive reads of one connection, so that all connections have their turn,
+/// even if the queries of this one take little time.
 const MAX_READS: usize = 4;
 
-/// Number of octets of a transfer that may wait to be read by the client. More is made when it has
-/// read them.
+/// Number of octets of a transfer that may wait to be read by the client. Further messages are made
+/// when the client has read these.
 const MAX_AHEAD: usize = 64 << 10;
-/// Maximum number of messages of a transfer that are made in one turn: up to 0.1 ms, in which
-/// others wait.
+/// Maximum number of messages of a transfer that are made in one turn. They take up to 0.1 ms, in
+/// which other clients wait.
 const MAX_MESSAGES: usize = 4;
-/// Milliseconds after which a transfer is cut, however little the client reads at a time.
+/// Milliseconds after which a transfer is aborted, however little the client reads at a time.
 const TRANSFER_MS: u64 = 3_600_000;
 /// Maximum number of milliseconds from the start of a connection with TLS to the end of the
 /// handshake.
@@ -59,9 +59,10 @@ const MAX_HANDSHAKES: u32 = 8;
 /// Time limits of connections in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// The idle time with nothing in flight.
+    /// Maximum idle time without a query in flight.
     pub(crate) idle_ms: u64,
-    /// For a query that has begun to arrive, and for a response that waits for a window of HTTP/2.
+    /// Maximum time for a query that has begun to arrive, and for a response that waits for a
+    /// window of HTTP/2.
     pub(crate) read_ms: u64,
 }
 
@@ -85,7 +86,7 @@ struct Connection {
     stream: TcpStream,
     client: StreamClient,
     session: ServerSession,
-    /// When the connection began, while its handshake is incomplete.
+    /// The start of the connection, while its handshake is incomplete.
     handshake_since_ms: Option<u64>,
     in_flight: u16,
     /// The last time that octets of replies were sent, or that a query arrived while no replies
@@ -109,7 +110,7 @@ struct Connection {
     half_closed: bool,
     /// The interest that is registered with the poller.
     registered: Option<Interest>,
-    /// The rest of a transfer. Meanwhile, the worker reads no query.
+    /// The rest of a transfer. While there is one, the worker reads no query of the connection.
     transfer: Option<RunningTransfer>,
     /// The identities that the client sent and proved in the handshake.
     device: Option<Box<ConnectionDevice>>,
@@ -140,14 +141,14 @@ pub(crate) struct Streams {
     /// The number of connections with TLS, including those with HTTPS.
     encrypted: usize,
     https: usize,
-    /// Connections that HTTP has ended, in the order of
+    /// The numbers of connections that HTTP has ended, in the order of
     /// [`HTTPS_ENDS`](avocet_nameserver::metrics::HTTPS_ENDS).
     https_ends: [u64; 2],
-    /// Connections whose handshake is incomplete, by client.
+    /// The number of connections with an incomplete handshake, by client.
     handshaking: HashMap<IpAddr, usize>,
-    /// Steps of handshakes left in this turn.
+    /// The number of steps of handshakes that are left in this turn.
     handshakes_left: u32,
-    /// Handshakes since the start, in the order of
+    /// The numbers of handshakes since the start, in the order of
     /// [`HANDSHAKES`](avocet_nameserver::metrics::HANDSHAKES).
     handshakes: [u64; 3],
 }
@@ -200,7 +201,7 @@ impl Streams {
     /// Adds a connection that was counted already.
     ///
     /// # Errors
-    /// The poller cannot watch it.
+    /// The poller cannot watch the connection.
     pub(crate) fn insert(
         &mut self,
         poller: &Poller,
@@ -541,7 +542,8 @@ impl Connection {
             let Some(message) = running.rest.next(wall_secs) else {
                 let is_whole = running.rest.is_whole();
                 (*transfer, *in_flight) = (None, in_flight.saturating_sub(1));
-                // Without its end, the client would wait for one.
+                // If the transfer is incomplete, the connection is closed, because the client would
+                // wait for the end of the transfer.
                 return if is_whole {
                     self.write(now_ms)
                 } else {

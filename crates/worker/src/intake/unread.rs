@@ -5,8 +5,8 @@
 //!                                                    read once a turn, first come, first served
 //! stopped, with its time used up --> Pace::Slow ----/
 //! ```
-//! Both have their own time in each turn. So clients with cheap queries do not wait for those with
-//! expensive ones, and these take turns.
+//! Each pace has its own time in each turn. So clients with cheap queries do not wait for clients
+//! with expensive queries, and the latter take turns.
 
 use std::collections::VecDeque;
 

@@ -36,7 +36,7 @@ impl ActionBatch {
 pub(super) struct WaitEnd<'t> {
     /// The round-trip time of the upstream that answered; zero if none was queried.
     rtt_ms: u32,
-    /// How the question was resolved, if traces are exported.
+    /// The trace of the resolution, if traces are exported.
     trace: Option<&'t Trace>,
 }
 
@@ -203,11 +203,13 @@ impl Resolution {
         let ended = Ended { trace, ..Ended::waiting(waiter, rtt_ms) };
         let route = &waiter.route;
         turn.late.deliver(LateStep { ended, route, step, message, cx: &cx });
-        // A query that is shed, before the actions of its turn, takes nothing from their time.
+        // A query that is shed before the actions of its turn takes nothing from the time of these
+        // actions.
         self.allowance.note(|| shared.name_server.clock.now().micros());
     }
 
-    /// Ends a query that is turned away without a reply. It was not counted among the waiting ones.
+    /// Ends a query that is turned away without a reply. The query was not counted among the
+    /// waiting queries.
     pub(super) fn turn_away<D: Deliver>(&mut self, waiter: &Waiter, turn: &mut WorkerTurn<'_, D>) {
         let step = QueryStep::Silent(waiter.turned_away(self.state.revision));
         let cx = self.query_context(turn.time);

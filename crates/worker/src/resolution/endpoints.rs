@@ -35,12 +35,12 @@ struct KeptSockets {
     addr: SocketAddr,
     /// Number of slots that were opened in advance.
     warmed: u32,
-    /// The slots up to the last one that was in use.
+    /// The sockets of the slots, up to the last slot that was in use.
     pool: Vec<Option<UpstreamSocket>>,
     stream: Option<Connection>,
     /// A connection in HTTP/3 that may replace the present one.
     candidate: Option<Connection>,
-    /// A connection in HTTP/2 that another one has taken the place of, until its last answer.
+    /// The former connection in HTTP/2, until its last answer. Another connection has replaced it.
     retiring: Option<Connection>,
 }
 
@@ -57,8 +57,8 @@ pub(super) struct StreamQuery<'a> {
     pub(super) socket: SocketId,
     /// The server.
     pub(super) to: Endpoint,
-    /// The header of a new connection, and whether it comes before or in TLS; empty for a
-    /// connection that was kept.
+    /// The header of a new connection, and its place before TLS or in it; empty for a connection
+    /// that was kept.
     pub(super) header: (&'a [u8], HeaderPlace),
     /// The message.
     pub(super) octets: &'a [u8],
@@ -77,14 +77,15 @@ pub(super) struct Query<'a> {
 pub(super) struct Endpoints {
     /// The kept sockets, by the number of the server.
     kept: Vec<Option<KeptSockets>>,
-    /// By the number of the single socket or connection.
+    /// The single sockets and connections, by their number.
     singles: HashMap<u32, (EndpointId, SingleSocket)>,
     pool_size: u16,
     budget: usize,
     ports: Arc<SourcePorts>,
-    /// Number of open pool sockets.
+    /// The number of open pool sockets.
     pooled: usize,
-    /// Where the search for the next socket to close begins: a server, and a slot of its pool.
+    /// The position at which the search for the next socket to close begins: a server, and a slot
+    /// of its pool.
     victim: (usize, usize),
     buffer: ReadBuffer,
     /// The batch; `None` if io_uring is not available.
@@ -122,7 +123,7 @@ impl Endpoints {
     /// Opens a UDP socket unless it is open.
     ///
     /// # Errors
-    /// Too many are open, or the system refuses it.
+    /// Too many sockets are open, or the system refuses this one.
     pub(super) fn prepare(
         &mut self,
         poller: &Poller,
@@ -148,8 +149,8 @@ impl Endpoints {
         Ok(())
     }
 
-    /// Makes room for one more socket: closes a pooled one if the budget is used up. Outstanding
-    /// queries of that socket are lost like any others.
+    /// Makes room for one more socket: closes a pooled one if the budget is used up. The
+    /// outstanding queries of that socket are lost, as datagrams can be in the network.
     fn make_room(&mut self) -> io::Result<()> {
         if self.pooled + self.singles.len() < self.budget {
             return Ok(());
@@ -172,7 +173,7 @@ impl Endpoints {
     }
 
     /// Sends the prepared queries with as few system calls as possible. `failed` gets each socket
-    /// that could not send, except for full queues: these are a loss like any other.
+    /// that could not send. A full queue is not a failure: its datagrams count as lost.
     pub(super) fn send(
         &mut self,
         queries: &[Query<'_>],
@@ -207,7 +208,7 @@ impl Endpoints {
         }
     }
 
-    /// Opens some sockets of the pools ahead of need. Returns false once all are open.
+    /// Opens some sockets of the pools ahead of need. Returns `false` once all are open.
     pub(super) fn warm(&mut self, poller: &Poller, rng: &mut impl Rng) -> bool {
         let size = u32::from(self.pool_size);
         if self.pooled + self.singles.len() + WARM_AT_ONCE > self.budget {
@@ -237,7 +238,7 @@ impl Endpoints {
         true
     }
 
-    /// Uses these ports from now on. Closes the sockets on other ports and returns them.
+    /// Replaces the source ports. Closes the sockets on other ports and returns them.
     pub(super) fn change_ports(&mut self, ports: Arc<SourcePorts>) -> Vec<SocketId> {
         let is_left = |socket: &UpstreamSocket| {
             socket.local_addr().is_ok_and(|local| !ports.contains(local.port()))
@@ -355,8 +356,8 @@ impl Endpoints {
     /// Queues a message on a connection, which is opened if there is none.
     ///
     /// # Errors
-    /// Too many are open, the system refuses it, or the server takes no query on this connection
-    /// any more.
+    /// Too many connections are open, the system refuses this one, or the server takes no more
+    /// queries on it.
     pub(super) fn send_stream(
         &mut self,
         poller: &Poller,
@@ -401,7 +402,8 @@ impl Endpoints {
         Ok(())
     }
 
-    /// Forgets a kept connection that has ended. The resolver closes one for a single query.
+    /// Forgets a kept connection that has ended. The resolver itself closes a connection for a
+    /// single query.
     fn drop_kept(&mut self, id: SocketId) {
         if let Some(Some(entry)) = self.kept.get_mut(id.endpoint.0 as usize)
             && id.slot == SocketSlot::Stream
@@ -473,8 +475,8 @@ impl Endpoints {
         }
     }
 
-    /// Counts open sockets and connections. `is_upstream`: whether queries are forwarded to a
-    /// server.
+    /// Counts open sockets and connections. `is_upstream` returns whether queries are forwarded to
+    /// a server.
     pub(super) fn counts(&self, is_upstream: impl Fn(EndpointId) -> bool) -> SocketCounts {
         let mut counts = SocketCounts { pooled: self.pooled as u64, ..SocketCounts::default() };
         for entry in self.kept.iter().flatten() {

@@ -16,12 +16,13 @@ use crate::fault::contained;
 use crate::state::strangers::Urgency;
 use crate::values::{Deliver, LateStep, Time, WorkerTurn};
 
-/// Maximum number of held queries of a worker over UDP, and as many over streams: a flood of
-/// datagrams with forged addresses leaves room for connections, whose clients cannot forge theirs.
+/// Maximum number of held queries of a worker over UDP, and the same number over streams. So a
+/// flood of datagrams with forged addresses leaves room for connections, whose clients cannot forge
+/// their address.
 const MAX_HELD: usize = 1_024;
-/// Maximum number of octets of the held queries over UDP, and as many over streams.
+/// Maximum number of octets of the held queries over UDP, and the same number over streams.
 const MAX_OCTETS: usize = 1 << 20;
-/// How long a query is held, in milliseconds. A device on the link answers the kernel within some
+/// Milliseconds for which a query is held. A device on the link answers the kernel within some
 /// milliseconds, and clients repeat a query after one second or more.
 const PATIENCE_MS: u64 = 1_500;
 
@@ -30,7 +31,8 @@ const PATIENCE_MS: u64 = 1_500;
 pub(super) struct HeldQueries {
     datagrams: Hall,
     streams: Hall,
-    /// The time for them in this turn, so that actions of the resolver do not wait for all of them.
+    /// The time for held queries in this turn, so that actions of the resolver do not wait for all
+    /// of them.
     allowance: Allowance,
     /// Whether the last turn left some queries because its time was over.
     is_behind: bool,
@@ -49,7 +51,7 @@ impl HeldQueries {
         self.allowance.renew();
     }
 
-    /// Returns their number.
+    /// Returns the number of held queries.
     pub(super) fn len(&self) -> usize {
         self.datagrams.queries.len() + self.streams.queries.len()
     }

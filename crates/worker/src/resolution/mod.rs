@@ -73,7 +73,7 @@ pub(crate) struct Resolution {
     scratch: Scratch,
     /// Keys of the questions of a batch.
     seen: Box<[Seen; BATCH]>,
-    /// A whole message: replies over TCP, late replies, replies of servers.
+    /// The buffer for a whole message: replies over TCP, late replies, replies of servers.
     message: Box<[u8]>,
     /// Queries that must wait and are not submitted yet.
     misses: Vec<Miss>,
@@ -100,11 +100,11 @@ pub(crate) struct QueryPath<'w> {
     pub(crate) cx: QueryContext<'w>,
     /// The check for a later state.
     pub(crate) newer: Newer,
-    /// Collects the queries that must wait.
+    /// The queries that must wait.
     pub(crate) misses: &'w mut Vec<Miss>,
     /// The questions of a batch.
     pub(crate) seen: &'w mut [Seen; BATCH],
-    /// Room for a reply over TCP.
+    /// The buffer for a reply over TCP.
     pub(crate) message: &'w mut [u8],
 }
 
@@ -160,7 +160,8 @@ impl Resolution {
         self.refresh(time);
     }
 
-    /// Uses the snapshot in force and forgets proofs, if either has changed.
+    /// Changes to the snapshot in force if it is a new one, and forgets proofs if this was
+    /// requested.
     pub(crate) fn refresh(&mut self, time: Time) {
         let forgotten = self.shared.name_server.forgotten();
         if forgotten != self.forgotten {
@@ -255,7 +256,8 @@ impl Resolution {
     /// Handles the timers of QUIC to servers, and sends its datagrams: once in a turn, so that the
     /// queries of a turn share them.
     fn drive_quic<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
-        /// Maximum number of times that connections fail and queries go to others in one turn.
+        /// Maximum number of rounds in one turn in which connections fail and their queries go to
+        /// others.
         const MAX_PASSES: usize = 4;
         let now_ms = turn.time.millis();
         self.upstreams.fire_quic(now_ms);

@@ -13,7 +13,8 @@ use crate::token::Token;
 /// every datagram.
 #[derive(Default)]
 pub(super) struct QuicTimers {
-    /// The moment in milliseconds on the monotonic clock, and the connection.
+    /// The times at which timers are due, in milliseconds on the monotonic clock, each with its
+    /// connection.
     due: BTreeSet<(u64, u64)>,
     /// Connections with something to send.
     changed: Vec<SocketId>,

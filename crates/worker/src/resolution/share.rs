@@ -12,7 +12,7 @@ const PLACES: usize = 4096;
 /// Maximum number of waiting queries of one client in one worker, over UDP and without a valid
 /// cookie (the same as Unbound's wait-limit).
 const MAX_WAITING: u16 = 1000;
-/// Waiting queries that one network of clients may always have.
+/// Number of waiting queries that one network of clients may always have.
 const NETWORK_WAITING: usize = 64;
 
 /// Counts waiting queries by client and by network.
@@ -32,9 +32,9 @@ impl Shares {
         }
     }
 
-    /// Counts a query. Returns false without counting if the client has too many waiting, or its
-    /// network has more than the `free` questions that may still begin: so one network can take at
-    /// most half of the capacity, and less as it fills up.
+    /// Counts a query. Returns `false` without counting if the client has too many waiting queries,
+    /// or if its network has more than `free`, the number of questions that may still begin. So one
+    /// network can take at most half of the capacity, and less as it fills up.
     pub(super) fn take(&mut self, client: IpAddr, free: usize) -> bool {
         let (place, network) = self.places_of(client);
         let is_free = *place < MAX_WAITING && (*network as usize) < free.max(NETWORK_WAITING);

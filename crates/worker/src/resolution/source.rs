@@ -14,8 +14,8 @@ const PORT_DRAWS: usize = 64;
 /// Opens a socket to `addr` from a random port.
 ///
 /// # Errors
-/// The kernel's, or a shortage if every port that is drawn is in use. The kernel does not choose
-/// one, as it would take a port that is avoided.
+/// An error of the kernel, or a shortage if every port that is drawn is in use. The kernel must not
+/// choose the port, because it could take one that is avoided.
 pub(super) fn open_socket(
     addr: SocketAddr,
     ports: &SourcePorts,
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn the_kernel_does_not_choose_a_port_where_none_is_free() {
-        /// Draws the same port each time.
+        /// A generator that draws the same port each time.
         struct OnePort;
         impl TryRng for OnePort {
             type Error = Infallible;
@@ -64,7 +64,7 @@ mod tests {
             }
         }
         let ports = any_port();
-        // If that fails, the port is in use all the same.
+        // If this fails, another program uses the port, which has the same effect.
         let _held = std::net::UdpSocket::bind(("0.0.0.0", ports.pick(0)));
         let error = open_socket("127.0.0.1:9".parse().unwrap(), &ports, &mut OnePort).unwrap_err();
         assert!(is_shortage(&error), "{error}");

@@ -21,20 +21,21 @@ use crate::upstream_tls::UpstreamPeers;
 /// Limits of the sockets towards servers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SocketLimits {
-    /// Slots of the pool of each server.
+    /// Number of slots of the pool of each server.
     pub(super) pool_size: u32,
-    /// Open UDP sockets, and connections for one query.
+    /// Maximum number of open UDP sockets, and of connections for one query.
     pub(super) open: usize,
 }
 
 /// The sockets towards servers, with the queries that wait on them.
 pub(super) struct Upstreams {
     endpoints: Endpoints,
-    /// Draws ports.
+    /// The generator that draws ports.
     rng: ChaCha12Rng,
-    /// Datagrams with open sockets, by their place in the octets of the actions being done.
+    /// The datagrams to send: the socket of each, and its range in the octets of the current
+    /// actions.
     prepared: Vec<(SocketId, Range<usize>)>,
-    /// Sockets and connections that failed, of the actions being done.
+    /// The sockets and connections that failed during the current actions.
     faults: Vec<(SocketId, SocketFault)>,
     /// The UDP sockets that have something to read.
     readable: Vec<SocketId>,
@@ -52,12 +53,13 @@ pub(super) struct Outbound {
     pub(super) renew: bool,
     /// The message and the header before it, within the octets of the actions.
     pub(super) octets: Range<usize>,
-    /// Octets of the header before the message, and its place where there is TLS.
+    /// The number of octets of the header before the message, and the place of the header if there
+    /// is TLS.
     pub(super) header: (usize, HeaderPlace),
 }
 
 impl Upstreams {
-    /// Creates the set without open sockets. `rng` draws from the ports.
+    /// Creates the set without open sockets. `rng` draws the ports.
     pub(super) fn new(
         limits: SocketLimits,
         ports: Arc<SourcePorts>,
@@ -126,8 +128,8 @@ impl Upstreams {
         endpoints.send(&queries, |id, fault| faults.push((id, fault)));
     }
 
-    /// Uses these ports from now on, and closes the sockets on other ports. Queries that wait on
-    /// one of these are repeated from another socket.
+    /// Replaces the source ports, and closes the sockets on other ports. Queries that wait on a
+    /// closed socket are repeated from another one.
     pub(super) fn change_ports(&mut self, ports: Arc<SourcePorts>) {
         let closed = self.endpoints.change_ports(ports);
         let fault = |slot| match slot {
@@ -172,12 +174,12 @@ impl Upstreams {
         self.endpoints.drive_stream(poller, (id, event), now_ms, deliver)
     }
 
-    /// Handles the timers of QUIC that are due. Connections that end are among the faults then.
+    /// Handles the timers of QUIC that are due. Connections that end are then among the faults.
     pub(super) fn fire_quic(&mut self, now_ms: u64) {
         self.endpoints.fire_quic(now_ms, &mut self.faults);
     }
 
-    /// Sends the datagrams of QUIC that wait. Connections that end are among the faults then.
+    /// Sends the datagrams of QUIC that wait. Connections that end are then among the faults.
     pub(super) fn flush_quic(&mut self, now_ms: u64) {
         self.endpoints.flush_quic(now_ms, &mut self.faults);
     }
@@ -205,7 +207,7 @@ impl Upstreams {
         closed
     }
 
-    /// Counts the open sockets. `is_upstream`: whether queries are forwarded to a server.
+    /// Counts the open sockets. `is_upstream` returns whether queries are forwarded to a server.
     pub(super) fn counts(&self, is_upstream: impl Fn(EndpointId) -> bool) -> SocketCounts {
         self.endpoints.counts(is_upstream)
     }

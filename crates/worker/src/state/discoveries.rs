@@ -14,7 +14,7 @@ struct FoundState {
     attempts: [u64; DiscoveryResult::ALL.len()],
 }
 
-/// The result of an attempt.
+/// The result of an attempt to find designated servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiscoveryResult {
     /// A designated server gets the queries.
@@ -47,7 +47,7 @@ impl DiscoveryResult {
 }
 
 impl Discoveries {
-    /// Counts an attempt.
+    /// Counts an attempt with this result.
     pub fn count(&self, result: DiscoveryResult) {
         let mut found = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         found.attempts[result as usize] += 1;

@@ -3,7 +3,8 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Wakes the thread that probes: for a new configuration, a decision of people, or its end.
+/// The waker of the thread that probes. It wakes the thread for a new configuration, for a decision
+/// of an operator, or to end it.
 #[derive(Default)]
 pub struct PoolWaker {
     closing: Mutex<Closing>,
@@ -23,13 +24,13 @@ impl PoolWaker {
         self.woken.notify_all();
     }
 
-    /// Lets the thread look at the configuration.
+    /// Wakes the thread, which then looks at the configuration.
     pub fn wake(&self) {
         self.closing().is_woken = true;
         self.woken.notify_all();
     }
 
-    /// Waits at most this long, without `most` until it is woken. Returns false if the thread must
+    /// Waits until the thread is woken, but at most for `most`. Returns `false` if the thread must
     /// end.
     pub fn wait(&self, most: Option<Duration>) -> bool {
         let is_idle = |closing: &mut Closing| !closing.is_closed && !closing.is_woken;

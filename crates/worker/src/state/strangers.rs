@@ -5,16 +5,16 @@ use std::net::IpAddr;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Maximum number of addresses that wait, for each [`Urgency`]. Further ones are dropped: their
-/// queries end with the patience of the worker.
+/// Maximum number of addresses that wait, for each [`Urgency`]. Further addresses are dropped:
+/// their queries wait until the worker gives up.
 const MAX_WAITING: usize = 4_096;
 
 /// The certainty that an address belongs to the client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Urgency {
-    /// The client has completed a handshake from it: looked up first.
+    /// The client has completed a handshake from the address, which is looked up first.
     Proven,
-    /// A datagram claims so.
+    /// Only a datagram has the address, which may be forged.
     Claimed,
 }
 
@@ -47,8 +47,8 @@ impl StrangerQueue {
         self.arrived.notify_one();
     }
 
-    /// Takes at most `most` addresses, the proven ones first; waits for the first for `patience` at
-    /// most. Returns `None` if the thread must end.
+    /// Takes at most `most` addresses, the proven ones first. Waits for the first address for at
+    /// most `patience`. Returns `None` if the thread must end.
     pub fn take(&self, most: usize, patience: Duration) -> Option<Vec<IpAddr>> {
         let is_idle = |waiting: &mut WaitingAddresses| {
             waiting.proven.is_empty() && waiting.claimed.is_empty() && !waiting.is_closed

@@ -1,4 +1,4 @@
-//! Bounds on the memory of a connection, and on the time that it takes from others.
+//! Tests of the bounds on the memory of a connection, and on the time that it takes from others.
 
 use super::*;
 
@@ -8,7 +8,7 @@ use std::net::TcpListener;
 
 const PATIENCE: Patience = Patience { idle_ms: 5_000, read_ms: 1_000 };
 
-/// Makes all queries wait.
+/// A service that lets all queries wait.
 struct Wait;
 
 impl Answer for Wait {
@@ -69,7 +69,7 @@ fn a_connection_whose_answers_were_lost_is_closed_in_the_end() {
     assert!(is_open(&mut streams, LOST_MS) && !is_open(&mut streams, LOST_MS + 1));
 }
 
-/// Answers all queries with a long message.
+/// A service that answers all queries with a long message.
 struct Reply;
 
 impl Answer for Reply {
@@ -101,8 +101,9 @@ fn queries_of_a_client_that_never_reads_do_not_keep_it() {
     assert!(!is_open(&mut streams, PATIENCE.idle_ms + 1));
 }
 
-/// Counts queries in place of time: it has time for a number of them in each turn, and for a number
-/// of each connection. It notes the clients by the first octet of their queries.
+/// A service that counts queries in place of time. It has time for a number of queries in each
+/// turn, and for a number of each connection. It notes the clients by the first octet of their
+/// queries.
 struct Counted {
     most_of_turn: usize,
     most_of_share: usize,
@@ -139,7 +140,7 @@ struct Reading {
     poller: Poller,
     streams: Streams,
     answer: Counted,
-    /// Answers in each turn.
+    /// The number of answers in each turn.
     turns: Vec<usize>,
 }
 
@@ -236,7 +237,7 @@ fn cheap_queries_do_not_wait_for_expensive_ones() {
         let wanted = answered(&worker) + 30;
         while answered(&worker) < wanted {
             worker.turn();
-            // While others have not had their first share, it may be behind them.
+            // A connection may be read later while others have not had their first share.
             assert!(worker.turns.len() - before <= 6);
         }
     }

@@ -42,15 +42,15 @@ pub(super) enum Connection {
 
 /// The inputs for opening a connection.
 pub(super) struct Opener<'o, R> {
-    /// Watches its socket.
+    /// The poller that watches the socket of the connection.
     pub(super) poller: &'o Poller,
     /// The settings of TLS.
     pub(super) peers: &'o UpstreamPeers,
     /// The ports of UDP sockets.
     pub(super) ports: &'o SourcePorts,
-    /// Draws one of these ports.
+    /// The generator that draws one of these ports.
     pub(super) rng: &'o mut R,
-    /// The moment, in milliseconds on the monotonic clock.
+    /// The present time, in milliseconds on the monotonic clock.
     pub(super) now_ms: u64,
 }
 
@@ -58,7 +58,7 @@ impl<R: Rng> Opener<'_, R> {
     /// Opens a connection.
     ///
     /// # Errors
-    /// Those of the system, and that of a server without settings.
+    /// An error of the system, or a server without settings.
     pub(super) fn open(&mut self, id: SocketId, to: Endpoint) -> io::Result<Connection> {
         let Self { poller, peers, ports, rng, now_ms } = self;
         let peer = match to.transport.peer() {
@@ -84,7 +84,7 @@ impl<R: Rng> Opener<'_, R> {
     /// Opens a connection in HTTP/3 to a server that is queried in HTTP/2.
     ///
     /// # Errors
-    /// Those of the system.
+    /// An error of the system.
     pub(super) fn open_alternative(
         &mut self,
         id: SocketId,
@@ -101,7 +101,7 @@ impl<R: Rng> Opener<'_, R> {
     }
 }
 
-/// A wish to try HTTP/3 at a server that is queried in HTTP/2.
+/// A request to try HTTP/3 at a server that is queried in HTTP/2.
 pub(super) struct WantedAlternative {
     peer: Arc<UpstreamPeer>,
     /// The address of HTTP/2.
@@ -111,8 +111,8 @@ pub(super) struct WantedAlternative {
 }
 
 impl Connection {
-    /// Returns the address at which the server must be tried in HTTP/3, if this connection is busy
-    /// enough for it.
+    /// Returns the address at which the server must be tried in HTTP/3; `None` if there is none, or
+    /// if this connection is not busy enough.
     pub(super) fn alternative(&self, now_ms: u64) -> Option<WantedAlternative> {
         match self {
             Self::Stream(stream) => stream.alternative(now_ms),
@@ -128,7 +128,7 @@ impl Connection {
         }
     }
 
-    /// Sends a header before all else. No connection of QUIC has one.
+    /// Sends a header before all other data. A connection of QUIC never has one.
     pub(super) fn begin_with(&mut self, header: (&[u8], HeaderPlace)) {
         if let Self::Stream(stream) = self {
             stream.begin_with(header);
@@ -138,7 +138,7 @@ impl Connection {
     /// Queues a message.
     ///
     /// # Errors
-    /// Those of the poller; the server takes no query on this connection any more.
+    /// An error of the poller, or the server takes no more queries on this connection.
     pub(super) fn push(
         &mut self,
         poller: &Poller,
@@ -181,7 +181,8 @@ impl Connection {
         }
     }
 
-    /// Returns why the connection must end, if it must: it is idle or dead.
+    /// Returns the reason why the connection must end: it is idle or dead. Returns `None` if it may
+    /// continue.
     pub(super) fn end_at(&self, now_ms: u64) -> Option<SocketFault> {
         match self {
             Self::Stream(stream) => stream.end_at(now_ms),
@@ -192,7 +193,7 @@ impl Connection {
     /// Refills the budget after about half a second, so that waiting queries may leave.
     ///
     /// # Errors
-    /// Those of the poller.
+    /// An error of the poller.
     pub(super) fn refill(&mut self, poller: &Poller, id: SocketId) -> io::Result<()> {
         match self {
             Self::Stream(stream) => stream.refill(poller, id),
@@ -203,7 +204,7 @@ impl Connection {
         }
     }
 
-    /// Returns the transport that a metric has.
+    /// Returns the transport of the connection, for metrics.
     pub(super) fn kind(&self) -> ConnectionKind {
         match self {
             Self::Quic(_) => ConnectionKind::Quic,
@@ -212,12 +213,12 @@ impl Connection {
         }
     }
 
-    /// Reports whether the connection uses a UDP port that is not among these.
+    /// Returns whether the connection uses a UDP port that is not among `ports`.
     pub(super) fn is_off(&self, ports: &SourcePorts) -> bool {
         matches!(self, Self::Quic(quic) if !ports.contains(quic.port()))
     }
 
-    /// Announces to the server that nothing follows. A connection of QUIC does so when it is
+    /// Announces to the server that no more data follows. A connection of QUIC does so when it is
     /// dropped.
     pub(super) fn close(&mut self) {
         if let Self::Stream(stream) = self {
@@ -247,7 +248,7 @@ struct Vitals {
     /// Approximate number of queries without an answer; the resolver may have given some up.
     owed: u32,
     has_answered: bool,
-    /// Messages of the server.
+    /// The number of messages from the server.
     answers: u64,
 }
 

@@ -20,16 +20,17 @@ use super::{Vitals, tls_fault};
 use crate::token::Token;
 use crate::upstream_tls::UpstreamPeer;
 
-/// The poller reports the remaining datagrams again.
+/// Maximum number of datagrams that are read at once. The poller reports the remaining datagrams
+/// again.
 const MAX_DATAGRAMS: usize = 64;
 /// Number of octets of a datagram: more than a path carries.
 const DATAGRAM_ROOM: usize = 2_048;
 /// Number of octets of datagrams that the system keeps for a turn.
 const RECEIVE_BUFFER: usize = 256 << 10;
-/// The time without any datagram after a query, after which the server has forgotten the
-/// connection or is gone. In this time, the query is sent again several times.
+/// The time without any datagram after a query, after which the server counts as lost: it has
+/// forgotten the connection, or is gone. During this time, the query is sent again several times.
 const UNHEARD: Duration = Duration::from_millis(600);
-/// The number of round-trip times without any datagram, for servers that are far away.
+/// The same limit as a number of round-trip times, for servers that are far away.
 const UNHEARD_RTTS: u32 = 6;
 
 /// A connection of QUIC to a server.
@@ -42,7 +43,7 @@ pub(in super::super) struct QuicConnection {
     unheard: Option<Instant>,
     /// Whether there may be something to send, or another timer.
     pub(in super::super) is_changed: bool,
-    /// When the timer is due that was set, in milliseconds on the monotonic clock.
+    /// The time for which the timer is set, in milliseconds on the monotonic clock.
     pub(in super::super) armed_ms: Option<u64>,
 }
 
@@ -50,7 +51,7 @@ pub(in super::super) struct QuicConnection {
 pub(super) struct QuicPeer {
     /// The settings of the server.
     pub(super) peer: Arc<UpstreamPeer>,
-    /// The address of the server as the plan has it.
+    /// The address of the server in the plan.
     pub(super) addr: SocketAddr,
     /// The purpose of the connection.
     pub(super) role: QuicRole,
@@ -73,7 +74,8 @@ impl QuicConnection {
         server: QuicPeer,
         now_ms: u64,
     ) -> Self {
-        // Without it, the system keeps few datagrams, and QUIC sends the others again.
+        // Without this buffer, the system keeps only a few datagrams, and the server sends the
+        // others again.
         let _ = socket.keep_octets(RECEIVE_BUFFER);
         Self {
             socket,
@@ -89,7 +91,7 @@ impl QuicConnection {
     /// Watches the socket.
     ///
     /// # Errors
-    /// Those of the poller.
+    /// An error of the poller.
     pub(super) fn watch(&self, poller: &Poller, id: SocketId) -> io::Result<()> {
         poller.add(&self.socket, Token::Server(id).pack(), Interest::Read, Trigger::Level)
     }
@@ -97,7 +99,7 @@ impl QuicConnection {
     /// Queues a message.
     ///
     /// # Errors
-    /// The server takes no query on this connection any more.
+    /// The server takes no more queries on this connection.
     pub(super) fn push(&mut self, octets: &[u8], now_ms: u64) -> io::Result<()> {
         if self.session.is_draining() {
             return Err(io::ErrorKind::ConnectionAborted.into());
@@ -147,8 +149,8 @@ impl QuicConnection {
         }
     }
 
-    /// Returns the fault of the connection for its queries. If HTTP/2 takes over, it has only been
-    /// closed for them.
+    /// Returns the fault of the connection for its queries. If HTTP/2 takes over, the fault is only
+    /// that the connection was closed.
     fn fault(&self, fault: SocketFault, now_ms: u64) -> SocketFault {
         let QuicPeer { peer, addr, role } = &self.server;
         match role {
@@ -243,7 +245,8 @@ impl QuicConnection {
         Some(self.fault(fault, now_ms))
     }
 
-    /// Returns why the connection must end, if it must: it is idle or dead.
+    /// Returns the reason why the connection must end: it is idle or dead. Returns `None` if it may
+    /// continue.
     pub(super) fn end_at(&self, now_ms: u64) -> Option<SocketFault> {
         if self.session.is_handshaking() && self.vitals.is_slow(now_ms) {
             self.warn(io::Error::from(io::ErrorKind::TimedOut), now_ms);
@@ -273,7 +276,7 @@ impl QuicConnection {
     }
 }
 
-/// Announces to the server that nothing follows.
+/// Announces to the server that no more data follows.
 impl Drop for QuicConnection {
     fn drop(&mut self) {
         let now = Instant::now();
@@ -286,7 +289,7 @@ impl Drop for QuicConnection {
     }
 }
 
-/// Returns the meaning of the end of a connection on which nothing was answered.
+/// Returns the fault for the queries of a connection that ended before its first answer.
 fn fault_of(error: &QuicError) -> SocketFault {
     match error.fault() {
         QuicFault::Certificate(error) => SocketFault::Tls(tls_fault(error)),

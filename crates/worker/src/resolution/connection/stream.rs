@@ -17,10 +17,10 @@ use crate::upstream_tls::UpstreamPeer;
 /// Shortest and longest idle time that a server may state (RFC 7828), in milliseconds: a connection
 /// takes a descriptor here as well.
 const SAID_IDLE_MS: (u32, u32) = (1_000, 120_000);
-/// Maximum number of octets that wait to be sent. Queries beyond them are lost like datagrams of a
-/// full queue.
+/// Maximum number of octets that wait to be sent. Further queries are dropped, as datagrams are in
+/// a full queue.
 const MAX_UNSENT: usize = 1 << 20;
-/// Answers in HTTP/2 after which a connection in HTTP/3 is worth its handshake.
+/// Number of answers in HTTP/2 after which a connection in HTTP/3 is worth its handshake.
 const MANY_ANSWERS: u64 = 8;
 
 /// A connection to a server over TCP.
@@ -39,7 +39,7 @@ impl StreamConnection {
     /// Opens a connection.
     ///
     /// # Errors
-    /// Those of the system and of TLS.
+    /// An error of the system or of TLS.
     pub(super) fn open(
         poller: &Poller,
         (id, addr): (SocketId, SocketAddr),
@@ -63,7 +63,7 @@ impl StreamConnection {
         })
     }
 
-    /// Sends a header before all else.
+    /// Sends a header before all other data.
     pub(super) fn begin_with(&mut self, (header, place): (&[u8], HeaderPlace)) {
         match place {
             HeaderPlace::InsideTls => self.session.begin_with(header),
@@ -88,7 +88,7 @@ impl StreamConnection {
     /// Queues a message.
     ///
     /// # Errors
-    /// Those of the poller.
+    /// An error of the poller.
     pub(super) fn push(
         &mut self,
         poller: &Poller,
@@ -161,7 +161,8 @@ impl StreamConnection {
         {
             peer.warn(*addr, &io::Error::other(failure), now_ms);
         }
-        // A step of the handshake has an answer, and its end lets queries go.
+        // A step of the handshake must be answered, and the end of the handshake lets queries
+        // leave.
         let written = session.write(tcp)?;
         let interest = match written {
             WriteState::Drained => Interest::Read,
@@ -174,7 +175,7 @@ impl StreamConnection {
     /// Returns the meaning of an error, and logs a failure of TLS.
     fn fault(&self, id: SocketId, error: &io::Error, now_ms: u64) -> SocketFault {
         match (fault_of(id, error), &self.peer) {
-            // Certificates were accepted: the connection breaks like any other.
+            // The certificate was accepted earlier, so the connection breaks like any other.
             (SocketFault::Tls(_), _) if self.vitals.has_answered => SocketFault::Closed,
             (fault @ SocketFault::Tls(_), Some((peer, addr))) => {
                 peer.warn(*addr, error, now_ms);
@@ -184,8 +185,8 @@ impl StreamConnection {
         }
     }
 
-    /// Returns the address at which the server must be tried in HTTP/3, if this connection is busy
-    /// enough for it.
+    /// Returns the address at which the server must be tried in HTTP/3; `None` if there is none, or
+    /// if this connection is not busy enough.
     pub(super) fn alternative(&self, now_ms: u64) -> Option<WantedAlternative> {
         let (peer, addr) = self.peer.as_ref().filter(|_| self.vitals.answers >= MANY_ANSWERS)?;
         let target = peer.alternative(*addr, now_ms)?;
@@ -203,7 +204,8 @@ impl StreamConnection {
         self.vitals.idle_ms = idle_ms.clamp(shortest, longest).into();
     }
 
-    /// Returns why the connection must end, if it must: it is idle or dead.
+    /// Returns the reason why the connection must end: it is idle or dead. Returns `None` if it may
+    /// continue.
     pub(super) fn end_at(&self, now_ms: u64) -> Option<SocketFault> {
         if self.session.is_handshaking() && self.vitals.is_slow(now_ms) {
             let fault = SocketFault::Tls(TlsFault::Slow);
@@ -218,7 +220,7 @@ impl StreamConnection {
     /// Refills the budget after about half a second, so that waiting queries may leave.
     ///
     /// # Errors
-    /// Those of the poller.
+    /// An error of the poller.
     pub(super) fn refill(&mut self, poller: &Poller, id: SocketId) -> io::Result<()> {
         self.session.refill();
         if self.session.is_empty() {
@@ -232,7 +234,7 @@ impl StreamConnection {
         self.session.is_encrypted()
     }
 
-    /// Announces to the server that nothing follows.
+    /// Announces to the server that no more data follows.
     pub(super) fn close(&mut self) {
         self.session.close(&mut self.tcp);
     }

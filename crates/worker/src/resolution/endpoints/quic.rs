@@ -1,12 +1,12 @@
-//! The connections of QUIC among those to servers: timers, datagrams, and the candidates, which are
-//! connections in HTTP/3 that may take the place of one in HTTP/2.
+//! The QUIC connections to servers: timers, datagrams, and candidates. A candidate is a connection
+//! in HTTP/3 that may replace one in HTTP/2.
 //!
 //! ```text
 //! HTTP/2 kept, with answers -- alt-svc -- candidate: handshake -- complete: the candidate is kept,
 //!                                                            \   HTTP/2 retires after its answers
 //!                                                             failed: back-off
 //! ```
-//! No query waits for a candidate: until it takes over, all go on over HTTP/2.
+//! No query waits for a candidate: until it takes over, all queries use HTTP/2.
 
 use std::collections::HashMap;
 
@@ -72,7 +72,7 @@ impl Endpoints {
         self.quic.deadline_ms()
     }
 
-    /// Reads the datagrams for a candidate. It has no queries.
+    /// Reads the datagrams for a candidate, which has no queries.
     pub(super) fn drive_candidate(&mut self, id: SocketId, now_ms: u64) {
         let Self { kept, quic, .. } = self;
         let Some(candidate) = candidate(kept, id) else { return };
@@ -83,7 +83,7 @@ impl Endpoints {
         }
     }
 
-    /// Lets the candidate of a server take the place of its connection, if it is ready.
+    /// Replaces the connection of a server by its candidate, if the candidate is ready.
     pub(super) fn promote(&mut self, id: SocketId) {
         let Some(Some(entry)) = self.kept.get_mut(id.endpoint.0 as usize) else { return };
         let candidate = entry.candidate.as_mut().and_then(Connection::as_quic);
@@ -93,8 +93,8 @@ impl Endpoints {
         }
     }
 
-    /// Reads the last answers on a connection that another one has taken the place of. Returns the
-    /// fault if it ended before: its queries must be sent again.
+    /// Reads the last answers on a connection that another one has replaced. Returns the fault if
+    /// the connection ended before these answers: its queries must be sent again.
     pub(super) fn drive_retiring(
         &mut self,
         poller: &Poller,
@@ -164,7 +164,7 @@ struct FoundQuic<'s> {
 
 /// The purpose of a QUIC connection.
 enum QuicPlace {
-    /// Queries.
+    /// The connection is for queries.
     Queries,
     /// The connection is a candidate.
     Candidate,
@@ -177,7 +177,7 @@ fn candidate(kept: &mut [Option<KeptSockets>], id: SocketId) -> Option<&mut Conn
     kept.get_mut(id.endpoint.0 as usize)?.as_mut()?.candidate.as_mut()
 }
 
-/// Returns the connection of QUIC with this number: a server has one, or a candidate.
+/// Returns the QUIC connection with this number: that of a server, or its candidate.
 fn find_quic<'s>(
     kept: &'s mut [Option<KeptSockets>],
     singles: &'s mut HashMap<u32, (EndpointId, SingleSocket)>,
