@@ -1,4 +1,4 @@
-//! The reasons why there is no certificate.
+//! Errors: the reasons why no certificate is obtained.
 
 use std::fmt;
 
@@ -89,7 +89,8 @@ impl AcmeError {
     }
 }
 
-/// The reason of an authority (RFC 7807, RFC 8555 §6.7): printable, of bounded length.
+/// The reason that an authority gives for a failure (RFC 7807, RFC 8555 §6.7): printable, of
+/// bounded length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthorityProblem {
     /// The type, without `urn:ietf:params:acme:error:`, such as `unauthorized`.

@@ -1,5 +1,5 @@
-//! Certificates that this side signs (RFC 5280): the proof of TLS-ALPN-01, and those of an
-//! authority of one's own.
+//! Certificates that this program signs (RFC 5280): the proof of TLS-ALPN-01, and the certificates
+//! of a private authority.
 
 use std::net::IpAddr;
 
@@ -103,7 +103,7 @@ pub(crate) fn signed(
     issuer.key.signed(&nested(SEQUENCE, &parts))
 }
 
-/// Returns an extension; `critical` is empty or the flag.
+/// Returns an extension. `critical` is the encoded flag, or empty.
 pub(crate) fn extension(oid: &[u8], critical: &[u8], value: &[u8]) -> Vec<u8> {
     nested(SEQUENCE, &[&der::write(OID, oid), critical, &der::write(OCTET_STRING, value)])
 }
@@ -118,7 +118,7 @@ fn name(common: &str) -> Vec<u8> {
     nested(SEQUENCE, &[&nested(SET, &[&attribute])])
 }
 
-/// Returns a time; from 2050 on with four digits of the year (RFC 5280 §4.1.2.5).
+/// Returns an encoded time. From 2050 on, its year has four digits (RFC 5280 §4.1.2.5).
 fn time(unix_secs: u64) -> Vec<u8> {
     const YEAR_2050: u64 = 2_524_608_000;
     const MOST_SECS: u64 = 253_402_300_799;

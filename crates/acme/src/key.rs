@@ -36,7 +36,7 @@ const PEM_LINE: usize = 64;
 /// An error: a key cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum KeyFault {
-    /// The random source fails, or the cryptography.
+    /// The random source or the cryptography fails.
     #[error("no key can be made or used: the cryptography fails")]
     Cryptography,
     /// The octets are no key on P-256 in PKCS #8.
@@ -92,7 +92,8 @@ impl AccountKey {
         BASE64URL_NOPAD.encode(digest(&SHA256, text.as_bytes()).as_ref())
     }
 
-    /// Returns the coordinates of the public key. An uncompressed point is a 4, then both.
+    /// Returns the coordinates of the public key. An uncompressed point is the octet 4, followed by
+    /// both coordinates.
     fn coordinates(&self) -> [String; 2] {
         let point = self.0.public_key().as_ref();
         [1, 33].map(|at: usize| BASE64URL_NOPAD.encode(point.get(at..at + 32).unwrap_or(&[])))

@@ -26,7 +26,7 @@ pub enum ChallengeKind {
 }
 
 impl ChallengeKind {
-    /// Returns the name in the protocol.
+    /// Returns the name of the challenge in the protocol.
     pub fn text(self) -> &'static str {
         match self {
             Self::Http01 => "http-01",

@@ -27,7 +27,7 @@ pub enum Carrier {
     Tls,
     /// A TLS connection with HTTP/2 for this query.
     Https,
-    /// A connection of QUIC for this query.
+    /// A QUIC connection for this query.
     Quic,
     /// A QUIC connection with HTTP/3 for this query.
     H3,

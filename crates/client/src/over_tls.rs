@@ -142,7 +142,7 @@ fn of_system() -> io::Result<RootCertStore> {
 /// Reads a pin: SHA-256 of a public key, in base64.
 ///
 /// # Errors
-/// The text is something else.
+/// The text is not a pin.
 pub(crate) fn pin(text: &str) -> Result<[u8; PIN_LEN], ClientError> {
     let octets = BASE64.decode(text.as_bytes()).ok().and_then(|octets| octets.try_into().ok());
     octets.ok_or_else(|| ClientError::NotAPin(text.to_owned()))

@@ -64,7 +64,7 @@ pub struct Request {
     pub recurse: bool,
     /// The flag CD.
     pub checking_disabled: bool,
-    /// The OPT record; `None` omits it.
+    /// The settings of the OPT record; without them, the query has no OPT record.
     pub edns: Option<EdnsRequest>,
     /// The time to wait for a reply to one query.
     pub timeout: Duration,
@@ -134,7 +134,7 @@ impl Request {
         };
         let (mut tls, mut is_tls, mut tls_word) = (TlsRequest::default(), false, None);
         let (mut without_edns, mut is_get) = (false, false);
-        // PTR queries the name of an address.
+        // An address among the words requests a PTR query for the name of the address.
         let address = words.iter().find_map(|word| word.parse().ok());
         for word in words {
             if let Some(server) = word.strip_prefix('@') {

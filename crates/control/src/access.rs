@@ -291,7 +291,7 @@ pub struct UserRemoved {
 /// All API tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokensReport {
-    /// The tokens, the first to expire first.
+    /// The tokens, in the order of their expiry.
     pub tokens: Vec<TokenReport>,
 }
 

@@ -128,8 +128,8 @@ impl UserLimits {
         }
     }
 
-    /// Returns the reply to an admitted request, without pauses and grants of other groups; `None`
-    /// if it explains an answer for a client of other groups.
+    /// Returns the reply to an admitted request, without pauses and grants of other groups. Returns
+    /// `None` if the reply explains an answer for a client of other groups.
     pub fn trim(&self, request: &Request, mut reply: Value) -> Option<Value> {
         if self.is_empty() {
             return Some(reply);

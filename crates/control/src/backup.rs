@@ -70,7 +70,7 @@ pub struct BackupPiece {
     /// The octets, if they are text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The octets in base64, if they are not.
+    /// The octets in base64, if they are not text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,
 }

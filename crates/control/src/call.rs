@@ -268,7 +268,7 @@ pub trait Control {
         lines: Parts<'_, BackupLine>,
     ) -> Result<BackedUp, ControlError>;
 
-    /// Checks the backup that was uploaded, and lets it wait for the next start.
+    /// Checks the uploaded backup, and keeps it for the next start.
     fn restore(&self, request: Restore) -> Result<RestoreStaged, ControlError>;
 
     /// Cancels a restore that waits for the next start.

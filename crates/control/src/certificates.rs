@@ -98,7 +98,7 @@ pub struct RenewalStatus {
     pub next_attempt: u64,
     /// The Unix second of the last attempt; null if there was none.
     pub last_attempt: Option<u64>,
-    /// The Unix second at which a certificate was obtained; null if none was.
+    /// The Unix second at which the last certificate was obtained; null if none was obtained.
     pub last_success: Option<u64>,
     /// The number of failed attempts since the last success.
     pub failures: u32,

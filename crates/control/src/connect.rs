@@ -70,24 +70,24 @@ words! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ConnectReport {
-    /// The name of the server; null if there is no way with encryption.
+    /// The name of the server; null without an encrypted endpoint.
     pub name: Option<String>,
     /// The names that a request may choose.
     pub names: Vec<String>,
     /// The listeners that a request may choose.
     pub listeners: Vec<String>,
-    /// The ways with encryption: DNS over TLS, HTTPS and QUIC, in this order.
+    /// The encrypted endpoints: DNS over TLS, HTTPS and QUIC, in this order.
     pub endpoints: Vec<ConnectEndpoint>,
     /// The reason why devices cannot connect with encryption; missing if they can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
-    /// The way without encryption, of the listener or else of `[server]`; null if there is none.
+    /// The unencrypted endpoint, of the listener or else of `[server]`; null if there is none.
     pub plain: Option<ConnectPlain>,
     /// The settings in all forms; empty without an encrypted endpoint.
     pub documents: Vec<ConnectText>,
 }
 
-/// A way with encryption.
+/// An encrypted endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct ConnectEndpoint {
@@ -108,7 +108,7 @@ pub struct ConnectEndpoint {
     pub stamp: String,
 }
 
-/// The way without encryption.
+/// The unencrypted endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConnectPlain {
     /// The port. Devices and routers use 53 only.
@@ -156,7 +156,7 @@ impl ConnectForm {
         }
     }
 
-    /// Returns a name for a file with the form.
+    /// Returns a name for a file in this form.
     pub const fn file(self) -> &'static str {
         match self {
             Self::Profile => "dns.mobileconfig",
@@ -185,7 +185,7 @@ pub enum ConnectFault {
     Word(String),
     /// No protocol can carry the word of the device. Holds the name of the server.
     Unsendable(String),
-    /// The form needs something that is not there: the reason.
+    /// Something that the form needs is missing. Holds the reason.
     Form(&'static str),
 }
 

@@ -43,7 +43,7 @@ words! {
 pub struct DryRunFound {
     /// The revision in force that the proposal was compared with.
     pub revision: Option<u32>,
-    /// Logged queries that were looked at, the newest first.
+    /// Logged queries that were examined, the newest first.
     pub examined: u64,
     /// The limit that ended the dry run before the oldest query; `null` if none did.
     pub cut: Option<DryRunLimit>,
@@ -53,7 +53,8 @@ pub struct DryRunFound {
     pub left_out: u64,
     /// Evaluated queries without a known answer: rules on answers do not match these.
     pub without_answer: u64,
-    /// Rules on answers in the proposed configuration, or in the present one if it has more.
+    /// The number of rules on answers in the proposed configuration, or in the present one if it
+    /// has more.
     pub rules_on_answers: usize,
     /// Queries that only the proposed configuration blocks.
     pub newly_blocked: DryRunChanges,

@@ -121,7 +121,7 @@ pub enum ControlError {
     BackupRefused(String),
     /// No restore waits for the next start.
     NoRestoreWaits,
-    /// A request about the query log is invalid or comes at a bad time.
+    /// A request about the query log is invalid, or cannot be answered now.
     Log(LogFault),
     /// A request about a pool names something that does not exist.
     Pool(PoolFault),

@@ -19,7 +19,7 @@ pub struct Offer {
     pub sockets: usize,
 }
 
-/// The reply of a server that hands nothing over.
+/// The reply of a server that refuses the take-over.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct Refusal {
     error: String,
@@ -54,7 +54,7 @@ impl std::error::Error for OfferError {
 
 /// Returns the line that asks for the sockets.
 pub fn request() -> String {
-    // The request has no content that could fail.
+    // The request is constant, so its conversion cannot fail.
     let line = serde_json::to_string(&Wish::TakeOver {}).unwrap_or_default();
     format!("{line}\n")
 }
@@ -67,7 +67,7 @@ pub fn is_request(line: &[u8]) -> bool {
 impl Offer {
     /// Returns the line of the offer.
     pub fn line(&self) -> String {
-        // A number does not fail.
+        // The conversion of a number cannot fail.
         let line = serde_json::to_string(self).unwrap_or_default();
         format!("{line}\n")
     }

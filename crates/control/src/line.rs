@@ -25,7 +25,7 @@ struct End<R> {
 pub struct ErrorLine {
     /// The problem.
     error: String,
-    /// A name of the error that does not change.
+    /// The name of the error, which never changes.
     code: ErrorCode,
     /// The next step that solves the problem.
     #[serde(skip_serializing_if = "Option::is_none")]

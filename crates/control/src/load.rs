@@ -195,8 +195,8 @@ pub struct LogWriterLoad {
     pub octets: u64,
     /// Number of octets of all files of the log.
     pub stored_octets: u64,
-    /// The share of the fullest ring that was in use when the thread last looked, from 0 to 1. If
-    /// it is full, entries are dropped.
+    /// The share of the fullest ring that was in use at the thread's last check, from 0 to 1. If a
+    /// ring is full, entries are dropped.
     pub ring_fill: f64,
     /// The greatest share since the start.
     pub ring_peak: f64,

@@ -13,7 +13,7 @@ use crate::part::{Part, write_json};
 use crate::why::{CacheUse, QueryStage, ValidationState};
 use crate::words::words;
 
-/// The queries that a request is about; a field that is absent excludes none.
+/// The queries that a request is about; an absent field excludes no query.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LogFilter {
@@ -77,21 +77,21 @@ pub struct LogTail {
 words! {
     /// The kind of outcome of a query, as statistics count it.
     pub enum OutcomeKind {
-        /// Answered with data or a denial, from upstream or from a cache.
+        /// The query was answered with data or a denial, from upstream or from a cache.
         Answered = "answered",
-        /// Answered from local records or special names.
+        /// The query was answered from local records or special names.
         Local = "local",
-        /// Blocked by a rule or list.
+        /// A rule or list blocked the query.
         Blocked = "blocked",
-        /// Answered with other data, by a rule.
+        /// A rule answered the query with other data.
         Rewritten = "rewritten",
-        /// Refused: the client is not allowed, or a rate limit applies.
+        /// The query was refused: the client is not allowed, or a rate limit applies.
         Refused = "refused",
         /// No reply was sent.
         Dropped = "dropped",
         /// Resolution failed.
         Failed = "failed",
-        /// Malformed, or of a kind that is not implemented.
+        /// The query is malformed, or of a kind that is not implemented.
         Malformed = "malformed",
     }
 }
@@ -333,7 +333,7 @@ pub struct LogCount {
 pub struct LogCounted {
     /// The number of queries that were found by this request.
     pub queries: u64,
-    /// The cursor with which the count goes on; none if it is complete.
+    /// The cursor with which the count continues; none if the count is complete.
     pub next: Option<String>,
     /// Files that were not counted, or not completely.
     pub damaged: Vec<DamagedFile>,
@@ -358,7 +358,8 @@ pub struct LogPrune {
     /// The queries.
     #[serde(default)]
     pub filter: LogFilter,
-    /// Deletes all queries. A filter is not permitted then, and is needed otherwise.
+    /// Whether to delete all queries. With `all`, a filter is not permitted; without it, a filter
+    /// is required.
     #[serde(default)]
     pub all: bool,
 }

@@ -20,7 +20,7 @@ pub enum LogFault {
     /// The client of a filter is an address with a prefix length that does not cover all its bits.
     /// Holds the network and the prefix length.
     HostBits(IpAddr, u8),
-    /// A deletion has neither a filter nor `all`, or both.
+    /// A deletion has both a filter and `all`, or neither.
     UnclearDeletion,
     /// The log has no entry with this number.
     UnknownEntry(u64),

@@ -46,7 +46,7 @@ words! {
     pub enum AddressControl {
         /// The probes of the address decide.
         Auto = "auto",
-        /// The address is in the answers, whatever its probes say.
+        /// The address is in the answers, regardless of its probes.
         Up = "up",
         /// The address is in no answer.
         Down = "down",

@@ -57,7 +57,7 @@ words! {
         Listeners = "listeners",
         /// Selections of traces that are exported.
         Traces = "traces",
-        /// Other settings, which are at their defaults again.
+        /// Other settings, which have their default values again.
         Settings = "settings",
     }
 }

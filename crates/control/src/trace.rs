@@ -195,7 +195,7 @@ pub enum TraceEvent {
 pub struct SentQuery {
     /// The address and port of the server.
     pub server: String,
-    /// The zone that the server is queried for; none as a forwarder.
+    /// The zone for which the server is queried; none if the query is forwarded.
     pub zone: Option<String>,
     /// QNAME; none if it is that of the question.
     pub name: Option<String>,
@@ -236,7 +236,7 @@ pub struct ValidatedData {
 pub struct ValidationResult {
     /// The security status.
     pub verdict: SecurityStatus,
-    /// The reason, unless it is secure.
+    /// The reason, unless the status is secure.
     pub why: Option<String>,
     /// The extended error.
     pub ede: Option<u16>,

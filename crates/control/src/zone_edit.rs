@@ -37,7 +37,7 @@ words! {
         Replace = "replace",
         /// The RRset keeps its records and gets these records.
         Add = "add",
-        /// The RRset does not have these records; without data, it is removed.
+        /// The RRset does not have these records. Without data, the whole RRset is removed.
         Remove = "remove",
     }
 }

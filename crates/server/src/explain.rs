@@ -149,7 +149,7 @@ pub(crate) fn why(
     Ok(policy.map(WhySection::Policy).into_iter().chain(looked).chain([answer]).collect())
 }
 
-/// Returns whether this server answers by itself, regardless of the caches.
+/// Returns whether this server answers without other servers, regardless of the caches.
 fn is_own(ended: &Ended) -> bool {
     let Ended::Reply { decision, .. } = ended else { return false };
     matches!(

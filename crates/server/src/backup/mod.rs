@@ -50,7 +50,7 @@ const CERTIFICATES: [CertificateDirectory; 2] = [
         essential: Some("authority.key"),
     },
 ];
-/// Maximum number of octets of a file that is not of the query log.
+/// Maximum number of octets of a file outside the query log.
 const MAX_FILE: usize = 64 << 20;
 /// The prefix of the names of revisions.
 const REVISIONS: &str = "revisions/";

@@ -39,7 +39,7 @@ impl BackupDigest {
     }
 }
 
-/// A line as it is read.
+/// A parsed line of a backup.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Line {

@@ -127,7 +127,7 @@ fn check_file(name: &str, octets: &[u8], place: Place<'_>) -> Result<(), BackupE
 fn check_configuration(text: &str, place: Place<'_>) -> Result<(), BackupError> {
     let path = place.configuration.ok_or(BackupError::NoConfiguration)?;
     let config = Config::from_text(Some(path), text, &environment().collect())?;
-    // The files go to the directory that the server uses from then on.
+    // The files go to the directory that the server will use.
     if config.data.directory != place.directory {
         return Err(BackupError::OtherDirectory(config.data.directory));
     }

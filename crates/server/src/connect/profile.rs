@@ -16,7 +16,7 @@ const TLS_PORT: u16 = 853;
 /// profiles, so that a new one replaces the one before.
 ///
 /// # Errors
-/// Neither is served, or DoT at another port than 853.
+/// Neither is served, or only DoT, at another port than 853.
 pub fn profile(connection: &DeviceConnection) -> Result<String, ConnectFault> {
     let tls = connection.endpoint(Protocol::Tls).filter(|one| one.port == TLS_PORT);
     let (endpoint, settings) = match (connection.endpoint(Protocol::Https), tls) {

@@ -203,7 +203,7 @@ pub(super) fn page(running: &Running, request: &ZoneRecords) -> Result<ZonePage,
     Ok(page)
 }
 
-/// The records that a page may have.
+/// The filter for the records of a page.
 struct RecordFilter {
     owner: Option<FoldedNameBuf>,
     after: Option<RrsetCursor>,
