@@ -25,7 +25,7 @@ pub(crate) struct TransferRoom {
 }
 
 impl Default for TransferRoom {
-    /// Returns the room of this process.
+    /// Returns the memory that transfers of this process may take.
     fn default() -> Self {
         Self::new(memory::limit().map_or(FALLBACK, |octets| octets / PART))
     }

@@ -61,7 +61,7 @@ const KEPT_TIME: Duration = Duration::from_secs(60);
 const MAX_REQUESTS: u32 = 100;
 /// If fewer places than these are free, connections do not wait for further requests.
 const FEW_PLACES: usize = MAX_CONNECTIONS / 2;
-/// Time for a connection to the block page.
+/// Maximum duration of a connection to the block page.
 const PAGE_TIME: Duration = Duration::from_secs(15);
 /// Maximum number of concurrent connections of clients that may request only a proof for a
 /// certificate authority.
@@ -160,7 +160,8 @@ async fn run(listeners: Listeners, running: Arc<Running>, stopped: oneshot::Rece
         let running = running.clone();
         tokio::spawn(async move { accept_for_page(&listener, running).await });
     }
-    // Nothing is ever sent, only the sender is dropped; the runtime ends with this thread.
+    // The channel carries no value: dropping the sender ends the wait. The runtime ends with this
+    // thread.
     let _ = stopped.await;
 }
 
@@ -334,7 +335,7 @@ fn serve_proof(stream: TcpStream, running: &Arc<Running>, places: &Arc<Semaphore
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Further {
     /// The connection may send more requests. The time for the head of a request also bounds the
-    /// time without one.
+    /// time without a request.
     Requests,
     /// The connection may send no further request.
     None,

@@ -47,8 +47,8 @@ const MAX_VISITS: usize = 64;
 const MAX_VISITS_PER_CLIENT: usize = 8;
 const LIMITS: ConnectionLimits =
     ConnectionLimits { total: MAX_VISITS, per_client: MAX_VISITS_PER_CLIENT };
-/// Maximum number of octets of a Host header. A longer one, which would need every octet of the
-/// name escaped, does not come from a browser.
+/// Maximum number of octets of a Host header. A browser sends no longer header: it would have every
+/// octet of the name escaped.
 const MAX_HOST: usize = MAX_NAME + ":65535".len();
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -71,7 +71,7 @@ impl Visit {
         Some(Self { running, ip })
     }
 
-    /// Returns the page for a request, whatever its path.
+    /// Returns the page for a request, for any path.
     pub(super) async fn respond(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         if let Some(text) = self.running.acme.proofs.at(request.uri().path()) {
             return closed(response(StatusCode::OK, PLAIN, text));

@@ -21,7 +21,7 @@ const BOUNDS: Bounds =
 pub(super) struct ProviderClient(OnceLock<Agent>);
 
 impl ProviderClient {
-    /// Sends a request and waits for the response, which is no redirect.
+    /// Sends a request and waits for the response. The client follows no redirect.
     ///
     /// # Errors
     /// There is no response, or it is too large.

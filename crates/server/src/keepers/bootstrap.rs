@@ -155,8 +155,8 @@ impl Bootstrapper {
     }
 }
 
-/// Returns the addresses of a name according to the first server that has any, in order, with
-/// their TTL in seconds.
+/// Returns the sorted addresses of a name, and their TTL in seconds, from the first server that
+/// knows any.
 fn addresses(name: &str, servers: &[SocketAddr]) -> Result<(Vec<IpAddr>, u32), LookUpFault> {
     let wire = wire_name(name).ok_or(LookUpFault::Name)?;
     let mut fault = LookUpFault::Name;
@@ -181,7 +181,7 @@ fn wire_name(host: &str) -> Option<NameBuf> {
     NameBuf::from_wire(&wire).ok()
 }
 
-/// Returns the addresses of a name according to a server, in order, with their TTL in seconds.
+/// Returns the sorted addresses of a name according to a server, and their TTL in seconds.
 ///
 /// # Errors
 /// The server does not answer, or answers with an error.

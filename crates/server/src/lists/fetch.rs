@@ -77,7 +77,7 @@ pub(crate) enum Fetched {
 /// The reason why a fetch failed.
 #[derive(Debug, PartialEq)]
 pub(crate) enum FetchError {
-    /// The name of the server has no usable address, with the reason.
+    /// The name of the server has no usable address. Holds the reason.
     Unresolved(LookupError),
     /// A status other than success.
     Status(u16),
@@ -116,7 +116,7 @@ impl fmt::Display for FetchError {
     }
 }
 
-/// Resolves the addresses of a host, or returns the reason why there are none.
+/// A function that resolves the addresses of a host, or returns the reason why there are none.
 pub(crate) type Lookup = Box<dyn Fn(&str) -> Result<Vec<IpAddr>, LookupError> + Send + Sync>;
 
 /// A client that fetches texts, one after the other.

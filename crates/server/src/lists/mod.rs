@@ -40,7 +40,7 @@ pub(crate) struct Keeping {
     desk: Mutex<Desk>,
     changed: Condvar,
     sources: Mutex<BTreeMap<String, SourceState>>,
-    /// Runs the work at idle priority.
+    /// The component that runs work at idle priority.
     pub(crate) leisure: leisure::Leisure,
     /// Images compiled since the server started.
     pub(crate) compiles: AtomicU64,

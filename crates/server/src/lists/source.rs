@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::fetch::FetchError;
 use super::zone::UnusablePrimaries;
 
-/// The divisor of the number of entries before: a text with fewer entries than this part of them is
-/// held back...
+/// The divisor of the previous number of entries. A text with fewer entries than this part is held
+/// back, if it has also lost more than [`SHRINK_ENTRIES`].
 const SHRINK_PART: u64 = 2;
-/// ... if the list has also lost more entries than this number.
+/// The number of entries that a text may lose without being held back.
 const SHRINK_ENTRIES: u64 = 1_000;
 /// Seconds until the next attempt after a failure. The number doubles with each further failure.
 const FIRST_RETRY_SECS: u64 = 60;
@@ -29,9 +29,9 @@ const JITTER_PART: u64 = 10;
 pub(crate) struct SourceState {
     /// The URL or path.
     pub(crate) source: String,
-    /// Wall time in seconds of the last success, with or without a new text; 0: never.
+    /// Wall time in seconds of the last success, with or without a new text; 0 if there was none.
     pub(crate) succeeded_at_secs: u64,
-    /// Wall time in seconds of the last attempt; 0: none since the start.
+    /// Wall time in seconds of the last attempt; 0 if there was none since the start.
     #[serde(skip)]
     pub(crate) tried_at_secs: u64,
     /// Wall time in seconds of the next attempt.

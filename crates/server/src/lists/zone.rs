@@ -38,7 +38,7 @@ pub(crate) struct ZonePrimaries<'c> {
     pub(crate) list: &'c TransferredList,
     /// The configuration, which has the keys.
     pub(crate) config: &'c Config,
-    /// Whether the server is shutting down.
+    /// A function that returns whether the server is shutting down.
     pub(crate) is_closed: &'c dyn Fn() -> bool,
 }
 

@@ -163,7 +163,7 @@ impl Operation {
     /// those of the server that is taken over.
     ///
     /// # Errors
-    /// Another server runs in the same directory, or one of the two cannot be opened.
+    /// Another server runs in the same directory, or one of the sockets cannot be opened.
     pub(crate) fn start(
         signals: Signals,
         shared: Arc<Shared>,

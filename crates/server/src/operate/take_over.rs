@@ -91,7 +91,7 @@ impl From<io::Error> for TakeOverError {
 }
 
 /// Copies of the workers' listening sockets for a process that may take over. They keep the sockets
-/// open: a worker that stops listening must remove its own from its poller.
+/// open: a worker that stops listening must remove its own socket from its poller.
 pub(crate) struct ListeningSockets(Vec<(String, OwnedFd)>);
 
 impl ListeningSockets {

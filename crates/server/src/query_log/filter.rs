@@ -1,5 +1,5 @@
-//! Tests whether an entry of the query log matches the filter of a client, when it is logged and in
-//! the files.
+//! Tests whether an entry of the query log matches the filter of a client, both for new entries and
+//! for entries in the files.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -166,14 +166,14 @@ impl QueryLog {
         self.ordered.notify_all();
     }
 
-    /// Waits for this long. Returns false if the thread must end.
+    /// Waits for this time. Returns false if the thread must end.
     pub(crate) fn wait(&self, time: Duration) -> bool {
         let is_open = |orders: &mut LogOrders| !orders.is_closed;
         let waited = self.ordered.wait_timeout_while(self.lock(), time, is_open);
         !waited.unwrap_or_else(PoisonError::into_inner).0.is_closed
     }
 
-    /// Waits for this long, or until the upkeep has an order. Returns false if the thread must end.
+    /// Waits for this time, or until the upkeep has an order. Returns false if the thread must end.
     pub(crate) fn wait_for_upkeep(&self, time: Duration) -> bool {
         let is_calm = |orders: &mut LogOrders| !orders.is_closed && orders.of_upkeep.is_empty();
         let waited = self.ordered.wait_timeout_while(self.lock(), time, is_calm);

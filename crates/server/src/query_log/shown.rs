@@ -20,7 +20,7 @@ const MAX_SHOWN: usize = 8;
 /// Prefix lengths of truncated addresses, for IPv4 and IPv6.
 const TRUNCATED: [u8; 2] = [24, 56];
 
-/// Returns an entry with the texts of its numbers, as far as its privacy permits.
+/// Returns an entry with texts instead of numbers, as far as the privacy of its client permits.
 pub(crate) fn shown(entry: &Entry<'_>, labels: &impl Labels) -> LogEntry {
     let facts = &entry.facts;
     let texts = |label, number: u16| {

@@ -41,7 +41,7 @@ struct LoggedState {
     /// The clients, if the snapshot has no policy that knows them.
     without_policy: Option<Clients>,
     clients: HashMap<(IpAddr, DeviceId), ClientFacts>,
-    /// The names of clients; the index is the number less one.
+    /// The names of clients; the index is the number minus one.
     devices: Vec<String>,
     /// Sets of groups, by their numbers.
     groups: Vec<Vec<String>>,
@@ -190,7 +190,7 @@ pub(crate) struct LoggedStates {
     known: Vec<LoggedState>,
     /// The [`NameServer::revision`] of the last state.
     revision: u64,
-    /// The upstreams; the index is the number less one.
+    /// The upstreams; the index is the number minus one.
     upstreams: Vec<String>,
     /// For each worker, the numbers of its endpoints.
     endpoints: Vec<HashMap<u32, u16>>,

@@ -103,7 +103,7 @@ impl RootKeeping {
         *self.is_closed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for this long. Returns false if the thread must end.
+    /// Waits for this time. Returns false if the thread must end.
     pub(crate) fn wait(&self, time: Duration) -> bool {
         let is_closed = self.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.closing.wait_timeout_while(is_closed, time, |is_closed| !*is_closed);

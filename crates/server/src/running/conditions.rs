@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) enum Condition {
     /// No name can be resolved.
     Resolution,
-    /// The address of an upstream with a name is not known.
+    /// The address of an upstream that is configured by name is not known.
     Upstreams,
     /// No encrypted server is found for an upstream with `discover`.
     Discovery,

@@ -181,7 +181,7 @@ pub(crate) struct Running {
     pub(crate) web_certificate: Mutex<Option<Arc<WebCertificate>>>,
     /// The renewal of the certificate that the server obtains by itself.
     pub(crate) acme: AcmeKeeping,
-    /// The certification authority of this server's own.
+    /// The certification authority of this server.
     pub(crate) home_ca: HomeCa,
     /// The present defects of the server's environment.
     pub(crate) conditions: Conditions,

@@ -643,7 +643,7 @@ fn rerouted_zones(old: &Config, new: &Config) -> Vec<Box<[u8]>> {
 }
 
 /// Removes IPv6 addresses if the system has no IPv6 and other addresses remain. Returns the removed
-/// ones.
+/// addresses.
 pub(crate) fn without_missing_families(server: &mut ServerConfig) -> Vec<SocketAddr> {
     let mut missing = Vec::new();
     remove_missing(&mut server.listen, |address| *address, &mut missing);

@@ -155,7 +155,8 @@ fn gone(
     (count > 0).then_some(Gone { kind, names: RemovedNames { count, first: all } })
 }
 
-/// Returns keys outside of lists of tables that were set and are back at their defaults.
+/// Returns the keys outside of lists of tables that had another value in the old configuration, and
+/// now have their default.
 fn settings(old: &Config, new: &Config) -> Vec<String> {
     let variables: BTreeMap<String, String> = environment().collect();
     // Environment variables alone need not be valid; then there are no defaults to compare with.

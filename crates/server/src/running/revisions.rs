@@ -101,7 +101,7 @@ struct RevisionState {
     in_force: Option<u32>,
     probation: Option<Probation>,
     band: Band,
-    /// Whether already no name could be resolved when the probation began.
+    /// Whether no name could be resolved even before the probation began.
     was_unresolved: bool,
     /// The counts of queries at the last tick.
     health: Health,

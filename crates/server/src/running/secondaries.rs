@@ -211,7 +211,7 @@ impl Secondaries {
         }
     }
 
-    /// Marks zones whose primaries sent NOTIFY as due.
+    /// Marks zones as due because their primaries sent NOTIFY.
     pub(crate) fn note(&self, names: impl IntoIterator<Item = Box<[u8]>>) {
         let mut zones = self.zones();
         for name in names {

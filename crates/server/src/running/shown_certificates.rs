@@ -24,8 +24,8 @@ const MOST_NOTICE_SECS: u64 = 14 * DAY_SECS;
 /// The divisor of the life of a short-lived certificate: in this last part, it counts as expiring.
 const NOTICE_PART: u64 = 6;
 
-/// Returns the certificates in force. Those for DNS come first, in the order of the configuration,
-/// then that of HTTPS for browsers.
+/// Returns the certificates in force. The certificates for DNS come first, in the order of the
+/// configuration, followed by the certificate of HTTPS for browsers.
 pub(crate) fn of(running: &Running) -> Vec<CertificateStatus> {
     let snapshot = running.shared.snapshot();
     let config = &snapshot.config;

@@ -45,7 +45,7 @@ const ROUND: Duration = Duration::from_millis(5);
 /// The rest of the thread after a change of the policy, as a multiple of the time that the change
 /// took. A flood of new addresses of a known device thus uses at most a fifth of a core.
 const REST: u32 = 4;
-/// The first and the longest wait between two checks of the same address.
+/// The first and the maximum wait between two checks of the same address.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
 /// Maximum time for which a device is looked up, which is as long as the kernel tries.
 const DEVICE_PATIENCE: Duration = Duration::from_secs(3);

@@ -198,7 +198,7 @@ impl Running {
     /// Removes a negative anchor.
     ///
     /// # Errors
-    /// The name has none.
+    /// The name has no negative anchor.
     pub(crate) fn remove_negative(
         &self,
         name: &FoldedNameBuf,

@@ -272,7 +272,7 @@ fn ask(
     let request = Request::from_words(&words).map_err(io::Error::other)?;
     let cookie = Cookie { client: [0; 8], server: Vec::new() };
     let id = match designated.transport {
-        // RFC 9250 §4.2.1 and RFC 8484 §4.1.
+        // The message ID is 0 (RFC 9250 §4.2.1, RFC 8484 §4.1).
         UpstreamTransport::Quic | UpstreamTransport::Https | UpstreamTransport::H3 => 0,
         _ => exchange::random() as u16,
     };

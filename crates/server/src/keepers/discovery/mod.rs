@@ -84,7 +84,7 @@ struct Discoverer {
     servers: HashMap<DiscoveryTerms, AskedServer>,
 }
 
-/// Returns the servers that are asked, with the zones of their rules.
+/// Returns the servers that may designate encrypted servers, with the zones of their rules.
 fn wanted(config: &Config) -> HashMap<DiscoveryTerms, Vec<Box<[u8]>>> {
     let mut wanted: HashMap<_, Vec<_>> = HashMap::new();
     for forward in &config.forwards {

@@ -31,7 +31,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// Maximum number of texts that are fetched at the same time. Each may have 256 MiB, so there are
 /// only two: one can continue while the server of the other is slow.
 const MAX_PULLS: usize = 2;
-/// Changed texts are compiled after this time, even if other sources are still being fetched.
+/// Time after which changed texts are compiled, even if other sources are still being fetched.
 const COMPILE_AFTER: Duration = Duration::from_secs(30);
 /// Time after which a failed compilation is tried again.
 const RECOMPILE_AFTER: Duration = Duration::from_secs(60);
@@ -469,7 +469,7 @@ struct PullEnd {
 
 impl Drop for PullEnd {
     fn drop(&mut self) {
-        // The receiver is there until all threads have ended.
+        // The receiver exists until all threads have ended.
         let _ = self.ended.send(self.number);
     }
 }

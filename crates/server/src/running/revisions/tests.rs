@@ -72,7 +72,7 @@ impl Site {
         fs::read_to_string(&self.file).unwrap()
     }
 
-    /// Writes a text to the file in the way of editors.
+    /// Replaces the text of the file, as editors do.
     fn save(&self, text: &str) {
         let beside = self.directory.join("saved");
         fs::write(&beside, text).unwrap();
