@@ -189,7 +189,8 @@ impl QuicUpstream {
             return self.client.leave(now);
         }
         if self.is_alternative || matches!(error, QuicError::Violation) {
-            // A violation ends the connection (RFC 9250 §4.3.3). On an alternative, each error does.
+            // A violation ends the connection (RFC 9250 §4.3.3). On an alternative, each error ends
+            // it.
             self.client.violate(now);
         } else if let Some(message) = servfail(&query.octets, &error.to_string()) {
             deliver(&message);
