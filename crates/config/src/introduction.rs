@@ -48,8 +48,8 @@ impl HeaderKeys {
     }
 }
 
-/// Reads the keys of the header. A header names one client, so the function refuses settings that
-/// merge the queries of several clients.
+/// Reads the keys of the header. A header names one client, so settings with answers for all
+/// clients are a fault, and so are servers that cannot get a header.
 pub(super) fn read(
     keys: HeaderKeys,
     rule: &ForwardConfig,

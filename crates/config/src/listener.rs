@@ -242,8 +242,8 @@ impl ServerConfig {
     }
 }
 
-/// Reads `listen` of `[server]`: the addresses without TLS, of which there is at least one, and
-/// those with TLS, HTTPS or QUIC.
+/// Reads `listen` of `[server]`: the addresses without TLS, at least one, and the addresses with
+/// TLS, HTTPS or QUIC.
 pub(super) fn listen_of_server(
     setting: Setting<List<Text<Listen>>>,
     mut taken: TakenPorts,

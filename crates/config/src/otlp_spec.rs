@@ -28,7 +28,7 @@ pub(super) struct OtlpSpec {
     #[schemars(extend("default" = ""))]
     pub(super) headers_file: Setting<String>,
     /// File with the authorities that may issue the certificate of the collector (PEM); "" trusts
-    /// those of the system.
+    /// the authorities of the system.
     #[schemars(extend("default" = ""))]
     pub(super) ca: Setting<String>,
     /// Name of this server in each trace.

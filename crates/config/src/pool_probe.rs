@@ -79,11 +79,11 @@ pub enum ProbeKind {
 /// Requirements for a certificate.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProbeTls {
-    /// The name that the client asks for, and that is verified.
+    /// The server name that the probe requests, and that the certificate must have.
     pub host: String,
     /// Whether issuers and name are checked.
     pub verify: Verification,
-    /// The file with the authorities; `None` for those of the system.
+    /// The file with the trusted authorities; `None` for the authorities of the system.
     pub ca_file: Option<PathBuf>,
     /// Days for which the certificate must still be valid.
     pub days: u32,

@@ -58,8 +58,8 @@ pub(super) struct PoolSpec {
     /// Check the certificate of TLS and HTTPS: its issuers, and the host name.
     #[schemars(extend("default" = true))]
     pub(super) verify: Setting<bool>,
-    /// File with the authorities that may issue the certificate (PEM); "" means those of the
-    /// system.
+    /// File with the authorities that may issue the certificate (PEM); "" means the authorities of
+    /// the system.
     #[schemars(extend("default" = ""))]
     pub(super) ca_file: Setting<String>,
     /// Days for which the certificate must still be valid.

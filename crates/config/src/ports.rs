@@ -1,5 +1,5 @@
 //! `avoid-ports` of `[resolver]`: the source ports that queries to servers do not use, because they
-//! belong to other services on the host. The other source ports are here too.
+//! belong to other services on the host. This module also computes the ports that are left.
 
 use std::borrow::Cow;
 use std::fmt;

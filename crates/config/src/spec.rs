@@ -381,8 +381,8 @@ pub(super) struct Dns64Spec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline, extend("required" = ["zone"]))]
 pub(super) struct ForwardSpec {
-    /// The zone whose names are forwarded; "." is all names. "!corp.example" is an exception: its
-    /// names follow the rule of the nearest zone above it.
+    /// The zone to forward, with all names below it; "." is all names. "!corp.example" is an
+    /// exception: its names follow the rule of the nearest zone above it.
     pub(super) zone: Setting<Text<RuleZone>>,
     /// Servers: `udp://1.1.1.1:53`, `tcp://[2620:fe::fe]:53` or an address (UDP, port 53). After a
     /// truncated response, the query is repeated over TCP. `tls://dns.example@192.0.2.1` uses TLS
@@ -437,8 +437,8 @@ pub(super) struct ForwardSpec {
     /// The file with the private key of `client-cert`, in PEM form.
     #[schemars(extend("default" = ""))]
     pub(super) client_key: Setting<String>,
-    /// The method of requests to servers with `https://` and `h3://`: "post", or "get", whose
-    /// responses HTTP caches on the way can store.
+    /// The method of requests to servers with `https://` and `h3://`: "post", or "get", which lets
+    /// HTTP caches on the way store the responses.
     #[schemars(extend("default" = "post"))]
     pub(super) https_method: Setting<Text<HttpsMethod>>,
     /// Use of HTTP/3 that servers with `https://` announce (`alt-svc`): "auto" uses HTTP/3 once it

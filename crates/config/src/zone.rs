@@ -30,7 +30,7 @@ use super::zonemd::{ZonemdHash, ZonemdPolicy};
 
 /// Seconds for which a file must stay the same before it is read.
 const SETTLE_SECS: u32 = 10;
-/// Seconds for which a file of leases must stay the same: its server replaces it as a whole or
+/// Seconds for which a file of leases must stay the same: the DHCP server replaces it as a whole or
 /// appends to it.
 const LEASES_SETTLE_SECS: u32 = 1;
 

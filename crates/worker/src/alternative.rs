@@ -29,7 +29,7 @@ struct KnownH3 {
     /// The time at which the announcement of the server expires, in milliseconds on the monotonic
     /// clock.
     until_ms: u64,
-    /// The time of the next attempt, in the same unit.
+    /// The time of the next attempt, in milliseconds on the monotonic clock.
     retry_ms: u64,
     failures: u32,
 }

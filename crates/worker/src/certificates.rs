@@ -278,8 +278,8 @@ impl TlsListeners {
         listener(Arc::new(shown), &tickets, alpn, clients).map_err(CertificateFault::Cryptography)
     }
 
-    /// Returns the tickets of addresses that ask for certificates of these authorities. A reload
-    /// keeps them.
+    /// Returns the ticket keys of addresses that request certificates of these authorities. A
+    /// reload keeps the keys.
     fn tickets_of(&self, clients: &ReadAuthority) -> Result<Tickets, CertificateFault> {
         let mut all = self.client_tickets.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(tickets) = all.get(&clients.digest) {

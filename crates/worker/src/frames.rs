@@ -17,7 +17,7 @@ pub(super) struct Frames<'w> {
     pub(super) path: QueryPath<'w>,
     /// The counters of the outbox.
     pub(super) metrics: &'w WorkerMetrics,
-    /// The time for these queries in this turn.
+    /// The time for the queries of these frames in this turn.
     pub(super) allowance: &'w mut Allowance,
 }
 

@@ -7,8 +7,8 @@
 //! ```
 //! The server makes an authority once and never replaces it, because each device would have to
 //! install the next one. A file that is damaged or half missing is an error that the operator
-//! resolves. `certificate.pem` is watched like those of `[[certificate]]`; its first line states
-//! its purpose.
+//! resolves. The server watches `certificate.pem` as it watches the files of `[[certificate]]`. The
+//! first line of this file states its purpose.
 
 use std::fs::{DirBuilder, Permissions};
 use std::io;

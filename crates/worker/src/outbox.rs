@@ -12,7 +12,7 @@
 //!   measure what the server runs.
 //! - A **reply at once** is written where it leaves from, without a copy: a datagram into a slot of
 //!   the batch that the listener sends in one system call.
-//! - A **late reply** goes where its [`ReplyRoute`] says: from the UDP socket of this worker on the
+//! - A **late reply** takes the way of its [`ReplyRoute`]: from the UDP socket of this worker on the
 //!   same address, in one batch at the end of the turn; to a connection of this worker; or by
 //!   letter to the worker that holds the connection.
 //!

@@ -378,7 +378,8 @@ pub fn read(config: &Config) -> Result<PeerMap, CertificateFault> {
             Err(fault) => return Err(fault),
         }
     }
-    // Members of a catalog have its primaries: thousands of them would read the same authorities.
+    // Members of a catalog have the primaries of the catalog. Thousands of members would read the
+    // same authorities.
     let zones = config.zones.iter().filter(|zone| !zone.catalog.is_member());
     let lists = config.policy.lists.iter().filter_map(|list| list.source.zone());
     let of_lists = lists.map(|list| &list.primaries);

@@ -455,8 +455,9 @@ impl Worker {
         self.intake.stop_listening(&mut self.poller, self.time);
     }
 
-    /// Returns whether this worker and the others have nothing left to wait for. A worker that
-    /// still reads from a connection may send letters here, and sends them before it gets quiet.
+    /// Returns whether this worker drains and no worker waits for anything any more, or draining
+    /// has taken too long. A worker that still reads from a connection may send letters to this
+    /// one, but does so before it counts as quiet.
     fn has_drained(&self) -> bool {
         let Some(since) = self.draining_since else { return false };
         let is_quiet = self.resolution.in_flight() == 0 && self.intake.open_streams() == 0;

@@ -36,11 +36,11 @@ pub struct Compiler {
 /// The content of an image.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Summary {
-    /// Distinct names.
+    /// Number of distinct names.
     pub names: u64,
-    /// Distinct patterns.
+    /// Number of distinct patterns.
     pub patterns: u64,
-    /// Entries dropped because the same list has too many of them about one name.
+    /// Number of entries that were dropped because one list has too many entries about one name.
     pub repeats: u64,
 }
 

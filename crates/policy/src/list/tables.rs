@@ -91,7 +91,7 @@ impl ModifierTable {
     }
 }
 
-/// The facts, besides the text of a pattern, that decide whether the pattern is accepted.
+/// The facts about a pattern, in addition to its text, that decide whether it is accepted.
 #[derive(Clone, Copy)]
 pub(super) struct Admission {
     pub(super) origin: Origin,

@@ -39,7 +39,7 @@ const MAX_KEPT: usize = 256 << 10;
 pub(super) const MAX_BUDGET: u32 = 400;
 /// The increase of the budget per period; see [`Http2::refill`].
 const TIME_REFILL: u32 = 10;
-/// The cost of a reset: the query behind it may have caused work.
+/// The cost of a reset: the query of the stream may have caused work.
 const RESET_COST: u32 = 4;
 /// The flow-control window before any settings (RFC 9113 §6.9.2).
 const WINDOW: i64 = 65_535;

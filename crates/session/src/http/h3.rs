@@ -425,7 +425,7 @@ pub(crate) enum StreamKind {
 #[derive(Debug, Default)]
 struct ControlFrames {
     has_settings: bool,
-    /// The request from which on the peer answers no further ones.
+    /// The request from which on the peer answers no requests.
     last: Option<u64>,
     /// The highest push that the peer accepts.
     max_push: Option<u64>,

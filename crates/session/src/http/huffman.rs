@@ -116,7 +116,7 @@ fn next(window: u64) -> Result<(u16, u32), BadCode> {
             return Ok((*symbol.ok_or(BadCode)?, bits as u32));
         }
     }
-    // Only codes of thirty ones are left, which begin END.
+    // Only thirty ones are left, the code of END.
     Err(BadCode)
 }
 

@@ -29,7 +29,8 @@ impl Arrived {
                 Err(ReadError::Reset(_)) => break Err(Cancelled),
             }
         };
-        // The connection is asked for datagrams to send at the end of the turn in any case.
+        // Whatever this returns, the connection is asked for datagrams to send at the end of the
+        // turn.
         let _ = chunks.finalize();
         result
     }

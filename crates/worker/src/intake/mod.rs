@@ -59,7 +59,7 @@ pub(crate) struct Intake {
     plain_addresses: usize,
     /// The protocol that is served at each address.
     protocols: Box<[Protocol]>,
-    /// The HTTP/3 ports at these addresses, for addresses with HTTPS; 0 for none.
+    /// The port of HTTP/3 of each address with HTTPS; 0 for an address without one.
     h3_ports: Box<[u16]>,
     /// Connections of proxies that begin with a header.
     headers: Headers,

@@ -38,7 +38,7 @@ pub(super) struct Quic {
     index: u16,
     /// The server; `None` if no address has QUIC.
     server: Option<QuicServer>,
-    /// The listeners. After a take-over, these are several sets in the same order.
+    /// The listeners. After a take-over, there are several sets of them in the same order.
     listeners: Vec<UdpListener>,
     out: QuicOut,
     /// A moment on the clock of the state machine, and the same moment in microseconds on the clock

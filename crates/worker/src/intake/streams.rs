@@ -374,7 +374,7 @@ impl Streams {
                 continue;
             }
             if connection.has_more_to_send() {
-                // The others have their turn first.
+                // All other connections have their turn first.
                 self.unread.push(slot, Pace::Prompt);
                 continue;
             }

@@ -9,8 +9,8 @@ use crate::token::Token;
 
 /// The connections of QUIC to servers that must be driven.
 ///
-/// A timer that moves to a later time stays, and is set again when it fires: most timers move with
-/// every datagram.
+/// If a timer moves to a later time, it is not changed at once, but set again when it fires: most
+/// timers move with every datagram.
 #[derive(Default)]
 pub(super) struct QuicTimers {
     /// The times at which timers are due, in milliseconds on the monotonic clock, each with its

@@ -46,7 +46,8 @@ impl Resolution {
         abandoned.into_iter().for_each(|question| self.resume(question, turn));
     }
 
-    /// Makes a question a miss again for each client that waits, unless this is the second time.
+    /// Makes a question a miss again for each client that waits. A query that was resumed before
+    /// ends instead.
     fn resume<D: Deliver>(&mut self, question: Abandoned<Waiter>, turn: &mut WorkerTurn<'_, D>) {
         let Abandoned { question, hash, dnssec_ok, checking_disabled, ecs, waiters } = question;
         for mut waiter in waiters {
