@@ -386,8 +386,8 @@ pub struct Upstream {
     pub port: u16,
     /// The transport of queries.
     pub transport: UpstreamTransport,
-    /// The host name in the certificate of the server. `None` if the certificate has its address
-    /// instead, and without TLS.
+    /// The host name in the certificate of the server. `None` if the certificate has the address of
+    /// the server instead, and for servers without TLS.
     pub name: Option<Box<str>>,
     /// The path of queries; empty without HTTPS.
     pub path: Box<str>,

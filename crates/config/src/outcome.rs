@@ -3,7 +3,7 @@
 use super::error::SettingError;
 use super::setting::FromText;
 
-/// The most days for which entries are kept.
+/// Maximum number of days for which entries are kept.
 const MAX_DAYS: u32 = 36_500;
 
 /// The days after which entries with an outcome are removed.

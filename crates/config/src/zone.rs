@@ -156,8 +156,8 @@ impl ZoneConfig {
         self.primaries.hear(ip, key)
     }
 
-    /// Returns the configuration of a member of this catalog. The member has the same primaries,
-    /// and the same servers may transfer it.
+    /// Returns the configuration of a member of this catalog. The member has the primaries of the
+    /// catalog, and the same servers may transfer it and get NOTIFY.
     #[must_use]
     pub fn member(&self, name: &[u8], data: &Path) -> Self {
         let file = Self::member_file(name, data);

@@ -1,5 +1,5 @@
-//! Facts about the device of a client from the handshake: the identity that its certificate proves,
-//! once rustls has verified it, and the word in the server name that the client has requested.
+//! Facts about the device of a client from the handshake. They are the identity that its
+//! certificate proves, once rustls has verified it, and the word in the requested server name.
 
 use std::sync::Arc;
 

@@ -145,7 +145,7 @@ mod tests {
         allowance.begin(0);
         allowance.note(|| 900);
         allowance.end(1_000);
-        // Some clients are turned away before the work of the next turn.
+        // Some clients are refused before the work of the next turn begins.
         allowance.renew();
         allowance.note(|| 90_000);
         allowance.note(|| 90_001);

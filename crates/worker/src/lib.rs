@@ -37,10 +37,10 @@
 //! always resolved by the worker that its hash belongs to, so that all clients that wait for it
 //! meet there. Workers send one another letters.
 //!
-//! Two exceptions to a strict split, both for speed. The replies of a batch are counted and limited
-//! by the query path's own service (`nameserver::datagrams`) with state that the outbox lends, and
-//! the listener sends them at the end of the batch. And a connection keeps both of its directions
-//! in the intake, since each bounds the other.
+//! Two exceptions to a strict split, both for speed. The service of the query path
+//! (`nameserver::datagrams`) counts and limits the replies of a batch with state that the outbox
+//! lends. The listener sends the replies at the end of the batch. And a connection keeps both of
+//! its directions in the intake, since each bounds the other.
 
 #![forbid(unsafe_code)]
 

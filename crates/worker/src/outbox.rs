@@ -16,8 +16,8 @@
 //!   same address, in one batch at the end of the turn; to a connection of this worker; or by
 //!   letter to the worker that holds the connection.
 //!
-//! Bounds on the unwritten data of a connection, and its writes, are with the connection in the
-//! intake: reading stops while too much is unwritten, so the two directions share their state.
+//! The intake writes to connections and limits their unwritten data. Reading stops while too much
+//! is unwritten, so the two directions of a connection share their state.
 
 use std::io;
 use std::sync::Arc;

@@ -2,9 +2,9 @@
 //!
 //! Operators combine several published lists with their own: together they can have millions of
 //! names in eight formats. A query must find the entries of all lists for its name in well under a
-//! microsecond, and also which line of which list decided, so that the decision can be explained.
-//! Both goals lead to one design: the texts are compiled once, off the query path, into an
-//! immutable *image*.
+//! microsecond. It must also find which line of which list decided, so that the decision can be
+//! explained. Both goals lead to one design: the texts are compiled once, off the query path, into
+//! an immutable *image*.
 //!
 //! ```text
 //! text -> Lines -> line -> format -> Entry -> Compiler -> octets -> Image::open -> Image

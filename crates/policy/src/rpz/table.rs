@@ -32,8 +32,8 @@ pub(super) struct Table {
     rows: Box<[Row]>,
 }
 
-/// The first row of each ancestor of a name that is in the table, plus one, indexed by the number
-/// of the label that the ancestor begins with. Zero means that there is none.
+/// The index of the first row of each ancestor of a name in the table, plus one. The array is
+/// indexed by the number of the label that the ancestor begins with. Zero means that there is none.
 type Hits = [u32; MAX_LABELS + 1];
 
 impl Table {
@@ -60,9 +60,9 @@ impl Table {
         Self { key, depths, filter: filter.into(), buckets: buckets.into(), rows: rows.into() }
     }
 
-    /// Returns the trigger that fires for a folded name in the first of the zones in force that has
-    /// one, and the owner of the trigger without the asterisk: the name itself or its closest
-    /// encloser.
+    /// Returns the trigger that fires for a folded name, in the first zone in force with such a
+    /// trigger. Also returns the owner of the trigger without the asterisk: the name itself or its
+    /// closest encloser.
     #[inline]
     pub(super) fn find<'n>(&self, in_force: ZoneSet, name: &'n [u8]) -> Option<(Row, &'n [u8])> {
         if self.depths == 0 {

@@ -1,5 +1,5 @@
 //! Preparation of a checked condition for indexing: parts that depend only on the client become one
-//! test of the profile, parts that depend only on the time become one set of minutes, and negations
+//! test of the profile, and parts that depend only on the time become one set of minutes. Negations
 //! move to the leaves.
 
 use ipnet::IpNet;

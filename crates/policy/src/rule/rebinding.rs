@@ -1,9 +1,10 @@
 //! Protection against DNS rebinding: a public name must not resolve to addresses in the client's
 //! network.
 //!
-//! A web page whose name resolves first to a server of its author and then to a private address can
-//! talk to devices at that address, because the browser treats both as one origin. Private
-//! addresses are therefore accepted only for names that may have them.
+//! The name of a web page can resolve first to a server of its author and then to a private
+//! address. The page can then talk to devices at that address, because the browser treats both
+//! addresses as one origin. Private addresses are therefore accepted only for names that may have
+//! them.
 
 use std::net::IpAddr;
 

@@ -24,7 +24,8 @@ pub struct Verdict {
     /// The suspension of filtering, by rules and by lists, that applies to this question.
     pub lifted: Option<Lift>,
     /// Whether the rules must be evaluated again before the answer is sent from a cache, because a
-    /// rate limit or a log-only rule must see each query. Also set if not all matches are noted.
+    /// rate limit or a log-only rule must see each query. This is also true if not all matches are
+    /// noted.
     pub per_query: bool,
     /// The Unix second from which on the verdict may change.
     pub valid_until: u64,

@@ -572,7 +572,8 @@ impl Http2 {
         Ok(())
     }
 
-    /// Returns the place of a stream. The latest is the most probable.
+    /// Returns the index of a stream. The search begins with the latest stream, which is the most
+    /// probable one.
     fn position(&self, id: u32) -> Option<usize> {
         self.streams.iter().rposition(|one| one.id == id)
     }

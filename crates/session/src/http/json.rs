@@ -365,7 +365,7 @@ mod tests {
         }
     }
 
-    /// Returns a response with one TXT record and a name, both of these octets.
+    /// Returns a response with one TXT record. Its name and its text have these octets.
     fn message(octets: &[u8]) -> Vec<u8> {
         let label = [&[octets.len() as u8][..], octets, &[0]].concat();
         let mut out = b"\0\0\x81\xa0\0\x01\0\x01\0\0\0\0".to_vec();

@@ -4,7 +4,7 @@
 //! ```text
 //! | random 6 | worker 2, masked | check 2 |
 //! ```
-//! The mask and the check are a keyed hash of the random octets: only the server can read the
+//! The mask and the check are a keyed hash of the random octets. So only the server can read the
 //! number of the worker, and two IDs of a connection look unrelated (RFC 9000 §5.1). A client that
 //! changes its address may reach another worker, which finds the owner by [`QuicKeys::owner`].
 

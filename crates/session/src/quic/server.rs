@@ -516,7 +516,7 @@ impl QuicServer {
         }
     }
 
-    /// Sends the reply to an earlier query, if its connection still exists. An empty one ends the
+    /// Sends the reply to an earlier query, if its connection still exists. An empty reply ends the
     /// stream of the query.
     pub fn reply(&mut self, now: Instant, route: QuicRoute, reply: &[u8]) {
         let Some(place) = self.slots.get_mut(route.slot as usize) else { return };

@@ -97,8 +97,8 @@ impl Resolution {
         self.backlog.is_some() || !self.actions.list.is_empty() || self.held.is_behind()
     }
 
-    /// Ends the waits of clients with an answer that a turn has left to the next one, and drops the
-    /// other actions: a fault has changed the objects that they refer to.
+    /// Ends the waits of clients whose answer a turn has left to the next one. Drops all other
+    /// actions, because a fault has changed the objects that they refer to.
     pub(super) fn end_backlog<D: Deliver>(
         &mut self,
         batches: impl Iterator<Item = ActionBatch>,

@@ -1,7 +1,7 @@
 //! Limits the waiting queries of each client, so that none takes all the capacity.
 //!
-//! An attacker with spoofed queries could otherwise collect thousands of answers for a victim,
-//! which leave in one burst as soon as a slow upstream responds (DNSBomb, CVE-2024-33655).
+//! An attacker with spoofed queries could otherwise collect thousands of answers for a victim. They
+//! would leave in one burst as soon as a slow upstream responds (DNSBomb, CVE-2024-33655).
 
 use std::net::IpAddr;
 

@@ -237,7 +237,8 @@ fn cheap_queries_do_not_wait_for_expensive_ones() {
         let wanted = answered(&worker) + 30;
         while answered(&worker) < wanted {
             worker.turn();
-            // A connection may be read later while others have not had their first share.
+            // While other connections have not had their first share, the client may have to wait
+            // for them.
             assert!(worker.turns.len() - before <= 6);
         }
     }
