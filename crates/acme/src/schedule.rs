@@ -1,7 +1,7 @@
 //! The time of the next attempt: a renewal, or a repetition after a failure.
 //!
-//! `draw` is a number from 0 to 1 that the caller has drawn: many servers that got their
-//! certificates at the same time must not come back at the same time.
+//! `draw` is a number from 0 to 1 that the caller has drawn: servers that got their certificates at
+//! the same time must not renew them at the same time.
 
 use std::fmt;
 

@@ -44,7 +44,7 @@ pub struct ServerStatus {
     /// The upstreams that are queried for the encrypted servers that they designate.
     #[serde(default)]
     pub discoveries: Vec<DiscoveryStatus>,
-    /// Queries to authoritative servers, if the server encrypts them where it can.
+    /// Queries to authoritative servers; none unless the server uses opportunistic encryption.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authorities: Option<AuthorityQueries>,
     /// The hosted zones.
@@ -131,7 +131,7 @@ pub struct UpstreamStatus {
 pub struct AuthorityQueries {
     /// All queries to authoritative servers.
     pub queries: u64,
-    /// The queries that left over TLS and not in plain.
+    /// The queries that were sent over TLS.
     pub encrypted: u64,
     /// Connections over TLS that answered.
     pub probes_answered: u64,

@@ -31,7 +31,7 @@ pub(crate) use write::{BackupSource, write};
 
 /// The version of the format.
 const VERSION: u32 = 1;
-/// The name of the configuration file in a backup, for any path.
+/// The name of the configuration file in a backup, independent of the path of the file.
 const CONFIGURATION: &str = "configuration";
 /// The files of the data directory that a backup has, other than audit log and revisions.
 const STATE: [&str; 4] =

@@ -48,8 +48,8 @@ height=\"32\" rx=\"7\" fill=\"#12343b\"/><path d=\"M6 9c2.5-.6 4 .2 5.2 2.2 1 1.
 4 6.5c.9.9 1.4 2 2 2.5z\" fill=\"#fff\"/><path d=\"M15 16.5c3.5 0 6.5 1 9 4-3.5 1-7 .4-9-4z\" \
 fill=\"#12343b\"/><circle cx=\"10\" cy=\"11.6\" r=\"1\" fill=\"#12343b\"/></svg>";
 
-/// The policy of the page: it runs, loads and frames nothing, applies only its own style sheet, and
-/// sends its form nowhere else.
+/// The policy of the page. The page may run, load and frame nothing, applies only its own style
+/// sheet, and sends its form to no other host.
 pub(super) static CONTENT_POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let hash = BASE64.encode(digest::digest(&digest::SHA256, STYLE.as_bytes()).as_ref());
     let policy = format!(
@@ -64,7 +64,7 @@ pub(super) static CONTENT_POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
 pub(super) enum Subject {
     /// A blocked name.
     Blocked,
-    /// Anything else.
+    /// Another subject than a blocked name.
     Other,
 }
 

@@ -21,7 +21,7 @@ pub(in crate::http) struct Words {
     not_blocked: &'static str,
     /// The heading after a request for access.
     access: &'static str,
-    /// Who blocks.
+    /// The sentence about the server that blocks the name.
     pub(super) by_whom: &'static str,
     /// The label of the treatment.
     pub(super) what: &'static str,
@@ -29,7 +29,8 @@ pub(in crate::http) struct Words {
     pub(super) why: &'static str,
     /// The label of the time.
     pub(super) when: &'static str,
-    /// Treatments other than to pass and to forward, in the order of [`Words::treatment`].
+    /// The words for treatments, except for passing and forwarding, in the order of
+    /// [`Words::treatment`].
     treatments: [&'static str; 4],
     /// The advice for a name that is not blocked.
     try_again: &'static str,
@@ -39,13 +40,13 @@ pub(in crate::http) struct Words {
     pub(in crate::http) ask: &'static str,
     /// The text that replaces the form after the client has sent it.
     pub(super) waiting: &'static str,
-    /// The text after a request.
+    /// The text after a request for access.
     pub(super) sent: &'static str,
-    /// The text after a request that already waits.
+    /// The text after a request that is already waiting.
     pub(super) known: &'static str,
-    /// The text if too many requests wait.
+    /// The text if too many requests are waiting.
     pub(super) full: &'static str,
-    /// The text if requests come too fast.
+    /// The text if requests arrive too fast.
     pub(super) too_fast: &'static str,
 }
 
