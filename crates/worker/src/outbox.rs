@@ -12,8 +12,8 @@
 //!   measure what the server runs.
 //! - A **reply at once** is written where it leaves from, without a copy: a datagram into a slot of
 //!   the batch that the listener sends in one system call.
-//! - A **late reply** takes the way of its [`ReplyRoute`]: from the UDP socket of this worker on the
-//!   same address, in one batch at the end of the turn; to a connection of this worker; or by
+//! - A **late reply** takes the way of its [`ReplyRoute`]: from the UDP socket of this worker on
+//!   the same address, in one batch at the end of the turn; to a connection of this worker; or by
 //!   letter to the worker that holds the connection.
 //!
 //! The intake writes to connections and limits their unwritten data. Reading stops while too much

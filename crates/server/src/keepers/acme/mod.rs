@@ -3,7 +3,7 @@
 //! ```text
 //! no certificate, other settings, `avocet certificate renew`: at once ──┐
 //! two thirds of its life, or the window of the authority (RFC 9773) ────┼─> attempt ─> file ─> in use
-//! a failure: after ten minutes, doubled after each further one ───┘      │
+//! a failure: after ten minutes, doubled after each further one ─────────┘      │
 //!                                  ^────────────── the state on disk ──────────┘
 //! ```
 //! The certificate is a file that `TlsListeners` watches like those of a `[[certificate]]`. State
