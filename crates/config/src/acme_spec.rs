@@ -45,12 +45,12 @@ pub(super) struct AcmeSpec {
 /// How the control of names is proven.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AcmeChallenge {
-    /// By a file on port 80 (RFC 8555 §8.3).
+    /// A file on port 80 proves the control (RFC 8555 §8.3).
     #[default]
     Http01,
-    /// By a certificate on port 443 (RFC 8737).
+    /// A certificate on port 443 proves the control (RFC 8737).
     TlsAlpn01,
-    /// By a record in a hosted zone (RFC 8555 §8.4).
+    /// A record in a hosted zone proves the control (RFC 8555 §8.4).
     Dns01,
 }
 

@@ -145,7 +145,7 @@ impl ProbeAddress {
     }
 }
 
-/// How a kind of probe uses ports.
+/// The use of ports by a kind of probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbePort {
     /// The probe uses no port.

@@ -6,7 +6,7 @@ use avocet_nameserver::datagrams::Datagrams;
 
 use super::fault::{IN_QUERY, planted};
 
-/// Datagrams. The next one panics if a test has injected a fault.
+/// The service of datagrams, which panics at the next datagram if a test has injected a fault.
 pub(super) struct Faulty<'w>(pub(super) Datagrams<'w>);
 
 impl Service for Faulty<'_> {

@@ -412,7 +412,7 @@ impl Worker {
         resolution.sweep(&mut turn);
     }
 
-    /// Publishes the load since the samples of the last seconds.
+    /// Publishes the load of the last seconds.
     fn publish_load(&mut self) {
         let sample = LoadSample::read(self.time.now, self.outbox.metrics());
         let place = &self.shared.loads[usize::from(self.index)];

@@ -67,7 +67,7 @@ fn word(octets: &[u8]) -> Option<String> {
 ///
 /// The number is a hash, which need not withstand attacks: an attacker who can find another word
 /// with the same number could find the word itself. One bit distinguishes the numbers of words from
-/// those of proofs.
+/// the numbers of proven identities.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct DeviceId(u64);
 

@@ -19,7 +19,8 @@ pub enum Rewrite {
     /// A record of this type with this uncompressed data. The records of several lines are
     /// combined.
     Record(Rtype, Box<[u8]>),
-    /// In exceptions only: removes all other rewrites.
+    /// No rewrite: an exception with this value removes all other rewrites. Only exceptions have
+    /// it.
     Any,
 }
 

@@ -350,7 +350,7 @@ impl Program {
     }
 
     /// Returns all rules that match at a stage without deciding, in order, up to the rule that
-    /// decided. For verdicts that [have no room](Verdict::overflowed) for them.
+    /// decided. This is for verdicts that [have no room](Verdict::overflowed) for all of them.
     #[cold]
     #[must_use]
     pub fn all_noted(

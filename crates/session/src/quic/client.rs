@@ -225,7 +225,8 @@ impl QuicClient {
         self.spare.is_some()
     }
 
-    /// Sends a query. Returns the number of its stream; `None` while the server permits none.
+    /// Sends a query. Returns the number of its stream; `None` while the server permits no further
+    /// stream.
     pub fn ask(&mut self, message: &[u8]) -> Option<u64> {
         self.send(framed(message)?)
     }
