@@ -331,6 +331,14 @@ impl<S: Side> Session<S> {
         }
     }
 
+    /// Tells a client of HTTP that the connection ends soon, so that it sends further queries over
+    /// another one. Queries that arrive meanwhile are answered. DNS over TLS has no such message.
+    pub fn announce_end(&mut self) {
+        if let Some(http) = &mut self.http {
+            http.announce_end();
+        }
+    }
+
     /// Ends the session, and tells the peer that no more data follows.
     pub fn close(&mut self, stream: &mut impl Write) {
         let Some(tls) = &mut self.tls else { return };

@@ -160,6 +160,7 @@ impl Worker {
                 self.resolution.note_busy(percent);
             }
             if self.has_drained() {
+                self.intake.close_streams();
                 return Ok(());
             }
         }

@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 
-use crate::server::{Site, free_address, is_here};
+use crate::server::{Server, Site, free_address, is_here};
 use crate::upstream::Upstream;
 
 const ONE: [&str; 2] = [include_str!("certificates/one.pem"), include_str!("certificates/one.key")];
@@ -312,6 +312,31 @@ fn the_load_generator_drives_http3() {
 #[test]
 fn the_load_generator_drives_http2() {
     check_load("https");
+}
+
+/// Clients learn of the end of their connections before these end, and lose no query.
+#[test]
+fn a_take_over_loses_no_query_over_kept_connections_of_http2() {
+    let (site, upstream, https) = (Site::new(), Upstream::start(), free_address());
+    configure(&site, &upstream, https);
+    let server = site.start();
+    let mut load = Command::new(env!("CARGO_BIN_EXE_avocet"));
+    load.args(["load", &format!("https://{https}"), "--insecure", "--quiet", "--json", "-"]);
+    load.args(["--zone-name", "example", "--population", "10", "--clients", "4"]);
+    load.args(["--rate", "200", "--count", "600"]).stdout(Stdio::piped());
+    let load = load.spawn().unwrap();
+    while site.metric("avocet_queries_total{transport=\"https\"}") < 100.0 {
+        thread::yield_now();
+    }
+    let mut command = site.serve();
+    command.arg("--take-over");
+    let _successor = Server::start(command);
+    let log = server.wait().1;
+    assert!(!log.iter().any(|line| line.contains("panicked")), "{log:?}");
+    let output = load.wait_with_output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["outcome"]["answered"], 600, "{report}");
+    assert!(report["tls"]["full"].as_u64() > Some(4), "other connections: {report}");
 }
 
 /// Drives the server in a version of HTTP, over each kind of connection.

@@ -16,9 +16,9 @@ use thiserror::Error;
 
 use super::AltSvc;
 use super::frames::{
-    ACK, CONTINUATION, Code, DATA, END_HEADERS, END_STREAM, FrameHead, GOAWAY, HEADERS, MAX_BLOCK,
-    MAX_PAYLOAD, PING, PREFACE, PUSH_PROMISE, RST_STREAM, SETTINGS, WINDOW_UPDATE, WITH_PRIORITY,
-    unpadded, write_frame,
+    ACK, CONTINUATION, Code, DATA, END_HEADERS, END_STREAM, FrameHead, GOAWAY, HEADERS,
+    LAST_STREAM, MAX_BLOCK, MAX_PAYLOAD, PING, PREFACE, PUSH_PROMISE, RST_STREAM, SETTINGS,
+    WINDOW_UPDATE, WITH_PRIORITY, unpadded, write_frame,
 };
 use super::hpack::{self, FieldDecoder, FieldName};
 use super::request::MEDIA_TYPE;
@@ -29,8 +29,6 @@ const MAX_STREAMS: u32 = 500;
 /// Number of concurrent streams before the server has announced its limit (RFC 9113 §6.5.2 asks for
 /// at least 100).
 const FIRST_STREAMS: u32 = 100;
-/// The highest stream number of a connection.
-const LAST_STREAM: u32 = (1 << 31) - 1;
 /// Maximum number of times that a query is sent if the server refuses it unprocessed.
 const MAX_TRIES: u8 = 2;
 /// Periods of [`Http2Client::refill`] after which a response is no longer awaited.

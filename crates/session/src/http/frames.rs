@@ -8,6 +8,8 @@ pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub(super) const HEAD: usize = 9;
 /// Maximum number of octets of the payload of a frame, in both directions: the default.
 pub(super) const MAX_PAYLOAD: usize = 1 << 14;
+/// The highest stream number of a connection.
+pub(super) const LAST_STREAM: u32 = (1 << 31) - 1;
 /// Maximum number of octets of a header block with its continuations.
 pub(super) const MAX_BLOCK: usize = 32 << 10;
 

@@ -63,6 +63,8 @@ pub(crate) struct Http1 {
     /// The port of HTTP/3 that the client does not know yet; 0 for none.
     pub(super) h3_port: u16,
     has_ended: bool,
+    /// Whether the next request is the last one of the connection.
+    is_ending: bool,
 }
 
 /// The result of an attempt to read a request.
@@ -78,6 +80,15 @@ impl Http1 {
     /// Creates a connection that announces the port of HTTP/3 to its client.
     pub(super) fn announcing(h3_port: u16) -> Self {
         Self { h3_port, ..Self::default() }
+    }
+
+    /// Announces the end of the connection in the next response.
+    pub(super) fn announce_end(&mut self) {
+        self.is_ending = true;
+        if let Some(pending) = &mut self.pending {
+            pending.is_last = true;
+            self.has_ended = true;
+        }
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -163,6 +174,7 @@ impl Http1 {
             Ok(read) => read,
             Err(status) => return self.end(status),
         };
+        let is_last = is_last || self.is_ending;
         let body_len = head.content_length.unwrap_or(0);
         if body_len > MAX_MESSAGE {
             return self.end(Status::LargeBody);

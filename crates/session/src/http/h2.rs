@@ -17,9 +17,9 @@ use std::ops::ControlFlow;
 use avocet_wire::MAX_MESSAGE;
 
 use super::frames::{
-    ACK, CONTINUATION, Code, DATA, END_HEADERS, END_STREAM, FrameHead, GOAWAY, HEADERS, MAX_BLOCK,
-    MAX_PAYLOAD, PING, PREFACE, PRIORITY, PUSH_PROMISE, RST_STREAM, SETTINGS, StreamEnd,
-    WINDOW_UPDATE, WITH_PRIORITY, unpadded, write_frame,
+    ACK, CONTINUATION, Code, DATA, END_HEADERS, END_STREAM, FrameHead, GOAWAY, HEADERS,
+    LAST_STREAM, MAX_BLOCK, MAX_PAYLOAD, PING, PREFACE, PRIORITY, PUSH_PROMISE, RST_STREAM,
+    SETTINGS, StreamEnd, WINDOW_UPDATE, WITH_PRIORITY, unpadded, write_frame,
 };
 use super::h2_stream::{Block, HttpEnd, OpenStream, QueryPlace, RequestBody, StreamState};
 use super::hpack::{FieldDecoder, MAX_FIELDS};
@@ -604,6 +604,14 @@ impl Http2 {
         self.go_away(code);
     }
 
+    /// Announces the end of the connection (RFC 9113 §6.8): the client begins further requests on
+    /// another connection. Requests that still arrive are answered.
+    pub(super) fn announce_end(&mut self) {
+        if matches!(self.phase, Phase::Settings | Phase::Open) {
+            self.put_go_away(LAST_STREAM, Code::NoError);
+        }
+    }
+
     /// Ends the connection: the client can repeat the requests after the last one elsewhere (RFC
     /// 9113 §6.8).
     pub(crate) fn close(&mut self) {
@@ -615,8 +623,12 @@ impl Http2 {
     fn go_away(&mut self, code: Code) {
         self.phase = Phase::Ended;
         (self.streams, self.block, self.kept) = (Vec::new(), None, 0);
+        self.put_go_away(self.last, code);
+    }
+
+    fn put_go_away(&mut self, last: u32, code: Code) {
         let mut payload = [0; 8];
-        payload[..4].copy_from_slice(&self.last.to_be_bytes());
+        payload[..4].copy_from_slice(&last.to_be_bytes());
         payload[4..].copy_from_slice(&(code as u32).to_be_bytes());
         self.put(GOAWAY, 0, 0, &payload);
     }

@@ -275,6 +275,15 @@ impl Http {
         }
     }
 
+    /// Announces the end of the connection, which still answers.
+    pub(crate) fn announce_end(&mut self) {
+        match &mut self.0 {
+            Version::Unknown(..) => {}
+            Version::One(http) => http.announce_end(),
+            Version::Two(http) => http.announce_end(),
+        }
+    }
+
     /// Ends the connection: the client learns which requests were processed.
     pub(crate) fn close(&mut self) {
         if let Version::Two(http) = &mut self.0 {

@@ -578,6 +578,27 @@ fn the_end_of_a_connection_names_the_last_request() {
 }
 
 #[test]
+fn requests_after_an_announced_end_are_answered() {
+    let mut client = Client::two(Then::Answer);
+    client.http.announce_end();
+    let out = client.out();
+    assert_eq!(kinds(&out), [(7, 0, 0)]);
+    assert_eq!(frames(&out)[0].3, [0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
+    client.send(&post(1, QUERY));
+    assert_eq!((client.messages.len(), client.http.has_ended()), (1, false));
+    assert!(!client.out().is_empty());
+
+    let mut client = Client::new(Then::Answer);
+    let has_close = |octets: &[u8]| octets.windows(17).any(|part| part == b"Connection: close");
+    client.send(&post_one("Content-Length: 1\r\n", b"a"));
+    assert!(!has_close(&client.out()));
+    client.http.announce_end();
+    assert!(client.out().is_empty() && !client.http.has_ended());
+    client.send(&post_one("Content-Length: 1\r\n", b"a"));
+    assert!(has_close(&client.out()) && client.http.has_ended());
+}
+
+#[test]
 fn the_first_answer_of_a_connection_announces_http_3() {
     let announcing = || Client { http: Http::announcing(8443), ..Client::new(Then::Answer) };
     let has = |octets: &[u8]| {

@@ -297,6 +297,7 @@ impl Intake {
     /// Stops listening. Connections stay, and late replies still leave from the UDP sockets.
     pub(crate) fn stop_listening(&mut self, poller: &mut Poller, time: Time) {
         self.quic.finish(&self.shared, poller, time);
+        self.streams.announce_end();
         for listener in self.listeners.streams.drain(..) {
             // A process that takes over has a copy of the listener, so closing this one ends no
             // connection.
@@ -305,6 +306,11 @@ impl Intake {
         for listener in &self.listeners.datagrams {
             poller.unwatch(listener);
         }
+    }
+
+    /// Closes the connections that are still open when the worker ends.
+    pub(crate) fn close_streams(&mut self) {
+        self.streams.close_all();
     }
 
     /// Returns the number of open connections.

@@ -401,6 +401,23 @@ impl Streams {
         }
     }
 
+    /// Tells clients that can be told that their connections end soon.
+    pub(crate) fn announce_end(&mut self) {
+        for (at, slot) in self.slots.iter_mut().enumerate() {
+            if let Some(connection) = slot.connection.as_mut().filter(|one| one.session.is_http()) {
+                connection.session.announce_end();
+                self.dirty.push(at as u32);
+            }
+        }
+    }
+
+    /// Closes all connections.
+    pub(crate) fn close_all(&mut self) {
+        for slot in 0..self.slots.len() as u32 {
+            self.close(slot);
+        }
+    }
+
     /// Closes the connection that was idle longest, to make room. A connection with queries that
     /// were not read yet is closed only if no other is idle. Returns `None` if none is idle.
     pub(crate) fn evict(&mut self, whose: Whose) -> Option<IpAddr> {
