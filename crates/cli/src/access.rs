@@ -22,7 +22,7 @@ pub(crate) struct LimitArgs {
 }
 
 impl LimitArgs {
-    /// Returns the limits, if there are any.
+    /// Returns the limits; `None` if there are none.
     pub(crate) fn limits(&self) -> Option<UserLimits> {
         let limits = UserLimits { groups: self.group.clone(), zones: self.zone.clone() };
         Some(limits).filter(|limits| !limits.is_empty())

@@ -30,12 +30,12 @@ pub(crate) struct ApiCallArgs {
     /// The path, with or without /api/v1, such as /queries?limit=5
     #[arg(value_name = "PATH")]
     path: String,
-    /// The fields of the request: for POST and PUT, VALUE may be JSON; otherwise it is a text. A
+    /// The fields of the request. For POST and PUT, VALUE may be JSON; any other VALUE is a text. A
     /// text that looks like JSON needs quotes, such as 'secret="123"'
     #[arg(value_name = "FIELD=VALUE")]
     fields: Vec<String>,
-    /// Read the fields of POST and PUT as an object in JSON from standard input, which shows
-    /// secrets to nobody
+    /// Read the fields of POST and PUT as a JSON object from standard input, which keeps secrets
+    /// out of the process list
     #[arg(long, conflicts_with = "fields")]
     stdin: bool,
     #[command(flatten)]
@@ -96,7 +96,7 @@ fn of_input() -> Result<Map<String, Value>, CommandError> {
     Ok(serde_json::from_slice(&text)?)
 }
 
-/// Returns fields as the object of a body. A value that is not JSON is a text.
+/// Returns fields as the object of a body. A value that is not JSON becomes a string.
 fn of_fields(fields: &[(&str, &str)]) -> Result<Map<String, Value>, CommandError> {
     let mut body = Map::new();
     for (name, text) in fields {

@@ -138,7 +138,7 @@ pub(crate) struct FileArgs {
 }
 
 impl FileArgs {
-    /// Returns the file, if there is one.
+    /// Returns the configuration file; `None` if there is none.
     pub(crate) fn find(&self) -> Option<PathBuf> {
         config::find(self.path.as_deref().or(self.config.as_deref()))
     }
@@ -198,7 +198,7 @@ Options:
   +trace         show how the running server resolves the name; not with @SERVER
   +json          print JSON";
 
-/// The clients for which filtering is suspended.
+/// The clients for which filtering is suspended, or a name is allowed.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct ScopeArgs {
@@ -210,14 +210,14 @@ pub(crate) struct ScopeArgs {
     pub(crate) client: Option<String>,
 }
 
-/// The duration.
+/// The duration of a pause or grant, or its end.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct SpanArgs {
     /// Duration: 90s, 30m, 2h, 1d, 1w; at most a year
     #[arg(long = "for", value_name = "TIME", default_value = "30m", value_parser = avocet_config::policy::duration_arg)]
     pub(crate) span: Duration,
-    /// End it now
+    /// End the pause or grant now
     #[arg(long)]
     pub(crate) end: bool,
 }
@@ -380,7 +380,7 @@ pub(crate) enum UserCommand {
     Passwd {
         /// The name
         name: String,
-        /// Another role: viewer, operator or admin; the password stays
+        /// New role: viewer, operator or admin; the password stays
         #[arg(long, value_parser = role)]
         role: Option<Role>,
         #[command(flatten)]
@@ -429,7 +429,7 @@ pub(crate) enum TokenCommand {
     List,
     /// Revoke a token
     Revoke {
-        /// Its identifier
+        /// Identifier of the token
         id: String,
     },
 }

@@ -80,11 +80,12 @@ fn write(args: &BackupArgs) -> Result<String, CommandError> {
     let mut out = BufWriter::new(file.map_err(unwritten)?);
     let copied = copy(&directory, request, &mut out, unwritten).and_then(|text| {
         out.get_ref().sync_all().map_err(unwritten)?;
-        // Unlike a rename, it does not replace a file that exists by now.
+        // // Unlike a rename, a hard link fails if another process has created the file in the
+        // meantime.
         fs::hard_link(&beside, &args.path).map_err(unwritten)?;
         Ok(text)
     });
-    // After an error, an incomplete file only takes space.
+    // // If this fails, the incomplete file only takes space.
     let _ = fs::remove_file(&beside);
     copied
 }
@@ -120,13 +121,13 @@ pub(crate) fn restore(args: &RestoreArgs) -> ExitCode {
     }
 }
 
-/// How far a restore is.
+/// The progress of a restore.
 enum Begun {
-    /// It is complete, or the backup was only checked: the text for people.
+    /// The restore is complete, or the backup was only checked. Holds the text for people.
     Done(String),
-    /// The running server gets the backup.
+    /// The running server receives the backup.
     Uploaded,
-    /// The running server cancels it.
+    /// The running server cancels the restore.
     Cancelling,
 }
 

@@ -16,7 +16,7 @@ use crate::control_args::ControlArgs;
 use crate::error::CommandError;
 use crate::output::{self, Reader};
 
-/// Longest silence of the server. A reload with many records takes long.
+/// The longest time to wait for the next line of a reply. A reload with many records takes long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The exit code of a command whose change is in force but not saved to disk.
@@ -24,9 +24,9 @@ const UNSAVED: u8 = 3;
 
 /// The functions that format a reply for people. An empty text is not shown.
 pub(crate) struct View<C: Call> {
-    /// Formats a part.
+    /// Formats a part of the reply.
     pub(crate) part: fn(&C::Part) -> String,
-    /// Formats the end.
+    /// Formats the end of the reply.
     pub(crate) end: fn(&C::Reply) -> String,
     /// Returns how much of the request is done.
     pub(crate) done: fn(&C::Reply) -> Done,
@@ -44,14 +44,14 @@ impl<C: Call<Part = NoPart>> View<C> {
     }
 }
 
-/// The part of a request that is done.
+/// How much of a request is done.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Done {
     /// The whole request.
     Whole,
     /// The server executed a part of the request; the text of the reply describes the rest.
     InPart,
-    /// The whole request, but it is not saved. Holds the reason.
+    /// The whole request, but the change is not saved. Holds the reason.
     Unsaved(String),
 }
 
@@ -77,7 +77,7 @@ impl Done {
 /// The form in which a reply is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ReplyForm {
-    /// The lines of JSON as received.
+    /// The JSON lines as received.
     Json,
     /// Text.
     Text,
@@ -144,7 +144,7 @@ fn ask<C: Call>(
 }
 
 /// Sends the request and passes each line of the reply on. Returns the end of the reply; `None` if
-/// nobody reads on.
+/// the reader of the output is gone.
 ///
 /// # Errors
 /// No server answers, or it reports an error.
@@ -165,7 +165,7 @@ pub(crate) fn exchange<C: Call>(
     Ok(end)
 }
 
-/// Sends a request and passes each line of the reply on, until nobody reads.
+/// Sends a request and passes each line of the reply on, until the reader of the output is gone.
 ///
 /// # Errors
 /// No server answers, or it reports an error.

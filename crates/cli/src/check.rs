@@ -29,8 +29,8 @@ use crate::{output, revisions};
 const WRONG_ARGUMENTS: u8 = 2;
 
 /// Checks the file and prints each error on standard error, or with `--json` on standard output.
-/// Unreadable files that the configuration names are warnings, because a server starts without
-/// them, except for the geo database.
+/// Unreadable files that the configuration names are warnings, because the server starts without
+/// them. An unusable geo database is an error.
 pub(crate) fn check(args: &CheckArgs) -> ExitCode {
     let Some(file) = args.file.find() else {
         refuse(&"there is no file to check: name one, or set AVOCET_CONFIG");
@@ -82,14 +82,15 @@ pub(crate) fn check(args: &CheckArgs) -> ExitCode {
 
 /// Returns the errors and warnings of the files of all zones.
 fn zone_faults(config: &Config) -> Vec<ZoneFileFault> {
-    // The first transfer or request makes the file of a fetched zone, and the server writes that of
-    // a catalog.
+    // // A missing file of such a zone is no fault: the first transfer or request creates that of a
+    // fetched zone, and the server writes that of a catalog.
     let is_ours = |zone: &&ZoneConfig| zone.is_fetched() || zone.catalog == CatalogRole::Producer;
     let zones = config.zones.iter().filter(|zone| !is_ours(zone) || zone.file.exists());
     zones.flat_map(|zone| zone_files::faults_of(zone).list()).collect()
 }
 
-/// Returns why a server would not start with the files that the configuration names.
+/// Returns why the server would not start with the files that the configuration names; `None` if it
+/// would start.
 fn fault_of_files(config: &Config) -> Option<String> {
     let geo = GeoDatabase::of(&config.policy).err().map(|fault| fault.to_string());
     let certificate = || avocet_server::fault_of_certificates(config);
@@ -121,7 +122,8 @@ fn show_report(report: &CheckReport) -> ExitCode {
     if report.ok { printed } else { ExitCode::FAILURE }
 }
 
-/// Returns the warnings of a server at its start: settings without effect, and missing files.
+/// Returns the warnings that a server would log at its start: settings without effect, and missing
+/// files.
 fn warnings(config: &Config) -> Vec<String> {
     let mut warnings = config.doubts.clone();
     if config.is_bare {
@@ -190,7 +192,8 @@ fn warnings(config: &Config) -> Vec<String> {
     warnings
 }
 
-/// Returns a warning about a list that is transferred without proof; `None` for other lists.
+/// Returns a warning about a list that is transferred with neither a key nor TLS; `None` for other
+/// lists.
 fn unproved(list: &ListConfig) -> Option<String> {
     let primary = list.source.zone()?.primaries.unproved()?;
     let (name, primary) = (&list.name, primary.shown());
@@ -248,7 +251,8 @@ fn print(text: &str) -> ExitCode {
     }
 }
 
-/// Returns warnings about missing parts of this host: the group, the account, enough ports.
+/// Returns warnings about parts that this host lacks: the control group, the account, enough source
+/// ports.
 fn host_warnings(config: &Config) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some(group) = &config.server.control_group {

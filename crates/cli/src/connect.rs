@@ -1,4 +1,4 @@
-//! `avocet connect`: how a device is connected to the server of a configuration.
+//! //! `avocet connect`: prints what a device needs to connect to the server of a configuration.
 
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +17,7 @@ use crate::output;
 /// Arguments of `avocet connect`.
 #[derive(Debug, Args)]
 pub(crate) struct ConnectArgs {
-    /// The form
+    /// Form of the output
     #[arg(value_enum, default_value = "text")]
     form: PrintedForm,
     /// Word of the device, as in `ids = ["id:WORD"]`
@@ -34,7 +34,7 @@ pub(crate) struct ConnectArgs {
     config: Option<PathBuf>,
 }
 
-/// The forms.
+/// The forms of the output of `avocet connect`.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum PrintedForm {
     /// Settings to enter in phones, browsers, routers and other resolvers
@@ -53,7 +53,7 @@ enum PrintedForm {
     Resolved,
 }
 
-/// Prints how a device is connected.
+/// Prints what a device needs to connect to the server.
 ///
 /// # Errors
 /// The configuration has errors, or cannot be used in this way.
@@ -114,7 +114,7 @@ fn text(connection: &DeviceConnection) -> String {
     out
 }
 
-/// Returns addresses without encryption, with their port if it is not the usual one.
+/// Returns addresses without encryption, each with its port unless that is 53.
 fn shown(plain: &PlainService) -> String {
     let shown = |ip: &IpAddr| match plain.port {
         53 => ip.to_string(),

@@ -1,6 +1,6 @@
-//! `avocet policy dry-run`: the changes that another configuration makes to the queries in a file,
-//! to those in the query log (`dry_run_log`), in dnstap messages (`dry_run_tap`), or to those that
-//! a running server has logged (`dry_run_running`).
+//! //! `avocet policy dry-run`: the changes that another configuration makes to past queries. The
+//! queries are in a file, in the query log (`dry_run_log`), in dnstap messages (`dry_run_tap`), or
+//! in the log of a running server (`dry_run_running`).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -24,7 +24,7 @@ use crate::{dry_run_log, dry_run_tap};
 /// Maximum number of names that are shown for each kind of change.
 const SHOWN: usize = 20;
 
-/// The queries with one kind of change, as JSON has them.
+/// The queries with one kind of change, in the JSON form.
 #[derive(Serialize)]
 struct ShownChanges {
     queries: u64,
@@ -32,7 +32,7 @@ struct ShownChanges {
     names: BTreeMap<String, u64>,
     /// The number of queries by client.
     clients: BTreeMap<String, u64>,
-    /// Queries for names that are not kept, because there are too many.
+    /// The number of queries for names that are not listed, because there are too many names.
     #[serde(skip_serializing_if = "Option::is_none")]
     unlisted: Option<u64>,
 }
@@ -71,23 +71,24 @@ fn name_text(ChangedName { name, why }: &ChangedName) -> String {
     if why.is_empty() { name.clone() } else { format!("{name} ({why})") }
 }
 
-/// Reads the inputs of a side from this machine.
+/// Reads the inputs of one side of the comparison from this machine.
 fn side(config: Config) -> Result<Side, CommandError> {
     let policy = policy(&config, countries(&config)?)?;
     Ok(Side::new(Arc::new(config), policy.map(Arc::new)))
 }
 
-/// The result of all queries.
+/// The result of all queries, in the JSON form.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct ShownReport {
     queries: u64,
     /// The number of queries without a known answer.
     queries_without_answer: u64,
-    /// Queries of a log or of dnstap that have no name, class or type that a policy is about.
+    /// The number of entries of a log or of dnstap that were not evaluated: without a name, or of a
+    /// class other than IN.
     #[serde(skip_serializing_if = "Option::is_none")]
     entries_left_out: Option<u64>,
-    /// The number of rules that read answers.
+    /// The number of rules whose conditions read answers.
     rules_on_answers: usize,
     newly_blocked: ShownChanges,
     freed: ShownChanges,
@@ -110,7 +111,8 @@ impl ShownReport {
     }
 }
 
-/// Returns the line about queries that rules on answers cannot match; an empty one without these.
+/// Returns the line about queries that rules on answers cannot match; an empty text if there is no
+/// such query or rule.
 pub(crate) fn without_answer_text(queries: u64, rules_on_answers: usize) -> String {
     if queries == 0 || rules_on_answers == 0 {
         return String::new();
@@ -121,7 +123,7 @@ pub(crate) fn without_answer_text(queries: u64, rules_on_answers: usize) -> Stri
     )
 }
 
-/// Returns the line about queries that were not judged; an empty one without these.
+/// Returns the line about queries that were not evaluated; an empty text if there are none.
 pub(crate) fn left_out_text(queries: u64) -> String {
     if queries == 0 {
         return String::new();

@@ -11,10 +11,10 @@ use crate::error::CommandError;
 use crate::log_files::{progress, report_damaged};
 use crate::log_filter::time;
 
-/// Entries between two lines of progress.
+/// Number of entries between two updates of the progress line.
 const STEP: u64 = 100_000;
 
-/// Judges the queries in the log of the configuration in force.
+/// Evaluates the queries in the log of the current configuration.
 ///
 /// # Errors
 /// There is no log, or an argument is malformed.

@@ -1,7 +1,7 @@
 //! `avocet policy dry-run --dnstap`: the queries in a file with dnstap messages.
 //!
-//! A file may have queries, responses, or both of each. Responses are used if there are any: they
-//! have the question as well as the answer.
+//! A file may have queries, responses, or both for each transaction. If it has responses, only
+//! these are used: they have the question and the answer.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -16,7 +16,7 @@ use avocet_wire::{Class, MessageView, Rtype};
 use crate::error::CommandError;
 use crate::policy::NOBODY;
 
-/// Judges the queries in a file.
+/// Evaluates the queries in a file.
 ///
 /// # Errors
 /// The file cannot be read, or is not a frame stream of dnstap.
@@ -49,7 +49,7 @@ fn each(path: &Path, mut found: impl FnMut(&TapMessage<'_>)) -> Result<(), Comma
     Ok(())
 }
 
-/// Returns the question of a message; `None` if a policy has nothing to decide about it.
+/// Returns the query of a message; `None` if the message has no question of class IN.
 fn past_query<'m>(message: &TapMessage<'m>) -> Option<PastQuery<'m>> {
     let octets = message.response_message.or(message.query_message)?;
     let view = MessageView::new(octets).ok()?;
@@ -57,7 +57,7 @@ fn past_query<'m>(message: &TapMessage<'m>) -> Option<PastQuery<'m>> {
     if question.qclass != Class::IN {
         return None;
     }
-    // A denial or a failure has nothing for rules on answers.
+    // // Rules on answers cannot match a response without answer records.
     let answer = message.response_message.filter(|_| view.header().counts[1] > 0);
     let time = message.query_time.or(message.response_time);
     Some(PastQuery {

@@ -6,8 +6,8 @@ use avocet_control::cache::{
 };
 use avocet_control::why::CacheLook;
 
-/// Returns an entry for people, as in a zone file. Everything other than records is a comment, and
-/// so are records that only serve to find servers.
+/// Returns an entry for people, as in a zone file. Data other than records is in comments, and so
+/// are records that only serve to find servers.
 pub(crate) fn to_text(entry: &CacheEntry) -> String {
     match entry {
         CacheEntry::Packet(packet) => packet_text(packet),

@@ -1,4 +1,4 @@
-//! The reasons why a command fails, as it shows them.
+//! //! The errors of commands.
 
 use std::io;
 use std::net::SocketAddr;
@@ -66,7 +66,7 @@ pub(crate) enum CommandError {
     /// A record to set has no data. Holds its type.
     #[error("the data of the {0} record is missing; `avocet zone unset` removes records")]
     NoRecordData(String),
-    /// The file of a zone has errors. Holds the first.
+    /// The file of a zone has errors. Holds the first error.
     #[error("{0}")]
     UnusableZone(String),
     /// There is no such record type.
@@ -101,7 +101,7 @@ pub(crate) enum CommandError {
     /// A deletion has neither a filter nor `--all`, or both.
     #[error("give a filter for the queries to delete, such as --to 30d, or --all for all of them")]
     UnclearDeletion,
-    /// No server is running that could answer.
+    /// A deletion needs confirmation, but there is no terminal to ask for it.
     #[error("nothing is deleted: there is no terminal to ask; give --yes")]
     NobodyToAsk,
     /// A configuration is too long for a request.
@@ -127,7 +127,7 @@ pub(crate) enum CommandError {
     /// Standard input is too long. Holds the most octets.
     #[error("standard input has more than {0} octets")]
     LongInput(u64),
-    /// The text is not a time. Holds it and the time zone of the policy.
+    /// The text is not a time. Holds the text and the time zone of the policy.
     #[error(
         "{text:?} is not a time; expected one such as \"2026-11-22 21:30\" (in {zone}) or Unix \
          seconds"
@@ -250,8 +250,9 @@ pub(crate) enum CommandError {
     Incomplete,
 }
 
-/// Returns the advice for a data directory without a server. A relative one is the default, or
-/// belongs to another working directory; one that does not exist may be a changed setting.
+/// Returns advice for a data directory without a server. A relative path is the default, or depends
+/// on the working directory. If the directory does not exist, the setting may have changed since
+/// the server started.
 fn advice(directory: &Path) -> &'static str {
     if directory.is_relative() {
         "; specify its configuration with --config"

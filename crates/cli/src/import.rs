@@ -104,7 +104,7 @@ fn import(
     )
 }
 
-/// Returns the user's own rules that have no effect in a list, each with the reason.
+/// Returns the imported rules of the user that have no effect in a list, each with the reason.
 fn broken_lines(imported: &Imported, beside: &str) -> Vec<String> {
     let Ok(config) = Config::from_text(None, &imported.config, &BTreeMap::new()) else {
         // `avocet check` reports the errors.
@@ -188,7 +188,7 @@ fn write_files(output: &Path, directory: &Path, imported: &Imported) -> Result<(
     Ok(())
 }
 
-/// Writes a new file, and adds its path to `made` when it exists.
+/// Writes a new file, and adds its path to `made` once the file exists.
 fn write_file<'a>(
     (path, mode): (&'a Path, u32),
     text: &str,
@@ -197,7 +197,7 @@ fn write_file<'a>(
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     made.push(path);
     file.write_all(text.as_bytes())?;
-    // Some file systems report a full disk only here.
+    // // Some file systems report a full disk only when they sync.
     file.sync_all()
 }
 
@@ -231,7 +231,7 @@ impl Files for Disk {
 mod tests {
     use super::*;
 
-    /// Only the samples: the result does not depend on files of the machine.
+    /// The samples alone: the result does not depend on other files of the machine.
     struct Samples;
 
     impl Files for Samples {

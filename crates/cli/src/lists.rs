@@ -162,7 +162,7 @@ pub(crate) fn triggers_text(triggers: &TriggerCounts) -> String {
     }
 }
 
-/// Returns the time until or since a Unix second.
+/// Returns the time from now until a Unix second, or since one.
 fn moment(at: Option<u64>) -> String {
     let Some(at) = at else { return "-".to_owned() };
     let now = wall_secs();

@@ -24,7 +24,7 @@ pub(crate) fn run(args: &LogArgs) -> ExitCode {
     }
 }
 
-/// A command and the server that it is about.
+/// A command, and the server whose log it reads.
 struct LogQuery<'a> {
     args: &'a LogArgs,
     found: Whereabouts,

@@ -39,7 +39,7 @@ pub(crate) enum LogCommand {
     Prune(LogPruneArgs),
 }
 
-/// The queries that a command is about; by default all.
+/// The filter for the queries of a command; by default all queries.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Args)]
 pub(crate) struct LogFilterArgs {
     /// Only this QNAME
@@ -125,7 +125,7 @@ pub(crate) enum LogFormat {
     Parquet,
 }
 
-/// The time that an overview is about.
+/// The time that an overview covers.
 #[derive(Debug, Default, Clone, Args)]
 pub(crate) struct LogSpanArgs {
     /// From this time on, in whole hours or days: a date and time of day, Unix seconds, or a
@@ -174,9 +174,9 @@ pub(crate) enum LogTop {
     BlockedClients,
     /// Rules that decided
     Rules,
-    /// Lists with the name
+    /// Lists that have the name of the query
     Lists,
-    /// Lists of blocked queries with this list alone
+    /// Lists that alone have the name of a blocked query
     LoneLists,
     /// Upstreams that answered
     Upstreams,

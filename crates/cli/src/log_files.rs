@@ -32,9 +32,9 @@ const WHOLE: SearchExtent =
 /// The form in which entries are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum EntryForm {
-    /// A line of text for each.
+    /// A line of text for each entry.
     Text,
-    /// A JSON object for each.
+    /// A JSON object for each entry.
     Json,
 }
 
@@ -140,7 +140,7 @@ impl<'a> LogFiles<'a> {
     pub(crate) fn top(&self, args: &LogTopArgs) -> Result<ExitCode, CommandError> {
         let filter = log_filter::of_files(&args.filter, self.config)?;
         let kind = args.of.kind();
-        // Each word has its ranking.
+        // // Every word of the command line has a ranking.
         let Some(counted) = ranking(kind) else { return Ok(ExitCode::FAILURE) };
         let show = |entries| progress(&format!("{entries} entries"));
         let ranked = rank(&self.reader, &filter, counted, show);
@@ -182,14 +182,14 @@ impl<'a> LogFiles<'a> {
         let exported = export(&self.reader, &filter, format, &mut out, |_| ());
         match exported.and_then(|exported| out.flush().map(|()| exported)) {
             Ok(exported) => Ok(report_damaged(exported.broken)),
-            // The reader needs no more.
+            // // The reader has closed the pipe: this is no error.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
             Err(error) => Err(CommandError::Output(error)),
         }
     }
 
-    /// Writes entries to a file that does not exist and that only this account may read. A file
-    /// that cannot be completed is removed.
+    /// Writes entries to a new file that only this account may read. If the export fails, removes
+    /// the incomplete file.
     fn export_to(
         &self,
         path: &Path,
@@ -241,13 +241,13 @@ pub(crate) fn report_damaged(damaged: impl IntoIterator<Item = Broken>) -> ExitC
     if lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Returns the reason with the file, which most reasons name.
+/// Returns the reason with the path of the file, unless the reason contains the path.
 fn line(Broken { path, reason }: &Broken) -> String {
     let path = path.display().to_string();
     if reason.contains(&path) { reason.clone() } else { format!("{path}: {reason}") }
 }
 
-/// Replaces the line of progress, if someone sees it.
+/// Replaces the progress line on standard error, if that is a terminal.
 pub(crate) fn progress(text: &str) {
     let mut out = io::stderr();
     if out.is_terminal() {

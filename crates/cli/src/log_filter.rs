@@ -14,10 +14,11 @@ use crate::error::CommandError;
 use crate::log_args::LogFilterArgs;
 use crate::policy::unix_secs;
 
-/// The ports of upstreams with `tls://` and `https://` that are given without one.
+/// The ports of upstreams whose scheme is given without a port: 853 for TLS and QUIC, 443 for
+/// HTTPS.
 const TLS_PORT: u16 = 853;
 const HTTPS_PORT: u16 = 443;
-/// The port of an upstream that is given without one.
+/// The port of an upstream that is given with neither a scheme nor a port.
 const DNS_PORT: u16 = 53;
 
 /// Returns the filter of a request to the running server.
@@ -32,7 +33,7 @@ pub(crate) fn of_request(
     let time = |text: &Option<String>| text.as_deref().map(|text| time(config, text)).transpose();
     let upstream = args.upstream.as_deref().map(upstream).transpose()?;
     let (from, to) = (time(&args.from)?, time(&args.to)?);
-    // A stage comes first: most words of kinds are also those of stages.
+    // // Stages take precedence, because most words are both a stage and a kind.
     let outcome = args.outcome.as_deref().and_then(of_word);
     let kind = args
         .outcome
@@ -70,7 +71,7 @@ pub(crate) fn of_files(args: &LogFilterArgs, config: &Config) -> Result<Filter, 
 /// Parses a time: a duration before now, Unix seconds, or a date and time of day.
 ///
 /// # Errors
-/// It is none of them.
+/// The text is none of these.
 pub(crate) fn time(config: Option<&Config>, text: &str) -> Result<u64, CommandError> {
     if let Some(span) = parse_duration(text) {
         return Ok(wall_secs().saturating_sub(span.as_secs()));
@@ -97,7 +98,7 @@ fn upstream(text: &str) -> Result<SocketAddr, CommandError> {
     address.ok_or_else(|| CommandError::NotAnAddress(text.to_owned()))
 }
 
-/// Returns the value of a closed set of words.
+/// Returns the value with this name in a closed set of values; `None` if there is none.
 fn of_word<T: DeserializeOwned>(word: &str) -> Option<T> {
     serde_json::from_value(word.into()).ok()
 }

@@ -19,7 +19,7 @@ use crate::log_filter::time;
 use crate::log_text::{Times, duration, ranking_text};
 use crate::output::{self, Reader, plain};
 
-/// The texts of each ranking in the statistics.
+/// Maximum number of lines of each ranking in the statistics.
 const FEW: u64 = 5;
 /// The rankings that the statistics show.
 const SHOWN: [RankingKind; 2] = [RankingKind::Types, RankingKind::Rcodes];
@@ -37,7 +37,7 @@ impl<'a> LogOverviews<'a> {
         Self { found, form, times: Times::of(found.config.as_ref()) }
     }
 
-    /// Shows a ranking: from the overviews, or with a filter from the files.
+    /// Shows a ranking: from the overviews, or from the files if there is a filter.
     ///
     /// # Errors
     /// An argument is malformed, or there is no log.
@@ -64,7 +64,7 @@ impl<'a> LogOverviews<'a> {
     /// Shows the counts.
     ///
     /// # Errors
-    /// Those of [`top`](Self::top).
+    /// As for [`top`](Self::top).
     pub(crate) fn stats(&self, args: &LogStatsArgs) -> Result<ExitCode, CommandError> {
         let overview = self.overview(&args.span, FEW)?;
         let text = match self.form {

@@ -22,7 +22,7 @@ use crate::output::{self, Reader};
 /// Runs `avocet log prune`.
 ///
 /// # Errors
-/// An argument is malformed, nobody can be asked, or the queries cannot be deleted.
+/// An argument is malformed, no person can confirm, or the queries cannot be deleted.
 pub(crate) fn run(
     found: &Whereabouts,
     form: EntryForm,
@@ -60,7 +60,7 @@ struct Deleted {
     damaged: Vec<DamagedFile>,
 }
 
-/// Shows how many queries would be deleted, and asks.
+/// Shows how many queries would be deleted, and asks for confirmation.
 fn is_confirmed(found: &Whereabouts, filter: &LogFilter) -> Result<bool, CommandError> {
     let count = match counted_by_server(&found.directory, filter) {
         Err(CommandError::NoServer(_)) => {

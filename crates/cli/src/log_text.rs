@@ -14,16 +14,16 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    /// Uses the time zone of a configuration; UTC without one.
+    /// Uses the time zone of a configuration; UTC if there is no configuration.
     pub(crate) fn of(config: Option<&Config>) -> Self {
         let name = config.map_or("UTC", |config| config.policy.time_zone.as_str());
         Self { zone: NamedTimeZone::named(name) }
     }
 
-    /// Returns date and time of day of a Unix second.
+    /// Returns the date and time of day of a Unix second.
     pub(crate) fn secs(&self, secs: u64) -> String {
         let shown = self.zone.as_ref().map(|zone| zone.shown(secs));
-        // Without the offset.
+        // // The offset from UTC, which is the last word, is left out.
         let local = |text: String| text.rsplit_once(' ').map(|(local, _)| local.to_owned());
         shown.and_then(local).unwrap_or_else(|| secs.to_string())
     }
@@ -33,7 +33,7 @@ impl Times {
     }
 }
 
-/// A query as its line shows it; a text that is empty is left out.
+/// The fields of the line of a query. Empty fields are left out.
 struct QueryLine<'a> {
     time_us: u64,
     client: &'a str,

@@ -1,6 +1,6 @@
 //! Standard output of the commands, and their warnings and errors.
 //!
-//! Text may be from a file, a list or the network: nothing in it may control a terminal.
+//! Text may come from a file, a list or the network, so control characters are escaped.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -16,8 +16,8 @@ pub(crate) fn write(text: &str) -> Result<Reader, CommandError> {
     send(&lines(text))
 }
 
-/// Writes text for programs, such as JSON, to standard output. It stays as it is, unless standard
-/// output is a terminal.
+/// Writes text for programs, such as JSON, to standard output. The text is written unchanged,
+/// unless standard output is a terminal.
 ///
 /// # Errors
 ///
@@ -26,13 +26,13 @@ pub(crate) fn write_data(text: &str) -> Result<Reader, CommandError> {
     if io::stdout().is_terminal() { write(text) } else { send(text) }
 }
 
-/// Writes a line to standard error. An error there has no other place to go.
+/// Writes a line to standard error. Ignores errors, because there is no other place to report them.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{}", lines(text));
 }
 
-/// Returns a text on one line that a terminal shows as it is: characters that control a terminal or
-/// the direction of text are escaped.
+/// Returns a text on one line. Characters that control a terminal or the direction of text are
+/// escaped.
 pub(crate) fn plain(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
@@ -49,7 +49,7 @@ pub(crate) fn plain(text: &str) -> String {
     shown
 }
 
-/// Returns a text with ends of lines and tabs, and otherwise as [`plain`].
+/// Returns a text with its line ends and tabs. Other characters are escaped as by [`plain`].
 pub(crate) fn lines(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for part in text.split_inclusive(['\n', '\t']) {

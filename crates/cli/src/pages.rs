@@ -13,7 +13,7 @@ use crate::output;
 /// Writes the completions of a shell to standard output.
 ///
 /// # Errors
-/// They cannot be written.
+/// Standard output cannot be written.
 pub(crate) fn completions(shell: Shell) -> Result<ExitCode, CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "avocet", &mut script);

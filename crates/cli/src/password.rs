@@ -16,7 +16,7 @@ const MAX_TYPED: u64 = 1024;
 /// Reads a password.
 ///
 /// # Errors
-/// There is none, or the two differ.
+/// No password was typed, or the two passwords differ.
 pub(crate) fn read() -> Result<Secret, CommandError> {
     if !io::stdin().is_terminal() {
         return line(io::stdin().lock()).map_err(CommandError::NoPassword);

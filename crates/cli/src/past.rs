@@ -74,7 +74,7 @@ fn by(rule: Option<&str>, list: Option<&str>) -> String {
     }
 }
 
-/// Returns the line on the revision that was in force then.
+/// Returns the line about the revision that was in force at that time.
 fn revision(past: &PastDecision) -> String {
     let Some(Revision { number, author, source, comment, .. }) = &past.revision else {
         return match past.present_revision {

@@ -23,23 +23,23 @@ use crate::error::CommandError;
 use crate::lists::triggers_text;
 use crate::switches::geo_text;
 
-/// The key of hash tables. It need not be secret, because no client sends queries to this process.
+/// The key of hash tables. It can be public, because no client sends queries to this process.
 const KEY: [u8; 32] = [7; 32];
-/// The client of queries that name none.
+/// The client of queries that have no client address.
 pub(crate) const NOBODY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
 pub(crate) fn config(path: Option<&Path>) -> Result<Config, CommandError> {
     Ok(Config::load(path, environment())?)
 }
 
-/// Reads the geo database. It is also read if no rule uses it, to test conditions that do.
+/// Reads the geo database, even if no rule uses it: a condition to test may use it.
 pub(crate) fn countries(config: &Config) -> Result<Option<Arc<GeoDatabase>>, CommandError> {
     let read = config.policy.geo_database.as_deref().map(GeoDatabase::read).transpose();
     Ok(read?.map(Arc::new))
 }
 
-/// Builds the policy of a configuration from the lists on this machine: files, and the copies that
-/// the running server keeps of fetched lists.
+/// Builds the policy of a configuration from the lists on this machine: files, and the server's
+/// copies of fetched lists.
 pub(crate) fn policy(
     config: &Config,
     countries: Option<Arc<GeoDatabase>>,
@@ -104,7 +104,7 @@ struct PolicyCheck {
     geo_database: Option<GeoFile>,
 }
 
-/// A list in that report.
+/// A list in the report of `avocet policy check`.
 #[derive(Serialize)]
 struct ListCheck {
     list: String,

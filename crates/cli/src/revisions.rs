@@ -128,7 +128,8 @@ fn change(edit: ConfigEdit, comment: Option<&String>) -> ConfigChange {
     ConfigChange { edits: vec![edit], base: None, by: submitter(comment) }
 }
 
-/// Returns who runs this command. An account with access to the control socket may give any name.
+/// Returns the user of this command, for the history. An account with access to the control socket
+/// may give any name.
 pub(crate) fn submitter(comment: Option<&String>) -> Submitter {
     let names = ["SUDO_USER", "LOGNAME", "USER"];
     Submitter {

@@ -26,7 +26,7 @@ enum SessionCommand {
     List,
     /// End a session
     End {
-        /// Its identifier
+        /// Identifier of the session
         id: String,
     },
 }

@@ -88,12 +88,12 @@ pub(crate) fn certificate_text(one: &CertificateStatus) -> String {
     format!("certificate {names} ({}): {expiry}, {at}{renewal}{authority}{fault}", one.purpose)
 }
 
-/// Returns the authority of this server's own that issues a certificate.
+/// Returns the line about the server's own authority that issued a certificate.
 fn authority_line(one: &AuthorityStatus) -> String {
     format!("\n  from {}: SHA-256 {}, expires in {}", one.file, one.sha256, left(one.not_after))
 }
 
-/// Returns the renewals of a certificate that the server obtains.
+/// Returns the text about the renewals of a certificate that the server obtains.
 fn renewal_text(one: &RenewalStatus) -> String {
     let next = match (one.next_attempt, one.last_attempt) {
         (at, Some(last)) if at <= last => {

@@ -34,7 +34,7 @@ const PRINTED: Rect = Rect { x: 0, y: 0, width: 120, height: 48 };
 /// Arguments of `avocet top`.
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
-    /// Time of the counts and rankings; the key t changes it
+    /// Time that the counts and rankings cover; the key t changes it
     #[arg(long, value_enum, default_value_t = TimeWindow::Hour)]
     pub(crate) last: TimeWindow,
     /// Print one frame as text, and exit
@@ -57,7 +57,7 @@ pub(crate) enum TimeWindow {
 }
 
 impl TimeWindow {
-    /// Returns its length.
+    /// Returns the length in seconds.
     pub(crate) const fn secs(self) -> u64 {
         match self {
             Self::Hour => 3_600,
@@ -66,7 +66,7 @@ impl TimeWindow {
         }
     }
 
-    /// Returns the next longer one; the shortest after the longest.
+    /// Returns the next longer window; the shortest one after the longest one.
     pub(crate) const fn next(self) -> Self {
         match self {
             Self::Hour => Self::Day,
@@ -75,7 +75,7 @@ impl TimeWindow {
         }
     }
 
-    /// Returns its name.
+    /// Returns the name.
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Self::Hour => "last hour",

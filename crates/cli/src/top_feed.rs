@@ -1,5 +1,5 @@
-//! The figures of `avocet top`, as the running server reports them. Two threads keep it current:
-//! one asks for counts, one receives each query.
+//! //! The figures of `avocet top`, as the running server reports them. One thread asks for counts,
+//! and another one receives each query.
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,9 +24,9 @@ use crate::top::TimeWindow;
 
 /// Maximum number of latest queries that are kept.
 pub(crate) const KEPT: usize = 1_000;
-/// Queries of the log that are shown at the start.
+/// Number of logged queries that are shown at the start.
 const FIRST: u64 = 100;
-/// Texts of a ranking.
+/// Maximum number of lines of a ranking.
 const RANKED: u64 = 50;
 /// Time between two requests for counts, and before the next attempt after an error.
 const PACE: Duration = Duration::from_secs(1);
@@ -40,28 +40,28 @@ pub(crate) struct TopReports {
     pub(crate) series: Option<LogSteps>,
     /// The latest queries, the latest first.
     pub(crate) latest: VecDeque<LogEntry>,
-    /// Number of queries that were received. A caller that remembers a place among the latest needs
-    /// it.
+    /// Number of queries received so far. The screen compares it with an earlier number to find the
+    /// same query again.
     #[serde(skip)]
     pub(crate) received: u64,
     /// Queries that the server left out because they came too fast.
     pub(crate) skipped: u64,
-    /// Queries a second by the counters of the server, also without a log.
+    /// Queries per second by the counters of the server, which need no query log.
     #[serde(skip)]
     pub(crate) rate: Option<f64>,
     /// Why the counts of the server are old.
     pub(crate) trouble: Option<String>,
-    /// Why there are no queries.
+    /// Why there are no queries from the log.
     pub(crate) log_trouble: Option<String>,
     #[serde(skip)]
     pub(crate) window: Option<TimeWindow>,
-    /// All queries and the time of the status before.
+    /// The number of all queries in the previous status, and the time of that status.
     #[serde(skip)]
     pub(crate) before: Option<(u64, Instant)>,
 }
 
 impl TopReports {
-    /// Returns it as a line of JSON.
+    /// Returns the reports as a line of JSON.
     pub(crate) fn json(&self) -> Result<String, CommandError> {
         Ok(serde_json::to_string(self)?)
     }
@@ -107,7 +107,7 @@ impl TopFeed {
         self.reports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the time of the counts, and has them asked for.
+    /// Changes the time that the counts cover, and wakes the thread that asks for them.
     pub(crate) fn next_window(&self) {
         let mut reports = self.reports();
         reports.window = reports.window.map(TimeWindow::next);
@@ -154,7 +154,7 @@ impl TopFeed {
         Ok(())
     }
 
-    /// Asks for the counts of the log. Without a log there are none.
+    /// Asks for the counts of the query log. Without a log there are none.
     pub(crate) fn ask_counts(&self) {
         let window = self.reports().window;
         let from = window.map(|window| wall_secs().saturating_sub(window.secs()));
@@ -167,7 +167,7 @@ impl TopFeed {
         }
     }
 
-    /// Asks for the latest queries that the log has.
+    /// Asks for the latest queries in the log.
     pub(crate) fn ask_latest(&self) {
         let filter = LogFilter::default();
         match self.ask(LogSearch { filter, limit: Some(FIRST), cursor: None }) {
@@ -176,7 +176,7 @@ impl TopFeed {
         }
     }
 
-    /// Receives queries until the server ends.
+    /// Receives queries until the server closes the connection.
     fn receive(&self) -> Result<(), CommandError> {
         exchange::<LogTail>(&self.directory, LogTail::default(), |_, reply| {
             let mut reports = self.reports();

@@ -29,13 +29,13 @@ const FILTER_MAX: usize = 64;
 pub(crate) enum KeyEffect {
     /// Draw the screen again.
     Stay,
-    /// Show the counts of another time.
+    /// Show the counts of the next time window.
     NextWindow,
     /// End the program.
     Quit,
 }
 
-/// The parts of the screen that can take the keys.
+/// The parts of the screen that can have the keyboard focus.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum TopFocus {
     /// The list of queries.
@@ -54,11 +54,11 @@ pub(crate) struct TopScreen {
     pub(crate) focus: TopFocus,
     /// Text that a query must have, in lower case.
     pub(crate) filter: String,
-    /// The line of the selected query among those shown.
+    /// The line of the selected query in the list.
     pub(crate) selected: usize,
-    /// The queries that were there when the list was stopped.
+    /// The queries in the list when it was stopped; `None` while the list follows the log.
     frozen: Option<Vec<LogEntry>>,
-    /// The number of received queries when the list was drawn last.
+    /// The number of received queries when the list was last drawn.
     received: u64,
 }
 
@@ -92,8 +92,8 @@ impl TopScreen {
             || has(&entry.rtype)
     }
 
-    /// Keeps the selection on its query while others arrive. Stops the list once a query other than
-    /// the first is selected.
+    /// Keeps the selected query selected when other queries arrive: stops the list while a query
+    /// other than the first is selected.
     pub(crate) fn follow(&mut self, reports: &TopReports) {
         if self.frozen.is_none() && (self.selected > 0 || self.focus == TopFocus::Details) {
             let more = usize::try_from(reports.received - self.received).unwrap_or(usize::MAX);

@@ -37,7 +37,7 @@ fn anchor_text(key: &AnchorStatus) -> String {
     line
 }
 
-/// Returns the copy of the root zone, and the last failure.
+/// Returns the text about the copy of the root zone, with its last failure.
 fn root_zone_text(zone: &RootZoneStatus) -> String {
     let fault = zone.fault.as_ref().map(|fault| format!("; {fault}")).unwrap_or_default();
     let Some(serial) = zone.serial else { return format!("root zone: no copy in use{fault}") };

@@ -36,7 +36,7 @@ pub(crate) fn text(section: &WhySection) -> String {
     }
 }
 
-/// Returns the verdict, its client, and everything that supports or opposes it.
+/// Returns the verdict, its client, and all rules and list lines for and against it.
 fn policy(decision: &PolicyDecision) -> String {
     let client = &decision.client;
     let who = client.name.as_ref().map_or_else(String::new, |name| format!("{name}, "));
@@ -87,8 +87,8 @@ fn rule_line(rule: &RuleFacts, does: &str) -> String {
     format!("\n  rule {} {does}: {}  ; {}", rule.name, rule.when, rule.action)
 }
 
-/// Returns a line of a list: its place, its effect, the alias that it matches, and its text. `rule`
-/// is the deciding rule.
+/// Returns a line of a list with its number, its effect, the alias that it matches, and its text.
+/// `rule` is the deciding rule.
 fn list_line(line: &ListLine, rule: Option<&RuleFacts>) -> String {
     let force = if line.in_force { "" } else { ", does not apply to this client" };
     let decides = match (line.decides, line.overruled, rule) {
@@ -134,7 +134,7 @@ fn given(answer: &GivenAnswer) -> String {
     )
 }
 
-/// Returns the seconds until a record of a response expires.
+/// Returns the seconds until the first record of a response expires; `None` if it has no record.
 fn time_left(reply: &GivenReply) -> Option<u32> {
     reply.answer.iter().flatten().map(|record| record.ttl).min()
 }

@@ -45,8 +45,8 @@ enum ZoneCommand {
     List(ControlArgs),
     /// Show the records of a hosted zone, or those of one name; more than a page with --after
     Show(ZoneShowArgs),
-    /// Set the records of a name and type in a hosted zone: replace those that there are, or keep
-    /// them with --add
+    /// Set the records of a name and type in a hosted zone: replace the existing ones, or keep them
+    /// with --add
     Set(ZoneSetArgs),
     /// Remove records of a name from a hosted zone: all, those of a type, or one
     Unset(ZoneUnsetArgs),
@@ -137,7 +137,7 @@ struct ZoneShowArgs {
     /// Maximum number of records, 1 to 1000; the last RRset is whole
     #[arg(long, value_name = "RECORDS")]
     limit: Option<u32>,
-    /// Go on after this place, which the page before ends with
+    /// Continue after this place, which the previous page shows at its end
     #[arg(long, value_name = "PLACE")]
     after: Option<String>,
     #[command(flatten)]
@@ -315,10 +315,10 @@ struct ZoneReport {
     serial: Option<u32>,
     records: Option<u32>,
     signed: Option<bool>,
-    /// Whether its ZONEMD record has its digest; `null` without a digest of a known kind.
+    /// Whether the ZONEMD record of the zone matches; `null` without a digest of a known kind.
     digest: Option<bool>,
     faults: Vec<ZoneFaultReport>,
-    /// Faults that are not listed.
+    /// Number of faults that are not listed.
     more: u64,
 }
 

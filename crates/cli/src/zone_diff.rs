@@ -89,8 +89,8 @@ struct DiffLine<'d> {
     one: OwnedRecord<'d>,
 }
 
-/// Returns a line for each record that one of the zones does not have. Serials are not compared,
-/// and records that signing adds are left out if the file is not signed.
+/// Returns a line for each record that only one of the zones has. Serials are not compared, and
+/// records that signing adds are left out if the file is not signed.
 fn differences(served: &HostedZone, file: &HostedZone) -> Vec<String> {
     let Some(change) = ZoneChange::difference(served, file, usize::MAX) else { return Vec::new() };
     let is_signed_here = served.is_signed() && !file.is_signed();

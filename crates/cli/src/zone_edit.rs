@@ -1,4 +1,4 @@
-//! `avocet zone set` and `unset`: a change of an RRset of a zone of the running server.
+//! //! `avocet zone set` and `unset`: change an RRset in a zone of the running server.
 
 use std::process::ExitCode;
 
@@ -16,7 +16,7 @@ use crate::error::CommandError;
 /// Maximum number of octets of a string of a TXT record (RFC 1035 §3.3).
 const MAX_STRING: usize = 255;
 
-/// The arguments of all changes.
+/// The arguments that all changes of a zone have.
 #[derive(Debug, Args)]
 struct EditArgs {
     /// Show the difference and change nothing
@@ -39,8 +39,8 @@ pub(crate) struct ZoneSetArgs {
     zone: String,
     /// Name in the zone, which may be relative to it; `@` is the zone itself
     name: String,
-    /// `[TTL] TYPE DATA...`, as in a master file: `1h MX 10 mail`. Each word of a TXT record is a
-    /// string of it: `TXT "v=spf1 -all"`. Words after `--` may begin with a hyphen
+    /// `[TTL] TYPE DATA...`, as in a master file: `1h MX 10 mail`. Each word after TXT is one
+    /// string of the record: `TXT "v=spf1 -all"`. Words after `--` may begin with a hyphen
     #[arg(required = true, value_name = "RECORD", allow_negative_numbers = true)]
     record: Vec<String>,
     /// Keep the other records of this name and type
@@ -69,10 +69,10 @@ pub(crate) struct ZoneUnsetArgs {
 /// Runs `avocet zone set`.
 ///
 /// # Errors
-/// The words are no record.
+/// The words are not a record.
 pub(crate) fn set(args: &ZoneSetArgs) -> Result<ExitCode, CommandError> {
     let (mut ttl, mut words) = (None, &args.record[..]);
-    // In any order, as in a master file.
+    // // TTL and class may be in any order, as in a master file.
     while let [word, rest @ ..] = words {
         match ttl_secs(word) {
             Some(secs) if ttl.is_none() => ttl = Some(secs),
@@ -131,7 +131,7 @@ fn ttl_secs(word: &str) -> Option<u32> {
 }
 
 /// Returns the data as in a master file. The shell has removed the quotes of strings: each word of
-/// a TXT record is one, however long it is.
+/// a TXT record is one string of any length.
 fn data_text(rtype: &str, words: &[String]) -> String {
     if !rtype.eq_ignore_ascii_case("TXT") {
         return words.join(" ");

@@ -16,7 +16,7 @@ pub(crate) fn zones_text(report: &ZonesReport) -> String {
     report.zones.iter().map(zone_text).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the state of a zone in a line, and its error in another.
+/// Returns the state of a zone in a line, and its error in another line.
 pub(crate) fn zone_text(zone: &ZoneStatus) -> String {
     let ZoneStatus { records, octets, .. } = zone;
     let name = zone_name(zone);
@@ -90,7 +90,7 @@ fn catalog_text(catalog: &ZoneCatalog) -> String {
     text
 }
 
-/// Returns a line about a server that gets NOTIFY: the version that it knows.
+/// Returns a line about a server that gets NOTIFY, with the zone version that the server has.
 fn notify_text(notify: &ZoneNotify) -> String {
     let ZoneNotify { server, serial, acknowledged, tries, error } = notify;
     let state = match (acknowledged, error) {
@@ -101,7 +101,7 @@ fn notify_text(notify: &ZoneNotify) -> String {
     format!("NOTIFY to {server}: serial {serial} {state}")
 }
 
-/// Returns the state of the transfers of a zone in a line, and their error in another.
+/// Returns the state of the transfers of a zone in a line, and their error in another line.
 fn transfers_text(transfers: &ZoneTransfers, zone: &ZoneStatus) -> String {
     let source = zone.url.clone().unwrap_or_else(|| zone.primaries.join(" or "));
     let ZoneTransfers { checked_at, next_check, expires, transferred, failures, error } = transfers;
@@ -143,7 +143,7 @@ pub(crate) fn keys_text(report: &ZoneKeysReport) -> String {
     lines.join("\n")
 }
 
-/// Returns records as in a master file, and the place of the next page as a comment.
+/// Returns records as in a master file. A comment at the end has the place of the next page.
 pub(crate) fn page_text(page: &ZonePage) -> String {
     let line = |ZoneRecord { name, ttl, rtype, data }: &ZoneRecord| {
         format!("{name} {ttl} IN {rtype} {data}")

@@ -18,11 +18,11 @@ use crate::message::TapMessage;
 
 /// The content type of dnstap.
 pub const CONTENT_TYPE: &[u8] = b"protobuf:dnstap.Dnstap";
-/// Length of the longest data frame in octets: two messages of DNS with the facts about them.
+/// Length of the longest data frame in octets: two DNS messages with the data about them.
 pub const MAX_FRAME: usize = 256 << 10;
-/// Length of the longest control frame in octets, as in other implementations.
+/// Length of the longest control frame in octets, the same as in other implementations.
 const MAX_CONTROL: usize = 512;
-/// The field of a control frame with a content type.
+/// The number of the control frame field that holds a content type.
 const FIELD_CONTENT_TYPE: u32 = 1;
 
 /// A control frame.
@@ -86,8 +86,8 @@ pub enum Frame {
 }
 
 impl Frame {
-    /// Reports whether it is a control frame of a kind that permits dnstap. Without a content type,
-    /// any is permitted.
+    /// Reports whether the frame is a control frame of the kind `wanted` that permits dnstap. A
+    /// frame without a content type permits every type.
     #[must_use]
     pub fn permits(&self, wanted: ControlKind) -> bool {
         match self {
@@ -105,13 +105,13 @@ pub struct FrameReader<R> {
 }
 
 impl<R: Read> FrameReader<R> {
-    /// Begins at the next frame of `input`.
+    /// Creates a reader whose first frame begins at the current position of `input`.
     pub fn new(input: R) -> Self {
         Self { input }
     }
 
     /// Reads a frame; the octets of a data frame replace those in `data`. Returns `None` at the end
-    /// of the input, also within a frame, where an interrupted writer ends.
+    /// of the input, even if the end is within a frame, because a writer may have been interrupted.
     ///
     /// # Errors
     /// The input cannot be read, or is not a frame stream.
@@ -177,7 +177,7 @@ fn word(octets: &[u8]) -> Option<(u32, &[u8])> {
 pub struct TapFile<R> {
     frames: FrameReader<R>,
     data: Vec<u8>,
-    /// Frames that are not messages of a known kind.
+    /// Number of frames that are not messages of a known kind.
     pub passed_over: u64,
 }
 
@@ -185,7 +185,7 @@ impl<R: Read> TapFile<R> {
     /// Reads the beginning of a file.
     ///
     /// # Errors
-    /// It is not a frame stream with dnstap messages.
+    /// The input is not a frame stream with dnstap messages.
     pub fn open(input: R) -> Result<Self, TapError> {
         let (mut frames, mut data) = (FrameReader::new(input), Vec::new());
         let first = match frames.read_frame(&mut data) {
@@ -217,7 +217,8 @@ impl<R: Read> TapFile<R> {
                 Some(Frame::Data) => {}
             }
             if matches!(TapMessage::read(&self.data), Ok(Some(_))) {
-                // Read again: the message borrows the buffer that the loop may replace.
+                // // The message is parsed again, because the first result borrows the buffer that
+                // the loop may replace.
                 return TapMessage::read(&self.data);
             }
             self.passed_over += 1;

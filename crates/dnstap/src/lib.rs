@@ -53,13 +53,13 @@ pub enum TapError {
     /// The file is not a frame stream.
     #[error("not a frame stream: it does not begin with a START frame")]
     NotAStream,
-    /// The stream has another content.
+    /// The stream has another content type. Holds that type.
     #[error("the frame stream does not have dnstap messages: its content type is {0:?}")]
     OtherContent(String),
-    /// A frame is longer than any message. Holds its octets.
+    /// A frame is longer than any message. Holds its length in octets.
     #[error("damaged frame stream: a frame of {0} octets")]
     LongFrame(usize),
-    /// A control frame is malformed or not expected.
+    /// A control frame is malformed or unexpected.
     #[error("damaged frame stream: malformed control frame")]
     Control,
     /// A message is not a protocol buffer of dnstap.

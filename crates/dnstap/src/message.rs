@@ -1,7 +1,7 @@
 //! The messages of dnstap: a query or response with its addresses and times.
 //!
-//! The numbers of the fields are those of `dnstap.proto`. Most fields are optional: a writer leaves
-//! out unknown values, and a reader ignores fields that it does not know.
+//! The field numbers are those of `dnstap.proto`. Most fields are optional: a writer leaves out
+//! unknown values, and a reader ignores fields that it does not know.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -37,31 +37,31 @@ const RESPONSE_MESSAGE: u32 = 14;
 pub enum MessageKind {
     /// A query that an authoritative server received.
     AuthQuery = 1,
-    /// Its response.
+    /// A response to [`Self::AuthQuery`].
     AuthResponse = 2,
     /// A query that a resolver sent to an authoritative server.
     ResolverQuery = 3,
-    /// Its response.
+    /// A response to [`Self::ResolverQuery`].
     ResolverResponse = 4,
     /// A query that a resolver received from a client.
     ClientQuery = 5,
-    /// Its response.
+    /// A response to [`Self::ClientQuery`].
     ClientResponse = 6,
     /// A query that a forwarder sent to a resolver.
     ForwarderQuery = 7,
-    /// Its response.
+    /// A response to [`Self::ForwarderQuery`].
     ForwarderResponse = 8,
     /// A query of a stub resolver.
     StubQuery = 9,
-    /// Its response.
+    /// A response to [`Self::StubQuery`].
     StubResponse = 10,
     /// A query of a tool.
     ToolQuery = 11,
-    /// Its response.
+    /// A response to [`Self::ToolQuery`].
     ToolResponse = 12,
     /// A dynamic update.
     UpdateQuery = 13,
-    /// Its response.
+    /// A response to [`Self::UpdateQuery`].
     UpdateResponse = 14,
 }
 
@@ -87,13 +87,13 @@ impl MessageKind {
         Self::ALL.into_iter().find(|kind| *kind as u64 == number)
     }
 
-    /// Reports whether it is a query that a server received from a client.
+    /// Reports whether the message is a query that a server received from a client.
     #[must_use]
     pub fn is_received_query(self) -> bool {
         matches!(self, Self::ClientQuery | Self::AuthQuery)
     }
 
-    /// Reports whether it is a response that a server sent to a client.
+    /// Reports whether the message is a response that a server sent to a client.
     #[must_use]
     pub fn is_sent_response(self) -> bool {
         matches!(self, Self::ClientResponse | Self::AuthResponse)
@@ -139,17 +139,17 @@ pub struct TapMessage<'a> {
     pub kind: MessageKind,
     /// The name of the server; empty if unknown.
     pub identity: &'a [u8],
-    /// The name and version of its software; empty if unknown.
+    /// The name and version of the server's software; empty if unknown.
     pub version: &'a [u8],
     /// The transport.
     pub transport: Option<TapTransport>,
     /// The address that sent the query.
     pub query_address: Option<IpAddr>,
-    /// The port of the message.
+    /// The port that sent the query.
     pub query_port: Option<u16>,
     /// The address that the query was sent to.
     pub response_address: Option<IpAddr>,
-    /// The port of the message.
+    /// The port that the query was sent to.
     pub response_port: Option<u16>,
     /// The time of the query.
     pub query_time: Option<TapTime>,
@@ -236,7 +236,7 @@ impl<'a> TapMessage<'a> {
         }
     }
 
-    /// Reads a message. Returns `None` for one of an unknown kind.
+    /// Reads a message. Returns `None` for a message of an unknown kind.
     ///
     /// # Errors
     /// The octets are not a message of dnstap.
@@ -318,7 +318,8 @@ impl<'a> TapMessage<'a> {
     }
 }
 
-/// Returns the address with these octets. The family is known from their number.
+/// Returns the address with these octets; `None` unless there are 4 octets (IPv4) or 16 octets
+/// (IPv6).
 fn address(octets: &[u8]) -> Option<IpAddr> {
     let v4 = || <[u8; 4]>::try_from(octets).ok().map(|octets| Ipv4Addr::from(octets).into());
     let v6 = || <[u8; 16]>::try_from(octets).ok().map(|octets| Ipv6Addr::from(octets).into());
@@ -359,7 +360,7 @@ mod tests {
         });
     }
 
-    /// The message of a client's query as the tools of other authors write it.
+    /// The message of a client's query, as the tools of other authors write it.
     #[test]
     fn the_octets_of_a_message_are_those_of_the_schema() {
         let message = TapMessage {
@@ -388,7 +389,7 @@ mod tests {
         check(&[0x72, 0], None);
         check(&[0x72, 2, 0x08, 99], None);
         check(&[0x72, 2, 0x08, 6, 0xa0, 6, 1, 0x7a, 1, 0], Some(MessageKind::ClientResponse));
-        // An address of three octets is none.
+        // // Three octets are not an address.
         check(&[0x72, 7, 0x08, 5, 0x22, 3, 1, 2, 3], Some(MessageKind::ClientQuery));
         assert!(TapMessage::read(&[0x72, 5, 0x08]).is_err());
         assert!(TapMessage::read(&[0x72, 2, 0x22, 9]).is_err());

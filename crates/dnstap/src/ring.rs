@@ -1,23 +1,23 @@
-//! The way of a reply from its worker to the thread that sends it to the receiver.
+//! Rings that pass replies from workers to the thread that sends them to the receiver.
 //!
 //! Each worker has a ring. It holds words, not octets: a slot is an `AtomicU64`, which both sides
-//! access without `unsafe`. The worker fills the slots of a record and then publishes it by one
-//! store with release order. Without room, the record is dropped and counted: the worker never
-//! waits and allocates nothing. The query log has a ring with the same protocol and with records of
-//! another form, without the messages.
+//! access without `unsafe`. The worker fills the slots of a record and then publishes the record by
+//! one store with release order. If the ring is full, the worker drops and counts the record: it
+//! never waits and allocates nothing. The ring of the query log has the same protocol, but its
+//! records are without messages.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Words of a record before its octets.
+/// Number of words of a record before the octets of its message.
 const FIXED: usize = 6;
 /// Length of the longest message in octets.
 const MAX_OCTETS: usize = u16::MAX as usize;
-/// Words of the longest record.
+/// Number of words of the longest record.
 const MAX_WORDS: usize = FIXED + MAX_OCTETS.div_ceil(8);
 
-/// A reply, or a query without one.
+/// A reply, or a query that got no reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TappedReply<'a> {
     /// Time of the reply in Unix microseconds.
@@ -28,13 +28,14 @@ pub struct TappedReply<'a> {
     pub revision: u32,
     /// Address of the client.
     pub client: IpAddr,
-    /// A number that identifies its device, whatever its address; zero if none is known.
+    /// A number that identifies the client's device, whatever its address; zero if the device is
+    /// unknown.
     pub device: u64,
     /// The number of the server's address.
     pub entrance: u16,
     /// The number of the transport.
     pub transport: u8,
-    /// The kind of message in `octets`.
+    /// Whether `octets` are a reply. Otherwise they are a question.
     pub is_reply: bool,
     /// The reply in wire format; or the question in wire format, if no reply was sent.
     pub octets: &'a [u8],
@@ -48,14 +49,14 @@ struct RingWords {
     words: Box<[AtomicU64]>,
     /// Index after the last complete record.
     published: LoneWord,
-    /// Index of the first word that was not read.
+    /// Index of the first word that the receiver has not read.
     consumed: LoneWord,
-    /// Records dropped.
+    /// Number of dropped records.
     dropped: LoneWord,
 }
 
-/// Creates a ring of at least `octets`, and large enough for one record. The system zeroes its
-/// memory when it is used.
+/// Creates a ring that has at least `octets` and room for the longest record. The system zeroes its
+/// memory at the first use.
 #[must_use]
 pub fn ring(octets: usize) -> (TapSender, TapReceiver) {
     let count = octets.div_ceil(8).max(MAX_WORDS).next_power_of_two();
@@ -73,7 +74,7 @@ pub fn ring(octets: usize) -> (TapSender, TapReceiver) {
 /// The worker's end of a ring.
 pub struct TapSender {
     ring: Arc<RingWords>,
-    /// Index of the next word.
+    /// Index of the next word to write.
     end: u64,
     /// Index up to which the slots are known to be free.
     limit: u64,
@@ -109,7 +110,8 @@ impl TapSender {
         self.end += 1;
     }
 
-    /// Reads the progress of the receiver again, and reports whether there is room.
+    /// Reads the receiver's progress again, and reports whether there is room for this number of
+    /// words.
     #[cold]
     fn has_room(&mut self, words: u64) -> bool {
         let consumed = self.ring.consumed.0.load(Ordering::Acquire);
@@ -144,7 +146,7 @@ fn fixed_words(reply: &TappedReply<'_>, len: usize) -> [u64; FIXED] {
     ]
 }
 
-/// The other end of a ring.
+/// The receiver's end of a ring.
 pub struct TapReceiver {
     ring: Arc<RingWords>,
     start: u64,

@@ -12,12 +12,13 @@ use crate::query::asked::Entrance;
 #[derive(Clone, Debug)]
 pub struct Admitted {
     common: AddressSet,
-    /// By entrance; empty if no listener has its own list.
+    /// The list of each entrance, `None` if that has the server's list; empty if no listener has
+    /// its own list.
     own: Box<[Option<AddressSet>]>,
 }
 
 impl Admitted {
-    /// Creates the lists, for a host whose interfaces are in these networks.
+    /// Creates the lists for a host with interfaces in these networks.
     #[must_use]
     pub fn new(server: &ServerConfig, interfaces: &[IpNet]) -> Self {
         let networks = |allow: &AllowConfig| allow.with_own(interfaces);
@@ -53,7 +54,7 @@ impl Admitted {
     }
 }
 
-/// Returns the networks whose addresses are in a network of both lists.
+/// Returns the networks of addresses that both lists contain.
 fn in_both(one: &[IpNet], other: &[IpNet]) -> Vec<IpNet> {
     let narrower =
         |a: &IpNet| {

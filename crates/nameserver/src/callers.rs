@@ -5,8 +5,8 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Addresses that a worker remembers, a power of two: more than one network has clients. With more
-/// clients, those that share a slot replace each other.
+/// Number of addresses that a worker remembers, a power of two: clients may be in several networks.
+/// If there are more clients, those that share a slot replace each other.
 const PLACES: usize = 512;
 
 /// The addresses of one worker.
@@ -14,7 +14,7 @@ pub struct Callers {
     places: Box<[AddressSlot]>,
 }
 
-/// An address in two halves; IPv4 is mapped to IPv6. The count is odd during a write.
+/// An address in two halves, with IPv4 mapped to IPv6. The count is odd during a write.
 #[derive(Default)]
 struct AddressSlot {
     count: AtomicU64,
@@ -29,8 +29,8 @@ impl Default for Callers {
 }
 
 impl Callers {
-    /// Remembers an address. Only the worker that owns this may call it. The cost for a known
-    /// address is a load and two comparisons.
+    /// Remembers an address. Only the worker that owns these slots may call this method. A known
+    /// address costs two loads and two comparisons.
     #[inline]
     pub fn note(&self, ip: IpAddr) {
         let bits = match ip {

@@ -5,9 +5,9 @@
 //! the snapshot on disk and logs.
 //!
 //! Wall time in seconds is the monotonic count plus a whole number of seconds. The seconds of both
-//! begin at the same time, so that an answer that is cached until a second of the wall clock
-//! expires with it. When the wall clock is set, that number changes, rounded to the nearest second;
-//! steps below `TOLERANCE` are ignored.
+//! clocks begin at the same instant. An answer that is cached until a second of the wall clock
+//! therefore expires exactly when that second begins. When the wall clock is set, the whole number
+//! changes, rounded to the nearest second; steps below `TOLERANCE` are ignored.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -20,12 +20,13 @@ const SECOND: i64 = 1_000_000;
 /// positive.
 const BASE_SECS: i64 = 30 * 86_400;
 /// Microseconds by which the two clocks may diverge before the wall clock counts as set.
-/// Hypervisors and NTP step by some milliseconds all the time, and nothing here depends on less
-/// than a second.
+/// Hypervisors and NTP often step the wall clock by some milliseconds, and no caller depends on
+/// less than a second.
 const TOLERANCE: i64 = 250_000;
-/// The longest time between the readings of both clocks; otherwise they are read again.
+/// The longest permitted time between the readings of both clocks. After a longer time, both clocks
+/// are read again.
 const BRACKET: Duration = Duration::from_millis(1);
-/// Attempts to read both clocks without an interruption.
+/// Maximum number of attempts to read both clocks without an interruption.
 const MAX_READINGS: usize = 16;
 
 /// Monotonic time with an origin that all threads share.
@@ -35,7 +36,7 @@ pub struct Clock {
     at_boot: i64,
     /// Wall time minus monotonic time in microseconds, when the wall clock last counted as set.
     apart: AtomicI64,
-    /// The difference in whole seconds, from which wall time is computed, as microseconds.
+    /// The offset that is added to monotonic time for wall time: whole seconds, as microseconds.
     wall_offset: AtomicI64,
 }
 
@@ -48,11 +49,11 @@ pub struct Moment {
 /// The change of the wall clock between two checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WallClock {
-    /// The wall clock was not set, or by too little to matter.
+    /// The wall clock was not set, or was set by a change within the tolerance.
     WentOn,
     /// The wall clock was set: the seconds of wall time have changed.
     WasSet {
-        /// By how many seconds; negative if it was set back.
+        /// The number of seconds by which the wall clock was set; negative if it was set back.
         by_secs: i64,
     },
 }
