@@ -219,7 +219,8 @@ impl ZoneUpdate {
         Ok(())
     }
 
-    /// Applies the edits in their order (RFC 2136 §3.4.2). They were checked before.
+    /// Applies the edits in their order (RFC 2136 §3.4.2). They were checked before. Afterwards, no
+    /// edited name has DS records without a delegation.
     pub fn apply(&self, zone: &mut ZoneEdits<'_>) {
         for one in &self.edits {
             let owner = one.owner.view();
@@ -233,6 +234,24 @@ impl ZoneUpdate {
                     });
                 }
                 _ => remove(zone, owner, &one.record()),
+            }
+        }
+        self.remove_stray_ds(zone);
+    }
+
+    /// Removes the DS records of a name whose last NS record the update removed, and those that it
+    /// added to a name without NS records, as BIND does: they are for delegations (RFC 4035 §2.4).
+    /// A client without the right to update DS records may end a delegation.
+    fn remove_stray_ds(&self, zone: &mut ZoneEdits<'_>) {
+        let affects_ds = |one: &&UpdateRecord| match one.class {
+            Class::IN => one.rtype == Rtype::DS,
+            _ => matches!(one.rtype, Rtype::NS | Rtype::ANY),
+        };
+        for one in self.edits.iter().filter(affects_ds) {
+            let owner = one.owner.view();
+            let is_apex = owner == zone.zone().apex();
+            if !is_apex && zone.records(owner).iter().all(|record| record.rtype != Rtype::NS) {
+                zone.remove_all(owner, |rtype| rtype == Rtype::DS);
             }
         }
     }
@@ -270,6 +289,8 @@ fn add(zone: &mut ZoneEdits<'_>, owner: FoldedName<'_>, record: &HostedRecord<'_
             }
             return;
         }
+        // The parent zone has the DS records of the apex.
+        Rtype::DS if owner == zone.zone().apex() => return,
         Rtype::CNAME if present.iter().any(|one| !may_join_alias(one.rtype)) => return,
         rtype if !may_join_alias(rtype) && present.iter().any(|one| one.rtype == Rtype::CNAME) => {
             return;
@@ -327,12 +348,20 @@ mod tests {
     }
 
     fn updated(lines: [&[Line<'_>]; 2]) -> Result<Vec<String>, Rcode> {
-        let zone = zone(TEXT);
+        updated_zone(TEXT, lines, &|scope| scope.rtype != Rtype::DS)
+    }
+
+    fn updated_zone(
+        text: &str,
+        lines: [&[Line<'_>]; 2],
+        is_permitted: &dyn Fn(EditScope<'_>) -> bool,
+    ) -> Result<Vec<String>, Rcode> {
+        let zone = zone(text);
         let update = ZoneUpdate::read(&message(lines))?;
         let mut edits = ZoneEdits::of(&zone);
         update.check_work(&edits)?;
         update.check_prerequisites(&edits)?;
-        update.check_edits(&edits, &|scope| scope.rtype != Rtype::DS)?;
+        update.check_edits(&edits, is_permitted)?;
         update.apply(&mut edits);
         let zone = edits.finish(0).unwrap();
         Ok(zone.text().lines().skip(1).map(|line| line.replace(" IN", "")).collect())
@@ -417,6 +446,46 @@ mod tests {
         check(&[long], &[ns, a, "a.example. 0 TXT \"x\"", cname, ns_a]);
         let other = [("c", of_in, (Rtype::CNAME, 5), &[0][..])];
         check(&other, &[ns, a, txt, "c.example. 5 CNAME .", ns_a]);
+    }
+
+    #[test]
+    fn ds_records_go_with_the_delegation() {
+        let text = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\nd NS ns\nd NS ns2\n\
+                    d DS 1 13 1 0000000000000000000000000000000000000000\n";
+        let (any, none, of_in) = (Class::ANY, Class::NONE, Class::IN);
+        let data = [&[0, 1, 13, 1][..], &[0; 20]].concat();
+        let check = |lines: &[Line<'_>], expected: &[&str]| {
+            let zone = updated_zone(text, [&[], lines], &|_| true).unwrap();
+            let found: Vec<&str> = zone
+                .iter()
+                .filter(|line| line.contains(" DS "))
+                .filter_map(|line| line.split('.').next())
+                .collect();
+            assert_eq!(found, expected, "{lines:?}");
+        };
+        let ns = |owner: &'static str, data: &'static [u8]| (owner, none, (Rtype::NS, 0), data);
+        let (first, second) = (b"\x02ns\x07example\0", b"\x03ns2\x07example\0");
+        check(&[], &["d"]);
+        check(&[ns("d", first)], &["d"]);
+        check(&[ns("d", first), ns("d", second)], &[]);
+        check(&[("d", any, (Rtype::NS, 0), &[])], &[]);
+        // The delegation is replaced.
+        let other = ("d", of_in, (Rtype::NS, 60), &first[..]);
+        check(&[("d", any, (Rtype::NS, 0), &[]), other], &["d"]);
+        // A DS record needs a delegation, which the update may add after it, and not the apex.
+        let ds = |owner: &'static str| (owner, of_in, (Rtype::DS, 60), &data[..]);
+        check(&[ds("e")], &["d"]);
+        check(&[ds("e"), ("e", of_in, (Rtype::NS, 60), &first[..])], &["d", "e"]);
+        check(&[ds("ns"), ds("")], &["d"]);
+    }
+
+    #[test]
+    fn the_right_to_delegate_suffices_to_end_a_delegation() {
+        let text = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\nd NS ns\n\
+                    d DS 1 13 1 0000000000000000000000000000000000000000\n";
+        let lines = [("d", Class::ANY, (Rtype::NS, 0), &[][..])];
+        let zone = updated_zone(text, [&[], &lines], &|scope| scope.rtype == Rtype::NS).unwrap();
+        assert!(zone.iter().all(|line| !line.starts_with("d.")), "{zone:?}");
     }
 
     #[test]

@@ -11,7 +11,9 @@ use avocet_zone::{HostedZone, ZoneEdits, ZoneUpdate};
 /// The zone that is updated: with an alias, a wildcard, a delegation, a DNAME and a set of two.
 const ZONE: &str = "$TTL 60\n@ SOA ns h 7 2 3 4 5\n@ NS ns\n@ NS other.test.\n@ MX 10 A\n\
                     ns A 192.0.2.1\na A 192.0.2.2\na A 192.0.2.3\na TXT x\nc CNAME a\n\
-                    * TXT any\nsub NS ns.sub\nns.sub A 192.0.2.4\nd DNAME other.test.\n\
+                    * TXT any\nsub NS ns.sub\n\
+                    sub DS 1 13 1 0000000000000000000000000000000000000000\n\
+                    ns.sub A 192.0.2.4\nd DNAME other.test.\n\
                     e.f AAAA 2001:db8::1\n";
 
 /// The first record of an SOA record's numbers, behind two names.
@@ -176,6 +178,21 @@ fn edit(zone: &mut Vec<Line>, Written { class, line }: &Written) {
     }
 }
 
+/// Removes DS records without a delegation at the names whose NS or DS records were edited.
+fn remove_stray_ds(zone: &mut Vec<Line>, edits: &[Written]) {
+    for Written { class, line } in edits {
+        let is_meant = match (*class, line.rtype) {
+            (Class::IN, rtype) => rtype == Rtype::DS,
+            (_, rtype) => matches!(rtype, Rtype::NS | Rtype::ANY),
+        };
+        let at_owner = |one: &Line| one.owner == line.owner && *one.owner != *apex().wire();
+        let is_cut = zone.iter().any(|one| at_owner(one) && one.rtype == Rtype::NS);
+        if is_meant && !is_cut {
+            zone.retain(|one| !(at_owner(one) && one.rtype == Rtype::DS));
+        }
+    }
+}
+
 fn add(zone: &mut Vec<Line>, line: &Line) {
     let joins_alias = |rtype| matches!(rtype, Rtype::CNAME | Rtype::RRSIG | Rtype::NSEC);
     let has = |is_meant: &dyn Fn(Rtype) -> bool| {
@@ -185,6 +202,7 @@ fn add(zone: &mut Vec<Line>, line: &Line) {
         Rtype::SOA => !zone
             .iter()
             .any(|one| one.is_of(line) && avocet_zone::is_newer(line.serial(), one.serial())),
+        Rtype::DS if *line.owner == *apex().wire() => true,
         Rtype::CNAME => has(&|rtype| !joins_alias(rtype)),
         rtype => !joins_alias(rtype) && has(&|rtype| rtype == Rtype::CNAME),
     };
@@ -242,6 +260,7 @@ pub(crate) fn update(message: &[u8]) {
     }
     update.apply(&mut edits);
     edits_written.iter().for_each(|one| edit(&mut model, one));
+    remove_stray_ds(&mut model, &edits_written);
     let Ok(after) = edits.finish(0) else { return };
     assert!(after.soa().is_some());
     // The TTL of a signature is that of what it covers.
