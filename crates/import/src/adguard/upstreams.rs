@@ -22,8 +22,6 @@ pub(super) fn read(dns: &mut Section, files: &dyn Files, draft: &mut Draft) {
     for line in &lines {
         upstream(line, "dns.upstream_dns", draft);
     }
-    mode(dns, draft);
-    fallback(dns.texts("fallback_dns"), draft);
     let private = dns.texts("local_ptr_upstreams");
     let is_off = dns.is_off("use_private_ptr_resolvers");
     let has_private = !is_off && !private.is_empty();
@@ -40,6 +38,8 @@ pub(super) fn read(dns: &mut Section, files: &dyn Files, draft: &mut Draft) {
                 .for_each(|server| draft.forward(&zone, server, "dns.local_ptr_upstreams"));
         }
     }
+    mode(dns, draft);
+    fallback(dns.texts("fallback_dns"), draft);
     draft.drop_needless_bootstrap("dns.bootstrap_dns");
     if !draft.forwards.contains_key(".") {
         draft.note(
@@ -85,21 +85,47 @@ fn upstream(line: &str, origin: &str, draft: &mut Draft) {
     }
 }
 
-/// Reads `upstream_mode` and the two flags that it replaced.
+/// Maximum number of servers that are queried at once.
+const MAX_RACE: usize = 8;
+
+/// Reads `upstream_mode` and the two flags that it replaced. The mode applies to the servers of
+/// each zone.
 fn mode(dns: &mut Section, draft: &mut Draft) {
     let mode = dns.text("upstream_mode").unwrap_or_default();
     let (all, fastest) = (dns.flag("all_servers"), dns.flag("fastest_addr"));
-    if mode == "parallel" || (mode.is_empty() && all) {
-        let count = draft.forwards.get(".").map_or(0, |forward| forward.servers.len().min(8));
-        if count > 1 {
-            draft.strategy(".", &format!("race {count}"));
-        }
-    } else if mode == "fastest_addr" || fastest {
-        draft.note(
-            "dns.upstream_mode = fastest_addr",
-            "addresses in answers are not probed; the fastest server is used",
-        );
+    match mode.as_str() {
+        "parallel" => race(draft),
+        "" if all => race(draft),
+        "" if fastest => note_fastest(draft),
+        "fastest_addr" => note_fastest(draft),
+        "" | "load_balance" => {}
+        other => draft.note(
+            format!("dns.upstream_mode = {other}"),
+            "no such mode: the fastest server is used",
+        ),
     }
+}
+
+/// Queries all servers of each zone at once, as far as that is possible.
+fn race(draft: &mut Draft) {
+    let counts = draft.forwards.iter().map(|(zone, rule)| (zone.clone(), rule.servers.len()));
+    let counts: Vec<(String, usize)> = counts.filter(|(_, count)| *count > 1).collect();
+    for (zone, count) in counts {
+        if count > MAX_RACE {
+            draft.note(
+                format!("dns.upstream_mode = parallel: {count} servers of {zone:?}"),
+                format!("{MAX_RACE} of them are queried at once: the fastest ones"),
+            );
+        }
+        draft.strategy(&zone, &format!("race {}", count.min(MAX_RACE)));
+    }
+}
+
+fn note_fastest(draft: &mut Draft) {
+    draft.note(
+        "dns.upstream_mode = fastest_addr",
+        "addresses in answers are not probed; the fastest server is used",
+    );
 }
 
 /// Adds the servers that are queried if all others fail. They become the last servers of an ordered
@@ -112,6 +138,13 @@ fn fallback(servers: Vec<String>, draft: &mut Draft) {
         upstream(server, "dns.fallback_dns", draft);
     }
     if has_rule && !lines.is_empty() {
+        let is_race = draft.forwards.get(".").is_some_and(|rule| rule.strategy.is_some());
+        if is_race {
+            draft.note(
+                "dns.upstream_mode = parallel",
+                "with `fallback_dns`, the servers are queried one after the other",
+            );
+        }
         draft.strategy(".", "ordered");
         draft.note(
             "dns.fallback_dns",

@@ -5,6 +5,8 @@ mod groups;
 
 use std::net::{IpAddr, SocketAddr};
 
+use serde_json::Value;
+
 use crate::draft::{Draft, Record, Reverse, Rule};
 use crate::section::{Section, millis, shown};
 use crate::source::{self, Error, Files, MAX_INCLUDES, MAX_TEXT, malformed};
@@ -208,11 +210,9 @@ fn custom(mut section: Section, draft: &mut Draft) {
 }
 
 /// Returns a text, or the texts of a list separated by commas.
-fn value_text(value: &serde_json::Value) -> String {
+fn value_text(value: &Value) -> String {
     match value {
-        serde_json::Value::Array(items) => {
-            items.iter().filter_map(shown).collect::<Vec<_>>().join(",")
-        }
+        Value::Array(items) => items.iter().filter_map(shown).collect::<Vec<_>>().join(","),
         value => shown(value).unwrap_or_default(),
     }
 }
@@ -327,7 +327,17 @@ fn hosts_files(root: &mut Section, files: &dyn Files, draft: &mut Draft) {
     let ttl = section.text("hostsTTL").and_then(|text| millis(&text));
     let ttl_secs = ttl.and_then(|millis| u32::try_from(millis / 1_000).ok());
     let leaves_out_loopback = section.flag("filterLoopback");
-    for source in section.texts("sources") {
+    let sources = match section.text("sources") {
+        Some(path) => vec![Value::from(path)],
+        None => section.items("sources"),
+    };
+    for source in &sources {
+        // As in blocky, only an inline text has the end of a line.
+        let is_inline = source.as_str().is_some_and(|text| text.contains('\n'));
+        let Some(source) = shown(source) else {
+            draft.note("hostsFile.sources", "expected a path or a text");
+            continue;
+        };
         if source.starts_with("https://") || source.starts_with("http://") {
             draft.note(
                 format!("hostsFile.sources: {source}"),
@@ -335,8 +345,8 @@ fn hosts_files(root: &mut Section, files: &dyn Files, draft: &mut Draft) {
             );
             continue;
         }
-        let text = match source.contains('\n') {
-            true => Ok(source.clone()),
+        let text = match is_inline {
+            true => Ok(source),
             false => source::octets(files, &source, MAX_TEXT)
                 .and_then(|octets| source::text(&source, &octets)),
         };

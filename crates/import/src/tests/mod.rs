@@ -4,6 +4,7 @@ mod hostile;
 mod meaning;
 mod options;
 mod precedence;
+mod upstreams;
 mod whole;
 mod zones;
 
