@@ -59,7 +59,7 @@ const LAYERS: &[Layer] = &[
     pure("avocet-otlp", &["avocet-protobuf"]),
     pure("avocet-acme", &[]),
     pure("avocet-zone", &["avocet-wire", "avocet-dnssec"]),
-    pure("avocet-import", &["avocet-wire", "avocet-policy"]),
+    pure("avocet-import", &["avocet-wire", "avocet-policy", "avocet-zone"]),
     pure("avocet-resolver", &["avocet-wire", "avocet-cache", "avocet-dnssec"]),
     // The crate has no socket, but uses rustls, whose buffers the caller provides.
     rim("avocet-session", &["avocet-wire"]),

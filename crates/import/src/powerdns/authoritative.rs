@@ -11,7 +11,9 @@ use crate::hosted::{ArrayTable, ZoneFile};
 use crate::networks::Networks;
 use crate::source::{Error, Files};
 
+use super::catalog::{self, CatalogRole};
 use super::database::{self, Stored};
+use super::metadata::{UpdateClients, is_network};
 use super::settings::Setting;
 use super::{beside, leave, listeners, take};
 
@@ -68,6 +70,9 @@ const QUIET: &[&str] = &[
     "zone-cache-refresh-interval",
 ];
 
+/// The clients that may send updates by default.
+const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1/128"];
+
 /// Converts the settings, and the zones of all backends.
 ///
 /// # Errors
@@ -104,7 +109,8 @@ pub(super) fn apply(
                     draft.note(backend, "no `gsqlite3-database` names its file");
                     continue;
                 };
-                let stored = database::read(&beside(path, &name.value), files, draft)?;
+                let path = beside(path, &name.value);
+                let stored = database::read(&path, files, &transfers.updates, draft)?;
                 hosted.extend(add_zones(stored, &transfers, draft));
             }
             _ => draft.note(
@@ -129,6 +135,7 @@ struct Transfers {
     notified: Vec<String>,
     /// Whether transfers contain addresses in place of ALIAS records.
     expands_alias: bool,
+    updates: UpdateClients,
 }
 
 impl Transfers {
@@ -145,21 +152,22 @@ impl Transfers {
                 }
             }
         }
-        if take(settings, "disable-axfr").is_some_and(|setting| setting.is_on()) {
-            lists[0].clear();
+        if let Some(setting) = take(settings, "disable-axfr") {
+            draft.quiet("disable-axfr");
+            if setting.is_on() {
+                lists[0].clear();
+            }
         }
         for key in [
             "primary",
             "secondary",
             "only-notify",
-            "dnsupdate",
             "autosecondary",
             "default-soa-content",
             "default-ttl",
             "default-soa-edit",
             "expand-alias",
             "enable-lua-records",
-            "allow-dnsupdate-from",
             "trusted-notification-proxy",
         ] {
             let Some(setting) = take(settings, key) else { continue };
@@ -176,8 +184,35 @@ impl Transfers {
             draft.note(setting, "zones with ALIAS records are not transferred");
         }
         let [allowed, notified] = lists;
-        Self { allowed, notified, expands_alias: expands.is_some() }
+        let updates = update_clients(settings, draft);
+        Self { allowed, notified, expands_alias: expands.is_some(), updates }
     }
+}
+
+/// Takes the settings of updates that all zones share.
+fn update_clients(settings: &mut Vec<Setting>, draft: &mut Draft) -> UpdateClients {
+    let written = take(settings, "dnsupdate");
+    let is_on = written.clone().filter(Setting::is_on);
+    if written.is_some() && is_on.is_none() {
+        draft.quiet("dnsupdate");
+    }
+    if let Some(setting) = &is_on {
+        let reason = "only zones with TSIG-ALLOW-DNSUPDATE can be updated: updates need a key";
+        draft.note(setting, reason);
+    }
+    let mut networks: Vec<String> = LOOPBACK.into_iter().map(str::to_owned).collect();
+    if let Some(setting) = take(settings, "allow-dnsupdate-from") {
+        let (good, bad): (Vec<&str>, Vec<&str>) =
+            setting.items().partition(|item| is_network(item));
+        networks = good.into_iter().map(str::to_owned).collect();
+        if is_on.is_none() {
+            draft.quiet("allow-dnsupdate-from");
+        }
+        for item in bad {
+            draft.note(&setting, format!("{item:?} is no address"));
+        }
+    }
+    UpdateClients { is_on: is_on.is_some(), networks }
 }
 
 /// Returns an address or a network in the form of the configuration. An address with a port is in
@@ -194,9 +229,17 @@ fn item_of(item: &str) -> Option<String> {
 fn add_zones(stored: Vec<Stored>, transfers: &Transfers, draft: &mut Draft) -> Vec<String> {
     let mut names = Vec::new();
     for zone in stored {
+        if let CatalogRole::Member { catalog } = &zone.role {
+            let reason = format!("the server transfers it, because the catalog {catalog} lists it");
+            draft.note(&zone.origin, reason);
+            names.push(zone.name);
+            continue;
+        }
         let mut table = ArrayTable::of("zone", &zone.origin);
         table.set("name", zone.name.as_str());
-        if zone.primaries.is_empty() {
+        if zone.role == CatalogRole::Producer {
+            draft.quiet("records of catalogs, which the server writes");
+        } else if zone.primaries.is_empty() {
             let path = draft.companion(&zone.name, ".zone", zone.text);
             table.set("file", path.as_str());
             let (name, origin) = (zone.name.clone(), zone.origin.clone());
@@ -204,6 +247,7 @@ fn add_zones(stored: Vec<Stored>, transfers: &Transfers, draft: &mut Draft) -> V
         } else {
             table.set_list("primaries", zone.primaries);
         }
+        catalog::set(&mut table, &zone.role, draft);
         let both = |own: Vec<String>, common: &[String]| {
             let mut all = own;
             all.extend(common.iter().cloned());
@@ -224,11 +268,24 @@ fn add_zones(stored: Vec<Stored>, transfers: &Transfers, draft: &mut Draft) -> V
         let common: &[String] = if is_notifying { &transfers.notified } else { &[] };
         table.set_list("notify", both(zone.notify, common));
         table.set_list("allow-update", zone.allow_update);
-        if zone.is_signed {
-            table.set("sign", true);
+        match zone.denial {
+            Some(denial) => table.set("sign", policy(denial, &zone.origin, draft)),
+            None if zone.is_signed => table.set("sign", true),
+            None => {}
         }
         draft.hosted.add(table);
         names.push(zone.name);
     }
     names
+}
+
+/// Returns the name of the signing policy with these proofs.
+fn policy(denial: &str, origin: &str, draft: &mut Draft) -> String {
+    if !draft.hosted.has("signing-policy", denial) {
+        let mut table = ArrayTable::of("signing-policy", format!("{origin}: NSEC3PARAM"));
+        table.set("name", denial);
+        table.set("denial", denial);
+        draft.hosted.add(table);
+    }
+    denial.to_owned()
 }

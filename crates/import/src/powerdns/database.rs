@@ -1,25 +1,30 @@
 //! The database of the backend `gsqlite3`: zones with their records, settings and keys.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::{self, Write};
+use std::fmt;
 
-use avocet_wire::rdata::RdataError;
-use avocet_wire::{Rtype, rdata};
+use avocet_wire::Rtype;
+use avocet_zone::{PowerDnsContent, PowerDnsFault, PowerDnsRow, read_powerdns_row};
 
 use crate::draft::Draft;
 use crate::hosted::{self, SharedKey, zone_name};
-use crate::name::ROOT;
 use crate::source::{Error, Files, MAX_UNPACKED, octets};
 use crate::sqlite::{Columns, Database, DatabaseRow};
+
+use super::catalog::{self, CatalogRole, Listing};
+use super::metadata::{self, Metadata, UpdateClients};
 
 /// Maximum number of octets of the data of a record.
 const MAX_DATA: usize = 131_072;
 /// Maximum number of omitted records that get their own notes. Further ones are counted.
 const MAX_NOTES: usize = 20;
-/// Types of PowerDNS that a zone file cannot contain.
-const OWN_TYPES: &[&str] = &["LUA", "MBOXFW", "URL", "CURL"];
 /// Maximum number of records of all zones.
 const MAX_RECORDS: usize = 1_000_000;
+/// TTL of a record without its own, in seconds: the default of PowerDNS.
+const TTL_SECS: u32 = 3_600;
+/// The types of records that belong to the signatures of a zone.
+const OF_SIGNATURES: [&str; 7] =
+    ["CDNSKEY", "CDS", "DNSKEY", "NSEC", "NSEC3", "NSEC3PARAM", "RRSIG"];
 
 /// The reason why a record is omitted.
 #[derive(Debug)]
@@ -27,12 +32,8 @@ enum RecordFault {
     Disabled,
     /// The type exists only in PowerDNS.
     OwnType,
-    /// The type is unknown.
-    Type,
-    /// The name or the data cannot be written to a zone file.
-    Text,
-    /// The data does not match the type.
-    Data(RdataError),
+    /// A column is malformed.
+    Column(PowerDnsFault),
 }
 
 impl fmt::Display for RecordFault {
@@ -40,9 +41,7 @@ impl fmt::Display for RecordFault {
         match self {
             Self::Disabled => f.write_str("it is disabled"),
             Self::OwnType => f.write_str("a type of PowerDNS alone"),
-            Self::Type => f.write_str("there is no such type of record"),
-            Self::Text => f.write_str("its name or data cannot be written to a zone file"),
-            Self::Data(error) => error.fmt(f),
+            Self::Column(fault) => fault.fmt(f),
         }
     }
 }
@@ -63,13 +62,23 @@ pub(super) struct Stored {
     pub(super) allow_update: Vec<String>,
     pub(super) is_notifying: bool,
     pub(super) is_signed: bool,
+    /// The proofs of a signed zone, if they are not those of the default policy.
+    pub(super) denial: Option<&'static str>,
+    pub(super) role: CatalogRole,
+    /// Whether the database has the signatures of another signer.
+    is_presigned: bool,
 }
 
 /// Reads all zones.
 ///
 /// # Errors
 /// The file cannot be read, or is not a database of PowerDNS.
-pub(super) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<Vec<Stored>, Error> {
+pub(super) fn read(
+    path: &str,
+    files: &dyn Files,
+    updates: &UpdateClients,
+    draft: &mut Draft,
+) -> Result<Vec<Stored>, Error> {
     let database = Database::open(path, &octets(files, path, MAX_UNPACKED)?)?;
     let log = files.read(&format!("{path}-wal"), MAX_UNPACKED);
     if log.map_or_else(
@@ -83,11 +92,13 @@ pub(super) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<V
         );
     }
     let mut content = Content { path, ..Content::default() };
-    content.domains(&database)?;
+    content.domains(&database, draft)?;
+    let metadata = content.metadata(&database)?;
     content.records(&database, draft)?;
     content.keys(&database, draft)?;
-    content.settings(&database, draft)?;
     content.signatures(&database, draft)?;
+    content.settings(&metadata, updates, draft);
+    content.autoprimaries(&database, draft)?;
     Ok(content.finish(draft))
 }
 
@@ -121,12 +132,16 @@ impl Content<'_> {
         Ok(rows)
     }
 
-    fn domains(&mut self, database: &Database) -> Result<(), Error> {
+    fn domains(&mut self, database: &Database, draft: &mut Draft) -> Result<(), Error> {
         if !database.has_table("domains")? {
             return Err(crate::source::malformed(self.path, "no tables of PowerDNS found"));
         }
-        for row in self.rows(database, "domains", &["id", "name", "master", "type"])? {
-            let (Some(id), Some(name)) = (number(&row, "id"), zone_name(text(&row, "name"))) else {
+        let columns = ["id", "name", "master", "type", "options", "catalog"];
+        let mut listings = Vec::new();
+        for row in self.rows(database, "domains", &columns)? {
+            let Some(id) = number(&row, "id") else { continue };
+            let Some(name) = zone_name(text(&row, "name")) else {
+                draft.note(format!("{}: {}", self.path, text(&row, "name")), "it is no zone");
                 continue;
             };
             let kind = text(&row, "type").to_ascii_uppercase();
@@ -141,11 +156,38 @@ impl Content<'_> {
                 zone.primaries =
                     servers.filter(|server| !server.is_empty()).map(str::to_owned).collect();
             }
-            // PowerDNS stores names without a final dot, which are relative to the root.
-            zone.text = "$ORIGIN .\n".to_owned();
+            zone.role = match kind.as_str() {
+                "PRODUCER" => CatalogRole::Producer,
+                "CONSUMER" if zone.primaries.is_empty() => {
+                    draft.note(&zone.origin, "a catalog of another server needs its primaries");
+                    continue;
+                }
+                "CONSUMER" => CatalogRole::Consumer,
+                _ => CatalogRole::Plain,
+            };
+            let (catalog, options) = (text(&row, "catalog"), text(&row, "options"));
+            if !catalog.is_empty() {
+                let (catalog, options) = (catalog.to_owned(), options.to_owned());
+                listings.push(Listing { id, catalog, options });
+            }
             self.zones.insert(id, zone);
         }
+        catalog::settle(listings, &mut self.zones, draft);
         Ok(())
+    }
+
+    /// Reads the rows of `domainmetadata`, and marks the zones with signatures of another signer.
+    fn metadata(&mut self, database: &Database) -> Result<Vec<Metadata>, Error> {
+        let mut metadata = Vec::new();
+        for row in self.rows(database, "domainmetadata", &["domain_id", "kind", "content"])? {
+            let Some(id) = number(&row, "domain_id") else { continue };
+            let Some(zone) = self.zones.get_mut(&id) else { continue };
+            let kind = text(&row, "kind").to_ascii_uppercase();
+            let content = text(&row, "content").to_owned();
+            zone.is_presigned |= kind == "PRESIGNED" && content != "0";
+            metadata.push(Metadata { id, kind, content });
+        }
+        Ok(metadata)
     }
 
     fn records(&mut self, database: &Database, draft: &mut Draft) -> Result<(), Error> {
@@ -156,20 +198,22 @@ impl Content<'_> {
                 continue;
             };
             let rtype = text(&row, "type").to_ascii_uppercase();
-            if !zone.primaries.is_empty() || rtype.is_empty() {
+            let is_made = zone.is_presigned && OF_SIGNATURES.contains(&rtype.as_str());
+            if !zone.primaries.is_empty() || zone.role == CatalogRole::Producer || is_made {
                 continue;
             }
             let what = || format!("{}: {} {rtype}", zone.origin, text(&row, "name"));
             let fault = if number(&row, "disabled") == Some(1) {
                 Some(RecordFault::Disabled)
-            } else if OWN_TYPES.contains(&rtype.as_str()) {
-                Some(RecordFault::OwnType)
             } else {
-                line(&row, &rtype).map_or_else(Some, |line| {
-                    zone.text.push_str(&line);
-                    zone.has_alias |= rtype == "ALIAS";
-                    None
-                })
+                match line(&row, &zone.name) {
+                    Ok(line) => {
+                        zone.text.push_str(&line);
+                        zone.has_alias |= rtype == "ALIAS";
+                        None
+                    }
+                    Err(fault) => Some(fault),
+                }
             };
             if let Some(reason) = fault {
                 self.left_out += 1;
@@ -187,7 +231,13 @@ impl Content<'_> {
             let algorithm = hosted::algorithm(text(&row, "algorithm"));
             match (name, algorithm) {
                 (Some(name), Some(algorithm)) if hosted::is_secret(secret) => {
-                    self.keys.insert(name, (algorithm.to_owned(), secret.to_owned()));
+                    let key = (algorithm.to_owned(), secret.to_owned());
+                    if self.keys.insert(name.clone(), key).is_some() {
+                        draft.note(
+                            format!("{}: key {name}", self.path),
+                            "it has several algorithms: the last one counts",
+                        );
+                    }
                 }
                 (name, _) => draft.note(
                     format!("{}: key {}", self.path, name.unwrap_or_default()),
@@ -198,70 +248,29 @@ impl Content<'_> {
         Ok(())
     }
 
-    /// Reads the table `domainmetadata`.
-    fn settings(&mut self, database: &Database, draft: &mut Draft) -> Result<(), Error> {
-        let mut used: Vec<String> = Vec::new();
-        for row in self.rows(database, "domainmetadata", &["domain_id", "kind", "content"])? {
-            let Some(zone) = number(&row, "domain_id").and_then(|id| self.zones.get_mut(&id))
-            else {
-                continue;
-            };
-            let (kind, content) = (text(&row, "kind").to_ascii_uppercase(), text(&row, "content"));
-            let what = format!("{}: {kind}", zone.origin);
-            let is_address = content.parse::<std::net::IpAddr>().is_ok()
-                || content.parse::<ipnet::IpNet>().is_ok();
-            let key = zone_name(content).filter(|name| self.keys.contains_key(name));
-            match (kind.as_str(), key) {
-                ("ALLOW-AXFR-FROM", _) if is_address => {
-                    zone.allow_transfer.push(content.to_owned());
-                }
-                ("ALSO-NOTIFY", _)
-                    if is_address || content.parse::<std::net::SocketAddr>().is_ok() =>
-                {
-                    zone.notify.push(content.to_owned());
-                }
-                ("TSIG-ALLOW-AXFR", Some(key)) => {
-                    zone.allow_transfer.push(format!("key {key}"));
-                    used.push(key);
-                }
-                ("AXFR-MASTER-TSIG", Some(key)) => {
-                    for primary in &mut zone.primaries {
-                        if !primary.contains(" key ") {
-                            let _ = write!(primary, " key {key}");
-                        }
-                    }
-                    used.push(key);
-                }
-                ("TSIG-ALLOW-DNSUPDATE", Some(key)) => {
-                    zone.allow_update.push(format!("key {key}"));
-                    used.push(key);
-                }
-                ("PRESIGNED", _) => {}
-                (
-                    "SOA-EDIT" | "SOA-EDIT-API" | "SOA-EDIT-DNSUPDATE" | "API-RECTIFY"
-                    | "PUBLISH-CDS" | "PUBLISH-CDNSKEY" | "NSEC3NARROW",
-                    _,
-                ) => {
-                    draft.quiet(format!("domainmetadata: {kind}"));
-                }
-                ("NSEC3PARAM", _) => {
-                    draft.note(what, "for NSEC3, name a `[[signing-policy]]` in `sign`");
-                }
-                _ => draft.note(what, "no equivalent for a zone"),
-            }
+    /// Applies the table `domainmetadata`, and writes the keys that it names.
+    fn settings(&mut self, rows: &[Metadata], updates: &UpdateClients, draft: &mut Draft) {
+        let keys = std::mem::take(&mut self.keys);
+        let is_key = |name: &str| keys.contains_key(name);
+        let used = metadata::apply(rows, &mut self.zones, &is_key, updates, draft);
+        let (used, unused): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            keys.into_iter().partition(|(name, _)| used.contains(name));
+        for (name, (algorithm, secret)) in &used {
+            draft.key(&SharedKey { name, algorithm, secret }, self.path);
         }
-        used.sort_unstable();
-        used.dedup();
-        for name in used {
-            if let Some((algorithm, secret)) = self.keys.remove(&name) {
-                draft.key(
-                    &SharedKey { name: &name, algorithm: &algorithm, secret: &secret },
-                    self.path,
-                );
-            }
-        }
-        for name in self.keys.keys() {
+        for name in unused.keys() {
             draft.quiet(format!("key {name}, which no zone uses"));
+        }
+    }
+
+    /// Notes the servers whose zones PowerDNS adds by itself.
+    fn autoprimaries(&mut self, database: &Database, draft: &mut Draft) -> Result<(), Error> {
+        for row in self.rows(database, "supermasters", &["ip", "nameserver"])? {
+            let (ip, name) = (text(&row, "ip"), text(&row, "nameserver"));
+            draft.note(
+                format!("{}: autoprimary {ip} {name}", self.path),
+                "no server adds zones by NOTIFY: use a catalog (`catalog = \"consumer\"`)",
+            );
         }
         Ok(())
     }
@@ -294,60 +303,35 @@ impl Content<'_> {
     }
 }
 
-/// Returns the line of a zone file for a record, or the reason why it cannot be written.
-fn line(row: &DatabaseRow, rtype: &str) -> Result<String, RecordFault> {
-    let owner = text(row, "name").trim_end_matches('.');
-    let known =
-        rdata::from_mnemonic(rtype).filter(|number| *number != 0 && !Rtype(*number).is_meta());
-    let number_of_type = known.ok_or(RecordFault::Type)?;
-    let mut data = text(row, "content").trim().to_owned();
-    if let Some(prio) = number(row, "prio")
-        && matches!(rtype, "MX" | "SRV")
-        && data.split_whitespace().count() < if rtype == "MX" { 2 } else { 4 }
-    {
-        data = format!("{prio} {data}");
-    }
-    if rtype == "SOA" {
-        data = whole_soa(&data);
-    }
-    let is_plain = |c: char| c.is_ascii_graphic() && !"\"();$@".contains(c);
-    if owner.is_empty() || !owner.chars().all(is_plain) || !is_one_line(&data) {
-        return Err(RecordFault::Text);
-    }
-    let mut wire = Vec::new();
-    rdata::parse(number_of_type, &data, ROOT, &mut wire).map_err(RecordFault::Data)?;
-    let ttl = number(row, "ttl").filter(|ttl| (0..=i64::from(i32::MAX)).contains(ttl));
-    Ok(format!("{owner}. {} IN {rtype} {data}\n", ttl.unwrap_or(3_600)))
-}
-
-/// Returns whether a zone file reads the text as the data of one record: without comments and
-/// parentheses.
-fn is_one_line(data: &str) -> bool {
-    let (mut is_quoted, mut is_escaped) = (false, false);
-    for c in data.chars() {
-        match c {
-            '\n' | '\r' => return false,
-            _ if is_escaped => is_escaped = false,
-            '\\' => is_escaped = true,
-            '"' => is_quoted = !is_quoted,
-            ';' | '(' | ')' if !is_quoted => return false,
-            _ => {}
-        }
-    }
-    !is_quoted && !is_escaped
-}
-
-/// Returns the data of an SOA record. Missing fields get the defaults of PowerDNS.
-fn whole_soa(data: &str) -> String {
-    const DEFAULTS: [&str; 7] = ["", "", "1", "10800", "3600", "604800", "3600"];
-    let words: Vec<&str> = data.split_whitespace().collect();
-    let word = |(at, usual): (usize, &&str)| match words.get(at).copied() {
-        // PowerDNS replaces a serial of 0 by one that it computes.
-        Some("0") if at == 2 => "1".to_owned(),
-        Some(word) => word.to_owned(),
-        None => (*usual).to_owned(),
+/// Returns the line of a zone file for a record, or the reason why it cannot be written. The line
+/// of an empty non-terminal is empty.
+fn line(row: &DatabaseRow, zone: &str) -> Result<String, RecordFault> {
+    let columns = PowerDnsRow {
+        name: text(row, "name"),
+        rtype: Some(text(row, "type")),
+        ttl: number(row, "ttl"),
+        prio: number(row, "prio"),
+        content: text(row, "content"),
     };
-    DEFAULTS.iter().enumerate().map(word).collect::<Vec<_>>().join(" ")
+    let zone = if zone == "." { ".".to_owned() } else { format!("{zone}.") };
+    let record = match read_powerdns_row(&columns, &zone).map_err(RecordFault::Column)? {
+        PowerDnsContent::Record(record) => record,
+        PowerDnsContent::OwnType => return Err(RecordFault::OwnType),
+        PowerDnsContent::Nothing => return Ok(String::new()),
+    };
+    let ttl_secs = record.ttl_secs.unwrap_or(TTL_SECS);
+    let data = match record.rtype {
+        Rtype::SOA => with_serial(&record.data),
+        _ => record.data,
+    };
+    Ok(format!("{} {ttl_secs} IN {} {data}\n", record.owner, record.rtype))
+}
+
+/// Returns the data of a SOA record with a serial: PowerDNS computes one in place of 0.
+fn with_serial(data: &str) -> String {
+    let words = data.split(' ').enumerate();
+    let words = words.map(|(at, word)| if (at, word) == (2, "0") { "1" } else { word });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn number(row: &DatabaseRow, column: &str) -> Option<i64> {

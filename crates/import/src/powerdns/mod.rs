@@ -2,7 +2,9 @@
 //! `recursor.yml`), by the settings in their documentation.
 
 mod authoritative;
+mod catalog;
 mod database;
+mod metadata;
 mod recursor;
 mod recursor_yaml;
 mod rpz;
@@ -50,8 +52,9 @@ const SECTIONS: &[&str] = &["dnssec", "incoming", "logging", "outgoing", "recurs
 /// The file cannot be read, or is not a configuration of PowerDNS.
 pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(), Error> {
     if is_yaml(path, files)? {
-        let settings = recursor_yaml::gather(path, files, draft)?;
-        recursor::apply(settings, path, files, draft);
+        let gathered = recursor_yaml::gather(path, files, draft)?;
+        recursor::apply(gathered.settings, path, files, draft);
+        gathered.policy_zones.into_iter().for_each(|zone| zone.add(draft));
         return Ok(());
     }
     let settings = settings::gather(path, files, draft)?;

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use toml::Value;
 
-use crate::draft::Draft;
+use crate::draft::{Draft, Place};
 use crate::hosted::{ArrayTable, ZoneFile, zone_name};
 use crate::networks::Networks;
 use crate::source::{self, Files, MAX_TEXT};
@@ -120,7 +120,6 @@ pub(super) fn apply(mut settings: Vec<Setting>, path: &str, files: &dyn Files, d
     }
     dnssec(&mut settings, draft);
     caches(&mut settings, draft);
-    policy_zones(&mut settings, draft);
     if let Some(setting) =
         take(&mut settings, "lua-config-file").filter(|one| !one.value.is_empty())
     {
@@ -251,7 +250,9 @@ impl RecursorFiles<'_> {
                 negative.push(Value::from(name));
             } else if let Some(file) = argument("rpzFile") {
                 let options = line.split_once('{').map_or("", |(_, options)| options);
-                rpz::add(&file, &file, options, &format!("{place}: rpzFile"), draft);
+                let at = Place::parse(&file);
+                let origin = format!("{place}: rpzFile");
+                rpz::add(&file, at, rpz::lua_options(options), &origin, draft);
             } else {
                 draft.note(place, "of Lua, only addNTA and rpzFile are read");
             }
@@ -304,16 +305,6 @@ fn forward(item: &str, kind: ForwardServers, place: &str, draft: &mut Draft) {
     table.set("zone", name);
     table.set("servers", parsed);
     draft.hosted.add(table);
-}
-
-/// Adds the lists of `rpzs`. The options of each follow its name and file.
-fn policy_zones(settings: &mut Vec<Setting>, draft: &mut Draft) {
-    let Some(setting) = take(settings, "rpzs") else { return };
-    for item in setting.items() {
-        let (zone, options) = item.split_once(';').unwrap_or((item, ""));
-        let (name, file) = zone.split_once('=').unwrap_or((zone, zone));
-        rpz::add(name, file, options, &format!("{}: {name}", setting.place), draft);
-    }
 }
 
 fn dnssec(settings: &mut Vec<Setting>, draft: &mut Draft) {

@@ -7,6 +7,7 @@ use crate::section::shown;
 use crate::source::{Error, Files, MAX_TEXT, malformed, octets};
 use crate::yaml;
 
+use super::rpz::PolicyZone;
 use super::settings::Setting;
 
 /// Keys with a different name in `recursor.conf`. Other names differ only in `_` instead of `-`.
@@ -24,25 +25,28 @@ const RENAMED: &[(&str, &str)] = &[
     ("recordcache.max_negative_ttl", "max-negative-ttl"),
     ("recordcache.max_ttl", "max-cache-ttl"),
     ("recursor.minimum_ttl_override", "minimum-ttl-override"),
-    ("recursor.rpzs", "rpzs"),
     ("recordcache.serve_stale_extensions", "serve-stale-extensions"),
 ];
 /// Sections whose keys do not affect answers.
 const QUIET: &[&str] = &["carbon", "ecs", "logging", "nod", "snmp", "webservice"];
 
+/// The content of the files.
+#[derive(Default)]
+pub(super) struct Gathered {
+    pub(super) settings: Vec<Setting>,
+    /// The zones of `rpzs`.
+    pub(super) policy_zones: Vec<PolicyZone>,
+}
+
 /// Returns the settings of a file, and of the files of `include_dir`.
 ///
 /// # Errors
 /// The file cannot be read, or is not YAML.
-pub(super) fn gather(
-    path: &str,
-    files: &dyn Files,
-    draft: &mut Draft,
-) -> Result<Vec<Setting>, Error> {
-    let mut settings = Vec::new();
-    add(path, files, draft, &mut settings)?;
+pub(super) fn gather(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<Gathered, Error> {
+    let mut gathered = Gathered::default();
+    add(path, files, draft, &mut gathered)?;
     let included: Vec<Setting> =
-        settings.iter().filter(|one| one.key == "include-dir").cloned().collect();
+        gathered.settings.iter().filter(|one| one.key == "include-dir").cloned().collect();
     for setting in included.iter().filter(|one| !one.value.is_empty()) {
         let Some(names) = files.list(&setting.value) else {
             draft.note(setting, "there is no such directory");
@@ -51,17 +55,17 @@ pub(super) fn gather(
         let is_read = |name: &&String| name.ends_with(".yml") && !name.starts_with('.');
         for name in names.iter().filter(is_read).take(crate::source::MAX_INCLUDES) {
             let path = format!("{}/{name}", setting.value.trim_end_matches('/'));
-            add(&path, files, draft, &mut settings)?;
+            add(&path, files, draft, &mut gathered)?;
         }
     }
-    Ok(settings)
+    Ok(gathered)
 }
 
 fn add(
     path: &str,
     files: &dyn Files,
     draft: &mut Draft,
-    settings: &mut Vec<Setting>,
+    gathered: &mut Gathered,
 ) -> Result<(), Error> {
     let document = yaml::parse(path, &octets(files, path, MAX_TEXT)?)?;
     let sections = match document {
@@ -83,19 +87,53 @@ fn add(
             let place = format!("{path}: {full}");
             let renamed = RENAMED.iter().find(|(from, _)| *from == full);
             let key = renamed.map_or_else(|| key.replace('_', "-"), |(_, to)| (*to).to_owned());
-            let written = if full == "recursor.rpzs" { zones(&value) } else { text(&value) };
-            let value = match written {
+            if full == "recursor.rpzs" {
+                policy_zones(value, &place, gathered, draft);
+                continue;
+            }
+            let is_sequence = value.is_array();
+            let value = match text(&value) {
                 Some(value) => value,
                 None => {
                     draft.note(place, "its form is not known");
                     continue;
                 }
             };
-            settings.retain(|one| one.key != key || key == "include-dir");
-            settings.push(Setting { key, value, place });
+            let settings = &mut gathered.settings;
+            // The last part of a name occurs in several sections.
+            let is_same =
+                |one: &Setting| one.key == key && one.place.ends_with(&format!(": {full}"));
+            // A sequence in a later file extends that of an earlier one.
+            match settings.iter_mut().find(|one| is_sequence && is_same(one)) {
+                Some(known) if !known.value.is_empty() => {
+                    known.value = format!("{},{value}", known.value);
+                    known.place = format!("{}, {place}", known.place);
+                }
+                _ => {
+                    settings.retain(|one| !is_same(one) || key == "include-dir");
+                    settings.push(Setting { key, value, place });
+                }
+            }
         }
     }
     Ok(())
+}
+
+/// Adds the zones of `rpzs`.
+fn policy_zones(value: Value, place: &str, gathered: &mut Gathered, draft: &mut Draft) {
+    let items = match value {
+        Value::Array(items) => items,
+        Value::Null => return,
+        _ => return draft.note(place, "its form is not known"),
+    };
+    for item in items {
+        match item {
+            Value::Object(keys) => {
+                gathered.policy_zones.push(PolicyZone { place: place.to_owned(), keys });
+            }
+            _ => draft.note(place, "a policy zone has a name"),
+        }
+    }
 }
 
 /// Returns a value in the form of `recursor.conf`: items of lists with commas between them, zones
@@ -113,38 +151,18 @@ fn text(value: &Value) -> Option<String> {
             if let Some(file) = keys.get("file") {
                 return Some(format!("{name}={}", shown(file)?));
             }
-            let is_recursive = keys.get("recurse") == Some(&Value::Bool(true));
+            let is_on = |key: &str| keys.get(key) == Some(&Value::Bool(true));
+            let mark = |mark: &'static str, key: &str| if is_on(key) { mark } else { "" };
+            let marks = format!("{}{}", mark("+", "recurse"), mark("^", "allow_notify"));
             let servers = keys.get("forwarders").or_else(|| keys.get("dsrecords"));
             match servers {
                 Some(Value::Array(items)) => {
                     let items: Option<Vec<String>> = items.iter().map(shown).collect();
-                    let plus = if is_recursive { "+" } else { "" };
-                    Some(format!("{plus}{name}={}", items?.join(";")))
+                    Some(format!("{marks}{name}={}", items?.join(";")))
                 }
                 _ => Some(name),
             }
         }
         value => shown(value),
     }
-}
-
-/// Returns the policy zones of `rpzs` as `NAME;KEY=VALUE`, with commas between them.
-fn zones(value: &Value) -> Option<String> {
-    let Value::Array(items) = value else { return text(value) };
-    let zone = |item: &Value| {
-        let options = item.as_object().map(options).unwrap_or_default();
-        Some(format!("{}{options}", text(item)?))
-    };
-    Some(items.iter().map(zone).collect::<Option<Vec<_>>>()?.join(","))
-}
-
-/// Returns the other keys of a policy zone, each after a semicolon. Only the value of the policy is
-/// included.
-fn options(keys: &serde_json::Map<String, Value>) -> String {
-    let others = keys.iter().filter(|(key, _)| !["zone", "name", "file"].contains(&key.as_str()));
-    let option = |(key, value): (&String, &Value)| match shown(value).filter(|_| key == "defpol") {
-        Some(policy) => format!(";{key}={policy}"),
-        None => format!(";{key}="),
-    };
-    others.map(option).collect()
 }

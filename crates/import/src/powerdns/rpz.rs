@@ -1,29 +1,148 @@
 //! Policy zones of the Recursor, and the default policy that overrides the actions of such a zone.
 
+use std::net::{IpAddr, SocketAddr};
+
+use serde_json::{Map, Value};
+
 use crate::draft::{Draft, List, Place, Purpose, Rule, Trust};
+use crate::hosted::{self, SharedKey, zone_name};
+use crate::section::shown;
 
 /// Options that do not affect answers.
-const QUIET: [&str; 3] = ["policyname", "zonesizehint", "dumpfile"];
+const QUIET: [&str; 10] = [
+    "axfrtimeout",
+    "dumpfile",
+    "ignoreduplicates",
+    "includesoa",
+    "maxreceivedmbytes",
+    "overridesgettag",
+    "policyname",
+    "refresh",
+    "seedfile",
+    "zonesizehint",
+];
 
-/// Adds the policy zone in `file`. Its options are `KEY=VALUE`, separated by commas or semicolons.
-pub(super) fn add(name: &str, file: &str, options: &str, origin: &str, draft: &mut Draft) {
-    let Some(at) = Place::parse(file) else {
+/// A policy zone of `recursor.yml`.
+pub(super) struct PolicyZone {
+    /// The file and the path of the key.
+    pub(super) place: String,
+    pub(super) keys: Map<String, Value>,
+}
+
+impl PolicyZone {
+    /// Adds the zone: with `addresses` from its servers, and otherwise from a file.
+    pub(super) fn add(mut self, draft: &mut Draft) {
+        let written = ["zone", "name"].into_iter().find_map(|key| self.keys.remove(key));
+        let file = self.keys.remove("file").as_ref().and_then(shown);
+        let Some(name) = written.as_ref().and_then(shown).or(file.clone()) else {
+            return draft.note(self.place, "a policy zone has a name");
+        };
+        let origin = format!("{}: {name}", self.place);
+        let (tsig, addresses) = (self.keys.remove("tsig"), self.keys.remove("addresses"));
+        let addresses: Vec<String> = match &addresses {
+            Some(Value::Array(items)) => items.iter().filter_map(shown).collect(),
+            Some(other) => shown(other).into_iter().collect(),
+            None => Vec::new(),
+        };
+        let place = match addresses.is_empty() {
+            true => Place::parse(file.as_ref().unwrap_or(&name)),
+            false => match primaries(&name, &addresses, tsig.as_ref(), &origin, draft) {
+                Some(place) => Some(place),
+                None => return,
+            },
+        };
+        let option = |(key, value): (&String, &Value)| {
+            (key.replace('_', ""), shown(value).unwrap_or_default())
+        };
+        add(&name, place, self.keys.iter().map(option), &origin, draft);
+    }
+}
+
+/// Returns the servers of a policy zone, or `None` with a note if it cannot be transferred.
+fn primaries(
+    name: &str,
+    addresses: &[String],
+    tsig: Option<&Value>,
+    origin: &str,
+    draft: &mut Draft,
+) -> Option<Place> {
+    let Some(zone) = zone_name(name) else {
+        draft.note(origin, "it is no zone");
+        return None;
+    };
+    let key = match tsig.filter(|tsig| tsig.get("name").and_then(shown).is_some()) {
+        Some(tsig) => Some(key(tsig, origin, draft)?),
+        None => None,
+    };
+    let mut servers = Vec::new();
+    for address in addresses {
+        match (address.parse::<IpAddr>().is_ok() || address.parse::<SocketAddr>().is_ok(), &key) {
+            (true, Some(key)) => servers.push(format!("{address} key {key}")),
+            (true, None) => servers.push(address.clone()),
+            (false, _) => draft.note(
+                format!("{origin}: {address}"),
+                "servers of a policy zone are specified by address",
+            ),
+        }
+    }
+    if servers.is_empty() {
+        draft.note(origin, "a policy zone without the address of a primary");
+        return None;
+    }
+    Some(Place::Primaries(zone, servers))
+}
+
+/// Adds the key of a policy zone, unless another zone has it, and returns its name.
+fn key(tsig: &Value, origin: &str, draft: &mut Draft) -> Option<String> {
+    let text = |key: &str| tsig.get(key).and_then(shown).unwrap_or_default();
+    let (name, secret) = (zone_name(&text("name")), text("secret"));
+    let algorithm = hosted::algorithm(&text("algo"));
+    match (name, algorithm) {
+        (Some(name), Some(algorithm)) if hosted::is_secret(&secret) => {
+            if !draft.hosted.has("key", &name) {
+                draft.key(&SharedKey { name: &name, algorithm, secret: &secret }, origin);
+            }
+            Some(name)
+        }
+        _ => {
+            let reason = "its algorithm or its secret is not supported: the zone is left out";
+            draft.note(format!("{origin}: tsig"), reason);
+            None
+        }
+    }
+}
+
+/// Returns the options in a table of Lua: `KEY=VALUE`, separated by commas.
+pub(super) fn lua_options(text: &str) -> impl Iterator<Item = (String, String)> {
+    text.split(',').filter_map(|option| {
+        let option = option.trim_matches(|c: char| c.is_whitespace() || "{})".contains(c));
+        let (key, value) = option.split_once('=').unwrap_or((option, ""));
+        let value = value.trim().trim_matches(['"', '\'']);
+        (!key.is_empty()).then(|| (key.trim().to_owned(), value.to_owned()))
+    })
+}
+
+/// Adds a policy zone with its options.
+pub(super) fn add(
+    name: &str,
+    place: Option<Place>,
+    options: impl Iterator<Item = (String, String)>,
+    origin: &str,
+    draft: &mut Draft,
+) {
+    let Some(at) = place else {
         let reason = "neither an absolute path nor a URL: for a zone from a server, set \
                       `primaries` of a `[[list]]`";
         return draft.note(origin, reason);
     };
     let mut policy = String::new();
-    for option in options.split([',', ';']) {
-        let option = option.trim_matches(|c: char| c.is_whitespace() || "{})".contains(c));
-        let (key, value) = option.split_once('=').unwrap_or((option, ""));
-        match key.trim().to_ascii_lowercase().as_str() {
-            "" => {}
+    for (key, value) in options {
+        match key.to_ascii_lowercase().as_str() {
             "defpol" => {
-                let value = value.trim().trim_matches(['"', '\'']);
-                policy = value.strip_prefix("Policy.").unwrap_or(value).to_ascii_lowercase();
+                policy = value.strip_prefix("Policy.").unwrap_or(&value).to_ascii_lowercase();
             }
-            key if QUIET.contains(&key) => draft.quiet(format!("rpzFile: {key}")),
-            key => draft.note(format!("{origin}: {key}"), "no equivalent for a policy zone"),
+            key if QUIET.contains(&key) => draft.quiet(format!("policy zones: {key}")),
+            _ => draft.note(format!("{origin}: {key}"), "no equivalent for a policy zone"),
         }
     }
     let wanted = Place::parse(name).map_or(name.to_owned(), |place| place.short().to_owned());

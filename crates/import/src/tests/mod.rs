@@ -3,6 +3,7 @@
 mod hostile;
 mod meaning;
 mod options;
+mod powerdns;
 mod precedence;
 mod upstreams;
 mod whole;
