@@ -49,11 +49,10 @@ impl<'r> BindReader<'r> {
                 "its keys stay in {directory}: copy those in use into keys/ZONE of the data \
                  directory before the first start, because the DS records of the parent name them"
             ),
-            false => {
-                "its keys were not found: without them, the server makes others, which the DS \
-                      records of the parent do not name"
-                    .to_owned()
-            }
+            false => format!(
+                "its keys were not found in {directory}: without them, the server makes others, \
+                 which the DS records of the parent do not name"
+            ),
         };
         self.draft.note(format!("{}: zone {name} is signed", zone.place()), reason);
     }

@@ -1,5 +1,6 @@
 //! Complete sources of each product, written from its documentation, with the expected results.
 
+mod every_option;
 mod hostile;
 mod meaning;
 mod options;
