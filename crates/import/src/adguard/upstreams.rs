@@ -85,8 +85,8 @@ fn upstream(line: &str, origin: &str, draft: &mut Draft) {
     }
 }
 
-/// Maximum number of servers that are queried at once.
-const MAX_RACE: usize = 8;
+/// Maximum number of servers in `strategy = "race N"`.
+const MAX_RACED: usize = 8;
 
 /// Reads `upstream_mode` and the two flags that it replaced. The mode applies to the servers of
 /// each zone.
@@ -111,13 +111,13 @@ fn race(draft: &mut Draft) {
     let counts = draft.forwards.iter().map(|(zone, rule)| (zone.clone(), rule.servers.len()));
     let counts: Vec<(String, usize)> = counts.filter(|(_, count)| *count > 1).collect();
     for (zone, count) in counts {
-        if count > MAX_RACE {
+        if count > MAX_RACED {
             draft.note(
                 format!("dns.upstream_mode = parallel: {count} servers of {zone:?}"),
-                format!("{MAX_RACE} of them are queried at once: the fastest ones"),
+                format!("{MAX_RACED} of them are queried at once: the fastest ones"),
             );
         }
-        draft.strategy(&zone, &format!("race {}", count.min(MAX_RACE)));
+        draft.strategy(&zone, &format!("race {}", count.min(MAX_RACED)));
     }
 }
 
