@@ -80,12 +80,12 @@ fn write(args: &BackupArgs) -> Result<String, CommandError> {
     let mut out = BufWriter::new(file.map_err(unwritten)?);
     let copied = copy(&directory, request, &mut out, unwritten).and_then(|text| {
         out.get_ref().sync_all().map_err(unwritten)?;
-        // // Unlike a rename, a hard link fails if another process has created the file in the
+        // Unlike a rename, a hard link fails if another process has created the file in the
         // meantime.
         fs::hard_link(&beside, &args.path).map_err(unwritten)?;
         Ok(text)
     });
-    // // If this fails, the incomplete file only takes space.
+    // If this fails, the incomplete file only takes space.
     let _ = fs::remove_file(&beside);
     copied
 }

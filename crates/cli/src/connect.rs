@@ -1,4 +1,4 @@
-//! //! `avocet connect`: prints what a device needs to connect to the server of a configuration.
+//! `avocet connect`: prints what a device needs to connect to the server of a configuration.
 
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,4 @@
-//! //! Tests of the table of commands and the requests that they send. The table must match the
+//! Tests of the table of commands and the requests that they send. The table must match the
 //! commands of the binary, the requests of the control socket, and the routes of the API.
 
 use std::collections::BTreeSet;
@@ -53,7 +53,7 @@ fn the_command_line_can_send_every_request_of_the_server() {
     let requests = requests();
     assert_eq!(sent, requests.iter().map(String::as_str).collect());
     assert!(COMMANDS.iter().any(|(_, work)| matches!(work, AnyRequest)));
-    // // `avocet call` sends these requests by their routes.
+    // `avocet call` sends these requests by their routes.
     for request in BY_CALL {
         let is_route = |does| matches!(does, Does::Call(command, _) if command == *request);
         let route = ROUTES.iter().find(|route| is_route(route.does)).unwrap();

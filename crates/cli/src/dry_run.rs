@@ -1,4 +1,4 @@
-//! //! `avocet policy dry-run`: the changes that another configuration makes to past queries. The
+//! `avocet policy dry-run`: the changes that another configuration makes to past queries. The
 //! queries are in a file, in the query log (`dry_run_log`), in dnstap messages (`dry_run_tap`), or
 //! in the log of a running server (`dry_run_running`).
 

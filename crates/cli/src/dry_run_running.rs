@@ -1,5 +1,5 @@
-//! //! `avocet policy dry-run --running`: the running server compares its configuration with
-//! another one, for the queries that it has logged.
+//! `avocet policy dry-run --running`: the running server compares its configuration with another
+//! one, for the queries that it has logged.
 
 use std::process::ExitCode;
 

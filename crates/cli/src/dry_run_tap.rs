@@ -57,7 +57,7 @@ fn past_query<'m>(message: &TapMessage<'m>) -> Option<PastQuery<'m>> {
     if question.qclass != Class::IN {
         return None;
     }
-    // // Rules on answers cannot match a response without answer records.
+    // Rules on answers cannot match a response without answer records.
     let answer = message.response_message.filter(|_| view.header().counts[1] > 0);
     let time = message.query_time.or(message.response_time);
     Some(PastQuery {

@@ -1,4 +1,4 @@
-//! //! The errors of commands.
+//! The errors of commands.
 
 use std::io;
 use std::net::SocketAddr;

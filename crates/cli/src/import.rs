@@ -197,7 +197,7 @@ fn write_file<'a>(
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     made.push(path);
     file.write_all(text.as_bytes())?;
-    // // Some file systems report a full disk only when they sync.
+    // Some file systems report a full disk only when they sync.
     file.sync_all()
 }
 

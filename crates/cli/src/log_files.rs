@@ -140,7 +140,7 @@ impl<'a> LogFiles<'a> {
     pub(crate) fn top(&self, args: &LogTopArgs) -> Result<ExitCode, CommandError> {
         let filter = log_filter::of_files(&args.filter, self.config)?;
         let kind = args.of.kind();
-        // // Every word of the command line has a ranking.
+        // Every word of the command line has a ranking.
         let Some(counted) = ranking(kind) else { return Ok(ExitCode::FAILURE) };
         let show = |entries| progress(&format!("{entries} entries"));
         let ranked = rank(&self.reader, &filter, counted, show);
@@ -182,7 +182,7 @@ impl<'a> LogFiles<'a> {
         let exported = export(&self.reader, &filter, format, &mut out, |_| ());
         match exported.and_then(|exported| out.flush().map(|()| exported)) {
             Ok(exported) => Ok(report_damaged(exported.broken)),
-            // // The reader has closed the pipe: this is no error.
+            // The reader has closed the pipe: this is no error.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
             Err(error) => Err(CommandError::Output(error)),
         }

@@ -23,7 +23,7 @@ impl Times {
     /// Returns the date and time of day of a Unix second.
     pub(crate) fn secs(&self, secs: u64) -> String {
         let shown = self.zone.as_ref().map(|zone| zone.shown(secs));
-        // // The offset from UTC, which is the last word, is left out.
+        // The offset from UTC, which is the last word, is left out.
         let local = |text: String| text.rsplit_once(' ').map(|(local, _)| local.to_owned());
         shown.and_then(local).unwrap_or_else(|| secs.to_string())
     }

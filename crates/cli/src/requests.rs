@@ -54,7 +54,7 @@ pub(crate) fn requests(args: &RequestsArgs) -> ExitCode {
             run(control, RequestList::default(), &View::of(list_text))
         }
         RequestsCommand::Grant { id, minutes, control } => {
-            // // The argument parser admits only numbers.
+            // The argument parser admits only numbers.
             let minutes = minutes.parse().unwrap_or_default();
             let request = RequestGrant { id: *id, minutes, group: None };
             run(control, request, &View::of_change(switches::changed_text, switches::done))

@@ -157,7 +157,7 @@ impl TopView<'_> {
             return;
         }
         let lines = usize::from(area.height.saturating_sub(1));
-        // // The selected line stays visible.
+        // The selected line stays visible.
         let first = (self.screen.selected + 1).saturating_sub(lines);
         let rows = queries.iter().enumerate().skip(first).take(lines);
         let rows = rows.map(|(place, entry)| {

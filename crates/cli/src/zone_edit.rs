@@ -1,4 +1,4 @@
-//! //! `avocet zone set` and `unset`: change an RRset in a zone of the running server.
+//! `avocet zone set` and `unset`: change an RRset in a zone of the running server.
 
 use std::process::ExitCode;
 
@@ -72,7 +72,7 @@ pub(crate) struct ZoneUnsetArgs {
 /// The words are not a record.
 pub(crate) fn set(args: &ZoneSetArgs) -> Result<ExitCode, CommandError> {
     let (mut ttl, mut words) = (None, &args.record[..]);
-    // // TTL and class may be in any order, as in a master file.
+    // TTL and class may be in any order, as in a master file.
     while let [word, rest @ ..] = words {
         match ttl_secs(word) {
             Some(secs) if ttl.is_none() => ttl = Some(secs),

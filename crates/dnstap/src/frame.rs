@@ -217,8 +217,8 @@ impl<R: Read> TapFile<R> {
                 Some(Frame::Data) => {}
             }
             if matches!(TapMessage::read(&self.data), Ok(Some(_))) {
-                // // The message is parsed again, because the first result borrows the buffer that
-                // the loop may replace.
+                // The message is parsed again, because the first result borrows the buffer that the
+                // loop may replace.
                 return TapMessage::read(&self.data);
             }
             self.passed_over += 1;

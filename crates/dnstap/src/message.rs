@@ -389,7 +389,7 @@ mod tests {
         check(&[0x72, 0], None);
         check(&[0x72, 2, 0x08, 99], None);
         check(&[0x72, 2, 0x08, 6, 0xa0, 6, 1, 0x7a, 1, 0], Some(MessageKind::ClientResponse));
-        // // Three octets are not an address.
+        // Three octets are not an address.
         check(&[0x72, 7, 0x08, 5, 0x22, 3, 1, 2, 3], Some(MessageKind::ClientQuery));
         assert!(TapMessage::read(&[0x72, 5, 0x08]).is_err());
         assert!(TapMessage::read(&[0x72, 2, 0x22, 9]).is_err());

@@ -132,8 +132,8 @@ impl Clock {
         (reading.0, reading.2)
     }
 
-    /// Returns the microseconds since boot, the time between the readings, and the microseconds of
-    /// the wall clock.
+    /// Returns the microseconds since boot, the time that the readings took, and the microseconds
+    /// of the wall clock.
     fn read_once() -> (i64, Duration, i64) {
         let boot = micros_since_boot();
         let wall = SystemTime::now()
@@ -185,7 +185,7 @@ mod tests {
     struct Look {
         /// Time since the start.
         passed_ms: i64,
-        /// The total number of microseconds by which the wall clock was set.
+        /// The total number of milliseconds by which the wall clock was set.
         set_ms: i64,
         expected: WallClock,
         /// Whole seconds of wall time since the start.

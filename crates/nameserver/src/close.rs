@@ -1,4 +1,4 @@
-//! The end of a query: the only place where steps are counted and logged, and replies are limited.
+//! The end of a query: the only place that counts and logs steps, and limits replies.
 //!
 //! Every step of the query path passes through here before anything is sent: at once or late, for
 //! datagrams and for streams.
@@ -28,7 +28,7 @@ pub enum Delivery {
 }
 
 impl Delivery {
-    /// Returns the octets that are sent now; empty if none are.
+    /// Returns the octets that are sent now; empty if no message is sent now.
     fn sent(self, out: &[u8]) -> &[u8] {
         match self {
             Self::Message(len) => out.get(..len).unwrap_or_default(),
@@ -37,7 +37,7 @@ impl Delivery {
     }
 }
 
-/// The query that a step ends: the facts that the log needs besides the [`Decision`].
+/// The query that a step ends: the facts for the log that are not in the [`Decision`].
 #[derive(Clone, Copy)]
 pub struct Ended<'q> {
     /// The client's address.
@@ -46,7 +46,7 @@ pub struct Ended<'q> {
     pub device: DeviceId,
     /// The address at which the query arrived.
     pub entrance: Entrance,
-    /// The question in any letter case; empty if none was read.
+    /// The question in the letter case of the query; empty if none was read.
     pub question: &'q [u8],
     /// Number of octets of the query.
     pub octets: u16,
@@ -55,7 +55,8 @@ pub struct Ended<'q> {
     /// The round-trip time of the upstream that answered, in milliseconds; zero if none was
     /// queried.
     pub rtt_ms: u32,
-    /// How its question was resolved, if it was and traces are exported.
+    /// The trace of the resolution; `None` if the question was not resolved or traces are not
+    /// exported.
     pub trace: Option<&'q Trace>,
 }
 
@@ -68,7 +69,7 @@ impl<'q> Ended<'q> {
 }
 
 /// Counts and logs a step, and applies the rate limit to its reply in `out`. `ended` is called only
-/// for data that is needed, so a query that is not logged costs next to nothing here.
+/// if the log needs its data, so that a query that is not logged costs next to nothing here.
 #[inline]
 pub fn close<'q>(
     cx: &QueryContext<'_>,

@@ -1,4 +1,5 @@
-//! Datagrams of a batch, answered one by one: the query path as a listener calls it.
+//! Answers the datagrams of a batch one by one. A listener calls the query path through this
+//! module.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::snapshot::Snapshot;
 const LOOK_AHEAD: usize = 3;
 
 /// The snapshot that came into force after the worker began its turn, if any. It answers the
-/// datagrams that arrive after it.
+/// datagrams that are received after that.
 pub struct Newer {
     /// The revision of the latest known snapshot.
     pub known: u64,
@@ -29,7 +30,7 @@ pub struct Newer {
 }
 
 impl Newer {
-    /// Fetches the snapshot in force if its revision is a new one.
+    /// Fetches the snapshot in force if its revision is not `known`.
     #[inline]
     pub fn look(&mut self, shared: &NameServer) {
         let revision = shared.revision();
@@ -39,8 +40,8 @@ impl Newer {
         }
     }
 
-    /// Returns the context of the later snapshot, built in `place`, or `cx` if the snapshot is the
-    /// same.
+    /// Returns the context of the later snapshot, built in `place`; returns `cx` if there is no
+    /// later snapshot.
     #[inline]
     pub fn context<'p>(
         &'p self,
@@ -80,7 +81,7 @@ pub struct Datagrams<'w> {
 }
 
 impl Datagrams<'_> {
-    /// Returns the client of a datagram; `None` without the header that it must have.
+    /// Returns the client of a datagram; `None` if the datagram lacks a required PROXY header.
     #[cold]
     #[inline(never)]
     fn client_of(&self, octets: &[u8], sender: IpAddr) -> Option<Named> {
@@ -99,7 +100,7 @@ impl Service for Datagrams<'_> {
         }
         let (mut ip, mut bytes) = (peer.ip(), bytes);
         if self.has_proxies {
-            // A datagram without a usable header is dropped later.
+            // A datagram without a usable PROXY header is dropped when it is answered.
             let Some(named) = self.client_of(bytes, ip) else { return };
             (ip, bytes) = (named.ip, &bytes[named.header_len..]);
         }

@@ -1,4 +1,5 @@
-//! Files that are complete at any moment: written under another name, and renamed when synced.
+//! Files that are complete at any moment: they are written under another name, synced, and then
+//! renamed.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, Read, Write};
@@ -10,12 +11,12 @@ use avocet_io::replace::{ExpectedFile, ReplaceFault};
 
 use crate::file_watch::FileFingerprint;
 
-/// Number of octets per read or write. On kernels that yield the core only between calls, a worker
-/// waits this long: about 30 us.
+/// Number of octets per read or write. Some kernels yield the core only between calls: a worker
+/// then waits for one call, about 30 us.
 pub const PIECE: usize = 64 << 10;
 
-/// Number of octets between two syncs. The kernel keeps the core while it hands data to the disk:
-/// 20 MB take a third of a millisecond at a time.
+/// Number of octets between two syncs. The kernel keeps the core while it hands data to the disk,
+/// which takes a third of a millisecond for 20 MB.
 const SYNCED: usize = 1 << 20;
 
 /// A new file that is written in pieces, so that nothing else on this core waits for long.
@@ -26,7 +27,7 @@ pub struct Paced {
 }
 
 impl Paced {
-    /// Creates or empties the file.
+    /// Creates the file. Empties an existing file.
     ///
     /// # Errors
     ///
@@ -61,7 +62,8 @@ impl Write for Paced {
     }
 }
 
-/// Replaces a file with the concatenation of these parts. After an error the previous file remains.
+/// Replaces a file with the concatenation of these parts. After an error, the previous file remains
+/// in place.
 ///
 /// # Errors
 ///
@@ -80,8 +82,8 @@ pub fn replace_known(path: &Path, parts: &[&[u8]]) -> io::Result<Option<FileFing
     put(path, parts, None)
 }
 
-/// Replaces a file that people and other programs use, too, like [`replace_known`]: a link stays a
-/// link, and owner and permissions stay as far as the server may give them.
+/// Replaces a file like [`replace_known`], for files that people and other programs use, too. A
+/// symbolic link remains, and so do owner and permissions, as far as the server may set them.
 ///
 /// # Errors
 ///
@@ -91,12 +93,12 @@ pub fn replace_shared(path: &Path, parts: &[&[u8]]) -> io::Result<Option<FileFin
     put(&path, parts, facts.as_ref())
 }
 
-/// Replaces a file like [`replace_shared`] if it still has the content of this fingerprint, or is
-/// still missing without one. An edit that is saved meanwhile stays in its place.
+/// Replaces a file like [`replace_shared`] if it still has the content of `expected`, or is still
+/// missing if that is `None`. An edit that is saved in the meantime is not overwritten.
 ///
 /// # Errors
 ///
-/// Somebody has changed the file, or the disk is full or cannot be written.
+/// Another program has changed the file, or the disk is full or cannot be written.
 pub fn replace_if(
     path: &Path,
     parts: &[&[u8]],
@@ -117,9 +119,9 @@ pub fn replace_if(
 
 /// A file that people and other programs use.
 struct SharedFile {
-    /// The path of the file, which is no link.
+    /// The path of the file after all symbolic links are resolved.
     path: PathBuf,
-    /// The properties of the file, if there is one.
+    /// The properties of the file; `None` if it does not exist.
     facts: Option<Metadata>,
 }
 
@@ -128,7 +130,7 @@ impl SharedFile {
         match fs::canonicalize(path) {
             Ok(target) => Ok(Self { facts: Some(fs::metadata(&target)?), path: target }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // A link may lead to a file that is not there yet.
+                // The target of a link may not exist yet.
                 let link = fs::read_link(path).ok();
                 let target = link.and_then(|target| Some(path.parent()?.join(target)));
                 Ok(Self { path: target.unwrap_or_else(|| path.to_owned()), facts: None })
@@ -138,7 +140,7 @@ impl SharedFile {
     }
 }
 
-/// Replaces a file. The new one gets the owner and the permissions of `model`.
+/// Replaces a file. The new file gets the owner and the permissions of `model`.
 fn put(
     path: &Path,
     parts: &[&[u8]],
@@ -150,9 +152,9 @@ fn put(
     Ok(fingerprint)
 }
 
-/// A complete file that replaces another one.
+/// A complete file, before it replaces another file.
 struct WrittenFile {
-    /// The path of the complete file, in the directory of the other one.
+    /// The path of the complete file, in the same directory as the file to replace.
     beside: PathBuf,
     fingerprint: Option<FileFingerprint>,
 }
@@ -165,7 +167,7 @@ impl WrittenFile {
     }
 }
 
-/// Removes a file that did not get the name of another one: it only takes space.
+/// Removes a file that was not renamed. Ignores errors, because such a file only takes space.
 fn discard(beside: &Path) {
     let _ = fs::remove_file(beside);
 }
@@ -179,8 +181,8 @@ fn write(path: &Path, parts: &[&[u8]], model: Option<&Metadata>) -> io::Result<(
     file.finish()
 }
 
-/// Gives a file the owner, the group and the permissions of another one, as far as the server may:
-/// no group gets permissions that another one had.
+/// Gives a file the owner, the group and the permissions of another file, as far as the server may
+/// set them. If it cannot set the group, the file gets no permissions for its group.
 fn take_after(file: &File, model: &Metadata) -> io::Result<()> {
     let (own, mode) = (file.metadata()?, model.mode() & 0o777);
     file.set_permissions(Permissions::from_mode(mode))?;
@@ -195,11 +197,11 @@ fn take_after(file: &File, model: &Metadata) -> io::Result<()> {
     }
 }
 
-/// Reads a file of at most `most` octets; `None` if it does not exist.
+/// Reads a file of at most `most` octets; returns `None` if the file does not exist.
 ///
 /// # Errors
 ///
-/// The file cannot be read, or is larger.
+/// The file cannot be read, or is larger than `most`.
 pub fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let file = match open_regular(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -12,7 +12,7 @@ pub struct FileFingerprint {
     size: u64,
     device: u64,
     inode: u64,
-    /// The time of the last change of the file or its properties, such as permissions.
+    /// The time of the last change of the file's content or properties, such as permissions.
     changed: (i64, i64),
 }
 
@@ -36,8 +36,8 @@ impl FileFingerprint {
         self.modified.0
     }
 
-    /// Returns whether both are of the same file with the same content. A new name or other
-    /// permissions make no difference.
+    /// Returns whether both fingerprints are of the same file with the same content. Another name
+    /// or other permissions make no difference.
     pub fn has_content_of(&self, other: &Self) -> bool {
         Self { changed: other.changed, ..*self } == *other
     }
@@ -56,14 +56,14 @@ impl FileWatch {
         Self { acted_on: now, last_seen: now }
     }
 
-    /// Reports whether the file is missing, and was missing at the last check too. Programs that
-    /// replace a file may delete it first.
+    /// Reports whether the file is missing, and was already missing at the last check. Programs
+    /// that replace a file may delete it first.
     pub fn has_gone(&self, now: Option<FileFingerprint>) -> bool {
         now.is_none() && self.last_seen.is_none() && self.acted_on.is_some()
     }
 
-    /// Reports whether the file has changed, and stayed the same since the last check. A file that
-    /// is still being written could be valid but incomplete.
+    /// Reports whether the file has changed, but not since the last check. A file that is still
+    /// being written could be valid but incomplete.
     pub fn has_settled(&mut self, now: Option<FileFingerprint>) -> bool {
         let is_stable = now == self.last_seen;
         self.last_seen = now;
@@ -75,20 +75,20 @@ impl FileWatch {
     }
 }
 
-/// Detects that a file has not changed for some time: a program that saves it in place may have
-/// written half of it.
+/// Measures for how long a file has not changed. A program that saves the file in place may have
+/// written only half of it.
 pub struct QuietWatch {
     seen: Option<FileFingerprint>,
     since: Instant,
 }
 
 impl QuietWatch {
-    /// Begins with the present fingerprint.
+    /// Begins with the current fingerprint.
     pub fn begin(seen: Option<FileFingerprint>, now: Instant) -> Self {
         Self { seen, since: now }
     }
 
-    /// Takes the present fingerprint, and returns for how long it has been the same.
+    /// Takes the current fingerprint, and returns for how long the fingerprint has been the same.
     pub fn quiet_for(&mut self, seen: Option<FileFingerprint>, now: Instant) -> Duration {
         if seen != self.seen {
             *self = Self::begin(seen, now);
@@ -97,11 +97,12 @@ impl QuietWatch {
     }
 }
 
-/// The configuration file, with its fingerprint from before it was read at the start.
+/// The configuration file, with the fingerprint that was taken before the file was read at the
+/// start.
 pub struct ConfigFile {
     /// The path of the file; `None` if there is no file.
     pub path: Option<PathBuf>,
-    /// The fingerprint of the configuration file at that time.
+    /// The fingerprint of the configuration file, taken before it was read.
     pub seen: Option<FileFingerprint>,
 }
 

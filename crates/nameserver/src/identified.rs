@@ -6,11 +6,11 @@
 //!       -- stranger ----> held by the worker; the server looks up its device and its name,
 //!                         puts them in force, and records the address here ----> path
 //! ```
-//! An entry holds from one version of the neighbours in [`Parts`](crate::policy::Parts) on, until
-//! the policy starts over or the entry expires. A worker with an older snapshot still takes the
-//! client for a stranger: its snapshot does not have the device yet.
+//! An entry is valid from one version of the neighbours in [`Parts`](crate::policy::Parts) on,
+//! until the policy starts over or the entry expires. For a worker with an older snapshot, the
+//! client is still a stranger, because that snapshot does not have the device yet.
 //!
-//! Workers read without a lock. The writer is one thread at a time.
+//! Workers read without a lock. Only one thread writes at a time.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -19,11 +19,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use avocet_wire::special_purpose::Scope;
 use ipnet::IpNet;
 
-/// Identified addresses at the same time, a power of two. With more clients, some are looked up
-/// again and again.
+/// Maximum number of identified addresses, a power of two. If there are more clients, some are
+/// looked up repeatedly.
 const PLACES: usize = 16_384;
-/// Seconds for which an entry holds. Shorter than the time for which devices are remembered, so
-/// that an address that lost its device is looked up again first.
+/// Seconds for which an entry is valid. This is shorter than the time for which devices are
+/// remembered. An address whose device has left is thus looked up again before its device is
+/// forgotten.
 pub const IDENTIFIED_SECS: u32 = 300;
 
 /// The clients that a policy has to identify before it judges their queries.
@@ -35,18 +36,18 @@ pub struct Strangers {
     pub by_name: bool,
     /// The first version of the neighbours in which the entries are valid.
     pub since: u32,
-    /// The version in force.
+    /// The version of the neighbours in force.
     pub version: u32,
 }
 
 impl Strangers {
-    /// Reports whether any client is looked up.
+    /// Reports whether clients are looked up at all.
     pub fn are_wanted(&self) -> bool {
         self.by_name || !self.links.is_empty()
     }
 
-    /// Reports whether an address is one to be looked up. Loopback addresses never are: the look-up
-    /// of names queries this server from them.
+    /// Reports whether an address must be looked up. Loopback addresses are never looked up,
+    /// because the look-up of names queries this server from them.
     pub fn include(&self, ip: IpAddr) -> bool {
         let ip = ip.to_canonical();
         !ip.is_loopback()
@@ -58,13 +59,13 @@ impl Strangers {
 /// The identified addresses.
 #[derive(Default)]
 pub struct Identified {
-    /// The places, allocated with the first entry.
+    /// The places for addresses, allocated with the first entry.
     places: OnceLock<Box<[AddressPlace]>>,
     writing: Mutex<()>,
 }
 
-/// An address in two halves, IPv4 mapped to IPv6; then version and end. The count is odd during a
-/// write.
+/// A place for an address in two halves, with IPv4 mapped to IPv6, and the version and expiry of
+/// its entry. The count is odd during a write.
 #[derive(Default)]
 struct AddressPlace {
     count: AtomicU64,
@@ -82,8 +83,8 @@ struct Entry {
 }
 
 impl Identified {
-    /// Reports whether an address is identified in the state with these versions. `now_secs` is
-    /// monotonic. Costs two comparisons of addresses at most.
+    /// Reports whether an address is identified for the versions in `strangers`. `now_secs` is
+    /// monotonic. Compares at most two addresses.
     #[inline]
     pub fn holds(&self, ip: IpAddr, strangers: &Strangers, now_secs: u32) -> bool {
         let Some(places) = self.places.get() else { return false };
@@ -95,7 +96,7 @@ impl Identified {
         })
     }
 
-    /// Records an address that is identified from this version on.
+    /// Records an address that is identified from this version of the neighbours on.
     pub fn put(&self, ip: IpAddr, version: u32, now_secs: u32) {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let places =
@@ -111,7 +112,7 @@ impl Identified {
         place.write(Entry { bits, version, until_secs: now_secs + IDENTIFIED_SECS });
     }
 
-    /// Removes an address with a device that is no longer known.
+    /// Removes an address whose device is no longer known.
     pub fn remove(&self, ip: IpAddr) {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(places) = self.places.get() else { return };
@@ -124,7 +125,7 @@ impl Identified {
     }
 }
 
-/// Returns the two places that an address may have.
+/// Returns the two places where an address may be stored.
 fn places_of(bits: u128) -> [usize; 2] {
     let (high, low) = ((bits >> 64) as u64, bits as u64);
     let hash = (high ^ low.rotate_left(17)).wrapping_mul(0x9e37_79b9_7f4a_7c15);

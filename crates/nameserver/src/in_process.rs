@@ -1,7 +1,7 @@
 //! The query path without sockets: exactly the work of a worker for one datagram.
 //!
-//! It serves benches, and tests that measure the cost of an answer. Its clock advances only when
-//! the owner says so.
+//! Benches use it, and tests that measure the cost of an answer. Its clock advances only through
+//! [`InProcess::pass`].
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -39,7 +39,7 @@ use crate::zone_files::ZoneFiles;
 /// TTL of learned delegations, in seconds.
 const DELEGATION_SECS: u32 = 3_600;
 
-/// Provenance of an RRset that came from its own servers and was not validated.
+/// Provenance of an RRset that came from the servers of its zone and was not validated.
 const UNCHECKED: Provenance = Provenance {
     security: Security::Unchecked,
     unsupported: None,
@@ -120,8 +120,8 @@ fn delegation(owner: &[u8], rtype: Rtype) -> RecordKey<'_> {
 }
 
 impl InProcess {
-    /// Creates a server with the configuration in this text, which `client` queries. Its secrets
-    /// are always the same.
+    /// Creates a server with the configuration in this text. `client` is the address that queries
+    /// come from. The secrets are always the same.
     ///
     /// # Errors
     /// The configuration is invalid, with the message of `avocet check`.
@@ -204,7 +204,7 @@ impl InProcess {
         kept
     }
 
-    /// Removes the oldest entry of the query log. Returns false if the log is empty.
+    /// Removes the oldest entry of the query log. Returns `false` if the log is empty.
     pub fn take_logged(&mut self, record: &mut Record) -> bool {
         self.logged.pop(record)
     }
@@ -221,7 +221,7 @@ impl InProcess {
         Ok(())
     }
 
-    /// Sends the following queries from this address.
+    /// Sets the address that the following queries come from.
     pub fn ask_as(&mut self, client: SocketAddr) {
         self.peer = client.into();
     }
@@ -264,8 +264,8 @@ impl InProcess {
         STAGES.into_iter().zip(self.metrics.stages.iter().map(Counter::value)).collect()
     }
 
-    /// Returns the number of questions that the last query would have sent to the network: its own,
-    /// or a prefetch.
+    /// Returns the number of questions that the last query would have sent to the network: its own
+    /// question, or a prefetch.
     pub fn waiting(&self) -> usize {
         self.misses.len()
     }
@@ -285,7 +285,8 @@ impl InProcess {
         self.shared.rrsets.insert(&key, &set, self.now.secs());
     }
 
-    /// Identifies the client at once: in the server, a thread does that while the query is held.
+    /// Identifies the client at once. In the real server, a thread does that while the query is
+    /// held.
     #[cold]
     fn identify(&self) {
         let (version, now_secs) = (self.state.strangers.version, self.now.secs());
@@ -293,7 +294,7 @@ impl InProcess {
     }
 
     /// Answers a datagram into `out`, which has 4 KiB. Returns `None` if the query gets no answer,
-    /// or none without the network.
+    /// or waits for the network.
     #[inline]
     pub fn answer(&mut self, query: &[u8], out: &mut [u8]) -> Option<usize> {
         if self.state.has_strangers {
@@ -349,7 +350,7 @@ impl InProcess {
         sent(close(&cx, metrics, &step, ended, out))
     }
 
-    /// Returns the decision about a query that is only rehearsed, or `None` if it would wait.
+    /// Returns the decision about a query without sending it; `None` if the query would wait.
     pub fn rehearse(&self, question: Question<'_>, transport: Transport) -> Option<Decision> {
         let at = At::Now(self.wall_secs);
         let rehearsal = Rehearsal::new((&self.shared, &self.state), self.peer.ip(), at);
@@ -366,9 +367,9 @@ impl InProcess {
         self.misses.iter().rfind(|miss| miss.waiter.is_some()).map(|miss| miss.question.view())
     }
 
-    /// Answers the last waiting query into `out`. The RRset cache replaces the network: an
-    /// incomplete answer there counts as a failure. Returns `None` if the query gets no answer or
-    /// waits for another question.
+    /// Answers the last waiting query into `out` with data of the RRset cache, which replaces the
+    /// network. If the cached answer is incomplete, resolution fails. Returns `None` if the query
+    /// gets no answer or waits for another question.
     pub fn resume(&mut self, meant_for: MeantFor, out: &mut [u8]) -> Option<usize> {
         let miss = self.misses.pop()?;
         let Self { shared, state, now, wall_secs, metrics, scratch, misses, .. } = self;

@@ -23,7 +23,7 @@ pub struct Leases {
 }
 
 impl Leases {
-    /// Returns the devices in the current file. If it cannot be read, the previous ones remain.
+    /// Returns the devices in the current file. If it cannot be read, returns the previous devices.
     pub fn look(&mut self, path: &Path, now_secs: u64) -> &[Neighbour] {
         let fingerprint = FileFingerprint::of(path);
         if fingerprint.is_some() && fingerprint == self.read {
@@ -39,7 +39,7 @@ impl Leases {
         &self.devices
     }
 
-    /// Returns why the file could not be read last time, if it could not.
+    /// Returns why the file could not be read at the last attempt; `None` if it was read.
     pub fn fault(&self, path: &Path) -> Option<String> {
         let error = self.error.as_ref()?;
         Some(format!(
@@ -49,7 +49,7 @@ impl Leases {
     }
 }
 
-/// Returns why the file cannot be read, if it cannot.
+/// Returns why the file cannot be read; `None` if it can be read.
 pub fn fault_of_leases(path: &Path) -> Option<io::Error> {
     read(path).err()
 }
@@ -81,7 +81,7 @@ pub(crate) fn devices(text: &str, now_secs: u64) -> Vec<Neighbour> {
     } else {
         text.lines().filter_map(|line| of_dnsmasq(line, now_secs)).collect()
     };
-    // The last entry for an address counts.
+    // If an address has several entries, the last one counts.
     devices.reverse();
     devices.sort_by_key(|device| device.address);
     devices.dedup_by_key(|device| device.address);
@@ -90,14 +90,14 @@ pub(crate) fn devices(text: &str, now_secs: u64) -> Vec<Neighbour> {
     devices
 }
 
-/// Reads a line with expiry, MAC address (for IPv6 a number), address, name or `*`, and client
+/// Reads a line with expiry, MAC address (for IPv6: a number), address, name or `*`, and client
 /// identifier.
 fn of_dnsmasq(line: &str, now_secs: u64) -> Option<Neighbour> {
     let [expiry, mac, address, name] =
         line.split_whitespace().take(4).collect::<Vec<_>>().try_into().ok()?;
     let expiry: u64 = expiry.parse().ok()?;
     let address: IpAddr = address.parse().ok()?;
-    // The hardware type may precede the address.
+    // The hardware type may precede the MAC address.
     let mac = mac.split_once('-').map_or(mac, |(_, mac)| mac);
     let is_over = expiry != 0 && expiry <= now_secs;
     (!is_over).then(|| Neighbour {
@@ -107,8 +107,8 @@ fn of_dnsmasq(line: &str, now_secs: u64) -> Option<Neighbour> {
     })
 }
 
-/// Reads entries of the form `lease ADDRESS { ... }` with statements that end with `;`. Leases are
-/// appended repeatedly.
+/// Reads entries of the form `lease ADDRESS { ... }` with statements that end with `;`. Updates of
+/// a lease are appended as new entries.
 fn of_isc(text: &str) -> Vec<Neighbour> {
     let mut devices = Vec::new();
     let mut open: Option<Neighbour> = None;
@@ -138,7 +138,7 @@ fn of_isc(text: &str) -> Vec<Neighbour> {
     devices
 }
 
-/// Reads a table with a header line. Leases are appended repeatedly.
+/// Reads a table with a header line. Updates of a lease are appended as new lines.
 fn of_kea(text: &str, now_secs: u64) -> Vec<Neighbour> {
     let mut lines = text.lines();
     let headings: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();

@@ -1,7 +1,7 @@
-//! The name server without sockets: from the octets of a query and its client to a step, a reply or
-//! a question to be resolved.
+//! The name server without sockets. From the octets of a query and its client, it makes a step: a
+//! reply, or a question to be resolved.
 //!
-//! The server calls it for each datagram and each frame. Benches and tests call it through
+//! The server calls this crate for each datagram and each frame. Benches and tests call it through
 //! [`InProcess`].
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Counters of the worker threads: each worker writes its own, and a scrape adds them up.
+//! Counters of the worker threads: each worker writes its own counters, and a scrape adds them up.
 //!
 //! A counter has one writer, so an addition is a load and a store on a cache line that no other
 //! thread writes: about a nanosecond, without a locked instruction.
@@ -16,7 +16,7 @@ pub use crate::query::decision::{STAGES, Stage};
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds to the count. Only the worker that owns it calls this.
+    /// Adds to the count. Only the worker that owns the counter calls this method.
     #[inline]
     pub fn add(&self, n: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
@@ -53,7 +53,7 @@ pub const RCODES: usize = 24;
 /// Buckets of a latency histogram.
 pub const BUCKETS: usize = 24;
 
-/// Latencies in buckets of powers of two: bucket `i` counts those up to `2^i` microseconds.
+/// A histogram of latencies. Bucket `i` counts those up to `2^i` microseconds.
 #[derive(Default, Debug)]
 pub struct Latencies {
     buckets: [Counter; BUCKETS],
@@ -78,14 +78,15 @@ impl Latencies {
 /// The results of TLS handshakes: complete, complete by a session ticket, and neither.
 pub const HANDSHAKES: [&str; 3] = ["full", "resumed", "failed"];
 
-/// The reasons why HTTP ends a connection: a violation of the protocol, and a limit.
+/// The reasons why HTTP ends a connection: a violation of the protocol, or an exceeded limit.
 pub const HTTPS_ENDS: [&str; 2] = ["protocol", "excess"];
 
-/// The results of QUIC handshakes: complete, not complete, and begun again with a proof of the
-/// client's address.
+/// The results of QUIC handshakes: complete, failed, and retried with a proof of the client's
+/// address.
 pub const QUIC_HANDSHAKES: [&str; 3] = ["complete", "failed", "retry"];
 
-/// Why the server ends a connection of QUIC: a violation of the protocol, and a limit.
+/// The reasons why the server ends a QUIC connection: a violation of the protocol, or an exceeded
+/// limit.
 pub const QUIC_ENDS: [&str; 2] = ["protocol", "excess"];
 
 /// The counters of one worker.
@@ -94,7 +95,7 @@ pub const QUIC_ENDS: [&str; 2] = ["protocol", "excess"];
 pub struct WorkerMetrics {
     /// Queries by transport.
     pub queries: [Counter; Transport::COUNT],
-    /// Queries by type; the last is all other types.
+    /// Queries by type; the last counter is for all other types.
     pub types: [Counter; TYPES.len() + 1],
     /// Answers by RCODE.
     pub rcodes: [Counter; RCODES],
@@ -130,7 +131,7 @@ pub struct WorkerMetrics {
     pub tcp_open: Counter,
     /// Open TLS connections, including those with an incomplete handshake.
     pub tls_open: Counter,
-    /// The HTTPS connections among them.
+    /// Open HTTPS connections, which are also counted in `tls_open`.
     pub https_open: Counter,
     /// Connections that HTTP has ended, in the order of [`HTTPS_ENDS`].
     pub https_ends: [Counter; HTTPS_ENDS.len()],
@@ -138,13 +139,13 @@ pub struct WorkerMetrics {
     pub tls_handshakes: [Counter; HANDSHAKES.len()],
     /// Open QUIC connections, including those with an incomplete handshake.
     pub quic_open: Counter,
-    /// Handshakes of QUIC by result, in the order of [`QUIC_HANDSHAKES`].
+    /// QUIC handshakes by result, in the order of [`QUIC_HANDSHAKES`].
     pub quic_handshakes: [Counter; QUIC_HANDSHAKES.len()],
-    /// Connections of QUIC that the server ended, in the order of [`QUIC_ENDS`].
+    /// QUIC connections that the server ended, in the order of [`QUIC_ENDS`].
     pub quic_ends: [Counter; QUIC_ENDS.len()],
-    /// Clients of QUIC that are not allowed.
+    /// QUIC clients that are not allowed.
     pub quic_refused: Counter,
-    /// Connections of QUIC rejected by a limit, in total or for one client.
+    /// QUIC connections rejected by a limit, in total or for one client.
     pub quic_rejected: Counter,
     /// Turns that left queries to the next one, because their time was used up.
     pub cut_short: Counter,

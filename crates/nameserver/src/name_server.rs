@@ -1,8 +1,8 @@
 //! The state that all queries share: the caches and secrets, and the snapshot of the configuration.
 //!
-//! A [`Snapshot`] is immutable and is replaced as a whole; workers look once a batch whether a
-//! newer one is there. The caches outlive it: its generations tell which of their answers still
-//! hold.
+//! A [`Snapshot`] is immutable and is replaced as a whole; workers check for a newer one once for
+//! each batch. The caches outlive a snapshot: its generations determine which cached answers are
+//! still valid.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,25 +29,26 @@ pub struct NameServer {
     pub key: HashKey,
     /// The cache of final answers.
     pub packets: PacketCache,
-    /// Records.
+    /// The cache of RRsets.
     pub rrsets: RrsetCache,
     /// The cache of failed questions.
     pub failures: FailureCache,
-    /// The clients that asked each worker lately, where the policy goes by names of clients.
+    /// The recent clients of each worker, noted if the policy uses names of clients.
     pub callers: Vec<Callers>,
-    /// The clients with a device or name that was looked up, if the policy uses devices or names.
+    /// The clients whose device or name was looked up, if the policy uses devices or names.
     pub identified: Identified,
-    /// The zones whose primaries sent NOTIFY.
+    /// The hosted zones that must be checked because their primaries sent NOTIFY, or because their
+    /// databases changed.
     pub notices: NoticeBoard,
     /// Transfers of zones between servers.
     pub transfers: Arc<TransferLedger>,
-    /// Updates of zones that wait.
+    /// Waiting updates of zones.
     pub updates: UpdateQueue,
-    /// Counts how often proven facts were dropped from the caches: workers then forget conclusions
-    /// from them.
+    /// Number of times that proven facts were removed from the caches: workers then forget their
+    /// conclusions from these facts.
     forgotten: AtomicU64,
     current: Mutex<Arc<Snapshot>>,
-    /// The snapshots before, until no worker uses them any more.
+    /// The previous snapshots that workers may still use.
     retired: Mutex<Vec<Arc<Snapshot>>>,
     revision: AtomicU64,
 }
@@ -56,7 +57,7 @@ impl NameServer {
     /// Allocates the caches with the configured sizes.
     ///
     /// # Errors
-    /// A cache of that size holds nothing.
+    /// A configured size is too small for a cache.
     pub fn new(
         snapshot: Snapshot,
         workers: usize,
@@ -91,20 +92,20 @@ impl NameServer {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Counts the snapshots that were put in force. A worker compares the count with that of its
-    /// snapshot.
+    /// Returns the number of snapshots put in force so far. A worker compares this number with the
+    /// one of its own snapshot.
     #[inline]
     pub fn revision(&self) -> u64 {
         self.revision.load(Ordering::Acquire)
     }
 
-    /// Counts the times that workers had to forget proven facts.
+    /// Returns how often workers had to forget proven facts.
     #[inline]
     pub fn forgotten(&self) -> u64 {
         self.forgotten.load(Ordering::Acquire)
     }
 
-    /// Makes workers remove keys and gaps between names in their next turn.
+    /// Makes workers forget keys and gaps between names in their next turn.
     pub fn forget_proofs(&self) {
         self.forgotten.fetch_add(1, Ordering::Release);
     }
@@ -114,8 +115,8 @@ impl NameServer {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *current, Arc::new(snapshot));
         drop(current);
-        // A worker must not be the last to leave it: to free all of a policy takes longer than
-        // many answers.
+        // The previous snapshot is kept, so that no worker frees it: to free a whole policy takes
+        // longer than many answers.
         self.retired().push(before);
         self.revision.fetch_add(1, Ordering::Release);
     }

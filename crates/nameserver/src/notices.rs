@@ -1,12 +1,12 @@
-//! The zones whose primaries say that they have changed (NOTIFY, RFC 1996), or whose database does:
-//! from the workers, and the threads that listen to databases, to the thread that checks them.
+//! The zones that have changed, as their primaries (NOTIFY, RFC 1996) or their databases report.
+//! Workers and the threads that listen to databases note the zones; another thread checks them.
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Zones that must be checked. Only names of configured zones come here, each once, so that a flood
-/// of messages takes no memory and causes one check.
+/// Zones that must be checked. Only names of configured zones are noted, each of them once: a flood
+/// of messages thus takes no memory and causes one check.
 #[derive(Default)]
 pub struct NoticeBoard {
     noted: Mutex<Noted>,
@@ -22,7 +22,7 @@ struct Noted {
 }
 
 impl NoticeBoard {
-    /// Notes a zone of another server.
+    /// Notes that a zone must be checked.
     pub fn note(&self, name: &[u8]) {
         let mut noted = self.noted();
         if !noted.names.contains(name) {
@@ -37,7 +37,7 @@ impl NoticeBoard {
         self.arrived.notify_all();
     }
 
-    /// Ends the waiting.
+    /// Makes [`Self::wait`] return at once.
     pub fn close(&self) {
         self.noted().is_closed = true;
         self.arrived.notify_all();
@@ -48,8 +48,8 @@ impl NoticeBoard {
         self.noted().is_closed
     }
 
-    /// Waits until a zone is noted or a check has ended, at most this long. Takes the names, and
-    /// returns whether [`Self::close`] was called.
+    /// Waits until a zone is noted, a check has ended, or `most` has passed. Takes the noted names,
+    /// and returns whether [`Self::close`] was called.
     pub fn wait(&self, most: Duration) -> (BTreeSet<Box<[u8]>>, bool) {
         let is_idle =
             |noted: &mut Noted| noted.names.is_empty() && !noted.has_room && !noted.is_closed;

@@ -1,9 +1,8 @@
-//! The pools of the configuration in force with the health of their addresses, as the workers see
-//! them.
+//! The pools of the configuration in force, with the health of their addresses. Workers read them.
 //!
-//! The health is in atomic words that one thread of the server writes and all workers read. It is
-//! not part of a snapshot: a host that fails must leave the answers at once, even while a reload
-//! holds up other changes of the state. No answer of a pool is cached.
+//! The health is in atomic words that one thread of the server writes and all workers read. The
+//! health is not part of a snapshot, because a failed host must disappear from answers at once,
+//! even while a reload delays other changes. Answers with addresses of a pool are never cached.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,7 +17,7 @@ use avocet_zone::pool::PoolMasks;
 #[derive(Debug, Default)]
 pub struct Pools {
     pools: SuffixMap<Arc<LivePool>>,
-    /// Ancestors of their names, except the root: they exist (RFC 8020).
+    /// Ancestors of the pools' names, except the root: these names exist (RFC 8020).
     above: HashSet<Box<[u8]>>,
 }
 
@@ -39,9 +38,9 @@ impl LivePool {
         Self { config, healthy: healthy.into(), drained: drained.into(), present: present.into() }
     }
 
-    /// Returns the addresses that answers may contain. The sets are written one after another, so
-    /// that an answer during a change may be from between two states; each of its addresses was
-    /// usable in one of them.
+    /// Returns the sets of addresses that answers use. The sets are written one after another, so
+    /// that an answer during a change may combine an old and a new set. Each of its addresses was
+    /// usable before or after the change.
     #[inline]
     pub fn masks(&self) -> PoolMasks {
         PoolMasks {
@@ -51,14 +50,14 @@ impl LivePool {
         }
     }
 
-    /// Publishes other sets to all workers.
+    /// Publishes new sets to all workers.
     pub fn publish(&self, masks: PoolMasks) {
         self.present.store(masks.present, Ordering::Release);
         self.drained.store(masks.drained, Ordering::Release);
         self.healthy.store(masks.healthy, Ordering::Release);
     }
 
-    /// Returns the sets for another configuration of the pool: an address keeps its health.
+    /// Returns the sets for a new configuration of the pool, in which an address keeps its health.
     fn masks_for(&self, config: &PoolConfig) -> PoolMasks {
         let (now, mut masks) = (self.masks(), PoolMasks::default());
         for (position, member) in config.rule.members.iter().enumerate() {
@@ -75,7 +74,7 @@ impl LivePool {
 }
 
 impl Pools {
-    /// Creates the pools of a configuration. They keep the health that they have in `before`.
+    /// Creates the pools of a configuration. An address keeps the health that it has in `before`.
     pub fn of(configured: &[PoolConfig], before: &Self) -> Self {
         let live = |config: &PoolConfig| match before.get(&config.name) {
             Some(pool) if pool.config == *config => pool.clone(),
@@ -114,7 +113,7 @@ impl Pools {
         self.above.contains(name)
     }
 
-    /// Returns the names of the pools that are in only one of two sets.
+    /// Returns the names of the pools that are in only one of the two sets of pools.
     pub fn changed_to(&self, next: &Self) -> Vec<Box<[u8]>> {
         let only = |one: &Self, other: &Self| -> Vec<Box<[u8]>> {
             let names = one.iter().map(|pool| &pool.config.name);

@@ -24,7 +24,8 @@ use crate::policy::{are_wanted, macs_are_wanted};
 use crate::query::respond::Note;
 use crate::zone_views::view_bits;
 
-/// Maximum number of octets of a zone's name in an extended error; every answer has room for these.
+/// Maximum number of octets of a zone's name in an extended error; every answer has room for that
+/// many.
 const MAX_ORIGIN: usize = 80;
 
 /// The inputs of a policy other than the configuration.
@@ -34,27 +35,27 @@ pub struct Parts {
     pub lists: Option<Arc<Lists>>,
     /// Pauses and grants.
     pub switches: Switches,
-    /// The host behind each address.
+    /// The host known at each address.
     pub neighbours: Arc<[Neighbour]>,
     /// Number of changes of the neighbours.
     pub neighbours_version: u32,
-    /// The version at which the policy last started to identify clients in another way.
+    /// The version of the neighbours when the policy last changed how it identifies clients.
     pub identified_since: u32,
-    /// The networks with hosts that are neighbours.
+    /// The networks in which the server knows the hardware addresses of hosts.
     pub links: Arc<[IpNet]>,
     /// The country of each address.
     pub countries: Option<Arc<GeoDatabase>>,
     /// The buckets of rate limits, which outlive a policy.
     pub limiter: Arc<Limiter>,
-    /// The matches of rules and lists, which outlive a policy too.
+    /// The match counts of rules and lists, which outlive a policy, too.
     pub counts: Arc<Counts>,
-    /// The number of steps of the wall clock. A verdict is valid for the clock that it was made by.
+    /// The number of steps of the wall clock. A verdict is valid only for the clock at that time.
     pub clock_settings: u64,
 }
 
 impl Parts {
-    /// Creates the inputs for one worker without lists, switches, neighbours and countries. With
-    /// the secret, strangers cannot choose a client with which they share a bucket.
+    /// Creates the inputs for one worker, without lists, switches, neighbours and countries. The
+    /// secret prevents attackers from choosing addresses that share a bucket with a client.
     pub fn new(secret: [u8; 32]) -> Self {
         Self {
             lists: None,
@@ -76,8 +77,8 @@ impl Parts {
         self.neighbours_version = self.neighbours_version.wrapping_add(1);
     }
 
-    /// Makes every client a stranger: it is identified by the properties that the configuration now
-    /// tests.
+    /// Makes every client a stranger: it must be identified by the properties that the
+    /// configuration now tests.
     pub(crate) fn start_over(&mut self) {
         self.neighbours_version = self.neighbours_version.wrapping_add(1);
         self.identified_since = self.neighbours_version;
@@ -93,9 +94,9 @@ impl Parts {
         }
     }
 
-    /// Reports whether these inputs make the same policy from the same configuration.
+    /// Reports whether these inputs make the same policy as `other` from the same configuration.
     pub(crate) fn build_the_same(&self, other: &Self) -> bool {
-        // Versions and links decide which clients are identified. The policy does not see them.
+        // Versions and links decide which clients are identified. The policy does not use them.
         let Self {
             lists, switches, neighbours, countries, limiter, counts, clock_settings, ..
         } = self;
@@ -121,7 +122,7 @@ pub(crate) struct PolicySources<'p> {
 }
 
 impl<'p> PolicySources<'p> {
-    /// Returns the sources of a policy that was built from these.
+    /// Returns the sources of a policy that was built from this configuration and these parts.
     pub(crate) fn of(
         config: &'p PolicyConfig,
         parts: &'p Parts,
@@ -130,8 +131,8 @@ impl<'p> PolicySources<'p> {
         Self { config, parts, policy }
     }
 
-    /// Reports whether each profile of `before` has the same number here and gets the same answers.
-    /// Clients may have moved between profiles.
+    /// Reports whether each profile of `before` has the same number in this policy and gets the
+    /// same answers. Clients may have moved between profiles.
     pub(crate) fn say_the_same(&self, before: &Self) -> bool {
         match (self.policy, before.policy) {
             (None, None) => true,
@@ -146,7 +147,7 @@ impl<'p> PolicySources<'p> {
 }
 
 /// The configuration that decides the answers of a profile. The lists in force and the groups are
-/// facts of the profile.
+/// not part of it: they are facts of the profile.
 #[derive(PartialEq)]
 struct Judged<'p> {
     block: &'p BlockConfig,
@@ -172,7 +173,7 @@ impl<'p> Judged<'p> {
             time_zone,
             rebinding,
             geo_database,
-            // Pools use it.
+            // Only pools use this setting.
             locates_clients: _,
             lists,
             rules,
@@ -205,8 +206,8 @@ impl<'p> Judged<'p> {
 
 impl Policy {
     /// Builds the policy, or returns `None` if nothing is filtered. `entrances` has the listener's
-    /// name for each address of the server, empty for those of `[server]`. Profiles keep their
-    /// numbers from the policy `before` if their facts are the same.
+    /// name for each address of the server, and an empty name for addresses of `[server]`. Profiles
+    /// keep their numbers from the policy `before` if their facts are the same.
     ///
     /// # Errors
     /// The clients have too many different profiles.
@@ -260,7 +261,7 @@ impl Policy {
     }
 }
 
-/// Builds the table of clients for the tests of rules, lists, switches and policy zones.
+/// Builds the table of clients from the tests of rules, lists, switches and policy zones.
 fn clients(
     config: &PolicyConfig,
     parts: &Parts,
@@ -287,7 +288,8 @@ fn clients(
         };
         clients?.with_neighbours(&parts.neighbours)
     };
-    // The unused profiles may exceed the limit together with the new ones.
+    // Profiles that are no longer used may exceed the limit together with the new ones: build
+    // without `before`.
     Ok(build(before).or_else(|_| build(None))?)
 }
 
@@ -310,9 +312,9 @@ fn add_tests_of_zones(tests: &mut Vec<ClientTest>, lists: Option<&Lists>) {
     }
 }
 
-/// Returns the index in the configuration of each list of the image. The configuration may be newer
-/// than the image: lists are matched by name, or by source if they have another name now. Deleted
-/// lists apply to nobody, and new ones wait for the next image.
+/// Returns the index in the configuration of each list of the image; `None` for a deleted list. The
+/// configuration may be newer than the image: lists are matched by name, or by source if they were
+/// renamed. New lists wait for the next image.
 fn places(config: &PolicyConfig, lists: Option<&Lists>) -> Vec<Option<usize>> {
     let made = lists.map_or(&[][..], |lists| &lists.making().lists);
     let is_made = |name: &str| made.iter().any(|one| one.name == name);
@@ -338,7 +340,7 @@ fn in_force(clients: &Clients, places: &[Option<usize>]) -> Vec<ListSet> {
         .collect()
 }
 
-/// Returns the policy zones in force for each profile: zones with a list that is in force.
+/// Returns the policy zones in force for each profile: the zones whose list is in force.
 fn zones_in_force(lists: Option<&Lists>, in_force: &[ListSet]) -> Vec<ZoneSet> {
     let Some(lists) = lists else { return Vec::new() };
     let of = |set: &ListSet| {
@@ -393,8 +395,8 @@ fn notes(
     notes.into()
 }
 
-/// Returns a text with the list, its zone and the kind of trigger. For a zone with a long name it
-/// has the list's name only.
+/// Returns a text with the list, its zone and the kind of trigger. The name of the zone is left out
+/// if it is long or the root.
 fn zone_note(list: &str, zone: &Zone, kind: TriggerKind) -> String {
     let origin = zone.origin().to_string();
     if origin.len() > MAX_ORIGIN || origin == "." {
@@ -431,7 +433,8 @@ mod tests {
         let renamed = ads.replace("\"ads\"", "\"advertising\"");
         check(format!("{renamed}{own}"), [Some(0), Some(1)]);
         check(format!("{own}{renamed}"), [Some(1), Some(0)]);
-        // Another text, or one that is read in another way.
+        // A list with another text, or with settings that read the same text in another way, is not
+        // matched.
         check(renamed.replace("/ads", "/more") + own, [None, Some(1)]);
         check(format!("{renamed}kind = \"allow\"\n{own}"), [None, Some(1)]);
         check(own.to_owned(), [None, Some(0)]);

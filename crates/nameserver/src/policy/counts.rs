@@ -1,7 +1,7 @@
 //! Counts the matches of each rule and each list.
 //!
-//! Each worker counts separately, as for all metrics; a reader adds them up. A count belongs to a
-//! name, so it continues across reloads, even if the rule's index changes.
+//! Each worker counts separately, as for all metrics; a reader adds them up. A count belongs to the
+//! name of a rule or list, so it continues across reloads, even if the index changes.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,13 +14,13 @@ use avocet_policy::rule::RuleId;
 use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE, FIRST_ZONE_NOTE, REBINDING_NOTE};
 use crate::metrics::Counter;
 
-/// Maximum number of rules and lists that are counted by name since the start; the first slot is
-/// for all others together.
+/// Maximum number of slots for names since the start. The first slot is for all rules and lists
+/// without their own slot.
 const MAX_COUNTED: usize = 4_096;
 /// The slot of rules and lists that are not counted by name.
 const OTHERS: usize = 0;
 
-/// A rule or list with a count.
+/// A rule or list that has a count.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum CountedItem {
     Rebinding,
@@ -28,13 +28,13 @@ enum CountedItem {
     Rule(String),
 }
 
-/// The counts of all workers. Outlives a policy.
+/// The counts of all workers, which outlive a policy.
 pub struct Counts {
     /// The slot of each name.
     subjects: Mutex<HashMap<CountedItem, usize>>,
     workers: Vec<Box<[Counter]>>,
-    /// Look-ups that were cut short because lists would exceed the work limit of a question. All
-    /// workers share this rare counter.
+    /// Look-ups that were cut short because they reached the work limit of a question. All workers
+    /// share this counter, which changes rarely.
     cut_short: AtomicU64,
 }
 
@@ -46,9 +46,8 @@ impl Counts {
         Self { subjects: Mutex::default(), workers, cut_short: AtomicU64::new(0) }
     }
 
-    /// Assigns slots to the lists and rules of a policy. `zones` are the indexes in the
-    /// configuration of the lists that are policy zones; `rules` are the names of the rules in
-    /// force.
+    /// Assigns slots to the lists and rules of a policy. `zones` has the index in the configuration
+    /// of each policy zone's list; `rules` has the names of the rules in force.
     pub(super) fn places<'a>(
         &self,
         config: &PolicyConfig,
@@ -80,7 +79,7 @@ impl Counts {
         }
     }
 
-    /// Counts incomplete look-ups, and logs a warning for the first one.
+    /// Counts incomplete look-ups, and logs a warning for the first of them.
     #[inline]
     pub(super) fn count_cut_short(&self, look_ups: u64) {
         if look_ups > 0 {
@@ -127,7 +126,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Counts an answer by the policy, with the note that gives the reason.
+    /// Counts an answer of the policy by its note, which identifies the rule or list that decided.
     #[inline]
     pub(super) fn count_note(&self, counts: &Counts, worker: usize, note: u16) {
         let note = usize::from(note);
@@ -146,7 +145,7 @@ impl Places {
         counts.count(worker, self.rules.get(rule.0 as usize).copied().unwrap_or(OTHERS));
     }
 
-    /// Returns the number of answers due to a list, given by its index in the configuration.
+    /// Returns the number of answers that a list caused. `place` is its index in the configuration.
     pub(super) fn of_list(&self, counts: &Counts, place: usize) -> u64 {
         self.lists.get(place).map_or(0, |place| counts.total(*place))
     }
@@ -162,16 +161,17 @@ impl Places {
     }
 }
 
-/// The matches of the worker's last query that have not been counted.
+/// The matches of the worker's last query that are not counted yet.
 #[derive(Default)]
 pub(super) struct PendingCounts {
     rules: Vec<RuleId>,
-    /// The note of a list that redirects, drops or truncates, which no answer carries.
+    /// The note of a list that redirects, drops or truncates, because no answer has this note.
     list: u16,
 }
 
 impl PendingCounts {
-    /// Adds the matches of a verdict on a question: the noted rules, and the deciding one.
+    /// Adds the matches of a verdict on a question: the rules that matched without deciding, and
+    /// the deciding rule.
     pub(super) fn note(&mut self, noted: &[RuleId], decided: Option<RuleId>) {
         self.clear();
         self.rules.extend_from_slice(noted);
@@ -190,28 +190,29 @@ impl PendingCounts {
         self.list = 0;
     }
 
-    /// Adds the note of a deciding list that no answer carries.
+    /// Adds the note of a deciding list if no answer has this note.
     pub(super) fn note_list(&mut self, note: u16) {
         self.list = note;
     }
 
-    /// Returns the note of the deciding list, if no answer carries it.
+    /// Returns the note of the deciding list; zero if an answer has the note.
     pub(super) fn list(&self) -> u16 {
         self.list
     }
 
-    /// Returns the same, and removes it.
+    /// Removes the note of the deciding list and returns it; `None` if there is none.
     pub(super) fn take_list(&mut self) -> Option<u16> {
         Some(std::mem::take(&mut self.list)).filter(|note| *note != 0)
     }
 
-    /// Removes the rules and returns them, except the rule that the note of the answer counts.
+    /// Removes the rules and returns all except `counted`, which is counted by the note of the
+    /// answer.
     pub(super) fn take(&mut self, counted: Option<RuleId>) -> impl Iterator<Item = RuleId> + '_ {
         self.rules.drain(..).filter(move |rule| Some(*rule) != counted)
     }
 }
 
-/// Returns the rule of a note.
+/// Returns the rule with a note; `None` if the note is not that of a rule.
 pub(super) fn rule_of(note: u16) -> Option<RuleId> {
     usize::from(note).checked_sub(FIRST_RULE_NOTE).map(|rule| RuleId(rule as u32))
 }

@@ -28,8 +28,8 @@ impl Policy {
                 let AnswerRuling { verdict, note } = self.answer(asked, answered, moment, scratch);
                 self.said_of_answer(&verdict, note)
             }
-            // A trigger on the answer cannot be evaluated here: the name decides, as without an
-            // answer.
+            // Triggers on the answer cannot be evaluated without an answer: the triggers on the
+            // question decide.
             (QuestionVerdict::Pass, None) if by == Decider::List => {
                 match self.without_answer(asked, moment, scratch) {
                     Some(verdict) => self.said_of_question(&verdict, scratch.note_of(&verdict)),
@@ -68,8 +68,9 @@ impl Policy {
         Outcome { treatment, why: why.unwrap_or_default().to_owned() }
     }
 
-    /// Explains the decision on a question and, if known, its answer: client, rules, and each line
-    /// of a list that matches the name or an alias in the answer. `outcome` is the result.
+    /// Explains the decision on a question and, if known, its answer. The explanation has the
+    /// client, the rules, and each line of a list that matches the name or an alias in the answer.
+    /// `outcome` is the result.
     pub fn explain<'p>(
         &'p self,
         asked: &Asked<'_>,
@@ -80,12 +81,13 @@ impl Policy {
         let verdict = self.verdict(asked, answered, (moment, generation), scratch);
         let Outcome { treatment, why } = outcome.clone();
         let decided = verdict.decided.and_then(|id| self.program.rule(id));
-        // Safe search does not block, so a list has decided.
+        // Safe search does not block. If the query is blocked, a list has decided, not the rule.
         let decided = decided.filter(|rule| {
             !matches!(rule.action, Action::SafeSearch) || treatment != Treatment::Block
         });
         let why = match decided {
-            // An alias, no response and truncation give the client no reason.
+            // A redirected, dropped or truncated query has no reason for the client, so the rule's
+            // name is used.
             Some(rule) if why.is_empty() && treatment != Treatment::Pass => {
                 format!("rule {}", rule.name)
             }
@@ -130,7 +132,7 @@ impl Policy {
         }
     }
 
-    /// Returns the countries of the addresses in an answer, or `None` if no rule tests them.
+    /// Returns the countries of the addresses in an answer; `None` if no rule tests countries.
     fn countries_of(&self, answered: &KnownAnswer<'_>) -> Option<Vec<String>> {
         let mut found = names::AnswerTargets::default();
         found.read(answered.message, answered.translation);
@@ -164,7 +166,7 @@ impl Policy {
                 (name, line)
             }));
         }
-        // The first blocked name counts; an allowed name counts only if no name is blocked.
+        // The first blocked name decides. An allowed name decides only if no name is blocked.
         let blocked = behind.iter().find(|(_, line)| line.blocks()).map(|(name, _)| *name);
         lines.extend(behind.into_iter().map(|(name, mut line)| {
             line.decides &= !is_named && blocked.is_none_or(|blocked| blocked == name);
@@ -212,8 +214,8 @@ impl Policy {
     }
 
     /// Returns the triggers of policy zones that match the question and its answer, whether the
-    /// zone applies to the client or not. For each zone these are the triggers for the first
-    /// matching name of the chain.
+    /// zone applies to the client or not. For each zone, these are the triggers for the first
+    /// matching name of the alias chain.
     fn triggers<'p>(
         &'p self,
         lists: &'p Lists,
@@ -248,7 +250,7 @@ impl Policy {
         shown
     }
 
-    /// Returns the lists with this name, whether they are in force or not.
+    /// Returns the lists that have this name, whether they are in force or not.
     pub fn on_lists(
         &self,
         qname: FoldedName<'_>,
@@ -265,15 +267,16 @@ impl Policy {
             .collect()
     }
 
-    /// Returns whether this address has a client with this name: one in the configuration, or a
-    /// device with a learned name.
+    /// Returns whether the client at this address has this name, which is its name in the
+    /// configuration or the learned name of its device.
     pub fn goes_by(&self, ip: std::net::IpAddr, name: &str) -> bool {
         let identity = self.clients.identify(ip);
         identity.client.as_deref() == Some(name)
             || identity.name.is_some_and(|known| known.eq_ignore_ascii_case(name))
     }
 
-    /// Returns the name under which counts by client show this address.
+    /// Returns the name of this address in counts by client; without a name, returns the address
+    /// itself.
     pub fn client_name(&self, ip: std::net::IpAddr) -> String {
         self.clients.identify(ip).name.unwrap_or_else(|| ip.to_string())
     }
@@ -294,12 +297,12 @@ impl Policy {
     }
 }
 
-/// The relation of a name to the question.
+/// The position of a name in the resolution of a question.
 #[derive(Clone, Copy)]
 enum Standing {
     /// The name in the question.
     Asked,
-    /// A name that the answer leads to.
+    /// A name to which the aliases in the answer lead.
     Behind,
 }
 

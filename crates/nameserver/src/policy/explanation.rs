@@ -1,4 +1,4 @@
-//! The explanation of a decision of the policy: its facts, in a form for commands and the API.
+//! The explanation of a decision of the policy, in a form for commands and the API.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the outcome of a query that nothing matched.
+    /// Returns the outcome of a query that no rule or list matched.
     pub const fn passes() -> Self {
         Self { treatment: Treatment::Pass, why: String::new() }
     }
@@ -26,17 +26,17 @@ impl Outcome {
 /// The treatment of a query by the policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Treatment {
-    /// No effect.
+    /// The policy has no effect.
     Pass,
-    /// A response that the name is blocked.
+    /// The response says that the name is blocked.
     Block,
-    /// A response with other records, or with the records of another name.
+    /// The response has other records, or the records of another name.
     Rewrite,
     /// The query is resolved by servers that the policy names.
     Forward,
-    /// No response.
+    /// The client gets no response.
     Drop,
-    /// A truncated response, so that the client returns over TCP.
+    /// The client gets a truncated response, so that it repeats the query over TCP.
     Truncate,
 }
 
@@ -71,11 +71,11 @@ pub struct Explanation<'p> {
     pub rule: Option<&'p Rule>,
     /// The rules that matched without deciding.
     pub noted: Vec<&'p Rule>,
-    /// The suspension of filtering.
+    /// Why filtering is suspended, if it is.
     pub lifted: Option<Lift>,
-    /// The Unix second until which the decision holds; none if time does not change it.
+    /// The Unix second until which the decision is valid; `None` if time does not change it.
     pub valid_until: Option<u64>,
-    /// The countries of the addresses in the answer; none if no rule asks for them.
+    /// The countries of the addresses in the answer; `None` if no rule tests countries.
     pub countries: Option<Vec<String>>,
     /// The lines of lists that match.
     pub lines: Vec<ExplainedLine<'p>>,
@@ -90,20 +90,21 @@ pub struct ExplainedLine<'p> {
     pub line: u32,
     /// The entry of the line.
     pub entry: LineEntry<'p>,
-    /// The alias that it matches; none if it matches the name.
+    /// The alias that the line matches; `None` if it matches the QNAME.
     pub alias: Option<String>,
     /// Whether the list applies to this client.
     pub is_in_force: bool,
-    /// Whether it decides.
+    /// Whether the line decides.
     pub decides: bool,
-    /// Whether it would decide if no rule did, and no pause or grant lifted filtering.
+    /// Whether the line would decide without the rule that decided, or without the pause or grant
+    /// that lifted filtering.
     pub is_overruled: bool,
 }
 
 /// The entry of a list's line.
 #[derive(Clone, Copy, Debug)]
 pub enum LineEntry<'p> {
-    /// A name or a pattern, and whether it goes before allow lists.
+    /// A name or a pattern, and whether it takes precedence over allow lists.
     Name(Effect, Importance),
     /// A trigger of a policy zone.
     Trigger(TriggerKind, &'p Action),
@@ -119,12 +120,12 @@ pub enum Importance {
 }
 
 impl ExplainedLine<'_> {
-    /// Returns whether the line decides to block.
+    /// Returns whether the line decides and blocks.
     pub(super) fn blocks(&self) -> bool {
         self.decides && matches!(self.entry, LineEntry::Name(Effect::Block, _))
     }
 
-    /// Marks a line that would decide as one that does not.
+    /// Marks a deciding line as overruled.
     pub(super) fn overrule(&mut self) {
         if self.decides {
             (self.decides, self.is_overruled) = (false, true);

@@ -1,4 +1,4 @@
-//! The database of the countries of addresses: `[policy] geo-database`.
+//! The geo database, which has the countries of addresses: `[policy] geo-database`.
 
 use std::io;
 use std::net::IpAddr;
@@ -12,21 +12,23 @@ use avocet_policy::rule::Country;
 use crate::file_watch::FileFingerprint;
 use crate::{StateError, disk};
 
-/// A database in memory. Reading one takes some tenths of a second, so no worker does it.
+/// A geo database in memory. Workers do not read it from disk, because that takes some tenths of a
+/// second.
 pub struct GeoDatabase {
     path: PathBuf,
-    /// The file's fingerprint when it was read.
+    /// The fingerprint of the file before it was read.
     fingerprint: Option<FileFingerprint>,
     countries: Countries,
 }
 
 impl GeoDatabase {
-    /// Reads the database of a configuration; returns `None` if it names none, or if nothing is
-    /// filtered.
+    /// Reads the geo database of a configuration; returns `None` if none is configured, or if
+    /// nothing is filtered.
     ///
     /// # Errors
-    /// The file cannot be read, or is no database of countries. Without it, rules on countries
-    /// would match nothing, and rules on all other countries everything, so the error is fatal.
+    /// The file cannot be read, or has no countries. This error is fatal: without the database,
+    /// rules on some countries would match nothing, and rules on all other countries would match
+    /// everything.
     pub fn of(config: &PolicyConfig) -> Result<Option<Arc<Self>>, StateError> {
         config.geo_file().map(|path| Self::read(path).map(Arc::new)).transpose()
     }
@@ -37,7 +39,8 @@ impl GeoDatabase {
     /// As [`Self::of`].
     pub fn read(path: &Path) -> Result<Self, StateError> {
         let unreadable = |source| StateError::GeoFile { path: path.to_owned(), source };
-        // Taken before reading: a file that changes meanwhile has another fingerprint.
+        // The fingerprint is taken before reading: a file that changes in the meantime has another
+        // one.
         let fingerprint = FileFingerprint::of(path);
         let octets = disk::read(path, MAX_DATABASE_OCTETS).map_err(unreadable)?;
         let octets = octets.ok_or_else(|| unreadable(io::ErrorKind::NotFound.into()))?;
@@ -65,7 +68,7 @@ impl GeoDatabase {
         &self.path
     }
 
-    /// Returns the file's fingerprint when it was read.
+    /// Returns the fingerprint of the file before it was read.
     pub fn fingerprint(&self) -> Option<FileFingerprint> {
         self.fingerprint
     }
@@ -80,13 +83,13 @@ impl GeoDatabase {
         self.countries.about()
     }
 
-    /// Returns its size in memory, in octets.
+    /// Returns the size of the database in memory, in octets.
     pub fn octets(&self) -> usize {
         self.countries.octets()
     }
 }
 
-/// Formats a country as its two letters.
+/// Returns the two letters of a country.
 pub(super) fn letters(country: Country) -> String {
     country.iter().copied().map(char::from).collect()
 }

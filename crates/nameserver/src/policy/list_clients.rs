@@ -13,7 +13,7 @@ use avocet_policy::list::{ClientTest as Asked, Modifiers};
 
 use super::Lists;
 
-/// Maximum number of names of clients and groups in the tests of lists; further ones match no
+/// Maximum number of client and group names in the tests of all lists. Further names match no
 /// client.
 const MAX_NAMED: usize = 1_024;
 
@@ -54,8 +54,8 @@ pub(super) fn tests(config: &PolicyConfig, lists: &Lists) -> Vec<ClientTest> {
     tests
 }
 
-/// Returns names by their lower-case form, which lists compare. Several names may have the same
-/// form.
+/// Returns names by their lower-case form, in which lists compare them. Several names may have the
+/// same form.
 fn by_lower(names: impl IntoIterator<Item = String>) -> HashMap<String, Vec<String>> {
     let mut by_lower: HashMap<String, Vec<String>> = HashMap::new();
     for name in names {

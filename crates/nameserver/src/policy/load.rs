@@ -1,4 +1,4 @@
-//! Lists in memory: compiled to one image that records its sources.
+//! Lists in memory: one compiled image that records its sources.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::StateError;
 use crate::disk::PIECE;
 
-/// All lists of a configuration, compiled. The numbers in the image are indexes of
-/// [`Making::lists`]. They are mapped to a later configuration by the names of the lists.
+/// All lists of a configuration, compiled. The list numbers in the image are indexes of
+/// [`Making::lists`]. A later configuration is mapped to these numbers by the names of the lists.
 pub struct Lists {
     image: Image<Vec<u8>>,
     making: Making,
@@ -47,12 +47,12 @@ pub struct Making {
 pub struct Compiled {
     /// The name.
     pub name: String,
-    /// The settings that affect how the text is read.
+    /// The settings that affect how the list's text is read.
     pub reading: String,
-    /// The source of the list's text; empty if an earlier release made the image.
+    /// The source of the list's text; empty if an earlier release of Avocet made the image.
     #[serde(default)]
     pub source: String,
-    /// The version of the text; `None` without a text.
+    /// The version of the text; `None` if there was no text.
     pub stamp: Option<String>,
     /// The format, configured or detected.
     pub format: String,
@@ -64,10 +64,10 @@ pub struct Compiled {
     pub skipped: u64,
     /// Number of broken lines.
     pub faults: u64,
-    /// Number of broken lines that exceeded a limit which all lists share.
+    /// Number of broken lines that exceeded a limit shared by all lists.
     #[serde(default)]
     pub beyond_limits: u64,
-    /// Of a policy zone, the number of triggers of each kind.
+    /// Number of triggers of each kind; `None` unless the list is a policy zone.
     #[serde(default)]
     pub triggers: Option<[u64; 5]>,
 }
@@ -76,11 +76,11 @@ impl Lists {
     /// Opens an image.
     ///
     /// # Errors
-    /// The octets are no image, or damaged.
+    /// The octets are not an image, or are damaged.
     pub fn open(octets: Vec<u8>, zones: NumberedZones, making: Making) -> Result<Self, ImageError> {
         let image = Image::open(octets)?;
         let (zone_lists, zones) = zones.into_iter().unzip();
-        // The compiler enforces the limit on their number.
+        // The compiler of lists enforces the limit on the number of zones.
         let zones = Zones::of(zones).unwrap_or_default();
         Ok(Self { image, making, zones, zone_lists })
     }
@@ -90,7 +90,7 @@ impl Lists {
         &self.zones
     }
 
-    /// Returns the list of the zone with this index.
+    /// Returns the list of the policy zone with this index.
     pub fn list_of_zone(&self, zone: usize) -> Option<ListId> {
         self.zone_lists.get(zone).copied()
     }
@@ -111,8 +111,9 @@ impl Lists {
     }
 }
 
-/// Returns the number of triggers of a policy zone that cannot match, because a server that only
-/// forwards knows no name servers. The counts are in the order of [`TriggerKind::ALL`].
+/// Returns the number of triggers of a policy zone that cannot match. In forwarding mode, these are
+/// triggers on name servers, which the server does not know. `counts` are in the order of
+/// [`TriggerKind::ALL`].
 pub fn idle_triggers(counts: [u64; TriggerKind::ALL.len()], mode: Mode) -> u64 {
     let is_of_servers = |(kind, _): &(&TriggerKind, u64)| {
         matches!(kind, TriggerKind::NsName | TriggerKind::NsAddress)
@@ -155,12 +156,13 @@ fn source(list: &ListConfig) -> String {
 }
 
 impl Compiled {
-    /// Returns whether a list of the configuration has this text, whatever its name is.
+    /// Returns whether a list of the configuration has the same source and settings, even if its
+    /// name is another.
     pub fn has_text_of(&self, list: &ListConfig) -> bool {
         self.source == source(list) && self.reading == reading(list)
     }
 
-    /// Creates the result for a text with this stamp. Without a report there was no text.
+    /// Creates the result for a text with this stamp. `report` is `None` if there was no text.
     pub fn of(list: &ListConfig, report: Option<&Report>, stamp: Option<String>) -> Self {
         Self {
             name: list.name.clone(),
@@ -188,9 +190,8 @@ pub struct Compilation {
     pub reports: Vec<io::Result<Option<Report>>>,
 }
 
-/// Compiles the texts of all lists. `open` returns the text of a list, or `None` if there is none
-/// yet. Local files are read first, so that fetched lists cannot use up the limits that all lists
-/// share.
+/// Compiles the texts of all lists. `open` returns the text of a list; `None` if there is none yet.
+/// Local files are read first, so that fetched lists cannot use up the limits shared by all lists.
 pub fn compile<R: Read>(
     config: &PolicyConfig,
     secret: [u8; 32],
@@ -220,7 +221,7 @@ fn origin(list: &ListConfig) -> Origin {
     }
 }
 
-/// Reads the policy zones only, for an existing image of these lists.
+/// Reads only the policy zones, for an existing image of these lists.
 ///
 /// # Errors
 /// The text of a zone cannot be read.
@@ -268,7 +269,7 @@ fn read(
     }
 }
 
-/// Opens a list that is a local file.
+/// Opens the file of a list; returns `None` if the list is not a local file.
 pub fn open_file(list: &ListConfig) -> io::Result<Option<File>> {
     match &list.source {
         ListSource::File(path) => open_regular(path).map(Some),
@@ -281,7 +282,7 @@ pub fn from_files(config: &PolicyConfig, secret: [u8; 32]) -> Result<Option<List
     from_texts(config, secret, open_file)
 }
 
-/// Compiles lists from the texts that `open` returns.
+/// Compiles all lists from the texts that `open` returns; returns `None` if no list is configured.
 pub fn from_texts<R: Read>(
     config: &PolicyConfig,
     secret: [u8; 32],

@@ -51,13 +51,13 @@ pub use ruling::{
     AnswerRuling, AnswerVerdict, Decider, Made, QuestionRuling, QuestionVerdict, Validity,
 };
 
-/// The policy for all clients: block, rewrite and limit rules, and lists.
+/// The policy for all clients: rules, which block, rewrite and limit queries, and lists.
 pub struct Policy {
     clients: Clients,
     program: Program,
-    /// The lists; `None` without any.
+    /// The lists; `None` if there are none.
     lists: Option<Arc<Lists>>,
-    /// For each list of the image its index in the configuration; `None` if it is no longer
+    /// The index in the configuration of each list of the image; `None` if the list is no longer
     /// configured.
     places: Vec<Option<usize>>,
     /// The lists of the image in force, by profile.
@@ -66,7 +66,7 @@ pub struct Policy {
     zones_in_force: Vec<ZoneSet>,
     /// The names and tags that lists test, by profile; empty if lists test none.
     known_to_lists: Vec<list_clients::ProfileLabels>,
-    /// The items of views of zones, by profile; empty without views.
+    /// The items of views of zones, by profile; empty if no zone has a view.
     view_bits: Box<[ViewBits]>,
     /// The origin of queries at the first address of the server, by transport.
     first_origins: [Origin; Transport::COUNT],
@@ -76,7 +76,7 @@ pub struct Policy {
     rebinding: Option<Exceptions>,
     limiter: Arc<Limiter>,
     notes: Arc<[Note]>,
-    /// Whether a rule tests on which lists a name is.
+    /// Whether a rule tests which lists have a name.
     asks_for_lists: bool,
     /// Whether the policy depends on the names of clients.
     wants_names: bool,
@@ -86,7 +86,7 @@ pub struct Policy {
     counted: counts::Places,
 }
 
-/// A question as the policy sees it.
+/// The data of a question that the policy evaluates.
 #[derive(Clone, Copy)]
 pub struct Asked<'a> {
     /// The client's [`Policy::profile`].
@@ -103,17 +103,17 @@ pub struct Asked<'a> {
     pub qtype: Rtype,
 }
 
-/// An answer as the policy sees it.
+/// The data of an answer that the policy evaluates.
 #[derive(Clone, Copy)]
 pub struct Answered<'a, F: Fn(FoldedName<'_>) -> NameServers> {
     /// The message.
     pub message: &'a [u8],
-    /// Whether the configuration names servers for the name.
+    /// Whether the configuration has servers for the QNAME.
     pub has_own_servers: bool,
     /// Whether a SVCB or HTTPS record leads to a name [of this
     /// network](crate::snapshot::Snapshot::is_of_this_network).
     pub has_local_target: bool,
-    /// The DNS64 that may have translated addresses.
+    /// The DNS64 that may have translated addresses in the answer.
     pub translation: Option<&'a Dns64>,
     /// Returns the name servers of the zones above a name; called only for policy zones.
     pub servers: F,
@@ -122,7 +122,7 @@ pub struct Answered<'a, F: Fn(FoldedName<'_>) -> NameServers> {
 /// An answer for explanations.
 pub type KnownAnswer<'a> = Answered<'a, &'a dyn Fn(FoldedName<'_>) -> NameServers>;
 
-/// The time. Schedules use the wall clock, limits the monotonic one.
+/// The time. Schedules use the wall clock, and rate limits the monotonic clock.
 #[derive(Clone, Copy)]
 pub struct Moment {
     /// The wall clock in Unix seconds.
@@ -134,14 +134,15 @@ pub struct Moment {
 /// Memory that a worker reuses for each question.
 #[derive(Default)]
 pub struct Scratch {
-    /// The time conditions that hold now, for the program of the generation next to it.
+    /// The time conditions that are now true, for the program of `generation`.
     hours: Hours,
     generation: Option<u32>,
     lists: list::Scratch,
-    /// The state of look-ups in lists that rules test by name, in force or not.
+    /// The state of look-ups in the lists that rules test by name, whether these are in force or
+    /// not.
     named_lists: list::Scratch,
     found: names::AnswerTargets,
-    /// The matching rules that do not decide, for the question and its answer.
+    /// The rules that match the question or its answer without deciding.
     noted: Vec<RuleId>,
     /// The rules of `noted` that match only with the answer.
     noted_later: Vec<RuleId>,
@@ -155,7 +156,7 @@ enum Tokens {
     /// Each query takes a token.
     #[default]
     Take,
-    /// No token is taken: this is for explanations.
+    /// No token is taken, because this is an explanation.
     Leave,
 }
 
@@ -165,7 +166,8 @@ impl Scratch {
         Self { tokens: Tokens::Leave, ..Self::default() }
     }
 
-    /// Returns the note of the last verdict of lists.
+    /// Returns the note of a verdict; for a verdict without an answer, that of the last deciding
+    /// list.
     pub(crate) fn note_of(&self, verdict: &QuestionVerdict<'_>) -> u16 {
         match verdict {
             QuestionVerdict::Pass => 0,
@@ -174,7 +176,7 @@ impl Scratch {
         }
     }
 
-    /// Discards the last verdict of lists.
+    /// Discards the note of the last deciding list.
     pub fn forget_list(&mut self) {
         self.held.take_list();
     }
@@ -204,7 +206,7 @@ impl Policy {
         self.clients.device(claims)
     }
 
-    /// Returns the items of views of zones that each profile is in; empty without views.
+    /// Returns the items of views of zones for each profile; empty if no zone has a view.
     pub fn view_bits(&self) -> &[ViewBits] {
         &self.view_bits
     }
@@ -229,12 +231,12 @@ impl Policy {
         self.wants_names
     }
 
-    /// Reports whether public names may not lead to private addresses.
+    /// Reports whether the policy blocks public names that lead to private addresses.
     pub fn blocks_private(&self) -> bool {
         self.rebinding.is_some()
     }
 
-    /// Returns the reasons for clients; [`Made::note`] is an index from 1.
+    /// Returns the reasons shown to clients; [`Made::note`] is an index from 1.
     pub fn notes(&self) -> &Arc<[Note]> {
         &self.notes
     }
@@ -245,8 +247,8 @@ impl Policy {
         self.counted.count_note(&self.counts, worker, note);
     }
 
-    /// Counts the matches of the last question: the list that decided without an answer of its own,
-    /// and the rules. `note` is that of the answer, which is counted separately.
+    /// Counts the matches of the last question: the rules, and the list that decided without an
+    /// answer of its own. `note` is that of the answer, which is counted separately.
     #[inline]
     pub fn count_held(&self, worker: usize, scratch: &mut Scratch, note: u16) {
         if !scratch.held.is_empty() {
@@ -263,8 +265,8 @@ impl Policy {
         }
     }
 
-    /// Decides on a question that no client has asked, for records that an answer could have on
-    /// top. Takes no token and counts nothing.
+    /// Decides on a question that no client has sent, for additional records of an answer. Takes no
+    /// token and counts nothing.
     pub fn unasked(
         &self,
         asked: &Asked<'_>,
@@ -286,7 +288,7 @@ impl Policy {
             .map(|(place, rule)| (rule, self.counted.of_rule(&self.counts, RuleId(place))))
     }
 
-    /// Returns the number of answers due to a list, by its index in the configuration.
+    /// Returns the number of answers that a list caused. `place` is its index in the configuration.
     pub fn list_count(&self, place: usize) -> u64 {
         self.counted.of_list(&self.counts, place)
     }
@@ -302,17 +304,20 @@ impl Policy {
         self.counted.of_rebinding(&self.counts)
     }
 
-    /// Returns the index in the configuration of a list of the image.
+    /// Returns the index in the configuration of a list of the image; `None` if the list is no
+    /// longer configured.
     fn place_of(&self, list: ListId) -> Option<usize> {
         self.places.get(list.place()).copied().flatten()
     }
 
-    /// Returns the client at an address. Searches and allocates: for explanations only.
+    /// Returns the client at an address. This function searches and allocates, so it is only for
+    /// explanations.
     pub fn identify(&self, ip: IpAddr) -> client::Identity {
         self.clients.identify(ip)
     }
 
-    /// Returns the client at an address with a known device, as [`Self::identify`].
+    /// Returns the client at an address with a known device. Like [`Self::identify`], this function
+    /// is only for explanations.
     pub fn identify_with(&self, ip: IpAddr, device: DeviceId) -> client::Identity {
         self.clients.identify_with(ip, device)
     }

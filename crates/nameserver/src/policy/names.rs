@@ -11,10 +11,10 @@ use avocet_wire::{FoldedName, FoldedNameBuf, MessageView, NameBuf, Rtype};
 use super::{Asked, GeoDatabase};
 use crate::query::alias::Alias;
 
-/// Maximum number of addresses, and most names, of an answer that are examined. The client does not
-/// get a larger answer.
+/// Maximum number of addresses, and maximum number of names, of an answer that are examined. If
+/// they do not suffice for the verdict, the client does not get the answer.
 const MAX_FOUND: usize = 512;
-/// Maximum number of aliases of one answer that are followed: more than resolution follows.
+/// Maximum number of aliases of one answer that are followed. Resolution follows fewer.
 const MAX_CHAIN: usize = 16;
 /// SvcParamKeys of address hints (RFC 9460 §7.3).
 const IPV4_HINT: u16 = 4;
@@ -30,11 +30,11 @@ pub(super) struct AnswerTargets {
     pub names: Vec<FoldedNameBuf>,
     /// The indexes in `names` of the targets of SVCB and HTTPS records.
     services: Vec<u16>,
-    /// For each name, whether a rule would allow it if it were queried; empty if none would.
+    /// Whether a rule would allow each name if it were queried; empty if no rule allows names.
     pub(super) freed: Vec<bool>,
     /// The countries of the addresses, without duplicates.
     pub countries: Vec<Country>,
-    /// Whether there are more addresses or names than are examined.
+    /// Whether the answer has more addresses or names than are examined.
     pub is_cut: bool,
 }
 
@@ -57,7 +57,7 @@ impl AnswerTargets {
         }
     }
 
-    /// Returns the names that lists, and conditions on lists, examine.
+    /// Returns the names that lists and conditions on lists examine: all except the freed ones.
     pub(super) fn judged(&self) -> impl Iterator<Item = &FoldedNameBuf> {
         let is_freed = |place: usize| self.freed.get(place).is_some_and(|freed| *freed);
         self.names
@@ -72,8 +72,8 @@ impl AnswerTargets {
         self.services.iter().filter_map(|place| self.names.get(usize::from(*place)))
     }
 
-    /// Returns the addresses that clients reach. An address that DNS64 made leads to the IPv4
-    /// address in it.
+    /// Returns the addresses that clients reach. An address that DNS64 made is left out: it leads
+    /// to the IPv4 address in it.
     pub(super) fn reached(&self, translation: Option<&Dns64>) -> impl Iterator<Item = IpAddr> {
         self.addresses.iter().copied().filter(move |address| match (address, translation) {
             (IpAddr::V6(address), Some(translation)) => translation.translated(*address).is_none(),
@@ -101,8 +101,8 @@ impl AnswerTargets {
         }
     }
 
-    /// Looks up the countries of the addresses. An address that DNS64 made has the country of its
-    /// IPv4 address.
+    /// Looks up the countries of the addresses. An address that DNS64 made has the country of the
+    /// IPv4 address in it.
     pub(super) fn locate(&mut self, database: &GeoDatabase, translation: Option<&Dns64>) {
         self.countries.clear();
         for address in &self.addresses {
@@ -164,8 +164,9 @@ impl AnswerTargets {
     }
 }
 
-/// Reports whether a SVCB or HTTPS record in the answer to a question of this type has such a
-/// target. A client resolves the target itself, but connects to it in the name of the owner.
+/// Reports whether a SVCB or HTTPS record in the answer to a question of this type has a target for
+/// which `is_meant` returns `true`. A client resolves the target itself, but connects to it in the
+/// name of the owner.
 pub fn has_service_target(
     message: &[u8],
     qtype: Rtype,

@@ -17,8 +17,8 @@ pub fn are_wanted(policy: &PolicyConfig) -> bool {
                 .any(|text| is_name(text) && !is_client(text)))
 }
 
-/// Returns whether anything in the policy uses the hardware address of a client. Host names in
-/// leases do: a device has the name of its lease at all of its addresses.
+/// Returns whether anything in the policy uses the hardware address of a client. Host names of
+/// leases use it, because a device has the name of its lease at all of its addresses.
 pub fn macs_are_wanted(policy: &PolicyConfig) -> bool {
     let is_mac = |text: &String| matches!(text.parse(), Ok(Id::Mac(_)));
     let ids = policy.clients.iter().flat_map(|client| &client.ids);

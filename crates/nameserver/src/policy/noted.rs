@@ -1,4 +1,4 @@
-//! The names behind the numbers of a decision, for the query log.
+//! The parts of the policy behind the numbers of a decision, for the query log.
 
 use avocet_policy::client::Profile;
 use avocet_policy::list::ListId;
@@ -17,9 +17,9 @@ pub enum Noted<'p> {
     Nobody,
     /// The rule with this name.
     Rule(&'p str),
-    /// The list or policy zone at this place of the configuration.
+    /// The list or policy zone with this index in the configuration.
     List(usize),
-    /// The server's own protection, such as that against private addresses; holds its text.
+    /// A built-in protection of the server, such as that against private addresses. Holds its text.
     Protection(&'p str),
 }
 
@@ -45,8 +45,8 @@ impl Policy {
         }
     }
 
-    /// Returns the extended error of an answer with a [note](Policy::notes): that of the note, if
-    /// the policy made the answer at this stage, with this RCODE. A truncated answer has none.
+    /// Returns the extended error of a [note](Policy::notes) if the policy made the answer at this
+    /// stage with this RCODE. Returns `None` for other answers and for truncated answers.
     pub fn ede_of(&self, note: u16, stage: u8, rcode: Rcode) -> Option<Ede> {
         let is_made = [Stage::Blocked, Stage::Rewritten].iter().any(|made| *made as u8 == stage)
             || (stage == Stage::Limited as u8 && rcode == Rcode::REFUSED);
@@ -54,8 +54,8 @@ impl Policy {
         self.notes.get(place).map(|(ede, _)| *ede)
     }
 
-    /// Returns the places in the configuration of the lists in force for a client that have the
-    /// name of its question, in order.
+    /// Returns the indexes in the configuration of the lists in force for a client that have the
+    /// QNAME, in ascending order.
     pub fn lists_naming(&self, asked: &Asked<'_>, scratch: &mut Scratch) -> Vec<usize> {
         let Some((lists, in_force)) = self.lists_for(asked) else { return Vec::new() };
         scratch.lists.begin_question();

@@ -23,13 +23,13 @@ pub struct Made<'p> {
     pub validity: Validity,
     /// The stage for metrics.
     pub stage: Stage,
-    /// Aliases of the original answer that lead to the name with the match; none if that is the
-    /// QNAME. A pointer that is null costs less to drop than an empty vector.
+    /// Aliases of the original answer that lead to the matching name; `None` if that is the QNAME.
+    /// A null pointer costs less to drop than an empty vector.
     pub behind: Option<Box<[Alias]>>,
 }
 
 impl<'p> Made<'p> {
-    /// Returns this answer as a replacement for another.
+    /// Returns this answer as a replacement for the original answer.
     pub(super) fn in_place_of_an_answer(self) -> AnswerRuling<'p> {
         AnswerRuling { note: self.note, verdict: AnswerVerdict::Answer(self) }
     }
@@ -38,8 +38,8 @@ impl<'p> Made<'p> {
 /// The validity of a verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Validity {
-    /// Seconds until the policy may change: a schedule, a pause or a grant begins or ends. No
-    /// client may cache an answer for longer.
+    /// Seconds until the policy may change because a schedule, a pause or a grant begins or ends.
+    /// No client may cache an answer for longer.
     pub secs: u32,
     /// Whether the answer is for this query only: a rate limit or a log-only rule must see each
     /// query.
@@ -47,7 +47,7 @@ pub struct Validity {
 }
 
 impl Validity {
-    /// Validity without a limit.
+    /// The validity of a verdict that never changes.
     pub const ALWAYS: Self = Self { secs: u32::MAX, per_query: false };
 
     pub(super) fn of(verdict: &Verdict, moment: Moment) -> Self {
@@ -55,7 +55,7 @@ impl Validity {
         Self { secs: secs.try_into().unwrap_or(u32::MAX), per_query: verdict.per_query }
     }
 
-    /// Returns seconds for which this server may cache the answer.
+    /// Returns the seconds for which this server may cache the answer.
     pub fn kept_secs(self) -> u32 {
         if self.per_query { 0 } else { self.secs }
     }
@@ -74,7 +74,7 @@ pub enum Decider {
 pub struct QuestionRuling<'p> {
     /// The verdict on the question.
     pub verdict: QuestionVerdict<'p>,
-    /// The rule, list or default that decided.
+    /// The part of the policy that decided.
     pub by: Decider,
     /// The time for which the answer is valid.
     pub validity: Validity,
@@ -126,7 +126,8 @@ pub enum AnswerVerdict<'p> {
 }
 
 impl<'p> QuestionVerdict<'p> {
-    /// Returns the same verdict on an answer; `None` if the answer may be sent.
+    /// Returns this verdict on a question as a verdict on an answer; `None` if the answer may be
+    /// sent.
     pub fn in_place_of_an_answer(self) -> Option<AnswerVerdict<'p>> {
         match self {
             Self::Pass | Self::Forward(_) => None,

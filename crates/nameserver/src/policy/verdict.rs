@@ -35,7 +35,7 @@ pub(super) const FIRST_RULE_NOTE: usize =
 /// Nanoseconds of a millisecond.
 const MILLI: u64 = 1_000_000;
 
-/// The memory that a decision uses.
+/// The memory that a decision on a question uses.
 struct Rooms<'a> {
     hours: &'a Hours,
     named_lists: &'a mut list::Scratch,
@@ -43,7 +43,8 @@ struct Rooms<'a> {
 }
 
 impl Scratch {
-    /// Prepares the memory for a question. Inline: almost always nothing has changed.
+    /// Prepares the memory for a question. The function is inlined, because almost always nothing
+    /// has changed.
     #[inline(always)]
     pub(super) fn renew(&mut self, policy: &Policy, generation: u32, wall_secs: u64) {
         for lists in [&mut self.lists, &mut self.named_lists] {
@@ -63,8 +64,8 @@ impl Scratch {
 }
 
 impl Policy {
-    /// Decides on a question: the verdict, its reason and its validity. Takes a token of each
-    /// matching rate limit, except with [`Scratch::for_looking`]. `generation` is that of this
+    /// Decides on a question: returns the verdict, its reason and its validity. Takes a token of
+    /// each matching rate limit, except with [`Scratch::for_looking`]. `generation` is that of this
     /// policy.
     pub fn question(
         &self,
@@ -123,7 +124,7 @@ impl Policy {
         );
         verdict.valid_until = verdict.valid_until.min(until);
         let validity = Validity::of(&verdict, moment);
-        // A rule on the question may have started to match while the query waited.
+        // While the query waited, a rule on the question may have started to match.
         let rule = verdict.decided.map(rule_note).unwrap_or_default();
         if let Some(id) = verdict.decided {
             let QuestionRuling { verdict: in_place, note, .. } =
@@ -162,8 +163,8 @@ impl Policy {
         self.against_rebinding(asked, answered, (validity, &scratch.found)).unwrap_or(pass)
     }
 
-    /// Replaces an answer with which a public name leads to a private address or a local name. This
-    /// protects clients, so a pause or a grant does not suspend it.
+    /// Replaces an answer in which a public name leads to a private address or a local name. This
+    /// protects clients, so pauses and grants do not suspend it.
     fn against_rebinding(
         &self,
         asked: &Asked<'_>,
@@ -179,7 +180,8 @@ impl Policy {
         Some(Made { form: Form::Nodata, ..made }.in_place_of_an_answer())
     }
 
-    /// Decides on a question without an answer after a policy zone has waited for one.
+    /// Decides on a question that gets no answer, for a policy zone that had waited for the answer.
+    /// Returns `None` if no zone decides.
     pub fn without_answer(
         &self,
         asked: &Asked<'_>,
@@ -199,7 +201,7 @@ impl Policy {
         Some(self.by_zone(fired, asked, (Validity::of(&verdict, moment), &mut scratch.held)))
     }
 
-    /// Returns whether the part of an answer that was not examined could change this verdict.
+    /// Returns whether this verdict requires that the whole answer is examined.
     fn reads_all_of(&self, asked: &Asked<'_>, verdict: &Verdict) -> bool {
         let is_open = verdict.decided.is_none();
         let is_filtered =
@@ -242,8 +244,8 @@ impl Policy {
         }
     }
 
-    /// Finds the names in an answer that a rule would allow if they were queried: these names do
-    /// not block the answer. Returns the Unix second until which this holds.
+    /// Finds the names in an answer that a rule would allow if they were queried. Such names do not
+    /// block the answer. Returns the Unix second until which the result is valid.
     pub(super) fn free_names(
         &self,
         asked: &Asked<'_>,
@@ -284,7 +286,7 @@ impl Policy {
             Some(after) => self.program.decide_answer(question, after, hours, lists),
         };
         if verdict.overflowed {
-            // Rules that match the question are noted already.
+            // Rules that match the question are already in `noted`.
             let mut all = self.program.all_noted(
                 question,
                 (after.map(|(answer, _)| answer), verdict.decided),
@@ -344,7 +346,7 @@ impl Policy {
         noted_later.clone_from(noted);
         let verdict =
             self.decide_with((&question, Some((&answer, before))), hours, &Naming { on }, noted);
-        // From here on, `noted` has rules that match only with the answer.
+        // The following lines leave in `noted_later` the rules that match only with the answer.
         let of_question = noted_later.len();
         for id in noted.iter() {
             if !noted_later[..of_question].contains(id) {
@@ -369,7 +371,8 @@ impl Policy {
             Tokens::Take => self.limiter.admit(id, limit, whose, now),
             Tokens::Leave => self.limiter.would_admit(id, limit, whose, now),
         };
-        // The client has already returned over TCP, so the next rule decides.
+        // Truncation has no effect over TCP: the client has already switched to TCP, so the next
+        // rule decides.
         let is_decision = limit.over != Over::Truncate || asked.transport == Transport::Udp;
         (admission == Admission::Over && is_decision).then_some(limit.over)
     }
@@ -381,7 +384,8 @@ impl Policy {
         })
     }
 
-    /// Applies the deciding rule to the question. Safe search does not lift a block by lists.
+    /// Applies the deciding rule to the question. A safe-search rule does not override lists that
+    /// block the name.
     fn by_rule_or_lists(
         &self,
         id: RuleId,
@@ -423,7 +427,8 @@ impl Policy {
             }
             Action::Redirect(target, ttl_secs) => self.redirected(asked, (target, *ttl_secs), why),
             Action::SafeSearch => match safe_name(&asked.qname) {
-                // Mail to these domains and proofs of ownership need the other types.
+                // Other types are not redirected: mail to these domains and proofs of ownership
+                // need them.
                 Some(safe) if leads_to_address(asked.qtype) => {
                     self.redirected(asked, (&safe.target, None), why)
                 }
@@ -501,7 +506,8 @@ impl Policy {
         }
     }
 
-    /// Blocks an answer that leads to a name on a block list: an alias does not hide it.
+    /// Blocks an answer that leads to a name on a block list, so that an alias does not hide this
+    /// name.
     fn by_lists_behind(
         &self,
         asked: &Asked<'_>,
@@ -533,8 +539,9 @@ impl Policy {
         None
     }
 
-    /// Returns whether a trigger of a zone takes precedence over a list. A trigger that only ends
-    /// the evaluation of zones does not take precedence.
+    /// Returns whether a trigger of a policy zone takes precedence over `list`, if there is one. An
+    /// `rpz-passthru` trigger, which only ends the evaluation of zones, never takes precedence over
+    /// a list.
     fn goes_first(&self, found: &Found<'_>, list: Option<ListId>) -> bool {
         list.is_none_or(|list| {
             *found.action != rpz::Action::Passthru
@@ -542,7 +549,7 @@ impl Policy {
         })
     }
 
-    /// Returns whether a list allows the name regardless of other lists.
+    /// Returns whether lists allow the name.
     fn is_allowed(&self, asked: &Asked<'_>, scratch: &mut list::Scratch) -> bool {
         self.lists_for(asked).is_some_and(|(lists, in_force)| {
             lists.lookup(self.to_lists(asked, &asked.qname), in_force, scratch).decision()
@@ -613,8 +620,8 @@ fn rule_note(id: RuleId) -> u16 {
     (FIRST_RULE_NOTE + id.0 as usize) as u16
 }
 
-/// Returns whether a line puts the name on its list. On an allow list every line does; on others,
-/// exceptions do not.
+/// Returns whether a line puts the name on its list. Each line of an allow list does, but an
+/// exception on another list does not.
 pub(super) fn names_it(one: &list::Match<'_>) -> bool {
     one.effect == list::Effect::Block || one.is_of_allow_list
 }
@@ -655,7 +662,7 @@ fn to_form(form: BlockForm, addresses: &[IpAddr]) -> Form<'_> {
     }
 }
 
-/// Returns the form of an answer without records for a rewrite to an RCODE.
+/// Returns the form of an answer without records, for a rule that rewrites to an RCODE.
 fn denial(rewrite: &Rewrite) -> Option<Form<'static>> {
     match rewrite {
         Rewrite::Rcode(Rcode::NOERROR) => Some(Form::Nodata),
@@ -665,7 +672,8 @@ fn denial(rewrite: &Rewrite) -> Option<Form<'static>> {
     }
 }
 
-/// Returns an alias to another name. A name that leads to itself is resolved normally.
+/// Returns an alias to another name. If the target is the QNAME itself, the query is resolved
+/// normally.
 fn rename(
     qname: FoldedName<'_>,
     target: &[u8],
@@ -680,7 +688,7 @@ fn rename(
     }
 }
 
-/// Returns whether a client finds the addresses of a site by records of this type.
+/// Returns whether clients use records of this type to find the addresses of a site.
 fn leads_to_address(qtype: Rtype) -> bool {
     matches!(qtype, Rtype::A | Rtype::AAAA | Rtype::CNAME | Rtype::SVCB | Rtype::HTTPS | Rtype::ANY)
 }

@@ -24,7 +24,7 @@ use crate::query::asked::Transport;
 use crate::query::blocked::Form;
 use crate::query::decision::Stage;
 
-/// A trigger that fired for an answer, and the aliases that lead to its name.
+/// A trigger that matches an answer, and the aliases that lead to its name.
 pub(super) struct Fired<'p> {
     pub(super) found: Found<'p>,
     behind: Vec<Alias>,
@@ -45,8 +45,8 @@ impl Policy {
         Some((self.lists.as_ref()?.zones(), in_force))
     }
 
-    /// Returns the trigger for a question that cannot be resolved: triggers on the answer do not
-    /// match.
+    /// Returns the trigger for a question that cannot be resolved. Only triggers on the question
+    /// can match.
     pub(super) fn zone_without_answer(&self, asked: &Asked<'_>) -> Option<Fired<'_>> {
         let (zones, in_force) = self.zones_for(asked.profile)?;
         let (found, _) =
@@ -64,7 +64,8 @@ impl Policy {
             .then(|| Fired { found, behind: Vec::new() })
     }
 
-    /// Returns the trigger for an answer: the first name of its chain with a trigger decides.
+    /// Returns the trigger for an answer. The first name of its alias chain that has a trigger
+    /// decides.
     pub(super) fn zone_at_answer(
         &self,
         asked: &Asked<'_>,
@@ -85,8 +86,8 @@ impl Policy {
         Some(Fired { found, behind: chain })
     }
 
-    /// Returns all triggers of these zones that fire for a question, and for its answer if that is
-    /// known, at the first name of its chain with a trigger.
+    /// Returns all triggers of these zones that match a question and, if known, its answer. They
+    /// are the triggers of the first name of the alias chain that has one.
     pub(super) fn all_fired(
         &self,
         in_force: ZoneSet,
@@ -107,8 +108,8 @@ impl Policy {
         fired.find(|fired| !fired.is_empty()).unwrap_or_default()
     }
 
-    /// Returns the indexes in the configuration of the zones with a trigger for a name, in force or
-    /// not.
+    /// Returns the indexes in the configuration of the policy zones with a trigger for a name,
+    /// except `rpz-passthru` triggers. The zones need not be in force.
     pub(super) fn zones_naming<'p>(&'p self, name: &'p [u8]) -> impl Iterator<Item = usize> + 'p {
         let lists = self.lists.as_deref();
         let zones = lists
@@ -125,12 +126,12 @@ impl Policy {
         })
     }
 
-    /// Returns the list of a trigger.
+    /// Returns the list of a trigger's policy zone.
     pub(super) fn list_of(&self, found: &Found<'_>) -> Option<ListId> {
         self.lists.as_ref()?.list_of_zone(found.zone)
     }
 
-    /// Applies a trigger to the question. If no answer carries its note, adds the note to `held`.
+    /// Applies a trigger to the question. If no answer has its note, adds the note to `held`.
     pub(super) fn by_zone<'p>(
         &'p self,
         fired: Fired<'p>,
@@ -186,8 +187,8 @@ impl Policy {
 }
 
 /// Returns the first trigger from `find` that has an effect, with the zones that remained when it
-/// was found. Over TCP, `rpz-tcp-only` has no effect: it ends the evaluation of its own zone, and
-/// the next zones are evaluated. Otherwise a client could evade their blocks by using TCP.
+/// was found. Over TCP, `rpz-tcp-only` has no effect: only the evaluation of its own zone ends. If
+/// the next zones were not evaluated, a client could evade their blocks by using TCP.
 fn first_effective<'p>(
     asked: &Asked<'_>,
     mut in_force: ZoneSet,
@@ -209,9 +210,9 @@ fn on_question<'p>(
     Found::best(zones.on_client(in_force, asked.ip), zones.on_qname(in_force, &asked.qname))
 }
 
-/// Returns the trigger for the targets of SVCB and HTTPS records, which hints let clients reach
-/// without a query. Anyone can refer to an allowed target, so an allowed target does not end the
-/// evaluation.
+/// Returns the trigger for the targets of SVCB and HTTPS records: address hints let clients reach a
+/// target without a query. An allowed target does not end the evaluation, because anyone can refer
+/// to it.
 fn on_services<'p>(
     (zones, in_force): (&'p Zones, ZoneSet),
     found: &names::AnswerTargets,
@@ -229,8 +230,8 @@ fn on_services<'p>(
     fired.map(Some).reduce(Found::best).flatten()
 }
 
-/// Returns the triggers of each kind for the name at a position of an answer's chain, where the
-/// QNAME is the first.
+/// Returns the triggers of each kind for the name at a position of the alias chain, whose first
+/// name is the QNAME.
 fn fired_at<'p>(
     (zones, in_force): (&'p Zones, ZoneSet),
     asked: &Asked<'_>,
