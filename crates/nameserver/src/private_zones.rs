@@ -1,8 +1,8 @@
 //! Configured zones that are not part of the public tree.
 //!
-//! The root and `arpa.` are signed and prove that these zones do not exist, so nothing in them can
-//! be validated: they are treated as if below a negative trust anchor (RFC 7646). In Unbound,
-//! `domain-insecure` serves this purpose.
+//! The root and `arpa.` are signed and prove that these zones do not exist. Nothing in the zones
+//! can thus be validated, so that they are treated as if a negative trust anchor were above them
+//! (RFC 7646). In Unbound, `domain-insecure` serves this purpose.
 
 use avocet_config::Config;
 use avocet_config::recurse::Mode;
@@ -15,8 +15,9 @@ use crate::query::special::{special_apexes, wire};
 /// names that routers use.
 const PRIVATE: &str = "internal intranet private corp home lan localdomain";
 
-/// Returns the apexes of private zones with configured servers, which are in a local zone, a
-/// special-use name or a name for private use; and those special-use names that are in such a zone.
+/// Returns the apexes of configured zones that are private: those in a local zone, a special-use
+/// name or a name for private use. For other configured zones, returns the special-use names below
+/// them.
 pub fn private_zones(config: &Config) -> Vec<Box<[u8]>> {
     let special: Vec<Box<[u8]>> = special_apexes().collect();
     let private: Vec<Box<[u8]>> = PRIVATE.split_whitespace().map(wire).collect();
@@ -42,8 +43,9 @@ pub fn served_zones(config: &Config) -> impl Iterator<Item = &[u8]> {
     forwards.chain(config.stubs.iter().map(|stub| &*stub.zone)).filter(|zone| zone.len() > 1)
 }
 
-/// Returns the zones that need a warning: all their servers are private, so the public tree may
-/// deny them or have other keys, and the configuration does not say whether to validate them.
+/// Returns the zones that need a warning. All their servers have private addresses, so the public
+/// tree may deny the zones or have other keys for them, and the configuration does not say whether
+/// to validate them.
 pub fn doubtful_zones(config: &Config) -> Vec<String> {
     let dnssec = &config.dnssec;
     if config.resolver.mode != Mode::Recurse || !dnssec.validate {
@@ -72,8 +74,8 @@ pub fn doubtful_zones(config: &Config) -> Vec<String> {
     zones.map(|zone| zone.to_string()).collect()
 }
 
-/// Returns whether an anchor is at or above the zone. The root's anchor only counts for the root,
-/// because it is above every zone.
+/// Returns whether an anchor is at or above the zone. The root's anchor counts only for the root
+/// itself, because it is above every zone.
 fn is_below_anchor(zone: &[u8], anchor: &[u8]) -> bool {
     (anchor.len() > 1 || zone.len() <= 1) && name::is_under(zone, &anchor.to_ascii_lowercase())
 }

@@ -8,10 +8,10 @@ use avocet_wire::proxy;
 use crate::query::addresses::AddressSet;
 use crate::query::asked::Entrance;
 
-/// The networks of proxies of each listener that has any.
+/// The networks of proxies of each listener that accepts proxies.
 #[derive(Clone, Debug, Default)]
 pub struct Proxies {
-    /// The networks by entrance; empty if no listener has any.
+    /// The networks by entrance; empty if no listener accepts proxies.
     by_entrance: Box<[Option<AddressSet>]>,
 }
 
@@ -20,12 +20,12 @@ pub struct Proxies {
 pub struct Named {
     /// The address of the client.
     pub ip: IpAddr,
-    /// Number of octets before the message.
+    /// Number of octets of the PROXY header before the DNS message.
     pub header_len: usize,
 }
 
 impl Proxies {
-    /// Creates the sets.
+    /// Creates the sets of networks for all listeners.
     #[must_use]
     pub fn new(server: &ServerConfig) -> Self {
         if server.listeners.iter().all(|listener| listener.proxies.is_empty()) {
@@ -42,15 +42,15 @@ impl Proxies {
     }
 
     /// Reports whether datagrams and connections from this address to an entrance begin with a
-    /// header.
+    /// PROXY header.
     #[must_use]
     pub fn include(&self, entrance: Entrance, ip: IpAddr) -> bool {
         let set = self.by_entrance.get(usize::from(entrance.0));
         set.and_then(Option::as_ref).is_some_and(|set| set.contains(ip))
     }
 
-    /// Returns the client of a datagram from this address; `None` without the header that it must
-    /// have.
+    /// Returns the client of a datagram from this address; `None` if the datagram lacks a required
+    /// PROXY header.
     #[must_use]
     pub fn client_of(&self, entrance: Entrance, sender: IpAddr, octets: &[u8]) -> Option<Named> {
         if !self.include(entrance, sender) {

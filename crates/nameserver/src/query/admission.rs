@@ -11,7 +11,7 @@ use super::respond::{Draft, draft_empty};
 
 /// The response to a query that is not admitted.
 pub(super) enum Rejection<'q> {
-    /// A draft in the buffer.
+    /// The client gets the draft in the buffer.
     Reply {
         /// The draft.
         draft: Draft,
@@ -24,11 +24,12 @@ pub(super) enum Rejection<'q> {
         /// The stage for the metrics.
         stage: Stage,
     },
-    /// No response.
+    /// The client gets no response.
     Silence(Stage),
 }
 
-/// Rejects octets that are no query, or answers with an error.
+/// Rejects a malformed message: with an error response, or silently if it is not a query. A query
+/// that has only a cookie is answered.
 #[cold]
 pub(super) fn malformed<'q>(
     cx: &QueryContext<'_>,
@@ -60,7 +61,7 @@ pub(super) fn malformed<'q>(
     Rejection::Reply { draft, asked, question, qtype, stage: Stage::Malformed }
 }
 
-/// Answers a query without a question that has a cookie (RFC 7873 §5.4).
+/// Answers a query that has a cookie but no question (RFC 7873 §5.4).
 fn cookie_alone<'q>(
     cx: &QueryContext<'_>,
     octets: &[u8],

@@ -21,12 +21,12 @@ pub struct Alias {
     pub ttl_secs: u32,
     /// The reason, as in [`Draft::note`], if the policy created it; otherwise 0.
     pub note: u16,
-    /// `None` for a CNAME.
+    /// The zone of an ALIAS record; `None` for a CNAME.
     pub flattening: Option<Box<Flattening>>,
 }
 
 impl Alias {
-    /// Returns whether it is that of an ALIAS record.
+    /// Returns whether this is the alias of an ALIAS record.
     pub fn is_flattened(&self) -> bool {
         self.flattening.is_some()
     }
@@ -71,7 +71,7 @@ pub fn write_aliases(builder: &mut Builder<'_>, aliases: &[Alias]) -> Result<(),
 /// The answer at the end of aliases.
 #[derive(Clone, Copy)]
 pub(super) struct End<'m> {
-    /// The message in packet form.
+    /// The message in the form of the packet cache.
     pub(super) message: &'m [u8],
     /// RCODE and extended error.
     pub(super) draft: Draft,
@@ -104,8 +104,8 @@ pub(super) fn write_behind(
     Some(Draft { len: builder.finish(), note, ..end.draft })
 }
 
-/// Writes the addresses at the end of aliases as records of the first flattened one, after the
-/// aliases that lead to it.
+/// Writes the addresses at the end of aliases as records of the first ALIAS owner, after the CNAMEs
+/// that lead to this owner.
 #[cold]
 fn write_flattened(
     (shown, flattened): (&[Alias], &[Alias]),
@@ -114,7 +114,8 @@ fn write_flattened(
     out: &mut [u8],
 ) -> Option<Draft> {
     let Alias { owner, flattening: Some(flattening), .. } = flattened.first()? else { return None };
-    // The owner exists, whatever its target does.
+    // The owner exists even if its target does not, so NXDOMAIN becomes NODATA. Other RCODEs are
+    // failures.
     if !matches!(end.draft.rcode, Rcode::NOERROR | Rcode::NXDOMAIN) {
         let unknown = (Ede::OTHER, "the target of the ALIAS record cannot be resolved");
         let ede = end.draft.ede.or(Some(unknown));
@@ -151,11 +152,12 @@ fn write_flattened(
 /// The addresses in an answer.
 struct Addresses {
     data: Vec<Vec<u8>>,
-    /// The lowest TTL of all records that they depend on.
+    /// The lowest TTL of the addresses and of the aliases and SOA records in the answer.
     ttl_secs: u32,
 }
 
-/// Returns the addresses of a type in an answer, each once.
+/// Returns the addresses of a type in an answer, without duplicates; `None` if the message is
+/// malformed.
 fn addresses_of(message: &[u8], qtype: Rtype) -> Option<Addresses> {
     let mut addresses = Addresses { data: Vec::new(), ttl_secs: u32::MAX };
     for record in MessageView::new(message).ok()?.records().ok()? {

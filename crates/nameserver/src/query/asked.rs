@@ -1,5 +1,5 @@
-//! The properties of a query, besides its question, that determine the form of its answer. They are
-//! kept while the query waits.
+//! The properties of a query, besides its question, that determine the form of its answer. A query
+//! that waits keeps them.
 
 use std::net::IpAddr;
 
@@ -10,21 +10,21 @@ use avocet_wire::{Header, QueryView};
 
 use super::cookie::{COOKIE_LEN, CookieSecrets};
 
-/// Smallest UDP message that every client takes, in octets (RFC 1035 §4.2.1).
+/// Smallest UDP message that every client accepts, in octets (RFC 1035 §4.2.1).
 const MIN_UDP_SIZE: u16 = 512;
 
 /// The transport of a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
-    /// In a datagram.
+    /// Datagrams.
     Udp = 0,
-    /// On a stream.
+    /// TCP streams.
     Tcp = 1,
-    /// On a stream with TLS (RFC 7858).
+    /// TLS streams (RFC 7858).
     Tls = 2,
-    /// In HTTP on a stream with TLS (RFC 8484).
+    /// HTTP over TLS streams (RFC 8484).
     Https = 3,
-    /// On a stream of QUIC (RFC 9250).
+    /// QUIC streams (RFC 9250).
     Quic = 4,
 }
 
@@ -47,13 +47,13 @@ impl Transport {
     /// All transports, in the order of their numbers.
     pub const ALL: [Self; Self::COUNT] = [Self::Udp, Self::Tcp, Self::Tls, Self::Https, Self::Quic];
 
-    /// Returns the transport with this number; UDP for a number that none has.
+    /// Returns the transport with this number; UDP for an unknown number.
     #[must_use]
     pub fn of_number(number: u8) -> Self {
         Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Udp)
     }
 
-    /// Reports whether queries come on a connection, which proves the client's address.
+    /// Reports whether queries arrive on a connection, which proves the client's address.
     #[inline]
     #[must_use]
     pub const fn is_stream(self) -> bool {
@@ -88,32 +88,32 @@ pub struct Asked {
     pub id: u16,
     /// RD and CD as sent, to be copied to the response.
     pub flags: u16,
-    /// The client understands AD: it set AD or DO in the query (RFC 6840 §5.7).
+    /// Whether the client understands AD: it set AD or DO in the query (RFC 6840 §5.7).
     pub wants_ad: bool,
     /// Maximum number of octets of the response.
     pub limit: u16,
     /// The transport.
     pub transport: Transport,
-    /// The OPT record, if there was one.
+    /// The OPT record; `None` if there was none.
     pub edns: Option<AskedEdns>,
 }
 
 /// The contents of a query's OPT record.
 #[derive(Clone, Copy, Debug)]
 pub struct AskedEdns {
-    /// DO.
+    /// The DO bit.
     pub dnssec_ok: bool,
-    /// An NSID request.
+    /// Whether the query has an NSID request.
     pub nsid: bool,
-    /// An edns-tcp-keepalive option.
+    /// Whether the query has an edns-tcp-keepalive option.
     pub keepalive: bool,
-    /// A client subnet option.
+    /// Whether the query has a client subnet option.
     pub subnet: bool,
-    /// A padding option in an encrypted query: the response gets padding (RFC 7830).
+    /// Whether an encrypted query has a padding option: the response then gets padding (RFC 7830).
     pub padding: bool,
-    /// The client proved its address by a valid server cookie.
+    /// Whether the client proved its address by a valid server cookie.
     pub cookie_valid: bool,
-    /// The cookie to send back.
+    /// The cookie to send back; `None` if the response gets no cookie.
     pub cookie: Option<[u8; COOKIE_LEN]>,
     /// Whether the client requests the version of the zone, and the version that it gets.
     pub zone_version: ZoneVersion,
@@ -126,11 +126,11 @@ pub enum ZoneVersion {
     NotAsked,
     /// The query has a ZONEVERSION option.
     Asked,
-    /// The answer is one of a hosted zone.
+    /// The answer is from a hosted zone.
     Known {
         /// Labels of the name of the zone, without the root.
         labels: u8,
-        /// The serial of its SOA record.
+        /// The serial of the zone's SOA record.
         serial: [u8; 4],
     },
 }
@@ -155,7 +155,7 @@ pub struct Reader<'a> {
 pub struct BadOption;
 
 impl Asked {
-    /// Returns the data of a query of which only the header could be read.
+    /// Returns the data of a query if only its header could be read.
     pub fn from_header(header: Header, transport: Transport) -> Self {
         let (flags, wants_ad) = (header.flags & (RD | CD), header.has(AD));
         Self { id: header.id, flags, wants_ad, limit: MIN_UDP_SIZE, transport, edns: None }

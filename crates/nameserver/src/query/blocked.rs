@@ -33,8 +33,8 @@ pub enum Form<'a> {
     Addresses(&'a [IpAddr]),
     /// The records of the queried type, with uncompressed data; NODATA for other types.
     Records(Vec<(Rtype, Box<[u8]>)>),
-    /// The local data of a policy zone of the queried type, with individual TTLs; NODATA for other
-    /// types.
+    /// The records of the queried type in the local data of a policy zone, with individual TTLs;
+    /// NODATA for other types.
     Local(&'a Action),
     /// An alias to this name.
     Alias(Box<NameBuf>),
@@ -132,7 +132,7 @@ fn of_type<'r>(
     records(question, wanted.map(|(rtype, rdata)| (rtype, ttl_secs, rdata)), ttl_secs, out)
 }
 
-/// Writes records given as type, TTL and data. Without records, writes NODATA with a TTL of
+/// Writes records given as type, TTL and data. If there are no records, writes NODATA with a TTL of
 /// `denial_secs`.
 fn records<'r>(
     question: &LocalQuestion<'_>,
@@ -182,7 +182,7 @@ fn write(
     Ok(Draft { len: builder.finish(), rcode, ede: None, note: 0 })
 }
 
-/// Returns SOA data with which clients cache the negative response for `ttl_secs` (RFC 2308 §4).
+/// Returns SOA data that makes clients cache the negative response for `ttl_secs` (RFC 2308 §4).
 fn soa(ttl_secs: u32, room: &mut [u8; SOA_ROOM]) -> &[u8] {
     let (names, rest) = room.split_at_mut(SOA_NAMES.len());
     names.copy_from_slice(SOA_NAMES);
@@ -193,7 +193,8 @@ fn soa(ttl_secs: u32, room: &mut [u8; SOA_ROOM]) -> &[u8] {
     &room[..SOA_NAMES.len() + 4 * numbers.len()]
 }
 
-/// Returns the offsets of the TTL fields of one of our messages, up to the size of `room`.
+/// Writes the offsets of the TTL fields of a message of this server to `room`, up to its size.
+/// Returns their number.
 pub fn ttl_offsets(message: &[u8], room: &mut [u16; MAX_BLOCK_RECORDS]) -> usize {
     let Ok(records) = MessageView::new(message).and_then(|view| view.records()) else { return 0 };
     let mut count = 0;

@@ -22,18 +22,18 @@ use crate::name_server::NameServer;
 use crate::policy;
 use crate::snapshot::Snapshot;
 
-/// The profile of all clients if the policy does not distinguish them.
+/// The profile of all clients if there is no policy.
 pub const PROFILE: u16 = 0;
 
 /// The state and memory of a worker while it answers a batch.
 pub struct QueryContext<'w> {
-    /// Caches and secrets.
+    /// The caches and secrets.
     pub shared: &'w NameServer,
     /// The configuration in force.
     pub state: &'w Snapshot,
     /// The arrival time of the batch.
     pub now: Moment,
-    /// The time of arrival on the wall clock, in seconds.
+    /// The arrival time of the batch on the wall clock, in Unix seconds.
     pub wall_secs: u64,
     /// The worker's own memory.
     pub scratch: &'w Scratch,
@@ -46,8 +46,8 @@ impl QueryContext<'_> {
         (moment, self.state.generations.policy)
     }
 
-    /// Returns the client's profile in the policy in force. Inlined: a call for each query would
-    /// cost more than all else here if there is no policy.
+    /// Returns the client's profile in the policy in force. The function is inlined, because a call
+    /// for each query would cost more than its other work if there is no policy.
     #[inline(always)]
     pub(super) fn profile(&self, ip: IpAddr, entrance: Entrance, transport: Transport) -> u16 {
         match &self.state.policy {
@@ -102,9 +102,9 @@ impl QueryContext<'_> {
 /// The client of a query.
 #[derive(Clone, Copy)]
 pub struct Client<'c> {
-    /// Address.
+    /// The address of the client.
     pub ip: IpAddr,
-    /// UDP or TCP.
+    /// The transport of the query.
     pub transport: Transport,
     /// Whether the connection has TLS 1.2, which is too old for transfers (RFC 9103 §7.1).
     pub is_tls12: bool,
@@ -134,11 +134,11 @@ pub(super) struct Query<'q> {
     pub(super) key: &'q QuestionKey,
     /// The hash of the question; see [`packet_hash`].
     pub(super) hash: u64,
-    /// See [`Policy::profile`](crate::policy::Policy::profile).
+    /// The profile of the client; see [`Policy::profile`](crate::policy::Policy::profile).
     pub(super) profile: u16,
     /// The rule or list that allows the question; see [`Decision::note`].
     pub(super) note: u16,
-    /// The state of the packet cache.
+    /// The result of the search in the packet cache.
     pub(super) cache: CacheState,
     /// The origin of the admitted query.
     pub(super) arrival: Arrival<'q>,
@@ -159,7 +159,7 @@ pub(super) enum Arrival<'q> {
 }
 
 impl<'q> Query<'q> {
-    /// Creates the query of a waiting client. Its profile is that of the policy now in force,
+    /// Creates the query of a waiting client. It gets its profile from the policy now in force,
     /// because the earlier number may have another meaning.
     pub(super) fn waiting(cx: &QueryContext<'_>, waiter: &'q Waiter, key: &'q QuestionKey) -> Self {
         let asked = &waiter.asked;
@@ -185,7 +185,7 @@ impl<'q> Query<'q> {
         }
     }
 
-    /// Returns QTYPE.
+    /// Returns the QTYPE.
     #[inline]
     pub(super) fn qtype(&self) -> Rtype {
         match self.arrival {
@@ -210,14 +210,14 @@ impl<'q> Query<'q> {
         }
     }
 
-    /// Returns whether a rule forwards the question to its own servers; answers of others do not
-    /// serve.
+    /// Returns whether a rule forwards the question to its own servers. Answers of other servers
+    /// then cannot be used.
     pub(super) fn is_forwarded(&self) -> bool {
         matches!(self.arrival, Arrival::Waiting(waiter) if waiter.servers.is_some())
     }
 
-    /// Returns whether an answer may be cached: the policy and records that allowed the question
-    /// are still in force.
+    /// Returns whether an answer may be cached, because the policy and records that allowed the
+    /// question are still in force.
     pub(super) fn is_current(&self, cx: &QueryContext<'_>) -> bool {
         match self.arrival {
             Arrival::New { .. } => true,
@@ -254,7 +254,7 @@ impl<'q> Query<'q> {
         policy::Asked {
             profile: self.profile,
             ip: self.ip(),
-            // The profile has the properties that depend on the device.
+            // The profile already represents the properties of the device.
             device: DeviceId::NONE,
             transport: self.asked.transport,
             qname: self.key.qname(),
@@ -273,8 +273,8 @@ impl<'q> Query<'q> {
         }
     }
 
-    /// Returns the question to be resolved, with the client: the query's own question, or that of
-    /// the last target of aliases.
+    /// Returns the question to be resolved, with the client. It is the question of the query, or
+    /// that for the last target of aliases.
     pub(super) fn miss(&self, cx: &QueryContext<'_>, next: Next) -> Miss {
         let (question, hash) = match next.aliases.last() {
             None => (self.key.question().into(), self.key.hash),
@@ -319,7 +319,7 @@ impl<'q> Query<'q> {
 fn miss_of(asked: &Asked, question: WaitingQuestion, hash: u64) -> Miss {
     Miss {
         question,
-        // All clients wait for the same resolution, so the profile does not matter.
+        // All clients wait for the same resolution, so their profiles make no difference.
         hash: packet_hash(hash, PROFILE, key_flags(asked)),
         dnssec_ok: asked.dnssec_ok(),
         checking_disabled: asked.flags & CD != 0,
@@ -332,11 +332,12 @@ fn miss_of(asked: &Asked, question: WaitingQuestion, hash: u64) -> Miss {
 /// The resolution that a query waits for.
 #[derive(Default)]
 pub(super) struct Next {
-    /// The aliases; the name to resolve is the last target, or the QNAME if there are none.
+    /// The aliases. The name to resolve is their last target; without aliases, it is the QNAME.
     pub(super) aliases: Vec<Alias>,
-    /// The servers of the rule that forwards the question; `None` for those of the plan.
+    /// The servers of the rule that forwards the question; `None` if the plan determines the
+    /// servers.
     pub(super) servers: Option<Arc<[SocketAddr]>>,
-    /// The rule or list that caused this; see [`Decision::note`].
+    /// The rule or list that caused this resolution; see [`Decision::note`].
     pub(super) note: u16,
 }
 
@@ -351,8 +352,9 @@ pub(super) fn question_behind(
     (behind.view().into(), cx.shared.key.hash(behind.view().octets(), 0))
 }
 
-/// Returns the data of the question for the last target of aliases. The addresses behind an ALIAS
-/// record must be valid, and get other signatures.
+/// Returns the properties of the question for the last target of aliases. Behind an ALIAS record,
+/// CD and DO are cleared: the addresses must be validated, and the zone of the ALIAS record signs
+/// them.
 pub(super) fn asked_behind(asked: &Asked, aliases: &[Alias]) -> Asked {
     if !aliases.iter().any(Alias::is_flattened) {
         return *asked;
@@ -361,7 +363,7 @@ pub(super) fn asked_behind(asked: &Asked, aliases: &[Alias]) -> Asked {
     Asked { flags: asked.flags & !CD, edns, ..*asked }
 }
 
-/// Returns the client's ECS option if the forwarding rule passes it on.
+/// Returns the client's ECS option if the forwarding rule passes it on; otherwise `None`.
 fn subnet(
     cx: &QueryContext<'_>,
     view: &QueryView<'_>,
@@ -374,12 +376,12 @@ fn subnet(
     cx.state.plan.passes_ecs(question.qname()).then(|| data.into())
 }
 
-/// Returns the bits of a query that its answer depends on.
+/// Returns the flags of a query on which its answer depends.
 pub(super) fn key_flags(asked: &Asked) -> u8 {
     flags_of(asked.flags, if asked.dnssec_ok() { packet_flags::DO } else { 0 })
 }
 
-/// Adds the bits of the header to the bit for DO.
+/// Returns `of_edns`, which has the flag for DO, with the flags for CD and RD of the header added.
 pub(super) fn flags_of(header_flags: u16, of_edns: u8) -> u8 {
     let bit = |set: bool, flag: u8| if set { flag } else { 0 };
     of_edns
@@ -387,9 +389,9 @@ pub(super) fn flags_of(header_flags: u16, of_edns: u8) -> u8 {
         | bit(header_flags & RD != 0, packet_flags::RD)
 }
 
-/// Returns the hash of an answer in the packet cache: that of the question, with the rest of the
-/// key in the bits that distinguish entries of one bucket. The bucket is thus known as soon as the
-/// question is read.
+/// Returns the hash of an answer in the packet cache: the hash of the question, with the rest of
+/// the key in the bits that distinguish entries of one bucket. The question alone thus determines
+/// the bucket.
 #[inline]
 pub fn packet_hash(question_hash: u64, profile: u16, flags: u8) -> u64 {
     let rest = (u64::from(profile) << 8 | u64::from(flags)).wrapping_mul(0x9e37_79b9_7f4a_7c15);

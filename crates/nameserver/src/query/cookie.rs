@@ -4,18 +4,19 @@
 //!   client cookie (8) | version 1, reserved (4) | timestamp (4) | SipHash-2-4 (8)
 //! ```
 //!
-//! The hash covers all of the above and the client's address, so that a cookie is useless at
+//! The hash covers the other fields and the client's address, so that a cookie is useless at
 //! another address. Servers that share a secret accept each other's cookies.
 
 use std::net::IpAddr;
 
 use siphasher::sip::SipHasher24;
 
-/// Number of octets of a complete COOKIE option: eight of the client and sixteen of the server.
+/// Number of octets of a complete COOKIE option: eight of the client cookie and sixteen of the
+/// server cookie.
 pub const COOKIE_LEN: usize = 24;
 /// Seconds for which a cookie is accepted (RFC 9018 §4.3).
 const MAX_AGE_SECS: i64 = 3600;
-/// Seconds by which a cookie may be ahead of our clock (RFC 9018 §4.3).
+/// Seconds by which a cookie may be ahead of this server's clock (RFC 9018 §4.3).
 const MAX_AHEAD_SECS: i64 = 300;
 /// Seconds after which a client with a valid cookie gets a new one (RFC 9018 §4.3: half an hour).
 const RENEWED_AFTER_SECS: i64 = 1800;
@@ -30,8 +31,8 @@ pub type Secret = [u8; 16];
 pub struct CookieSecrets {
     /// The secret that makes and checks cookies.
     pub current: Secret,
-    /// The secret before it, which only checks cookies: after a rotation, during the lifetime of
-    /// cookies.
+    /// The previous secret, which only checks cookies. After a rotation, it is accepted for the
+    /// lifetime of a cookie.
     pub previous: Option<Secret>,
 }
 
@@ -42,7 +43,7 @@ impl std::fmt::Debug for CookieSecrets {
 }
 
 impl CookieSecrets {
-    /// Returns the cookie for a client at `wall_secs`.
+    /// Returns the cookie that a client gets at `wall_secs`.
     pub fn make(&self, client: &[u8; 8], ip: IpAddr, wall_secs: u64) -> [u8; COOKIE_LEN] {
         let mut head = [0; 16];
         head[..8].copy_from_slice(client);
@@ -79,7 +80,8 @@ impl CookieSecrets {
         }
     }
 
-    /// Returns the properties of a server cookie; `None` if it is not ours or has expired.
+    /// Returns the properties of a server cookie; `None` if it was made with neither secret or has
+    /// expired.
     fn standing(
         &self,
         client: &[u8; 8],
@@ -104,15 +106,15 @@ impl CookieSecrets {
     }
 }
 
-/// A server cookie that is ours.
+/// The properties of a valid server cookie.
 struct Standing {
-    /// Whether it was made with the current secret.
+    /// Whether the cookie was made with the current secret.
     by_current: bool,
     age_secs: i64,
 }
 
-/// Returns the hash of the preceding part of a cookie and the client's address. Hashing in pieces
-/// takes twice as long.
+/// Returns the hash of the preceding part of a cookie and of the client's address. All are hashed
+/// in one call, because a call for each part takes twice as long.
 fn digest(secret: &Secret, head: &[u8; 16], ip: IpAddr) -> [u8; 8] {
     let hasher = SipHasher24::new_with_key(secret);
     let mut octets = [0; 32];
@@ -130,7 +132,7 @@ fn digest(secret: &Secret, head: &[u8; 16], ip: IpAddr) -> [u8; 8] {
     hash.to_le_bytes()
 }
 
-/// Compares in constant time.
+/// Compares two hashes in constant time.
 fn same(a: [u8; 8], b: [u8; 8]) -> bool {
     u64::from_ne_bytes(a) ^ u64::from_ne_bytes(b) == 0
 }

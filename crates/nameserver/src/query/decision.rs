@@ -17,7 +17,7 @@ pub enum QueryStep {
     Reply(Outgoing),
     /// The query ends without a reply.
     Silent(Decision),
-    /// The query waits: its question, with the client, is among the misses of the [`Output`].
+    /// The query waits. Its question, with the client, is among the misses of the [`Output`].
     ///
     /// [`Output`]: super::Output
     Resolve,
@@ -37,8 +37,8 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Returns a value that is equal for equal replies, as the rate limit counts them: the same
-    /// data, or denials and errors of one kind.
+    /// Returns the value by which the rate limit counts replies. It is equal for NOERROR replies to
+    /// the same question, and for other replies with the same RCODE.
     pub fn kind(&self) -> u64 {
         let rcode = self.decision.rcode;
         if rcode == Rcode::NOERROR { self.hash } else { u64::from(rcode.0) }
@@ -57,10 +57,10 @@ pub struct Decision {
     pub note: u16,
     /// QTYPE; zero if no question was read.
     pub qtype: Rtype,
-    /// RCODE of the reply; NOERROR if none is sent.
+    /// RCODE of the reply; NOERROR if no reply is sent.
     pub rcode: Rcode,
-    /// Extended error of the answer. A reply of the policy has that of its note, unless this is
-    /// set.
+    /// Extended error of the answer. If it is `None`, a reply of the policy has the extended error
+    /// of its note.
     pub ede: Option<Ede>,
     /// The upstream that answered a forwarded question.
     pub upstream: Option<EndpointId>,
@@ -68,15 +68,15 @@ pub struct Decision {
     pub stage: Stage,
     /// The transport of the query.
     pub transport: Transport,
-    /// The state of the caches.
+    /// The result of the search in the caches.
     pub cache: CacheState,
     /// The result of validation.
     pub validated: Validated,
-    /// Whether the policy counted its rule or list when it decided: it led to another name.
+    /// Whether the policy has already counted its rule or list, because that led to another name.
     pub is_counted: bool,
 }
 
-/// Each worker keeps one decision per query.
+/// A decision must be small, because a worker writes one for each query.
 const _: () = assert!(size_of::<Decision>() <= 32);
 
 impl Decision {
@@ -98,14 +98,14 @@ impl Decision {
         }
     }
 
-    /// Returns whether the policy made the reply, which is counted by its note now.
+    /// Returns whether the policy made the reply and has not yet counted its rule or list.
     #[inline]
     pub fn is_of_policy(&self) -> bool {
         matches!(self.stage, Stage::Blocked | Stage::Rewritten) && !self.is_counted
     }
 }
 
-/// The state of the caches for a query.
+/// The result of the search in the caches for a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CacheState {
     /// The caches were not searched.
@@ -125,13 +125,13 @@ pub enum Validated {
     Unknown,
     /// All of the answer is secure.
     Secure,
-    /// Bogus: the client gets an error (RFC 4035 §4.3).
+    /// The answer is bogus: the client gets an error (RFC 4035 §4.3).
     Bogus,
 }
 
 impl Validated {
-    /// Reads the AD bit of an answer, or the extended error in place of one (RFC 8914 §4.7 to
-    /// §4.13).
+    /// Returns the result of validation: from the AD bit of an answer, or from the extended error
+    /// of a failure (RFC 8914 §4.7 to §4.13).
     #[inline]
     pub(super) fn of(message: &[u8], ede: Option<Ede>) -> Self {
         let is_authentic = message.get(3).is_some_and(|flags| flags & AD as u8 != 0);
@@ -146,21 +146,22 @@ impl Validated {
 /// The stage that ended a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// FORMERR, NOTIMP, BADVERS, or a question that is never answered with data.
+    /// The query was answered with FORMERR, NOTIMP or BADVERS, or has a question that is never
+    /// answered with data.
     Malformed,
     /// The client's address is not allowed.
     Refused,
-    /// No answer: not a query at all, or too short to answer.
+    /// The message got no answer, because it is not a query or is too short.
     Ignored,
     /// The packet cache answered.
     PacketHit,
-    /// Expired data, because resolution failed or took long.
+    /// Expired data answered, because resolution failed or took long.
     Stale,
     /// Local records answered.
     Local,
-    /// Special names, and queries for a cookie without a question.
+    /// A special name, or a query for a cookie without a question.
     Special,
-    /// Class CH.
+    /// A question of class CH, about the server itself.
     Chaos,
     /// The answer was assembled from the RRset cache.
     RrsetHit,
@@ -168,23 +169,23 @@ pub enum Stage {
     Resolved,
     /// Resolution failed.
     Failed,
-    /// A cached failure (RFC 9520).
+    /// A cached failure answered (RFC 9520).
     FailureHit,
     /// RD was not set, and the caches have no answer.
     NotRecursive,
-    /// Rejected because too many queries are in flight.
+    /// The question was rejected, because too many queries are in flight.
     Shed,
     /// A list or a rule blocked the query.
     Blocked,
-    /// Answered by a rule with other data: addresses, or the data of another name.
+    /// A rule or a list answered with other data: addresses, or the data of another name.
     Rewritten,
-    /// Refused by a rule's rate limit, or truncated by a rule or a policy zone.
+    /// A rule's rate limit refused the query, or a rule or a policy zone truncated its answer.
     Limited,
-    /// No answer, due to a rule.
+    /// The policy dropped the query: the client gets no answer.
     Dropped,
     /// Hosted zones answered.
     Hosted,
-    /// Names that follow the health of their hosts.
+    /// A pool answered: its addresses depend on the health of their hosts.
     Pool,
 }
 

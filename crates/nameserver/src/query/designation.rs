@@ -1,15 +1,15 @@
 //! The records that designate this server's encrypted listeners: SVCB records of
 //! `_dns.resolver.arpa` (RFC 9462) and of `_dns.NAME` for each name of a certificate (RFC 9461).
 //!
-//! They are made once for each configuration, not for each query. A client gets those of the
-//! `[[listener]]` that it queries, or those of `[server]`: other listeners may have other access
-//! lists and other rules, and a designated resolver must not be a way around them.
+//! The records are made once for each configuration, not for each query. A client gets the records
+//! of the `[[listener]]` or `[server]` that it queries. Other listeners may have other access lists
+//! and rules, and a designation must not let clients evade these.
 //!
-//! Who knows only the address of a resolver accepts a designation if the certificate has that
-//! address (RFC 9462 §4.2), or if it is private and the encrypted listener has the same one (§4.3).
-//! Listeners that require certificates of clients are not announced: most clients have none.
-//! `_dns.resolver.arpa` has no records that no client can accept. Who queries `_dns.NAME` knows the
-//! name, which the certificate proves.
+//! A client that knows only the address of a resolver accepts a designation in two cases. Either
+//! the certificate has that address (RFC 9462 §4.2), or the address is private and the encrypted
+//! listener has the same address (§4.3). Listeners that require certificates of clients are not
+//! announced: most clients have none. `_dns.resolver.arpa` has only records that some client can
+//! accept. A client that queries `_dns.NAME` knows the name, which the certificate proves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -24,17 +24,18 @@ use super::asked::Entrance;
 
 /// `_dns.resolver.arpa`, which clients query for encrypted resolvers.
 pub(super) const DISCOVERY: &[u8] = b"\x04_dns\x08resolver\x04arpa\x00";
-/// The first label of the names with announcements.
+/// The first label of the announced names.
 const DNS_LABEL: &[u8] = b"_dns";
 /// TTL in seconds: clients notice a change of the listeners within five minutes.
 pub(super) const TTL_SECS: u32 = 300;
-/// Maximum number of names of a listener's certificates with records.
+/// Maximum number of certificate names for which one listener has records.
 const MAX_NAMES: usize = 256;
-/// Maximum number of addresses of a target and family: with them, an answer fits into 1,232 octets.
+/// Maximum number of addresses of a target in each family, so that an answer fits into 1,232
+/// octets.
 const MAX_ADDRESSES: usize = 4;
 /// The paths of DNS over HTTPS as a URI template (RFC 9461 §5).
 const DOH_PATH: &str = "/dns-query{?dns}";
-/// Keys of parameters (RFC 9460 §14.3.2, RFC 9461 §5).
+/// SvcParamKeys (RFC 9460 §14.3.2, RFC 9461 §5).
 const ALPN: u16 = 1;
 const PORT: u16 = 3;
 const IPV4_HINT: u16 = 4;
@@ -44,9 +45,9 @@ const DOH_PATH_KEY: u16 = 7;
 /// A certificate that clients of the encrypted listeners see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownCertificate {
-    /// The names for which it is shown, in lower case.
+    /// The names for which the certificate is shown, in lower case.
     pub names: Vec<String>,
-    /// The addresses of the server for which it is valid.
+    /// The addresses of the server for which the certificate is valid.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -105,12 +106,12 @@ pub(super) fn announcements(
     all.into_iter().map(|(owner, of)| (owner, by_entrance(of))).collect()
 }
 
-/// The records of one name by the listener, which is `None` for `[server]`.
+/// The records of one name for each listener; the key `None` is `[server]`.
 type ByListener<'c> = BTreeMap<Option<&'c str>, Arc<Designation>>;
 
 /// The addresses of `[server]` or of a `[[listener]]`.
 struct Listener<'c> {
-    /// The name that its certificate is chosen by, if it is.
+    /// The configured name that chooses the certificate; `None` if any certificate may be shown.
     certificate: Option<&'c str>,
     /// The addresses without encryption.
     plain: Vec<IpAddr>,
@@ -131,7 +132,7 @@ impl<'c> Listener<'c> {
         }
     }
 
-    /// Returns its records by their owners.
+    /// Returns the listener's records, each with its owner.
     fn designations(
         &self,
         config: &Config,
@@ -160,7 +161,7 @@ impl<'c> Listener<'c> {
     }
 
     /// Returns whether clients that know only an address of the listener can accept its designation
-    /// with this certificate. An unspecified address is any.
+    /// with this certificate. An unspecified address matches every address.
     fn is_accepted(&self, certificate: &ShownCertificate) -> bool {
         let is_private = |ip: &IpAddr| ip.is_unspecified() || Scope::Local.contains(*ip);
         let is_same = |known: &IpAddr| {
@@ -177,10 +178,10 @@ impl<'c> Listener<'c> {
         }
     }
 
-    /// Returns the records with a target.
+    /// Returns the records that designate a target.
     fn designation(&self, target: &NameBuf, config: &Config) -> Designation {
         let local = local_addresses(target.wire(), config);
-        // Protocols at the same addresses and port share a record; DoT and DoQ come first.
+        // Protocols at the same addresses and port share a record. DoT and DoQ come first.
         let mut by_place: BTreeMap<(bool, u16), BTreeMap<Protocol, BTreeSet<IpAddr>>> =
             BTreeMap::new();
         for one in &self.encrypted {
@@ -210,7 +211,7 @@ impl<'c> Listener<'c> {
     }
 }
 
-/// Returns whether clients without a certificate of their own get no connection at an address.
+/// Returns whether clients that have no certificate are refused at an address.
 pub fn requires_certificate(server: &ServerConfig, one: &OpenAddress) -> bool {
     server.client_certificates_at(one).is_some_and(|asked| asked.presence == Presence::Required)
 }
@@ -221,12 +222,12 @@ pub struct Parameters<'p> {
     pub protocols: &'p [Protocol],
     /// The port.
     pub port: u16,
-    /// Addresses to connect to before the addresses of the target are known.
+    /// Addresses to which clients may connect before they know the addresses of the target.
     pub hints: &'p [IpAddr],
 }
 
 impl Parameters<'_> {
-    /// Returns them in wire form, by ascending key (RFC 9460 §2.2).
+    /// Returns the parameters in wire form, by ascending key (RFC 9460 §2.2).
     pub fn octets(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut param = |key: u16, value: &[u8]| {
@@ -259,7 +260,7 @@ const fn is_https(protocol: Protocol) -> bool {
     matches!(protocol, Protocol::Https | Protocol::H3)
 }
 
-/// Returns the protocol's id in ALPN (RFC 9461 §4.1).
+/// Returns the protocol's id in ALPN (RFC 9461 §4.1); `None` if it has none.
 const fn alpn_id(protocol: Protocol) -> Option<&'static str> {
     match protocol {
         Protocol::Plain => None,
@@ -324,8 +325,8 @@ fn address(rtype: Rtype, rdata: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// Returns the addresses that clients can use, each once: an unspecified address is none, and a
-/// link-local one needs an interface.
+/// Returns the addresses that clients can use, without duplicates. Unspecified addresses are left
+/// out, and so are link-local addresses, which need an interface.
 fn known(addresses: impl IntoIterator<Item = IpAddr>) -> Vec<IpAddr> {
     let is_usable = |ip: &IpAddr| match ip {
         IpAddr::V4(ip) => !ip.is_unspecified(),
@@ -335,7 +336,7 @@ fn known(addresses: impl IntoIterator<Item = IpAddr>) -> Vec<IpAddr> {
     usable.into_iter().collect()
 }
 
-/// Returns the data of A and AAAA records.
+/// Returns the data of A and AAAA records with these addresses.
 fn rrsets(addresses: &[IpAddr]) -> [TargetAddresses; 2] {
     let octets = |ip: &IpAddr| -> (Rtype, Box<[u8]>) {
         match ip {
@@ -354,7 +355,7 @@ fn rrsets(addresses: &[IpAddr]) -> [TargetAddresses; 2] {
 mod tests {
     use super::*;
 
-    /// Returns the owners and records of a configuration at its first address.
+    /// Returns the text of the records that a configuration announces at its first address.
     fn announced(text: &str, certificates: &[(&[&str], &[&str])]) -> String {
         let files = "[[certificate]]\nnames = [\"dns.example\"]\ncert = \"a\"\nkey = \"b\"\n";
         let config = Config::from_text(None, &format!("{text}\n{files}"), &BTreeMap::new());

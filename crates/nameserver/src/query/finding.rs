@@ -24,14 +24,14 @@ pub(super) enum Finding {
     Pass(Terms),
     /// The answer is in the buffer.
     Answer(Offer),
-    /// The answer is the answer for the last target of these aliases.
+    /// The client gets these aliases and the answer for their last target.
     Aliases {
         /// The aliases, starting with the alias at the QNAME.
         aliases: Vec<Alias>,
         /// The deciding rule or list.
         note: u16,
     },
-    /// The question is for these servers only.
+    /// The question is forwarded to these servers only.
     Forward {
         /// The servers of a rule.
         servers: Arc<[SocketAddr]>,
@@ -50,14 +50,14 @@ pub(super) enum Finding {
 pub(super) struct Offer {
     /// The message.
     pub(super) draft: Draft,
-    /// The rule, list or policy zone that decided; zero if there is none. For an answer of the
-    /// policy, [`Draft::note`] has it.
+    /// The rule, list or policy zone that decided; zero if there is none. For an answer that the
+    /// policy made, it equals [`Draft::note`].
     pub(super) note: u16,
-    /// The stage that made it.
+    /// The stage that made the answer.
     pub(super) stage: Stage,
-    /// The state of the caches.
+    /// The result of the search in the caches.
     pub(super) cache: CacheState,
-    /// The upstream that gave it.
+    /// The upstream that gave the answer.
     pub(super) upstream: Option<EndpointId>,
     /// Whether and how the packet cache may store the answer.
     pub(super) lifetime: Lifetime,
@@ -65,15 +65,15 @@ pub(super) struct Offer {
     pub(super) basis: Basis,
 }
 
-/// The data that an answer of this server or its policy depends on, besides the policy and the
-/// names.
+/// The data on which an answer of this server or its policy depends, besides the policy and the
+/// local names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Basis {
     /// The question alone.
     Question,
-    /// The answer of other servers that the policy replaces.
+    /// The answer of other servers, which the policy replaces.
     Answer,
-    /// Data at the end of aliases of the policy, which has counted its rule or list already.
+    /// Data at the end of aliases of the policy, which has already counted its rule or list.
     Alias,
 }
 
@@ -85,13 +85,14 @@ impl Offer {
         Self { draft, note, stage, cache, upstream: None, lifetime, basis }
     }
 
-    /// Returns an answer that the policy decided without making it.
+    /// Returns this answer with the note of the deciding rule or list, which did not make the
+    /// answer. A note of zero changes nothing.
     pub(super) fn decided_by(self, note: u16) -> Self {
         Self { note: if note == 0 { self.note } else { note }, ..self }
     }
 
-    /// Returns this answer behind aliases, with which it is `draft`. If the policy made one of the
-    /// aliases, it has rewritten the answer. A failure remains one.
+    /// Returns this answer after aliases; `draft` has both. If the policy made one of the aliases,
+    /// the stage becomes [`Stage::Rewritten`], but a failure keeps its stage.
     pub(super) fn behind(self, draft: Draft) -> Self {
         let offer = Self { draft, ..self };
         let is_failure = matches!(
@@ -113,7 +114,7 @@ pub(super) enum Lifetime {
     Unkept,
     /// The answer is stored for this many seconds, with constant TTLs.
     Fixed(NonZeroU32),
-    /// For this number of seconds, with TTLs that count down.
+    /// The answer is stored for this many seconds, with TTLs that count down.
     Counting(NonZeroU32),
 }
 
@@ -125,17 +126,17 @@ pub struct Obtained<'a> {
     pub rcode: Rcode,
     /// The message in the form of the packet cache; empty if there is no message.
     pub message: &'a [u8],
-    /// Offsets of its TTL fields.
+    /// Offsets of the message's TTL fields.
     pub ttl_offsets: &'a [u16],
-    /// The seconds for which it may be cached for other clients. `None`: it is for this client
-    /// alone, or is cached already, and the lowest TTL of a rule does not change that.
+    /// The seconds for which the answer may be cached for other clients. `None` if it is for this
+    /// client alone or is already cached; the lowest TTL of a rule does not change that.
     pub kept_for: Option<NonZeroU32>,
     /// The extended error for clients.
     pub ede: Option<(Ede, &'static str)>,
-    /// The stage that gave it: [`Stage::Resolved`], [`Stage::RrsetHit`], [`Stage::Stale`] if it is
-    /// expired, or the kind of failure.
+    /// The stage that gave the answer: [`Stage::Resolved`], [`Stage::RrsetHit`], [`Stage::Stale`]
+    /// for expired data, or the kind of failure.
     pub stage: Stage,
-    /// The upstream that gave it.
+    /// The upstream that gave the answer.
     pub upstream: Option<EndpointId>,
 }
 
@@ -163,7 +164,7 @@ impl Obtained<'_> {
         }
     }
 
-    /// Returns the state of the caches, for the decision.
+    /// Returns the result of the search in the caches, for the decision.
     fn cache(&self) -> CacheState {
         match self.stage {
             Stage::RrsetHit => CacheState::Hit,

@@ -25,7 +25,7 @@ pub struct HeldQuery {
     pub entrance: Entrance,
     /// Where the reply goes.
     pub route: ReplyRoute,
-    /// When it arrived.
+    /// The time of the query's arrival.
     pub since: Moment,
 }
 

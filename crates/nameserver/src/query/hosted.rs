@@ -21,16 +21,17 @@ use crate::pools::Pools;
 /// Number of octets of a cookie option: code, length, client and server cookie.
 const COOKIE_OPTION: usize = 28;
 
-/// Whether a client requests an answer from outside the hosted zones.
+/// The handling of names for which the hosted zones lead elsewhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Beyond {
-    /// Names that are delegated, targets of aliases, and DS records of the parent are resolved.
+    /// Delegated names, targets of aliases, and DS records that a parent elsewhere has are
+    /// resolved.
     Resolved,
     /// The client gets a referral, or the aliases alone.
     Shown,
 }
 
-/// Answers from the hosted zones, on the terms of the policy.
+/// Answers from the hosted zones, with TTLs limited by the terms of the policy.
 #[inline]
 pub(super) fn on_terms(
     cx: &QueryContext<'_>,
@@ -51,8 +52,9 @@ pub(super) fn on_terms(
     finding
 }
 
-/// Returns the state of the query with the version of the zone that has answered, if the client
-/// requests it (RFC 9660 §3.2). With a referral, that is the zone above.
+/// Returns the properties of the query with the version of the zone that has answered; `None` if
+/// the client does not request it (RFC 9660 §3.2). For a referral, the version is that of the
+/// delegating zone.
 #[inline]
 pub(super) fn with_version(
     cx: &QueryContext<'_>,
@@ -63,7 +65,8 @@ pub(super) fn with_version(
     let wanting = query.asked.edns.filter(|edns| edns.zone_version == ZoneVersion::Asked);
     let edns = wanting.filter(|_| offer.stage == Stage::Hosted)?;
     let header = Header::read(out)?;
-    // A referral has no answer records; a referral behind an alias of the configuration has.
+    // A referral to which an alias of the configuration led: unlike other referrals, it has answer
+    // records.
     if header.flags & AA == 0 && header.counts[1] != 0 {
         return None;
     }
@@ -73,8 +76,8 @@ pub(super) fn with_version(
     Some(Asked { edns: Some(AskedEdns { zone_version, ..edns }), ..*query.asked })
 }
 
-/// Answers a question from the hosted zones for a client that wants recursion, without the policy
-/// on its name.
+/// Answers a question from the hosted zones for a client that wants recursion. The policy does not
+/// evaluate the QNAME.
 pub(super) fn of_own(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -84,8 +87,8 @@ pub(super) fn of_own(
     judged(cx, query, (question.qname, question.qtype), Beyond::Resolved, out)
 }
 
-/// Answers a question from the hosted zones that the client sees, with the additional addresses
-/// that it may query.
+/// Answers a question from the hosted zones that the client sees. Additional addresses are limited
+/// to those that the client may query.
 #[inline]
 fn judged(
     cx: &QueryContext<'_>,
@@ -115,12 +118,13 @@ struct OfClient<'c> {
     asked: &'c Asked,
     /// When the query arrived, in seconds since 1970.
     at_secs: u64,
-    /// The properties of the client; `None` without a policy.
+    /// The function that decides which additional addresses the client gets; `None` without a
+    /// policy.
     shown: Option<&'c ShownHost<'c>>,
 }
 
-/// Answers a question from the hosted zones. A name that is delegated, and DS records of a zone
-/// whose parent is elsewhere, are not theirs if the client wants recursion.
+/// Answers a question from the hosted zones. If the client wants recursion, they do not answer
+/// delegated names, or questions for the DS records of a zone whose parent is elsewhere.
 #[inline]
 fn answer(
     of_client: &OfClient<'_>,
@@ -172,15 +176,15 @@ fn answer(
 
 /// Aliases that lead to a pool.
 enum ToPool {
-    /// They are not signed.
+    /// The aliases are not signed.
     Unsigned(Vec<Alias>),
-    /// They are signed: a client that validates follows them itself, and gets the addresses with
-    /// the signatures of their zone.
+    /// The aliases are signed: a client that validates follows them itself, and gets the addresses
+    /// with the signatures of their zone.
     Signed,
 }
 
-/// Returns the aliases of an answer up to the first that leads to a pool, if one does: the zone
-/// knows nothing of the pool's addresses.
+/// Returns the aliases of an answer up to the first that leads to a pool; `None` if none does. The
+/// zone does not have the addresses of a pool.
 fn aliases_to_pool(message: &[u8], pools: &Pools) -> Option<ToPool> {
     let (mut aliases, mut target, mut is_signed) = (Vec::new(), [0; MAX_NAME], false);
     let mut leads = false;
@@ -200,8 +204,8 @@ fn aliases_to_pool(message: &[u8], pools: &Pools) -> Option<ToPool> {
     }
 }
 
-/// Removes everything behind the alias that leads to a pool, and its signatures. Returns the
-/// length.
+/// Removes everything after the alias that leads to a pool and the signatures of this alias.
+/// Returns the length.
 #[cold]
 fn aliases_alone(message: &mut [u8], pools: &Pools) -> Option<usize> {
     let (mut count, mut target, mut leads) = (0, [0; MAX_NAME], false);
@@ -267,8 +271,8 @@ fn flattened_aliases(
     Some(aliases)
 }
 
-/// Returns the aliases of an answer. If they are signed, a client that validates follows them
-/// itself, because the resolved answer would lack their signatures.
+/// Returns the aliases of an answer; `None` if they are signed. A client that validates follows
+/// signed aliases itself, because the resolved answer would lack their signatures.
 #[cold]
 fn unsigned_aliases(message: &[u8]) -> Option<Vec<Alias>> {
     let (mut aliases, mut target) = (Vec::new(), [0; MAX_NAME]);

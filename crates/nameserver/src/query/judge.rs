@@ -1,7 +1,7 @@
 //! The stage of the policy: evaluates a question, an answer, or a question without an answer.
 //!
-//! It is the one stage that can end any query. It returns a [`Finding`] to the path; with
-//! [`Finding::Pass`] the question or the answer continues.
+//! Only this stage can end any query. It returns a [`Finding`] to the path. With [`Finding::Pass`],
+//! the path continues with the question or the answer.
 
 use avocet_resolver::NameServers;
 use avocet_wire::header::Header;
@@ -33,7 +33,7 @@ pub(super) fn question(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8])
     }
     let mut scratch = cx.scratch.policy();
     let ruling = policy.question(&query.for_policy(), cx.moment(), &mut scratch);
-    // The verdict stays where it is: a move of it would be a copy for each question.
+    // The verdict is not moved out of the ruling, because a move would copy it for each question.
     let QuestionRuling { by, validity, note, .. } = ruling;
     let says_nothing = matches!(ruling.verdict, QuestionVerdict::Pass);
     // Lists do not override the operator's own names.
@@ -120,14 +120,14 @@ pub(super) fn failure(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) 
 pub(super) struct JudgedPart {
     /// The message without its additional records.
     pub(super) message: Vec<u8>,
-    /// Offsets of its TTL fields.
+    /// Offsets of the message's TTL fields.
     pub(super) ttl_offsets: Vec<u16>,
 }
 
 /// Removes the additional records of a message; returns `None` if it has none.
 ///
-/// The policy evaluates the names and addresses of the question and of its answer. The additional
-/// addresses are those of other names, which nobody asked for.
+/// The policy evaluates the names and addresses of the question and of its answer. Additional
+/// addresses belong to other names, for which the client did not ask.
 pub(super) fn judged_part(obtained: &Obtained<'_>) -> Option<JudgedPart> {
     let mut header = Header::read(obtained.message).filter(|header| header.counts[3] > 0)?;
     header.counts[3] = 0;
@@ -183,7 +183,7 @@ fn answer_of(query: &Query<'_>, made: &Made<'_>, out: &mut [u8]) -> Offer {
         _ => blocked::draft(&question, &made.form, made.ttl_secs, out),
     };
     if made.validity.secs < u32::MAX {
-        // Records of a policy zone and the aliases before them have individual TTLs.
+        // Records of a policy zone, and the aliases before them, have individual TTLs.
         let mut offsets = [0; blocked::MAX_BLOCK_RECORDS];
         let count = blocked::ttl_offsets(&out[..draft.len], &mut offsets);
         cut_ttls(&mut out[..draft.len], &offsets[..count], made.validity.secs);
@@ -193,8 +193,8 @@ fn answer_of(query: &Query<'_>, made: &Made<'_>, out: &mut [u8]) -> Offer {
     Offer { lifetime, ..Offer::made(made.stage, Draft { note: made.note, ..draft }) }
 }
 
-/// Writes an answer of the policy for a name that the aliases of the original answer lead to, after
-/// these aliases.
+/// Writes an answer of the policy for a name to which the aliases of the original answer lead. The
+/// answer comes after these aliases.
 #[cold]
 fn behind(
     query: &Query<'_>,

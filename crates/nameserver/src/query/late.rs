@@ -1,8 +1,8 @@
-//! The queries that have waited: with the result of resolution, or without one, if it takes long or
-//! failed.
+//! The queries that have waited for resolution, which succeeded, failed, or takes long.
 //!
-//! Data goes the way of an answer that is found at once: [`settle`], then [`conclude`]. In place of
-//! a failure the client gets expired data, or the answer of the policy on failures.
+//! Resolved data is processed like an answer that is found at once: by [`settle`], then by
+//! [`conclude`]. In place of a failure, the client gets expired data, or the answer that the policy
+//! has for failures.
 
 use avocet_resolver::{AskedFor, Shed};
 use avocet_wire::header::Header;
@@ -21,8 +21,9 @@ use super::strangers::{client_of, turned_off};
 use super::ttl::ttl_offsets;
 use super::{judge, packet, rrsets};
 
-/// Answers a query that has waited. `obtained` is the result of resolution; without one, resolution
-/// takes long, and the client gets expired data if there is any.
+/// Answers a query that has waited. `obtained` is the result of resolution; `None` if resolution
+/// takes long. In place of a failure or a missing result, the client gets expired data if there is
+/// any.
 pub fn resume(
     cx: &QueryContext<'_>,
     waiter: &Waiter,
@@ -49,20 +50,20 @@ pub fn resume(
     conclude(cx, query, finding, output)
 }
 
-/// Answers a held query as if it had just arrived: its client is identified.
+/// Answers a held query whose client is now identified, as if the query had just arrived.
 pub fn answer_held(cx: &QueryContext<'_>, held: &HeldQuery, output: Output<'_>) -> QueryStep {
     let incoming = Incoming { octets: &held.octets, seen: None };
     answer(cx, incoming, &client_of(held), output)
 }
 
-/// Answers a held query without data: its client could not be identified in time.
+/// Ends a held query whose client could not be identified in time, without data.
 #[cold]
 pub fn unidentified(cx: &QueryContext<'_>, held: &HeldQuery, output: Output<'_>) -> QueryStep {
     let rejection = turned_off(cx, held, output.message);
     reject(cx, &rejection, &client_of(held), output.message)
 }
 
-/// Answers a query with a question that the resolver rejected.
+/// Answers a query whose question the resolver rejected.
 pub fn shed(cx: &QueryContext<'_>, waiter: &Waiter, reason: Shed, output: Output<'_>) -> QueryStep {
     let ede = match reason {
         Shed::Zone => (Ede::NETWORK_ERROR, "too many queries in flight to the zone"),
@@ -74,8 +75,8 @@ pub fn shed(cx: &QueryContext<'_>, waiter: &Waiter, reason: Shed, output: Output
     resume(cx, waiter, Some(&Obtained::failure(Stage::Shed, ede)), output)
 }
 
-/// Stores a resolved answer for all clients if the policy does not distinguish them. Returns the
-/// answer to use for each waiting client.
+/// Stores a resolved answer for all clients if there is no policy. Returns the answer to use for
+/// each waiting client.
 pub fn share<'a>(
     cx: &QueryContext<'_>,
     asked: &AskedFor,
@@ -92,9 +93,9 @@ pub fn share<'a>(
     Obtained { kept_for: None, ..obtained }
 }
 
-/// Returns the expired answer to a query that has waited, or the answer of the policy in its place:
-/// the expired one may have been stored before a schedule began. Returns `None` if there is none,
-/// or if the policy withholds it.
+/// Returns the expired answer to a query that has waited, or the answer of the policy in its place.
+/// The policy evaluates expired data again, because a schedule may have begun since it was stored.
+/// Returns `None` if there is no expired answer, or if the policy withholds it.
 fn expired(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Option<Offer> {
     let finding = if query.aliases().is_empty() {
         match packet::look_up_expired(cx, query, out) {
@@ -105,8 +106,7 @@ fn expired(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Option<O
             None => from_rrsets(cx, query, out),
         }
     } else {
-        // The cached answer to the QNAME itself is not the one that the policy or this server
-        // gives.
+        // An alias of the policy or of this server replaces the cached answer to the QNAME itself.
         expired_end(cx, query, out)
     };
     match finding {
@@ -132,7 +132,7 @@ fn expired_end(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Find
     }
 }
 
-/// Answers a question that could not be resolved, unless the policy has another answer.
+/// Answers a question that could not be resolved. The policy may have an answer for failures.
 fn unresolved(
     cx: &QueryContext<'_>,
     query: &Query<'_>,

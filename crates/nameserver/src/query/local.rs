@@ -1,8 +1,9 @@
 //! Local records: names of the configuration that the server answers by itself.
 //!
-//! A name with any local record exists: its other types are NODATA and never queried elsewhere. A
-//! wildcard answers for names below it without records of their own (RFC 4592). CNAMEs are followed
-//! among the local records; if a chain leaves them, its target is resolved like any other name.
+//! A name with any local record exists: its other types are NODATA, and are never queried
+//! elsewhere. A wildcard answers for names that have no records of their own (RFC 4592). CNAMEs are
+//! followed among the local records. If a chain leads to a name without local records, that name is
+//! resolved like any other name.
 
 use std::collections::{HashMap, HashSet};
 
@@ -25,18 +26,18 @@ use super::respond::Draft;
 pub struct LocalRecords {
     names: SuffixMap<Owner>,
     has_wildcards: bool,
-    /// Names that other stages answer. An alias to one of these names ends here.
+    /// Names that other stages answer. A chain of local aliases ends at such a name.
     elsewhere: HashSet<Box<[u8]>>,
     /// Ancestors of owners, except the root: empty non-terminals (RFC 8020).
     above: HashSet<Box<[u8]>>,
 }
 
-/// A name with records, or with a wildcard directly below it.
+/// A name that has records, or a wildcard directly below it.
 #[derive(Debug, Default)]
 struct Owner {
     /// The records of the name; empty if there is only the wildcard.
     sets: Vec<LocalSet>,
-    /// The wildcard's records, for names below that are not owners.
+    /// The records of the wildcard, for names below this name that are not owners.
     wildcard: Vec<LocalSet>,
     /// The SOA for negative responses, and their TTL.
     denials: Denials,
