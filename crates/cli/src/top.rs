@@ -97,7 +97,7 @@ fn show(args: &TopArgs) -> Result<(), CommandError> {
     let found = whereabouts(&args.control)?;
     let times = Times::of(found.config.as_ref());
     let feed = Arc::new(TopFeed::new(found.directory, args.last));
-    // Without a server there is nothing to show, and the reason needs no screen.
+    // If no server answers, the command fails here, before it uses the whole screen.
     feed.ask_status()?;
     if args.once || args.control.json {
         feed.ask_counts();

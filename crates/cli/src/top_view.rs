@@ -7,7 +7,7 @@
 //!   latest queries, or the details of one
 //!   keys
 //! ```
-//! Texts of the network are shown by [`plain`], so that none of them controls the terminal.
+//! Texts from the network pass through [`plain`], so that they cannot control the terminal.
 
 use avocet_control::log::{LogEntry, OutcomeKind};
 use avocet_control::statistics::{Delays, LogOverview, OutcomeCounts, RankingKind};
@@ -87,7 +87,7 @@ impl TopView<'_> {
         let block = Block::new().borders(Borders::TOP).title(" queries over time ");
         let inside = block.inner(right);
         block.render(right, buffer);
-        // The latest steps, if there are more than columns.
+        // If there are more steps than columns, only the latest steps are shown.
         let shown = &steps[steps.len().saturating_sub(inside.width.into())..];
         let queries: Vec<u64> = shown.iter().map(|step| step.queries).collect();
         Sparkline::default().data(queries).cyan().render(inside, buffer);

@@ -120,7 +120,7 @@ struct WhatIfArgs {
 struct ZoneShowArgs {
     /// Name of the zone
     name: String,
-    /// Item of its view, such as a group, if only some clients see it
+    /// Item of the zone's view, such as a group, if only some clients see the zone
     #[arg(long, value_name = "VIEW")]
     view: Option<String>,
     /// Name in the zone, which may be relative to it; `@` is the zone itself
@@ -131,10 +131,10 @@ struct ZoneShowArgs {
     /// Only the records of names with this text in them
     #[arg(long, value_name = "TEXT")]
     contains: Option<String>,
-    /// The records that can be changed: without those that signing by this server adds
+    /// Only the records that can be changed: without those that signing by this server adds
     #[arg(long)]
     unsigned: bool,
-    /// Maximum number of records, 1 to 1000; the last RRset is whole
+    /// Maximum number of records, 1 to 1000; the last RRset is never cut
     #[arg(long, value_name = "RECORDS")]
     limit: Option<u32>,
     /// Continue after this place, which the previous page shows at its end
@@ -148,7 +148,7 @@ struct ZoneShowArgs {
 struct ZoneHistoryArgs {
     /// Name of the zone
     name: String,
-    /// Item of its view, such as a group, if only some clients see it
+    /// Item of the zone's view, such as a group, if only some clients see the zone
     #[arg(long, value_name = "VIEW")]
     view: Option<String>,
     /// Maximum number of changes, 1 to 100
@@ -162,7 +162,7 @@ struct ZoneHistoryArgs {
 struct ZoneReloadArgs {
     /// Name of the zone [default: all zones]
     name: Option<String>,
-    /// Item of its view, such as a group, if only some clients see it
+    /// Item of the zone's view, such as a group, if only some clients see the zone
     #[arg(long, value_name = "VIEW", requires = "name")]
     view: Option<String>,
     #[command(flatten)]
@@ -173,14 +173,14 @@ struct ZoneReloadArgs {
 struct ZoneSignArgs {
     /// Name of the zone
     name: String,
-    /// Item of its view, such as a group, if only some clients see it
+    /// Item of the zone's view, such as a group, if only some clients see the zone
     #[arg(long, value_name = "VIEW")]
     view: Option<String>,
     /// Begin to replace a key: csk, ksk or zsk
     #[arg(long, value_name = "ROLE")]
     roll: Option<String>,
-    /// The parent has the DS record of the key with this tag, and of no other: for a parent that
-    /// the server cannot ask
+    /// Confirm that the parent has the DS record of the key with this tag, and of no other key; for
+    /// a parent that the server cannot query
     #[arg(long, value_name = "TAG")]
     ds_published: Option<u16>,
     #[command(flatten)]
@@ -191,7 +191,7 @@ struct ZoneSignArgs {
 struct ZoneExportArgs {
     /// Name of the zone
     name: String,
-    /// Item of its view, such as a group, if only some clients see it
+    /// Item of the zone's view, such as a group, if only some clients see the zone
     #[arg(long, value_name = "VIEW")]
     view: Option<String>,
     #[command(flatten)]
@@ -205,9 +205,8 @@ struct ZoneCheckArgs {
     /// Name of the zone [default: the file's name without db., .zone, .db, .txt or .signed]
     #[arg(short, long)]
     name: Option<String>,
-    /// Refuse a zone by its ZONEMD record, as `zonemd` of [[zone]] does: one with another digest
-    /// than that of its records (verify), or also one without a digest (require). Without it,
-    /// another digest is a warning
+    /// Refuse a zone whose ZONEMD digest is wrong (verify), or also a zone without a digest
+    /// (require), as `zonemd` of [[zone]] does. Without this option, a wrong digest is a warning
     #[arg(long, value_name = "POLICY", value_parser = ["verify", "require"])]
     zonemd: Option<String>,
     /// Print JSON

@@ -26,7 +26,7 @@ pub(crate) struct ZoneDiffArgs {
     name: String,
     /// Master file
     file: PathBuf,
-    /// Item of its view, such as a group, if only some clients see it
+    /// Item of the zone's view, such as a group, if only some clients see the zone
     #[arg(long, value_name = "VIEW")]
     view: Option<String>,
     #[command(flatten)]

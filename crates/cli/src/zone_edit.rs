@@ -25,7 +25,7 @@ struct EditArgs {
     /// Change the zone only if it has this serial
     #[arg(long, value_name = "NUMBER")]
     serial: Option<u32>,
-    /// Item of its view, such as a group, if only some clients see the zone
+    /// Item of the zone's view, such as a group, if only some clients see the zone
     #[arg(long, value_name = "VIEW")]
     view: Option<String>,
     #[command(flatten)]

@@ -243,7 +243,7 @@ impl InProcess {
         self.learn_in(Class::IN.0, RecordKey { owner, rtype, ttl_secs }, records);
     }
 
-    /// Stores an RRset with its signatures, as a validator judged it; otherwise as [`Self::learn`].
+    /// Stores an RRset like [`Self::learn`], but with its signatures and the result of validation.
     pub fn learn_judged(
         &self,
         security: Security,

@@ -1,4 +1,5 @@
-//! The commands and the requests that they send: data alone, which tests of the binary read, too.
+//! The commands and the requests that they send. This file has only data, because the tests of the
+//! binary read it, too.
 
 /// The effect of a command.
 pub(crate) enum Work {

@@ -173,7 +173,7 @@ impl Obtained<'_> {
         }
     }
 
-    /// Offers a draft made from this answer.
+    /// Returns the offer of a draft that was made from this answer.
     pub(super) fn offer(&self, draft: Draft) -> Offer {
         let Self { stage, upstream, .. } = *self;
         let (lifetime, basis) = (Lifetime::Unkept, Basis::Answer);
