@@ -1,15 +1,15 @@
-//! The way of a query into the log: the worker pushes an entry for each query that ended to its
+//! The path of a query into the log: for each finished query, the worker pushes an entry to its
 //! ring.
 //!
 //! ```text
 //! worker ── close ──> Producer ──ring──> Consumer: the thread that writes the log
 //! ```
 //!
-//! An entry has numbers only, such as that of the note and of the entrance, and octets of question
-//! and reply that nobody has parsed. The thread finds the texts of the numbers in the snapshot of
-//! the entry's revision, and there it also learns how much the log may store about the client, so
-//! that the worker looks nothing up. For dnstap, the whole reply goes to another ring, and for the
-//! export of traces a selected query goes to a queue.
+//! An entry has only numbers, such as those of the note and of the entrance, and the unparsed
+//! octets of question and reply. The thread finds the texts of the numbers in the snapshot of the
+//! entry's revision, and also how much the log may store about the client. The worker thus needs no
+//! look-up. For dnstap, the whole reply goes to another ring, and for the export of traces a
+//! selected query goes to a queue.
 
 use avocet_dnstap::TappedReply;
 use avocet_querylog::{Consumer, NO_EDE, Outcome, Producer, RawEntry, RawFacts};
@@ -19,8 +19,8 @@ use crate::query::QueryContext;
 use crate::query::decision::{Decision, STAGES, Stage};
 
 impl QueryContext<'_> {
-    /// Pushes a query that ended to the ring of the worker. `sent` is its reply, or empty. Costs no
-    /// allocation, and no lookup but of the time.
+    /// Pushes a query that ended to the ring of the worker. `sent` is its reply, or empty.
+    /// Allocates nothing, and looks up only the time.
     #[inline(never)]
     pub(crate) fn log(&self, decision: &Decision, ended: &Ended<'_>, sent: &[u8]) {
         if !self.state.is_only_logging && !self.record_elsewhere(decision, ended, sent) {
@@ -68,17 +68,17 @@ impl QueryContext<'_> {
         self.state.is_logging
     }
 
-    /// Returns the time of the end for a query that ends now.
+    /// Returns the times of a query that ends now.
     #[inline(always)]
     fn times(&self, ended: &Ended<'_>) -> Times {
         let now = if ended.since == self.now { self.shared.clock.now() } else { self.now };
         let wall_us = self.shared.clock.wall_micros(now);
-        // No query waits for the 71 minutes that 32 bits have.
+        // In microseconds, 32 bits suffice for 71 minutes, and no query waits that long.
         let delay_us = now.micros().wrapping_sub(ended.since.micros()) as u32;
         Times { wall_us, delay_us }
     }
 
-    /// Pushes a reply, or the question without one, to the ring of the worker for dnstap.
+    /// Pushes a reply or, if there is none, the question to the worker's ring for dnstap.
     fn tap(&self, decision: &Decision, ended: &Ended<'_>, sent: &[u8], times: Times) {
         let Some(mut sender) = self.scratch.tap() else { return };
         sender.push(&TappedReply {
@@ -95,16 +95,16 @@ impl QueryContext<'_> {
     }
 }
 
-/// The time at which a query ended, in microseconds.
+/// The times of a query that ended, in microseconds.
 #[derive(Clone, Copy)]
 struct Times {
-    /// The time since 1970.
+    /// The time of the end since 1970.
     wall_us: u64,
     /// The time since the query arrived.
     delay_us: u32,
 }
 
-/// Returns the number of an endpoint in an entry: from 1. Endpoints beyond the numbers have none.
+/// Returns the number of an endpoint in an entry: its index plus 1, or 0 if this does not fit.
 #[cold]
 fn upstream_number(endpoint: u32) -> u16 {
     u16::try_from(endpoint.saturating_add(1)).unwrap_or(0)

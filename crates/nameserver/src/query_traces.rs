@@ -8,7 +8,7 @@ use super::traces::{Candidate, SelectedBy, Selection, TracedQuery};
 
 impl QueryContext<'_> {
     /// Pushes a query that ended to the queue of the worker, if it is selected. `reply_octets` is
-    /// the size of its reply; zero without one.
+    /// the size of its reply, or 0 if there is none.
     pub(crate) fn trace(
         &self,
         selection: &Selection,
@@ -19,7 +19,8 @@ impl QueryContext<'_> {
         let scratch = self.scratch.traces();
         let candidate = Candidate {
             outcome: outcome(decision.stage),
-            // An answer at once is not slow: of a query that waited the time of the turn is later.
+            // The time of the turn is precise enough: a query that is answered at once takes no
+            // time, and a query that waited ends in a later turn.
             took_us: self.now.micros().saturating_sub(ended.since.micros()),
             ip: ended.ip,
             question: ended.question,

@@ -12,7 +12,7 @@
 //! [`Snapshot::replaced`] makes the next snapshot. It builds the parts with changed [`Inputs`],
 //! shares the others with the previous snapshot, and gives the changed parts the next number of
 //! [`Generations`]. Secrets, source ports and the networks of this host are in no part, so a change
-//! of these builds none.
+//! of these builds no part.
 //!
 //! An answer in the packet cache carries the number of the last change before it was made
 //! ([`Snapshot::epoch`]). It is valid while no part that it depends on has changed since
@@ -62,7 +62,7 @@ pub use generations::Generations;
 pub use inputs::Inputs;
 use inputs::Placement;
 
-/// Number of octets of an answer of a hosted zone that is looked at here: of any.
+/// Size in octets of the buffer for an answer of a hosted zone: sufficient for any message.
 const LOOKED_UP: usize = 65_535;
 
 /// The complete state that answers queries at one time.
@@ -71,7 +71,7 @@ pub struct Snapshot {
     pub config: Arc<Config>,
     /// The policy; `None` if nothing is filtered.
     pub policy: Option<Arc<Policy>>,
-    /// Where and how names are resolved, including the own names.
+    /// Where and how names are resolved, including the server's own names.
     pub plan: Arc<Plan>,
     /// The names that this server answers by itself.
     pub names: Arc<Names>,
@@ -89,9 +89,10 @@ pub struct Snapshot {
     pub is_tapping: bool,
     /// The queries with exported traces, if any are exported.
     pub traced: Option<Arc<Selection>>,
-    /// Whether any of these three is the case.
+    /// Whether queries are logged, sent as dnstap messages or traced.
     pub is_recording: bool,
-    /// Whether the query log is the only one of them, as on most servers.
+    /// Whether queries are logged, but neither sent as dnstap messages nor traced, as on most
+    /// servers.
     pub is_only_logging: bool,
     /// The clients that are allowed.
     pub allow: Admitted,
@@ -109,9 +110,9 @@ pub struct Snapshot {
     pub rate_limit: Option<Arc<RateLimiter>>,
     /// The inputs of the policy other than the configuration.
     pub parts: Parts,
-    /// The clients to identify before they are judged.
+    /// The clients that are identified before the policy judges their queries.
     pub strangers: Strangers,
-    /// Whether there may be any.
+    /// Whether there may be strangers.
     pub has_strangers: bool,
     /// The other inputs that are not configured.
     unconfigured: Unconfigured,
@@ -139,7 +140,8 @@ pub struct Unconfigured {
     /// The ports that the kernel reserves for other programs.
     pub reserved_ports: Arc<[PortRange]>,
     /// The number of times that records were dropped from the cache because their names are
-    /// resolved or validated in another way. Earlier answers made from these records are not valid.
+    /// resolved or validated in another way. Answers that were made from these records are not
+    /// valid.
     pub drops: u32,
 }
 
@@ -232,8 +234,8 @@ impl Snapshot {
         of_view.unwrap_or(&self.names.zones)
     }
 
-    /// Reports whether a name is one of this network for clients with a profile: the server itself
-    /// has it, in a hosted zone with a private address, or the configuration names servers for it.
+    /// Reports whether a name belongs to this network for clients with a profile. Such a name is
+    /// local, has a private address in a hosted zone, or has servers in the configuration.
     #[must_use]
     pub fn is_of_this_network(&self, name: FoldedName<'_>, profile: u16) -> bool {
         let Names { local, pools, .. } = &*self.names;
@@ -316,7 +318,8 @@ impl Snapshot {
         if outdated.plan || unconfigured.drops != self.unconfigured.drops {
             generations.plan = number;
         }
-        // A client over the limit stays over it.
+        // The limiter is kept if its limits are unchanged, so that a client over the limit stays
+        // over it.
         let rate_limit = match config.rate_limit == self.config.rate_limit {
             true => self.rate_limit.clone(),
             false => limiter(&config, unconfigured),

@@ -1,4 +1,4 @@
-//! The way of a query into the export of traces: the worker selects queries when they end, and
+//! The path of a query into the export of traces: the worker selects queries when they end, and
 //! pushes the selected ones to its queue.
 //!
 //! ```text
@@ -6,8 +6,9 @@
 //! ```
 //!
 //! A query is selected at its end, when its outcome and its duration are known. Resolution records
-//! its steps for each question anyway, so nothing has to be decided before. For the share of all
-//! queries the worker draws how many queries it passes over: each of those costs one decrement.
+//! its steps for each question anyway, so no earlier decision is necessary. To select a share of
+//! all queries, the worker draws the number of queries to skip; each skipped query costs one
+//! decrement.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::net::IpAddr;
@@ -44,7 +45,7 @@ pub struct Selection {
     per_second: u32,
 }
 
-/// A rule that selects queries: all of its conditions are met.
+/// A rule that selects the queries that meet all of its conditions.
 #[derive(Debug)]
 struct SelectionRule {
     name: Arc<str>,
@@ -54,7 +55,7 @@ struct SelectionRule {
     clients: Box<[IpNet]>,
     /// The outcomes, with one bit for each.
     outcomes: u16,
-    /// The shortest duration.
+    /// The shortest selected duration.
     slower_than_us: u64,
     share: f64,
 }
@@ -71,7 +72,7 @@ pub(crate) struct Candidate<'q> {
     pub(crate) question: &'q [u8],
 }
 
-/// Why a query was selected.
+/// The reason why a query was selected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SelectedBy {
     /// The share of all queries selected the query.
@@ -83,7 +84,7 @@ pub enum SelectedBy {
 /// A query that was selected.
 #[derive(Debug)]
 pub struct TracedQuery {
-    /// The end of the query.
+    /// The decision that ended the query.
     pub decision: Decision,
     /// The address of the client.
     pub client: IpAddr,
@@ -93,22 +94,22 @@ pub struct TracedQuery {
     pub entrance: Entrance,
     /// The question in any letter case; empty if none was read.
     pub question: Box<[u8]>,
-    /// When the query arrived, in Unix microseconds.
+    /// The time of arrival, in Unix microseconds.
     pub since_us: u64,
     /// The time of arrival on the monotonic clock of traces, in milliseconds.
     pub since_ms: u64,
-    /// Microseconds from the query to its end.
+    /// Microseconds from the arrival of the query to its end.
     pub took_us: u64,
     /// Number of octets of the reply; zero if none was sent.
     pub reply_octets: usize,
     /// The reason for the selection.
     pub selected_by: SelectedBy,
-    /// How its question was resolved.
+    /// The steps that resolved the question, if it was resolved.
     pub trace: Option<Trace>,
 }
 
 impl TracedQuery {
-    /// Returns its weight in the queue: its steps.
+    /// Returns the weight of the query in the queue: its number of steps.
     fn steps(&self) -> usize {
         1 + self.trace.as_ref().map_or(0, |trace| trace.events().len())
     }
@@ -147,7 +148,7 @@ impl Selection {
         Some(SelectedBy::Rule(rule.name.clone()))
     }
 
-    /// Returns whether the second of a worker has room for another query, and counts it.
+    /// Counts a query in this second of a worker, and returns whether the limit has room for it.
     pub(crate) fn has_room(&self, scratch: &TraceScratch, second: u32) -> bool {
         scratch.has_room(second, self.per_second)
     }
@@ -192,11 +193,11 @@ fn has_ancestor_of(names: &SuffixMap<()>, question: &[u8]) -> bool {
 pub struct TraceScratch {
     /// The worker's end of its queue.
     sender: RefCell<Option<TraceSender>>,
-    /// Queries to pass over before the next one of the share.
+    /// The number of queries to skip before the share selects the next one.
     to_pass: Cell<u64>,
-    /// The share for which their number was drawn.
+    /// The share for which `to_pass` was drawn.
     drawn_for: Cell<f64>,
-    /// Numbers drawn.
+    /// The number of random numbers that were drawn.
     draws: Cell<u64>,
     /// The second to which `in_second` belongs.
     second: Cell<u32>,
@@ -220,13 +221,13 @@ impl TraceScratch {
         RefMut::filter_map(self.sender.borrow_mut(), Option::as_mut).ok()
     }
 
-    /// Returns another random number in `0..1`, from the secret, the worker and a count.
+    /// Returns the next random number in `0..1`, from the secret, the worker and a count.
     pub(crate) fn draw(&self, secret: &HashKey, worker: usize) -> f64 {
         self.draws.set(self.draws.get().wrapping_add(1));
         uniform(secret.hash(&worker.to_le_bytes(), self.draws.get()))
     }
 
-    /// Returns whether the next query is one of a share. `draw` returns a random number in `0..1`.
+    /// Returns whether a share selects the next query. `draw` returns a random number in `0..1`.
     fn is_in_share(&self, share: f64, draw: impl FnOnce() -> f64) -> bool {
         if share == self.drawn_for.get() {
             let to_pass = self.to_pass.get();
@@ -245,7 +246,7 @@ impl TraceScratch {
         to_pass == 0
     }
 
-    /// Counts a query that is selected, and returns whether its second has room for it.
+    /// Counts a selected query, and returns whether the limit of its second has room for it.
     fn has_room(&self, second: u32, per_second: u32) -> bool {
         if self.second.replace(second) != second {
             self.in_second.set(0);
@@ -256,8 +257,8 @@ impl TraceScratch {
     }
 }
 
-/// Returns how many queries are passed over before the next one of a share, by a random number in
-/// `0..1`: the geometric distribution, so that each query has the same probability.
+/// Returns the number of queries to skip before a share selects the next one, by a random number in
+/// `0..1`. The number has a geometric distribution, so that each query has the same probability.
 fn passed_over(share: f64, random: f64) -> u64 {
     if share >= 1.0 {
         return 0;
@@ -265,27 +266,27 @@ fn passed_over(share: f64, random: f64) -> u64 {
     if share <= 0.0 {
         return u64::MAX;
     }
-    // Both logarithms are negative; a result out of range becomes the nearest number in it.
+    // Both logarithms are negative; the cast limits the result to the range of `u64`.
     ((1.0 - random).ln() / (-share).ln_1p()) as u64
 }
 
-/// Returns a random number in `0..1`, by 64 random bits: it has 53 of them.
+/// Returns a random number in `0..1` made from 53 of these 64 random bits.
 fn uniform(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// A word alone in its pair of cache lines: processors fetch lines in pairs.
+/// A value alone in its pair of cache lines, because processors fetch lines in pairs.
 #[derive(Default, Debug)]
 #[repr(align(128))]
 struct LoneCount<T>(T);
 
 #[derive(Default, Debug)]
 struct QueueCounts {
-    /// Steps in the queue.
+    /// Number of steps in the queue.
     steps: LoneCount<AtomicUsize>,
     /// Queries dropped because the queue was full.
     dropped: LoneCount<AtomicU64>,
-    /// Queries dropped because their second had as many as allowed.
+    /// Queries dropped because the limit of their second was reached.
     limited: LoneCount<AtomicU64>,
 }
 
@@ -312,7 +313,7 @@ impl TraceSender {
         self.counts.steps.0.load(Ordering::Relaxed) + trace.events().len() < MAX_STEPS
     }
 
-    /// Counts a query that is dropped because its second had as many as allowed.
+    /// Counts a query that is dropped because the limit of its second is reached.
     pub(crate) fn count_limited(&self) {
         self.counts.limited.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -334,13 +335,13 @@ impl TraceSender {
     }
 }
 
-/// The other end of the queue of a worker.
+/// The exporter's end of the queue of a worker.
 pub struct TraceReceiver {
     queue: Receiver<Box<TracedQuery>>,
     counts: Arc<QueueCounts>,
 }
 
-/// Queries that a worker selected, and dropped.
+/// The numbers of queries that a worker selected but dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TraceDrops {
     /// Queries dropped because the queue was full.
@@ -405,7 +406,7 @@ mod tests {
         assert_eq!(receiver.counts.steps.0.load(Ordering::Relaxed), 0);
         sender.push(query(7));
         assert!(receiver.pop().is_some());
-        // No thread takes it.
+        // No thread takes this query.
         drop(receiver);
         sender.push(query(8));
         assert_eq!(sender.counts.dropped.0.load(Ordering::Relaxed), 4);
@@ -427,7 +428,7 @@ mod tests {
         check(0.1, 9_500..=10_500);
         check(0.001, 60..=140);
         check(0.5, 49_000..=51_000);
-        // A change after a share that passes over everything takes effect at once.
+        // The new share takes effect at once, even after a share that skips every query.
         check(1e-300, 0..=0);
         check(1.0, 100_000..=100_000);
     }

@@ -14,7 +14,7 @@ const MAX_TRANSFERS: usize = 64;
 /// Maximum number of transfers at the same time to one address.
 const MAX_TRANSFERS_OF_CLIENT: usize = 8;
 
-/// A counter of something that happens between servers.
+/// An event between servers that is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServerEvent {
     /// A transfer was sent whole.
@@ -25,19 +25,19 @@ pub enum ServerEvent {
     Refused,
     /// A transfer was refused because too many are in progress.
     Limited,
-    /// A message was signed with an unknown key, or with another algorithm.
+    /// A message was signed with an unknown key, or with an algorithm other than the key's.
     BadKey,
     /// The signature of a message was wrong.
     BadSig,
-    /// A message was signed at another time.
+    /// The time in a signature differed too much from the time of this server.
     BadTime,
     /// The signature of a message was shorter than permitted.
     BadTrunc,
     /// A message had a malformed TSIG record.
     MalformedTsig,
-    /// NOTIFY of a primary was accepted.
+    /// A NOTIFY message of a primary was accepted.
     NoticeHeard,
-    /// NOTIFY of a server that is no primary of the zone.
+    /// A NOTIFY message was refused, because its sender is no primary of the zone.
     NoticeRefused,
     /// A zone was transferred from a primary, and put in force.
     Received,
@@ -61,24 +61,25 @@ pub enum ServerEvent {
     UpdateRefused,
     /// An update could not be applied: the zone would have errors, or the disk is full.
     UpdateFailed,
-    /// An update was refused because too many wait.
+    /// An update was refused because too many updates wait.
     UpdateLimited,
     /// The records of a zone were fetched from its URL, and put in force.
     Fetched,
-    /// The URL of a zone had nothing else than before.
+    /// The URL of a zone had the same records as before.
     FetchedSame,
-    /// The URL of a zone was not usable.
+    /// The URL of a zone had no usable records.
     FetchFailed,
 }
 
-/// The names of [`ServerEvent`] in metrics, in its order: the family's label.
+/// The results of transfers in metrics, in the order of [`ServerEvent`].
 pub const TRANSFER_RESULTS: [&str; 4] = ["sent", "cut-short", "refused", "limited"];
 /// The names of signature errors in metrics, in the order of [`ServerEvent`], after the names
 /// above.
 pub const SIGNATURE_ERRORS: [&str; 5] = ["badkey", "badsig", "badtime", "badtrunc", "malformed"];
 /// The results of NOTIFY in metrics, in the order of [`ServerEvent`], after the results above.
 pub const NOTICE_RESULTS: [&str; 2] = ["heard", "refused"];
-/// The results of NOTIFY to other servers, in the order of [`ServerEvent`] after those above.
+/// The results of NOTIFY to other servers in metrics, in the order of [`ServerEvent`], after the
+/// results above.
 pub const SENT_NOTICE_RESULTS: [&str; 3] = ["sent", "acknowledged", "failed"];
 /// The results of updates in metrics, in the order of [`ServerEvent`], after the results above.
 pub const UPDATE_RESULTS: [&str; 6] =
@@ -109,7 +110,7 @@ impl ServerEvent {
 
 /// The counts of [`ServerEvent`].
 pub struct ServerCounts {
-    /// Transfers to others, by [`TRANSFER_RESULTS`].
+    /// Transfers to other servers, by [`TRANSFER_RESULTS`].
     pub transfers: [u64; TRANSFER_RESULTS.len()],
     /// Signatures of messages, by [`SIGNATURE_ERRORS`].
     pub signatures: [u64; SIGNATURE_ERRORS.len()],
@@ -129,8 +130,8 @@ pub struct ServerCounts {
     pub fetches: [u64; FETCH_RESULTS.len()],
 }
 
-/// The transfers in progress and counters, shared by all workers. They are rare, so one lock and
-/// shared counters are enough.
+/// The transfers in progress and counters, shared by all workers. Transfers are rare, so one lock
+/// and shared counters are enough.
 #[derive(Default)]
 pub struct TransferLedger {
     open: Mutex<HashMap<IpAddr, usize>>,
@@ -211,18 +212,18 @@ pub struct TransferRest {
 }
 
 impl TransferRest {
-    /// Begins after the first message.
+    /// Creates the rest of a transfer, which begins after the first message.
     pub(crate) fn new(messages: OutboundTransfer, permit: TransferPermit) -> Self {
         Self { messages, signer: None, permit, sent: 1, room: Vec::new(), is_whole: false }
     }
 
-    /// Signs the messages from now on.
+    /// Sets the signer of the messages that follow.
     pub(crate) fn sign_with(&mut self, signer: TsigSigner) {
         self.signer = Some(signer);
     }
 
-    /// Returns the next message; `None` behind the last one, or if the zone cannot be transferred,
-    /// so that the connection must end.
+    /// Returns the next message. Returns `None` after the last one, or if the zone cannot be
+    /// transferred and the connection must end.
     pub fn next(&mut self, wall_secs: u64) -> Option<&[u8]> {
         if self.messages.is_done() {
             self.is_whole = true;

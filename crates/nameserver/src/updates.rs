@@ -1,8 +1,8 @@
 //! Updates of hosted zones (RFC 2136) that wait: from the workers to the threads that apply them.
 //!
-//! Zones are taken in turn, each by one thread at a time, with all that waits for it. So a zone
-//! takes only its share of the places and of the time, however large it is and however many updates
-//! the holder of its key sends.
+//! Threads take zones in turn, each zone by one thread at a time, with all its waiting updates. A
+//! zone thus gets only its share of the queue and of the time, even if it is large or receives many
+//! updates.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,9 +18,9 @@ use crate::query::miss::Waiter;
 const MAX_WAITING: usize = 256;
 /// Maximum number of updates that wait for one zone.
 const MAX_WAITING_OF_ZONE: usize = 64;
-/// The number of last places, which are for zones without a waiting update.
+/// Number of places in the queue that are reserved for zones without a waiting update.
 const SPARE_PLACES: usize = 64;
-/// Bits of the flags that a reply repeats.
+/// The OPCODE in the flags, which a reply repeats.
 const OPCODE: u16 = 0x7800;
 
 /// An update of a client that may update the zone.
@@ -29,13 +29,13 @@ pub struct WaitingUpdate {
     pub zone: ZoneId,
     /// The message without its signature.
     pub message: Box<[u8]>,
-    /// The key that signed it.
+    /// The key that signed the message.
     pub key: Arc<TsigKey>,
     /// Signs the reply.
     pub signer: TsigSigner,
-    /// The client.
+    /// The client that waits for the reply.
     pub waiter: Waiter,
-    /// The worker that received it.
+    /// The worker that received the update.
     pub worker: u16,
 }
 
@@ -66,9 +66,9 @@ pub struct UpdateQueue<T = WaitingUpdate> {
 }
 
 struct Queued<T> {
-    /// The zones for which updates wait or are applied, by their turn.
+    /// The zones for which updates wait or are applied, in the order of their turns.
     zones: VecDeque<QueuedZone<T>>,
-    /// Updates that wait.
+    /// Number of waiting updates.
     count: usize,
     is_closed: bool,
 }
@@ -110,7 +110,8 @@ impl<T> UpdateQueue<T> {
         true
     }
 
-    /// Waits until a zone can be taken whose turn it is. `None` after [`Self::close`].
+    /// Waits for the turn of a zone that can be taken, and takes the waiting updates of this zone.
+    /// Returns `None` after [`Self::close`].
     pub fn take(&self) -> Option<TakenUpdates<'_, T>> {
         let is_idle = |queued: &mut Queued<T>| queued.next().is_none() && !queued.is_closed;
         let waited = self.changed.wait_while(self.queued(), is_idle);
@@ -123,7 +124,7 @@ impl<T> UpdateQueue<T> {
         Some(TakenUpdates { queue: self, id, updates })
     }
 
-    /// Ends the waiting, and returns the updates that still wait.
+    /// Closes the queue, and returns the updates that still wait.
     #[must_use]
     pub fn close(&self) -> Vec<T> {
         let mut queued = self.queued();
@@ -150,14 +151,14 @@ impl<T> UpdateQueue<T> {
 }
 
 impl<T> Queued<T> {
-    /// Returns the slot of the zone that is next.
+    /// Returns the index of the next zone that can be taken.
     fn next(&self) -> Option<usize> {
         self.zones.iter().position(|zone| !zone.is_taken && !zone.updates.is_empty())
     }
 }
 
-/// The updates of a zone that a thread applies. Until this is dropped, no other thread gets any of
-/// the same zone.
+/// The updates of a zone that a thread applies. Until this value is dropped, no other thread gets
+/// updates of the zone.
 pub struct TakenUpdates<'q, T = WaitingUpdate> {
     queue: &'q UpdateQueue<T>,
     id: ZoneId,
@@ -165,7 +166,7 @@ pub struct TakenUpdates<'q, T = WaitingUpdate> {
 }
 
 impl<T> TakenUpdates<'_, T> {
-    /// Returns the updates, in the order in which they arrived; nothing the next time.
+    /// Takes the updates, in the order in which they arrived. A second call returns none.
     pub fn updates(&mut self) -> Vec<T> {
         std::mem::take(&mut self.updates)
     }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use avocet_config::discover::{DesignatedServer, DiscoveryTerms};
 
-/// Addresses by host name, as the servers of `bootstrap` know them, and designated servers.
+/// Addresses by host name, as looked up at the servers of `bootstrap`, and designated servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpstreamAddresses {
     by_name: BTreeMap<Box<str>, Vec<IpAddr>>,
@@ -14,7 +14,7 @@ pub struct UpstreamAddresses {
 }
 
 impl UpstreamAddresses {
-    /// Returns the addresses of a name, or none if they are not known.
+    /// Returns the addresses of a name; empty if they are not known.
     pub fn of(&self, name: &str) -> &[IpAddr] {
         self.by_name.get(name).map_or(&[], Vec::as_slice)
     }

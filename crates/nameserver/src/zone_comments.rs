@@ -1,5 +1,5 @@
-//! The master file of a zone that people write: the server changes only the lines of records that
-//! have changed, as far as that is possible.
+//! Master files of zones that people edit: the server changes only the lines of changed records, if
+//! that is possible.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use avocet_zone::{HostedZone, retouched};
 use crate::clock::wall_secs;
 use crate::disk;
 
-/// Maximum number of octets of a file that is changed line by line: it is read twice for each
-/// change. Larger ones are written as a whole.
+/// Maximum number of octets of a file that is changed line by line. Such a file is read twice for
+/// each change. A larger file is written as a whole.
 const MAX_TEXT: u64 = 1 << 20;
 
-/// Returns the text of a file with the records of a zone and the comments that it has; `None` if
-/// the whole file has to be written.
+/// Returns the text of a file with the records of a zone and the comments of the file; `None` if
+/// the whole file must be written.
 pub(crate) fn with_comments(file: &Path, zone: &HostedZone) -> Option<String> {
     let octets = disk::read(file, MAX_TEXT).ok()??;
     retouched(std::str::from_utf8(&octets).ok()?, zone, wall_secs())

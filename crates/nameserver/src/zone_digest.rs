@@ -1,6 +1,7 @@
-//! The digest of a hosted zone (ZONEMD, RFC 8976): whether its records are those that its publisher
-//! had. The signature of the digest is not verified: an attacker who changes records on the way can
-//! change an unsigned digest, too, but the digest of a truncated or damaged file does not match.
+//! The digest of a hosted zone (ZONEMD, RFC 8976), which shows whether its records are those of its
+//! publisher. The signature of the digest is not verified. The digest of a truncated or damaged
+//! file does not match, but an attacker that changes records in transit can also change an unsigned
+//! digest.
 
 use avocet_config::zonemd::ZonemdPolicy;
 use avocet_dnssec::zonemd::{self, Fault, ZoneRecord};
@@ -33,7 +34,7 @@ pub fn fault_of_digest(policy: ZonemdPolicy, zone: &HostedZone) -> Option<Fault>
         })
         .collect();
     match zonemd::check(&records, &apex) {
-        // Of a scheme or hash that this server does not know (RFC 8976 §4).
+        // All digests are of schemes or hashes that this server does not know (RFC 8976 §4).
         Err(Fault::NoDigest) if policy == ZonemdPolicy::Verify => None,
         other => other.err(),
     }

@@ -33,7 +33,7 @@ use kept::KeptZone;
 use signing::KnownSigners;
 pub use written::{check_copy, make_way};
 
-/// Reads and checks a zone from its file. Returns it if it has no errors, and all faults.
+/// Reads and checks a zone from its file. Returns all faults, and the zone if it has no errors.
 #[must_use]
 pub fn load(name: FoldedName<'_>, file: &Path) -> (Option<HostedZone>, Faults) {
     avocet_zone::load(name, file, wall_secs(), &mut open)
@@ -46,7 +46,8 @@ pub fn faults_of(config: &ZoneConfig) -> Faults {
     checked(config, &mut open).map_or_else(Faults::default, |(_, faults)| faults)
 }
 
-/// Reads a zone and compares it with its settings. The faults have an error if it cannot be served.
+/// Reads a zone and compares it with its settings. The faults include an error if the zone cannot
+/// be served.
 fn checked(config: &ZoneConfig, open: OpenFile<'_>) -> Option<(Option<HostedZone>, Faults)> {
     let (zone, mut faults) = load_from(config, open)?;
     if let Some(zone) = &zone {
@@ -81,7 +82,7 @@ pub fn open(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 }
 
 /// The zones of the configuration in force with the state of their files. No lock is held while a
-/// file is read: a slow disk delays nobody who asks for the state.
+/// file is read, so a slow disk does not delay requests for the state.
 #[derive(Default)]
 pub struct ZoneFiles {
     kept: Mutex<KeptZones>,
@@ -108,7 +109,7 @@ pub enum ZoneChangeError<E> {
     /// The change would replace a file that was edited and not read yet, or that has errors.
     #[error("the file was edited and is not read yet, or has errors")]
     Edited {
-        /// An edit that has lost its place to a later one: this is its file.
+        /// The file that keeps an edit that a later edit replaced.
         kept: Option<PathBuf>,
     },
     /// The zone can no longer be signed.
@@ -131,9 +132,9 @@ impl<E> From<ReplaceFault> for ZoneChangeError<E> {
 /// The serials of a zone that is loaded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ZoneSerials {
-    /// The serial without signing by this server.
+    /// The serial before this server signs the zone.
     pub source: u32,
-    /// The serial in force; the serial of the source while that version is held back.
+    /// The serial in force, or the serial of the source while the source is held back.
     pub current: u32,
     /// The reason why the source is held back.
     pub signing_fault: Option<String>,
@@ -150,9 +151,9 @@ pub struct ZoneFileState {
     pub file: PathBuf,
     /// The version in force.
     pub zone: Option<Arc<HostedZone>>,
-    /// The Unix second at which it was read.
+    /// The Unix second at which the zone was read.
     pub loaded_at_secs: Option<u64>,
-    /// Readings with errors.
+    /// Number of readings with errors.
     pub failures: u64,
     /// The first error of the last reading.
     pub fault: Option<String>,
@@ -169,9 +170,9 @@ impl ZoneFiles {
         files
     }
 
-    /// Returns the zones of a configuration, to be passed to [`Self::put`] if that comes into
-    /// force. Reads those that are new or have changed files, even if a file was just written. A
-    /// zone with errors keeps its earlier version.
+    /// Returns the zones of a configuration, to be passed to [`Self::put`] if the configuration
+    /// comes into force. Reads zones that are new or have changed files, even if a file was just
+    /// written. A zone with errors keeps its earlier version.
     pub fn read(&self, configured: &[ZoneConfig]) -> ReadZones {
         let mut zones = self.kept().clone();
         let ids: Vec<_> = configured.iter().map(ZoneConfig::id).collect();
@@ -203,7 +204,8 @@ impl ZoneFiles {
     pub fn put(&self, ReadZones(mut zones): ReadZones) {
         let mut kept = self.kept();
         for (id, zone) in &mut zones {
-            // A version that another thread began to read later.
+            // Another thread began a later reading of this zone, so the version of that thread is
+            // kept.
             if let Some(other) = kept.remove(id)
                 && other.config.file == zone.config.file
                 && other.reading > zone.reading
@@ -219,8 +221,8 @@ impl ZoneFiles {
         *kept = zones;
     }
 
-    /// Reads the zones with files that have changed and then stayed the same for the time of their
-    /// configuration. Returns whether a zone was replaced. `now_secs` is on any clock.
+    /// Reads the zones with files that have changed and then stayed the same for the configured
+    /// time. Returns whether a zone was replaced. `now_secs` is on any clock.
     pub fn watch(&self, now_secs: u64) -> bool {
         let ids: Vec<_> = self.kept().keys().cloned().collect();
         let mut is_replaced = false;
@@ -237,7 +239,8 @@ impl ZoneFiles {
         is_replaced
     }
 
-    /// Returns the result of `alter`, if the state is kept.
+    /// Changes the state of a zone with `alter`. Returns the result of `alter`; `None` if the new
+    /// state is not kept.
     fn alter<T>(
         &self,
         id: &ZoneId,
@@ -250,9 +253,9 @@ impl ZoneFiles {
         self.store(zone).then_some(altered)
     }
 
-    /// Puts the version in force that `make` makes from the one before, signed if the zone is
-    /// signed here. It is in the journal, on disk, when this returns. `None` from `make` changes
-    /// nothing. Both are versions without the signatures of this server.
+    /// Puts a version in force that `make` makes from the previous version, signed if the zone is
+    /// signed here. The new version is in the journal, on disk, when this returns. If `make`
+    /// returns `None`, nothing changes. Both versions are without the signatures of this server.
     ///
     /// # Errors
     /// There is no version in force, `make` has an error, or the disk is full.
@@ -266,7 +269,7 @@ impl ZoneFiles {
             let Some(after) = make(&before).map_err(ZoneChangeError::Refused)? else {
                 return Ok(None);
             };
-            // A restart would refuse it. Transfers are checked when they arrive.
+            // A restart would refuse this version. Transfers are checked when they arrive.
             if !zone.config.is_secondary()
                 && let Some(fault) = fault_of_digest(zone.config.zonemd, &after)
             {
@@ -279,7 +282,8 @@ impl ZoneFiles {
             let after = Arc::new(after.following(&before, needed));
             let keeps_changes = zone.config.keeps_changes();
             if !keeps_changes || after.changes().is_empty() {
-                // Without a journal, or with a change that is longer than the zone.
+                // The file is written at once if there is no journal, or if the change is longer
+                // than the zone.
                 if zone.has_unread_edit() {
                     return Err(ZoneChangeError::Edited { kept: None });
                 }
@@ -299,7 +303,7 @@ impl ZoneFiles {
                 zone.base = Some(before);
             }
             zone.is_changed_here |= !zone.config.is_secondary();
-            // An edited file with errors still has them.
+            // The fault stays: an edited file with errors still has them.
             (zone.source, zone.loaded_at_secs) = (Some(after.clone()), Some(wall_secs()));
             zone.reading = self.next_reading();
             // The change is kept even if it cannot be signed now: the next attempt signs it.
@@ -309,8 +313,8 @@ impl ZoneFiles {
         self.alter(id, change).unwrap_or(Err(ZoneChangeError::NotLoaded))
     }
 
-    /// Reads the zone, or all without one, even if the files have not changed. Returns whether
-    /// there is such a zone.
+    /// Reads the zone with this ID, or all zones if there is no ID, even if the files have not
+    /// changed. Returns whether the zone exists.
     pub fn reload(&self, id: Option<&ZoneId>) -> bool {
         let mut ids: Vec<_> = self.kept().keys().cloned().collect();
         ids.retain(|zone| id.is_none_or(|id| zone == id));
@@ -338,7 +342,8 @@ impl ZoneFiles {
         Some(ZoneSerials { source, current, signing_fault: zone.signing_fault.clone() })
     }
 
-    /// Returns the file of a zone if it loses its comments when the server writes this version.
+    /// Returns the file of a zone if the file loses its comments when the server writes this
+    /// version.
     #[must_use]
     pub fn losing_comments(&self, id: &ZoneId, after: &HostedZone) -> Option<PathBuf> {
         let zone = self.kept().get(id)?.clone();
@@ -361,8 +366,8 @@ impl ZoneFiles {
         self.alter(id, |zone, _| zone.confirm(wall_secs())).unwrap_or(Ok(()))
     }
 
-    /// Withdraws zones of other servers that no primary has confirmed for the time in their SOA
-    /// record. Returns whether there are any.
+    /// Withdraws zones of other servers that no primary has confirmed for the expiry time in their
+    /// SOA record. Returns whether any zone was withdrawn.
     pub fn expire(&self, now_secs: u64) -> bool {
         let mut is_expired = false;
         for zone in self.kept().values_mut() {

@@ -1,6 +1,6 @@
-//! The file with the changes of a zone: the changes that serve IXFR after a restart, and those that
-//! the master file does not have yet. It is only appended to, until it is larger than the changes
-//! that the zone keeps, and then replaced as a whole.
+//! The file with the changes of a zone: the changes that serve IXFR after a restart, and the
+//! changes that the master file does not have yet. The server appends to the file until it is
+//! larger than the changes that the zone keeps, and then replaces the file as a whole.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -15,9 +15,10 @@ use avocet_zone::{
 
 use crate::disk;
 
-/// Maximum number of octets of a journal that is read: more than a zone of the largest size writes.
+/// Maximum number of octets of a journal that is read: more than the journal of the largest zone
+/// has.
 const MAX_JOURNAL: u64 = 8 << 30;
-/// Number of octets that a journal may have regardless of its zone, before it is written again.
+/// Number of octets that a journal may have before it is replaced, even for a small zone.
 const MIN_JOURNAL: u64 = 1 << 20;
 
 /// The journal of a zone.
@@ -29,7 +30,7 @@ pub(crate) struct ZoneJournal {
 /// A journal that was read.
 struct OpenJournal {
     file: File,
-    /// Number of octets of whole entries.
+    /// Number of octets of complete entries.
     len: u64,
     /// The version to which the last change leads.
     end: Option<ZoneVersion>,
@@ -38,7 +39,7 @@ struct OpenJournal {
 }
 
 impl ZoneJournal {
-    /// Names the file, which need not exist.
+    /// Creates the journal in this file, which need not exist.
     pub(crate) fn at(path: PathBuf) -> Self {
         Self { path, open: None }
     }
@@ -63,7 +64,7 @@ impl ZoneJournal {
         Ok(content)
     }
 
-    /// Makes the file have the changes of a zone, on disk when this returns.
+    /// Writes the changes of a zone to the file. They are on disk when this returns.
     pub(crate) fn follow(&mut self, zone: &HostedZone) -> io::Result<()> {
         let (changes, version) = (zone.changes(), zone.version());
         let Some(open) = &self.open else {
@@ -79,7 +80,7 @@ impl ZoneJournal {
             Some(at) => self.append(|out| {
                 changes[at..].iter().for_each(|change| append_change(out, change));
             })?,
-            // The changes of the file lead elsewhere.
+            // The changes in the file do not lead to the version of the zone.
             None => return self.replace(zone, written),
         }
         if let Some(open) = &mut self.open {
@@ -88,7 +89,7 @@ impl ZoneJournal {
         Ok(())
     }
 
-    /// Notes that the master file has this version of the zone.
+    /// Records that the master file has this version of the zone.
     pub(crate) fn note_written(&mut self, zone: &HostedZone) -> io::Result<()> {
         let version = zone.version();
         let most = MIN_JOURNAL.max(2 * zone.most_change_octets() as u64);
@@ -117,7 +118,7 @@ impl ZoneJournal {
         written
     }
 
-    /// Writes the file again, with the changes of a zone alone.
+    /// Replaces the file by one with only the changes of a zone.
     fn replace(&mut self, zone: &HostedZone, written: Option<ZoneVersion>) -> io::Result<()> {
         let changes = zone.changes();
         let mut octets = journal_head(zone.apex());

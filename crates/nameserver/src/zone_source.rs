@@ -22,8 +22,8 @@ use csv::MachineTable;
 use json::RrsetDocument;
 use leased::LeasedNames;
 
-/// Reads and checks a zone from its file, in the format of its configuration. Returns it if it has
-/// no errors, and all faults.
+/// Reads and checks a zone from its file, in the format of its configuration. Returns all faults,
+/// and the zone if it has no errors.
 pub(crate) fn load_from(
     config: &ZoneConfig,
     open: OpenFile<'_>,
@@ -50,21 +50,21 @@ fn provider(zone: &ProvidedZone) -> Box<dyn ZoneProvider> {
     }
 }
 
-/// Returns the serial of a file: the second of its last change, so that it rises with each change,
-/// and is the same after a restart.
+/// Returns the serial of a file: the second of the file's last change. The serial thus rises with
+/// each change, and is the same after a restart.
 fn serial_of(file: &Path) -> u32 {
     FileFingerprint::of(file).map_or(0, |seen| seen.modified_secs() as u32)
 }
 
-/// The records of hosts.
+/// The host names in a zone.
 struct HostNames {
     /// The domain of the hosts, if the zone is one of reverse names.
     domain: Option<String>,
 }
 
 impl HostNames {
-    /// Adds the address of a name, or in a zone of reverse names the name of an address in it. The
-    /// name is that of a host.
+    /// Adds the address of a host name; in a zone of reverse names, adds the host name of an
+    /// address in the zone.
     fn add(&self, line: u32, name: &str, address: IpAddr, reading: &mut ProvidedReading<'_>) {
         let ttl_secs = reading.ttl_secs();
         let Some(domain) = &self.domain else {
@@ -81,8 +81,8 @@ impl HostNames {
     }
 }
 
-/// Returns whether a text is a name of labels with letters, digits, hyphens and underscores, and
-/// not absolute: nothing in it has a meaning in a master file.
+/// Returns whether a text is a relative name of labels with letters, digits, hyphens and
+/// underscores. Such a name has no special meaning in a master file.
 fn is_host_name(text: &str) -> bool {
     let is_label = |label: &str| {
         let is_fine = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_');

@@ -21,12 +21,12 @@ use crate::clock::wall_secs;
 pub(crate) struct RestoredZone {
     /// A version that differs from the file.
     pub(crate) other: Option<HostedZone>,
-    /// The changes that lead to the version of the file, if that is served.
+    /// The changes that lead to the version of the file, if this version is served.
     pub(crate) changes: Vec<Arc<ZoneChange>>,
 }
 
-/// Returns the version to serve at the start: that of the file, with the changes of the journal
-/// that it does not have.
+/// Returns the version to serve at the start: the version of the file, with the changes in the
+/// journal that the file does not have.
 pub(crate) fn restored(file: &HostedZone, content: &JournalContent) -> RestoredZone {
     let name = shown(file.apex().wire());
     let JournalContent { changes, written, .. } = content;
@@ -103,7 +103,8 @@ pub(crate) fn merged(
     zone.map(|zone| zone.following(served, usize::MAX - 1))
 }
 
-/// Returns the version of an edited file with a higher serial, if its serial is not higher already.
+/// Returns the version of an edited file, with a serial newer than both serials. Returns `None` if
+/// its serial is newer already, or if nothing changed.
 pub(crate) fn raised(served: &HostedZone, file: &HostedZone) -> Option<HostedZone> {
     let is_raised = is_newer(file.serial(), served.serial());
     if is_raised || file.version() == served.version() {
@@ -112,8 +113,9 @@ pub(crate) fn raised(served: &HostedZone, file: &HostedZone) -> Option<HostedZon
     finish(ZoneEdits::of(file), later(served.serial(), file.serial()))
 }
 
-/// Returns the version of a provider's file with a serial behind that of the last one in the
-/// journal, if it is another one and its serial is not newer: the time of the file was set back.
+/// Returns the version of a provider's file, with a serial that follows the last one in the
+/// journal. Returns `None` if its serial is newer already, or if the journal has the version. The
+/// serial is older if the time of the file was set back.
 pub(crate) fn raised_over(content: &JournalContent, file: &HostedZone) -> Option<HostedZone> {
     let last = content.changes.last()?.to;
     let is_raised =
@@ -121,13 +123,13 @@ pub(crate) fn raised_over(content: &JournalContent, file: &HostedZone) -> Option
     (!is_raised).then(|| finish(ZoneEdits::of(file), later(last.serial, file.serial())))?
 }
 
-/// Returns how many of the last changes lead from a version to that in force.
+/// Returns the number of last changes that lead from a version to the version in force.
 pub(crate) fn changes_behind(zone: &HostedZone, version: Option<ZoneVersion>) -> usize {
     let place = zone.changes().iter().rposition(|change| Some(change.from) == version);
     place.map_or(0, |place| zone.changes().len() - place)
 }
 
-/// Returns the serial behind both.
+/// Returns the serial that follows both serials.
 fn later(a: u32, b: u32) -> u32 {
     if is_newer(a, b) { a.wrapping_add(1) } else { b.wrapping_add(1) }
 }

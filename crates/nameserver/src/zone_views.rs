@@ -1,9 +1,9 @@
 //! The hosted zones that each client sees.
 //!
-//! `view` of `[[zone]]` names groups, networks and listeners. All that decides about them is in the
-//! profile of a client, so a set of zones is made for each kind of profile, in advance. The packet
-//! cache has separate answers for each profile, and the RRset cache has none of hosted zones: no
-//! answer of a view gets to a client of another.
+//! `view` of `[[zone]]` names groups, networks and listeners. The profile of a client contains all
+//! facts that decide about views, so a set of zones is made for each kind of profile, in advance.
+//! The packet cache has separate answers for each profile, and the RRset cache has no answers of
+//! hosted zones. Thus no answer of a view reaches a client of another view.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use avocet_zone::{HostedZones, ZoneId};
 use crate::StateError;
 use crate::policy::Policy;
 
-/// Maximum number of different sets of zones of views. Each has an entry for each of its zones.
+/// Maximum number of different sets of zones of views. Each set has an entry for each of its zones.
 const MAX_SETS: usize = 1_024;
 
 /// One bit for each item of all views, in their order.
@@ -35,7 +35,7 @@ pub struct ZoneViews {
 struct ViewSources {
     views: Box<[ZoneView]>,
     zones: Arc<HostedZones>,
-    /// The items of views by profile.
+    /// For each profile, the items of views that include it.
     bits: Box<[ViewBits]>,
 }
 
@@ -118,7 +118,8 @@ fn viewed(views: &[ZoneView]) -> Vec<ViewedZone> {
     views.iter().map(zone).collect()
 }
 
-/// Returns the zones that a client with these bits sees: of several with one name the first.
+/// Returns the zones that a client with these bits sees. Of several zones with the same name, it
+/// sees the first.
 fn seen(viewed: &[ViewedZone], bits: ViewBits) -> Vec<&ZoneId> {
     let mut seen: HashMap<&[u8], &ZoneId> = HashMap::new();
     for zone in viewed.iter().filter(|zone| zone.bits & bits != 0) {
@@ -127,8 +128,8 @@ fn seen(viewed: &[ViewedZone], bits: ViewBits) -> Vec<&ZoneId> {
     seen.into_values().collect()
 }
 
-/// Returns the different items of all views, in their order. The configuration has no more than
-/// there are bits.
+/// Returns the different items of all views, in their order. The configuration limits their number
+/// to the number of bits.
 fn items(views: &[ZoneView]) -> Vec<&ViewItem> {
     let mut items = Vec::new();
     for item in views.iter().flat_map(|view| &view.items) {
@@ -140,7 +141,7 @@ fn items(views: &[ZoneView]) -> Vec<&ViewItem> {
     items
 }
 
-/// Returns for each profile the items of views that it is in; nothing if there are no views.
+/// Returns for each profile the items of views that include it; empty if there are no views.
 pub(crate) fn view_bits(views: &[ZoneView], clients: &Clients) -> Box<[ViewBits]> {
     let items = items(views);
     if items.is_empty() {

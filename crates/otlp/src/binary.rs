@@ -42,7 +42,7 @@ const STRING: u32 = 1;
 const BOOL: u32 = 2;
 const INT: u32 = 3;
 
-/// Flags of every span: sampled, and the span above it is known to be of this server.
+/// Flags of every span: it is sampled, and its parent span is known to be of this server.
 pub(crate) const SPAN_FLAGS: u32 = 0x101;
 
 /// Appends a span without its tag.

@@ -48,7 +48,7 @@ fn attributes(all: &[Attribute]) -> Value {
         let value = match &attribute.value {
             AttributeValue::Text(text) => json!({ "stringValue": text }),
             AttributeValue::Bool(is) => json!({ "boolValue": is }),
-            // 64 bits are a text in the mapping of protocol buffers.
+            // In the JSON mapping of protocol buffers, a 64-bit integer is a string.
             AttributeValue::Int(int) => json!({ "intValue": int.to_string() }),
         };
         json!({ "key": attribute.key, "value": value })

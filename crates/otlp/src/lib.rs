@@ -63,10 +63,10 @@ pub struct TraceId(pub [u8; 16]);
 /// The identifier of a span: random, not zero.
 pub type SpanId = [u8; 8];
 
-/// The place of a span in a request.
+/// The role of a span in a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SpanKind {
-    /// Work inside of the server.
+    /// Work inside the server.
     Internal = 1,
     /// A request that the server received.
     Server = 2,
@@ -155,11 +155,11 @@ pub struct Span {
     pub trace: TraceId,
     /// The identifier of the span.
     pub id: SpanId,
-    /// The span above it; `None` for the root of the trace.
+    /// The parent span; `None` for the root of the trace.
     pub parent: Option<SpanId>,
-    /// The name of the span, one of few.
+    /// The name of the span, from a small set of names.
     pub name: String,
-    /// The place of the span.
+    /// The role of the span.
     pub kind: SpanKind,
     /// The start of the span in Unix nanoseconds.
     pub start_ns: u64,
@@ -171,7 +171,7 @@ pub struct Span {
     pub events: Vec<SpanEvent>,
     /// The number of further events that were not recorded.
     pub dropped_events: u32,
-    /// The error with which it ended.
+    /// The error with which the span ended, if any.
     pub error: Option<Cow<'static, str>>,
 }
 

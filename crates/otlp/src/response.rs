@@ -21,8 +21,9 @@ pub struct Rejected {
     pub message: String,
 }
 
-/// Returns the spans of a request that the collector rejected, by the body of its response; nothing
-/// if the body is empty or not one of the protocol: the status has said that the request was taken.
+/// Returns the spans of a request that the collector rejected, according to the body of its
+/// response. Returns nothing if the body is empty or not one of the protocol, because the status
+/// already shows that the request was accepted.
 #[must_use]
 pub fn read_rejected(encoding: Encoding, body: &[u8]) -> Rejected {
     let found = match encoding {

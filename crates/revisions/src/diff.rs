@@ -46,7 +46,7 @@ fn write_hunk(lines: &[DiffLine<'_>], from: usize, to: usize, text: &mut String)
     let in_new = |lines: &[DiffLine<'_>]| {
         lines.iter().filter(|line| !matches!(line, DiffLine::Removed(_))).count()
     };
-    // A side without lines is numbered by the line before it.
+    // A side without lines has the number of the line before it.
     let range = |before: usize, count: usize| match count {
         0 => format!("{before},0"),
         count => format!("{},{count}", before + 1),
@@ -117,7 +117,7 @@ fn next_x(reached: &[usize], diagonal: usize, (middle, edits): (usize, usize)) -
     if is_lowest || (!is_highest && below < above) { above } else { below + 1 }
 }
 
-/// Follows the way back from the ends of both texts.
+/// Traces the path back from the ends of both texts.
 fn path<'t>(old: &[&'t str], new: &[&'t str], history: &[Vec<usize>]) -> Vec<DiffLine<'t>> {
     let middle = history[0].len() / 2;
     let (mut x, mut y) = (old.len(), new.len());

@@ -17,11 +17,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Seconds of service before a change with which the time after it is compared.
+/// Seconds of service before a change that are compared with the time after the change.
 const BAND_SECS: u64 = 300;
 /// Minimum number of seconds between two samples of the band.
 const SAMPLE_SECS: u64 = 10;
-/// Minimum number of queries after a change from which a share of failures is computed.
+/// Minimum number of queries after a change that are necessary to compute a share of failures.
 const FEWEST_QUERIES: u64 = 50;
 /// The share of failures may grow by this many thousandths of all queries.
 const MARGIN: u64 = 100;
@@ -46,7 +46,8 @@ pub struct Health {
 }
 
 impl Health {
-    /// Returns the counts since an earlier moment. Counts start again at zero with the server.
+    /// Returns the counts since an earlier moment. Counts start again at zero when the server
+    /// restarts.
     fn since(self, earlier: Self) -> Self {
         Self {
             queries: self.queries.saturating_sub(earlier.queries),
@@ -69,7 +70,7 @@ impl Health {
 pub struct Shares {
     /// Failures among all queries.
     pub failed: u64,
-    /// Number of slow answers among the answers that waited for the network.
+    /// Slow answers among the answers that waited for the network.
     pub slow: u64,
 }
 
@@ -160,14 +161,14 @@ impl fmt::Display for Reason {
 pub struct Probation {
     /// The revision.
     pub revision: u32,
-    /// The revision that replaces it if it fails.
+    /// The revision that is restored if this revision fails.
     pub fallback: u32,
     /// The time by which the revision must be confirmed, in Unix seconds.
     pub until_secs: u64,
-    /// The counts when it came into force.
+    /// The counts when the revision came into force.
     #[serde(skip)]
     pub begun: Health,
-    /// The usual shares before it.
+    /// The usual shares before the revision.
     #[serde(skip)]
     pub usual: Shares,
 }

@@ -1,7 +1,7 @@
 //! Replaces the text of a file that people edit, too, without losing their edits.
 //!
 //! The new text is written to a file in the same directory, which [`replace_if`] puts in the place
-//! of the other one, so that the configuration file is complete at any moment.
+//! of the old file, so that the configuration file is complete at any moment.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -60,7 +60,7 @@ pub fn replace(path: &Path, base: &str, text: &str) -> Result<(), ReplaceError> 
 /// Writes a file with the owner and permissions of another one.
 fn write_like(model: &Path, path: &Path, text: &str) -> io::Result<()> {
     let facts = fs::metadata(model)?;
-    // A file that a crash has left is not followed if it is a link.
+    // A file that a crash has left is removed first: it may be a link, which must not be followed.
     let _ = fs::remove_file(path);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     let own = file.metadata()?;
@@ -95,7 +95,7 @@ mod tests {
         let none = replace(&directory.join("none"), "", "x");
         assert!(matches!(none, Err(ReplaceError::System(..))));
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 2, "no other file remains");
-        // An error behind the exchange.
+        // An error after the exchange.
         let folder = directory.join("folder");
         fs::create_dir(&folder).unwrap();
         let unreadable = replace(&folder, "old", "new");

@@ -48,7 +48,7 @@ pub enum ChangeOrigin {
 pub struct Facts {
     /// The number, from 1.
     pub number: u32,
-    /// When it was accepted, in Unix seconds.
+    /// The time at which the revision was accepted, in Unix seconds.
     pub at_secs: u64,
     /// The origin.
     pub origin: ChangeOrigin,
@@ -58,7 +58,7 @@ pub struct Facts {
     /// The source of the change, such as the control socket or an address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// The comment of its author.
+    /// The comment of the author.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
     /// Number of octets of the text.
@@ -96,8 +96,8 @@ pub enum RevisionError {
     Disk(PathBuf, #[source] io::Error),
 }
 
-/// The file with the highest number that was given, if the revisions of a backup replaced those
-/// that had it.
+/// The file with the highest number that was assigned, if revisions of a backup replaced the
+/// revision with this number.
 pub const LAST: &str = "last";
 
 /// The revisions in a directory.
@@ -151,8 +151,8 @@ impl Store {
         self.read(number).map(|(_, text)| text)
     }
 
-    /// Adds a revision and returns its number once it is on disk. Then removes old ones: all but
-    /// the latest `keep` of them and those in `needed`.
+    /// Adds a revision and returns its number once it is on disk. Then removes all revisions except
+    /// the latest `keep` and those in `needed`.
     ///
     /// # Errors
     /// The revision cannot be written. Nothing changes then.
@@ -187,10 +187,10 @@ impl Store {
         Ok(number)
     }
 
-    /// Removes a revision that did not come into force. Its number is not given again.
+    /// Removes a revision that did not come into force. Its number is not assigned again.
     pub fn forget(&mut self, number: u32) {
         self.known.remove(&number);
-        // A file that cannot be removed is in the history after a restart.
+        // A file that cannot be removed is in the history again after a restart.
         let _ = fs::remove_file(self.directory.join(file_name(number)));
     }
 
@@ -264,14 +264,14 @@ impl Store {
             if self.known.len() <= keep.max(1) && octets <= MAX_OCTETS {
                 break;
             }
-            // A file that cannot be removed is tried again at the next start.
+            // The server tries again at its next start to remove the file.
             let _ = fs::remove_file(self.directory.join(file_name(number)));
             octets -= self.known.remove(&number).map_or(0, |facts| facts.octets);
         }
     }
 }
 
-/// Returns facts and text of the whole file of a revision; `None` if it is damaged.
+/// Returns facts and text of the whole file of a revision; `None` if the file is damaged.
 fn parts(number: u32, whole: &str) -> Option<(Facts, &str)> {
     let (header, text) = whole.split_once('\n')?;
     let facts: Facts = serde_json::from_str(header).ok()?;
@@ -286,7 +286,7 @@ pub fn is_intact(number: u32, whole: &str) -> bool {
     parts(number, whole).is_some()
 }
 
-/// Returns the highest number that was given to a revision in a directory; 0 without one.
+/// Returns the highest number that was assigned to a revision in a directory; 0 if there is none.
 pub fn last_number(directory: &Path) -> u32 {
     let kept = fs::read_to_string(directory.join(LAST)).ok();
     let kept = kept.and_then(|text| text.trim().parse().ok());

@@ -1,7 +1,8 @@
 //! The audit log: the author, the origin and the result of each change. One JSON object a line in
-//! `audit.jsonl` of the data directory, apart from the query log and for its owner only.
+//! `audit.jsonl` of the data directory, separate from the query log. Only its owner can read it.
 //!
-//! The files are bounded: a full one becomes `audit.1.jsonl`, then `audit.2.jsonl`, and so on.
+//! The size of the files is limited: a full file becomes `audit.1.jsonl`, then `audit.2.jsonl`, and
+//! so on.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -15,7 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Maximum number of octets of a file. Then the next file begins.
+/// Maximum number of octets of a file. A full file is followed by the next one.
 const MAX_FILE: u64 = 8 << 20;
 /// Number of full files that are kept.
 const KEPT: usize = 4;
@@ -23,19 +24,21 @@ const KEPT: usize = 4;
 const MAX_FIELDS: usize = 2048;
 /// Maximum number of entries of one reply.
 pub(crate) const MAX_ENTRIES: usize = 1000;
-/// Fields whose values are never recorded.
-/// `value` is that of a key of the configuration, `settings` those of an entry of it.
+/// Fields whose values are never recorded. `value` is the value of a key of the configuration, and
+/// `settings` are those of an entry.
 const SECRET_FIELDS: [&str; 8] =
     ["password", "next-password", "code", "token", "link", "value", "settings", "text"];
 
 /// An entry of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditEntry {
-    /// The Unix second.
+    /// The time of the entry, in Unix seconds.
     pub at: u64,
-    /// The user or token, the account at the control socket, or empty without a log-in.
+    /// The user or token, or the account at the control socket. Empty for a client that is not
+    /// logged in.
     pub who: String,
-    /// The way: `session`, `token`, `socket`, `start` (the start of the server) or `none`.
+    /// The kind of access: `session`, `token`, `socket`, `start` (the start of the server) or
+    /// `none`.
     pub by: String,
     /// The address of the client; empty for the control socket.
     pub from: String,
@@ -65,8 +68,8 @@ impl AuditLog {
         }
     }
 
-    /// Writes an entry. An entry that the disk does not take is counted and goes to the log of the
-    /// server: the recorded request has already been executed.
+    /// Writes an entry. An entry that cannot be written is counted and goes to the log of the
+    /// server, because the recorded request has already been executed.
     pub fn record(&self, entry: &AuditEntry) {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = self.write(&mut file, entry) {
@@ -83,7 +86,7 @@ impl AuditLog {
         }
     }
 
-    /// Returns the number of entries that the disk did not take.
+    /// Returns the number of entries that could not be written.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -118,8 +121,8 @@ impl AuditLog {
         self.path.with_file_name(format!("audit.{number}.jsonl"))
     }
 
-    /// Returns the newest entries of the present file, the newest first. Lines that are cut off are
-    /// left out.
+    /// Returns the newest entries of the present file, the newest first. Incomplete lines are
+    /// omitted.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -154,8 +157,8 @@ pub fn recorded(fields: &Map<String, Value>) -> Map<String, Value> {
     kept
 }
 
-/// Returns the fields of a request that was not read yet as they are recorded: plain values under
-/// the names of its route. Other fields are only counted, because they may contain anything.
+/// Returns the recorded form of the fields of a request that was not read yet: plain values under
+/// the field names of its route. Other fields are only counted, because they may contain anything.
 pub(crate) fn recorded_plain(
     fields: &Map<String, Value>,
     is_known: impl Fn(&str) -> bool,
@@ -180,7 +183,7 @@ pub(crate) fn counted(fields: &Map<String, Value>) -> Map<String, Value> {
     count.into_iter().collect()
 }
 
-/// Returns the value of a field without secrets, which may be in objects within it.
+/// Returns the value of a field without secrets, including secrets in objects within the value.
 fn without_secrets(name: &str, value: &Value) -> Value {
     match value {
         _ if SECRET_FIELDS.contains(&name) => Value::from("(secret)"),

@@ -10,11 +10,11 @@ use crate::own::Nearness;
 /// Maximum number of addresses of `X-Forwarded-For` that are considered.
 const MAX_HOPS: usize = 16;
 
-/// The questions of the interface about its surroundings. The answers follow the configuration.
+/// The facts that the interface needs about its surroundings. They follow the configuration.
 pub trait Surroundings: Send + Sync {
     /// Returns whether a name in `Host` belongs to this network by configuration.
     fn is_known_host(&self, name: &str) -> bool;
-    /// Returns whether the headers of a proxy are believed.
+    /// Returns whether the server trusts the headers of a proxy.
     fn is_trusted_proxy(&self, address: IpAddr) -> bool;
     /// Returns whether an address belongs to this machine or its network.
     fn is_local(&self, address: IpAddr) -> bool;
@@ -22,7 +22,7 @@ pub trait Surroundings: Send + Sync {
     fn oidc(&self) -> Option<OidcSettings> {
         None
     }
-    /// Sends a request to the provider, at any address, and waits for the response.
+    /// Sends a request to the provider, even to a private address, and waits for the response.
     ///
     /// # Errors
     /// There is no response.
@@ -62,7 +62,7 @@ impl Caller {
     pub(crate) fn of(peer: Peer, headers: &HeaderMap, surroundings: &dyn Surroundings) -> Self {
         let mut address = peer.address.to_canonical();
         let mut security = peer.security;
-        // A client that the proxy names wrongly may be anywhere.
+        // If the proxy states an invalid address, the client may be anywhere.
         let mut is_known = true;
         if surroundings.is_trusted_proxy(address) {
             let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
@@ -84,7 +84,7 @@ impl Caller {
 
 /// The client in `X-Forwarded-For`.
 enum Forwarded {
-    /// Its address.
+    /// The address of the client.
     Client(IpAddr),
     /// The header is missing.
     Missing,
@@ -113,8 +113,8 @@ fn forwarded_for(headers: &HeaderMap, surroundings: &dyn Surroundings) -> Forwar
     nearest
 }
 
-/// Reads an address, with or without a port. With a port, one of IPv6 is in brackets, which some
-/// proxies also write without a port.
+/// Reads an address, with or without a port. An IPv6 address with a port is in brackets; some
+/// proxies also write brackets without a port.
 fn hop_address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     let in_brackets = bare.map(|text| text.parse().map(IpAddr::V6));

@@ -1,5 +1,5 @@
-//! Writes that must not overwrite or repeat: entity tags with `If-Match` (RFC 9110 §13), and
-//! idempotency keys.
+//! Protection against writes that overwrite others or are repeated: entity tags with `If-Match`
+//! (RFC 9110 §13), and idempotency keys.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -59,7 +59,7 @@ pub(crate) fn fingerprint(parts: &[&[u8]]) -> String {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct KeptReply {
     pub(crate) status: u16,
-    /// It may hold a token: it is erased from memory.
+    /// The body, which is erased from memory because it may contain a token.
     pub(crate) body: Zeroizing<Vec<u8>>,
 }
 
@@ -69,14 +69,14 @@ struct KeptRequest {
     reply: Option<KeptReply>,
 }
 
-/// How a request with a key is handled.
+/// The treatment of a request with an idempotency key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum KeyUse {
     /// The first request with the key: serve it, then call [`IdempotencyKeys::finish`].
     First,
-    /// A repetition: its reply.
+    /// The request is a repetition of an earlier one, which had this reply.
     Repeated(KeptReply),
-    /// The first is in progress.
+    /// The first request with the key is in progress.
     InProgress,
     /// The key belongs to another request.
     OtherRequest,
@@ -89,8 +89,8 @@ pub(crate) enum KeyUse {
 pub(crate) struct IdempotencyKeys(Mutex<HashMap<String, KeptRequest>>);
 
 impl IdempotencyKeys {
-    /// Begins a request. `key` includes its author, so that no author gets the reply to another
-    /// one.
+    /// Begins a request. `key` includes the author of the request, so that no author gets the reply
+    /// to another author.
     pub(crate) fn begin(&self, key: &str, fingerprint: &str, now: u64) -> KeyUse {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|_, one| one.reply.is_none() || now.saturating_sub(one.began) < KEPT_SECS);
@@ -112,7 +112,7 @@ impl IdempotencyKeys {
         }
     }
 
-    /// Ends a request. The key of one that failed because of the server is free again.
+    /// Ends a request. If it failed because of the server, its key is free again.
     pub(crate) fn finish(&self, key: &str, reply: KeptReply) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if reply.status >= 500 || reply.body.len() > MAX_REPLY {

@@ -12,10 +12,10 @@ use crate::own::CookieChange;
 /// The cookie of a session over HTTP and over HTTPS. With `__Host-`, browsers accept it only from
 /// HTTPS and for this host.
 pub(crate) const COOKIES: [&str; 2] = ["avocet-session", "__Host-avocet-session"];
-/// The names of the cookie of a log-in by a provider, which needs it in a request that begins at
-/// another site.
+/// The names of the cookie of a log-in by a provider, over HTTP and over HTTPS. Browsers must send
+/// it in a request that begins at another site.
 pub(crate) const FLOW_COOKIES: [&str; 2] = ["avocet-oidc", "__Secure-avocet-oidc"];
-/// The path of that cookie.
+/// The path of the cookie of a log-in by a provider.
 const FLOW_PATH: &str = "/api/v1/session/oidc";
 
 /// Returns the value of a cookie.
@@ -33,7 +33,8 @@ pub(crate) fn set_cookies(change: &CookieChange, security: LinkSecurity) -> Vec<
     let (name, flow) = (COOKIES[security as usize], FLOW_COOKIES[security as usize]);
     let secure = if security == LinkSecurity::Tls { "; Secure" } else { "" };
     let rest = format!("Path=/; HttpOnly; SameSite=Strict{secure}");
-    // The provider leads the browser back: with `Strict`, the cookie would not come along.
+    // The provider redirects the browser to this server. With `Strict`, the browser would not send
+    // the cookie.
     let flow_rest = format!("Path={FLOW_PATH}; HttpOnly; SameSite=Lax{secure}");
     let begun = |session: &BegunSession| {
         let (id, secs) = (session.id.reveal(), session.lifetime_secs);

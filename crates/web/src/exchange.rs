@@ -46,20 +46,20 @@ use crate::upload;
 /// Maximum number of requests that the server works on at once, so that they leave CPU time to the
 /// workers.
 const MAX_REQUESTS: usize = 8;
-/// Maximum number of searches of the query log at once. They have turns of their own: others do not
-/// wait for them.
+/// Maximum number of searches of the query log at once. Searches are limited separately, so that
+/// other requests do not wait for them.
 const MAX_SEARCHES: usize = 4;
 /// Maximum number of simultaneous replies of unknown length.
 const MAX_STREAMS: usize = 4;
-/// Maximum number of streams of events at once: each takes a thread and a connection, and each open
-/// page that is live has one.
+/// Maximum number of streams of events at once. Each stream takes a thread and a connection, and
+/// each open page with live data has a stream.
 const MAX_EVENT_STREAMS: usize = 24;
 /// Longest wait of a request until it is processed; this is longer than a trace takes.
 const TURN_PATIENCE: Duration = Duration::from_secs(15);
 /// Maximum number of parts of a reply that are collected.
 const MAX_PARTS: usize = 10_000;
-/// The results that are recorded for clients that are not logged in. These are slowed down; with
-/// others, anybody could fill the audit log.
+/// The results that are recorded for clients that are not logged in. Attempts with these results
+/// are slowed down. If other results were recorded, anybody could fill the audit log.
 const ATTEMPTS: [&str; 5] = ["ok", "unauthenticated", "code-needed", "setup-over", "forbidden"];
 
 /// The state that all requests share.
@@ -77,7 +77,7 @@ pub(crate) struct Shared {
     streams: Arc<Semaphore>,
     event_streams: Arc<Semaphore>,
     uploads: Arc<Semaphore>,
-    /// Where the body of an upload is stored.
+    /// The path of the file with the body of an upload.
     upload_path: PathBuf,
     /// Held by a write that compared its resource with `If-Match`.
     writes: Mutex<()>,
@@ -242,10 +242,10 @@ impl Exchange {
         let is_beyond = match self.route.does {
             Does::Call(command, _) | Does::Upload(command) => {
                 let admitted = self.admitted(command, fields.clone());
-                // Malformed requests have their own problem, and their own entry.
+                // A malformed request is refused later, with its own problem and entry.
                 admitted.is_err_and(|problem| problem.code() == FORBIDDEN.code())
             }
-            // The configuration and the audit log are those of all.
+            // The configuration and the audit log are about all users.
             Does::Entries(_) | Does::Own(OwnCall::Audit) => true,
             Does::Own(_) => false,
         };
@@ -388,7 +388,7 @@ impl Exchange {
         result
     }
 
-    /// Returns the idempotency key of the request with that of its author, and the fingerprint of
+    /// Returns the idempotency key of the request together with the author, and the fingerprint of
     /// the request.
     fn key(&self, fields: &Map<String, Value>) -> Result<Option<(String, String)>, Problem> {
         let Some(key) = self.head.headers.get("idempotency-key") else { return Ok(None) };
@@ -470,7 +470,7 @@ impl Exchange {
         }
     }
 
-    /// Returns who sends a change, for the history.
+    /// Returns the sender of a change, for the history.
     fn submitter(&self) -> Submitter {
         Submitter {
             author: self.author.as_ref().map(|author| author.name.clone()),
@@ -508,7 +508,7 @@ impl Exchange {
         }
     }
 
-    /// Returns the author of a long reply.
+    /// Returns the standing of the author, for a long reply.
     fn standing(&self) -> Option<Standing> {
         Some(Standing {
             access: self.shared.access.clone(),
@@ -518,7 +518,7 @@ impl Exchange {
         })
     }
 
-    /// Returns whether writes compare the resource of this route.
+    /// Returns whether writes compare the entity tag of this route's resource.
     fn is_tagged(&self) -> bool {
         // A part of the resource has another tag than the whole.
         self.route.verb == Verb::Get
@@ -603,7 +603,7 @@ fn lacks(author: &Principal, scope: AccessScope) -> Problem {
     FORBIDDEN.of(format!("{:?} does not have the scope {scope}", author.name))
 }
 
-/// Returns the author of a request. A token goes before a session.
+/// Returns the author of a request. A token takes precedence over a session.
 fn author(
     access: &Access,
     headers: &HeaderMap,

@@ -14,7 +14,8 @@ use zeroize::Zeroizing;
 
 use crate::problem::{MALFORMED, NOT_JSON, Problem, TIMEOUT, TOO_LARGE};
 
-/// Number of octets of a body for which room is given at once: every body with a password fits.
+/// Number of octets of memory that is allocated for a body at once: sufficient for every body with
+/// a password.
 const USUAL_BODY: usize = 16 << 10;
 /// Longest time for which a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(5);
@@ -37,11 +38,11 @@ pub(crate) enum FieldKind {
 pub(crate) struct QueryField {
     /// The type of the field.
     pub(crate) kind: FieldKind,
-    /// The object of the request that it belongs to: a query has no objects.
+    /// The object of the request to which the field belongs. A query has no objects.
     pub(crate) within: Option<String>,
 }
 
-/// Reads the fields of a query. Unknown ones stay texts, and are refused with the request.
+/// Reads the fields of a query. Unknown fields remain texts, and are refused with the request.
 ///
 /// # Errors
 /// The query is malformed, or has a field twice.
@@ -104,7 +105,7 @@ pub(crate) async fn of_body(
     if octets.is_empty() {
         return Ok(Map::new());
     }
-    // Other sites can make a browser send the other types without asking first.
+    // Another site can make a browser send other content types without a preflight request.
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(JSON)) {
         return Err(NOT_JSON.of(format!("the body has the type {kind:?}")));
@@ -119,8 +120,8 @@ pub(crate) async fn of_body(
     }
 }
 
-/// Makes integers of numbers such as `7.0`: in JSON Schema, and in some languages, these are equal.
-/// The depth is bounded by that of the parser.
+/// Converts numbers such as `7.0` to integers: in JSON Schema, and in some languages, the two are
+/// equal. The parser bounds the depth.
 fn integral(value: &mut Value) {
     /// The range in which a float represents each integer exactly.
     const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -146,7 +147,7 @@ fn too_large(max_body: usize) -> Problem {
 
 /// Collects a body into memory that is erased afterwards: it may hold a password.
 async fn collect(mut body: Body, max_body: usize) -> Result<Zeroizing<Vec<u8>>, Problem> {
-    // Room at once: a vector that grows leaves copies.
+    // The memory is allocated at once, because a vector that grows leaves copies.
     let mut octets = Zeroizing::new(Vec::with_capacity(USUAL_BODY));
     while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
         let frame = frame.map_err(|error| MALFORMED.of(error.to_string()))?;

@@ -20,7 +20,7 @@ use crate::problem::{INTERNAL, NO_METHOD, NOT_FOUND};
 const FILES: &[EmbeddedFile] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
 /// The page.
 const PAGE: &str = "index.html";
-/// The names of files below it have a digest of their content.
+/// The directory of the files with a digest of their content in their names.
 const HASHED: &str = "assets/";
 /// Paths that are not for browsers: unknown paths below them are an error.
 const OTHERS: [&str; 5] = ["api", "assets", "metrics", "health", "ready"];
@@ -54,7 +54,8 @@ impl EmbeddedFile {
         }
     }
 
-    /// Returns the file, compressed if the browser takes that, or that the browser has it already.
+    /// Returns the file, compressed if the browser accepts that. If the browser has the file
+    /// already, returns a response without it.
     fn response(&self, head: &Parts) -> Response<Body> {
         let tag = self.tag();
         let header = |name| head.headers.get(name).and_then(|value| value.to_str().ok());

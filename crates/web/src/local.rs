@@ -1,6 +1,6 @@
 //! Calls of the API without HTTP, for the command line: a method and a path become a request of the
-//! control socket, by the same table of routes. A program that may open that socket may do
-//! everything, so nobody logs in.
+//! control socket, by the same table of routes. A program that may open the control socket may do
+//! everything, so no log-in is necessary.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ use crate::problem::{MALFORMED, NO_METHOD, NOT_FOUND, Problem, UNAUTHENTICATED};
 use crate::route::{Does, OwnCall, PREFIX, ROUTES, Route};
 use crate::tables::{EntryCall, EntryPlan};
 
-/// The document of the API, and the parts of the tables in the document.
+/// The document of the API, and the tables of the configuration.
 static INTERFACE: LazyLock<Interface> = LazyLock::new(Interface::generate);
 
 /// A call of the API.
@@ -24,7 +24,7 @@ static INTERFACE: LazyLock<Interface> = LazyLock::new(Interface::generate);
 pub enum LocalCall {
     /// A request of the control socket.
     Request(Box<ControlRequest>),
-    /// Something with entries of the configuration, which needs the text in force.
+    /// A call about entries of the configuration, which needs the text in force.
     Entries(EntriesCall),
     /// The OpenAPI document.
     Document(Value),
@@ -37,7 +37,7 @@ pub struct EntriesCall {
     fields: Map<String, Value>,
 }
 
-/// The next step of such a call.
+/// The next step of a call about entries.
 #[derive(Debug)]
 pub enum EntriesStep {
     /// The reply.

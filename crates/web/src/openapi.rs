@@ -17,7 +17,7 @@ use crate::route::{Does, Needs, OwnCall, ROUTES, ReplyForm, Route, Verb};
 use crate::tables::{self, Tables};
 use crate::upload;
 
-/// Where the definitions are in the document.
+/// The path of the definitions in the document.
 const DEFINITIONS: &str = "/components/schemas";
 
 /// The interface as data: its document, and the types of the fields of each route.
@@ -62,7 +62,7 @@ impl Interface {
         Self { document, tables, fields: all_fields }
     }
 
-    /// Returns the fields of a route, as a query has them.
+    /// Returns the fields of a route in the form that a query has.
     pub(crate) fn query_fields(&self, route: &Route) -> &BTreeMap<String, QueryField> {
         static NONE: BTreeMap<String, QueryField> = BTreeMap::new();
         self.fields.get(&(route.verb, route.path)).unwrap_or(&NONE)
@@ -159,7 +159,7 @@ fn fields(request: &Value, definitions: &Map<String, Value>) -> Vec<Field> {
     found
 }
 
-/// Returns the fields of an object in a request: a query has them without their object.
+/// Returns the fields of an object in a request. A query has these fields without the object.
 fn fields_within(object: &str, schema: &Value, definitions: &Map<String, Value>) -> Vec<Field> {
     let properties = resolve(schema, definitions)["properties"].as_object();
     let field = |(name, schema): (&String, &Value)| Field {
@@ -331,7 +331,7 @@ fn document(paths: Map<String, Value>, definitions: Map<String, Value>, problem:
 mod tests {
     use super::*;
 
-    /// Rewrites the copy: `AVOCET_UPDATE=yes cargo test -p avocet-web`.
+    /// `AVOCET_UPDATE=yes cargo test -p avocet-web` rewrites the copy.
     #[test]
     fn the_checked_in_document_is_the_generated_one() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");

@@ -63,7 +63,7 @@ struct CodeProof {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AuditQuery {
-    /// Maximum number of entries, up to 1000; 100 without it.
+    /// Maximum number of entries, up to 1000. The default is 100.
     limit: Option<u64>,
 }
 
@@ -75,8 +75,8 @@ struct NoFields {}
 /// The ways to log in.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct LoginWays {
-    /// Whether there is a user. Without one, the set-up link in the log of the server adds the
-    /// first.
+    /// Whether there is a user. If there is none, the set-up link in the log of the server adds the
+    /// first user.
     users: bool,
     /// Whether `/api/v1/session/oidc` leads to the log-in by a provider.
     provider: bool,
@@ -94,7 +94,7 @@ struct SessionReport {
     /// The groups and zones that the user is limited to.
     #[serde(skip_serializing_if = "UserLimits::is_empty", default)]
     limits: UserLimits,
-    /// The value that each change repeats in the header `X-CSRF-Token`.
+    /// The CSRF token, which each change repeats in the header `X-CSRF-Token`.
     csrf: Secret,
 }
 
@@ -102,7 +102,7 @@ struct SessionReport {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 struct FactorConfirmed {
-    /// Codes that replace the second factor, once each. They are not shown again.
+    /// Codes that replace the second factor. Each is valid once. They are not shown again.
     recovery_codes: Vec<Secret>,
 }
 
@@ -116,7 +116,7 @@ struct AuditReport {
 /// A session ended.
 #[derive(Debug, Serialize, JsonSchema)]
 struct LoggedOut {
-    /// Where the browser ends the session at the provider, which it has as well.
+    /// The address at which the browser can also end its session at the provider, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     provider: Option<String>,
 }
@@ -125,7 +125,7 @@ struct LoggedOut {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct Done {}
 
-/// How the cookie of the session changes.
+/// The change of the cookies in a reply.
 #[derive(Default)]
 pub(crate) enum CookieChange {
     /// The cookie stays as it is.
@@ -172,7 +172,7 @@ pub(crate) struct OwnContext<'a> {
     pub(crate) surroundings: &'a dyn Surroundings,
 }
 
-/// Where a client is.
+/// The location of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Nearness {
     /// The client is on this machine or in its network.
@@ -246,12 +246,12 @@ pub(crate) fn perform(
             let entries = newest(&read(fields)?, context.audit)?;
             Ok(plain(&AuditReport { entries }))
         }
-        // The exchange serves it from memory.
+        // The exchange serves the document from memory.
         OwnCall::Document => Ok(plain(&Done {})),
     }
 }
 
-/// Returns the sessions of the author, or all if it has a scope.
+/// Returns the sessions of the author, or all sessions if the author has the scope `for_all`.
 fn visible(context: &OwnContext<'_>, for_all: AccessScope) -> Vec<UserSession> {
     let mut sessions = context.access.session_list().sessions;
     if context.author.is_some_and(|author| author.scopes.contains(&for_all)) {
@@ -309,7 +309,7 @@ fn log_out(session: &Secret, context: &OwnContext<'_>) -> Result<OwnReply, Probl
     Ok(OwnReply { content, cookie: CookieChange::Clear })
 }
 
-/// Ends the session that the browser had before a log-in: it is of no use any more.
+/// Ends the session that the browser had before a log-in, because the browser no longer uses it.
 fn end_former(context: &OwnContext<'_>) {
     if let Some(former) = context.session {
         context.access.log_out(former.reveal());

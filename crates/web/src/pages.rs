@@ -10,8 +10,8 @@ pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-sr
                                  connect-src 'self'; img-src 'self'; form-action 'none'; base-uri \
                                  'none'; frame-ancestors 'none'";
 
-/// The page after a log-in by a provider. The session cookie goes along with requests that begin
-/// here, and not with one to which the provider leads.
+/// The page after a log-in by a provider. Browsers send the session cookie with requests that begin
+/// at this page, but not with a request to which the provider redirects.
 pub(crate) const LOGGED_IN: &str = include_str!("pages/logged-in.html");
 pub(crate) const HTML: &str = "text/html; charset=utf-8";
 pub(crate) const SCRIPT: &str = "text/javascript; charset=utf-8";

@@ -39,9 +39,9 @@ pub(crate) struct ProblemBody {
     pub status: u16,
     /// The problem of this request.
     pub detail: String,
-    /// A name of the kind that does not change.
+    /// The stable name of the kind.
     pub code: String,
-    /// The action that solves it.
+    /// The action that solves the problem.
     pub next: String,
     /// Seconds until another attempt may succeed.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "retry-after-secs")]

@@ -1,5 +1,5 @@
-//! A bound on the entries of refused requests in the audit log. Without one, a user who may change
-//! nothing could push the history out of its files.
+//! A limit on the entries of refused requests in the audit log. Without it, a user who may change
+//! nothing could push the history out of the files.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 const WINDOW_SECS: u64 = 600;
 /// Maximum number of entries of one author in a window.
 const MAX_ENTRIES: u32 = 20;
-/// Maximum number of authors that are counted apart.
+/// Maximum number of authors that are counted separately.
 const MAX_AUTHORS: usize = 2048;
 
 /// The refused requests of each author in the present window.
@@ -22,8 +22,8 @@ struct Window {
 }
 
 impl Refusals {
-    /// Counts a refused request. Returns `None` if it gets no entry; otherwise the number of those
-    /// before it that got none.
+    /// Counts a refused request. Returns `None` if the request gets no entry; otherwise the number
+    /// of earlier requests that got none.
     pub(crate) fn admit(&self, author: &str, now: u64) -> Option<u64> {
         let mut windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_over = |window: &Window| now.saturating_sub(window.began) >= WINDOW_SECS;

@@ -1,4 +1,4 @@
-//! The reply to a request, before it is a response of HTTP.
+//! The reply to a request, before it becomes a response of HTTP.
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, ETAG, LOCATION, SET_COOKIE};
@@ -19,9 +19,9 @@ pub(crate) struct WebReply {
     pub(crate) kind: &'static str,
     pub(crate) tag: Option<String>,
     pub(crate) cookie: CookieChange,
-    /// The name under which a browser stores it.
+    /// The name under which a browser stores the reply.
     pub(crate) file: Option<String>,
-    /// The address to which the browser goes.
+    /// The address to which the browser is redirected.
     pub(crate) location: Option<String>,
     /// The user of a provider who logged in.
     pub(crate) user: Option<String>,
@@ -42,7 +42,7 @@ impl WebReply {
         }
     }
 
-    /// Makes a file of a reply, if the reply is a file.
+    /// Makes a file of the text in a reply, if the reply is a file.
     pub(crate) fn file(value: &Value, media: &[&'static str]) -> Self {
         let text = |name: &str| value[name].as_str().unwrap_or_default();
         let kind = media.iter().find(|kind| **kind == text("media"));

@@ -11,7 +11,7 @@ mod table;
 
 pub use table::ROUTES;
 
-/// The path below which all routes are.
+/// The path prefix of all routes.
 pub const PREFIX: &str = "/api/v1";
 
 /// A route.
@@ -27,7 +27,8 @@ pub struct Route {
     pub does: Does,
     /// The effect in words, for the OpenAPI document.
     pub summary: &'static str,
-    /// The path of the resource that it changes, if its state can be lost: `If-Match` compares it.
+    /// The path of the resource that the route changes, if a change could overwrite another one.
+    /// `If-Match` compares this resource.
     pub guards: Option<&'static str>,
 }
 
@@ -64,14 +65,14 @@ pub enum Does {
     Entries(EntryCall),
     /// Stores the body as a file, then calls the server with a request without fields.
     Upload(&'static str),
-    /// The web interface alone has the route.
+    /// The interface serves the request itself.
     Own(OwnCall),
 }
 
 /// The form of the reply to a request of the control socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyForm {
-    /// The end of the reply; its parts, which are only signs of life, are left out.
+    /// The end of the reply. The parts, which only show that the work continues, are omitted.
     End,
     /// The fields of the last part of the reply.
     Fields(&'static [&'static str]),
@@ -81,8 +82,8 @@ pub enum ReplyForm {
     Lines,
     /// Each part as an event at once, for browsers (Server-Sent Events).
     Events,
-    /// The end is a file, with fields `media`, `file` and `text`: its text, with the media type.
-    /// One of these types.
+    /// The text of a file, with its media type: the end of the reply has the fields `media`, `file`
+    /// and `text`. Only these types are permitted.
     File(&'static [&'static str]),
 }
 
@@ -97,23 +98,23 @@ pub enum OwnCall {
     SessionBegin,
     /// Logs out.
     SessionEnd,
-    /// Shows the own sessions, or all.
+    /// Shows the sessions of the user, or of all users.
     SessionList,
     /// Ends a session.
     SessionRemove,
     /// Begins a log-in by the provider.
     ProviderBegin,
-    /// Ends it.
+    /// Ends a log-in by the provider.
     ProviderFinish,
     /// Adds the first user.
     SetUp,
-    /// Changes the own password.
+    /// Changes the password of the user.
     PasswordChange,
-    /// Draws a second factor.
+    /// Creates a second factor.
     FactorBegin,
     /// Turns the second factor on.
     FactorConfirm,
-    /// Removes it.
+    /// Removes the second factor.
     FactorRemove,
     /// Shows the audit log.
     Audit,
@@ -139,8 +140,9 @@ impl Verb {
 }
 
 impl Route {
-    /// Returns the most octets of its body. Most requests are names, passwords and numbers; a dry
-    /// run may have a whole configuration, a change of a zone thousands of records.
+    /// Returns the maximum number of octets of the body. Most requests are names, passwords and
+    /// numbers. A dry run may have a whole configuration, and a change of a zone thousands of
+    /// records.
     pub(crate) fn max_body(&self) -> usize {
         match self.does {
             Does::Call(DRY_RUN | ZONE_EDIT, _) => 512 << 10,
@@ -148,14 +150,14 @@ impl Route {
         }
     }
 
-    /// Returns whether it searches the query log, which has few places: such requests wait apart
-    /// from the others.
+    /// Returns whether the route searches the query log. Few searches run at once, so they wait
+    /// separately from other requests.
     pub(crate) fn is_search(&self) -> bool {
         matches!(self.does, Does::Call("log-search" | "log-count" | "log-show" | DRY_RUN, _))
     }
 
-    /// Returns whether it shows counts of the query log. For users with limits, these come from a
-    /// search.
+    /// Returns whether the route shows counts of the query log. For users with limits, these counts
+    /// come from a search.
     pub(crate) fn is_overview(&self) -> bool {
         matches!(self.does, Does::Call("log-statistics" | "log-series" | "log-clients", _))
     }
@@ -214,8 +216,8 @@ impl Route {
         }
     }
 
-    /// Returns the scopes that the author of the request needs, all of them. A backup has users and
-    /// tokens: to restore it changes them. A dry run shows logged queries.
+    /// Returns all scopes that the author of the request needs. To restore a backup changes users
+    /// and tokens, and a dry run shows logged queries.
     pub fn scopes(&self) -> impl Iterator<Item = AccessScope> {
         let own = match self.needs {
             Needs::Scope(scope) => Some(scope),
@@ -243,7 +245,7 @@ const ZONE_EDIT: &str = "zone-edit";
 /// Returns the path of the entries of a table.
 const fn read_path(table: EntryTable) -> &'static str {
     match table {
-        // The path `/lists` shows their state.
+        // The path `/lists` shows the state of the lists.
         EntryTable::List => "/lists/settings",
         EntryTable::Rule => "/rules",
         EntryTable::Group => "/groups",

@@ -12,13 +12,13 @@ pub(crate) struct Standing {
     pub(crate) access: Arc<Access>,
     pub(crate) surroundings: Arc<dyn Surroundings>,
     pub(crate) author: Principal,
-    /// The identifier of its session.
+    /// The identifier of the author's session.
     pub(crate) session: Option<Secret>,
 }
 
 impl Standing {
-    /// Returns whether the token or session is in force with the same rights. This is no use of the
-    /// session: a stream does not keep it alive.
+    /// Returns whether the token or session is in force with the same rights. This does not count
+    /// as a use of the session, so a stream does not keep it alive.
     pub(crate) fn holds(&self) -> bool {
         end_foreign_sessions(&self.access, &*self.surroundings);
         let present = self.access.present(&self.author, self.session.as_ref());

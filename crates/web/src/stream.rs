@@ -19,15 +19,15 @@ use crate::standing::Standing;
 
 /// Number of octets of one chunk.
 const CHUNK: usize = 16 << 10;
-/// Chunks that wait for the client.
+/// Maximum number of chunks that wait for the client.
 const WAITING: usize = 4;
 /// Maximum number of events that wait until the client reads them or the next part is complete.
 const WAITING_EVENTS: usize = 256;
-/// Time after events in which further ones are collected: a page for people needs no more, and each
-/// write costs more than an event.
+/// Time after a write of events in which further events are collected. People need no faster
+/// updates, and each write costs more than an event.
 const REST: Duration = Duration::from_millis(100);
 
-/// Longest wait for the first part: an error within it has a status of its own.
+/// Longest wait for the first part. An error within this time sets the status of the response.
 const FIRST_PART: Duration = Duration::from_millis(250);
 
 /// Time between checks whether the author may still read.
@@ -38,7 +38,8 @@ struct LineBody {
     chunks: Receiver<Bytes>,
     standing: Option<Standing>,
     checks: Interval,
-    /// The text after the events; `None` for lines, which have no such text.
+    /// The pause after events, in which further events are collected; `None` for lines, which have
+    /// no pause.
     rest: Option<Interval>,
 }
 
@@ -78,14 +79,14 @@ impl HttpBody for LineBody {
         }
         let collected = self.collect(cx);
         if let (Poll::Pending, Some(rest)) = (&collected, &mut self.rest) {
-            // The rest is over, and the next event need not wait for another.
+            // The pause is over, so the next event is sent at once.
             rest.reset_immediately();
         }
         collected.map(|chunk| chunk.map(|chunk| Ok(Frame::data(chunk))))
     }
 }
 
-/// The separation of the parts.
+/// The format that separates the parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Framing {
     /// Lines of JSON, many in a chunk.
@@ -135,7 +136,8 @@ pub(crate) fn parts(framing: Framing, standing: Option<Standing>) -> (PartSender
 }
 
 impl PartReceiver {
-    /// Returns the body once it begins, or after a moment: then an error is the last part.
+    /// Returns the body when its first part is ready, or after a short wait. An error after that
+    /// becomes the last part.
     pub(crate) async fn begin(self) -> Result<Body, Problem> {
         match timeout(FIRST_PART, self.begun).await {
             Ok(Ok(Err(problem))) => Err(problem),
@@ -147,7 +149,7 @@ impl PartReceiver {
 impl PartSender {
     fn part(&mut self, event: &str, json: &[u8]) -> Result<(), Disconnected> {
         if let Some(begun) = self.begun.take() {
-            // After a moment the caller no longer waits for it.
+            // After the short wait, the caller does not listen any more.
             let _ = begun.send(Ok(()));
         }
         match self.framing {
@@ -157,7 +159,7 @@ impl PartSender {
                 if self.chunk.len() < CHUNK { Ok(()) } else { self.flush() }
             }
             Framing::Events => {
-                // JSON has no line breaks of its own: a value is one line of data.
+                // Compact JSON has no line breaks, so a value is one line of data.
                 let parts = [b"event: ", event.as_bytes(), b"\ndata: ", json, b"\n\n"];
                 self.chunk = parts.concat();
                 self.flush()
@@ -165,7 +167,8 @@ impl PartSender {
         }
     }
 
-    /// Waits for room. The receiver is dropped with the connection, whose time is bounded.
+    /// Sends the chunk after waiting for room. The wait ends with the connection, which has a
+    /// limited time, because the receiver is dropped then.
     fn flush(&mut self) -> Result<(), Disconnected> {
         let chunk = Bytes::from(std::mem::take(&mut self.chunk));
         self.sender.blocking_send(chunk).map_err(|_| Disconnected)

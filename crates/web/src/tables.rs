@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use crate::problem::{CONFLICT, INVALID_VALUE, MALFORMED, NOT_FOUND, Problem, UNAVAILABLE};
 
-/// How a route uses the entries of a table.
+/// The use of the entries of a table by a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EntryCall {
     /// The table.
@@ -30,20 +30,20 @@ pub struct EntryCall {
 /// The actions on entries of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryAction {
-    /// Shows all, or one.
+    /// Shows all entries, or one.
     Read,
-    /// Adds one.
+    /// Adds an entry.
     Create,
-    /// Replaces the settings of one.
+    /// Replaces the settings of an entry.
     Change,
-    /// Removes one.
+    /// Removes an entry.
     Remove,
     /// Checks an addition or a change, and shows the difference.
     Test,
 }
 
 impl EntryCall {
-    /// Returns the request of the control socket that this leads to, for the limits of users.
+    /// Returns the request of the control socket to which the call leads, for the limits of users.
     pub(crate) const fn command(self) -> &'static str {
         match self.action {
             EntryAction::Read => "config-text",
@@ -57,7 +57,7 @@ impl EntryCall {
         self.table.id(fields.get("settings")?.as_object()?)
     }
 
-    /// Returns whether it changes the configuration.
+    /// Returns whether the action changes the configuration.
     pub(crate) const fn is_change(self) -> bool {
         matches!(self.action, EntryAction::Create | EntryAction::Change | EntryAction::Remove)
     }
@@ -114,7 +114,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Generates them.
+    /// Generates the tables.
     pub(crate) fn generate() -> Self {
         Self { schemas: schemas() }
     }
@@ -124,10 +124,10 @@ impl Tables {
         self.schemas.iter().map(|(table, schema)| (definition(*table), schema.clone()))
     }
 
-    /// Serves a request. `by` is who sends it, without the comment.
+    /// Serves a request. `by` is the sender, without the comment.
     ///
     /// # Errors
-    /// A field is invalid, there is no such entry, or the configuration does not take the change.
+    /// A field is invalid, there is no such entry, or the configuration does not permit the change.
     pub(crate) fn perform(
         &self,
         call: EntryCall,
@@ -236,7 +236,8 @@ impl Tables {
         Ok(edits)
     }
 
-    /// Returns the settings that the file gets: defaults only where the file has the key already.
+    /// Returns the settings that are written to the file. Defaults are written only for keys that
+    /// the file has already.
     fn written(
         &self,
         table: EntryTable,
@@ -265,7 +266,7 @@ fn renamed(
         [one] if new.get(one).is_some_and(Value::is_string) => {
             vec![ConfigEdit { key: format!("{key}.{one}"), value: toml_text(&new[one]).ok() }]
         }
-        // No one edit leads to the other name: the entry is made again.
+        // No single edit can rename this entry, so it is removed and added again.
         _ => vec![ConfigEdit { key, value: None }],
     }
 }
@@ -349,7 +350,7 @@ impl Present {
         Ok(entry)
     }
 
-    /// Refuses an id that an entry has.
+    /// Refuses an id that an entry already has.
     fn refuse(&self, id: &str) -> Result<(), Problem> {
         match self.entries.iter().any(|entry| entry.id == id) {
             false => Ok(()),

@@ -17,7 +17,8 @@ use tokio::time::timeout;
 
 use crate::problem::{MALFORMED, NOT_JSON, Problem, TIMEOUT, TOO_LARGE, UNAVAILABLE};
 
-/// The media type of an upload. Other sites cannot make a browser send it without asking first.
+/// The media type of an upload. Another site cannot make a browser send it without a preflight
+/// request.
 pub(crate) const MEDIA: &str = "application/jsonl";
 /// The name of the file.
 pub(crate) const NAME: &str = "restore.upload";
@@ -25,14 +26,14 @@ pub(crate) const NAME: &str = "restore.upload";
 const MAX_UPLOAD: u64 = 2 << 30;
 /// Longest time without octets from the client.
 const SILENCE: Duration = Duration::from_secs(5);
-/// Chunks that wait for the disk.
+/// Maximum number of chunks that wait for the disk.
 const WAITING: usize = 4;
 
 /// Stores a body, which replaces an earlier one.
 ///
 /// # Errors
-/// The body has another type, is too large or too slow, or the disk does not take it. Nothing is
-/// left of it then.
+/// The body has another type, is too large or too slow, or cannot be written. No part of it is kept
+/// then.
 pub(crate) async fn store(headers: &HeaderMap, body: Body, path: &Path) -> Result<(), Problem> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(MEDIA)) {
@@ -55,7 +56,7 @@ pub(crate) async fn store(headers: &HeaderMap, body: Body, path: &Path) -> Resul
 
 const SEND_MEDIA: &str = "send Content-Type: application/jsonl";
 
-/// Passes the chunks of a body on. A chunk that is refused ends the body: the writer has the
+/// Passes on the chunks of a body. A chunk that is refused ends the body, and the writer has the
 /// reason.
 async fn pass_on<F, E>(mut body: Body, take: impl Fn(Bytes) -> F) -> Result<(), Problem>
 where

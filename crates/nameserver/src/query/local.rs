@@ -43,7 +43,8 @@ struct Owner {
     denials: Denials,
 }
 
-/// The SOA of negative responses for a name with records: that of its zone, or else its own.
+/// The SOA record of negative responses for a name with records: that of the name's local zone, or
+/// one at the name itself.
 #[derive(Clone, Copy, Debug, Default)]
 struct Denials {
     /// Length of the SOA's owner, which is a suffix of the name.
@@ -125,7 +126,7 @@ impl LocalRecords {
         }
     }
 
-    /// Lets aliases that lead to these names end there, even if the names have records.
+    /// Sets the names at which chains of aliases end, even if these names have local records.
     #[must_use]
     pub(super) fn leading_to(self, elsewhere: HashSet<Box<[u8]>>) -> Self {
         Self { elsewhere, ..self }

@@ -24,14 +24,15 @@ pub struct StreamRoute {
     pub slot: u32,
     /// The use count, which distinguishes connections that had the same slot.
     pub generation: u32,
-    /// The request of the connection; 0 where messages are in frames.
+    /// The number of the request on the connection; 0 if each message has a length prefix.
     pub request: u32,
 }
 
 /// The route of a reply to its client.
 #[derive(Clone, Copy, Debug)]
 pub enum ReplyRoute {
-    /// From the listener with this number; every worker has a socket for each listener.
+    /// The reply is sent by the listener with this number; every worker has a socket for each
+    /// listener.
     Datagram {
         /// Number of the listener.
         listener: u16,
@@ -149,22 +150,22 @@ impl Waiter {
     }
 }
 
-/// A question to resolve, and the waiting client; no client for a prefetch.
+/// A question to resolve, and the client that waits for the answer. A prefetch has no client.
 #[derive(Debug)]
 pub struct Miss {
     /// The question to resolve.
     pub question: WaitingQuestion,
     /// Keyed hash of the question, as in the packet cache for [`PROFILE`](super::context::PROFILE).
     pub hash: u64,
-    /// DO.
+    /// Whether the DO bit is set.
     pub dnssec_ok: bool,
-    /// CD.
+    /// Whether the CD bit is set.
     pub checking_disabled: bool,
     /// Data of the client's ECS option, if the rule passes it on.
     pub subnet: Option<Box<[u8]>>,
-    /// Whether the caches have expired data, for slow resolution.
+    /// Whether the caches have expired data for an answer, in case resolution is slow.
     pub stale_available: bool,
-    /// The client.
+    /// The client that waits; `None` for a prefetch.
     pub waiter: Option<Waiter>,
 }
 

@@ -1,7 +1,8 @@
 //! NOTIFY (RFC 1996): a primary says that its zone has changed.
 //!
-//! Only the primaries of a zone, and clients that sign with its key, are heard. All that a message
-//! causes is a check of the primaries, at most one for each zone at a time: its data is not used.
+//! NOTIFY is accepted only from the primaries of a zone, and from clients that sign with the zone's
+//! key. A message only starts a check of the primaries, at most one for each zone at a time. The
+//! data of the message is not used.
 
 use avocet_wire::header::{AA, HEADER_LEN, Header, QR};
 use avocet_wire::{Class, Ede, NameBuf, Opcode, QueryView, Rcode, Rtype};
@@ -11,8 +12,8 @@ use super::decision::{Decision, Outgoing, QueryStep, Stage};
 use super::respond::draft_empty;
 use crate::transfers::ServerEvent;
 
-/// Answers NOTIFY about an SOA record; `None` for other messages, and for those of clients that
-/// this server does not serve.
+/// Answers a NOTIFY message about an SOA record. Returns `None` for other messages, and for clients
+/// that this server does not serve.
 #[cold]
 pub(super) fn answer(
     cx: &QueryContext<'_>,

@@ -1,7 +1,7 @@
 //! The names that this server answers by itself: local records, local zones and special names.
 //!
 //! They are one part of a snapshot. The query path calls the stages `local` and `special` in turn;
-//! the resolver looks up here where an alias leads to one of these names.
+//! the resolver looks up names here when an alias leads to one of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,7 +30,8 @@ pub struct Names {
     pub zones: Arc<HostedZones>,
     /// Local zones, and special names if they are answered here.
     pub special: SpecialNames,
-    /// The entrance of questions for the target of an alias: an address of `[server]`.
+    /// The entrance at which questions for alias targets count as received: an address of
+    /// `[server]`.
     own_entrance: Entrance,
     /// The changes of these names.
     pub(super) changes: NameChanges,
@@ -63,8 +64,8 @@ impl Names {
         Self { local, pools, zones, special, own_entrance, changes: NameChanges::default() }
     }
 
-    /// Creates the names of a configuration that replaces the one of `self`, by the change with
-    /// this number.
+    /// Creates the names of the configuration that replaces that of `self`, in the change with this
+    /// number.
     pub fn replaced(
         &self,
         old: &Config,
@@ -136,7 +137,7 @@ fn by_name(records: &[RecordConfig]) -> BTreeMap<&[u8], Vec<&RecordConfig>> {
 mod tests {
     use super::*;
 
-    /// Checks which of these names, in answers from before a change, the change affects.
+    /// Checks which of the names in `asked` are affected by the change from `old` to `new`.
     #[track_caller]
     fn check(old: &str, new: &str, affected: &str) {
         let config = |text| Config::from_text(None, text, &BTreeMap::new()).unwrap();

@@ -1,16 +1,16 @@
 //! The latest changes of own names: which earlier answers of other servers are still valid.
 //!
 //! An answer in the packet cache may depend on whether a name is this server's own: the QNAME, or
-//! the target of an alias in it. A change of the local records or zones is recorded here by its
-//! names, so that it invalidates the answers that depend on these names and no others.
+//! the target of an alias in it. A change of the local records or zones is recorded here with the
+//! changed names, so that it invalidates the answers that depend on these names and no others.
 
 use std::collections::HashMap;
 
 use avocet_wire::{FoldedName, name};
 
-/// Maximum number of names recorded, including those above changed names: some hundred octets each,
-/// copied with every change. Beyond that all are discarded, and every earlier answer counts as
-/// affected.
+/// Maximum number of recorded names, including the ancestors of changed names. Each name takes some
+/// hundred octets, and is copied at every change. If there are more, all are discarded, and every
+/// earlier answer counts as affected.
 const MAX_CHANGED_NAMES: usize = 16_384;
 
 /// A name with an answer that may have changed.
@@ -27,7 +27,7 @@ pub(super) struct ChangedName {
 pub(super) enum Reach {
     /// The name and its ancestors, because their existence may depend on the name.
     Name,
-    /// In addition the names below it, which a zone or a wildcard answers.
+    /// The name, its ancestors, and the names below it, which a zone or a wildcard answers.
     Tree,
 }
 
@@ -35,18 +35,19 @@ pub(super) enum Reach {
 #[derive(Clone, Debug, Default)]
 pub(super) struct NameChanges {
     noted: HashMap<Box<[u8]>, LastChange>,
-    /// The last change before the first recorded change.
+    /// The number of the last change with discarded names. Answers from before this change count as
+    /// affected.
     forgotten: u32,
 }
 
 /// The numbers of the last changes that affect a name; 0 if there was none.
 #[derive(Clone, Copy, Default, Debug)]
 struct LastChange {
-    /// A change of the name.
+    /// The last change of the name itself.
     at: u32,
-    /// A change of the name and all names below it.
+    /// The last change of the name and all names below it.
     tree: u32,
-    /// A change of a name below it.
+    /// The last change of a name below this name.
     below: u32,
 }
 

@@ -1,8 +1,8 @@
 //! The packet cache: final answers by question, profile and flags.
 //!
-//! An entry carries the epoch of the snapshot that made it. A hit only compares it with the epoch
-//! in force. An entry of an earlier epoch is examined: if nothing that it depends on has changed
-//! since ([`still_holds`]), it moves to the epoch in force and is a hit from then on.
+//! An entry carries the epoch of the snapshot that made it. A look-up compares this epoch with the
+//! epoch in force. An entry of an earlier epoch is examined: if nothing that it depends on has
+//! changed since ([`still_holds`]), it moves to the epoch in force and is a hit from then on.
 
 use std::num::NonZeroU32;
 
@@ -21,22 +21,22 @@ use super::respond::{Draft, truncated};
 use super::ttl::{Terms, until_change};
 use crate::snapshot::Snapshot;
 
-/// Flag of an entry: the policy made the answer, and its note has the extended error.
+/// Flag of an entry: the policy made the answer, and the note of the entry has the extended error.
 const NOTED: u8 = packet_flags::STALE_OK << 1;
-/// Flag of an entry: servers chosen by a rule gave it.
+/// Flag of an entry: the answer came from servers that a rule chose.
 const BY_RULE: u8 = NOTED << 1;
-/// Flag of a [`NOTED`] entry: the policy rewrote it, and it is no block.
+/// Flag of a [`NOTED`] entry: the policy rewrote the answer instead of blocking it.
 const REWRITTEN: u8 = BY_RULE << 1;
-/// Flag of an entry: local records produced it.
+/// Flag of an entry: local records produced the answer.
 const LOCAL: u8 = REWRITTEN << 1;
-/// Flag of an entry: it depends on no answer of other servers.
+/// Flag of an entry: the answer does not depend on answers of other servers.
 const OF_QUESTION: u8 = LOCAL << 1;
 
 /// Seconds for which a local answer is cached, unless its records change.
 const LOCAL_SECS: NonZeroU32 = NonZeroU32::new(86_400).unwrap();
 
-/// Maximum number of octets that an answer of 4096 octets takes in the packet cache, nearly: the
-/// TTL offsets follow it. Longer answers fit in none of our datagrams.
+/// Approximate maximum number of octets of an entry for an answer of 4096 octets, with the TTL
+/// offsets that follow the answer. Longer answers fit in no datagram of this server.
 const LONGEST_DATAGRAM: usize = 4096 + 1024;
 
 /// Looks up the question.
@@ -76,9 +76,8 @@ pub fn still_holds(state: &Snapshot, stored: &StoredPacket<'_>) -> bool {
         && (generations.names <= epoch || is_apart_from_names(state, stored).unwrap_or(false))
 }
 
-/// Reports whether an entry contains no name that became this server's own, ceased to be so, or
-/// changed its records since the entry was stored. Returns `None` if the message does not show all
-/// its names.
+/// Reports whether no name in an entry became or ceased to be this server's own, or changed its
+/// records, since the entry was stored. Returns `None` if the message does not show all its names.
 fn is_apart_from_names(state: &Snapshot, stored: &StoredPacket<'_>) -> Option<bool> {
     let StoredPacket { epoch, flags, response } = *stored;
     let of_policy_on_answer = flags & NOTED != 0 && flags & OF_QUESTION == 0;
@@ -94,7 +93,7 @@ fn is_apart_from_names(state: &Snapshot, stored: &StoredPacket<'_>) -> Option<bo
         let record = record.ok()?;
         let name = match (record.rtype, record.section) {
             (Rtype::CNAME, _) => NameBuf::read(response, record.ttl_offset() + 6).ok()?,
-            // Additional addresses may come from a server.
+            // Addresses in the additional section may come from another server.
             (_, RecordSection::Additional) => record.owner().ok()?,
             _ => continue,
         };
@@ -103,7 +102,8 @@ fn is_apart_from_names(state: &Snapshot, stored: &StoredPacket<'_>) -> Option<bo
     Some(is_apart)
 }
 
-/// Offers the entry in the buffer. An answer of the policy or of this server keeps its stage.
+/// Returns the entry in the buffer as an offer. An answer of the policy or of this server keeps the
+/// stage that made it.
 #[inline]
 pub(super) fn offer(hit: &PacketHit, out: &[u8]) -> Offer {
     let (len, rcode) = (hit.len, Rcode(u16::from(out[3] & 0xf)));
@@ -142,8 +142,8 @@ pub(super) fn too_long(query: &Query<'_>, out: &mut [u8]) -> Offer {
     Offer { cache: CacheState::Hit, ..offer }
 }
 
-/// Looks up an expired answer. Returns its length in the buffer. Data from the servers of a rule is
-/// for queries that the rule forwards to them.
+/// Looks up an expired answer. Returns its length in the buffer. Data from the servers of a rule
+/// answers only queries that the rule forwards to these servers.
 pub(super) fn look_up_expired(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -161,7 +161,7 @@ pub(super) fn look_up_expired(
     }
 }
 
-/// Stores an answer of other servers, on the terms on which the policy allows it.
+/// Stores an answer of other servers, within the terms that the policy sets.
 pub(super) fn keep(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -240,8 +240,8 @@ pub(super) fn keep_made(cx: &QueryContext<'_>, query: &Query<'_>, offer: &Offer,
     insert(cx, query, (message, &offsets[..count]), &meta);
 }
 
-/// Stores a message and the offsets of its TTLs, except in a rehearsal, whose answer may be for
-/// another time.
+/// Stores a message and the offsets of its TTLs, except in a rehearsal, because its answer may be
+/// for another time.
 fn insert(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -263,8 +263,9 @@ pub(super) fn lifetime_of_local(
     message: &mut [u8],
 ) -> Lifetime {
     let lifetime = until_change(message, terms);
-    // Clients can make up any number of names below a wildcard, a truncated message is for
-    // datagrams only, and several records are rotated for each query.
+    // These answers are not stored: names below a wildcard, because clients can make up any number
+    // of them; truncated messages, which are for datagrams only; several records, which are rotated
+    // for each query.
     let is_whole =
         Header::read(message).is_some_and(|header| !header.has(TC) && header.counts[1] <= 1);
     if !is_whole || !cx.state.names.local.is_owner(query.key.qname()) {

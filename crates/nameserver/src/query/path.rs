@@ -115,8 +115,8 @@ fn answer_from_earlier(cx: &QueryContext<'_>, query: &Query<'_>, output: Output<
     after_packets(cx, query, cache, output)
 }
 
-/// Returns whether the query bypasses the caches: its EDNS version is not ours, or the answer is
-/// for the client's network only.
+/// Returns whether the query bypasses the caches: its EDNS version is not 0, or the answer is for
+/// the client's network only.
 #[inline]
 fn is_beside_the_cache(cx: &QueryContext<'_>, query: &Query<'_>, view: &QueryView<'_>) -> bool {
     view.edns.is_some_and(|edns| edns.version != 0)
@@ -125,7 +125,7 @@ fn is_beside_the_cache(cx: &QueryContext<'_>, query: &Query<'_>, view: &QueryVie
 }
 
 /// Answers with the popular answer in the buffer, which soon expires, and refreshes it. The first
-/// query starts a prefetch; a later one gets an answer made from its result.
+/// query starts a prefetch; a later query gets an answer made from the result of the prefetch.
 #[cold]
 fn ahead_of_need(
     cx: &QueryContext<'_>,
@@ -185,7 +185,7 @@ fn own_stages(cx: &QueryContext<'_>, query: &mut Query<'_>, out: &mut [u8]) -> F
     if !matches!(finding, Finding::Nothing) {
         return finding;
     }
-    // A resolver that uses recursion and full answers may query ANY.
+    // With recursion and without minimal responses, queries for ANY are resolved.
     let config = &cx.state.config;
     let passes_any = config.resolver.mode == Mode::Recurse && !config.server.minimal_responses;
     let is_minimal = query.qtype() == Rtype::ANY && !passes_any;
@@ -440,8 +440,8 @@ fn follow(
     }
 }
 
-/// Answers from this server's own names at the end of aliases, after these. Appends the aliases of
-/// the local records.
+/// Answers from this server's own names at the end of aliases, and puts the answer after the
+/// aliases. Adds the aliases that local records contribute.
 fn own_end(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -490,8 +490,8 @@ fn own_end(
     write_behind(aliases, &end, asked.octets(), out).map(|draft| offer.behind(draft))
 }
 
-/// Answers with fresh data from the RRset cache for the question at the end of aliases, after
-/// these.
+/// Answers with fresh data from the RRset cache for the question at the end of aliases, and puts
+/// the answer after the aliases.
 fn end_from_rrsets(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -506,7 +506,8 @@ fn end_from_rrsets(
     let Obtained { message, rcode, ede, .. } = obtained;
     let end = End { message, draft: Draft { len: message.len(), rcode, ede, note: 0 } };
     let draft = write_behind(aliases, &end, query.key.question().octets(), out)?;
-    // A query that waited for the answer that the policy replaced was still resolved.
+    // If the policy replaced the answer for which the query waited, the query still counts as
+    // resolved.
     let stage = match query.arrival {
         Arrival::New { .. } => Stage::RrsetHit,
         Arrival::Waiting(_) => Stage::Resolved,

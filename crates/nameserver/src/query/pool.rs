@@ -1,7 +1,7 @@
 //! Names that follow the health of their hosts: A and AAAA records of the addresses of a pool.
 //!
-//! The name of a pool has only these two types, unless a local record or a hosted zone has others
-//! of the same name. No answer is kept in the packet cache.
+//! The name of a pool has only these two types, unless a local record or a hosted zone has other
+//! types at the same name. No answer is kept in the packet cache.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -24,9 +24,9 @@ use crate::pools::LivePool;
 /// The parts from which an answer with addresses is made.
 struct Addressed<'a> {
     pool: &'a LivePool,
-    /// The addresses; `None` for another type.
+    /// The chosen addresses; `None` if the QTYPE asks for no addresses.
     choice: Option<PoolChoice>,
-    /// The zone around the name.
+    /// The hosted zone that contains the name, if any.
     zone: Option<&'a HostedZone>,
     /// Whether the client wants signatures.
     proofs: Proofs,
@@ -50,7 +50,8 @@ pub(super) fn on_terms(
     finding
 }
 
-/// Answers a question of this client from the pools: its own, or that at the end of aliases.
+/// Answers a question from the pools: the client's own question, or the question for the end of its
+/// aliases.
 pub(super) fn answer(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -117,8 +118,8 @@ impl SignedChoice<'_> {
     }
 }
 
-/// Writes the records of the addresses; without an address, a denial with the SOA record of the
-/// zone around the name, or else its own.
+/// Writes the records of the addresses. Without an address, writes a negative response with the SOA
+/// record of the zone that contains the name or, without a zone, of the name itself.
 fn write(
     cx: &QueryContext<'_>,
     question: &LocalQuestion<'_>,
@@ -190,7 +191,8 @@ fn rdata(address: IpAddr) -> ([u8; 16], usize, Rtype) {
     }
 }
 
-/// Returns where the client is: by the client subnet of its query (RFC 7871), or by its address.
+/// Returns the place of the client, found by the client subnet in the query (RFC 7871) or else by
+/// the client's address.
 fn place(cx: &QueryContext<'_>, query: &Query<'_>) -> ClientPlace {
     let address = subnet(query).unwrap_or_else(|| query.ip()).to_canonical();
     let countries = cx.state.parts.countries.as_ref();
@@ -198,7 +200,7 @@ fn place(cx: &QueryContext<'_>, query: &Query<'_>) -> ClientPlace {
     ClientPlace { address, country, continent: country.and_then(continent_of) }
 }
 
-/// Returns the network of the client that a resolver between it and this server states.
+/// Returns the network of the client, as stated by a resolver between the client and this server.
 fn subnet(query: &Query<'_>) -> Option<IpAddr> {
     let Arrival::New { view, .. } = query.arrival else { return None };
     if !query.asked.edns.is_some_and(|edns| edns.subnet) {

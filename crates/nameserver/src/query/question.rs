@@ -30,7 +30,7 @@ pub struct LocalQuestion<'a> {
     pub qname: FoldedName<'a>,
     /// QTYPE.
     pub qtype: Rtype,
-    /// The number of positions by which addresses are rotated. The message ID serves the purpose.
+    /// The number of positions by which addresses are rotated: the message ID for a client's query.
     pub turn: u16,
 }
 

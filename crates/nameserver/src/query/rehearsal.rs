@@ -48,9 +48,10 @@ pub enum Ended {
 /// The time of the query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum At {
-    /// The present, as Unix second.
+    /// The present time, in Unix seconds.
     Now(u64),
-    /// At another Unix second: final answers in the cache are valid now and do not count.
+    /// Another time, in Unix seconds. Final answers in the cache are not used, because they are
+    /// valid only now.
     Then(u64),
 }
 
@@ -83,7 +84,7 @@ impl<'s> Rehearsal<'s> {
         Self { shared, state, ip, device, entrance, transport, at, scratch: Scratch::for_looking() }
     }
 
-    /// Moves it to another address of the server.
+    /// Moves the rehearsed query to another address of the server.
     #[must_use]
     pub fn at_entrance(self, entrance: Entrance) -> Self {
         Self { entrance, ..self }
@@ -132,7 +133,7 @@ impl<'s> Rehearsal<'s> {
         QueryContext { shared, state, now: shared.clock.now(), wall_secs: at.wall_secs(), scratch }
     }
 
-    /// Returns the end for a client that is not allowed.
+    /// Returns the end of the rehearsal for a client that is not allowed.
     fn refused(&self, cx: &QueryContext<'_>, question: Question<'_>) -> Ended {
         let (octets, peer) = (query_octets(question), self.peer());
         let incoming = Incoming { octets: &octets, seen: None };
@@ -193,7 +194,7 @@ impl<'s> Rehearsal<'s> {
 /// Runs the stages from the packet cache on.
 ///
 /// The policy also evaluates a cached answer of other servers, because its verdict explains why the
-/// answer was cached. An answer of this server or of its policy is made again, with its reason.
+/// answer was cached. An answer of this server or of its policy is made again, to find its reason.
 fn look(cx: &QueryContext<'_>, query: &Query<'_>, at: At, output: Output<'_>) -> QueryStep {
     let Output { message: out, misses } = output;
     if let Some(hit) = hit(cx, query, at, out) {
@@ -223,8 +224,8 @@ fn witness_kept(cx: &QueryContext<'_>, query: &Query<'_>, message: &[u8]) {
     }
 }
 
-/// Returns the cached verdict on an answer that is no longer cached, or only in the form for
-/// validating clients. It shows the basis of the verdict.
+/// Returns the cached verdict on an answer that is no longer cached itself, or only in the form for
+/// validating clients. Reports the verdict and its basis to the witness.
 fn kept_verdict(cx: &QueryContext<'_>, query: &Query<'_>, at: At, out: &mut [u8]) -> Option<Offer> {
     let hit = hit(cx, query, at, out)?;
     let offer = packet::offer(&hit, out);
@@ -239,7 +240,7 @@ fn kept_verdict(cx: &QueryContext<'_>, query: &Query<'_>, at: At, out: &mut [u8]
 
 /// Returns the fresh entry of the packet cache, for a query at the present time.
 fn hit(cx: &QueryContext<'_>, query: &Query<'_>, at: At, out: &mut [u8]) -> Option<PacketHit> {
-    // Moving an entry to the epoch in force is not visible to clients.
+    // This may move an entry to the epoch in force, which is not visible to clients.
     let found = match packet::look_up(cx, query, out) {
         PacketLookup::Earlier => packet::look_up_earlier(cx, query, out),
         found => found,

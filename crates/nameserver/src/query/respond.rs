@@ -38,7 +38,7 @@ pub struct Draft {
     /// The extended error, with a text of this server.
     pub ede: Option<(Ede, &'static str)>,
     /// The index of the reason why the policy gave this answer ([`Identity::notes`]), from 1; 0 if
-    /// the policy did not.
+    /// the answer is not from the policy.
     pub note: u16,
 }
 
@@ -125,7 +125,7 @@ fn finish_with_opt(
 
 /// Adds padding to the OPT record at the start of `room`, which follows `before` octets of message,
 /// so that the message fills blocks of [`PADDED`] octets. Returns the length of the record, which
-/// stays as it is where the message would get too long.
+/// gets no padding if the message would get too long.
 #[cold]
 fn pad(room: &mut [u8], before: usize, opt_len: usize) -> usize {
     let padded = (before + opt_len + OPTION_HEAD).next_multiple_of(PADDED).min(before + room.len());
@@ -427,9 +427,9 @@ mod tests {
         }
     }
 
-    /// Returns the answer for a client with a limit of 512 octets, to a message with this number of
-    /// addresses and a policy note with this number of octets: whether TC is set, the number of
-    /// answers, whether NSID is there, and the length of the error's text.
+    /// Returns the reply to a client with a limit of 512 octets, made from a draft with this number
+    /// of addresses and a policy note of this number of octets. The result is: whether TC is set,
+    /// the number of answers, whether NSID is present, and the length of the error's text.
     fn fitted(qname: &[u8], (addresses, text): (u8, usize)) -> (bool, u16, bool, Option<usize>) {
         let mut out = [0; 4096];
         let mut builder = Builder::new(&mut out, 4096, 0, QR | RA).unwrap();

@@ -14,7 +14,7 @@ use crate::policy;
 use crate::traces::TraceScratch;
 use crate::transfers::TransferRest;
 
-/// Names that a worker remembers as prefetched.
+/// Maximum number of names that a worker remembers as prefetched.
 const PREFETCHES: usize = 256;
 
 /// Memory for assembling an answer from the RRset cache.
@@ -40,14 +40,14 @@ pub struct Scratch {
     signer: RefCell<Option<Arc<TsigKey>>>,
     /// The rest of a transfer whose first message is the reply in the buffer.
     transfer: Cell<Option<Box<TransferRest>>>,
-    /// The queries of strangers since the worker last took them.
+    /// The held queries of strangers that the worker has not taken yet.
     held: RefCell<Vec<HeldQuery>>,
     worker: usize,
     /// The witness of the policy's decisions, for rehearsals only.
     witness: Option<RefCell<Witness>>,
 }
 
-/// The number that means that no worker counts.
+/// The worker index in the memory of a rehearsal, which is not counted.
 const NO_WORKER: usize = usize::MAX;
 
 impl Scratch {
@@ -69,7 +69,7 @@ impl Scratch {
         }
     }
 
-    /// Creates the memory of a rehearsal, which no worker counts.
+    /// Creates the memory of a rehearsal, which is not counted for a worker.
     pub(super) fn for_looking() -> Self {
         let policy = RefCell::new(policy::Scratch::for_looking());
         Self { policy, witness: Some(RefCell::default()), ..Self::of(NO_WORKER) }
@@ -182,8 +182,8 @@ impl Scratch {
         self.policy.borrow_mut()
     }
 
-    /// Decides on a prefetch at a hit for a name that is about to expire. Only the first hit starts
-    /// one: there may be thousands of hits before its response arrives, and more if none does.
+    /// Decides whether a hit for a name that is about to expire starts a prefetch. Only the first
+    /// hit starts one, because thousands of hits may follow before its response arrives.
     pub fn ahead(&self, hash: u64, now_secs: u32, remaining_secs: u32) -> Ahead {
         let place = &self.prefetched[hash as usize % PREFETCHES];
         let ending = Ending { hash, at_secs: now_secs.wrapping_add(remaining_secs) };
@@ -208,7 +208,7 @@ struct Ending {
     at_secs: u32,
 }
 
-/// How a name that is about to expire is refreshed.
+/// The treatment of a hit for a name that is about to expire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ahead {
     /// Prefetch the name.
@@ -216,7 +216,7 @@ pub enum Ahead {
     /// Do nothing, because the name was prefetched in this second.
     Wait,
     /// Make the answer from the RRset cache, which has the result of the prefetch. If the prefetch
-    /// failed, the new answer expires with the old one, and is prefetched again near its end.
+    /// failed, the new answer expires with the old one, and the next hit starts another prefetch.
     Take,
 }
 

@@ -1,4 +1,4 @@
-//! The addresses that an answer may have on top, of other names than the client asked for.
+//! The additional addresses in an answer: those of other names than the client asked for.
 
 use std::cell::Cell;
 
@@ -8,7 +8,7 @@ use super::context::{Query, QueryContext};
 use super::ttl::{self, Terms};
 use crate::policy::{self, Decider, QuestionVerdict, Validity};
 
-/// A look of the policy at the additional addresses of an answer.
+/// The policy's check of the additional addresses in an answer.
 pub(super) struct ShownHosts<'c, 'q> {
     cx: &'c QueryContext<'c>,
     query: &'c Query<'q>,
@@ -17,15 +17,15 @@ pub(super) struct ShownHosts<'c, 'q> {
 }
 
 impl<'c, 'q> ShownHosts<'c, 'q> {
-    /// Returns the host that the client sees; `None` without a policy.
+    /// Creates the check for a query; returns `None` if there is no policy.
     #[inline]
     pub(super) fn of(cx: &'c QueryContext<'c>, query: &'c Query<'q>) -> Option<Self> {
         cx.state.policy.as_ref()?;
         Some(Self { cx, query, until_secs: Cell::new(u32::MAX) })
     }
 
-    /// Returns whether the client may see the addresses of this type of a name: the policy lets it
-    /// query them here.
+    /// Returns whether the client may see the addresses of this type of a name: only if the policy
+    /// lets the client query them here.
     pub(super) fn show(&self, qname: FoldedName<'_>, qtype: Rtype) -> bool {
         let Self { cx, query, until_secs } = self;
         let Some(policy) = &cx.state.policy else { return true };

@@ -5,8 +5,8 @@
 //!                                reply --> signed
 //!                -- not -------> NOTAUTH or FORMERR
 //! ```
-//! A signed query is answered from what this server has. It is not resolved, because a late reply
-//! would have to keep the state of its signature.
+//! A signed query is not resolved, because a late reply would have to keep the state of its
+//! signature.
 
 use std::sync::Arc;
 
@@ -25,9 +25,9 @@ use super::respond::draft_empty;
 use super::{notify, strangers, update};
 use crate::transfers::ServerEvent;
 
-/// Length in octets of the shortest UDP reply that every client takes.
+/// Maximum length in octets of a UDP reply to a client without EDNS.
 const MIN_UDP: usize = 512;
-/// The bits of the flags with the OPCODE.
+/// The bits of the OPCODE in the flags of the header.
 const OPCODE: u16 = 0x7800;
 
 /// Answers a message that is no plain query.
@@ -69,7 +69,7 @@ fn signed(
     client: &Client<'_>,
     output: Output<'_>,
 ) -> QueryStep {
-    // The signature is verified when the client is known.
+    // A query of a stranger is held, and its signature is verified when the client is known.
     if let Ok(view) = QueryView::parse(&record.bare(octets))
         && let Some(step) = strangers::hold(cx, octets, view.qtype, client)
     {
@@ -126,13 +126,13 @@ fn signed(
     QueryStep::Reply(Outgoing { len: reply.len(), ..outgoing })
 }
 
-/// Returns the most octets of a UDP reply to a query.
+/// Returns the maximum number of octets of a UDP reply to a query.
 fn udp_limit(query: &[u8], most: u16) -> usize {
     let edns = QueryView::parse(query).ok().and_then(|view| view.edns);
     edns.map_or(MIN_UDP, |Edns { udp_size, .. }| usize::from(udp_size.min(most)).max(MIN_UDP))
 }
 
-/// Returns the header and the question of a reply that does not fit.
+/// Returns the header and the question of a reply that exceeds the limit.
 fn truncated(reply: &[u8]) -> Vec<u8> {
     let Some(header) = Header::read(reply) else { return reply.to_vec() };
     let end = question_end(reply);

@@ -65,7 +65,8 @@ enum Zone {
 #[derive(Debug, Default)]
 pub struct SpecialNames {
     zones: SuffixMap<Zone>,
-    /// Zones for which the configuration names servers, and all names above them, which exist.
+    /// The zones for which the configuration names servers, and all names above these zones. All
+    /// these names exist.
     above_served: HashSet<Box<[u8]>>,
 }
 
@@ -141,8 +142,8 @@ impl<'a> InZone<'a> {
     }
 
     /// Returns whether configured servers for the name take precedence over the zone; `apex_len` is
-    /// the length of the zone that they serve. For a special name all do, for a local zone those of
-    /// a zone below it.
+    /// the length of the name of the zone that these servers serve. A special name gives way to any
+    /// such zone, a local zone only to a zone below it.
     pub fn gives_way(&self, apex_len: Option<usize>) -> bool {
         match self.zone {
             Zone::Local => apex_len.is_some_and(|len| len > self.apex.len()),
@@ -192,7 +193,8 @@ impl<'a> InZone<'a> {
         Own::Set(OwnSet { owner: qname, rtype: qtype, ttl_secs: zone.ttl_secs(), data })
     }
 
-    /// Returns the records that the name designates listeners with, if it does for this client.
+    /// Returns the records with which the question's name designates encrypted listeners to this
+    /// client, if it does so.
     fn designated(&self) -> Option<&'a Designation> {
         let Zone::Designation(announcement) = self.zone else { return None };
         let is_own = self.question.qname.len() == self.apex.len();

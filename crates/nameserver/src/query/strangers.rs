@@ -1,6 +1,6 @@
 //! Queries of strangers: clients that the policy identifies by device or name, and that have not
-//! been looked up yet. They are judged when they have been, so that the first query of an address
-//! gets the verdict of its device.
+//! been looked up yet. The policy judges these queries after the look-up, so that the first query
+//! of an address gets the verdict of its device.
 
 use avocet_policy::client::DeviceClaims;
 use avocet_wire::{Ede, Header, QueryView, Rcode, Rtype};
@@ -20,8 +20,8 @@ pub(super) fn client_of(held: &HeldQuery) -> Client<'_> {
     Client { ip, transport, is_tls12: false, entrance, claims, route: route.way() }
 }
 
-/// Holds the query of a stranger; returns `None` for other clients. Transfers are not held: access
-/// lists decide about them, and no policy.
+/// Holds the query of a stranger; returns `None` for other clients. Transfers are not held, because
+/// access lists decide about them, not the policy.
 #[inline]
 pub(super) fn hold(
     cx: &QueryContext<'_>,
@@ -57,9 +57,9 @@ fn hold_stranger(
     Some(QueryStep::Resolve)
 }
 
-/// Returns the reply to a query if its client could not be identified in time. Over UDP, it is
-/// truncated and has no data: to send it, the kernel learns the client's hardware address, and the
-/// query over TCP that follows is judged. Over a stream, it is SERVFAIL.
+/// Returns the reply to a query if its client could not be identified in time. Over UDP, the reply
+/// has TC and no data: to send it, the kernel learns the client's hardware address, so that the
+/// client's next query, over TCP, is judged. Over a stream, the reply is SERVFAIL.
 #[cold]
 pub(super) fn turned_off<'q>(
     cx: &QueryContext<'_>,

@@ -2,8 +2,8 @@
 //!
 //! The reply to this query is the first message of the transfer. The later messages are in the
 //! worker's memory ([`Scratch::take_transfer`](super::scratch::Scratch)), to be sent as the client
-//! reads them. IXFR gets the changes since the client's version, or the whole zone if they are not
-//! kept or are longer (RFC 1995 §4).
+//! reads them. IXFR gets the changes since the client's version, or the whole zone if the changes
+//! are not kept or are longer (RFC 1995 §4).
 
 use avocet_config::transfer::{AliasTransfer, TransferClient};
 use avocet_wire::header::{HEADER_LEN, Header};
@@ -107,7 +107,7 @@ fn begin(
     Ok(whole(first.len()))
 }
 
-/// Returns the draft of a message that is written as it is sent.
+/// Returns the draft of a message that is already written.
 const fn whole(len: usize) -> Draft {
     Draft { len, rcode: Rcode::NOERROR, ede: None, note: 0 }
 }
@@ -154,7 +154,7 @@ fn soa_alone(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Draft 
     if let Some(place) = out.get_mut(qtype_at..qtype_at + 2) {
         place.copy_from_slice(&Rtype::IXFR.0.to_be_bytes());
     }
-    // Only the answer is sent: the last record that is kept.
+    // Of this answer, only the header, the question and the SOA record are sent.
     let len = only_answer(&mut out[..len]).unwrap_or(len);
     Draft { len, rcode, ede: None, note: 0 }
 }

@@ -94,7 +94,8 @@ pub(super) fn until_change(message: &mut [u8], terms: Terms) -> Lifetime {
     }
     let (offsets, longest_secs) = ttl_offsets(message);
     if longest_secs < terms.greatest_secs {
-        // The last client that gets it discards it in time.
+        // Even the last client that gets this answer from the cache discards it before the policy
+        // changes.
         return fixed(terms.greatest_secs - longest_secs);
     }
     cut_ttls(message, &offsets, terms.greatest_secs);

@@ -18,7 +18,7 @@ use super::octets::Octets;
 use crate::transfers::ServerEvent;
 use crate::updates::{WaitingUpdate, reply};
 
-/// Returns whether a zone takes updates. Otherwise the opcode is not implemented.
+/// Returns whether any zone accepts updates. Otherwise the server does not implement the opcode.
 pub(super) fn are_taken(cx: &QueryContext<'_>) -> bool {
     cx.state.config.zones.iter().any(|zone| !zone.allow_update.is_empty())
 }
@@ -40,7 +40,7 @@ pub(super) fn unsigned(
     answered(cx, reply(octets, Rcode::REFUSED), Rcode::REFUSED, (client, out))
 }
 
-/// Takes an update with a verified signature. Its reply comes later, unless it is refused.
+/// Takes an update with a verified signature. The reply comes later, unless the update is refused.
 #[cold]
 pub(super) fn signed(
     cx: &QueryContext<'_>,

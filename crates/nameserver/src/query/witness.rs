@@ -37,7 +37,7 @@ impl Witness {
         self.said.as_ref()
     }
 
-    /// Returns the answer that the policy evaluated, if it did not evaluate the question only.
+    /// Returns the answer that the policy evaluated; `None` if it evaluated only the question.
     pub fn judged(&self) -> Option<&[u8]> {
         self.judged.as_deref()
     }

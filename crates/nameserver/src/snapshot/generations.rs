@@ -1,10 +1,10 @@
 //! The last change of each part of a snapshot.
 
-/// The generation of each part of a [`Snapshot`](super::Snapshot): the number of the change that it
-/// is of. All parts count in one sequence, from 1, so the numbers of two parts can be compared.
+/// The generation of each part of a [`Snapshot`](super::Snapshot): the number of the last change of
+/// this part. All parts count in one sequence, from 1, so the numbers of two parts can be compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Generations {
-    /// The configuration. No answer depends on it but through the other parts.
+    /// The configuration. Answers depend on it only through the other parts.
     pub configuration: u32,
     /// The generation of the policy's decisions for each profile. A new table of clients or
     /// neighbours changes nothing, as long as each profile has the same facts.

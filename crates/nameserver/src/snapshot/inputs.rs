@@ -1,8 +1,8 @@
 //! The keys of the configuration by the part of the snapshot that is built from them.
 //!
-//! Every key belongs to one part or more, or to the configuration alone: then no answer in the
-//! packet cache depends on it. There is no `..` in [`Inputs::of`], so a new key does not compile
-//! before it has its place.
+//! Every key belongs to one part or more, or to the configuration alone if no answer in the packet
+//! cache depends on the key. [`Inputs::of`] has no `..`, so the crate does not compile until a new
+//! key is assigned to its parts.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -97,11 +97,11 @@ impl<'c> Inputs<'c> {
     /// Assigns every key to its parts.
     pub fn of(config: &'c Config) -> Self {
         let Config {
-            // The other fields hold its contents.
+            // The other fields show whether the configuration is bare.
             is_bare: _,
             server,
             resolver,
-            // The ports that queries do not leave from.
+            // The ports from which no query is sent.
             avoid_ports: _,
             stubs,
             dnssec,
@@ -110,14 +110,14 @@ impl<'c> Inputs<'c> {
             cache,
             records,
             pools,
-            // Zones are read separately; a change of theirs builds other names.
+            // Zones are read separately; a change of a zone builds new names.
             zones: _,
             // Signatures are checked for each message.
             keys: _,
-            // Zones have theirs.
+            // Each zone has its signing policy.
             signing_policies: _,
             policy,
-            // Decided for each query or reply; the packet cache holds answers from before that.
+            // These are applied to each query or reply; the packet cache holds answers before that.
             rate_limit: _,
             query_log: _,
             // Connections use them only at their start.
@@ -176,7 +176,7 @@ impl<'c> OfServer<'c> {
             announce: _,
             local_zones,
             minimal_responses,
-            // The packet cache holds answers from before they are cut to a client's size.
+            // The packet cache holds answers before they are truncated to a client's size.
             max_udp_size: _,
             // Its inputs are in `Placement`.
             listen: _,
@@ -215,7 +215,7 @@ fn of_cache(cache: &CacheConfig) -> (TtlBounds, Option<Duration>) {
         negative_max_ttl_secs: _,
         // How long expired data is used is read at each look-up.
         serve_stale,
-        // Decides at a hit whether the question is asked ahead of need.
+        // This key decides at a hit whether the name is prefetched.
         prefetch: _,
         packet_bytes: _,
         rrset_bytes: _,

@@ -22,10 +22,11 @@ use crate::upstream_addresses::UpstreamAddresses;
 const MAX_IN_FLIGHT: usize = 20_000;
 /// Maximum number of waiting clients in all workers together.
 const MAX_WAITERS: usize = 100_000;
-/// Minimum number of inquiries at one zone or server that a worker may have under way, however many
-/// workers there are.
+/// Minimum number of simultaneous fetches in a worker for one zone or server, regardless of the
+/// number of workers.
 const MIN_FETCHES: u32 = 8;
-/// When a client gets expired data if none of `[cache]` says so; never used then.
+/// Placeholder for the delay before a client gets expired data, if `[cache]` does not enable
+/// expired data. It has no effect then.
 const NO_STALE_MS: u32 = u32::MAX;
 
 /// Returns the plan of a server, before the rules for its own names are added.
@@ -44,8 +45,8 @@ pub(super) fn plan(config: &Config, unconfigured: &Unconfigured) -> Result<Plan,
     })
 }
 
-/// Returns the forwarding rules. Names that an exception takes out of the rule for all names have
-/// no other servers in a server that only forwards: they stay with that rule.
+/// Returns the forwarding rules. On a server that only forwards, exceptions to the rule for all
+/// names are omitted: these names have no other servers, so they stay with that rule.
 fn rules(config: &Config, addresses: &UpstreamAddresses) -> Vec<ZoneRule> {
     let is_left = |exception: &ForwardConfig| {
         let is_over = |rule: &&ForwardConfig| !rule.exception && *rule.zone != [0];
@@ -190,7 +191,7 @@ fn transport(written: config::UpstreamTransport, peer: impl Fn() -> PeerId) -> T
     }
 }
 
-/// Returns the anchors and the policy of validation; `None` where validation is off.
+/// Returns the anchors and the policy of validation; `None` if validation is off.
 fn validation_of(config: &DnssecConfig, trust: &LearntTrust) -> Option<Validation> {
     let mut anchors = config.anchors();
     if config.trust_anchor_updates {

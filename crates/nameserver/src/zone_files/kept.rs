@@ -26,23 +26,26 @@ const NO_COPY: &str = "it has not been transferred yet";
 /// The state of a zone from a URL without a copy.
 const NOT_FETCHED: &str = "it has not been fetched yet";
 
-/// The fingerprints of the files that a zone was read from, the included ones too, each from before
-/// the file was opened: a change while a file is read counts as one after it.
+/// The fingerprints of the files from which a zone was read, including included files. Each
+/// fingerprint is taken before the file is opened, so that a change during the reading counts as a
+/// later change.
 pub(super) type SeenFiles = BTreeMap<PathBuf, Option<FileFingerprint>>;
 
 /// A zone and the state of its files.
 #[derive(Clone)]
 pub(super) struct KeptZone {
     pub(super) config: ZoneConfig,
-    /// The number of the last reading. Of two at the same time, the one that began later counts.
+    /// The number of the last reading. Of two simultaneous readings, the one that began later
+    /// counts.
     pub(super) reading: u64,
     pub(super) seen: SeenFiles,
-    /// The fingerprints of a change that has not settled, and the second they were first seen.
+    /// The fingerprints of a change that has not settled, and the second at which they were first
+    /// seen.
     pub(super) unsettled: Option<(SeenFiles, u64)>,
-    /// The version that was read, with the changes since: without the signatures of this server.
+    /// The version that was read, with later changes and without the signatures of this server.
     pub(super) source: Option<Arc<HostedZone>>,
-    /// The version in force: the same, or, if the zone is signed here, the last one that could be
-    /// signed.
+    /// The version in force: `source` or, if the zone is signed here, the last version that could
+    /// be signed.
     pub(super) zone: Option<Arc<HostedZone>>,
     pub(super) loaded_at_secs: Option<u64>,
     pub(super) failures: u64,
@@ -52,20 +55,20 @@ pub(super) struct KeptZone {
     pub(super) journal: Arc<Mutex<ZoneJournal>>,
     /// The version that the file has.
     pub(super) on_file: Option<ZoneVersion>,
-    /// The version that the file has, while `source` is another one, so that an edited file can be
-    /// merged.
+    /// The version that the file has, while `source` is another version, so that an edited file can
+    /// be merged.
     pub(super) base: Option<Arc<HostedZone>>,
-    /// Whether this server has changed the zone of a file since the start.
+    /// Whether this server has changed the zone of a file since the server started.
     pub(super) is_changed_here: bool,
     /// The second, on the clock of [`ZoneFiles::watch`], at which the file may be written next.
     pub(super) next_write_secs: u64,
-    /// Why the file could not be written.
+    /// The reason why the file could not be written.
     pub(super) write_fault: Option<String>,
     /// The reason why `source` is held back.
     pub(super) signing_fault: Option<String>,
     /// The last published version, if versions other than the source were published.
     pub(super) publication: Option<Publication>,
-    /// Why that is not in its file.
+    /// The reason why the publication is not in its file.
     pub(super) publication_fault: Option<String>,
 }
 
@@ -126,7 +129,8 @@ impl KeptZone {
         self.load_by(reading, journal, &mut open) && self.publish(signers)
     }
 
-    /// Takes the version of the file, which a function opens. Returns whether there is one.
+    /// Reads the version of the file, which `open` opens. Returns whether the file has a usable
+    /// version.
     pub(super) fn load_by(
         &mut self,
         reading: u64,
@@ -186,7 +190,8 @@ impl KeptZone {
         }
         let before = self.on_file.replace(file.version());
         let (other, changes) = match &self.source {
-            // The file is as the server wrote it, before the changes that it does not have yet.
+            // The file is as the server wrote it, without the later changes that are only in the
+            // journal.
             Some(served) if before == self.on_file && before != Some(served.version()) => {
                 return served.clone();
             }
@@ -228,8 +233,8 @@ impl KeptZone {
         Arc::new(zone)
     }
 
-    /// Returns whether the server has changed the zone of a file that others write, too: who wrote
-    /// it last may not know its serials.
+    /// Returns whether the server has changed the zone of a file that others write, too. Its last
+    /// author may not know the serials of the server.
     fn is_written_over(&self, content: &JournalContent) -> bool {
         self.config.is_own_file() && content.written.is_some()
     }
@@ -275,7 +280,7 @@ impl KeptZone {
         !self.config.is_secondary() && (self.fault.is_some() || self.now() != self.seen)
     }
 
-    /// Returns when the zone in force expires, if it is one of another server.
+    /// Returns the time at which the zone in force expires, if it is a zone of another server.
     pub(super) fn expires_at_secs(&self) -> Option<u64> {
         self.expiry_of(self.source.as_ref()?)
     }

@@ -1,5 +1,5 @@
 //! The version of a zone that is published: the source, with the records that this server adds, and
-//! with a serial that tells it from all versions that other servers may have.
+//! with a serial that distinguishes it from all versions that other servers may have.
 //!
 //! ```text
 //! source newer than the last published version --> its serial
@@ -38,20 +38,20 @@ const MAX_OCTETS: u64 = 256;
 enum ZoneForm {
     /// This server adds no records.
     Plain,
-    /// Signatures, proofs and keys, and maybe a digest.
+    /// This server adds signatures, proofs and keys, and optionally a digest.
     Signed,
-    /// A digest.
+    /// This server adds a digest.
     Digested(DigestHash),
 }
 
-/// The last published version. Kept on disk while other servers may have a version that the changes
-/// of the source do not lead from.
+/// The last published version. It is kept on disk while other servers may have a version to which
+/// the changes of the source do not apply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Publication {
-    /// The serial of the last published version. Of a source that is published as it is: the serial
+    /// The serial of the last published version. If the source is published unchanged: the serial
     /// up to which its changes are withheld.
     serial: u32,
-    /// The source that it was made from.
+    /// The source from which the version was made.
     source: ZoneVersion,
     form: ZoneForm,
 }
@@ -142,7 +142,8 @@ fn keep(path: &Path, publication: Option<&Publication>) -> io::Result<()> {
 }
 
 impl KeptZone {
-    /// Puts the source in force, in the form of the configuration. Returns whether it is.
+    /// Puts the source in force, in the configured form. Returns whether another version is in
+    /// force.
     pub(super) fn sign(&mut self, signers: &KnownSigners) -> bool {
         let Some(source) = self.source.clone() else { return false };
         match self.made(&source, signers) {
@@ -155,7 +156,7 @@ impl KeptZone {
                 tracing::error!("zone {}: {error}", self.config.id());
                 self.signing_fault = Some(error.to_string());
                 self.failures += 1;
-                // After a start, the version before is the one that was signed last.
+                // After a start, the last signed version is served until the source can be signed.
                 let kept = match (&self.zone, signers.of(&self.config)) {
                     (None, Some(signer)) => lock(&signer).kept_version(wall_secs()),
                     _ => None,
@@ -190,7 +191,8 @@ impl KeptZone {
             return Ok(zone.clone());
         }
         let zone = match form {
-            // Nobody waits for another version, but for the first.
+            // Clients wait only for the first version, so later versions of large zones yield to
+            // the workers.
             ZoneForm::Digested(hash) if self.zone.is_some() && !is_small(source) => {
                 in_thread(yield_to_workers, || digested(source, serial, hash))?
             }
@@ -200,16 +202,18 @@ impl KeptZone {
         };
         let Some(before) = &self.zone else { return Ok(Arc::new(zone)) };
         let zone = zone.following(before, 0);
-        // It has the changes of the version before: also those that others must not get.
+        // The new version has the changes of the previous version, including those that are
+        // withheld from other servers.
         if let Some(serial) = before.withheld_from() {
             zone.withhold_changes_from(serial);
         }
         Ok(Arc::new(zone))
     }
 
-    /// Returns the last version that other servers may have, if its serial matters for the next.
+    /// Returns the last version that other servers may have, if its serial matters for the next
+    /// version.
     fn last_published(&self, source: &HostedZone, form: ZoneForm) -> Option<Publication> {
-        // A source that was published as it was, maybe before a restart.
+        // A source that was published unchanged, maybe before a restart.
         let is_plain = self.publication.is_none_or(|last| last.form == ZoneForm::Plain);
         let may_be_elsewhere = self.publication.is_some()
             || form != ZoneForm::Plain && !self.config.allow_transfer.is_empty();
@@ -239,7 +243,7 @@ impl KeptZone {
         is_fixed
     }
 
-    /// Writes the facts that the next version needs about this version to disk.
+    /// Writes to disk what the next version needs to know about this version.
     fn note_published(&mut self, source: &Arc<HostedZone>, zone: &Arc<HostedZone>) {
         let form = ZoneForm::of(&self.config);
         let next = if form == ZoneForm::Plain && Arc::ptr_eq(source, zone) {

@@ -1,5 +1,5 @@
-//! The signing of the zones among those in force. A version that cannot be signed is held back, and
-//! the one before stays; the source with all its changes is kept, and signed later.
+//! The signing of zones. A version that cannot be signed is held back, and the previous version
+//! stays in force. The source with all its changes is kept, and signed later.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -14,8 +14,8 @@ use super::{ZoneFiles, lock};
 use crate::clock::wall_secs;
 use crate::zone_signing::{SigningError, SigningReport, ZoneSigner};
 
-/// Returns why a version of a zone, or its answers, can never be signed as configured. A transfer
-/// is not refused for large RRsets: its source is kept, and held back.
+/// Returns the reason why a version of a zone, or its answers, can never be signed as configured. A
+/// transfer with RRsets that are too large is not refused: its source is kept, and held back.
 pub(super) fn fault_of_signing(config: &ZoneConfig, zone: &HostedZone) -> Option<ZoneProblem> {
     if config.signing.is_none() && zone.is_signed() {
         let alias = zone.first_alias()?;
@@ -26,14 +26,14 @@ pub(super) fn fault_of_signing(config: &ZoneConfig, zone: &HostedZone) -> Option
     is_refused.then(|| zone.unsignable_set()).flatten()
 }
 
-/// The signing of zones.
+/// The state of signing for each signed zone.
 #[derive(Default)]
 pub(super) struct KnownSigners(Mutex<BTreeMap<ZoneId, SharedSigner>>);
 
 pub(super) type SharedSigner = Arc<Mutex<ZoneSigner>>;
 
 impl KnownSigners {
-    /// Returns the signing of a zone, if the zone is signed here.
+    /// Returns the state of signing of a zone, if the zone is signed here.
     pub(super) fn of(&self, config: &ZoneConfig) -> Option<SharedSigner> {
         let signing = config.signing.as_ref()?;
         let apex = FoldedName::new(&config.name)?;
@@ -43,8 +43,8 @@ impl KnownSigners {
 }
 
 impl ZoneFiles {
-    /// Signs the zones whose signatures end soon or whose keys take a step. Returns whether one was
-    /// replaced. `now_secs` is the time since 1970.
+    /// Signs the zones with signatures that end soon, or with keys that take a step. Returns
+    /// whether a zone was replaced. `now_secs` is the time since 1970.
     pub fn sign_due(&self, now_secs: u64) -> bool {
         let configs: Vec<_> = {
             let kept = self.kept();
@@ -54,7 +54,7 @@ impl ZoneFiles {
         let mut is_replaced = false;
         for config in configs {
             let Some(signer) = self.signers.of(&config) else { continue };
-            // Another thread that signs it makes this look useless.
+            // If another thread is signing the zone, this check is not necessary.
             let Ok(mut signer) = signer.try_lock() else { continue };
             if let Err(error) = signer.note(now_secs) {
                 tracing::error!("zone {}: {error}", config.id());
@@ -77,7 +77,7 @@ impl ZoneFiles {
             && before.as_ref().map(Arc::as_ptr) != zone.zone.as_ref().map(Arc::as_ptr)
     }
 
-    /// Returns the zones with a parent that must be queried for DS records now.
+    /// Returns the zones for which the DS records of the parent must be looked up now.
     pub fn awaiting_parents(&self, now_secs: u64) -> Vec<ZoneId> {
         let signers = lock(&self.signers.0);
         let wants = |signer: &SharedSigner| {
@@ -86,14 +86,15 @@ impl ZoneFiles {
         signers.iter().filter(|(_, signer)| wants(signer)).map(|(id, _)| id.clone()).collect()
     }
 
-    /// Takes the DS records that the parent of a zone has, with their TTL in seconds.
+    /// Records the DS records of a zone at its parent, with their TTL in seconds.
     pub fn note_parent(&self, id: &ZoneId, records: &[Vec<u8>], ttl_secs: u32) {
         if let Some(signer) = self.signer(id) {
             lock(&signer).note_parent(records, ttl_secs);
         }
     }
 
-    /// Takes the word of the operator that the parent has the DS record of a key, and no other.
+    /// Records the operator's confirmation that the DS record of this key, and no other, is at the
+    /// parent.
     ///
     /// # Errors
     /// The record is not awaited.
@@ -114,13 +115,14 @@ impl ZoneFiles {
         Some(lock(&*self.signer(id)?).report(wall_secs()))
     }
 
-    /// Returns the signing of a zone of the configuration in force.
+    /// Returns the state of signing of a zone in the configuration in force.
     fn signer(&self, id: &ZoneId) -> Option<SharedSigner> {
         let config = self.kept().get(id)?.config.clone();
         self.signers.of(&config)
     }
 
-    /// Returns the roll-overs that wait for the parent for too long, in one sentence each.
+    /// Returns one sentence for each roll-over that has waited for the parent for too long; `None`
+    /// if there are none.
     pub fn signing_fault(&self) -> Option<String> {
         let configs: Vec<_> = self.kept().values().map(|zone| zone.config.clone()).collect();
         let signers = configs.iter().filter_map(|config| self.signers.of(config));

@@ -66,7 +66,7 @@ fn a_changed_file_is_read_when_it_has_settled_and_a_bad_one_changes_nothing() {
     assert_eq!(serial(&read_in_force(&files, &[])), None);
 }
 
-/// Returns a zone whose file includes another, and the path of that.
+/// Returns a zone with a file that includes another file, and the path of the included file.
 fn including(name: &str) -> (ZoneConfig, PathBuf) {
     let file = std::env::temp_dir().join(format!("avocet-{name}-{}", std::process::id()));
     let included = file.with_extension("included");
@@ -151,12 +151,12 @@ fn no_serial_is_published_with_two_contents_when_a_digest_comes_and_goes() {
     config.digest = None;
     let plain = published(&files, &config);
     assert!((plain.serial(), plain.zonemd()) == (2, None));
-    // The step removes the record, or the whole zone is sent.
+    // The change removes the record; after a restart, the whole zone is sent.
     let [change] = plain.changes() else { panic!("one change") };
     assert_eq!((change.size().removed, change.size().added), (1, 0));
     let again = published(&ZoneFiles::default(), &config);
     assert_eq!((again.version(), again.changes_since(1)), (plain.version(), None));
-    // A newer file is published as it is, and nothing is left to know.
+    // A newer file is published unchanged, and the file of the publication is removed.
     let text = fs::read_to_string(&config.file).unwrap().replace(" 1 2 3 4 5", " 9 2 3 4 5");
     fs::write(&config.file, text).unwrap();
     let of_file = published(&files, &config);
@@ -174,7 +174,7 @@ struct OneZone {
 }
 
 impl OneZone {
-    /// Returns a zone that others may have, with enough records for changes to be shorter.
+    /// Returns a zone that other servers may have, with enough records for changes to be shorter.
     fn of(name: &str, settings: &str) -> Self {
         let (ZoneConfig { file, journal, .. }, included) = including(name);
         let hosts: String = (0..40).map(|host| format!("h{host} 60 A 10.0.0.{host}\n")).collect();
@@ -216,7 +216,7 @@ fn a_version_withholds_the_changes_that_the_one_before_withheld() {
     let digest = Some(DigestHash::Sha384);
     assert_eq!(zone.published(None).serial(), 1);
     assert_eq!(zone.published(digest).serial(), 2);
-    // Others get 5 with a digest.
+    // Other servers get serial 5 with a digest.
     zone.set_serial_of_file(5);
     assert_eq!(zone.published(digest).serial(), 5);
     assert_eq!(zone.published(None).serial(), 6);
@@ -224,7 +224,7 @@ fn a_version_withholds_the_changes_that_the_one_before_withheld() {
     let plain = zone.published(None);
     assert_eq!((plain.serial(), plain.changes().len()), (9, 2));
     assert_eq!((plain.changes_since(5), plain.first_sent_serial()), (None, None));
-    // The digest is all that changes from 9 to 10. What leads from 5 to 9 is of the file.
+    // From 9 to 10, only the digest changes. The changes from 5 to 9 are those of the file.
     let digested = zone.published(digest);
     assert_eq!((digested.serial(), digested.changes().len()), (10, 3));
     assert_eq!((digested.changes_since(5), digested.first_sent_serial()), (None, Some(9)));
@@ -337,7 +337,7 @@ impl EditedZone {
         format!("; by hand\n@ 60 SOA ns h {serial} 2 3 4 5\n@ 60 NS ns.other.\n{rest}\n")
     }
 
-    /// Returns the version that the server makes from a version of a file.
+    /// Returns the version that the server makes from this text of a file.
     fn changed(&self, serial: u32, rest: &str) -> HostedZone {
         let file = self.directory.join("changed");
         fs::write(&file, Self::text(serial, rest)).unwrap();
@@ -362,7 +362,7 @@ fn an_edit_that_is_saved_after_the_check_for_edits_stays() {
     let mut journal = ZoneJournal::at(zone.config.journal.clone());
     let signers = KnownSigners::default();
     assert!(kept.load(1, &mut journal, &signers) && !kept.has_unread_edit());
-    // Changed line by line, and as a whole.
+    // The server would change the first file line by line, and write the second as a whole.
     let edits = ["a 60 TXT edit", "$TTL 60\n$GENERATE 1-2 b$ A 192.0.2.$"];
     for (serial, edit) in (2..).zip(edits) {
         let after = Arc::new(zone.changed(9, "a 60 TXT change"));

@@ -26,7 +26,7 @@ const WRITTEN: &str = "; Written by Avocet from its changes; comments are not ke
 const HEAD: usize = 1024;
 /// The pause between two writings of a file, in seconds for each second that one writing takes.
 const WRITE_PAUSE: u64 = 20;
-/// Number of octets of a zone that are written in a second, at least.
+/// Minimum number of octets of a zone that are written in a second.
 const WRITTEN_IN_SECOND: u64 = 16 << 20;
 
 /// The reason why the file of a zone is not replaced.
@@ -46,7 +46,7 @@ enum FileContent {
 
 /// Checks that the file of a zone may be replaced by a zone from other servers: it is missing,
 /// empty, a copy that this server wrote, or another file with the zone. A mistake in a setting must
-/// not cost what another program keeps there.
+/// not destroy the data of another program.
 ///
 /// # Errors
 /// The file has something else, or cannot be read.
@@ -76,7 +76,7 @@ fn content(config: &ZoneConfig) -> io::Result<FileContent> {
     if head.is_empty() {
         return Ok(FileContent::Nothing);
     }
-    // The check also covers a copy that was damaged since.
+    // The check also covers a copy that was damaged after it was written.
     let own = format!("{} ", shown(&config.name));
     let is_own = |line: &str| {
         let mut fields = line.strip_prefix(&own).unwrap_or_default().split(' ');
@@ -100,8 +100,8 @@ fn file_head(file: &Path, head: &mut Vec<u8>) -> io::Result<()> {
 }
 
 impl KeptZone {
-    /// Writes the version without signatures to the file if that has another one, but not more
-    /// often than takes a twentieth of the time, and never over an edit that was not read.
+    /// Writes the version without signatures to the file if the file has another version. Does so
+    /// during at most a twentieth of the time, and never over an edit that was not read.
     pub(super) fn write_back(&mut self, now_secs: u64, journal: &mut ZoneJournal) {
         let Some(zone) = self.source.clone().filter(|_| self.fault.is_none()) else { return };
         let is_written = !self.config.keeps_changes()
@@ -115,7 +115,7 @@ impl KeptZone {
         let large = zone.memory_octets() as u64 / WRITTEN_IN_SECOND;
         self.next_write_secs = now_secs + 1 + large * WRITE_PAUSE;
         let (name, file) = (self.config.id(), self.config.file.display());
-        // An edit that was saved meanwhile is read and merged before the next writing.
+        // An edit that was saved meanwhile is read and merged before the file is written again.
         let is_edited = |fault: &ReplaceFault| {
             matches!(fault, ReplaceFault { reason: ReplaceReason::Changed, kept: None })
         };
@@ -126,8 +126,8 @@ impl KeptZone {
         });
     }
 
-    /// Records in the time of the file that a primary has the version in force. The file remains
-    /// one that was read, so that later changes are written to it.
+    /// Records in the modification time of the file that a primary has the version in force. The
+    /// file still counts as read, so that later changes are written to it.
     pub(super) fn confirm(&mut self, now_secs: u64) -> io::Result<()> {
         let is_read = self.now() == self.seen;
         let confirmed = UNIX_EPOCH + Duration::from_secs(now_secs);
@@ -146,7 +146,7 @@ impl KeptZone {
     }
 
     /// Writes a version to the file. The file of a primary zone is replaced only if it is still the
-    /// file that was read: an edit that is saved meanwhile stays in its place.
+    /// file that was read: an edit that is saved meanwhile stays in the file.
     pub(super) fn write(&mut self, zone: &Arc<HostedZone>) -> Result<(), ReplaceFault> {
         let file = &self.config.file;
         let confirmed = std::fs::metadata(file).and_then(|facts| facts.modified());
@@ -163,18 +163,18 @@ impl KeptZone {
             replace(&[text.as_bytes()])?
         } else {
             if !is_ours {
-                // Comments and $INCLUDE of a file that was written by hand.
+                // The copy keeps the comments and $INCLUDE of a file that was written by hand.
                 std::fs::copy(file, file.with_added_extension("before-updates"))?;
             }
             let head = format!("{WRITTEN}{}.\n", zone.serial());
             replace(&[head.as_bytes(), zone.text().as_bytes()])?
         };
         let seen = if self.config.is_secondary() {
-            // The time of the last confirmation.
+            // The modification time remains the time of the last confirmation.
             File::options().append(true).open(file)?.set_modified(confirmed?)?;
             FileFingerprint::of(file)
         } else {
-            // An edit of the new file, however soon, is one that has not been read.
+            // An edit of the new file counts as not read, even if it is made immediately.
             let is_same = |now: &FileFingerprint| written.is_some_and(|it| now.has_content_of(&it));
             FileFingerprint::of(file).filter(is_same).or(written)
         };

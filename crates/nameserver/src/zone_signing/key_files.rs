@@ -1,9 +1,9 @@
-//! The files of a zone's keys: one directory a zone with a file for each private key (PKCS#8), the
-//! state of the keys, and the version that was signed last.
+//! The files of a zone's keys. Each zone has one directory, with a file for each private key
+//! (PKCS#8), the state of the keys, and the last signed version.
 //!
 //! A private key is never overwritten, and only the account of the server may read it. The state is
-//! replaced as a whole. Keys without state, and state without keys, are errors and not a reason to
-//! make new keys: the parent may refer to the old ones.
+//! replaced as a whole. Keys without state, and state without keys, are errors. The server does not
+//! make new keys then, because the parent may refer to the old keys.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -31,15 +31,15 @@ use crate::disk;
 
 /// The state of the keys.
 const STATE: &str = "state.json";
-/// The version that was signed last, as a master file.
+/// The last signed version, as a master file.
 const SIGNED: &str = "signed.zone";
 /// Maximum number of octets of the state and of a key.
 const MAX_OCTETS: u64 = 64 << 10;
 /// Maximum number of octets of the signed zone.
 const MAX_SIGNED: u64 = avocet_zone::MAX_ZONE_TEXT;
-/// Keys that are made until one has a free tag.
+/// Maximum number of keys that are made to find one with a free tag.
 const MAX_TRIES: u32 = 20;
-/// Bits of a mode with which others than the owner may use a file.
+/// Bits of a file's mode that give access to accounts other than the owner.
 const OTHERS: u32 = 0o077;
 
 /// The reason why the files of keys cannot be used.
@@ -63,7 +63,7 @@ pub enum KeyFileError {
     /// A file is no key of the zone.
     #[error("{path}: {1}", path = .0.display())]
     Key(PathBuf, KeyFault),
-    /// The file contains another key.
+    /// The file contains a key with another tag.
     #[error("{path} has another key than the one with tag {1}", path = .0.display())]
     OtherKey(PathBuf, u16),
     /// Other accounts may read a key.
@@ -78,7 +78,7 @@ pub enum KeyFileError {
     /// The public part of a key to import is missing.
     #[error("{path} is not the DNSKEY record of the key with the same name", path = .0.display())]
     Public(PathBuf),
-    /// No key has a free tag.
+    /// No new key had a free tag.
     #[error("no new key has a tag that differs from those of the present ones")]
     Tags,
 }
@@ -93,9 +93,9 @@ pub(super) struct KeyFiles {
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct SignerState {
     pub(super) timeline: KeyTimeline,
-    /// The serial that was published last.
+    /// The serial of the last published version.
     pub(super) last_serial: Option<u32>,
-    /// The highest TTL that caches may have.
+    /// The highest TTL of records that caches may have.
     pub(super) max_ttl_secs: u32,
     /// The time of the last check.
     pub(super) looked_at_secs: u64,
@@ -125,8 +125,8 @@ struct StoredKey {
 }
 
 impl SignerState {
-    /// Lets the time since the last look not count if it is longer than `gap_secs`: the server did
-    /// not run, or its clock was set.
+    /// Excludes the time since the last check if it is longer than `gap_secs`, because the server
+    /// did not run or its clock was set.
     pub(super) fn leave_out_gap(&mut self, now_secs: u64, gap_secs: u64) {
         let gap = now_secs.saturating_sub(self.looked_at_secs);
         let is_gap = self.looked_at_secs > 0 && gap > gap_secs;
@@ -191,7 +191,7 @@ impl KeyFiles {
         self.directory.join(format!("{tag:05}.pkcs8"))
     }
 
-    /// Reads the state; an empty one if the zone was never signed.
+    /// Reads the state. Returns an empty state if the zone was never signed.
     pub(super) fn load(&self) -> Result<SignerState, KeyFileError> {
         let path = self.directory.join(STATE);
         let text = disk::read(&path, MAX_OCTETS)
@@ -216,14 +216,15 @@ impl KeyFiles {
         self.paths_with("pkcs8").next().is_some()
     }
 
-    /// Returns the files with this ending.
+    /// Returns the paths of the files with this ending.
     fn paths_with(&self, ending: &'static str) -> impl Iterator<Item = PathBuf> {
         let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
         let paths = entries.map(|entry| entry.path());
         paths.filter(move |path| path.extension().is_some_and(|other| other == ending))
     }
 
-    /// Takes the keys of another server: files `K*.private` and `K*.key` of BIND. They are in use.
+    /// Imports the keys of another server from the files `K*.private` and `K*.key` of BIND. These
+    /// keys are in use.
     fn import(&self) -> Result<SignerState, KeyFileError> {
         let mut state = SignerState::default();
         let paths: Vec<_> = self.paths_with("private").take(MAX_ZONE_KEYS + 1).collect();
@@ -239,7 +240,7 @@ impl KeyFiles {
             if keys.iter().any(|other| other.role == role || other.tag == key.tag()) {
                 return Err(KeyFileError::Several(path.clone(), role_name(role)));
             }
-            // It may be there from an attempt that was not completed.
+            // An earlier attempt that was not completed may have written the file.
             if !self.key_path(key.tag()).exists() {
                 self.write_key(&key)?;
             }
@@ -332,7 +333,8 @@ impl KeyFiles {
         }
     }
 
-    /// Keeps the signed zone, so that a restart need not sign it again. Without room it does.
+    /// Stores the signed zone, so that it need not be signed again after a restart. Without room on
+    /// the disk, it is.
     pub(super) fn keep_copy(&self, zone: &HostedZone) {
         let path = self.directory.join(SIGNED);
         let mut text = String::new();
@@ -350,7 +352,7 @@ impl KeyFiles {
         }
     }
 
-    /// Reads the version that was signed last, if its file exists and is complete.
+    /// Reads the last signed version, if its file exists and is complete.
     pub(super) fn signed_copy(&self, apex: FoldedName<'_>) -> Option<HostedZone> {
         let path = self.directory.join(SIGNED);
         let mut open = |path: &Path, most: u64| {
@@ -364,15 +366,15 @@ impl KeyFiles {
     }
 }
 
-/// Refuses a private key that others than its owner may use.
+/// Refuses a private key to which accounts other than its owner have access.
 fn check_mode(path: &Path) -> Result<(), KeyFileError> {
     let facts = fs::metadata(path).map_err(|error| KeyFileError::Read(path.to_owned(), error))?;
     let is_open = facts.permissions().mode() & OTHERS != 0;
     if is_open { Err(KeyFileError::Mode(path.to_owned())) } else { Ok(()) }
 }
 
-/// Reads a key of BIND and, from the other file, whether its DNSKEY record has the flag of a
-/// KSK.
+/// Reads a key of BIND from its private file, and from its public file whether the DNSKEY record
+/// has the flag of a KSK.
 fn imported_key(path: &Path) -> Result<(SigningKey, bool), KeyFileError> {
     let read = |path: &Path| {
         let missing = || io::Error::from(io::ErrorKind::NotFound);

@@ -1,11 +1,12 @@
-//! The signing of hosted zones: keys in files, their roll-overs, signatures before they end.
+//! The signing of hosted zones: keys in files, their roll-overs, and new signatures before the old
+//! ones end.
 //!
 //! ```text
 //! zone as read --keys of now--> signed --review--> state on disk --> in force
 //!      ^------- due: signatures end, a key takes a step, the parent has another DS -------'
 //! ```
-//! A zone that cannot be signed, or does not pass the review, is held back: the version in force
-//! stays. The state of the keys changes only with a version that passed.
+//! A zone that cannot be signed, or does not pass the review, is held back, and the version in
+//! force stays. The state of the keys changes only with a version that passed.
 
 mod key_files;
 mod report;
@@ -29,12 +30,12 @@ pub use key_files::KeyFileError;
 use key_files::{KeyFiles, SignerState};
 pub use report::{KeyReport, SigningReport, role_of as key_role};
 
-/// Seconds until a zone that was held back is signed again.
+/// Seconds after which a zone that was held back is signed again.
 const RETRY_SECS: u64 = 60;
-/// Time between two notes on disk that the zone is published, while a key is replaced.
+/// Seconds between records on disk that the zone is still published, while a key is replaced.
 const NOTE_SECS: u64 = 600;
-/// A longer time without a note does not count for the keys: nobody could fetch the zone, or the
-/// clock was set.
+/// A longer time without such a record does not count for the keys: the zone was not available to
+/// clients, or the clock was set.
 const GAP_SECS: u64 = 2 * NOTE_SECS;
 /// Zones with fewer records are signed so quickly that no query is delayed noticeably.
 const SMALL_ZONE: u32 = 2_000;
@@ -73,7 +74,7 @@ pub enum SigningError {
     NoSuchKey,
 }
 
-/// Why a zone without signatures of this server cannot get a ZONEMD record.
+/// The reason why a zone without signatures of this server cannot get a ZONEMD record.
 #[derive(Debug, Error)]
 pub enum UndigestedZone {
     /// Another server has signed the zone, and its proofs deny the record.
@@ -84,7 +85,7 @@ pub enum UndigestedZone {
     Unsound(#[from] UnsoundZone),
 }
 
-/// The signing of one zone.
+/// The signer of one zone.
 #[derive(Debug)]
 pub(crate) struct ZoneSigner {
     apex: FoldedNameBuf,
@@ -97,17 +98,17 @@ pub(crate) struct ZoneSigner {
     /// The state of the keys; `None` until the files were read.
     state: Option<SignerState>,
     keys: BTreeMap<u16, Arc<SigningKey>>,
-    /// The version that was signed last.
+    /// The last signed version.
     last: Option<Arc<HostedZone>>,
     /// A role with a key that must be replaced immediately.
     forced: Option<KeyRole>,
-    /// DS records of the parent that were looked up since the last check.
+    /// The DS records of the parent, if they were looked up since the last check.
     parent: Option<SeenDs>,
-    /// The second of the last look-up of the parent.
+    /// The time of the last look-up at the parent.
     parent_at_secs: u64,
-    /// The second of the last look.
+    /// The time of the last check.
     looked_at_secs: u64,
-    /// When the zone is signed again at the latest.
+    /// The latest time at which the zone is signed again.
     due_secs: u64,
     /// The earliest end of a signature.
     expires_at_secs: Option<u64>,
@@ -144,7 +145,7 @@ impl ZoneSigner {
         }
     }
 
-    /// Takes the configuration in force.
+    /// Applies the configuration in force.
     pub(crate) fn follow(&mut self, config: &ZoneSigning, digest: Option<DigestHash>) {
         let is_same = (&self.policy, &self.pools) == (&config.policy, &config.pools);
         if !is_same || self.digest != digest {
@@ -160,7 +161,7 @@ impl ZoneSigner {
         now_secs >= self.due_secs || now_secs < self.looked_at_secs
     }
 
-    /// Notes that the zone is published, so that this time counts for the keys.
+    /// Records that the zone is published, so that this time counts for the keys.
     ///
     /// # Errors
     /// The state cannot be written.
@@ -177,7 +178,8 @@ impl ZoneSigner {
     }
 
     /// Signs a zone as it was read, and lets its keys take the steps that are due. The result has
-    /// passed the review. Its serial is newer than `published`, unless it has this serial already.
+    /// passed the review. The serial of the result is newer than `published`, or the same if
+    /// nothing changed.
     ///
     /// # Errors
     /// The reason why the zone is held back. The state of the keys is unchanged then.
@@ -225,17 +227,17 @@ impl ZoneSigner {
         Ok(zone)
     }
 
-    /// Returns the version that was published last, from its file: it is served after a start while
-    /// no version can be signed, for example because the disk is full. It passes the review now.
+    /// Returns the last published version, from its file, if it still passes the review. It is
+    /// served after a start while no version can be signed, for example because the disk is full.
     pub(crate) fn kept_version(&mut self, now_secs: u64) -> Option<Arc<HostedZone>> {
         self.read_files().ok()?;
         let (last, state) = (self.last.clone()?, self.state.as_ref()?);
-        // The copy is written before the state: it may be of a version that was never published.
+        // The copy is written before the state, so it may be of a version that was never published.
         if state.last_serial != Some(last.serial()) {
             return None;
         }
         let signers = self.signers(&state.timeline.key_use());
-        // A server that had gone on would serve signatures up to their end, too.
+        // A server that did not restart would also serve signatures up to their end.
         let times = SignatureTimes { refresh_secs: 0, ..self.times(now_secs) };
         review(&last, &signers, &times).ok()?;
         last.sign_online_with(&signers, self.policy.validity_secs);
@@ -268,7 +270,7 @@ impl ZoneSigner {
         Ok(())
     }
 
-    /// Makes the keys that are wanted, and returns their tags.
+    /// Makes the keys that are needed, and returns their tags.
     fn make_keys(
         &mut self,
         next: &mut SignerState,
@@ -299,7 +301,7 @@ impl ZoneSigner {
         Ok(made)
     }
 
-    /// Deletes keys that were made for a version that is not published.
+    /// Deletes new keys of a version that is not published.
     fn unmake(&mut self, made: &[u16]) {
         for tag in made {
             self.keys.remove(tag);
@@ -359,7 +361,7 @@ impl ZoneSigner {
         Ok((zone, steps))
     }
 
-    /// Returns the keys for these tags.
+    /// Returns the keys with these tags.
     fn signers(&self, used: &KeyUse) -> ZoneSigners {
         let keys = |tags: &[u16]| {
             tags.iter().filter_map(|tag| self.keys.get(tag).cloned()).collect::<Vec<_>>()
@@ -387,7 +389,7 @@ impl ZoneSigner {
         avocet_config::name::shown(self.apex.view().wire())
     }
 
-    /// Returns the zone if its parent must be asked for DS records.
+    /// Returns whether the DS records of the parent must be looked up.
     pub(crate) fn wants_parent(&mut self, now_secs: u64) -> bool {
         let is_awaited =
             self.state.as_ref().is_some_and(|state| state.timeline.awaited_ds().is_some());
@@ -399,7 +401,7 @@ impl ZoneSigner {
         is_awaited && is_due
     }
 
-    /// Takes the DS records of the parent.
+    /// Records the DS records of the parent.
     pub(crate) fn note_parent(&mut self, records: &[Vec<u8>], ttl_secs: u32) {
         let refers = |key: &SigningKey| {
             records.iter().any(|ds| is_ds_of(ds, self.apex.view(), key.dnskey()))
@@ -409,7 +411,8 @@ impl ZoneSigner {
         self.due_secs = 0;
     }
 
-    /// Takes the word of the operator that the parent has the DS record of this key, and no other.
+    /// Records the operator's confirmation that the DS record of this key, and no other, is at the
+    /// parent.
     ///
     /// # Errors
     /// The record is not awaited.
@@ -442,7 +445,8 @@ impl ZoneSigner {
         }
     }
 
-    /// Returns since when the parent lacks the DS record of a key, if that is for too long.
+    /// Returns a sentence about the DS record that the parent has lacked for too long, if there is
+    /// one.
     pub(crate) fn overdue_ds(&self, now_secs: u64) -> Option<String> {
         let state = self.state.as_ref()?;
         let key = state.timeline.awaited_ds()?;
@@ -468,6 +472,6 @@ pub(crate) fn is_small(zone: &HostedZone) -> bool {
 
 /// Makes a thread that signs work only while no other thread needs the core.
 pub(crate) fn yield_to_workers() {
-    // If the system refuses, the workers are delayed a little.
+    // If the system refuses, the workers are delayed slightly.
     let _ = Thread::current().set_eagerness(Eagerness::Idle);
 }

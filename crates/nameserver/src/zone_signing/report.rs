@@ -30,13 +30,13 @@ pub struct SigningReport {
     pub ds: Vec<String>,
     /// The earliest end of a signature, since 1970.
     pub expires_at_secs: Option<u64>,
-    /// When the zone is signed again, or a key takes a step, at the latest.
+    /// The latest time at which the zone is signed again, or a key takes a step.
     pub next_at_secs: Option<u64>,
-    /// Signatures that were made since the start.
+    /// Number of signatures that were made since the server started.
     pub made: u64,
     /// The key whose DS record the parent lacks.
     pub awaited_ds: Option<u16>,
-    /// Whether the parent lacks it for longer than the policy permits.
+    /// Whether the parent lacks this DS record for longer than the policy permits.
     pub is_overdue: bool,
 }
 
@@ -45,19 +45,19 @@ pub struct SigningReport {
 pub struct KeyReport {
     /// The tag of the key.
     pub tag: u16,
-    /// The mnemonic of its algorithm.
+    /// The mnemonic of the key's algorithm.
     pub algorithm: &'static str,
     /// The role of the key: csk, ksk or zsk.
     pub role: &'static str,
     /// The state of the key.
     pub state: &'static str,
-    /// The second since which it is in this state.
+    /// The second since which the key is in this state.
     pub since_secs: u64,
-    /// The second in which it was made.
+    /// The second in which the key was made.
     pub created_secs: u64,
     /// The DNSKEY record data.
     pub dnskey: String,
-    /// The DS record data; none for a ZSK.
+    /// The DS record data; `None` for a ZSK.
     pub ds: Option<String>,
 }
 

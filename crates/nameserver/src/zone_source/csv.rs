@@ -7,8 +7,9 @@
 //! web,192.0.2.11,web02
 //! ```
 //!
-//! The function has the addresses of all its machines, and each machine has its own. The columns
-//! may be in another order and among others; a field with a comma is in double quotes.
+//! The name of a function has the addresses of all its machines, and the name of a machine has its
+//! own address. The columns may be in another order, and there may be other columns; a field with a
+//! comma is in double quotes.
 
 use std::net::IpAddr;
 
@@ -48,7 +49,7 @@ impl ZoneProvider for MachineTable {
     fn read(&self, source: &[u8], reading: &mut ProvidedReading<'_>) {
         let Some(text) = reading.text(source) else { return };
         let mut columns = None;
-        // Editors may put a mark of the byte order before the text.
+        // An editor may put a byte order mark before the text.
         let text = text.trim_start_matches('\u{feff}');
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.trim();
@@ -95,7 +96,7 @@ impl MachineTable {
         if let Some(name) = bad {
             return Err(SourceProblem::HostName(name.to_owned()));
         }
-        // A reverse name has one name: that of the machine.
+        // An address has only one reverse name: that of the machine.
         let is_reverse = self.hosts.domain.is_some() && !machine.is_empty();
         let function =
             if is_reverse || function.eq_ignore_ascii_case(machine) { "" } else { function };

@@ -48,7 +48,8 @@ impl ZoneProvider for RrsetDocument {
             for record in set.records.iter().filter(|record| !record.disabled) {
                 let content = &record.content;
                 let entry = format!("{name} {ttl_secs} IN {rtype} {content}");
-                // The name and the type are words, so that neither can be a part of the data.
+                // The name and the type are single words, so that neither can contain other fields
+                // of a record.
                 let is_word = |text: &str| {
                     !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_graphic())
                 };

@@ -12,8 +12,8 @@ use crate::leases::devices;
 
 /// Names by which clients find servers of their network, which no device may take.
 const RESERVED: [&str; 3] = ["wpad", "isatap", "localhost"];
-/// Maximum number of addresses of a name and family: a device with very many leases must not make
-/// the zone one that cannot be served.
+/// Maximum number of addresses of a name in one family. A device with very many leases must not
+/// make the zone unusable.
 const MAX_ADDRESSES: usize = 16;
 
 /// The leases of a DHCP server.
@@ -32,13 +32,13 @@ struct Leased {
 
 impl ZoneProvider for LeasedNames {
     fn read(&self, source: &[u8], reading: &mut ProvidedReading<'_>) {
-        // A device chooses its name: octets that are no text must not stop the reading.
+        // A device chooses its name, so invalid UTF-8 must not stop the reading.
         let text = String::from_utf8_lossy(source);
         let mut names = BTreeMap::<(String, bool), Leased>::new();
         for Neighbour { address, mac, name } in devices(&text, self.now_secs) {
             let Some(name) = name.as_deref().and_then(label_of) else { continue };
             let leased = names.entry((name, address.is_ipv4())).or_default();
-            // Two devices with one name: that with the higher address has it.
+            // If two devices have the same name, the one with the higher hardware address gets it.
             if leased.mac != mac {
                 leased.addresses.clear();
             }
@@ -59,7 +59,7 @@ impl ZoneProvider for LeasedNames {
 /// Returns the first label of a name in a lease, in lower case, if a device may have it.
 fn label_of(name: &str) -> Option<String> {
     let label = name.split('.').next().unwrap_or_default().to_ascii_lowercase();
-    // Names with `_` are those of services (RFC 8552).
+    // Names with `_` are for services (RFC 8552).
     let is_host = is_host_name(&label) && !label.contains('_');
     let is_free = is_host && !RESERVED.contains(&&*label);
     is_free.then_some(label)

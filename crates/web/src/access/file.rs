@@ -88,16 +88,16 @@ impl StoredToken {
     }
 }
 
-/// The file.
+/// The file of users and tokens.
 pub(crate) struct AccessFile {
     path: PathBuf,
-    /// Why the file could not be read at the start: then it is not overwritten.
+    /// The reason why the file could not be read at the start. Such a file is not overwritten.
     fault: Option<String>,
 }
 
 impl AccessFile {
-    /// Reads the file of a data directory. A file that cannot be read locks everyone out, and stays
-    /// as it is.
+    /// Reads the file of a data directory. If the file cannot be read, nobody can log in, and the
+    /// file does not change.
     pub(crate) fn load(directory: &Path) -> (Self, StoredAccess) {
         let path = directory.join(NAME);
         match read(&path) {
@@ -121,7 +121,7 @@ impl AccessFile {
     /// Replaces the file. After a failure the previous one remains.
     ///
     /// # Errors
-    /// The disk does not take it, or the file could not be read at the start.
+    /// The file cannot be written, or the file could not be read at the start.
     pub(crate) fn save(&self, stored: &StoredAccess) -> Result<(), AccessFault> {
         if let Some(fault) = &self.fault {
             return Err(AccessFault::Unsaved(fault.clone()));

@@ -29,7 +29,7 @@ pub struct Login {
     pub code: Option<Secret>,
 }
 
-/// A second factor that was drawn and waits for a code.
+/// A new second factor that waits for a code of the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SecondFactorBegun {
     /// The shared secret, in base32.
@@ -43,7 +43,7 @@ pub struct SecondFactorBegun {
 pub enum LoginFault {
     /// Too many failures: seconds until the next attempt.
     Throttled(u64),
-    /// The name, the password or the code is wrong; which of them is not said.
+    /// The name, the password or the code is wrong. The error does not say which.
     Wrong,
     /// The password is right, and the user has a second factor.
     CodeNeeded,
@@ -71,7 +71,7 @@ impl Access {
         let _one = self.hashing.lock().unwrap_or_else(PoisonError::into_inner);
         let sources = [GuessSource::of_address(from), GuessSource::User(login.name.clone())];
         self.admit(&sources)?;
-        // Such a name cannot exist: its count would only take room.
+        // No user can have such a name, so counting its failures would only take room.
         if check_name(&login.name).is_err() {
             return Err(self.refuse(&sources[..1]));
         }
@@ -153,13 +153,13 @@ impl Access {
     pub fn of_session(&self, id: &str) -> Option<Principal> {
         let now = self.now();
         let mut state = self.state();
-        // The use counts.
+        // This counts as a use of the session.
         state.sessions.of(id, now)?;
         of_session(&state, id, now)
     }
 
-    /// Returns the author of an earlier request as it is now: with the rights that its token, or
-    /// the user of its session, has now.
+    /// Returns the author of an earlier request with the present rights of its token, or of the
+    /// user of its session.
     pub(crate) fn present(
         &self,
         author: &Principal,
@@ -175,12 +175,12 @@ impl Access {
         }
     }
 
-    /// Ends the sessions with a role from a provider with other settings.
+    /// Ends the sessions with a role that was given under other settings of the provider.
     pub(crate) fn end_sessions_of_others_than(&self, provider: Option<&str>) {
         self.state().sessions.end_all_of_others_than(provider);
     }
 
-    /// Returns whether a value is the value against forged requests of a session.
+    /// Returns whether a value is the CSRF token of a session.
     pub fn has_csrf(&self, id: &str, value: &str) -> bool {
         let now = self.now();
         self.state().sessions.of(id, now).is_some_and(|session| session.has_csrf(value))
@@ -191,7 +191,8 @@ impl Access {
         self.state().sessions.end(id);
     }
 
-    /// Adds the first user, as admin, with the text of the set-up link, which then is used up.
+    /// Adds the first user, as admin, with the text of the set-up link, which is not valid
+    /// afterwards.
     ///
     /// # Errors
     /// See [`LoginFault`].
@@ -219,7 +220,7 @@ impl Access {
             second_factor: None,
         };
         let report = user.report();
-        // Another request may have used the link meanwhile: `change` sees its user.
+        // If another request has used the link meanwhile, `change` finds the user of that request.
         let added = self.change(|stored| {
             Ok(match stored.users.is_empty() {
                 true => Some(insert(stored, user)?),
@@ -239,7 +240,7 @@ impl Access {
         if is_right { Ok(()) } else { Err(LoginFault::SetupOver) }
     }
 
-    /// Changes the own password of the user of a session, and ends all its sessions.
+    /// Changes the password of the user of a session, and ends all sessions of this user.
     ///
     /// # Errors
     /// See [`LoginFault`].
@@ -271,7 +272,7 @@ impl Access {
         }
     }
 
-    /// Draws a second factor for the user of a session. It is in force once a code confirms it.
+    /// Creates a second factor for the user of a session. It is in force after a code confirms it.
     ///
     /// # Errors
     /// See [`LoginFault`].

@@ -55,7 +55,7 @@ const SETUP_SECS: u64 = 24 * 3600;
 /// Maximum number of octets of a name.
 const MAX_NAME_OCTETS: usize = 64;
 
-/// Returns the present time in Unix seconds.
+/// A function that returns the present time in Unix seconds.
 pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The author of a request.
@@ -63,9 +63,9 @@ pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 pub struct Principal {
     /// The name of the user or token.
     pub name: String,
-    /// The permissions of the token.
+    /// The permissions of the author.
     pub scopes: Vec<AccessScope>,
-    /// The groups and zones that it is limited to.
+    /// The groups and zones to which the author is limited.
     pub limits: UserLimits,
     /// The method by which the author proved its identity.
     pub proof: Proof,
@@ -85,7 +85,7 @@ impl Principal {
 /// The method by which the author of a request proved its identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proof {
-    /// A session, whose changes need the value against forged requests.
+    /// A session, with the CSRF token that a change needs.
     Session(Secret),
     /// An API token: its identifier.
     Token(String),
@@ -105,7 +105,7 @@ struct AccessState {
     sessions: Sessions,
     throttle: Throttle,
     setup: Option<SetupLink>,
-    /// Why the file does not have the users and tokens in force.
+    /// The reason why the file does not have the users and tokens in force.
     unsaved: Option<String>,
 }
 
@@ -133,8 +133,8 @@ impl Access {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns why the file of users and tokens could not be read at the start: then no user can
-    /// log in.
+    /// Returns the reason why the file of users and tokens could not be read at the start. In this
+    /// case, no user can log in.
     pub fn fault(&self) -> Option<&str> {
         self.file.fault()
     }
@@ -158,7 +158,8 @@ impl Access {
     }
 
     /// Changes users and tokens at once, in memory even if the disk refuses the change: a client
-    /// that takes rights away needs that to apply now. Returns why it is not saved, too.
+    /// that takes rights away needs this change to apply now. Also returns the reason why the
+    /// change is not saved.
     fn change_at_once<T>(
         &self,
         change: impl FnOnce(&mut StoredAccess) -> Result<T, AccessFault>,
@@ -183,7 +184,8 @@ impl Access {
         self.save(&mut state)
     }
 
-    /// Draws the text of a set-up link if there are no users; an earlier link ends.
+    /// Creates the text of a set-up link if there are no users. An earlier link is not valid
+    /// afterwards.
     ///
     /// # Errors
     /// The system has no random octets.
@@ -359,8 +361,8 @@ impl Access {
         Ok(TokenRevoked { id: id.to_owned(), unsaved })
     }
 
-    /// Returns the owner of a token that has not expired. The digest is the key: the time of the
-    /// search reveals nothing about tokens.
+    /// Returns the owner of a token that has not expired. Tokens are found by their digests, so the
+    /// time of the search reveals nothing about them.
     pub fn of_token(&self, text: &str) -> Option<Principal> {
         let digest = HEXLOWER.encode(&digest_of(text.strip_prefix(TOKEN_PREFIX).and(Some(text))?));
         let (state, now) = (self.state(), self.now());
@@ -368,7 +370,7 @@ impl Access {
         (token.expires_at > now).then(|| Principal::of_token(token))
     }
 
-    /// Hashes a password while no other is hashed.
+    /// Hashes a password while no other password is hashed.
     fn hash(&self, password: &Secret) -> Result<PasswordHash, AccessFault> {
         let _one = self.hashing.lock().unwrap_or_else(PoisonError::into_inner);
         PasswordHash::of(password)
@@ -394,7 +396,7 @@ fn find<'s>(stored: &'s mut StoredAccess, name: &str) -> Result<&'s mut StoredUs
     users.find(|user| user.name == name).ok_or_else(|| AccessFault::UnknownUser(name.to_owned()))
 }
 
-/// Refuses to take the role of the last admin away.
+/// Refuses to remove the role of the last admin.
 fn keep_an_admin(stored: &mut StoredAccess, name: &str) -> Result<(), AccessFault> {
     find(stored, name)?;
     let is_other_admin = |user: &StoredUser| user.role == Role::Admin && user.name != name;

@@ -10,7 +10,7 @@ use super::secrets::{is_equal, random};
 
 /// Shortest password, in octets.
 const LEAST: usize = 10;
-/// Longest password, in octets: bounds the work for one log-in.
+/// Longest password, in octets, which bounds the work for one log-in.
 const MOST: usize = 256;
 /// Memory of one hash in KiB, the passes over it and its lanes: about 50 ms on one core. A server
 /// computes one hash at a time.
@@ -73,8 +73,8 @@ impl PasswordHash {
             && hash(self.cost, password, &salt).is_some_and(|found| is_equal(&*found, &expected))
     }
 
-    /// Does the work of a comparison, for a user that does not exist: the time of a failed log-in
-    /// does not reveal which names exist.
+    /// Does the work of a comparison for a user that does not exist, so that the time of a failed
+    /// log-in does not reveal which names exist.
     pub(crate) fn waste(password: &Secret) {
         if password.reveal().len() <= MOST {
             let _ = hash(COST, password, &[0; 16]);

@@ -6,7 +6,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::BASE64URL_NOPAD;
 
 /// A SHA-256 digest. Only digests of tokens, session identifiers and recovery codes are stored:
-/// these have at least 80 random bits, so that a plain digest is not reversible.
+/// these secrets have at least 80 random bits, so that a plain digest is not reversible.
 pub(crate) type Digest = [u8; 32];
 
 /// Returns the digest of a secret text.
@@ -24,7 +24,7 @@ pub(crate) fn is_equal(one: &[u8], other: &[u8]) -> bool {
 /// Returns octets from the system's random source.
 ///
 /// # Errors
-/// The system has none.
+/// The system has no random octets.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], AccessFault> {
     let mut octets = [0; N];
     getrandom::fill(&mut octets).map_err(|error| AccessFault::Unsaved(error.to_string()))?;

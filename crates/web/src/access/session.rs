@@ -27,9 +27,9 @@ pub(crate) struct Session {
     pub(crate) user: String,
     /// The address of the log-in.
     from: IpAddr,
-    /// The role, if a provider gave it: then the user is not in the file.
+    /// The role, if a provider gave it. In this case, the user is not in the file.
     pub(crate) given: Option<GivenRole>,
-    /// The value that each change has to repeat in `X-CSRF-Token`.
+    /// The CSRF token, which each change must repeat in `X-CSRF-Token`.
     csrf: Secret,
     began: u64,
     used: u64,
@@ -75,8 +75,8 @@ pub struct BegunSession {
 pub(crate) struct Sessions(HashMap<Digest, Session>);
 
 impl Sessions {
-    /// Begins a session. The identifier is always drawn here: one that a client brings is never
-    /// used, so that an attacker cannot fix it in advance.
+    /// Begins a session. The identifier is always a new random value. The server never uses an
+    /// identifier that a client sends, so an attacker cannot fix it in advance.
     ///
     /// # Errors
     /// The system has no random octets.
@@ -132,7 +132,7 @@ impl Sessions {
         self.0.get(&digest_of(id)).filter(|session| session.is_alive(now))
     }
 
-    /// Ends the sessions with a role from another provider.
+    /// Ends the sessions with a role that was given under other settings of the provider.
     pub(crate) fn end_all_of_others_than(&mut self, provider: Option<&str>) {
         let of_other = |given: &GivenRole| provider != Some(given.provider.as_str());
         self.0.retain(|_, session| !session.given.as_ref().is_some_and(of_other));
@@ -168,8 +168,8 @@ impl Sessions {
     }
 }
 
-/// Returns the public identifier of the session with a secret one: a part of its digest, from which
-/// the secret cannot be derived.
+/// Returns the public identifier of the session with a secret identifier: a part of its digest,
+/// from which the secret cannot be derived.
 pub(crate) fn public_id_of(id: &str) -> String {
     public_id(&digest_of(id))
 }
@@ -196,12 +196,12 @@ impl Session {
         now.saturating_sub(self.used) < IDLE_SECS && now.saturating_sub(self.began) < LIFETIME_SECS
     }
 
-    /// Returns whether a request repeats the value against forged requests.
+    /// Returns whether a value is the CSRF token of the session.
     pub(crate) fn has_csrf(&self, value: &str) -> bool {
         is_equal(self.csrf.reveal().as_bytes(), value.as_bytes())
     }
 
-    /// Returns that value.
+    /// Returns the CSRF token of the session.
     pub(crate) fn csrf(&self) -> Secret {
         self.csrf.clone()
     }

@@ -1,5 +1,5 @@
-//! Slows down guesses of passwords, codes and tokens: by the address that they come from and by the
-//! user that they are for.
+//! Slows down guesses of passwords, codes and tokens. Guesses are counted by the address of the
+//! client, and by the user.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -14,11 +14,11 @@ const MEMORY_SECS: u64 = 3600;
 pub(crate) enum GuessSource {
     /// An IPv4 address or an IPv6 /64.
     Address(IpAddr),
-    /// The address of a client with answers of a provider to log-ins that began here. They do not
-    /// lock out the password.
+    /// The address of a client that brings answers of a provider to log-ins that the client began
+    /// here. Failures do not block log-ins by password.
     Provider(IpAddr),
-    /// The address of a client with answers to log-ins that did not begin here: a page of another
-    /// site can make a browser send them, which must lock out nothing else.
+    /// The address of a client that brings answers to log-ins that did not begin here. A page of
+    /// another site can make a browser send such answers, so failures block nothing else.
     Unbegun(IpAddr),
     /// The name of a user, whether or not it exists.
     User(String),
@@ -45,8 +45,8 @@ impl GuessSource {
         }
     }
 
-    /// Returns the failures that have no consequence, and the longest delay in seconds. The delay
-    /// for a user is short: others could lock the user out.
+    /// Returns the number of failures without a delay, and the longest delay in seconds. The
+    /// longest delay for a user is short, because others could lock the user out.
     const fn limits(&self) -> (u32, u64) {
         match self {
             Self::Address(_) | Self::Provider(_) | Self::Unbegun(_) => (5, 900),
@@ -55,7 +55,8 @@ impl GuessSource {
     }
 }
 
-/// Returns an IPv4 address, or the /64 of an IPv6 address, whose host may use any address of it.
+/// Returns an IPv4 address, or the /64 of an IPv6 address, because a host may use any address of
+/// its /64.
 pub fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),

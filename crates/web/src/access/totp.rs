@@ -11,12 +11,12 @@ use super::secrets::{digest_of, is_equal, random};
 
 /// Number of seconds of one step.
 const STEP_SECS: u64 = 30;
-/// Steps before and after the present one in which a code is accepted: clocks differ, and people
-/// type.
+/// Steps before and after the present one in which a code is accepted, because clocks differ and
+/// typing takes time.
 const SKEW: u64 = 1;
-/// Digits of a code.
+/// Number of digits of a code.
 const DIGITS: usize = 6;
-/// Recovery codes of a user.
+/// Number of recovery codes of a user.
 const RECOVERY_CODES: usize = 10;
 
 /// The second factor of a user as it is stored.
@@ -25,7 +25,7 @@ const RECOVERY_CODES: usize = 10;
 pub(crate) struct SecondFactor {
     /// The shared secret in base32.
     secret: Secret,
-    /// The last step for which a code was accepted; earlier ones are replays.
+    /// The last step for which a code was accepted. Codes up to this step are replays.
     last_step: u64,
     /// Digests of the unused recovery codes, in hexadecimal.
     recovery: Vec<String>,
@@ -40,7 +40,7 @@ pub(crate) enum CodeCheck {
     Refused,
 }
 
-/// Draws a shared secret in base32.
+/// Creates a random shared secret in base32.
 ///
 /// # Errors
 /// The system has no random octets.
@@ -59,8 +59,8 @@ pub(crate) fn uri(user: &str, secret: &Secret) -> Secret {
 }
 
 impl SecondFactor {
-    /// Begins to use a shared secret if the user proves to have it with a code. Returns the
-    /// recovery codes too.
+    /// Begins to use a shared secret if a code proves that the user has it. Also returns the
+    /// recovery codes.
     ///
     /// # Errors
     /// The system has no random octets.

@@ -19,7 +19,7 @@ pub(super) const CALLBACK: &str = "/api/v1/session/oidc/callback";
 pub(crate) const FLOW_SECS: u64 = 600;
 /// Maximum number of octets of a code.
 const MAX_CODE: usize = 4096;
-/// The purpose of the sealed text.
+/// The purpose of the sealed text, which the seal includes.
 const PURPOSE: &[u8] = b"avocet oidc 1";
 
 /// Log-ins that began and did not end. The server keeps only the key that seals them.
@@ -30,18 +30,18 @@ pub(crate) struct Flow {
 
 /// A log-in that began.
 pub(crate) struct BegunFlow {
-    /// The address to which the browser goes.
+    /// The address to which the browser is redirected.
     pub(crate) location: String,
     /// The content of the cookie.
     pub(crate) cookie: Secret,
 }
 
-/// The values that the provider makes the browser bring back.
+/// The values with which the provider sends the browser back.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct FlowReturn {
-    /// The code.
+    /// The authorization code.
     pub(crate) code: Option<Secret>,
-    /// The value that the log-in began with.
+    /// The value with which the log-in began.
     pub(crate) state: Option<String>,
     /// The issuer (RFC 9207).
     pub(crate) iss: Option<String>,
@@ -68,7 +68,7 @@ struct Sealed {
 }
 
 impl Flow {
-    /// Draws a key. Log-ins that are in progress end with the server.
+    /// Creates the key of the seal. Log-ins that are in progress end with the server.
     pub(crate) fn new() -> Self {
         let key = random::<32>().ok();
         let key = key.and_then(|octets| RandomizedNonceKey::new(&AES_256_GCM, &octets).ok());
@@ -110,8 +110,9 @@ impl Flow {
         Ok(BegunFlow { location, cookie: self.seal(&sealed)? })
     }
 
-    /// Returns where a browser ends the session at the provider, if that offers it (OpenID Connect
-    /// RP-Initiated Logout 1.0). Tokens are not kept, so the provider may ask whether to do so.
+    /// Returns the address at which a browser ends the session at the provider, if the provider has
+    /// one (OpenID Connect RP-Initiated Logout 1.0). Tokens are not kept, so the provider may ask
+    /// the user for confirmation.
     ///
     /// # Errors
     /// The provider cannot be used.

@@ -53,7 +53,7 @@ pub struct ProviderRequest {
     pub form: Option<Secret>,
 }
 
-/// The response to such a request.
+/// The response of the provider.
 #[derive(Debug)]
 pub struct ProviderResponse {
     /// The status.
@@ -73,17 +73,17 @@ pub(crate) enum OidcFault {
     Off,
     /// The provider cannot be used: the reason.
     Provider(String),
-    /// Another request asks the provider.
+    /// Another request waits for the provider.
     Busy,
     /// The browser did not begin this log-in, or took too long.
     NotBegun,
     /// The provider refused the log-in: its reason.
     Denied(String),
-    /// The token is not one for this log-in: the reason.
+    /// The token is not valid for this log-in, for this reason.
     Token(&'static str),
     /// The user has no role here.
     NoRole,
-    /// The claim with the name is missing, or is no name of a user.
+    /// The claim with the name is missing, or is not valid as the name of a user.
     Name(String),
 }
 
@@ -91,9 +91,9 @@ pub(crate) enum OidcFault {
 type Claims = Map<String, Value>;
 
 impl OidcSettings {
-    /// Returns a text that differs if a setting does, except the secret.
+    /// Returns a text that differs if any setting differs, except the secret.
     pub(crate) fn identity(&self) -> String {
-        // A secret does not show in it.
+        // This format does not show secrets.
         format!("{self:?}")
     }
 

@@ -12,7 +12,7 @@ use super::{Claims, OidcFault, OidcSettings, ProviderRequest, ProviderResponse, 
 
 /// Seconds for which endpoints and keys are kept.
 const KEPT_SECS: u64 = 3600;
-/// Minimum number of seconds between two fetches of keys, and after a failure.
+/// Minimum number of seconds between two fetches of keys, and before a fetch after a failure.
 const PAUSE_SECS: u64 = 30;
 
 /// Sends a request to the provider.
@@ -64,7 +64,8 @@ pub(super) struct CodeExchange<'a> {
 }
 
 impl Providers {
-    /// Returns the endpoints. One request at a time asks the provider; others do not wait for it.
+    /// Returns the endpoints. Only one request at a time uses the provider; other requests fail
+    /// instead of waiting.
     pub(super) fn endpoints(
         &self,
         settings: &OidcSettings,
@@ -186,7 +187,7 @@ fn discover(issuer: &str, ask: Ask<'_>) -> Result<Endpoints, OidcFault> {
     if urls.into_iter().chain(&found.userinfo_endpoint).any(is_downgrade) {
         return Err(OidcFault::Provider("an endpoint is not https".to_owned()));
     }
-    // Log-in does not need it: the session then ends here only.
+    // Log-in does not need this endpoint. Without it, a session ends only on this server.
     found.end_session_endpoint = found.end_session_endpoint.filter(|url| !is_downgrade(url));
     Ok(found)
 }
@@ -238,7 +239,7 @@ fn basic(client: &str, secret: &Secret) -> Secret {
     Secret::new(format!("Basic {}", BASE64.encode(pair.as_bytes())))
 }
 
-/// Adds claims of the userinfo endpoint. The token goes before it.
+/// Adds claims of the userinfo endpoint. Claims of the token take precedence.
 fn add_userinfo(
     claims: &mut Claims,
     endpoints: &Endpoints,

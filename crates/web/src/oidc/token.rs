@@ -28,7 +28,7 @@ pub(super) struct KeySet {
     keys: Vec<Value>,
 }
 
-/// A key; parts that its kind does not have are missing.
+/// A key. Parts that its type does not have are missing.
 #[derive(Deserialize)]
 struct IssuerKey {
     kty: String,
@@ -59,12 +59,12 @@ pub(super) struct Expected<'a> {
     pub(super) now: u64,
 }
 
-/// Why a token is refused.
+/// The reason why a token is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TokenFault {
-    /// No key of the set verifies it: the issuer may have other keys by now.
+    /// No key of the set verifies the token. The issuer may have new keys.
     NoKey,
-    /// The reason.
+    /// The token is wrong, for this reason.
     Wrong(&'static str),
 }
 
@@ -110,7 +110,7 @@ pub(super) fn verify(
 }
 
 impl KeySet {
-    /// Returns the keys for signatures that a header permits.
+    /// Returns the keys that may verify a signature with this header.
     fn fitting<'a>(&'a self, header: &'a Header) -> impl Iterator<Item = IssuerKey> + 'a {
         let keys = self.keys.iter().take(MAX_KEYS);
         keys.filter_map(|key| IssuerKey::deserialize(key).ok()).filter(|key| {

@@ -187,7 +187,8 @@ impl FakeIssuer {
         std::mem::take(&mut *self.asked.lock().unwrap())
     }
 
-    /// Logs the user in whose browser comes with this URL. Returns the query of the way back.
+    /// Logs in the user of the browser that requests this URL. Returns the query with which the
+    /// browser comes back.
     pub(super) fn authorize(&self, location: &str) -> String {
         let (endpoint, query) = location.split_once('?').unwrap();
         assert_eq!(endpoint, format!("{ISSUER}/auth"));

@@ -8,16 +8,16 @@ use crate::route::{Does, Needs, OwnCall, ROUTES, Route, Verb};
 use Reach::{Closed, Groups, Narrowed, Open, Own, Zones};
 use Verb::{Delete, Get, Post, Put};
 
-/// How much of a route a user with limits may use, with fields of a request. A new route needs an
-/// entry in [`reach`].
+/// The part of a route that a user with limits may use, with fields of a request. A new route needs
+/// an entry in [`reach`].
 enum Reach {
     /// Everything, because the reply reveals no query and no client.
     Open(Value),
     /// Whatever the request asks for, the reply contains only data within the limits.
     Narrowed(Value),
-    /// Only data about its groups; then a request about another group.
+    /// Only data about the user's groups. The second request is about another group.
     Groups(Value, Value),
-    /// Only data about a name in its zones; then a request about another name.
+    /// Only data about a name in the user's zones. The second request is about another name.
     Zones(Value, Value),
     /// A user with limits may not use the route.
     Closed,

@@ -10,7 +10,7 @@ use super::site::{Received, Sent, Site};
 
 const BEGIN: &str = "/api/v1/session/oidc";
 
-/// Begins a log-in. Returns the cookie and where the browser goes.
+/// Begins a log-in. Returns the cookie and the address to which the browser is redirected.
 fn begin(site: &Site) -> (String, String) {
     let reply = site.send(Sent::new("GET", BEGIN));
     assert_eq!(reply.status, 303, "{reply:?}");
@@ -18,8 +18,8 @@ fn begin(site: &Site) -> (String, String) {
     (cookie, reply.header("location").to_owned())
 }
 
-/// Comes back from the provider. Each call is from another address, so that failures slow down
-/// nobody.
+/// Comes back from the provider. Each call is from another address, so that failures do not slow
+/// down other calls.
 fn come_back(site: &Site, cookie: &str, query: &str) -> Received {
     let [.., a, b] = site.audit.newest(1000).unwrap().len().to_be_bytes();
     let sent = Sent::new("GET", &format!("{BEGIN}/callback?{query}")).header("cookie", cookie);

@@ -148,7 +148,7 @@ fn what_changes_the_server_is_not_read_by_get() {
     for route in ROUTES {
         let Does::Call(command, form) = route.does else { continue };
         let mut fields: Map<String, Value> = match form {
-            // In a query, its fields are those of an object.
+            // The fields of such a query belong to an object of the request.
             ReplyForm::Events => Map::new(),
             _ => fields(route).as_object().unwrap().clone(),
         };
@@ -316,7 +316,7 @@ fn only_who_may_change_users_may_change_keys_that_decide_about_access() {
         }
     };
     let edit = json!({"key": "oidc.issuer", "value": "\"https://evil.example\""});
-    // The reach is not that of the request.
+    // A client cannot choose its reach in the request.
     let by = json!({"reach": "all"});
     for (path, fields) in [
         ("/api/v1/config/changes", json!({"edits": [edit], "by": by})),

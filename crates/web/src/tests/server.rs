@@ -59,7 +59,7 @@ use crate::access::Access;
 pub(super) struct Remembering {
     pub(super) access: Arc<Access>,
     pub(super) seen: Mutex<Vec<String>>,
-    /// The last requests that the interface adds fields to.
+    /// The last requests to which the interface added fields.
     pub(super) signed: Mutex<Vec<ControlRequest>>,
     anchors: Mutex<Vec<String>>,
     /// The texts of the configuration, by revision.
@@ -98,7 +98,7 @@ impl Remembering {
     }
 }
 
-/// Entries of the dump: more than fit into the chunks that wait for a client.
+/// Number of entries of the dump: more than fit into the chunks that wait for a client.
 pub(super) const ENTRIES: usize = 5000;
 
 impl Control for Remembering {
@@ -301,7 +301,7 @@ impl Control for Remembering {
         let anchors = self.anchors.lock().unwrap();
         let anchors: Vec<_> =
             anchors.iter().map(|name| json!({"name": name, "until": 5})).collect();
-        // The time is another in each reply, as in the server.
+        // The time differs in each reply, as on a real server.
         let now = self.seen.lock().unwrap().len();
         Ok(of(json!({"now": now, "anchors": anchors})))
     }

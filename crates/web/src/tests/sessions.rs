@@ -197,7 +197,7 @@ fn users_see_and_end_their_own_sessions_and_admins_all() {
     end(&bob, "").check(404, "not-found");
     assert_eq!(end(&bob, &of_phone).json(), json!({"id": of_phone, "user": "bob"}));
     site.send(Sent::new("GET", "/api/v1/session").by(&phone)).check(401, "unauthenticated");
-    // The own one: the cookie goes, too.
+    // To end the own session also removes the cookie.
     let own = end(&bob, &of_bob);
     assert!(own.header("set-cookie").contains("Max-Age=0"), "{own:?}");
     let bob = site.log_in("bob");

@@ -125,8 +125,8 @@ impl Site {
         })
     }
 
-    /// Sends requests whose clients stay and read nothing, all at the same time; then all go.
-    /// Returns the status of each.
+    /// Sends requests at the same time, whose clients stay and read nothing. Then all clients
+    /// disconnect. Returns the status of each request.
     pub(super) fn hold_all(&self, requests: Vec<Sent>) -> Vec<u16> {
         let peer = Peer { address: IpAddr::from([10, 0, 0, 7]), security: LinkSecurity::Plain };
         runtime().block_on(async {
@@ -138,8 +138,8 @@ impl Site {
         })
     }
 
-    /// Reads the first part of a reply that does not end by itself, lets something happen, and
-    /// reads on while time passes. Returns once the reply ends.
+    /// Reads the first part of a reply that does not end by itself, calls `happens`, and reads on
+    /// while time passes. Returns when the reply ends.
     pub(super) fn follow(&self, request: Sent, happens: impl FnOnce()) {
         let peer = Peer { address: IpAddr::from([10, 0, 0, 7]), security: LinkSecurity::Plain };
         runtime().block_on(async {
@@ -158,8 +158,7 @@ impl Site {
         });
     }
 
-    /// Logs a user in. Returns the reply; the cookie and the value against forged requests are in
-    /// it.
+    /// Logs a user in. Returns a browser with the cookie and the CSRF token.
     pub(super) fn log_in(&self, name: &str) -> Browser {
         let fields = json!({"name": name, "password": PASSWORD});
         let reply = self.send(Sent::new("POST", "/api/v1/session").json(&fields));
@@ -179,7 +178,8 @@ async fn next_part(body: &mut Body) -> bool {
     poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await.is_some()
 }
 
-/// Returns a runtime whose clock stands still while requests are at work, and jumps when all wait.
+/// Returns a runtime with a clock that stops while requests are processed, and jumps when all of
+/// them wait.
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
 }
@@ -248,7 +248,7 @@ impl Received {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// Checks that it is a problem with a status and a code.
+    /// Checks that the response is a problem with a status and a code.
     #[track_caller]
     pub(super) fn check(&self, status: u16, code: &str) {
         let json = self.json();

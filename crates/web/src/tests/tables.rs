@@ -88,7 +88,7 @@ fn an_entry_is_added_once_and_read_by_its_id() {
     assert_eq!(tables.send("PUT", "/records", &fields).status, 200);
     let ids: Vec<_> = EntryTable::Record.entries(&tables.text()).unwrap();
     assert_eq!(ids.iter().map(|one| &*one.id).collect::<Vec<_>>(), ["nas.lan A", "box.lan A"]);
-    // The name of another one.
+    // The name belongs to another entry.
     let taken = json!({"id": "box.lan A", "settings": {"name": "nas.lan", "type": "A"}});
     tables.send("PUT", "/records", &taken).check(409, "conflict");
 }

@@ -1,4 +1,4 @@
-//! Backups and their way back.
+//! Backups, and how they are restored.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -16,7 +16,7 @@ fn restore(site: &Site, content: &str) -> Sent {
 #[test]
 fn an_upload_becomes_a_private_file_that_the_server_checks() {
     let site = Site::new();
-    // More than the other bodies may have.
+    // This body is larger than those of other requests may be.
     let content = "x".repeat(1 << 20);
     let reply = site.send(restore(&site, &content));
     assert_eq!((reply.status.as_u16(), &reply.json()["at"]), (200, &json!(7)));
