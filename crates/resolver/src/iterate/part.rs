@@ -88,6 +88,17 @@ impl Part {
         self.sets.iter().chain(&self.proof).chain(denied).any(|set| !set.signatures.is_empty())
     }
 
+    /// Cuts the part after its last alias if an authoritative server denies the target without
+    /// signatures. Some servers add their SOA record to each alias, also if its target exists or
+    /// belongs to a zone below: like other resolvers, query the target.
+    fn keep_denial_if_believed(&mut self, belief: &Belief) {
+        let Ending::Denied(_, denial) = &self.ending else { return };
+        let is_signed = denial.proof.iter().any(|set| !set.signatures.is_empty());
+        if !is_signed && !matches!(belief, Belief::Rule(_)) {
+            self.ends_before(self.sets.len());
+        }
+    }
+
     /// Returns whether the part has no data and no proof.
     pub(crate) fn is_empty(&self) -> bool {
         let says_nothing = |denial: &Denial| {
@@ -177,6 +188,7 @@ impl Walker {
                 let denial =
                     Denial { rcode, soa, proof, security: Security::Unchecked, unsupported: None };
                 part.ending = Ending::Denied(end.view().into(), denial);
+                part.keep_denial_if_believed(&belief);
             }
         }
         Ok(part)

@@ -87,7 +87,12 @@ impl Walker {
                 let judged =
                     self.judge_denial((&owner, qtype), &mut denial, zone.as_ref(), frame).await;
                 self.tell_denial((&owner, qtype), &denial.proof, denial.security, judged);
-                let is_used = judged.is_ok() && is_used(denial.security);
+                // Without proof, only its own servers or a forwarder deny the target of an alias.
+                let is_own = part.sets.is_empty()
+                    || zone.as_ref().is_some_and(|zone| self.is_forwarded(zone));
+                let is_used = judged.is_ok()
+                    && is_used(denial.security)
+                    && (is_own || denial.security == Security::Secure);
                 if !is_used && part.ends_before(part.sets.len()) {
                     return Ok(());
                 }
