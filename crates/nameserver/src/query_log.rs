@@ -54,8 +54,8 @@ impl QueryContext<'_> {
         }
     }
 
-    /// Hands a query that ended to dnstap and to the export of traces. Returns whether it is logged
-    /// as well.
+    /// Passes a query that ended to dnstap and to the export of traces. Returns whether the query
+    /// is also logged.
     #[cold]
     #[inline(never)]
     fn record_elsewhere(&self, decision: &Decision, ended: &Ended<'_>, sent: &[u8]) -> bool {

@@ -20,10 +20,10 @@
 //!
 //! | answer | policy | plan | names |
 //! |---|---|---|---|
-//! | of other servers | yes | yes | those that it is about |
-//! | of the policy, to the question | yes | no | that of the question |
-//! | of the policy, in place of an answer | yes | yes | all |
-//! | of the local records | yes | no | those that it is about |
+//! | of other servers | yes | yes | the names in the answer |
+//! | of the policy, to the question | yes | no | the name in the question |
+//! | of the policy, in place of an answer | yes | yes | all names |
+//! | of the local records | yes | no | the names in the answer |
 
 mod generations;
 mod inputs;
@@ -125,13 +125,13 @@ pub struct Unconfigured {
     pub limiter: [u8; 32],
     /// Cookie secrets; the first is used if none is configured.
     pub cookies: CookieSecrets,
-    /// Learned trust anchors. A change builds another plan.
+    /// Learned trust anchors. A change of these builds a new plan.
     pub trust: Arc<LearntTrust>,
-    /// The hosted zones. A change builds other names.
+    /// The hosted zones. A change of these builds new names.
     pub zones: Arc<HostedZones>,
-    /// The certificates that clients see. A change builds other names.
+    /// The certificates that clients see. A change of these builds new names.
     pub certificates: Arc<[ShownCertificate]>,
-    /// The addresses of upstreams with names. A change builds another plan.
+    /// The addresses of upstreams with names. A change of these builds a new plan.
     pub upstream_addresses: Arc<UpstreamAddresses>,
     /// The copy of the root zone.
     pub local_root: LocalRootSlot,
@@ -218,7 +218,8 @@ struct SnapshotParts {
     generations: Generations,
 }
 
-/// Data that is built with the parts and belongs to none, because no answer depends on it.
+/// Data that is built together with the parts but belongs to no part, because no answer depends on
+/// it.
 struct Extras {
     views: Option<ZoneViews>,
     rate_limit: Option<Arc<RateLimiter>>,

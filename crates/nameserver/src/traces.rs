@@ -49,9 +49,9 @@ pub struct Selection {
 #[derive(Debug)]
 struct SelectionRule {
     name: Arc<str>,
-    /// The subtrees of names; `None` for all.
+    /// The subtrees of names; `None` for all names.
     names: Option<SuffixMap<()>>,
-    /// The networks of clients; empty for all.
+    /// The networks of clients; empty for all clients.
     clients: Box<[IpNet]>,
     /// The outcomes, with one bit for each.
     outcomes: u16,
@@ -117,7 +117,7 @@ impl TracedQuery {
 
 impl Selection {
     /// Returns the selection of a configuration; `None` if no trace is exported. Each of the
-    /// `workers` has its part of the limit for a second.
+    /// `workers` gets an equal part of the limit per second.
     #[must_use]
     pub fn of(config: &OtlpConfig, workers: usize) -> Option<Self> {
         let is_on = config.endpoint.is_some() && (config.share > 0.0 || !config.rules.is_empty());
@@ -131,7 +131,8 @@ impl Selection {
 }
 
 impl Selection {
-    /// Returns why a query is selected, if it is. `draw` returns random numbers in `0..1`.
+    /// Returns the reason why a query is selected, if it is selected. `draw` returns random numbers
+    /// in `0..1`.
     pub(crate) fn selects(
         &self,
         scratch: &TraceScratch,
@@ -169,7 +170,7 @@ impl SelectionRule {
         }
     }
 
-    /// Returns whether a query meets all conditions but the share.
+    /// Returns whether a query meets all conditions except the share.
     fn is_met(&self, query: &Candidate<'_>) -> bool {
         let Candidate { outcome, took_us, ip, question } = *query;
         self.outcomes & 1 << outcome as u16 != 0
@@ -308,7 +309,8 @@ pub struct TraceSender {
 }
 
 impl TraceSender {
-    /// Returns whether there is room for the steps of a trace, so that it is worth a copy.
+    /// Returns whether the queue has room for the steps of a trace. Otherwise it is useless to copy
+    /// the trace.
     pub(crate) fn has_room_for(&self, trace: &Trace) -> bool {
         self.counts.steps.0.load(Ordering::Relaxed) + trace.events().len() < MAX_STEPS
     }

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use avocet_config::name::shown;
 use avocet_zone::{OutboundTransfer, TsigError, TsigSigner};
 
-/// Maximum number of transfers at the same time. Each holds a version of its zone in memory.
+/// Maximum number of transfers at the same time. Each transfer holds a version of its zone in
+/// memory.
 const MAX_TRANSFERS: usize = 64;
 /// Maximum number of transfers at the same time to one address.
 const MAX_TRANSFERS_OF_CLIENT: usize = 8;

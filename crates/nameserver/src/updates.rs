@@ -217,7 +217,7 @@ mod tests {
         }
         let mut first = queue.take().unwrap();
         assert_eq!(first.updates(), [1, 2, 4]);
-        // These wait for the end of the first, behind other zones.
+        // Further updates of this zone wait until the first one is applied, behind other zones.
         assert!(queue.offer(&zone("a"), 5));
         assert!(queue.offer(&zone("a"), 6));
         let mut second = queue.take().unwrap();

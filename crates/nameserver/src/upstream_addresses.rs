@@ -1,4 +1,4 @@
-//! What the server learns about its upstreams at run time: the addresses of upstreams that the
+//! Facts about upstreams that the server learns at run time: the addresses of upstreams that the
 //! configuration identifies only by name, and the encrypted servers that other servers designate.
 
 use std::collections::{BTreeMap, HashMap};

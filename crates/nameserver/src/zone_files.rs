@@ -136,7 +136,7 @@ pub struct ZoneSerials {
     pub source: u32,
     /// The serial in force, or the serial of the source while the source is held back.
     pub current: u32,
-    /// The reason why the source is held back.
+    /// The reason why the source is held back, if it is.
     pub signing_fault: Option<String>,
 }
 
@@ -382,8 +382,8 @@ impl ZoneFiles {
         is_expired
     }
 
-    /// Keeps the state of a zone, unless the configuration has changed or a later reading has
-    /// ended meanwhile. Returns whether it is kept.
+    /// Keeps the state of a zone, unless the configuration has changed or a later reading has ended
+    /// meanwhile. Returns whether the state is kept.
     fn store(&self, zone: KeptZone) -> bool {
         let mut kept = self.kept();
         let Some(place) = kept.get_mut(&zone.config.id()) else { return false };

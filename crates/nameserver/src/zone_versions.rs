@@ -1,11 +1,11 @@
-//! Chooses the version of a zone that comes into force after its file was read: that of the file,
-//! or another one with changes that the file does not have yet.
+//! Chooses the version of a zone that comes into force after its file was read: the version of the
+//! file, or a version with changes that the file does not have yet.
 //!
 //! ```text
-//! at the start     the file has a version of the journal ---> the changes behind it are applied
-//!                  it was edited while the server was down -> the changes that it never had, too
-//! while it serves  the file is as the server wrote it ------> the version in force stays
-//!                  it was edited ---------------------------> both are merged
+//! at the start       the file has a version of the journal -----> the later changes are applied
+//!                    the file was edited without the server ----> the changes it never had, too
+//! while it is served the file is as the server wrote it --------> the version in force stays
+//!                    the file was edited -----------------------> both versions are merged
 //! ```
 
 use std::sync::Arc;
@@ -69,8 +69,8 @@ pub(crate) fn restored(file: &HostedZone, content: &JournalContent) -> RestoredZ
     RestoredZone { other: other.map(|zone| zone.following(file, 0)), changes: Vec::new() }
 }
 
-/// Applies changes to a version. Returns `None` if there are none, or if they do not fit the
-/// version.
+/// Applies changes to a version. Returns `None` if there are no changes, or if the changes do not
+/// fit the version.
 fn applied(file: &HostedZone, changes: &[Arc<ZoneChange>]) -> Option<HostedZone> {
     let last = changes.last()?;
     let mut edits = ZoneEdits::of(file);
@@ -79,8 +79,8 @@ fn applied(file: &HostedZone, changes: &[Arc<ZoneChange>]) -> Option<HostedZone>
     (zone.version() == last.to).then_some(zone)
 }
 
-/// Returns the version in force with the edits that were made in the file since it had the version
-/// `base`. Edits that contradict the later changes are dropped.
+/// Returns the version in force with the edits of the file since the version `base`. Edits that
+/// contradict the later changes are dropped.
 pub(crate) fn merged(
     served: &HostedZone,
     base: &HostedZone,

@@ -21,7 +21,7 @@ const MAX_SETS: usize = 1_024;
 /// One bit for each item of all views, in their order.
 pub type ViewBits = u64;
 
-/// The hosted zones by profile. A clone shares them.
+/// The hosted zones by profile. A clone shares the zones.
 #[derive(Clone, Debug)]
 pub struct ZoneViews {
     /// An index into `sets` for each profile.
@@ -101,7 +101,7 @@ impl ZoneViews {
 /// A zone with a view.
 struct ViewedZone {
     id: ZoneId,
-    /// The items of its view.
+    /// The bits of the items in the view.
     bits: ViewBits,
 }
 

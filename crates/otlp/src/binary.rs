@@ -45,7 +45,7 @@ const INT: u32 = 3;
 /// Flags of every span: it is sampled, and its parent span is known to be of this server.
 pub(crate) const SPAN_FLAGS: u32 = 0x101;
 
-/// Appends a span without its tag.
+/// Appends the message of a span, without the tag before it.
 pub(crate) fn span(span: &Span, out: &mut Vec<u8>) {
     put_octets(out, TRACE_ID, &span.trace.0);
     put_octets(out, SPAN_ID, &span.id);

@@ -8,7 +8,7 @@
 //! body of a response ------------------------ read_rejected ------> spans that were rejected
 //! ```
 //! The crate has no socket, no clock and no randomness. A span is encoded when it ends, so that its
-//! size is known while it waits; spans of one [`Encoding`] are then put into one request. The
+//! size is known while it waits. Spans of one [`Encoding`] are then put into one request. The
 //! numbers of the fields are those of `trace.proto` of the protocol.
 //!
 //! ```

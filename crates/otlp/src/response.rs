@@ -61,7 +61,7 @@ fn json(body: &[u8]) -> Option<Rejected> {
     Some(Rejected { spans: u64::try_from(count).unwrap_or(0), message })
 }
 
-/// Returns a signed number of protocol buffers, if it is positive.
+/// Returns a signed number of protocol buffers; 0 if it is negative.
 fn positive(count: u64) -> u64 {
     u64::try_from(count.cast_signed()).unwrap_or(0)
 }
@@ -116,7 +116,7 @@ mod tests {
         use Encoding::{Json, Protobuf};
         check(Protobuf, b"<html>", 0, "");
         check(Protobuf, &[0x0a, 9, 1], 0, "");
-        // Minus one.
+        // The count is minus one.
         let mut minus = vec![0x0a, 11, 0x08];
         minus.extend([0xff; 9]);
         minus.push(1);

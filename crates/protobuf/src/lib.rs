@@ -96,7 +96,7 @@ impl<'a> Fields<'a> {
                 let octets = self.take(4)?.first_chunk().copied().unwrap_or_default();
                 FieldValue::Fixed32(u32::from_le_bytes(octets))
             }
-            // Groups, which are no longer used.
+            // Groups are no longer used.
             _ => return Err(ProtoError),
         };
         Ok(Some(ProtoField { number: tag >> 3, value }))

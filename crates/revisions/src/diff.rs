@@ -16,7 +16,8 @@ enum DiffLine<'t> {
     Added(&'t str),
 }
 
-/// Returns the difference from `old` to `new`, each with its name; empty if they are equal.
+/// Returns the difference from `old` to `new`, each text with its name; empty if the texts are
+/// equal.
 pub fn unified((old_name, old): (&str, &str), (new_name, new): (&str, &str)) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let lines = compare(&old, &new);

@@ -183,8 +183,8 @@ impl Probation {
         Self { revision, fallback, until_secs, begun: health, usual: band.shares(health) }
     }
 
-    /// Returns why the revision must be rolled back now, if it must. `unresolved` is the reason why
-    /// no name can be resolved.
+    /// Returns the reason why the revision must be rolled back now, if it must. `unresolved` is the
+    /// reason why no name can be resolved.
     pub fn judge(
         &self,
         now_secs: u64,

@@ -28,8 +28,8 @@ pub enum ReplaceError {
     System(PathBuf, #[source] ReplaceFault),
 }
 
-/// Replaces the file at `path` if its text is `base`. Owner and permissions stay. After an error
-/// the file is as before.
+/// Replaces the file at `path` if its text is `base`. Owner and permissions do not change. After an
+/// error, the file has its old text.
 ///
 /// # Errors
 /// The file has another text, or cannot be written.

@@ -203,7 +203,7 @@ impl Store {
     /// Records the revision on probation, or that there is none.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn set_probation(&self, probation: Option<&Probation>) -> Result<(), RevisionError> {
         match probation {
             Some(probation) => {

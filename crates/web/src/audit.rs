@@ -141,8 +141,8 @@ impl AuditLog {
     }
 }
 
-/// Returns the fields of a request as they are recorded: without secrets, and without those for
-/// which there is no room.
+/// Returns the recorded form of the fields of a request: without secrets, and without the fields
+/// for which there is no room.
 pub fn recorded(fields: &Map<String, Value>) -> Map<String, Value> {
     let mut room = MAX_FIELDS;
     let mut kept = Map::new();

@@ -1,4 +1,4 @@
-//! The client of a request: its address, how it is connected, and where it is.
+//! The client of a request: its address, the protection of its connection, and its location.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -88,7 +88,7 @@ enum Forwarded {
     Client(IpAddr),
     /// The header is missing.
     Missing,
-    /// The request lacks the address of the client, or has an invalid one.
+    /// The header has no valid address of the client.
     Malformed,
 }
 

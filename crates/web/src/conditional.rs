@@ -72,7 +72,7 @@ struct KeptRequest {
 /// The treatment of a request with an idempotency key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum KeyUse {
-    /// The first request with the key: serve it, then call [`IdempotencyKeys::finish`].
+    /// The request is the first with the key: serve it, then call [`IdempotencyKeys::finish`].
     First,
     /// The request is a repetition of an earlier one, which had this reply.
     Repeated(KeptReply),

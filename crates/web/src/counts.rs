@@ -31,7 +31,7 @@ impl WebCounts {
             "ok" => 0,
             "unauthenticated" => 1,
             "throttled" => 2,
-            // The request was malformed, or its second step follows.
+            // The request was malformed, or the second step of the log-in follows.
             _ => return,
         };
         self.log_ins[place].fetch_add(1, Ordering::Relaxed);

@@ -144,8 +144,8 @@ struct Exchange {
 }
 
 impl Exchange {
-    /// Checks who sends the request, whether it may, and whether its browser sends it for another
-    /// site.
+    /// Checks the author of the request, the author's permission, and whether another site made the
+    /// browser send the request.
     fn begin(shared: Arc<Shared>, route: &'static Route, head: Parts) -> Result<Self, Problem> {
         let caller = head.extensions.get::<Caller>().cloned();
         let caller = caller.ok_or_else(|| INTERNAL.of("the request has no address"))?;
@@ -255,7 +255,7 @@ impl Exchange {
         if is_beyond { Err(beyond(author)) } else { Ok(()) }
     }
 
-    /// Returns the author if it has limits.
+    /// Returns the author if the author has limits.
     fn limited(&self) -> Option<&Principal> {
         self.author.as_ref().filter(|author| !author.limits.is_empty())
     }
@@ -339,8 +339,8 @@ impl Exchange {
         Ok(response)
     }
 
-    /// Serves the request on a thread that may block, even if the client is gone: a change and its
-    /// entry in the audit log belong together.
+    /// Serves the request on a thread that may block, even if the client has disconnected: a change
+    /// and its entry in the audit log belong together.
     fn work(self, fields: Map<String, Value>) -> Result<WebReply, Problem> {
         let key = self.key(&fields)?;
         if let Some((key, fingerprint)) = &key {
@@ -480,8 +480,8 @@ impl Exchange {
         }
     }
 
-    /// Adds the author and the address of a change to the fields that the history shows, and
-    /// removes queries of the log for authors that may not read them.
+    /// Adds the author and the address of a change to the fields that the history shows. Removes
+    /// logged queries for authors that may not read them.
     fn signed(&self, command: &str, mut fields: Map<String, Value>) -> Map<String, Value> {
         let name = fields.get("name").and_then(Value::as_str).unwrap_or_default();
         let may_read = |author: &Principal| {
@@ -554,8 +554,7 @@ impl Exchange {
         }
     }
 
-    /// Returns the fields of the request as the audit log has them: those of the route, without
-    /// secrets.
+    /// Returns the recorded form of the request's fields: the fields of the route, without secrets.
     fn recorded(&self, fields: &Map<String, Value>) -> Map<String, Value> {
         let known = self.shared.interface.query_fields(self.route);
         let is_known = |name: &str| {

@@ -1,5 +1,5 @@
-//! The check of `Host` against DNS rebinding: a foreign name that resolves to the address of this
-//! server would let a web page of its owner read responses.
+//! The check of `Host` against DNS rebinding: a web page under a foreign name that resolves to the
+//! address of this server could read responses.
 
 use std::net::{IpAddr, SocketAddr};
 

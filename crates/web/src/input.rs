@@ -87,7 +87,7 @@ pub(crate) fn of_query(
     Ok(fields)
 }
 
-/// Reads the fields of a body. An empty body has none.
+/// Reads the fields of a body. An empty body has no fields.
 ///
 /// # Errors
 /// The body is too large or too slow, or is not an object in JSON.
@@ -145,7 +145,7 @@ fn too_large(max_body: usize) -> Problem {
     TOO_LARGE.of(format!("the body has more than {max_body} octets"))
 }
 
-/// Collects a body into memory that is erased afterwards: it may hold a password.
+/// Collects a body into memory that is erased afterwards, because the body may contain a password.
 async fn collect(mut body: Body, max_body: usize) -> Result<Zeroizing<Vec<u8>>, Problem> {
     // The memory is allocated at once, because a vector that grows leaves copies.
     let mut octets = Zeroizing::new(Vec::with_capacity(USUAL_BODY));

@@ -1,5 +1,5 @@
-//! The interface for browsers: the files of `ui/dist`, which the build embeds. Every address that
-//! is no file and no path of the API has the same page, which reads the address.
+//! The interface for browsers: the files of `ui/dist`, which the build embeds. Every other address,
+//! except paths of the API, has the same page, which interprets the address.
 
 use std::io::Read;
 

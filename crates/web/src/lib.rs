@@ -156,8 +156,8 @@ const fn filter(verb: Verb) -> MethodFilter {
     }
 }
 
-/// Forbids framing, content sniffing, everything that a page could load from elsewhere, and caching
-/// where the response does not permit it.
+/// Forbids framing, content sniffing and everything that a page could load from elsewhere. Forbids
+/// caching unless the response permits it.
 fn secure(response: &mut Response<Body>, security: LinkSecurity) {
     let is_page = response
         .headers()

@@ -46,12 +46,12 @@ pub enum EntriesStep {
     Request(Box<ControlRequest>),
 }
 
-/// The reason why there is no such call: the problem, and its solution.
+/// The reason why a call does not exist, with the problem and its solution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalFault {
     /// The problem.
     pub detail: String,
-    /// The action that solves it.
+    /// The action that solves the problem.
     pub next: String,
 }
 

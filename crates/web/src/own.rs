@@ -157,7 +157,7 @@ pub(crate) enum OwnContent {
     LoggedIn(String),
 }
 
-/// The parts of a request without its fields.
+/// The properties of a request in addition to its fields.
 pub(crate) struct OwnContext<'a> {
     pub(crate) access: &'a Access,
     pub(crate) audit: &'a AuditLog,
@@ -316,7 +316,7 @@ fn end_former(context: &OwnContext<'_>) {
     }
 }
 
-/// Begins a log-in by the provider.
+/// Begins a log-in by the provider, and redirects the browser to the provider.
 fn begin_at_provider(context: &OwnContext<'_>) -> Result<OwnReply, Problem> {
     let settings = context.surroundings.oidc().ok_or(OidcFault::Off)?;
     let ask = |request: &ProviderRequest| context.surroundings.ask_provider(request);

@@ -143,7 +143,7 @@ impl Problem {
         self
     }
 
-    /// Returns the problem with another next step than the default of its kind.
+    /// Returns the problem with a next step that differs from the default of its kind.
     pub(crate) fn then(mut self, next: &'static str) -> Self {
         self.next = Some(next);
         self

@@ -1,5 +1,5 @@
-//! Routes. The table of all of them, [`ROUTES`], is the source of the router, of the scopes that
-//! requests need, of the OpenAPI document and of the comparison with the command line.
+//! Routes. The table of all routes, [`ROUTES`], is the source of the router, the scopes that
+//! requests need, and the OpenAPI document. It is also compared with the command line.
 
 use avocet_config::entry::EntryTable;
 use avocet_control::access::AccessScope;
@@ -76,11 +76,11 @@ pub enum ReplyForm {
     End,
     /// The fields of the last part of the reply.
     Fields(&'static [&'static str]),
-    /// The end, with all parts in an array of this name.
+    /// The end of the reply, with all parts in an array of this name.
     WithParts(&'static str),
-    /// Each part as a line, and a final line.
+    /// Each part as a line, and the end as the last line.
     Lines,
-    /// Each part as an event at once, for browsers (Server-Sent Events).
+    /// Each part as an event that is sent at once, for browsers (Server-Sent Events).
     Events,
     /// The text of a file, with its media type: the end of the reply has the fields `media`, `file`
     /// and `text`. Only these types are permitted.
@@ -133,7 +133,7 @@ impl Verb {
         }
     }
 
-    /// Returns whether the fields of a request are in its body.
+    /// Returns whether the fields of a request with this method are in the body.
     pub const fn has_body(self) -> bool {
         matches!(self, Self::Post | Self::Put)
     }

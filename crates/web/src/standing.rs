@@ -26,7 +26,7 @@ impl Standing {
     }
 }
 
-/// Ends the sessions that another provider than the configured one began.
+/// Ends the sessions that were begun by a provider other than the configured one.
 pub(crate) fn end_foreign_sessions(access: &Access, surroundings: &dyn Surroundings) {
     let provider = surroundings.oidc().map(|settings| settings.identity());
     access.end_sessions_of_others_than(provider.as_deref());

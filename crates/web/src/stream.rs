@@ -33,7 +33,8 @@ const FIRST_PART: Duration = Duration::from_millis(250);
 /// Time between checks whether the author may still read.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A body whose chunks come from another thread. It ends when its author loses its rights.
+/// A body whose chunks come from another thread. The body ends when the author of the request loses
+/// its rights.
 struct LineBody {
     chunks: Receiver<Bytes>,
     standing: Option<Standing>,
@@ -120,7 +121,7 @@ pub(crate) struct PartReceiver {
     begun: oneshot::Receiver<Result<(), Problem>>,
 }
 
-/// Returns the two ends of a body. It ends once `standing` does not hold any more.
+/// Returns the two ends of a body. The body ends when `standing` no longer holds.
 pub(crate) fn parts(framing: Framing, standing: Option<Standing>) -> (PartSender, PartReceiver) {
     let waiting = match framing {
         Framing::Lines => WAITING,
@@ -174,7 +175,7 @@ impl PartSender {
         self.sender.blocking_send(chunk).map_err(|_| Disconnected)
     }
 
-    /// Writes each part of the reply to a request, and its end or error.
+    /// Writes each part of the reply to a request, and then the end or the error.
     pub(crate) fn answer(mut self, request: Request, control: &dyn Control) {
         let end = request.perform(control, &mut |part| self.part("part", part));
         let written = match end {

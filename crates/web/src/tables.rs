@@ -253,7 +253,7 @@ impl Tables {
     }
 }
 
-/// Returns the edits that give an entry another name, so that its comments stay.
+/// Returns the edits that rename an entry and keep its comments.
 fn renamed(
     table: EntryTable,
     (id, old): (&str, &Map<String, Value>),

@@ -1,5 +1,5 @@
-//! The body of an upload: stored as a file of the data directory while it arrives, so that its size
-//! is not bounded by memory.
+//! The body of an upload. While the body arrives, it is stored as a file of the data directory, so
+//! that memory does not limit its size.
 
 use std::fs::{self, File, OpenOptions};
 use std::future::poll_fn;

@@ -132,7 +132,7 @@ impl LocalRecords {
         Self { elsewhere, ..self }
     }
 
-    /// Writes the answer to the question into `out`, if its name is local.
+    /// Writes the answer to the question into `out`, if the name of the question is local.
     pub(super) fn answer(&self, question: &LocalQuestion<'_>, out: &mut [u8]) -> Finding {
         let Some(first) = self.records_of(question.qname) else { return Finding::Nothing };
         let mut aliases = Vec::new();
@@ -207,8 +207,8 @@ impl LocalRecords {
     }
 }
 
-/// Returns the index of the record that comes first. Clients use the first address, so it varies to
-/// distribute them.
+/// Returns the index of the record that comes first. Clients use the first address, so the index
+/// varies to distribute the clients.
 fn first_of(question: &LocalQuestion<'_>, set: &LocalSet) -> usize {
     match set.rdata.len() {
         0 | 1 => 0,
@@ -259,7 +259,7 @@ fn write(
                 builder.rrset(Section::Answer, ahead.iter().chain(last).map(|rdata| record(rdata)))
             }
         };
-        // The answer exceeds our datagrams; TCP has room for it.
+        // The answer exceeds the datagrams of this server; TCP has room for it.
         if written.is_err() {
             builder.truncate();
         }

@@ -18,7 +18,7 @@ const OPT_FLAGS: usize = 7;
 /// The result of the look-ahead at a datagram, for prefetching its cache lines.
 #[derive(Clone, Copy)]
 pub struct Seen {
-    /// Key of the question; empty if there is no plain one.
+    /// Key of the question; empty if the message has no plain question.
     pub(super) key: QuestionKey,
     /// The client's profile.
     pub(super) profile: u16,
@@ -51,7 +51,7 @@ impl Seen {
     }
 
     /// Prefetches the entry in the packet cache or, if there is none, the memory for the next step.
-    /// The path calls it a few questions later.
+    /// The query path calls this function a few questions later.
     #[inline]
     pub fn look_again(&self, shared: &NameServer) {
         let Self { key, profile, flags } = self;
@@ -63,8 +63,8 @@ impl Seen {
     }
 }
 
-/// Returns the likely key flags of a query of which only the question was read, as a hint: OPT
-/// usually follows it directly.
+/// Returns the likely flags of a query's key, as a hint, after only the question was read. OPT
+/// usually follows the question directly.
 #[inline]
 fn likely_flags(octets: &[u8], question: &[u8]) -> u8 {
     let &[_, _, high, low, ..] = octets else { return 0 };

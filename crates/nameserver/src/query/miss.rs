@@ -88,7 +88,7 @@ pub struct Waiter {
     pub octets: u16,
     /// The epoch of the snapshot that allowed the question.
     pub epoch: u32,
-    /// The rule or list that allowed or changed it; see
+    /// The rule or list that allowed or changed the question; see
     /// [`Decision::note`](super::decision::Decision::note).
     pub note: u16,
     /// The client's address.

@@ -44,11 +44,10 @@
 //!
 //! A *draft* is a message in the format of the packet cache: question folded at offset 12, ID zero,
 //! no OPT. [`respond`] turns a draft into the reply for one client; every reply passes through it.
-//! Five modules call stages: `path`; `late`; `signed`, which takes messages out of their
-//! signatures; [`rehearsal`], which takes the same path without side effects, for explanations; and
-//! [`own`], through which the resolver looks up the names of this server. All other modules have
-//! types and writers that stages share. A test of `xtask` checks
-//! that no stage imports another.
+//! Five modules call stages. `path` and `late` are shown above. `signed` takes messages out of
+//! their signatures. [`rehearsal`] takes the same path without side effects, for explanations.
+//! Through [`own`], the resolver looks up the names of this server. All other modules have types
+//! and writers that stages share. A test of `xtask` checks that no stage imports another.
 //!
 //! [finding]: finding
 

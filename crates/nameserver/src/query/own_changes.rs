@@ -25,7 +25,7 @@ pub(super) struct ChangedName {
 /// The names affected by a change.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Reach {
-    /// The name and its ancestors, because their existence may depend on the name.
+    /// The name and its ancestors, because the existence of the ancestors may depend on the name.
     Name,
     /// The name, its ancestors, and the names below it, which a zone or a wildcard answers.
     Tree,

@@ -32,7 +32,7 @@ const LOCAL: u8 = REWRITTEN << 1;
 /// Flag of an entry: the answer does not depend on answers of other servers.
 const OF_QUESTION: u8 = LOCAL << 1;
 
-/// Seconds for which a local answer is cached, unless its records change.
+/// Maximum number of seconds for which a local answer is cached, if its records do not change.
 const LOCAL_SECS: NonZeroU32 = NonZeroU32::new(86_400).unwrap();
 
 /// Approximate maximum number of octets of an entry for an answer of 4096 octets, with the TTL
@@ -69,7 +69,7 @@ pub fn still_holds(state: &Snapshot, stored: &StoredPacket<'_>) -> bool {
         return true;
     }
     let of_question = stored.flags & OF_QUESTION != 0;
-    // An entry of a later snapshot does not serve: its profile may have another meaning.
+    // An entry of a later snapshot is not used, because its profile may have another meaning.
     epoch < state.epoch
         && generations.policy <= epoch
         && (of_question || generations.plan <= epoch)
@@ -81,7 +81,8 @@ pub fn still_holds(state: &Snapshot, stored: &StoredPacket<'_>) -> bool {
 fn is_apart_from_names(state: &Snapshot, stored: &StoredPacket<'_>) -> Option<bool> {
     let StoredPacket { epoch, flags, response } = *stored;
     let of_policy_on_answer = flags & NOTED != 0 && flags & OF_QUESTION == 0;
-    // An error does not show the aliases that led to it, nor does a block that replaces an answer.
+    // An error does not show the aliases that led to it. A block that replaces an answer does not
+    // show the aliases of the answer.
     if of_policy_on_answer || Header::read(response)?.flags & 0xf == Rcode::SERVFAIL.low() {
         return None;
     }
@@ -123,14 +124,15 @@ pub(super) fn offer(hit: &PacketHit, out: &[u8]) -> Offer {
     Offer { draft, note, stage, cache, upstream: None, lifetime, basis }
 }
 
-/// Returns whether an entry is popular, expires soon and may be prefetched: its data is the same
-/// for all clients.
+/// Returns whether an entry is popular and expires soon, and may be prefetched because its data is
+/// the same for all clients.
 #[inline]
 pub(super) fn is_expiring(cx: &QueryContext<'_>, hit: &PacketHit) -> bool {
     hit.prefetch && hit.flags & (NOTED | BY_RULE | LOCAL) == 0 && cx.state.config.cache.prefetch
 }
 
-/// Returns whether an entry of this length exceeds all datagrams and the query arrived in one.
+/// Returns whether an entry of this length exceeds all datagrams, and the query arrived in a
+/// datagram.
 pub(super) fn is_too_long(query: &Query<'_>, needed: usize) -> bool {
     query.asked.transport == Transport::Udp && needed > LONGEST_DATAGRAM
 }
@@ -249,13 +251,14 @@ fn insert(
     meta: &PacketMeta,
 ) {
     if !cx.scratch.is_looking() {
-        // An entry that is refused for its size comes from the RRset cache the next time.
+        // If the packet cache refuses an entry for its size, the next answer comes from the RRset
+        // cache.
         cx.shared.packets.insert(query.hash, &query.packet_key(), message, ttl_offsets, meta);
     }
 }
 
-/// Returns how an answer of the local records may be stored. TTLs are cut at the next change of the
-/// policy.
+/// Returns how an answer of the local records may be stored. TTLs end at the next change of the
+/// policy at the latest.
 pub(super) fn lifetime_of_local(
     cx: &QueryContext<'_>,
     query: &Query<'_>,

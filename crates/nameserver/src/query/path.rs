@@ -1,8 +1,8 @@
 //! The path of a query through the stages, with all its branches.
 //!
-//! [`answer`] takes a query that has just arrived, `late` one that has waited. Both pass the
-//! result of a stage to [`conclude`], which returns the [`QueryStep`]; answers of other servers
-//! first pass [`settle`].
+//! [`answer`] takes a query that has just arrived, and `late` takes a query that has waited. Both
+//! pass the result of a stage to [`conclude`], which returns the [`QueryStep`]; answers of other
+//! servers first pass [`settle`].
 
 use avocet_cache::{FailureKey, PacketHit, PacketKey, PacketLookup};
 use avocet_config::recurse::Mode;
@@ -246,7 +246,7 @@ pub(super) fn own_names(cx: &QueryContext<'_>, query: &Query<'_>, output: Output
     }
 }
 
-/// Answers queries of other classes, for meta types, or of another EDNS version.
+/// Answers queries of other classes than IN, for meta types, or of another EDNS version than 0.
 fn class_and_type(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Finding {
     let Arrival::New { view, .. } = query.arrival else { return Finding::Nothing };
     let (rcode, ede) = match (view.qclass, view.qtype) {
@@ -323,10 +323,11 @@ pub(super) fn from_rrsets(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u
     }
 }
 
-/// Settles an answer of other servers, now or late: the policy evaluates it, and an allowed answer
-/// gets its TTLs limited and is cached for the next client of this profile.
+/// Settles an answer of other servers, now or late. The policy evaluates the answer. If it is
+/// allowed, its TTLs are limited and it is cached for the next client of this profile.
 ///
-/// The result for the end of aliases is not evaluated: it is appended to the aliases.
+/// The policy does not evaluate the result for the end of aliases, which is appended to the
+/// aliases.
 pub(super) fn settle(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -384,7 +385,7 @@ pub(super) fn copied(query: &Query<'_>, end: &End<'_>, out: &mut [u8]) -> Draft 
     }
 }
 
-/// Concludes a query with the finding of the last stage, at once or late: caches an answer that was
+/// Concludes a query with the finding of the last stage, at once or late. Caches an answer that was
 /// made here, follows aliases, writes the reply, or makes the query wait.
 #[inline(always)]
 pub(super) fn conclude(
@@ -423,9 +424,9 @@ fn conclude_without_answer(
     }
 }
 
-/// Answers from the end of aliases of the policy or of this server, or makes the query wait for it.
-/// The end is looked up like any name: local records, special names, RRset cache. The policy does
-/// not evaluate it again.
+/// Answers from the end of aliases of the policy or of this server, or makes the query wait for the
+/// end. It is looked up like any name: in local records, special names and the RRset cache. The
+/// policy does not evaluate the answer again.
 #[cold]
 fn follow(
     cx: &QueryContext<'_>,
@@ -563,7 +564,7 @@ pub(super) fn reply(
     reply_at_once(cx, query, offer, out)
 }
 
-/// Writes the reply inline, for a hit in the packet cache: a call would first spill registers to
+/// Writes the reply inline, for a hit in the packet cache. A call would first spill registers to
 /// memory, which costs 8 % of the instructions of a hit.
 #[inline(always)]
 fn reply_at_once(

@@ -227,8 +227,8 @@ fn subnet(query: &Query<'_>) -> Option<IpAddr> {
     }
 }
 
-/// Returns a number that differs between queries. Message IDs alone are not enough: those of HTTPS
-/// are zero (RFC 8484 §4.1).
+/// Returns a number that differs between queries. Message IDs alone are not enough, because the IDs
+/// of queries over HTTPS are zero (RFC 8484 §4.1).
 fn turn(cx: &QueryContext<'_>, query: &Query<'_>) -> u64 {
     cx.shared.key.hash(&query.asked.id.to_be_bytes(), cx.now.micros())
 }

@@ -18,7 +18,7 @@ const BUCKETS: usize = 1 << 16;
 const WINDOW_SECS: u64 = 2;
 /// Tokens are counted in thousandths.
 const SCALE: u64 = 1000;
-/// Bits of a bucket's word for its credit; the others are the time in milliseconds.
+/// Number of bits of a bucket's word for its credit. The other bits are the time in milliseconds.
 const CREDIT_BITS: u32 = 24;
 
 /// The treatment of an answer under the rate limit.
@@ -26,7 +26,7 @@ const CREDIT_BITS: u32 = 24;
 pub enum Limited {
     /// Send the answer.
     Send,
-    /// Send it empty with TC, so that a real client returns over TCP.
+    /// Send the answer empty with TC, so that a real client returns over TCP.
     Slip,
     /// Send no answer.
     Drop,

@@ -14,9 +14,9 @@ use avocet_wire::{Ede, Rcode, Rtype, short};
 
 use super::asked::{Asked, AskedEdns, ZoneVersion};
 
-/// Maximum number of octets of our OPT: cookie, EDE with its text, NSID, keepalive.
+/// Maximum number of octets of this server's OPT: cookie, EDE with its text, NSID, keepalive.
 const MAX_OPT: usize = 512;
-/// The longest NSID that is sent, in octets; longer ones are cut.
+/// Maximum length of the NSID that is sent, in octets. A longer NSID is cut.
 const MAX_NSID: usize = 128;
 
 /// Number of octets of the blocks to which answers are padded (RFC 8467 §4.1).
@@ -139,8 +139,8 @@ fn pad(room: &mut [u8], before: usize, opt_len: usize) -> usize {
     padded - before
 }
 
-/// Appends the OPT record to a message if there is little room for both. Returns the length of
-/// each.
+/// Appends the OPT record to a message if there is little room for both. Returns the lengths of
+/// both.
 ///
 /// The text of the extended error is omitted first, then the error, which sets TC, then records
 /// (RFC 8914 §3). NSID and the version of the zone are omitted if otherwise there is no room for
@@ -176,8 +176,7 @@ fn finish_short(
         len = truncate(out, len, room(least));
         first_that_fits(&forms, room(len))
     });
-    // The last form is always written: it fits after the longest question, because no limit is
-    // below 512 octets.
+    // The last form always fits after the longest question, because no limit is below 512 octets.
     let (has_error, opt_len) = fitting.unwrap_or((false, OPT_LEN));
     if error.is_some() && !has_error {
         set_truncated(out);
@@ -286,7 +285,7 @@ fn truncate(out: &mut [u8], len: usize, room: usize) -> usize {
     kept
 }
 
-/// Turns the answer in `out` into an empty one with TC, so that a real client returns over TCP, or
+/// Turns the answer in `out` into an empty answer with TC. A real client then returns over TCP, or
 /// with the cookie in the answer. Returns its length.
 pub fn slip(out: &mut [u8], len: usize) -> usize {
     let Ok(view) = MessageView::new(&out[..len]) else { return len };

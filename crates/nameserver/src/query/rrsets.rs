@@ -11,8 +11,8 @@ use super::decision::Stage;
 use super::finding::Obtained;
 use super::scratch::Assembly;
 
-/// Assembles the answer to a question, fresh or expired, for a query with these packet cache
-/// flags. Returns nothing if a part is not cached.
+/// Assembles the answer to a question, fresh or expired, for a query with these packet cache flags.
+/// Returns no answer if a part of it is not cached.
 pub(super) fn look_up<'m>(
     cx: &QueryContext<'_>,
     memory: &'m mut Assembly,

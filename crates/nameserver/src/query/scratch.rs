@@ -36,7 +36,7 @@ pub struct Scratch {
     tap: RefCell<Option<TapSender>>,
     /// The selection of queries for the export of traces.
     traces: TraceScratch,
-    /// The key of the message that is being answered, if it is signed.
+    /// The key that signed the message that is being answered, if the message is signed.
     signer: RefCell<Option<Arc<TsigKey>>>,
     /// The rest of a transfer whose first message is the reply in the buffer.
     transfer: Cell<Option<Box<TransferRest>>>,
@@ -98,12 +98,12 @@ impl Scratch {
         self.worker
     }
 
-    /// Sets the key of the message that is being answered.
+    /// Sets the key that signed the message that is being answered.
     pub(super) fn set_signer(&self, key: Option<Arc<TsigKey>>) {
         *self.signer.borrow_mut() = key;
     }
 
-    /// Returns the key of the message that is being answered, if it is signed.
+    /// Returns the key that signed the message that is being answered, if the message is signed.
     pub(super) fn signer(&self) -> Option<Arc<TsigKey>> {
         self.signer.borrow().clone()
     }
@@ -213,7 +213,7 @@ struct Ending {
 pub enum Ahead {
     /// Prefetch the name.
     Ask,
-    /// Do nothing, because the name was prefetched in this second.
+    /// Do nothing, because the prefetch was started in this second.
     Wait,
     /// Make the answer from the RRset cache, which has the result of the prefetch. If the prefetch
     /// failed, the new answer expires with the old one, and the next hit starts another prefetch.

@@ -32,11 +32,11 @@ use super::question::LocalQuestion;
 use super::respond::Draft;
 use crate::private_zones::served_zones;
 
-/// TTL of these answers in seconds (RFC 6303 §3).
+/// TTL in seconds of the answers from special zones (RFC 6303 §3).
 const TTL_SECS: u32 = 10_800;
 /// TTL of denials in local zones, in seconds: a new record of a device is visible within a minute.
 const LOCAL_TTL_SECS: u32 = 60;
-/// Addresses and name of this host.
+/// The loopback addresses and the name of this host.
 const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 const LOOPBACK_V6: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 pub(crate) const LOCALHOST: &[u8] = b"\x09localhost\x00";
@@ -133,8 +133,9 @@ impl SpecialNames {
 }
 
 impl<'a> InZone<'a> {
-    /// Returns the name whose configured servers may take precedence over the zone. DS records are
-    /// on the parent's side of a zone cut (RFC 4035 §3.1.4.1).
+    /// Returns the name whose configured servers may take precedence over the zone. For DS records,
+    /// this is the parent of the name, because they are on the parent's side of a zone cut (RFC
+    /// 4035 §3.1.4.1).
     pub fn side(&self) -> FoldedName<'a> {
         let LocalQuestion { qname, qtype, .. } = self.question;
         let is_within = qtype == Rtype::DS && qname.len() > self.apex.len();
@@ -247,7 +248,7 @@ pub fn wire(text: &str) -> Box<[u8]> {
     out.into()
 }
 
-/// Writes the answer. The addresses of a designated target are left out where they do not fit.
+/// Writes the answer. The addresses of a designated target are omitted if they do not fit.
 fn write(
     question: &LocalQuestion<'_>,
     (own, designated): (&Own<'_>, Option<&Designation>),

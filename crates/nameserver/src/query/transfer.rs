@@ -140,7 +140,7 @@ fn serial_of(view: &QueryView<'_>) -> Option<u32> {
     Some(u32::from_be_bytes(*serial))
 }
 
-/// Answers with the SOA record: the client has this version, or must ask over TCP.
+/// Answers with the SOA record only, because the client has this version or must ask over TCP.
 fn soa_alone(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Draft {
     let question = HostedQuestion {
         qname: query.key.qname(),

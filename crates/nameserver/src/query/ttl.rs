@@ -60,8 +60,8 @@ impl Terms {
         ttl_secs.min(self.greatest_secs)
     }
 
-    /// Returns how long an answer may be cached that could otherwise be cached for `secs`. The
-    /// lowest TTL does not make an answer cacheable.
+    /// Returns the seconds for which an answer may be cached if it could otherwise be cached for
+    /// `secs`. The lowest TTL does not make an answer cacheable.
     pub(super) fn kept_for(self, secs: Option<NonZeroU32>) -> Option<NonZeroU32> {
         let secs = secs.filter(|_| !self.per_query)?;
         NonZeroU32::new(self.clamp(secs.get()))

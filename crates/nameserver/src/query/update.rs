@@ -1,8 +1,8 @@
 //! UPDATE (RFC 2136): a client changes a hosted zone.
 //!
-//! A worker checks only whether the client may update anything of the zone. The rest is done by a
-//! thread, which replies later: it reads and checks the message, writes the change to the disk, and
-//! puts it in force.
+//! A worker checks only whether the client may update anything of the zone. A thread does the rest
+//! and replies later: it reads and checks the message, writes the change to the disk, and puts the
+//! change in force.
 
 use std::sync::Arc;
 

@@ -120,7 +120,7 @@ impl<'c> Inputs<'c> {
             // These are applied to each query or reply; the packet cache holds answers before that.
             rate_limit: _,
             query_log: _,
-            // Connections use them only at their start.
+            // Connections use the certificates only at their start.
             certificates: _,
             acme: _,
             home_ca: _,
@@ -172,13 +172,13 @@ impl<'c> OfServer<'c> {
     fn of(server: &'c ServerConfig) -> Self {
         let ServerConfig {
             local_names,
-            // Its inputs are in `Announced`.
+            // The inputs of this key are in `Announced`.
             announce: _,
             local_zones,
             minimal_responses,
             // The packet cache holds answers before they are truncated to a client's size.
             max_udp_size: _,
-            // Its inputs are in `Placement`.
+            // The inputs of this key are in `Placement`.
             listen: _,
             encrypted: _,
             h3: _,
@@ -188,7 +188,7 @@ impl<'c> OfServer<'c> {
             listeners: _,
             open: _,
             workers: _,
-            // These settings decide who is served, and where.
+            // These settings decide which clients are served, and where.
             pin_workers: _,
             http: _,
             http_names: _,
@@ -213,7 +213,7 @@ fn of_cache(cache: &CacheConfig) -> (TtlBounds, Option<Duration>) {
         max_ttl_secs: _,
         negative_min_ttl_secs: _,
         negative_max_ttl_secs: _,
-        // How long expired data is used is read at each look-up.
+        // The time for which expired data is used is read at each look-up.
         serve_stale,
         // This key decides at a hit whether the name is prefetched.
         prefetch: _,

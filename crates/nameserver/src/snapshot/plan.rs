@@ -174,7 +174,7 @@ fn endpoints(
     all.into_iter().map(|addr| Endpoint { addr, transport }).collect()
 }
 
-/// Returns the endpoint of a server that another one designates.
+/// Returns the endpoint of a server that another server designates.
 fn designated_endpoint(terms: &DiscoveryTerms, server: &DesignatedServer) -> Endpoint {
     let transport = transport(server.transport, || terms.peer(server).id());
     Endpoint { addr: server.addr, transport }

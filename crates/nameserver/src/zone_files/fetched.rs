@@ -1,4 +1,4 @@
-//! Texts that were fetched for a zone, before they replace its copy.
+//! Texts that were fetched for a zone, before they replace the copy of the zone.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::zone_source::load_from;
 /// The records of a new text, compared with the records of the copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FetchedRecords {
-    /// The records are the same, whatever else differs.
+    /// The records are the same, although the texts may differ.
     Same,
     /// The records differ, or there is no usable copy.
     Changed,

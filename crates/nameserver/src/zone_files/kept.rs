@@ -51,7 +51,7 @@ pub(super) struct KeptZone {
     pub(super) failures: u64,
     /// The first error of the last reading.
     pub(super) fault: Option<String>,
-    /// The journal. Its lock is held while the zone changes.
+    /// The journal, whose lock is held while the zone changes.
     pub(super) journal: Arc<Mutex<ZoneJournal>>,
     /// The version that the file has.
     pub(super) on_file: Option<ZoneVersion>,
@@ -259,7 +259,7 @@ impl KeptZone {
     }
 
     /// Puts the version that was read in force, signed if the zone is signed here. Returns whether
-    /// it is in force.
+    /// the version is in force.
     fn publish(&mut self, signers: &KnownSigners) -> bool {
         self.fault = None;
         let is_signed = self.sign(signers);

@@ -144,7 +144,7 @@ fn no_serial_is_published_with_two_contents_when_a_digest_comes_and_goes() {
     config.digest = Some(DigestHash::Sha384);
     let digested = published(&files, &config);
     assert!((digested.serial(), digested.zonemd().is_some()) == (1, true) && kept.exists());
-    // The next server of the same files continues.
+    // Another server that starts with the same files continues with the same version.
     let again = published(&ZoneFiles::default(), &config);
     assert_eq!(again.version(), digested.version());
 

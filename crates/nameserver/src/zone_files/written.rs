@@ -22,9 +22,9 @@ use crate::zone_source::load_from;
 
 /// The first line of a file that the server writes, without the serial.
 const WRITTEN: &str = "; Written by Avocet from its changes; comments are not kept. Serial ";
-/// Number of octets of a file that show whether this server wrote it.
+/// Number of octets at the start of a file that show whether this server wrote it.
 const HEAD: usize = 1024;
-/// The pause between two writings of a file, in seconds for each second that one writing takes.
+/// The pause between two writes of a file, in seconds for each second that one write takes.
 const WRITE_PAUSE: u64 = 20;
 /// Minimum number of octets of a zone that are written in a second.
 const WRITTEN_IN_SECOND: u64 = 16 << 20;

@@ -290,7 +290,7 @@ impl KeyFiles {
         if read.tag() == key.tag { Ok(read) } else { Err(KeyFileError::OtherKey(path, key.tag)) }
     }
 
-    /// Makes a key with a tag that no other key has, and writes it.
+    /// Makes a key with a tag that no other key has, and writes the key to a file.
     pub(super) fn make_key(
         &self,
         wanted: &WantedKey,
@@ -333,8 +333,8 @@ impl KeyFiles {
         }
     }
 
-    /// Stores the signed zone, so that it need not be signed again after a restart. Without room on
-    /// the disk, it is.
+    /// Stores the signed zone, so that it need not be signed again after a restart. If this fails,
+    /// the zone is signed again.
     pub(super) fn keep_copy(&self, zone: &HostedZone) {
         let path = self.directory.join(SIGNED);
         let mut text = String::new();

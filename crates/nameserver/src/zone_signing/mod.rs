@@ -66,7 +66,7 @@ pub enum SigningError {
     /// A key is being replaced already.
     #[error("the key is not active yet, or is being replaced already: see `avocet zone keys`")]
     Rolling,
-    /// No key has the tag, or its DS record is not awaited.
+    /// No key has the tag, or the DS record of this key is not awaited.
     #[error("no key with tag {0} awaits its DS record")]
     NotAwaited(u16),
     /// The zone has no key of the role.
@@ -208,7 +208,7 @@ impl ZoneSigner {
         let (zone, steps) = result.inspect_err(|_| self.unmake(&made))?;
         if let Err(error) = self.files.save(&next) {
             self.unmake(&made);
-            // The version is not published, so that the next one does not follow it.
+            // The version is not published, so the next version does not follow it.
             self.last = before;
             return Err(error.into());
         }
@@ -253,7 +253,7 @@ impl ZoneSigner {
         }
     }
 
-    /// Reads the state, the keys and the last signed version. They are read only once.
+    /// Reads the state, the keys and the last signed version. The files are read only once.
     fn read_files(&mut self) -> Result<(), SigningError> {
         if self.state.is_some() {
             return Ok(());

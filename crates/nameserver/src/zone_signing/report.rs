@@ -34,7 +34,7 @@ pub struct SigningReport {
     pub next_at_secs: Option<u64>,
     /// Number of signatures that were made since the server started.
     pub made: u64,
-    /// The key whose DS record the parent lacks.
+    /// The key whose DS record the parent lacks, if there is one.
     pub awaited_ds: Option<u16>,
     /// Whether the parent lacks this DS record for longer than the policy permits.
     pub is_overdue: bool,

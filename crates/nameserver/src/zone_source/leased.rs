@@ -23,7 +23,7 @@ pub(super) struct LeasedNames {
     pub(super) now_secs: u64,
 }
 
-/// The addresses of one family that a name has.
+/// The addresses in one family that a name has.
 #[derive(Default)]
 struct Leased {
     mac: Option<Mac>,

@@ -135,7 +135,7 @@ impl AccessFile {
 /// Checks the text of a file, such as that of a backup.
 ///
 /// # Errors
-/// It is malformed, of another version, or larger than a file may be.
+/// The text is malformed, of another version, or too large.
 pub fn check(text: &str) -> io::Result<()> {
     if text.len() as u64 > MAX_OCTETS {
         return Err(io::ErrorKind::FileTooLarge.into());

@@ -63,7 +63,7 @@ impl From<AccessFault> for LoginFault {
 
 impl Access {
     /// Begins a session for a user who knows the password and, if there is one, has the second
-    /// factor. Attempts are checked one after another: parallel guesses gain nothing.
+    /// factor. Attempts are checked one after another, so parallel guesses have no advantage.
     ///
     /// # Errors
     /// See [`LoginFault`].

@@ -426,7 +426,7 @@ fn check_limits(role: Role, limits: Option<&UserLimits>) -> Result<(), AccessFau
 fn check_name(name: &str) -> Result<(), AccessFault> {
     match is_name(name) {
         true => Ok(()),
-        // The name may be long: only its beginning is repeated.
+        // The name may be long, so the error contains only its beginning.
         false => Err(AccessFault::InvalidName(name.chars().take(MAX_NAME_OCTETS).collect())),
     }
 }

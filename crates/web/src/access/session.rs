@@ -53,8 +53,8 @@ pub(crate) struct SessionUser<'a> {
 }
 
 impl<'a> SessionUser<'a> {
-    /// Returns the user of this name, with the role that a provider gave, and the address of the
-    /// log-in.
+    /// Creates the user of a session from a name, the role that a provider gave, and the address of
+    /// the log-in.
     pub(crate) const fn of(name: &'a str, given: Option<GivenRole>, from: IpAddr) -> Self {
         Self { name, given, from }
     }
@@ -66,7 +66,7 @@ pub struct BegunSession {
     pub id: Secret,
     /// The value for `X-CSRF-Token`.
     pub csrf: Secret,
-    /// Seconds until the session ends at the latest.
+    /// Longest duration of the session in seconds.
     pub lifetime_secs: u64,
 }
 
@@ -127,7 +127,7 @@ impl Sessions {
         Some(session)
     }
 
-    /// Returns a session that has not ended, and does not count this as a use.
+    /// Returns a session that has not ended. This does not count as a use.
     pub(crate) fn peek(&self, id: &str, now: u64) -> Option<&Session> {
         self.0.get(&digest_of(id)).filter(|session| session.is_alive(now))
     }

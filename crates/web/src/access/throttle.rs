@@ -24,7 +24,7 @@ pub(crate) enum GuessSource {
     User(String),
 }
 
-/// Whether this browser started the log-in from which it returns.
+/// Whether the browser that returns from a log-in has also begun it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FlowKind {
     Begun,
@@ -77,7 +77,7 @@ pub(crate) struct Throttle {
 }
 
 impl Throttle {
-    /// Returns the seconds until the next attempt is permitted; 0 if it is now.
+    /// Returns the seconds until the next attempt is permitted; 0 if it is permitted now.
     pub(crate) fn wait_secs(&self, sources: &[GuessSource], now: u64) -> u64 {
         let wait = |source: &GuessSource| {
             let Some(failures) = self.failures.get(source) else { return 0 };

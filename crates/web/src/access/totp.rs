@@ -82,7 +82,7 @@ impl SecondFactor {
         Ok(Some((factor, codes)))
     }
 
-    /// Checks a code or a recovery code, which then is used up.
+    /// Checks a code or a recovery code. A recovery code is not valid again.
     pub(crate) fn check(&mut self, code: &str, now: u64) -> CodeCheck {
         let code = Zeroizing::new(code.replace([' ', '-'], "").to_ascii_lowercase());
         let present = now / STEP_SECS;

@@ -22,7 +22,8 @@ const MAX_CODE: usize = 4096;
 /// The purpose of the sealed text, which the seal includes.
 const PURPOSE: &[u8] = b"avocet oidc 1";
 
-/// Log-ins that began and did not end. The server keeps only the key that seals them.
+/// The log-ins that have begun and not ended. The server keeps only the key that seals their
+/// cookies.
 pub(crate) struct Flow {
     key: Option<RandomizedNonceKey>,
     providers: Providers,
@@ -52,7 +53,7 @@ pub(crate) struct FlowReturn {
 /// A user of the provider.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OidcLogin {
-    /// The name, which no user of this server has.
+    /// The name, which differs from the names of all users of this server.
     pub(crate) name: String,
     pub(crate) role: Role,
 }
@@ -130,7 +131,7 @@ impl Flow {
         Ok(endpoint.map(|endpoint| with_query(&endpoint, &query)))
     }
 
-    /// Returns whether the browser began the log-in from which it returns.
+    /// Returns whether the browser that returns from a log-in has also begun it.
     pub(crate) fn has_begun(
         &self,
         settings: &OidcSettings,

@@ -83,7 +83,7 @@ impl Providers {
         }
     }
 
-    /// Exchanges a code for the claims of its user.
+    /// Exchanges a code for the claims of the user who logged in.
     pub(super) fn exchange(
         &self,
         exchange: &CodeExchange<'_>,
@@ -100,7 +100,7 @@ impl Providers {
         Ok(claims)
     }
 
-    /// Verifies a token, with keys that are fetched again if none fits.
+    /// Verifies a token. If no key fits, the keys are fetched again.
     fn verified(
         &self,
         token: &str,

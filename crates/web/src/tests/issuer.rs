@@ -47,7 +47,7 @@ pub(super) struct Behaviour {
     pub(super) signing: Signing,
     /// Changes header and claims of tokens.
     pub(super) edit: Edit,
-    /// Changes the announcement of its endpoints.
+    /// Changes the endpoints that the issuer announces.
     pub(super) announce: Box<dyn Fn(&mut Value) + Send>,
     /// The reply of the userinfo endpoint.
     pub(super) userinfo: Value,

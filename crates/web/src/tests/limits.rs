@@ -54,7 +54,7 @@ fn reach(verb: Verb, path: &str) -> Reach {
         (Get, "/explain") => Open(json!({"name": "a.example."})),
         (Post, "/trace") => Open(json!({"name": "a.example.", "type": "A"})),
         (Get, "/queries" | "/queries/count") => Narrowed(json!({"group": "staff"})),
-        // The live queries of this name end.
+        // The stream of live queries below this name ends.
         (Get, "/queries/live") => Narrowed(json!({"under": "few.example."})),
         (Get, "/queries/entry") => Narrowed(json!({"id": 7})),
         (Get, "/statistics" | "/series") => Narrowed(json!({"from": 1, "to": 9})),
@@ -135,7 +135,7 @@ impl Visitor {
         site.send(Sent::new(method.as_str(), &path).by(&self.browser))
     }
 
-    /// Checks whether a request is beyond the limits, and that the refusal says so.
+    /// Checks whether a request is beyond the limits, and whether the refusal says so.
     #[track_caller]
     fn check(&self, site: &Site, sent: (&Route, &Value), is_refused: bool) {
         let (route, fields) = sent;

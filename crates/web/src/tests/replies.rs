@@ -6,7 +6,7 @@ use avocet_control::revisions::RevisionAccepted;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Returns a reply from its JSON.
+/// Creates a reply from its JSON.
 pub(super) fn of<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }

@@ -140,7 +140,7 @@ fn the_set_up_link_works_once_and_only_from_the_local_network() {
     let browser = site.log_in("ada");
     assert_eq!(site.send(Sent::new("GET", "/api/v1/users").by(&browser)).status, 200);
     let page = site.send(Sent::new("GET", "/setup"));
-    // Without the interface there is a small page of its own.
+    // A server without the interface has a small page for the set-up.
     let script = if interface::is_embedded() { "/assets/" } else { "/setup.js" };
     assert!(String::from_utf8(page.body).unwrap().contains(script));
 }
