@@ -16,9 +16,9 @@ const MAX_EXTENSIONS: usize = 64;
 /// The period in which a certificate should be renewed, in Unix seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// The first second.
+    /// The first second of the period.
     pub start: u64,
-    /// The last second.
+    /// The last second of the period.
     pub end: u64,
     /// The number of seconds after which to request the window again.
     pub again_secs: u64,

@@ -23,9 +23,9 @@ const MOST_ASKED_SECS: u64 = 7 * 86_400;
 /// The life of a certificate, in Unix seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Life {
-    /// The first second.
+    /// The first second in which the certificate is valid.
     pub not_before: u64,
-    /// The last second.
+    /// The last second in which the certificate is valid.
     pub not_after: u64,
 }
 

@@ -1,5 +1,5 @@
-//! The figures of `avocet top`, as the running server reports them. One thread asks for counts, and
-//! another one receives each query.
+//! The figures of `avocet top`, as the running server reports them. One thread requests counts, and
+//! another thread receives each query.
 
 use std::collections::VecDeque;
 use std::io;

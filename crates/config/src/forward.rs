@@ -97,8 +97,8 @@ pub(super) fn forwards_all(specs: &[Spanned<ForwardSpec>]) -> bool {
     specs.iter().any(zone)
 }
 
-/// Returns the configured rules. If names are resolved only by rules and there are none, adds one
-/// for all names.
+/// Returns the configured rules. If names are resolved only by rules and no rule is configured,
+/// returns a rule for all names with the resolvers of the system.
 pub(super) fn rules(
     specs: Vec<Spanned<ForwardSpec>>,
     resolving: Resolving,

@@ -206,9 +206,9 @@ impl ServerConfig {
     /// names and that have no socket yet.
     ///
     /// An address that the new configuration does not name stays open for clients that two access
-    /// lists admit: the last one of the address, and the present one of `[server]` or of its
-    /// listener. If the listener is gone, no client is admitted: the rules that tested its name are
-    /// gone too.
+    /// lists admit: the last access list of the address, and the present access list of `[server]`
+    /// or of the address's listener. If the listener is gone, no client is admitted, because the
+    /// rules that tested the name of the listener are gone too.
     pub fn keep_open(&mut self, old: &Self) -> Vec<OpenAddress> {
         let mut named = self.named_addresses();
         let wanted = named.clone();

@@ -124,7 +124,7 @@ pub struct ProbeQuery {
     pub data: Option<Box<[u8]>>,
 }
 
-/// The address at which an address of a pool is probed, if it is another one.
+/// A probe address that differs from the address in the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbeAddress {
     /// The address.

@@ -9,7 +9,7 @@ use toml::Spanned;
 use super::check::Check;
 use super::policy_spec::{ListTable, PolicySpec};
 
-/// The programs that get this signal.
+/// The signals that the server sends to programs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Signals {
     /// Firefox does not turn DNS over HTTPS on by itself.

@@ -338,9 +338,9 @@ pub enum AccessFault {
     InvalidName(String),
     /// The password is too short or too long: the bounds in octets.
     PasswordLength {
-        /// The shortest.
+        /// The least permitted number of octets.
         least: usize,
-        /// The longest.
+        /// The greatest permitted number of octets.
         most: usize,
     },
     /// A user has the name.

@@ -37,7 +37,7 @@ impl UserLimits {
         Some(format!("{zone:?} is not the name of a zone, such as \"example.lan\""))
     }
 
-    /// Returns whether logged queries of these groups, or for this name, are within the limits.
+    /// Returns whether a logged query of a client in `groups`, or for `name`, is within the limits.
     pub fn takes<'g>(&self, mut groups: impl Iterator<Item = &'g str>, name: &str) -> bool {
         groups.any(|group| self.has_group(group)) || self.has_zone(name)
     }

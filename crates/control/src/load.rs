@@ -198,7 +198,7 @@ pub struct LogWriterLoad {
     /// The share of the fullest ring that was in use at the thread's last check, from 0 to 1. If a
     /// ring is full, entries are dropped.
     pub ring_fill: f64,
-    /// The greatest share since the start.
+    /// The greatest value of `ring_fill` since the start.
     pub ring_peak: f64,
     /// Entries per second, over at most the last minute.
     pub entries_per_sec: f64,

@@ -174,7 +174,7 @@ impl ZoneKeys {
     }
 }
 
-/// Checks whether any of these DS records can lead to a supported key. If not, the zone is insecure
+/// Checks whether any of the DS records can lead to a supported key. If not, the zone is insecure
 /// and its keys need not be queried (RFC 4035 §5.2).
 ///
 /// # Errors

@@ -125,7 +125,7 @@ impl Section {
         }
     }
 
-    /// Reports whether any of these keys is present.
+    /// Reports whether any of `keys` is present.
     pub(crate) fn has_any(&self, keys: &[&str]) -> bool {
         keys.iter().any(|key| self.keys.contains_key(*key))
     }

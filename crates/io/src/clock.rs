@@ -11,7 +11,7 @@ pub fn micros_since_boot() -> u64 {
     // SAFETY: the kernel writes one `timespec`, for which there is room.
     let code = unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, time.as_mut_ptr()) };
     debug_assert_eq!(code, 0, "the clock is part of Linux since 2.6.39");
-    // SAFETY: integers only, zeroed above and then written by the kernel.
+    // SAFETY: all fields are integers, zeroed above and then written by the kernel.
     let time = unsafe { time.assume_init() };
     time.tv_sec as u64 * 1_000_000 + (time.tv_nsec as u32 / 1_000) as u64
 }

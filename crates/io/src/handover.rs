@@ -87,7 +87,7 @@ fn send_with_fds(stream: &UnixStream, bytes: &[u8], fds: &[RawFd]) -> io::Result
     if !fds.is_empty() {
         let payload = size_of_val(fds) as u32;
         header.msg_control = control.as_mut_ptr().cast();
-        // SAFETY: only computes lengths.
+        // SAFETY: `CMSG_SPACE` only computes a length.
         header.msg_controllen = unsafe { libc::CMSG_SPACE(payload) } as _;
         // SAFETY: `control` is aligned and has room for BATCH descriptors, and there are no more
         // than that.

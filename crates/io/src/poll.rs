@@ -68,7 +68,7 @@ impl Poller {
     /// # Errors
     /// The process has no file descriptor left.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: takes no pointer.
+        // SAFETY: the call takes no pointer.
         let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
         // SAFETY: the kernel has just returned this descriptor, which has no other owner.
         let epoll = unsafe { OwnedFd::from_raw_fd(fd as _) };
@@ -311,7 +311,7 @@ impl Waker {
     /// # Errors
     /// The process has no file descriptor left.
     pub fn new(poller: &Poller, token: u64) -> io::Result<Self> {
-        // SAFETY: takes no pointer.
+        // SAFETY: the call takes no pointer.
         let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
         // SAFETY: the kernel has just returned this descriptor, which has no other owner.
         let eventfd = unsafe { OwnedFd::from_raw_fd(fd as _) };

@@ -45,7 +45,7 @@ pub fn raise_open_files() -> io::Result<u64> {
 /// The system does not support the call.
 pub fn sharpen_timers() -> io::Result<()> {
     let slack_ns: libc::c_ulong = 1;
-    // SAFETY: takes no pointer.
+    // SAFETY: the call takes no pointer.
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns) }).map(drop)
 }
 
@@ -97,7 +97,7 @@ impl Thread {
     /// Returns the calling thread.
     #[must_use]
     pub fn current() -> Self {
-        // SAFETY: takes nothing, and always succeeds.
+        // SAFETY: the call takes no argument and always succeeds.
         Self(unsafe { libc::gettid() })
     }
 
@@ -107,7 +107,7 @@ impl Thread {
     /// # Errors
     /// The system refuses, or the thread has ended.
     pub fn lower_share(self) -> io::Result<()> {
-        // SAFETY: takes no pointer.
+        // SAFETY: the call takes no pointer.
         check(unsafe { libc::setpriority(libc::PRIO_PROCESS, self.0 as libc::id_t, NICE_LOW) })
             .map(drop)
     }
@@ -142,7 +142,8 @@ const KEPT: libc::c_int = 4 << 20;
 /// be returned in one long call that holds the lock of a heap.
 pub fn keep_large_memory_apart() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: takes no pointer, and is called before other threads exist, as the library requires.
+    // SAFETY: the calls take no pointer, and are made before other threads exist, as the library
+    // requires.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
         libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT);
@@ -152,7 +153,7 @@ pub fn keep_large_memory_apart() {
 /// Gives freed memory that the C library retains back to the system.
 pub fn give_memory_back() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: takes no pointer, and may be called at any time from any thread.
+    // SAFETY: the call takes no pointer, and any thread may make it at any time.
     unsafe {
         libc::malloc_trim(0);
     }
@@ -174,11 +175,11 @@ pub fn drop_privileges(user: &str, more_group: Option<&str>) -> io::Result<()> {
     }
     // SAFETY: the count matches the group IDs behind the pointer, which outlive the call.
     check(unsafe { libc::setgroups(groups.len(), groups.as_ptr()) })?;
-    // SAFETY: takes no pointer. The C library applies it to all threads.
+    // SAFETY: the call takes no pointer. The C library changes the group of all threads.
     check(unsafe { libc::setgid(gid) })?;
-    // SAFETY: as above.
+    // SAFETY: the call takes no pointer. The C library changes the user of all threads.
     check(unsafe { libc::setuid(uid) })?;
-    // SAFETY: as above.
+    // SAFETY: the call takes no pointer.
     if uid != 0 && unsafe { libc::setuid(0) } == 0 {
         return Err(io::Error::other("the process could become root again"));
     }
@@ -188,7 +189,7 @@ pub fn drop_privileges(user: &str, more_group: Option<&str>) -> io::Result<()> {
 /// Makes all files that the process creates from now on readable and writable by its own user only.
 pub fn keep_files_private() {
     const GROUP_AND_OTHERS: libc::mode_t = 0o077;
-    // SAFETY: takes no pointer, and always succeeds.
+    // SAFETY: the call takes no pointer and always succeeds.
     unsafe { libc::umask(GROUP_AND_OTHERS) };
 }
 
@@ -199,14 +200,14 @@ pub fn keep_files_private() {
 pub fn kill_group(leader: u32) -> io::Result<()> {
     let group = libc::pid_t::try_from(leader).ok().filter(|group| *group > 1);
     let group = group.ok_or(io::ErrorKind::InvalidInput)?;
-    // SAFETY: takes no pointer. The number is that of one group, not of all processes.
+    // SAFETY: the call takes no pointer. `group` is the number of one group, not of all processes.
     check(unsafe { libc::killpg(group, libc::SIGKILL) }).map(drop)
 }
 
 /// Reports whether the process runs as root.
 #[must_use]
 pub fn is_root() -> bool {
-    // SAFETY: takes no pointer, and always succeeds.
+    // SAFETY: the call takes no pointer and always succeeds.
     unsafe { libc::geteuid() == 0 }
 }
 
@@ -366,7 +367,7 @@ mod tests {
     fn sharp_timers_have_the_least_slack() {
         thread::spawn(|| {
             sharpen_timers().unwrap();
-            // SAFETY: takes no pointer.
+            // SAFETY: the call takes no pointer.
             assert_eq!(unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }, 1);
         })
         .join()
@@ -388,7 +389,7 @@ mod tests {
             assert!(succeeds_in_child("process::tests::privileges_are_gone_for_good"));
             return;
         }
-        // SAFETY: takes no pointer.
+        // SAFETY: the call takes no pointer.
         let is_root = unsafe { libc::geteuid() } == 0;
         let dropped = drop_privileges("nobody", None);
         if !is_root {

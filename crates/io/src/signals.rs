@@ -87,7 +87,7 @@ impl Signals {
             Err(error) if is_idle(&error) => return Ok(None),
             result => result?,
         };
-        // SAFETY: integers only, zeroed above and then written by the kernel.
+        // SAFETY: all fields are integers, zeroed above and then written by the kernel.
         let number = unsafe { info.assume_init() }.ssi_signo;
         let known = WATCHED.iter().find(|(watched, _)| *watched as u32 == number);
         Ok(known.map(|(_, signal)| *signal))

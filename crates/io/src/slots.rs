@@ -279,12 +279,12 @@ impl Slots {
 
     /// Returns the vectors of the slots in order. They point into this allocation.
     pub(crate) fn vectors(&mut self) -> *mut libc::iovec {
-        // SAFETY: only computes an address inside the live allocation.
+        // SAFETY: this only computes an address inside the live allocation.
         unsafe { (&raw mut (*self.arrays.as_ptr()).vectors).cast() }
     }
 
     fn headers(&mut self) -> *mut libc::mmsghdr {
-        // SAFETY: only computes an address inside the live allocation.
+        // SAFETY: this only computes an address inside the live allocation.
         unsafe { (&raw mut (*self.arrays.as_ptr()).headers).cast() }
     }
 }

@@ -103,8 +103,8 @@ impl SyscallBatch {
     unsafe fn complete(&mut self) -> io::Result<usize> {
         let mut ring =
             self.ring.take().ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
-        // SAFETY: the contract above. The ring returns to `self` only with an empty queue, so no
-        // later call submits an entry of this one.
+        // SAFETY: the contract above is upheld. The ring returns to `self` only with an empty
+        // queue, so no later call submits an entry of this call.
         let queued = unsafe { ring.submission().push_multiple(&self.entries) };
         queued.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
         let mut ended = 0;

@@ -62,8 +62,8 @@ impl Write for Paced {
     }
 }
 
-/// Replaces a file with the concatenation of these parts. After an error, the previous file remains
-/// in place.
+/// Replaces a file with the concatenation of `parts`. After an error, the previous file remains in
+/// place.
 ///
 /// # Errors
 ///

@@ -147,7 +147,7 @@ pub struct WorkerMetrics {
     pub quic_refused: Counter,
     /// QUIC connections rejected by a limit, in total or for one client.
     pub quic_rejected: Counter,
-    /// Turns that left queries to the next one, because their time was used up.
+    /// Turns that left queries to the next turn, because their time was used up.
     pub cut_short: Counter,
     /// Panics from which the worker recovered.
     pub panics: Counter,

@@ -194,7 +194,7 @@ fn has_ancestor_of(names: &SuffixMap<()>, question: &[u8]) -> bool {
 pub struct TraceScratch {
     /// The worker's end of its queue.
     sender: RefCell<Option<TraceSender>>,
-    /// The number of queries to skip before the share selects the next one.
+    /// Number of queries to skip before the next query to trace.
     to_pass: Cell<u64>,
     /// The share for which `to_pass` was drawn.
     drawn_for: Cell<f64>,
@@ -228,7 +228,8 @@ impl TraceScratch {
         uniform(secret.hash(&worker.to_le_bytes(), self.draws.get()))
     }
 
-    /// Returns whether a share selects the next query. `draw` returns a random number in `0..1`.
+    /// Returns whether to trace the next query if `share` of all queries are traced. `draw` returns
+    /// a random number in `0..1`.
     fn is_in_share(&self, share: f64, draw: impl FnOnce() -> f64) -> bool {
         if share == self.drawn_for.get() {
             let to_pass = self.to_pass.get();
@@ -258,8 +259,9 @@ impl TraceScratch {
     }
 }
 
-/// Returns the number of queries to skip before a share selects the next one, by a random number in
-/// `0..1`. The number has a geometric distribution, so that each query has the same probability.
+/// Returns how many queries to skip before the next query to trace, from the share of traced
+/// queries and a random number in `0..1`. The numbers have the geometric distribution, so each
+/// query is traced with the same probability.
 fn passed_over(share: f64, random: f64) -> u64 {
     if share >= 1.0 {
         return 0;
@@ -271,7 +273,7 @@ fn passed_over(share: f64, random: f64) -> u64 {
     ((1.0 - random).ln() / (-share).ln_1p()) as u64
 }
 
-/// Returns a random number in `0..1` made from 53 of these 64 random bits.
+/// Returns a random number in `0..1` that is made from the first 53 of 64 random bits.
 fn uniform(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }

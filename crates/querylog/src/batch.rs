@@ -30,7 +30,7 @@ impl Batch {
         self.sets.clear();
     }
 
-    /// Returns the approximate size in octets of these entries as a block before compression.
+    /// Returns the approximate size in octets of the batch as a block before compression.
     pub(crate) fn octets(&self) -> usize {
         self.rows.len() * 32 + self.texts.0.octets()
     }

@@ -9,7 +9,7 @@
 //! The writer runs on one thread, which calls [`Writer::add`] for each entry from the rings, and
 //! [`Writer::tick`] after them. The writer only waits for the disk. An error loses the entries of
 //! one block, which are counted, and the next block goes to another file. If a process is killed,
-//! the next one counts the entries that were taken but not written ([`TakenFile`]).
+//! the next process counts the entries that were taken but not written ([`TakenFile`]).
 
 use std::fs;
 use std::path::PathBuf;

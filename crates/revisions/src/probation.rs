@@ -9,8 +9,8 @@
 //!                     ├── more queries fail than before ───────> rolled back
 //!                     └── more answers are slow than before ───> rolled back
 //! ```
-//! The fallback is the last revision that was kept. A change during the probation of another one
-//! begins the probation again, with the same fallback.
+//! The fallback is the last revision that was kept. A change during the probation of an
+//! earlier change begins the probation again, with the same fallback.
 
 use std::collections::VecDeque;
 use std::fmt;

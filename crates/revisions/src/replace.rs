@@ -1,7 +1,7 @@
 //! Replaces the text of a file that people edit, too, without losing their edits.
 //!
-//! The new text is written to a file in the same directory, which [`replace_if`] puts in the place
-//! of the old file, so that the configuration file is complete at any moment.
+//! The new text is written to a new file in the same directory. [`replace_if`] then replaces the
+//! configuration file with the new file, so that the configuration is complete at any moment.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};

@@ -332,7 +332,8 @@ impl<S: Side> Session<S> {
     }
 
     /// Tells a client of HTTP that the connection ends soon, so that it sends further queries over
-    /// another one. Queries that arrive meanwhile are answered. DNS over TLS has no such message.
+    /// another connection. Queries that arrive meanwhile are answered. DNS over TLS has no such
+    /// message.
     pub fn announce_end(&mut self) {
         if let Some(http) = &mut self.http {
             http.announce_end();

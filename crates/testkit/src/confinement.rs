@@ -211,7 +211,7 @@ fn give(verdict: u32) -> sock_filter {
 fn install(program: &[sock_filter]) -> io::Result<()> {
     let program =
         libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
-    // SAFETY: takes numbers only.
+    // SAFETY: the call takes only numbers.
     let code = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
     if code != 0 {
         return Err(io::Error::last_os_error());

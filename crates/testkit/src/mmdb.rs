@@ -188,7 +188,7 @@ impl Database {
         }
     }
 
-    /// Returns the bits of a network, the first one highest, and their number.
+    /// Returns the bits of a network, with the first bit as the highest, and the number of bits.
     fn bits(&self, network: &str) -> (u128, u32) {
         let (address, len) = network.split_once('/').expect("address/length");
         let len: u32 = len.parse().expect("a length");

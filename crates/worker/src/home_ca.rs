@@ -6,7 +6,7 @@
 //!                                               life, and at once when these change
 //! ```
 //! The server makes an authority once and never replaces it, because each device would have to
-//! install the next one. A file that is damaged or half missing is an error that the operator
+//! install the new authority. A file that is damaged or half missing is an error that the operator
 //! resolves. The server watches `certificate.pem` as it watches the files of `[[certificate]]`. The
 //! first line of this file states its purpose.
 

@@ -1,6 +1,6 @@
 //! The values that the parts of a worker pass to one another, and the traits that take them.
 //!
-//! No part of a worker refers to another one.
+//! No part of a worker refers to another part.
 
 use avocet_io::poll::Poller;
 use avocet_nameserver::clock::{Clock, Moment};

@@ -273,7 +273,7 @@ fn without_type(record: &HostedRecord<'_>, rtype: Rtype) -> Option<(Vec<u8>, u32
         _ => NSEC3_HEAD,
     };
     let mut rdata = record.rdata.to_vec();
-    // The map of the types below 256 is the first one.
+    // The first map is that of the types below 256.
     let [0, len, ..] = *rdata.get(map_at..)? else { return None };
     let (byte, bit) = (usize::from(rtype.0 / 8), 0x80 >> (rtype.0 % 8));
     let octet = rdata.get_mut(map_at + 2 + byte).filter(|octet| **octet & bit != 0)?;

@@ -15,7 +15,7 @@ const MAX_OCTETS: usize = 1024;
 /// Seconds for which a signature is used again: much less than its validity of at least a day.
 const REUSE_SECS: u64 = 300;
 
-/// The signatures of recent RRsets. An RRset replaces another one in its slot.
+/// The signatures of recent RRsets. A new RRset replaces the RRset in its slot.
 #[derive(Default)]
 pub(crate) struct SignatureCache {
     hasher: RandomState,

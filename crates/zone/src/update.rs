@@ -297,7 +297,7 @@ fn add(zone: &mut ZoneEdits<'_>, owner: FoldedName<'_>, record: &HostedRecord<'_
         }
         // A name has at most one of these records.
         rtype @ (Rtype::CNAME | Rtype::DNAME) => zone.remove_all(owner, |one| one == rtype),
-        // All records of a set have the TTL of the last one (RFC 2181 §5.2).
+        // All records of an RRset get the TTL of the record that was added last (RFC 2181 §5.2).
         rtype => zone.set_ttl(owner, rtype, record.ttl_secs),
     }
     zone.add(owner, record);

@@ -16,7 +16,7 @@ const CHAIN_LINKS: u32 = 7;
 /// Number of strings in the large TXT RRset. Each has 200 octets.
 const LARGE_STRINGS: u32 = 12;
 
-/// The name for which a wildcard is replayed, below the wildcard's parent.
+/// The name, below the parent of a wildcard, to which the records of the wildcard are copied.
 pub(super) const REPLAYED: &str = "replayed.wild";
 
 /// Labels of aliases that lead to another zone, which may have any fault, and labels of alias

@@ -123,7 +123,7 @@ pub(super) fn nanos_since(start: Instant) -> u64 {
 pub(crate) struct Handed {
     /// Number of queries that were composed.
     pub(crate) composed: usize,
-    /// The number of these queries that the socket accepted.
+    /// Number of composed queries that the socket accepted.
     pub(crate) sent: usize,
     /// Whether the system reported an error.
     pub(crate) failed: bool,

@@ -96,7 +96,7 @@ pub enum QuestionVerdict<'p> {
     Pass,
     /// Send this answer.
     Answer(Made<'p>),
-    /// Answer with the data of another name, which is the target of these aliases.
+    /// Answer with these aliases and the data of their target.
     Rename(Vec<Alias>),
     /// Query these servers.
     Forward(Arc<[SocketAddr]>),
@@ -117,7 +117,7 @@ pub enum AnswerVerdict<'p> {
     },
     /// Send this answer instead.
     Answer(Made<'p>),
-    /// Send the data of another name instead, which is the target of these aliases.
+    /// Send these aliases and the data of their target instead.
     Rename(Vec<Alias>),
     /// Send no response.
     Drop,

@@ -24,7 +24,7 @@ use crate::pools::Pools;
 pub struct Names {
     /// Local records.
     pub local: LocalRecords,
-    /// Names that follow the health of their hosts.
+    /// Pools of addresses, with names whose answers depend on the health of the hosts.
     pub pools: Pools,
     /// Hosted zones.
     pub zones: Arc<HostedZones>,
@@ -33,7 +33,7 @@ pub struct Names {
     /// The entrance at which questions for alias targets count as received: an address of
     /// `[server]`.
     own_entrance: Entrance,
-    /// The changes of these names.
+    /// The changes of the server's own names.
     pub(super) changes: NameChanges,
 }
 

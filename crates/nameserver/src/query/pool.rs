@@ -1,4 +1,5 @@
-//! Names that follow the health of their hosts: A and AAAA records of the addresses of a pool.
+//! Answers for the names of pools: A and AAAA records of the addresses of a pool, depending on the
+//! health of its hosts.
 //!
 //! The name of a pool has only these two types, unless a local record or a hosted zone has other
 //! types at the same name. No answer is kept in the packet cache.

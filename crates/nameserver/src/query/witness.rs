@@ -1,4 +1,4 @@
-//! The record of a rehearsal: reports from the stages.
+//! The record of a rehearsal (a query without side effects): reports from the stages.
 
 use crate::policy::{Outcome, Treatment};
 

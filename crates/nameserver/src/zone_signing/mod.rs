@@ -2,7 +2,7 @@
 //! ones end.
 //!
 //! ```text
-//! zone as read --keys of now--> signed --review--> state on disk --> in force
+//! zone as read --active keys--> signed --review--> state on disk --> in force
 //!      ^------- due: signatures end, a key takes a step, the parent has another DS -------'
 //! ```
 //! A zone that cannot be signed, or does not pass the review, is held back, and the version in

@@ -15,7 +15,7 @@ const MAX_WORD: usize = 63;
 /// The bit of a device number that is set if the identifier was proven.
 const PROVEN: u64 = 1;
 
-/// An identifier of a device that does not follow from its address.
+/// An identifier that a device sends or proves, independent of its address.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum DeviceKey {
     /// A word that the device sends, in lower case. Anybody can send it.

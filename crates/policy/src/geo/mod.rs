@@ -44,7 +44,7 @@ pub const MAX_DATABASE_RECORDS: usize = 4 << 20;
 
 /// Number of zero octets between tree and data.
 const SEPARATOR: usize = 16;
-/// Bits of an IPv6 address before the IPv4 address in its last 32.
+/// Number of leading bits of an IPv6 address whose last 32 bits contain an IPv4 address.
 const BITS_BEFORE_V4: u32 = 96;
 
 /// A map from addresses to countries.

@@ -102,7 +102,7 @@ impl<'a> Sites<'a> {
         Self { octets: Octets::new(table.get(offset as usize..).unwrap_or_default()), ended: false }
     }
 
-    /// Reads a site, and whether another one follows.
+    /// Reads a site, and whether another site follows.
     #[inline]
     fn read(&mut self) -> Option<(Site, Follow)> {
         let (head, list) = (self.octets.octet()?, ListId::from_octet(self.octets.octet()?));

@@ -44,8 +44,8 @@ struct Said {
 }
 
 impl Drafts {
-    /// Returns the number of the effect if the record equals the last one, as most records of a
-    /// zone do.
+    /// Returns the number of the effect if the record equals the previous record, as most records
+    /// of a zone do.
     pub(super) fn known(&self, record: &MasterRecord) -> Option<u32> {
         let (last, number) = self.last.as_ref()?;
         let is_same = record.rtype == last.rtype

@@ -2,8 +2,8 @@
 //!
 //! A bucket stores the time at which it would be full again (the generic cell rate algorithm): one
 //! number, so that taking a token is one exchange. The table has a fixed size. If it is full, the
-//! bucket that is full again first is replaced. Dropping a full bucket changes nothing; dropping
-//! another one is counted.
+//! bucket that will be full first is replaced. Dropping a full bucket changes nothing; dropping a
+//! bucket that is not full is counted.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};

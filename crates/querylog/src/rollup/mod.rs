@@ -341,8 +341,8 @@ impl Rollups {
             // An entry that is older than all kept periods is counted in the oldest one.
             return Arc::make_mut(&mut periods[0]);
         }
-        // The period that was the latest until now precedes the new one. It follows the new one if
-        // entries are counted newest first.
+        // Usually the latest period so far precedes the new period. If entries are counted newest
+        // first, it follows the new period.
         if let Some(last) = periods.get_mut(at.min(periods.len().saturating_sub(1))) {
             let tops = Arc::make_mut(last).tops.iter_mut();
             tops.for_each(|top| top.shrink(period.closed_texts()));

@@ -60,7 +60,7 @@ impl Rollups {
         fs::read(directory.join(FILE)).ok().and_then(|file| read(&file)).unwrap_or_default()
     }
 
-    /// Renames a damaged file, so that the next one does not replace it. Returns the error if the
+    /// Renames a damaged file, so that the next file does not replace it. Returns the error if the
     /// file is damaged.
     pub(crate) fn keep_damaged(directory: &Path) -> Option<LogError> {
         let path = Self::path(directory);

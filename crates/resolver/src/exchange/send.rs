@@ -17,7 +17,7 @@ use crate::query::{self, OptOf, Privacy};
 /// Minimum number of unpredictable bits of a query from a pool (RFC 5452 §9). A query with fewer
 /// letters gets its own socket.
 const MIN_BITS: u32 = 32;
-/// Bits of the ID.
+/// Number of bits of the ID.
 const ID_BITS: u32 = 16;
 /// Unpredictable bits of the port of a socket for one query: drawn from at least 32,768 ports. By
 /// default there are some 59,700, or 15.9 bits. A name without letters has only the bits of ID and

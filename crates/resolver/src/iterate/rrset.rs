@@ -199,7 +199,8 @@ impl<'a> Ungrouped<'a> {
     }
 }
 
-/// Limits for grouping; records beyond them are ignored. An incomplete RRset fails validation.
+/// The limits when records are grouped into RRsets. Records beyond the limits are ignored, and an
+/// RRset without them fails validation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Most {
     pub(crate) sets: usize,

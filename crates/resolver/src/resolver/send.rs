@@ -186,7 +186,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Ends a query to a server that is not queried again, and queries the next one.
+    /// Ends a query without another attempt at the same server, and queries the next server.
     pub(super) fn give_up(&mut self, query_at: u32, failure: Failure, cx: &mut Context<'_, W>) {
         if self.refuse(query_at, cx) {
             return;

@@ -31,7 +31,7 @@ pub(crate) struct BackupSource {
     pub(crate) at: u64,
 }
 
-/// A backup in the making.
+/// A backup while it is written.
 struct Writing<'a> {
     lines: Parts<'a, BackupLine>,
     digest: BackupDigest,

@@ -231,7 +231,7 @@ impl Site {
 }
 
 /// Returns whether a request has exactly one `Host` (RFC 9112 §3.2). If a request has two, a proxy
-/// may use the other one. A request of HTTP/1.0 may have none.
+/// may use the one that this server does not use. A request of HTTP/1.0 may have none.
 fn has_one_host<B>(request: &Request<B>) -> bool {
     match request.headers().get_all(HOST).iter().count() {
         0 => request.version() < Version::HTTP_11,

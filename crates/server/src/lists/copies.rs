@@ -22,7 +22,7 @@ use siphasher::sip::SipHasher13;
 use super::fetch::MAX_LIST_BYTES;
 use super::store::source_text;
 
-/// Maximum number of octets of a head.
+/// Maximum number of octets of the head of a copy.
 const MAX_HEAD: usize = 16 << 10;
 /// Maximum number of octets of texts that are kept in memory because the disk cannot be written.
 const MAX_UNSAVED: usize = 512 << 20;

@@ -340,7 +340,7 @@ impl<'p> MemberPlan<'p> {
     }
 
     /// Returns the catalog that a member belongs to. This is its present catalog, unless that
-    /// catalog gives the member to another one (`coo`), and the other one lists and keeps it.
+    /// catalog gives the member to another catalog (`coo`), which lists and keeps the member.
     fn owner(&self, zone: &[u8]) -> Option<Box<[u8]>> {
         let lists = |catalog: &[u8]| self.listed.get(catalog)?.get(zone);
         let present = self.present.get(zone)?;

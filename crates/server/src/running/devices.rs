@@ -155,7 +155,7 @@ impl LeasedDevices {
     }
 }
 
-/// The effect of an entry of the table.
+/// The effect of an entry of the neighbour table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Met {
     /// The entry was already known.

@@ -17,7 +17,7 @@ const MAX_SHOWN: usize = 5;
 /// on the lists.
 const NAMED_ALREADY: [&str; 2] = ["server.local-zones", "policy.block-firefox-dns"];
 
-/// The parts of one configuration that the next one lacks.
+/// The parts of a configuration that are not in the next configuration.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Removed(Vec<Gone>);
 

@@ -13,7 +13,7 @@
 //! in its SOA record is no longer served. Each check runs on a thread of its own, at most
 //! [`MAX_CHECKS`] at the same time, half of that for members of catalogs, and [`MAX_OF_SOURCE`] at
 //! one server: neither a catalog nor a server that hangs delays the zones of other servers. The
-//! zone that has waited longest is first, and the end of a check begins the next one. The check of
+//! zone that has waited longest is first, and the next check begins when a check ends. The check of
 //! a zone that was removed ends with the next octets from its primary, and counts towards the
 //! limits until then.
 

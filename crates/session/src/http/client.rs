@@ -35,7 +35,7 @@ const MAX_TRIES: u8 = 2;
 const MAX_AGE: u8 = 20;
 /// The flow-control window before any settings (RFC 9113 §6.9.2).
 const WINDOW: i64 = 65_535;
-/// The largest window.
+/// The largest flow-control window.
 const MAX_WINDOW: i64 = (1 << 31) - 1;
 /// Number of octets of a response that the server may send at once: a message with padding of
 /// HTTP/2.
@@ -287,8 +287,8 @@ impl Http2Client {
         self.send_waiting();
     }
 
-    /// Counts a period of about half a second. The server may then send some more frames without a
-    /// response. Queries that have waited too long make room for others.
+    /// Raises the budget of frames that the server may send without a response; called about every
+    /// half second. Also drops queries that have waited too long, to make room for other queries.
     pub(crate) fn refill(&mut self) {
         self.budget = (self.budget + TIME_REFILL).min(MAX_BUDGET);
         self.alternative = HeardAlternative::Wanted;

@@ -43,7 +43,7 @@ const TIME_REFILL: u32 = 10;
 const RESET_COST: u32 = 4;
 /// The flow-control window before any settings (RFC 9113 §6.9.2).
 const WINDOW: i64 = 65_535;
-/// The largest window.
+/// The largest flow-control window.
 const MAX_WINDOW: i64 = (1 << 31) - 1;
 /// Number of octets of received DATA after which a window update returns them to the client.
 const RETURNED: u32 = 32 << 10;

@@ -8,7 +8,7 @@
 const SYMBOLS: usize = 257;
 /// The symbol that must not occur (RFC 7541 §5.2).
 const END: u16 = 256;
-/// Bits of the longest code.
+/// Number of bits of the longest code.
 const MAX_BITS: usize = 30;
 /// Maximum number of bits of padding.
 const MAX_PADDING: u32 = 7;
@@ -32,7 +32,7 @@ const LENGTHS: [u8; SYMBOLS] = [
 struct OfLength {
     /// The first code after the codes of this length, in the most significant bits.
     end: u64,
-    /// The first code.
+    /// The first code of this length.
     first: u32,
     /// The index in [`TABLE`] of the symbol of the first code.
     place: u16,
@@ -106,7 +106,7 @@ pub(crate) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), BadCode> {
 
 /// Returns the first symbol and the bits of its code.
 fn next(window: u64) -> Result<(u16, u32), BadCode> {
-    /// Bits of the shortest code.
+    /// Number of bits of the shortest code.
     const MIN_BITS: usize = 5;
     for bits in MIN_BITS..=MAX_BITS {
         let OfLength { end, first, place } = TABLE.lengths[bits];

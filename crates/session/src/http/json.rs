@@ -288,7 +288,7 @@ impl Write for Raw<'_> {
 
 impl Write for JsonText {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // The rest of a text in which nothing needs an escape.
+        // The start of the text that is not yet written.
         let mut from = 0;
         for (at, letter) in text.char_indices() {
             let is_plain = !letter.is_control() && !matches!(letter, '"' | '\\' | '<' | '>' | '&');

@@ -146,11 +146,11 @@ enum RequestTarget {
     None,
     Elsewhere,
     TooLong,
-    /// The path of queries, with the text of `dns`, if there is one.
+    /// The path of queries, with the value of the parameter `dns` if the request has it.
     Query(Option<Vec<u8>>),
-    /// The request has the parameter of a query, but its text is no base64.
+    /// The request has the parameter `dns`, but its value is not base64.
     BadQuery,
-    /// The path of queries in parameters, with the query if there is one.
+    /// The path of JSON queries, with the query that the parameters contain.
     Json(Result<Vec<u8>, ParameterFault>),
 }
 

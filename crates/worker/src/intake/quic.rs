@@ -330,8 +330,8 @@ impl Quic {
     }
 }
 
-/// Sends a datagram to the worker that has its connection, if that is another one. If the mailbox
-/// is full, the datagram is lost, as it could be in the network.
+/// Sends a datagram to the worker that has its connection, if that is another worker. If the
+/// mailbox is full, the datagram is lost, as it could be in the network.
 fn forward(shared: &Shared, index: u16, path: &QuicPath, octets: &[u8]) -> bool {
     let owner = shared.tls.quic_keys().owner(octets).filter(|owner| *owner != index);
     let Some(mailbox) = owner.and_then(|owner| shared.mailboxes.get(usize::from(owner))) else {

@@ -97,7 +97,7 @@ impl Resolution {
         self.backlog.is_some() || !self.actions.list.is_empty() || self.held.is_behind()
     }
 
-    /// Ends the waits of clients whose answer a turn has left to the next one. Drops all other
+    /// Ends the waits of clients whose answers were left to the next turn. Drops all other
     /// actions, because a fault has changed the objects that they refer to.
     pub(super) fn end_backlog<D: Deliver>(
         &mut self,

@@ -70,7 +70,7 @@ impl QuicTimers {
         }
     }
 
-    /// Notes that the timer of a connection has fired: another one is set with the next datagrams.
+    /// Notes that the timer of a connection has fired. A new timer is set with the next datagrams.
     pub(super) fn note_fired(&mut self, id: SocketId, connection: &mut Connection) {
         if let Some(quic) = connection.as_quic() {
             quic.armed_ms = None;

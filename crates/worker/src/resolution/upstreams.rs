@@ -129,7 +129,7 @@ impl Upstreams {
     }
 
     /// Replaces the source ports, and closes the sockets on other ports. Queries that wait on a
-    /// closed socket are repeated from another one.
+    /// closed socket are repeated from another socket.
     pub(super) fn change_ports(&mut self, ports: Arc<SourcePorts>) {
         let closed = self.endpoints.change_ports(ports);
         let fault = |slot| match slot {

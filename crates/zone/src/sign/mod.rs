@@ -95,7 +95,7 @@ pub struct Signing<'s> {
     pub seed: u64,
     /// Threads that sign.
     pub threads: usize,
-    /// The function that each of these threads calls at its start.
+    /// The function that each signing thread calls at its start.
     pub begin: fn(),
 }
 
@@ -110,7 +110,7 @@ pub struct SignedZone {
     pub kept: u32,
     /// The earliest end of a signature, in seconds since 1970.
     pub expires_at_secs: u64,
-    /// Whether the published version differs from the last one.
+    /// Whether the published version differs from the last published version.
     pub is_changed: bool,
 }
 

@@ -31,7 +31,7 @@ pub enum ReviewFault {
     /// An RRset is not secure.
     #[error("the {0} records of {1} are not secure: {2:?}")]
     Insecure(Rtype, Box<NameBuf>, avocet_dnssec::Reason),
-    /// A signature ends before the server makes the next one.
+    /// A signature ends before the server replaces it.
     #[error("a signature of the {0} records of {1} ends too early")]
     EndsEarly(Rtype, Box<NameBuf>),
     /// A record that the zone has no authority for is signed, or an authoritative record is not

@@ -93,7 +93,7 @@ impl Endpoints {
         }
     }
 
-    /// Reads the last answers on a connection that another one has replaced. Returns the fault if
+    /// Reads the last answers on a connection that was replaced. Returns the fault if
     /// the connection ended before these answers: its queries must be sent again.
     pub(super) fn drive_retiring(
         &mut self,
