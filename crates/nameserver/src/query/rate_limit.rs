@@ -1,8 +1,8 @@
 //! Response rate limiting (RRL): limits equal answers to one client network.
 //!
 //! A fixed table of token buckets is shared by all workers; each bucket is one atomic word.
-//! Networks with the same bucket share it. The hash is keyed, so that an attacker cannot choose
-//! networks that share a bucket.
+//! Networks with the same hash share a bucket. The hash is keyed, so that an attacker cannot choose
+//! such networks.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -19,7 +19,7 @@ pub(super) const CALLBACK: &str = "/api/v1/session/oidc/callback";
 pub(crate) const FLOW_SECS: u64 = 600;
 /// Maximum number of octets of a code.
 const MAX_CODE: usize = 4096;
-/// The purpose of the sealed text, which the seal includes.
+/// The purpose of the sealed text, which is the additional data of the seal.
 const PURPOSE: &[u8] = b"avocet oidc 1";
 
 /// The log-ins that have begun and not ended. The server keeps only the key that seals their
