@@ -176,7 +176,7 @@ pub(crate) enum LogTop {
     Rules,
     /// Lists that have the name of the query
     Lists,
-    /// Lists that alone have the name of a blocked query
+    /// Lists that are the only ones with the name of a blocked query
     LoneLists,
     /// Upstreams that answered
     Upstreams,

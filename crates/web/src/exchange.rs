@@ -236,7 +236,7 @@ impl Exchange {
         self.begin_work(fields).await
     }
 
-    /// Refuses requests beyond the limits of the author, before any work.
+    /// Refuses requests beyond the limits of the user or token, before any work.
     fn check_limits(&self, fields: &Map<String, Value>) -> Result<(), Problem> {
         let Some(author) = self.limited() else { return Ok(()) };
         let is_beyond = match self.route.does {
@@ -260,7 +260,7 @@ impl Exchange {
         self.author.as_ref().filter(|author| !author.limits.is_empty())
     }
 
-    /// Returns a request of the control socket, as far as the limits of the author permit it.
+    /// Returns a request of the control socket within the limits of the user or token.
     fn admitted(
         &self,
         command: &str,
@@ -271,7 +271,7 @@ impl Exchange {
         author.limits.admit(request).ok_or_else(|| beyond(author))
     }
 
-    /// Calls the server within the limits of the author.
+    /// Calls the server within the limits of the user or token.
     fn call_within(
         &self,
         command: &str,

@@ -16,7 +16,7 @@ use crate::client::canonical;
 
 /// Number of buckets that share a place in the table.
 const WAYS: usize = 8;
-/// Places in the table: 65,536 buckets of 16 octets, one megabyte.
+/// Number of places in the table: 65,536 buckets of 16 octets, one megabyte.
 const PLACES: usize = 8_192;
 const NANOS: u64 = 1_000_000_000;
 

@@ -146,7 +146,7 @@ impl Week {
         (1..WEEK_MINUTES).all(|minute| self.holds(minute) == first).then_some(first)
     }
 
-    /// Returns the minutes that differ from the previous one, ascending.
+    /// Returns the minutes at which the value changes from that of the minute before, ascending.
     fn edges(&self) -> Box<[u16]> {
         let differs = |minute: &usize| {
             self.holds(*minute) != self.holds((minute + WEEK_MINUTES - 1) % WEEK_MINUTES)

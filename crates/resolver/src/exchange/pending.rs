@@ -3,7 +3,7 @@
 use super::endpoint::{EndpointId, SocketId, SocketSlot};
 use crate::chains::Chains;
 
-/// Places in the memory of queries that ended without a reply.
+/// Maximum number of queries that are remembered after they ended without a reply.
 const REMEMBERED: usize = 1024;
 
 /// The slot number of the kept connection in a key. No pool has this many slots.

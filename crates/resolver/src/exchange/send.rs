@@ -233,7 +233,7 @@ impl Exchanges {
             carrier,
             with_edns,
             with_cookie: with_edns
-                // With TLS, a cookie would only distinguish clients.
+                // On an encrypted connection, a cookie would only help the server to track clients.
                 && !carrier.is_encrypted()
                 && match terms.cookies {
                     Cookies::Off => false,

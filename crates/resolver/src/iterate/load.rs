@@ -16,7 +16,7 @@ use super::rrset::Name;
 /// Number of counted zones at which idle zones are removed. Zones with inquiries in flight stay;
 /// the number of fetches limits them.
 const MAX_ZONES: usize = 4_096;
-/// Places in the table of clients. Clients that hash to the same place share it.
+/// Number of places in the table of clients. Clients that hash to the same place share it.
 const CLIENT_PLACES: usize = 4_096;
 /// Half-life of recent counts in ms.
 const HALF_LIFE_MS: u64 = 500;

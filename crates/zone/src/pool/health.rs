@@ -216,11 +216,11 @@ impl MemberControl {
 /// The addresses of a pool that an answer may contain, as sets of their positions.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PoolMasks {
-    /// The targets that are usable.
+    /// The usable targets that are not drained.
     pub healthy: u64,
-    /// The targets that are usable, but drained: they follow if no other target is usable.
+    /// The usable targets that are drained. An answer contains them only if `healthy` is empty.
     pub drained: u64,
-    /// The targets that no operator has taken out: they remain if none is usable.
+    /// The targets that no operator has taken out. An answer may contain them if none is usable.
     pub present: u64,
 }
 
