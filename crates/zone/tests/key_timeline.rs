@@ -5,8 +5,8 @@
 
 use avocet_dnssec::signing::SigningAlgorithm::{self, EcdsaP256Sha256, Ed25519};
 use avocet_zone::sign::timeline::{
-    KeyFacts, KeyPhase, KeyPolicy, KeyRole, KeyScheme, KeyTimeline, KeyUse, MAX_ZONE_KEYS,
-    ParentDs, TimedKey,
+    DsWitness, KeyFacts, KeyPhase, KeyPolicy, KeyRole, KeyScheme, KeyTimeline, KeyUse,
+    MAX_ZONE_KEYS, ParentDs, TimedKey,
 };
 use proptest::prelude::*;
 
@@ -59,12 +59,18 @@ impl World {
                 since_secs: now_secs,
                 created_secs: now_secs,
                 ds_ttl_secs: 0,
+                witness: DsWitness::None,
             });
         }
         assert!(self.timeline.keys.len() <= MAX_ZONE_KEYS);
         let published = &self.parents.last().unwrap().1;
         let parent = ParentDs { tags: published, ttl_secs: self.policy.parent_ds_ttl_secs };
-        let facts = KeyFacts { now_secs, max_ttl_secs: self.max_ttl_secs, parent: Some(parent) };
+        let facts = KeyFacts {
+            now_secs,
+            max_ttl_secs: self.max_ttl_secs,
+            parent: Some(parent),
+            word: None,
+        };
         self.timeline.advance(&self.policy, &facts);
         let used = self.timeline.key_use();
         if self.zones.last().is_none_or(|(_, last)| *last != used) {
@@ -198,7 +204,10 @@ fn the_first_key_asks_the_parent_when_its_signatures_are_everywhere() {
     world.now_secs += 7_499;
     world.tick(None);
     assert!(world.timeline.key_use().parent.is_empty());
-    assert_eq!(world.timeline.next_due_secs(&world.policy, 7_200), Some(START + 7_500));
+    assert_eq!(
+        world.timeline.next_due_secs(&world.policy, 7_200, world.now_secs),
+        Some(START + 7_500)
+    );
     world.now_secs += 1;
     world.tick(None);
     assert_eq!(world.timeline.key_use().parent, [1]);
@@ -248,7 +257,190 @@ fn a_clock_that_goes_back_delays_and_breaks_nothing() {
     world.run(3 * DAY, 600);
     world.tick(Some(KeyRole::Zsk));
     let before = phases(&world);
-    let facts = KeyFacts { now_secs: START - 9 * DAY, max_ttl_secs: 300, parent: None };
+    let facts = KeyFacts { now_secs: START - 9 * DAY, max_ttl_secs: 300, parent: None, word: None };
     assert!(world.timeline.advance(&world.policy, &facts).is_empty());
     assert_eq!(phases(&world), before);
+}
+
+impl World {
+    /// Returns a world that replaces its KSK or CSK by a key whose phase is `until`. The parent has
+    /// the DS record of the new key only, and does what the test says.
+    fn rolling(scheme: KeyScheme, algorithm: SigningAlgorithm, until: KeyPhase) -> Self {
+        let mut world = Self::new(policy(scheme), 300, Some(0));
+        world.run(3 * DAY, 600);
+        assert!(!world.timeline.is_rolling());
+        world.policy.algorithm = algorithm;
+        world.tick(Some(scheme.roles()[0]));
+        world.run_until(KeyPhase::Submitted);
+        world.parent_delay_secs = None;
+        let new = world.timeline.awaited_ds().unwrap().tag;
+        world.parents.push((world.now_secs, vec![new]));
+        world.run_until(until);
+        world
+    }
+
+    /// Runs until the newest KSK or CSK has this phase.
+    fn run_until(&mut self, phase: KeyPhase) {
+        for _ in 0..2_000 {
+            if self.newest().phase == phase {
+                return;
+            }
+            self.run(600, 600);
+        }
+        panic!("{:?}", self.timeline);
+    }
+
+    fn newest(&self) -> &TimedKey {
+        let entries = self.timeline.keys.iter().filter(|key| key.role.is_entry());
+        entries.max_by_key(|key| key.tag).unwrap()
+    }
+
+    /// Returns the states of the keys for which a parent has DS records.
+    fn entries(&self) -> Vec<KeyPhase> {
+        let entries = self.timeline.keys.iter().filter(|key| key.role.is_entry());
+        entries.map(|key| key.phase).collect()
+    }
+
+    fn set_parent(&mut self, tags: &[u16]) {
+        self.parents.push((self.now_secs, tags.to_vec()));
+    }
+}
+
+const OLD_KEY_WAITS: [KeyPhase; 2] = [KeyPhase::Active, KeyPhase::Submitted];
+const BY_SCHEME: [KeyScheme; 2] = [KeyScheme::Csk, KeyScheme::Split];
+
+#[test]
+fn a_parent_that_goes_back_to_the_old_record_keeps_the_old_key_in_use() {
+    // At once, at the end of the wait, and when only the removal is left.
+    for (phase, more_secs) in
+        [(KeyPhase::Confirmed, 0), (KeyPhase::Confirmed, 89_400), (KeyPhase::Active, 0)]
+    {
+        for scheme in BY_SCHEME {
+            let mut world = World::rolling(scheme, EcdsaP256Sha256, phase);
+            world.run(more_secs, 600);
+            world.set_parent(&[1]);
+            world.run(9 * DAY, 600);
+            assert_eq!(world.entries(), OLD_KEY_WAITS, "{phase:?} {more_secs} {scheme:?}");
+            assert_eq!(world.newest().witness, DsWitness::Lost);
+        }
+    }
+}
+
+#[test]
+fn an_old_record_that_returns_next_to_the_new_one_keeps_the_old_key_in_use() {
+    for phase in [KeyPhase::Confirmed, KeyPhase::Active] {
+        for scheme in BY_SCHEME {
+            let mut world = World::rolling(scheme, EcdsaP256Sha256, phase);
+            let new = world.newest().tag;
+            world.set_parent(&[1, new]);
+            world.run(9 * DAY, 600);
+            assert_eq!(world.entries(), OLD_KEY_WAITS, "{phase:?} {scheme:?}");
+        }
+    }
+}
+
+#[test]
+fn a_record_that_is_right_once_more_starts_the_whole_wait_again() {
+    for phase in [KeyPhase::Confirmed, KeyPhase::Active] {
+        for scheme in BY_SCHEME {
+            let mut world = World::rolling(scheme, EcdsaP256Sha256, phase);
+            let new = world.newest().tag;
+            for other in [vec![1], vec![], vec![1, new]] {
+                world.set_parent(&other);
+                world.run(7_200, 600);
+                assert_eq!(world.entries(), OLD_KEY_WAITS, "{other:?}");
+                world.set_parent(&[new]);
+                world.run(89_400, 600);
+                assert_eq!(world.entries(), [KeyPhase::Active, KeyPhase::Confirmed]);
+                assert_eq!(world.newest().witness, DsWitness::Seen);
+            }
+            world.run(2 * DAY, 600);
+            assert_eq!(world.entries(), [KeyPhase::Active]);
+            assert_eq!(world.newest().tag, new);
+        }
+    }
+}
+
+#[test]
+fn a_change_of_the_algorithm_goes_back_with_the_parent_and_completes_later() {
+    for phase in [KeyPhase::Confirmed, KeyPhase::Active] {
+        for scheme in BY_SCHEME {
+            let mut world = World::rolling(scheme, Ed25519, phase);
+            let (old, new) = (world.timeline.keys[0].tag, world.newest().tag);
+            world.set_parent(&[old]);
+            // No server can help the caches that have the keys without the old one already.
+            let until = world.now_secs + 9 * DAY;
+            while world.now_secs < until {
+                world.tick(None);
+                world.now_secs += 600;
+            }
+            world.check();
+            assert_eq!(world.entries(), OLD_KEY_WAITS, "{phase:?} {scheme:?}");
+            let mut zsks = phases(&world);
+            zsks.retain(|(role, _)| *role == KeyRole::Zsk);
+            let zsks: Vec<_> = zsks.into_iter().map(|(_, phase)| phase).collect();
+            let expected = [KeyPhase::Active, KeyPhase::Published];
+            assert!(zsks.is_empty() || zsks == expected, "{zsks:?}");
+            world.set_parent(&[new]);
+            world.run(5 * DAY, 600);
+            let keys = &world.timeline.keys;
+            assert!(keys.iter().all(|key| key.algorithm == Ed25519), "{keys:?}");
+            assert!(!world.timeline.is_rolling());
+        }
+    }
+}
+
+/// Advances a timeline by a look at which the parent has these records, or is not looked up.
+fn look(world: &mut World, parent: Option<&[u16]>, word: Option<u16>) {
+    let now_secs = world.now_secs;
+    let parent = parent.map(|tags| ParentDs { tags, ttl_secs: 60 });
+    let facts = KeyFacts { now_secs, max_ttl_secs: 300, parent, word };
+    world.timeline.advance(&world.policy, &facts);
+}
+
+#[test]
+fn no_key_is_removed_without_a_look_at_the_parent_just_before() {
+    let mut world = World::rolling(KeyScheme::Csk, EcdsaP256Sha256, KeyPhase::Confirmed);
+    let asked_secs = world.now_secs;
+    let due = world.timeline.next_due_secs(&world.policy, 300, asked_secs).unwrap();
+    let needs = |world: &World, looked_at| {
+        world.timeline.needs_look(&world.policy, 300, world.now_secs, looked_at)
+    };
+    world.now_secs = due - 1;
+    assert!(!needs(&world, asked_secs));
+    world.now_secs = due;
+    assert!(needs(&world, asked_secs) && !needs(&world, due));
+    look(&mut world, None, None);
+    assert_eq!(world.entries(), [KeyPhase::Active, KeyPhase::Confirmed]);
+    // The next time is the end of the life of the key in use.
+    let next = world.timeline.next_due_secs(&world.policy, 300, due);
+    assert!(next.is_some_and(|next| next > due + DAY));
+    look(&mut world, Some(&[2]), None);
+    assert_eq!(world.entries(), [KeyPhase::Retired, KeyPhase::Active]);
+    world.now_secs += DAY;
+    assert!(needs(&world, due));
+    look(&mut world, None, None);
+    assert_eq!(world.entries(), [KeyPhase::Retired, KeyPhase::Active]);
+    look(&mut world, Some(&[2]), None);
+    assert_eq!(world.entries(), [KeyPhase::Active]);
+}
+
+#[test]
+fn the_word_of_the_operator_counts_until_a_look_up_finds_the_record() {
+    let mut world = World::rolling(KeyScheme::Csk, EcdsaP256Sha256, KeyPhase::Submitted);
+    let new = world.newest().tag;
+    look(&mut world, None, Some(new));
+    // The look-ups may be of another parent, which clients do not use.
+    look(&mut world, Some(&[1]), None);
+    assert_eq!(world.entries(), [KeyPhase::Active, KeyPhase::Confirmed]);
+    let mut seen = world.timeline.clone();
+    for _ in 0..2 {
+        world.now_secs += 2 * DAY;
+        look(&mut world, None, None);
+    }
+    assert_eq!(world.entries(), [KeyPhase::Active]);
+    std::mem::swap(&mut world.timeline, &mut seen);
+    look(&mut world, Some(&[new]), None);
+    look(&mut world, Some(&[1]), None);
+    assert_eq!(world.entries(), OLD_KEY_WAITS);
 }

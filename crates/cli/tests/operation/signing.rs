@@ -43,6 +43,25 @@ impl Signing {
         self.site.configure(self.upstream.addr, "", &zone);
     }
 
+    /// Returns settings with the parent zone, and no time between the steps except for this one.
+    fn with_parent(&self, parent_ds_ttl_secs: u32) -> String {
+        format!(
+            "[[zone]]\nname = \"example\"\nfile = \"{}\"\nsettle-secs = 3600\n\
+             [[signing-policy]]\nname = \"default\"\ndnskey-ttl-secs = 1\npropagation-secs = 0\n\
+             parent-ds-ttl-secs = {parent_ds_ttl_secs}\nparent-propagation-secs = 0\n\
+             parent-check-secs = 1\n",
+            self.site.directory.join("example.zone").display()
+        )
+    }
+
+    /// Writes the parent zone with DS record data.
+    fn write_parent(&self, serial: u32, ds: &str) {
+        let ds = if ds.is_empty() { String::new() } else { format!("corp 1 DS {ds}\n") };
+        let head = format!("$TTL 1\n@ SOA ns host {serial} 2h 3m 4w 1\n@ NS ns\nns A 192.0.2.1\n");
+        let text = format!("{head}corp NS ns.corp\nns.corp A 192.0.2.1\n{ds}");
+        fs::write(self.site.directory.join("example.zone"), text).unwrap();
+    }
+
     fn keys(&self) -> Value {
         let text = self.site.avocet_text(&["zone", "keys", "corp.example", "--json"]);
         serde_json::from_str(&text).unwrap()
@@ -301,22 +320,12 @@ fn the_keys_of_bind_are_taken_over() {
 #[test]
 fn a_whole_roll_over_follows_the_ds_record_in_the_parent_zone() {
     let (upstream, site) = (Upstream::start(), Site::new());
-    let (file, parent) = (site.directory.join("corp.zone"), site.directory.join("example.zone"));
+    let file = site.directory.join("corp.zone");
     fs::write(&file, ZONE.replace("$TTL 60", "$TTL 1")).unwrap();
-    let publish = |serial: u32, ds: &str| {
-        let ds = if ds.is_empty() { String::new() } else { format!("corp 1 DS {ds}\n") };
-        let head = format!("$TTL 1\n@ SOA ns host {serial} 2h 3m 4w 1\n@ NS ns\nns A 192.0.2.1\n");
-        fs::write(&parent, format!("{head}corp NS ns.corp\nns.corp A 192.0.2.1\n{ds}")).unwrap();
-    };
-    publish(1, "");
-    let policy = format!(
-        "[[zone]]\nname = \"example\"\nfile = \"{}\"\nsettle-secs = 3600\n\
-         [[signing-policy]]\nname = \"default\"\ndnskey-ttl-secs = 1\npropagation-secs = 0\n\
-         parent-ds-ttl-secs = 1\nparent-propagation-secs = 0\nparent-check-secs = 1\n",
-        parent.display()
-    );
     let signing = Signing { site, server: None, file, upstream };
-    signing.configure(&policy);
+    let publish = |serial: u32, ds: &str| signing.write_parent(serial, ds);
+    publish(1, "");
+    signing.configure(&signing.with_parent(1));
     let mut server = signing.site.start();
     server.wait_for_line("and is submitted");
     let first = ds_of(&signing.keys());
@@ -344,6 +353,47 @@ fn a_whole_roll_over_follows_the_ds_record_in_the_parent_zone() {
     assert_eq!((&report["keys"][0]["state"], ds_of(&report)), (&"active".into(), second));
     assert_eq!(signing.key_files().len(), 1);
     signing.verify();
+}
+
+#[test]
+fn a_parent_that_goes_back_after_the_confirmation_keeps_the_old_key() {
+    let (upstream, site) = (Upstream::start(), Site::new());
+    let file = site.directory.join("corp.zone");
+    fs::write(&file, ZONE.replace("$TTL 60", "$TTL 1")).unwrap();
+    let signing = Signing { site, server: None, file, upstream };
+    signing.write_parent(1, "");
+    signing.configure(&signing.with_parent(1));
+    let mut server = signing.site.start();
+    server.wait_for_line("and is submitted");
+    let publish = |serial: u32, ds: &str| {
+        signing.write_parent(serial, ds);
+        signing.site.avocet_text(&["zone", "reload", "example"]);
+    };
+    let first = ds_of(&signing.keys());
+    publish(2, &first);
+    server.wait_for_line("and is active");
+    // A time in which the parent can go back.
+    signing.configure(&signing.with_parent(3_600));
+    signing.site.avocet_text(&["reload"]);
+    signing.site.avocet_text(&["zone", "sign", "corp.example", "--roll", "csk"]);
+    server.wait_for_line("and is submitted");
+    let second = signing.keys()["keys"][1]["ds"].as_str().unwrap().to_owned();
+    publish(3, &second);
+    server.wait_for_line("and is confirmed");
+    publish(4, &first);
+    server.wait_for_line("has changed it back");
+    let states = |report: &Value| {
+        let keys = report["keys"].as_array().unwrap().iter();
+        keys.map(|key| key["state"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(states(&signing.keys()), ["active", "submitted"]);
+    let status = signing.site.avocet(&["status"]);
+    let status = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert!(status.contains("has changed it back"), "{status}");
+    signing.verify();
+    publish(5, &second);
+    server.wait_for_line("and is confirmed");
+    assert_eq!(states(&signing.keys()), ["active", "confirmed"]);
 }
 
 #[test]

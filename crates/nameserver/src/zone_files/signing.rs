@@ -79,17 +79,28 @@ impl ZoneFiles {
 
     /// Returns the zones for which the DS records of the parent must be looked up now.
     pub fn awaiting_parents(&self, now_secs: u64) -> Vec<ZoneId> {
-        let signers = lock(&self.signers.0);
         let wants = |signer: &SharedSigner| {
             signer.try_lock().is_ok_and(|mut signer| signer.wants_parent(now_secs))
         };
-        signers.iter().filter(|(_, signer)| wants(signer)).map(|(id, _)| id.clone()).collect()
+        let mut ids: Vec<_> = {
+            let signers = lock(&self.signers.0);
+            signers.iter().filter(|(_, signer)| wants(signer)).map(|(id, _)| id.clone()).collect()
+        };
+        // The signing of a zone outlives its configuration.
+        let kept = self.kept();
+        ids.retain(|id| kept.contains_key(id));
+        ids
+    }
+
+    /// Reports whether keys were replaced because of DS records that the parent may change again.
+    pub fn follows_parent(&self, id: &ZoneId) -> bool {
+        self.signer(id).is_some_and(|signer| lock(&signer).follows_parent())
     }
 
     /// Records the DS records of a zone at its parent, with their TTL in seconds.
     pub fn note_parent(&self, id: &ZoneId, records: &[Vec<u8>], ttl_secs: u32) {
         if let Some(signer) = self.signer(id) {
-            lock(&signer).note_parent(records, ttl_secs);
+            lock(&signer).note_parent(records, ttl_secs, wall_secs());
         }
     }
 
@@ -121,15 +132,15 @@ impl ZoneFiles {
         self.signers.of(&config)
     }
 
-    /// Returns one sentence for each roll-over that has waited for the parent for too long; `None`
-    /// if there are none.
+    /// Returns one sentence for each zone with wrong DS records at its parent, or with a roll-over
+    /// that has waited for the parent for too long; `None` if there are none.
     pub fn signing_fault(&self) -> Option<String> {
         let configs: Vec<_> = self.kept().values().map(|zone| zone.config.clone()).collect();
         let signers = configs.iter().filter_map(|config| self.signers.of(config));
-        let overdue = |signer: SharedSigner| {
-            signer.try_lock().ok().and_then(|signer| signer.overdue_ds(wall_secs()))
+        let fault = |signer: SharedSigner| {
+            signer.try_lock().ok().and_then(|signer| signer.ds_fault(wall_secs()))
         };
-        let faults: Vec<_> = signers.filter_map(overdue).collect();
+        let faults: Vec<_> = signers.filter_map(fault).collect();
         (!faults.is_empty()).then(|| faults.join("; "))
     }
 }

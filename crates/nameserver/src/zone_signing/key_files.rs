@@ -19,7 +19,7 @@ use avocet_dnssec::signing::{
 use avocet_wire::{FoldedName, Rtype, rdata};
 use avocet_zone::HostedZone;
 use avocet_zone::sign::timeline::{
-    KeyPhase, KeyRole, KeyTimeline, MAX_ZONE_KEYS, TimedKey, WantedKey,
+    DsWitness, KeyPhase, KeyRole, KeyTimeline, MAX_ZONE_KEYS, TimedKey, WantedKey,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -122,6 +122,42 @@ struct StoredKey {
     since_secs: u64,
     created_secs: u64,
     ds_ttl_secs: u32,
+    /// Absent in files of earlier versions.
+    #[serde(default)]
+    witness: StoredWitness,
+}
+
+/// What is known about the parent's DS record of a key.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum StoredWitness {
+    #[default]
+    None,
+    Word,
+    Seen,
+    Lost,
+}
+
+impl From<DsWitness> for StoredWitness {
+    fn from(witness: DsWitness) -> Self {
+        match witness {
+            DsWitness::None => Self::None,
+            DsWitness::Word => Self::Word,
+            DsWitness::Seen => Self::Seen,
+            DsWitness::Lost => Self::Lost,
+        }
+    }
+}
+
+impl From<StoredWitness> for DsWitness {
+    fn from(witness: StoredWitness) -> Self {
+        match witness {
+            StoredWitness::None => Self::None,
+            StoredWitness::Word => Self::Word,
+            StoredWitness::Seen => Self::Seen,
+            StoredWitness::Lost => Self::Lost,
+        }
+    }
 }
 
 impl SignerState {
@@ -149,6 +185,7 @@ impl SignerState {
             since_secs: key.since_secs,
             created_secs: key.created_secs,
             ds_ttl_secs: key.ds_ttl_secs,
+            witness: key.witness.into(),
         };
         StoredState {
             version: 1,
@@ -169,6 +206,7 @@ impl SignerState {
                 since_secs: key.since_secs,
                 created_secs: key.created_secs,
                 ds_ttl_secs: key.ds_ttl_secs,
+                witness: key.witness.into(),
             })
         };
         let keys: Option<Vec<_>> = stored.keys.into_iter().map(key).collect();
@@ -253,6 +291,7 @@ impl KeyFiles {
                 since_secs: now_secs,
                 created_secs: now_secs,
                 ds_ttl_secs: 0,
+                witness: DsWitness::None,
             });
         }
         let keys = &state.timeline.keys;

@@ -9,18 +9,21 @@
 //! force stays. The state of the keys changes only with a version that passed.
 
 mod key_files;
+mod parent;
 mod report;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use avocet_config::signing::{SigningPolicy, ZoneSigning};
-use avocet_dnssec::signing::{SigningKey, is_ds_of};
+use avocet_dnssec::signing::SigningKey;
 use avocet_dnssec::zonemd::DigestHash;
 use avocet_io::process::{Eagerness, Thread};
 use avocet_wire::{FoldedName, FoldedNameBuf};
 use avocet_zone::sign::timeline::{
-    KeyFacts, KeyPhase, KeyRole, KeyStep, KeyUse, ParentDs, TimedKey,
+    DsWitness, KeyFacts, KeyPhase, KeyRole, KeyStep, KeyUse, TimedKey,
 };
 use avocet_zone::sign::{ReviewFault, SignFault, SignatureTimes, Signing, ZoneSigners, review};
 use avocet_zone::{HostedZone, UnsoundZone, is_newer};
@@ -28,6 +31,7 @@ use thiserror::Error;
 
 pub use key_files::KeyFileError;
 use key_files::{KeyFiles, SignerState};
+use parent::ParentView;
 pub use report::{KeyReport, SigningReport, role_of as key_role};
 
 /// Seconds after which a zone that was held back is signed again.
@@ -102,10 +106,7 @@ pub(crate) struct ZoneSigner {
     last: Option<Arc<HostedZone>>,
     /// A role with a key that must be replaced immediately.
     forced: Option<KeyRole>,
-    /// The DS records of the parent, if they were looked up since the last check.
-    parent: Option<SeenDs>,
-    /// The time of the last look-up at the parent.
-    parent_at_secs: u64,
+    parent: ParentView,
     /// The time of the last check.
     looked_at_secs: u64,
     /// The latest time at which the zone is signed again.
@@ -114,13 +115,6 @@ pub(crate) struct ZoneSigner {
     expires_at_secs: Option<u64>,
     made: u64,
     seed: u64,
-}
-
-/// DS records of the parent.
-#[derive(Clone, Debug)]
-struct SeenDs {
-    tags: Vec<u16>,
-    ttl_secs: u32,
 }
 
 impl ZoneSigner {
@@ -135,8 +129,7 @@ impl ZoneSigner {
             keys: BTreeMap::new(),
             last: None,
             forced: None,
-            parent: None,
-            parent_at_secs: 0,
+            parent: ParentView::default(),
             looked_at_secs: 0,
             due_secs: 0,
             expires_at_secs: None,
@@ -172,7 +165,7 @@ impl ZoneSigner {
             return Ok(());
         }
         state.leave_out_gap(now_secs, GAP_SECS);
-        let due = state.timeline.next_due_secs(&self.policy.keys, state.max_ttl_secs);
+        let due = state.timeline.next_due_secs(&self.policy.keys, state.max_ttl_secs, now_secs);
         self.due_secs = self.due_secs.min(due.unwrap_or(u64::MAX));
         Ok(self.files.save(state)?)
     }
@@ -217,12 +210,13 @@ impl ZoneSigner {
             self.keys.remove(&step.tag);
             self.files.remove(step.tag);
         }
-        let of_keys = next.timeline.next_due_secs(&self.policy.keys, next.max_ttl_secs);
+        let of_keys = next.timeline.next_due_secs(&self.policy.keys, next.max_ttl_secs, now_secs);
         let of_signatures =
             self.expires_at_secs.map(|end| end.saturating_sub(self.policy.refresh_secs.into()));
         let due = [of_keys, of_signatures].into_iter().flatten().min();
         self.due_secs = due.unwrap_or(u64::MAX).max(now_secs + 1);
-        (self.looked_at_secs, self.forced, self.parent) = (now_secs, None, None);
+        (self.looked_at_secs, self.forced) = (now_secs, None);
+        self.parent.clear();
         self.state = Some(next);
         Ok(zone)
     }
@@ -296,6 +290,7 @@ impl ZoneSigner {
                 since_secs: now_secs,
                 created_secs: now_secs,
                 ds_ttl_secs: 0,
+                witness: DsWitness::None,
             });
         }
         Ok(made)
@@ -315,9 +310,12 @@ impl ZoneSigner {
         next: &mut SignerState,
         now_secs: u64,
     ) -> Result<(Arc<HostedZone>, Vec<KeyStep>), SigningError> {
-        let parent = self.parent.as_ref();
-        let parent = parent.map(|seen| ParentDs { tags: &seen.tags, ttl_secs: seen.ttl_secs });
-        let facts = KeyFacts { now_secs, max_ttl_secs: next.max_ttl_secs, parent };
+        let facts = KeyFacts {
+            now_secs,
+            max_ttl_secs: next.max_ttl_secs,
+            parent: self.parent.fresh(now_secs),
+            word: self.parent.word,
+        };
         let steps = next.timeline.advance(&self.policy.keys, &facts);
         let signers = self.signers(&next.timeline.key_use());
         let times = self.times(now_secs);
@@ -383,48 +381,11 @@ impl ZoneSigner {
             let (from, to) = (report::phase_name(*from), to.map_or("removed", report::phase_name));
             tracing::info!("zone {name}: key {tag} was {from} and is {to}");
         }
+        self.warn_of_lost(steps);
     }
 
     fn name(&self) -> String {
         avocet_config::name::shown(self.apex.view().wire())
-    }
-
-    /// Returns whether the DS records of the parent must be looked up.
-    pub(crate) fn wants_parent(&mut self, now_secs: u64) -> bool {
-        let is_awaited =
-            self.state.as_ref().is_some_and(|state| state.timeline.awaited_ds().is_some());
-        let since = now_secs.checked_sub(self.parent_at_secs);
-        let is_due = since.is_none_or(|secs| secs >= self.policy.parent_check_secs.into());
-        if is_awaited && is_due {
-            self.parent_at_secs = now_secs;
-        }
-        is_awaited && is_due
-    }
-
-    /// Records the DS records of the parent.
-    pub(crate) fn note_parent(&mut self, records: &[Vec<u8>], ttl_secs: u32) {
-        let refers = |key: &SigningKey| {
-            records.iter().any(|ds| is_ds_of(ds, self.apex.view(), key.dnskey()))
-        };
-        let tags = self.keys.iter().filter(|(_, key)| refers(key)).map(|(tag, _)| *tag).collect();
-        self.parent = Some(SeenDs { tags, ttl_secs });
-        self.due_secs = 0;
-    }
-
-    /// Records the operator's confirmation that the DS record of this key, and no other, is at the
-    /// parent.
-    ///
-    /// # Errors
-    /// The record is not awaited.
-    pub(crate) fn confirm_parent(&mut self, tag: u16) -> Result<(), SigningError> {
-        self.read_files()?;
-        let awaited = self.state.as_ref().and_then(|state| state.timeline.awaited_ds());
-        if awaited.is_none_or(|key| key.tag != tag) {
-            return Err(SigningError::NotAwaited(tag));
-        }
-        self.parent = Some(SeenDs { tags: vec![tag], ttl_secs: 0 });
-        self.due_secs = 0;
-        Ok(())
     }
 
     /// Begins to replace the key of a role.
@@ -443,25 +404,6 @@ impl ZoneSigner {
             }
             _ => Err(SigningError::Rolling),
         }
-    }
-
-    /// Returns a sentence about the DS record that the parent has lacked for too long, if there is
-    /// one.
-    pub(crate) fn overdue_ds(&self, now_secs: u64) -> Option<String> {
-        let state = self.state.as_ref()?;
-        let key = state.timeline.awaited_ds()?;
-        let is_roll =
-            state.timeline.keys.iter().any(|other| other.tag != key.tag && other.role.is_entry());
-        let waited = now_secs.saturating_sub(key.since_secs);
-        if !is_roll || waited < u64::from(self.policy.parent_patience_secs) {
-            return None;
-        }
-        let (days, name) = (waited / 86_400, self.name());
-        Some(format!(
-            "the parent of zone {name} has lacked the DS record of key {} for {days} days; the \
-             roll-over waits: see `avocet zone keys {name}`",
-            key.tag
-        ))
     }
 }
 

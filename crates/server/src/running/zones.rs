@@ -150,6 +150,12 @@ fn ask_parents(running: &Arc<Running>) {
 /// Queries this server for the DS records of a zone, because it validates them if it can.
 fn ask_parent(running: &Running, zone: &ZoneId) {
     let Ok(name) = NameBuf::from_wire(&zone.name) else { return };
+    if running.reloader.zones.follows_parent(zone) {
+        // The parent may have changed the records since they came into the cache.
+        let name_server = &running.shared.name_server;
+        name_server.rrsets.flush_name(name.folded().view());
+        name_server.packets.flush(name.folded().view());
+    }
     let server = running.shared.snapshot().config.server.own_address();
     match stub_client::records_of(stub_client::from_here(server).into(), &name, Rtype::DS) {
         Ok((records, ttl_secs)) => running.reloader.zones.note_parent(zone, &records, ttl_secs),

@@ -13,9 +13,14 @@
 //! another algorithm, signatures come before the key and go after it (RFC 6781 §4.1.4).
 //!
 //! No step happens before the TTL of the records that caches may hold has passed. If the parent
-//! does not change its DS record, the keys stay as they are.
+//! does not change its DS record, the keys stay as they are. If it goes back to the previous one,
+//! the keys do as well.
+
+mod ds;
 
 use avocet_dnssec::signing::SigningAlgorithm;
+
+pub use ds::DsWitness;
 
 /// Maximum number of keys of a zone: two for each role in a roll-over, of two algorithms, and some
 /// to spare.
@@ -83,6 +88,8 @@ pub struct TimedKey {
     pub created_secs: u64,
     /// The TTL of the parent's DS records when the record of the key was seen.
     pub ds_ttl_secs: u32,
+    /// What is known about the parent's DS record of the key.
+    pub witness: DsWitness,
 }
 
 /// The times that the steps wait for, in seconds, and the keys that the policy requires.
@@ -135,6 +142,8 @@ pub struct KeyFacts<'f> {
     pub max_ttl_secs: u32,
     /// The DS records of the parent, if they were looked up since the last examination.
     pub parent: Option<ParentDs<'f>>,
+    /// The key that has the only DS record at the parent, as the operator says.
+    pub word: Option<u16>,
 }
 
 /// The DS records of the parent.
@@ -292,7 +301,7 @@ impl KeyTimeline {
 
     /// Performs the steps of the keys that are due, and returns them.
     pub fn advance(&mut self, policy: &KeyPolicy, facts: &KeyFacts<'_>) -> Vec<KeyStep> {
-        let mut steps = Vec::new();
+        let mut steps = self.note_ds(facts);
         // Each key takes each step at most once.
         for _ in 0..MAX_ZONE_KEYS * 8 {
             let Some((at, to)) = self.next_step(policy, facts) else { break };
@@ -351,10 +360,6 @@ impl KeyTimeline {
     /// Reports whether all conditions except time are met for the next state of a key.
     fn may_step(&self, key: &TimedKey, facts: &KeyFacts<'_>) -> bool {
         match (key.phase, key.role) {
-            (KeyPhase::Submitted, _) => facts.parent.is_some_and(|parent| {
-                // The other DS records must be gone, because their keys will be removed.
-                parent.tags.contains(&key.tag) && parent.tags.iter().all(|tag| *tag == key.tag)
-            }),
             // A ZSK of another algorithm follows its KSK, and goes with it.
             (KeyPhase::Published, KeyRole::Zsk) if self.is_of_other_algorithm(key) => {
                 self.keys.iter().any(|other| {
@@ -363,7 +368,7 @@ impl KeyTimeline {
                         && other.phase == KeyPhase::Active
                 })
             }
-            _ => true,
+            _ => self.is_permitted(key, facts),
         }
     }
 
@@ -394,9 +399,15 @@ impl KeyTimeline {
         }
     }
 
-    /// Returns the next second in which a step is due by time alone, or a key must be replaced.
+    /// Returns the next second in which a step is due, or a key must be replaced. A step that only
+    /// waits for a look-up of the parent has no time.
     #[must_use]
-    pub fn next_due_secs(&self, policy: &KeyPolicy, max_ttl_secs: u32) -> Option<u64> {
+    pub fn next_due_secs(
+        &self,
+        policy: &KeyPolicy,
+        max_ttl_secs: u32,
+        now_secs: u64,
+    ) -> Option<u64> {
         let due = self.keys.iter().filter_map(|key| match key.phase {
             KeyPhase::Submitted => None,
             KeyPhase::Active => {
@@ -408,7 +419,8 @@ impl KeyTimeline {
             }
             _ => {
                 let wait = self.wait_secs(key, policy, max_ttl_secs)?;
-                Some(key.since_secs.saturating_add(wait.into()))
+                let due = key.since_secs.saturating_add(wait.into());
+                (due > now_secs || !self.awaits_look(key)).then_some(due)
             }
         });
         due.min()

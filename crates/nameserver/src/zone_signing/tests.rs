@@ -1,0 +1,225 @@
+//! A signer and a parent in virtual time.
+
+use std::path::PathBuf;
+
+use avocet_dnssec::signing::SigningAlgorithm;
+use avocet_wire::{NameBuf, Rtype, rdata};
+use avocet_zone::sign::SignedDenial;
+use avocet_zone::sign::timeline::{KeyPolicy, KeyScheme};
+
+use super::*;
+
+const START: u64 = 1_800_000_000;
+const DAY: u64 = 86_400;
+/// Time between two looks: a longer one would count as a gap.
+const TICK_SECS: u64 = 1_200;
+
+/// A signer whose parent has the DS records that the test chooses.
+struct Site {
+    directory: PathBuf,
+    source: HostedZone,
+    signer: ZoneSigner,
+    now_secs: u64,
+    parent: Vec<Vec<u8>>,
+    /// The times at which the parent was looked up.
+    looks: Vec<u64>,
+}
+
+impl Site {
+    fn new(name: &str) -> Self {
+        let directory =
+            std::env::temp_dir().join(format!("avocet-parent-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&directory);
+        let apex = NameBuf::from_wire(b"\x07example\x00").unwrap().folded();
+        let text = "$TTL 300\n@ SOA ns h 1 2h 3m 4w 300\n@ NS ns\nns A 192.0.2.1\n";
+        let mut open = |_: &std::path::Path, _: u64| Ok(text.as_bytes().to_vec());
+        let source =
+            avocet_zone::load(apex.view(), std::path::Path::new("z"), START, &mut open).0.unwrap();
+        let signer = ZoneSigner::new(apex.view(), &signing(&directory));
+        Self { directory, source, signer, now_secs: START, parent: Vec::new(), looks: Vec::new() }
+    }
+
+    fn restart(&mut self) {
+        let apex = self.signer.apex;
+        self.signer = ZoneSigner::new(apex.view(), &signing(&self.directory));
+    }
+
+    /// Does what the server does in each second, every twenty minutes.
+    fn run(&mut self, secs: u64) {
+        let end = self.now_secs + secs;
+        while self.now_secs < end {
+            self.signer.note(self.now_secs).unwrap();
+            self.publish();
+            if self.signer.wants_parent(self.now_secs) {
+                self.looks.push(self.now_secs);
+                self.signer.note_parent(&self.parent, 86_400, self.now_secs);
+                self.publish();
+            }
+            self.now_secs += TICK_SECS;
+        }
+    }
+
+    fn publish(&mut self) {
+        if self.signer.is_due(self.now_secs) {
+            self.signer.publish(&self.source, None, self.now_secs).unwrap();
+        }
+    }
+
+    fn run_until(&mut self, states: &[&str]) {
+        for _ in 0..2_000 {
+            if self.states() == states {
+                return;
+            }
+            self.run(TICK_SECS);
+        }
+        panic!("{:?}", self.states());
+    }
+
+    fn states(&self) -> Vec<&'static str> {
+        self.signer.report(self.now_secs).keys.iter().map(|key| key.state).collect()
+    }
+
+    fn fault(&self) -> Option<String> {
+        self.signer.ds_fault(self.now_secs)
+    }
+
+    /// Returns the DS record of a key, by its place.
+    fn ds(&self, at: usize) -> Vec<u8> {
+        let report = self.signer.report(self.now_secs);
+        let text = report.keys[at].ds.clone().unwrap();
+        let mut data = Vec::new();
+        rdata::parse(Rtype::DS.0, &text, &[0], &mut data).unwrap();
+        data
+    }
+
+    /// Returns a site whose first key is in use and known to the parent.
+    fn settled(name: &str) -> Self {
+        let mut site = Self::new(name);
+        site.run_until(&["submitted"]);
+        site.parent = vec![site.ds(0)];
+        site.run_until(&["active"]);
+        site
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn signing(directory: &std::path::Path) -> ZoneSigning {
+    let policy = SigningPolicy {
+        name: "default".to_owned(),
+        keys: KeyPolicy {
+            algorithm: SigningAlgorithm::EcdsaP256Sha256,
+            scheme: KeyScheme::Csk,
+            entry_lifetime_secs: 0,
+            zone_lifetime_secs: 0,
+            dnskey_ttl_secs: 3_600,
+            propagation_secs: 300,
+            parent_ds_ttl_secs: 86_400,
+            parent_propagation_secs: 3_600,
+        },
+        denial: SignedDenial::Nsec,
+        validity_secs: 14 * 86_400,
+        refresh_secs: 5 * 86_400,
+        parent_check_secs: 3_600,
+        parent_patience_secs: 30 * 86_400,
+    };
+    ZoneSigning { policy, directory: directory.to_owned(), pools: Vec::new() }
+}
+
+#[test]
+fn a_roll_over_follows_a_parent_that_goes_back_and_reports_it() {
+    let mut site = Site::settled("back");
+    site.signer.roll(KeyRole::Csk).unwrap();
+    site.run_until(&["active", "submitted"]);
+    let (old, new) = (site.ds(0), site.ds(1));
+    for wrong in [vec![old.clone()], vec![old.clone(), new.clone()]] {
+        site.parent = vec![new.clone()];
+        site.run_until(&["active", "confirmed"]);
+        assert_eq!(site.fault(), None);
+        site.parent = wrong;
+        site.run(3 * DAY);
+        assert_eq!(site.states(), ["active", "submitted"]);
+        let fault = site.fault().unwrap();
+        assert!(fault.contains("changed it back") && fault.contains("no other"), "{fault}");
+    }
+    // The reason survives a restart.
+    site.restart();
+    site.run(DAY);
+    assert!(site.fault().is_some_and(|fault| fault.contains("changed it back")));
+    site.parent = vec![new.clone()];
+    site.run_until(&["active", "confirmed"]);
+    assert_eq!(site.fault(), None);
+    site.run(3 * DAY);
+    assert_eq!((site.states(), site.ds(0), site.fault()), (vec!["active"], new, None));
+}
+
+#[test]
+fn the_parent_is_looked_up_hourly_in_a_roll_over_and_just_before_each_removal() {
+    let mut site = Site::settled("hourly");
+    site.signer.roll(KeyRole::Csk).unwrap();
+    site.run_until(&["active", "submitted"]);
+    site.parent = vec![site.ds(1)];
+    site.run_until(&["active", "confirmed"]);
+    site.looks.clear();
+    site.run_until(&["retired", "active"]);
+    let last = site.looks.last().copied();
+    assert_eq!(last, Some(site.now_secs - TICK_SECS));
+    assert!(site.looks.windows(2).all(|two| two[1] - two[0] <= 3_600), "{:?}", site.looks);
+    assert!(site.looks.len() >= 25, "{:?}", site.looks);
+    site.run_until(&["active"]);
+    assert_eq!(site.looks.last().copied(), Some(site.now_secs - TICK_SECS));
+}
+
+#[test]
+fn a_look_up_that_is_not_answered_in_time_removes_no_key() {
+    let mut site = Site::settled("late");
+    site.signer.roll(KeyRole::Csk).unwrap();
+    site.run_until(&["active", "submitted"]);
+    site.parent = vec![site.ds(1)];
+    site.run_until(&["active", "confirmed"]);
+    for _ in 0..150 {
+        // The answer is of twenty minutes ago.
+        site.signer.note_parent(&site.parent.clone(), 86_400, site.now_secs - TICK_SECS);
+        site.signer.note(site.now_secs).unwrap();
+        site.publish();
+        site.now_secs += TICK_SECS;
+    }
+    assert_eq!(site.states(), ["active", "confirmed"]);
+    site.run(DAY);
+    assert_eq!(site.states(), ["active"]);
+}
+
+#[test]
+fn a_settled_zone_is_looked_up_daily_and_a_wrong_parent_is_reported() {
+    let mut site = Site::settled("daily");
+    let own = site.ds(0);
+    site.run(2 * DAY);
+    site.looks.clear();
+    site.run(9 * DAY);
+    assert!((8..=9).contains(&site.looks.len()), "{:?}", site.looks);
+    assert_eq!(site.fault(), None);
+    let mut other = own.clone();
+    *other.last_mut().unwrap() ^= 1;
+    for (parent, expected) in
+        [(vec![other.clone()], "match no key"), (vec![], "no longer has a DS record")]
+    {
+        site.parent = parent;
+        site.run(2 * DAY);
+        let fault = site.fault();
+        assert!(fault.as_ref().is_some_and(|fault| fault.contains(expected)), "{fault:?}");
+    }
+    site.parent = vec![own, other];
+    site.run(2 * DAY);
+    assert_eq!((site.states(), site.fault()), (vec!["active"], None));
+}
+
+#[test]
+fn a_zone_that_the_parent_never_knew_has_no_fault() {
+    let mut site = Site::new("unknown");
+    site.run(2 * DAY);
+    assert_eq!((site.states(), site.fault()), (vec!["submitted"], None));
+}
