@@ -8,6 +8,7 @@
 
 pub mod client;
 mod error;
+mod expression;
 pub mod geo;
 pub mod list;
 pub mod rpz;

@@ -16,5 +16,7 @@ mod material;
 mod merging;
 #[path = "lists/model.rs"]
 mod model;
+#[path = "lists/octets.rs"]
+mod octets;
 #[path = "lists/work.rs"]
 mod work;

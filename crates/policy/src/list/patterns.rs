@@ -11,8 +11,8 @@ use std::fmt;
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use regex_automata::hybrid::LazyStateID;
 use regex_automata::hybrid::dfa::{self, DFA};
+use regex_automata::util::syntax::parse_with;
 use regex_automata::{Input, PatternID, PatternSet};
-use regex_syntax::ParserBuilder;
 use regex_syntax::hir::Hir;
 
 use super::automaton::{self, Automaton};
@@ -22,6 +22,7 @@ use super::limits::{
 };
 use super::pattern::{glob_literal, glob_matches, required_literals};
 use super::steps::{self, Exhausted, Steps};
+use crate::expression;
 
 /// Number of octets of the table in which the automaton of the expressions without letters is built
 /// lazily.
@@ -160,16 +161,19 @@ pub(super) fn check(form: PatternKind, text: &str) -> Result<Checked, PatternErr
 
 /// Parses a regular expression over octets, ignoring case.
 pub(super) fn parse(text: &str) -> Result<Hir, PatternError> {
-    let mut builder = ParserBuilder::new();
-    builder.unicode(false).utf8(false).case_insensitive(true).nest_limit(MAX_REGEX_DEPTH);
-    builder.build().parse(text).map_err(|error| {
+    let hir = parse_with(text, &expression::syntax(MAX_REGEX_DEPTH)).map_err(|error| {
         let reason = match error {
             regex_syntax::Error::Parse(error) => error.kind().to_string(),
             regex_syntax::Error::Translate(error) => error.kind().to_string(),
             _ => "not understood".to_owned(),
         };
         PatternError::Syntax(reason)
-    })
+    })?;
+    // An expression can turn Unicode on. The tables of its word boundaries are not compiled in.
+    if hir.properties().look_set().contains_word_unicode() {
+        return Err(PatternError::Syntax("Unicode word boundaries are not available".to_owned()));
+    }
+    Ok(hir)
 }
 
 /// The method by which a pattern is tried.
@@ -546,6 +550,9 @@ mod tests {
         assert!(matches!(check(PatternKind::Regex, "(a"), Err(PatternError::Syntax(_))));
         assert!(matches!(check(PatternKind::Regex, "(a)\\1"), Err(PatternError::Syntax(_))));
         assert!(matches!(check(PatternKind::Regex, "(?=a)b"), Err(PatternError::Syntax(_))));
+        for text in [r"(?u:\b)abcd", r"(?u:\B)", r"(?u:\b{start})abcd"] {
+            assert!(matches!(check(PatternKind::Regex, text), Err(PatternError::Syntax(_))));
+        }
         assert_eq!(
             check(PatternKind::Regex, "((a{1,100}){1,100}){1,100}").err(),
             Some(PatternError::TooLarge)

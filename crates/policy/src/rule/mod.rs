@@ -65,6 +65,8 @@ pub const MAX_RULES: usize = 20_000;
 pub const MAX_ADDED_RULES: usize = 2;
 /// Maximum number of octets of a regular expression.
 pub const MAX_PATTERN: usize = 4_096;
+/// Maximum depth of nested groups in a regular expression.
+const MAX_PATTERN_DEPTH: u32 = 64;
 /// Maximum number of octets of a compiled regular expression.
 pub const MAX_PATTERN_MEMORY: usize = 1 << 20;
 /// Maximum number of octets of the compiled regular expressions of all rules together: some tens of

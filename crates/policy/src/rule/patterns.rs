@@ -10,7 +10,9 @@ use regex_automata::util::primitives::StateID;
 use regex_automata::util::start;
 use regex_automata::{Input, MatchKind};
 
-use super::text::{NameText, TextTest, syntax};
+use super::MAX_PATTERN_DEPTH;
+use super::text::{NameText, TextTest};
+use crate::expression;
 
 /// Maximum number of patterns of a group: the number of bits in its result.
 const GROUP: usize = 64;
@@ -170,7 +172,7 @@ fn automaton(tests: &[TextTest], memory: usize) -> Option<dense::DFA<Vec<u32>>> 
     let limits = thompson::Config::new().utf8(false).nfa_size_limit(Some(memory));
     dense::Builder::new()
         .configure(config)
-        .syntax(syntax())
+        .syntax(expression::syntax(MAX_PATTERN_DEPTH))
         .thompson(limits)
         .build_many(&patterns)
         .ok()
@@ -183,6 +185,23 @@ mod tests {
 
     fn wire(text: &str) -> Box<[u8]> {
         super::super::action::name(text).unwrap()
+    }
+
+    #[test]
+    fn any_octet_is_within_what_a_pattern_spans() {
+        let sources = [r"^xtrack.*\.bad$", r"^xtrack.\.bad$", r"^xtrack[^.]\.bad$", r"^x.{6}\.b"];
+        let tests: Vec<TextTest> =
+            sources.iter().map(|source| TextTest::Matches(Pattern::new(source).unwrap())).collect();
+        let (patterns, places) = Patterns::build(&tests);
+        for octet in 0..=0xff_u8 {
+            let name = [&b"\x07xtrack"[..], &[octet.to_ascii_lowercase()], b"\x03bad\x00"].concat();
+            for (test, place) in tests.iter().zip(&places) {
+                assert!(test.holds(NameText::of(&name).octets()), "{test:?} {octet}");
+                assert!(patterns.matches(*place, &name, &mut { Memo::EMPTY }), "{test:?} {octet}");
+                let raw = [&b"xtrack"[..], &[octet], b".bad"].concat();
+                assert!(octet == b'.' || test.holds(&raw), "{test:?} {octet}");
+            }
+        }
     }
 
     #[test]

@@ -9,10 +9,9 @@ use std::sync::Arc;
 use avocet_wire::name::MAX_NAME;
 use avocet_wire::short;
 use regex_automata::meta::Regex;
-use regex_automata::util::syntax;
 
-use super::{MAX_ALL_PATTERNS, MAX_PATTERN, MAX_PATTERN_MEMORY};
-use crate::PolicyError;
+use super::{MAX_ALL_PATTERNS, MAX_PATTERN, MAX_PATTERN_DEPTH, MAX_PATTERN_MEMORY};
+use crate::{PolicyError, expression};
 
 /// A test of a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -150,7 +149,8 @@ impl Pattern {
             return Err(PolicyError::LongPattern(MAX_PATTERN));
         }
         let limits = Regex::config().nfa_size_limit(Some(MAX_PATTERN_MEMORY)).utf8_empty(false);
-        match Regex::builder().configure(limits).syntax(syntax()).build(source) {
+        let syntax = expression::syntax(MAX_PATTERN_DEPTH);
+        match Regex::builder().configure(limits).syntax(syntax).build(source) {
             Ok(regex) => Ok(Self { source: source.to_owned(), regex: Arc::new(regex) }),
             Err(error) if error.size_limit().is_some() => Err(PolicyError::LargePattern),
             Err(error) => Err(PolicyError::PatternSyntax(reason(&error))),
@@ -171,11 +171,6 @@ impl PartialEq for Pattern {
 }
 
 impl Eq for Pattern {}
-
-/// Returns the syntax options of all patterns.
-pub(super) fn syntax() -> syntax::Config {
-    syntax::Config::new().unicode(false).utf8(false).case_insensitive(true).nest_limit(64)
-}
 
 /// Returns the last line of the parser's error message, which is the reason.
 fn reason(error: &regex_automata::meta::BuildError) -> String {

@@ -92,6 +92,14 @@ fn expressions_that_share_letters_which_a_name_repeats_are_tried_once() {
 }
 
 #[test]
+fn octets_that_no_host_name_has_cost_no_more_than_letters() {
+    let hostile = lines(80, |number| format!("aaa.{{0,{}}}[0-9]", 100 + number));
+    for letters in ["a", "aaa\n", "aaa\0", "aaa\\", "aaa\u{7f}"] {
+        check(Format::PiholeRegex, &hostile, &long_name(letters), MOST);
+    }
+}
+
+#[test]
 fn expressions_without_letters_have_few_states_together() {
     let hostile = lines(256, |number| format!("([a-z.]?){{{}}}!", 300 + number));
     let lists = Lists::of(Format::PiholeRegex, &hostile);
