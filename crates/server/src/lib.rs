@@ -18,6 +18,7 @@ mod lists;
 mod log;
 mod operate;
 mod otlp;
+mod pools_file;
 mod port_in_use;
 mod query_log;
 mod root;

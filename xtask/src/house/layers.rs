@@ -11,6 +11,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "connect",
             "error",
             "port_in_use",
+            "pools_file",
             "turns",
             "log",
             "trust",

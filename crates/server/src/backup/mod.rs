@@ -34,8 +34,8 @@ const VERSION: u32 = 1;
 /// The name of the configuration file in a backup, independent of the path of the file.
 const CONFIGURATION: &str = "configuration";
 /// The files of the data directory that a backup has, other than audit log and revisions.
-const STATE: [&str; 4] =
-    ["access.json", "negative-anchors.state", "switches.json", "trust-anchors.state"];
+const STATE: [&str; 5] =
+    ["access.json", "negative-anchors.state", "pools.json", "switches.json", "trust-anchors.state"];
 /// The directories with certificates that the server obtains or issues, in the data directory.
 const CERTIFICATES: [CertificateDirectory; 2] = [
     CertificateDirectory {

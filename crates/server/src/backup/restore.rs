@@ -31,6 +31,7 @@ use super::{
     BackupError, CERTIFICATES, CONFIGURATION, CertificateDirectory, FileKind, MAX_FILE, Place,
     QUERY_LOG, REVISIONS, STATE, check_certificate, is_audit,
 };
+use crate::pools_file;
 use crate::trust;
 
 /// The file that a program uploads.
@@ -113,6 +114,9 @@ fn check_file(name: &str, octets: &[u8], place: Place<'_>) -> Result<(), BackupE
         Some(FileKind::State) if name == "switches.json" => {
             let read = serde_json::from_slice::<Switches>(octets);
             read.map(drop).map_err(|error| unusable(error.to_string()))
+        }
+        Some(FileKind::State) if name == "pools.json" => {
+            pools_file::check(octets).map_err(|error| unusable(error.to_string()))
         }
         Some(FileKind::State) => match trust::is_intact(text()?) {
             true => Ok(()),

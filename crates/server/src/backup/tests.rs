@@ -5,9 +5,11 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use avocet_revisions::{ChangeOrigin, Store, Submission};
+use avocet_zone::pool::MemberControl;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::running::pool_state;
 
 /// A data directory with a configuration file.
 struct Server {
@@ -202,6 +204,26 @@ fn a_restore_brings_back_all_files_and_keeps_those_that_it_replaces() {
 }
 
 #[test]
+fn decisions_about_addresses_of_pools_come_back() {
+    let server = Server::new("pools", "one");
+    let text = |control: &str| {
+        format!(
+            "{{\"saved_at\":7,\"addresses\":[{{\"pool\":\"www.corp.example.\",\"address\":\
+             \"192.0.2.1\",\"state\":\"up\",\"control\":\"{control}\"}}]}}"
+        )
+    };
+    server.put("pools.json", &text("down"));
+    let backup = server.backup();
+    server.put("pools.json", &text("up"));
+    server.restore(&backup).unwrap();
+    assert_eq!(server.state()["pools.json"], text("down"));
+    // The health of then does not count, and the decision does.
+    let saved = pool_state::load(&server.data(), 1_000_000);
+    assert!(saved.states.is_empty());
+    assert_eq!(saved.controls.into_values().collect::<Vec<_>>(), [MemberControl::Down]);
+}
+
+#[test]
 fn certificates_come_back_as_a_whole_and_stay_if_the_backup_has_none() {
     const KEY: &str = "-----BEGIN PRIVATE KEY-----\n";
     let server = Server::new("certificates", "one");
@@ -349,6 +371,7 @@ fn what_a_file_means_is_checked_before_anything_is_replaced() {
     check("access.json", "{}", "cannot be used");
     check("access.json", r#"{"version":9,"users":[],"tokens":[]}"#, "version 9");
     check("switches.json", "[", "cannot be used");
+    check("pools.json", "{}", "cannot be used");
     check("revisions/1.revision", "{}\n", "checksum");
     check("trust-anchors.state", "x", "checksum");
     let version = json!({"avocet-backup": 2, "version": "9", "at": 1});

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use super::pool_watch::PoolWatch;
+use crate::pools_file::{PoolsFile, SavedMember};
 use avocet_config::name::{shown, typed_name};
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::disk;
 use avocet_zone::pool::{HealthState, MemberControl};
-use serde::{Deserialize, Serialize};
-
-use super::pool_watch::PoolWatch;
 
 /// Seconds after which the health from the last run is too old to be used.
 const MAX_AGE_SECS: u64 = 600;
@@ -27,23 +26,6 @@ pub(crate) struct SavedState {
     pub(crate) states: BTreeMap<MemberKey, HealthState>,
     /// The settings of operators.
     pub(crate) controls: BTreeMap<MemberKey, MemberControl>,
-}
-
-/// The contents of the file.
-#[derive(Serialize, Deserialize)]
-struct PoolsFile {
-    saved_at: u64,
-    addresses: Vec<SavedMember>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct SavedMember {
-    pool: String,
-    address: IpAddr,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    state: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    control: Option<String>,
 }
 
 fn path(directory: &Path) -> PathBuf {

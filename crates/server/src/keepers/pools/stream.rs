@@ -192,7 +192,7 @@ impl StreamAttempt {
             if let Err(error) = tls.connection.process_new_packets() {
                 // The alert for the server is sent.
                 let _ = tls.connection.write_tls(socket);
-                return Ok(Some(ProbeResult::Failure(format!("TLS: {error}"))));
+                return Ok(Some(ProbeResult::Failure(tls_failure(&error.to_string()))));
             }
         }
         if !tls.connection.is_handshaking() {
@@ -233,6 +233,19 @@ impl StreamAttempt {
     }
 }
 
+/// Returns the reason of a failed handshake, and the remedy if the reason does not show it.
+fn tls_failure(error: &str) -> String {
+    // A self-signed certificate of `openssl req -x509` has CA:TRUE.
+    let remedy = if error.contains("CaUsedAsEndEntity") {
+        ": the host shows the certificate of an authority (CA:TRUE); give it one without, for \
+         example by `openssl req -x509 -addext basicConstraints=critical,CA:FALSE`, or set \
+         verify = false"
+    } else {
+        ""
+    };
+    format!("TLS: {error}{remedy}")
+}
+
 impl TlsPart {
     /// Returns the reason why the certificate of the server is not valid for long enough; `None` if
     /// it is.
@@ -253,5 +266,19 @@ impl TlsPart {
 impl AsFd for StreamAttempt {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_of_an_authority_is_a_failure_with_a_remedy() {
+        let error = "invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))";
+        let text = tls_failure(error);
+        assert!(text.contains(error) && text.contains("CA:FALSE"), "{text}");
+        assert!(text.contains("verify = false"), "{text}");
+        assert_eq!(tls_failure("no certificate"), "TLS: no certificate");
     }
 }
