@@ -12,6 +12,7 @@ use avocet_control::backup::{
     Backup, Restore, RestoreCancel, RestoreStaged, UnusableFile, WaitingRestore,
 };
 use avocet_control::connect;
+use avocet_nameserver::disk;
 use avocet_server::backup::{self, BackupFacts, Place};
 use clap::Args;
 
@@ -74,7 +75,7 @@ fn write(args: &BackupArgs) -> Result<String, CommandError> {
     if args.path.exists() {
         return Err(CommandError::BackupExists(args.path.clone()));
     }
-    let beside = args.path.with_added_extension("part");
+    let beside = args.path.with_added_extension(disk::UNFINISHED);
     let _ = fs::remove_file(&beside);
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside);
     let mut out = BufWriter::new(file.map_err(unwritten)?);

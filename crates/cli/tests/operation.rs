@@ -70,6 +70,8 @@ mod https_upstream;
 mod import;
 #[path = "operation/import_zones.rs"]
 mod import_zones;
+#[path = "operation/kept_changes.rs"]
+mod kept_changes;
 #[path = "operation/leases.rs"]
 mod leases;
 #[path = "operation/limits.rs"]

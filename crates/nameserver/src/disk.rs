@@ -19,6 +19,12 @@ pub const PIECE: usize = 64 << 10;
 /// which takes a third of a millisecond for 20 MB.
 const SYNCED: usize = 1 << 20;
 
+/// The ending of a file that is not complete yet. No other program uses it, so that the server
+/// removes only its own files.
+pub const UNFINISHED: &str = "avocet-new";
+/// The ending of the copy of a file that the server replaces as a whole.
+const BEFORE: &str = "before-updates";
+
 /// A new file that is written in pieces, so that nothing else on this core waits for long.
 pub struct Paced {
     file: File,
@@ -34,6 +40,11 @@ impl Paced {
     /// The file cannot be created.
     pub fn create(path: &Path) -> io::Result<Self> {
         Ok(Self { file: File::create(path)?, unsynced: 0 })
+    }
+
+    /// Creates the file, which must not exist. Does not follow a link.
+    fn create_new(path: &Path) -> io::Result<Self> {
+        Ok(Self { file: File::create_new(path)?, unsynced: 0 })
     }
 
     /// Waits until the file is on disk.
@@ -117,6 +128,19 @@ pub fn replace_if(
     Ok(fingerprint)
 }
 
+/// Copies a file that is about to be replaced, with owner and permissions, to another one with the
+/// ending `before-updates`. Replaces an earlier copy, and does not follow a link there.
+///
+/// # Errors
+///
+/// The file cannot be read, or the copy cannot be written.
+pub fn keep_copy(path: &Path) -> io::Result<()> {
+    let mut octets = Vec::new();
+    let mut file = open_regular(path)?;
+    file.read_to_end(&mut octets)?;
+    put(&path.with_added_extension(BEFORE), &[&octets], Some(&file.metadata()?)).map(drop)
+}
+
 /// A file that people and other programs use.
 struct SharedFile {
     /// The path of the file after all symbolic links are resolved.
@@ -161,7 +185,9 @@ struct WrittenFile {
 
 impl WrittenFile {
     fn write(path: &Path, parts: &[&[u8]], model: Option<&Metadata>) -> io::Result<Self> {
-        let beside = path.with_added_extension("new");
+        let beside = path.with_added_extension(UNFINISHED);
+        // A file that a crash has left. If it is a link, its target stays.
+        discard(&beside);
         write(&beside, parts, model).inspect_err(|_| discard(&beside))?;
         Ok(Self { fingerprint: FileFingerprint::of(&beside), beside })
     }
@@ -173,7 +199,7 @@ fn discard(beside: &Path) {
 }
 
 fn write(path: &Path, parts: &[&[u8]], model: Option<&Metadata>) -> io::Result<()> {
-    let mut file = Paced::create(path)?;
+    let mut file = Paced::create_new(path)?;
     if let Some(model) = model {
         take_after(&file.file, model)?;
     }
@@ -245,6 +271,40 @@ mod tests {
         replace_shared(&link, &[b"again"]).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "again");
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 3, "no other file remains");
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn files_of_other_programs_beside_a_file_stay() {
+        let directory = std::env::temp_dir().join(format!("avocet-beside-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).unwrap();
+        let (file, other) = (directory.join("zone"), directory.join("precious"));
+        fs::write(&file, "first").unwrap();
+        fs::write(&other, "precious").unwrap();
+        fs::write(directory.join("zone.new"), "draft").unwrap();
+        let text = |name: &str| fs::read_to_string(directory.join(name)).unwrap();
+        let writings: [&dyn Fn(); 4] = [
+            &|| replace(&file, &[b"second"]).unwrap(),
+            &|| assert!(replace_shared(&file, &[b"third"]).unwrap().is_some()),
+            &|| {
+                let known = FileFingerprint::of(&file);
+                assert!(replace_if(&file, &[b"fourth"], known).unwrap().is_some());
+            },
+            &|| keep_copy(&file).unwrap(),
+        ];
+        for write in writings {
+            // A crash leaves no links: somebody else has made them.
+            let links = [UNFINISHED, BEFORE].map(|ending| file.with_added_extension(ending));
+            for link in &links {
+                let _ = fs::remove_file(link);
+                symlink(&other, link).unwrap();
+            }
+            write();
+            assert_eq!((&*text("precious"), &*text("zone.new")), ("precious", "draft"));
+            assert!(fs::symlink_metadata(&file).unwrap().is_file());
+        }
+        assert_eq!((&*text("zone"), &*text("zone.before-updates")), ("fourth", "fourth"));
         fs::remove_dir_all(&directory).unwrap();
     }
 

@@ -232,6 +232,7 @@ impl ZoneFiles {
                 let is_new = is_edited && zone.load(self.next_reading(), journal, &self.signers);
                 zone.write_back(now_secs, journal);
                 zone.retry_publication();
+                zone.review_aside(journal);
                 is_new
             };
             is_replaced |= self.alter(&id, look) == Some(true);
@@ -278,7 +279,8 @@ impl ZoneFiles {
             if let Some(fault) = signing::fault_of_signing(&zone.config, &after) {
                 return Err(ZoneChangeError::Unsignable(Box::new(fault)));
             }
-            let needed = changes_behind(&before, zone.on_file);
+            zone.begin_journal(&before);
+            let needed = changes_behind(&before, zone.taken.as_ref().map(|taken| taken.to));
             let after = Arc::new(after.following(&before, needed));
             let keeps_changes = zone.config.keeps_changes();
             if !keeps_changes || after.changes().is_empty() {
@@ -294,7 +296,7 @@ impl ZoneFiles {
                 })?;
             }
             if keeps_changes {
-                journal.follow(&after).map_err(ZoneChangeError::Disk)?;
+                journal.follow(&after, zone.taken.as_ref()).map_err(ZoneChangeError::Disk)?;
             }
             if zone.base.is_none()
                 && zone.config.is_own_file()
@@ -454,5 +456,7 @@ fn all(kept: &KeptZones) -> Arc<HostedZones> {
     Arc::new(common.with_views(viewed.map(|(id, zone)| (id.clone(), zone))))
 }
 
+#[cfg(test)]
+mod kept_changes_tests;
 #[cfg(test)]
 mod tests;

@@ -7,10 +7,11 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use avocet_wire::FoldedName;
+use avocet_io::file::rename_to_missing;
+use avocet_wire::{FoldedName, Rtype};
 use avocet_zone::{
-    HostedZone, JournalContent, ZoneChange, ZoneVersion, append_change, append_written,
-    journal_head, read_journal,
+    HostedZone, JournalContent, ZoneChange, ZoneVersion, append_change, append_line, append_read,
+    append_written, journal_head, read_journal,
 };
 
 use crate::disk;
@@ -20,6 +21,9 @@ use crate::disk;
 const MAX_JOURNAL: u64 = 8 << 30;
 /// Number of octets that a journal may have before it is replaced, even for a small zone.
 const MIN_JOURNAL: u64 = 1 << 20;
+
+/// Maximum number of files with changes that were not put in force.
+const MAX_ASIDE: u32 = 9;
 
 /// The journal of a zone.
 pub(crate) struct ZoneJournal {
@@ -34,8 +38,25 @@ struct OpenJournal {
     len: u64,
     /// The version to which the last change leads.
     end: Option<ZoneVersion>,
-    /// The version that the master file has.
+    /// The version that the master file had when the server wrote it last.
     written: Option<ZoneVersion>,
+    /// The step from the master file that the server has read since.
+    read: Option<Arc<ZoneChange>>,
+}
+
+impl OpenJournal {
+    /// Returns whether the journal says which version the master file has.
+    fn knows(&self, read: &ZoneChange) -> bool {
+        match &self.read {
+            Some(known) => (known.from, known.to) == (read.from, read.to),
+            None => is_of_written(read, self.written),
+        }
+    }
+}
+
+/// Returns whether the master file has the version that the server has written.
+fn is_of_written(read: &ZoneChange, written: Option<ZoneVersion>) -> bool {
+    read.from == read.to && Some(read.to) == written
 }
 
 impl ZoneJournal {
@@ -59,32 +80,52 @@ impl ZoneJournal {
                 file.sync_all()?;
             }
             let end = content.changes.last().map(|last| last.to);
-            self.open = Some(OpenJournal { file, len, end, written: content.written });
+            let (written, read) = (content.written, content.read.clone());
+            self.open = Some(OpenJournal { file, len, end, written, read });
         }
         Ok(content)
     }
 
-    /// Writes the changes of a zone to the file. They are on disk when this returns.
-    pub(crate) fn follow(&mut self, zone: &HostedZone) -> io::Result<()> {
+    /// Makes the file have the changes of a zone, on disk when this returns. `read` is the step
+    /// from the version of the master file to the version that came into force with it.
+    pub(crate) fn follow(
+        &mut self,
+        zone: &HostedZone,
+        read: Option<&Arc<ZoneChange>>,
+    ) -> io::Result<()> {
         let (changes, version) = (zone.changes(), zone.version());
         let Some(open) = &self.open else {
-            let is_needed = !changes.is_empty() || self.path.exists();
-            return if is_needed { self.replace(zone, None) } else { Ok(()) };
+            let is_needed = !changes.is_empty()
+                || read.is_some_and(|read| read.from != read.to)
+                || self.path.exists();
+            return if is_needed { self.replace(zone, None, read) } else { Ok(()) };
         };
+        let read = read.filter(|read| !open.knows(read));
         let is_empty = open.end.is_none() && changes.is_empty();
-        if is_empty || open.end == Some(version) && !changes.is_empty() {
+        let has_changes = is_empty || open.end == Some(version) && !changes.is_empty();
+        if has_changes && read.is_none() {
             return Ok(());
         }
         let written = open.written;
-        match open.end.and_then(|end| changes.iter().position(|change| change.from == end)) {
-            Some(at) => self.append(|out| {
-                changes[at..].iter().for_each(|change| append_change(out, change));
-            })?,
-            // The changes in the file do not lead to the version of the zone.
-            None => return self.replace(zone, written),
-        }
+        let place = open.end.and_then(|end| changes.iter().position(|change| change.from == end));
+        let later = match place {
+            _ if has_changes => &[][..],
+            Some(at) => &changes[at..],
+            // The changes of the file lead elsewhere.
+            None => {
+                let read = read.or(open.read.as_ref()).cloned();
+                return self.replace(zone, written, read.as_ref());
+            }
+        };
+        self.append(|out| {
+            later.iter().for_each(|change| append_change(out, change));
+            if let Some(read) = read {
+                append_read(out, read);
+            }
+        })?;
         if let Some(open) = &mut self.open {
-            open.end = Some(version);
+            open.end = if has_changes { open.end } else { Some(version) };
+            open.read = read.or(open.read.as_ref()).cloned();
         }
         Ok(())
     }
@@ -95,10 +136,10 @@ impl ZoneJournal {
         let most = MIN_JOURNAL.max(2 * zone.most_change_octets() as u64);
         match &mut self.open {
             Some(open) if open.len < most => {
-                open.written = Some(version);
+                (open.written, open.read) = (Some(version), None);
                 self.append(|out| append_written(out, version))
             }
-            _ => self.replace(zone, Some(version)),
+            _ => self.replace(zone, Some(version), None),
         }
     }
 
@@ -118,8 +159,13 @@ impl ZoneJournal {
         written
     }
 
-    /// Replaces the file by one with only the changes of a zone.
-    fn replace(&mut self, zone: &HostedZone, written: Option<ZoneVersion>) -> io::Result<()> {
+    /// Writes the file again, with the changes of a zone alone.
+    fn replace(
+        &mut self,
+        zone: &HostedZone,
+        written: Option<ZoneVersion>,
+        read: Option<&Arc<ZoneChange>>,
+    ) -> io::Result<()> {
         let changes = zone.changes();
         let mut octets = journal_head(zone.apex());
         let append = |change: &Arc<ZoneChange>| append_change(&mut octets, change);
@@ -127,13 +173,58 @@ impl ZoneJournal {
         if let Some(version) = written {
             append_written(&mut octets, version);
         }
+        let read = read.filter(|read| !is_of_written(read, written)).cloned();
+        if let Some(read) = &read {
+            append_read(&mut octets, read);
+        }
         if let Some(directory) = self.path.parent() {
             fs::create_dir_all(directory)?;
         }
         disk::replace(&self.path, &[&octets])?;
         let file = File::options().append(true).open(&self.path)?;
         let (len, end) = (octets.len() as u64, changes.last().map(|last| last.to));
-        self.open = Some(OpenJournal { file, len, end, written });
+        self.open = Some(OpenJournal { file, len, end, written, read });
         Ok(())
+    }
+
+    /// Keeps changes that cannot be put in force in a file of their own, as text. Returns the file.
+    pub(crate) fn put_aside(&self, changes: &[Arc<ZoneChange>]) -> io::Result<PathBuf> {
+        let mut text = String::new();
+        for change in changes {
+            let (from, to) = (change.from.serial, change.to.serial);
+            text.push_str(&format!("; serial {from} to {to}\n"));
+            for (sign, list) in [('-', &change.removed), ('+', &change.added)] {
+                for one in list.iter().filter(|one| one.record.rtype != Rtype::SOA) {
+                    text.push(sign);
+                    append_line(&mut text, one.owner, &one.record);
+                }
+            }
+        }
+        let path = self.free_name()?;
+        disk::replace(&path, &[text.as_bytes()])?;
+        Ok(path)
+    }
+
+    /// Renames an unreadable journal, so that it is not replaced. Returns its new name.
+    pub(crate) fn move_aside(&mut self) -> io::Result<PathBuf> {
+        self.open = None;
+        let path = self.free_name()?;
+        rename_to_missing(&self.path, &path)?;
+        Ok(path)
+    }
+
+    /// Returns the first file with changes that are not in force.
+    pub(crate) fn aside(&self) -> Option<PathBuf> {
+        self.names_aside().find(|path| path.exists())
+    }
+
+    fn free_name(&self) -> io::Result<PathBuf> {
+        let mut names = self.names_aside();
+        let free = names.find(|path| fs::symlink_metadata(path).is_err());
+        free.ok_or_else(|| io::Error::other("there are too many files with changes"))
+    }
+
+    fn names_aside(&self) -> impl Iterator<Item = PathBuf> {
+        (1..=MAX_ASIDE).map(|n| self.path.with_added_extension(format!("not-applied-{n}")))
     }
 }

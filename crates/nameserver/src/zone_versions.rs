@@ -2,10 +2,11 @@
 //! file, or a version with changes that the file does not have yet.
 //!
 //! ```text
-//! at the start       the file has a version of the journal -----> the later changes are applied
-//!                    the file was edited without the server ----> the changes it never had, too
-//! while it is served the file is as the server wrote it --------> the version in force stays
-//!                    the file was edited -----------------------> both versions are merged
+//! at the start     the file has a version of the journal ---> the changes behind it are applied
+//!                  the server has read it before -----------> the step from it, and later changes
+//!                  it was edited since ----------------------> the changes that it never had, too
+//! while it serves  the file is as the server wrote it ------> the version in force stays
+//!                  it was edited ---------------------------> both are merged
 //! ```
 
 use std::sync::Arc;
@@ -23,50 +24,75 @@ pub(crate) struct RestoredZone {
     pub(crate) other: Option<HostedZone>,
     /// The changes that lead to the version of the file, if this version is served.
     pub(crate) changes: Vec<Arc<ZoneChange>>,
+    /// Changes that contradict the file: the zone would have errors with them.
+    pub(crate) refused: Vec<Arc<ZoneChange>>,
 }
 
 /// Returns the version to serve at the start: the version of the file, with the changes in the
 /// journal that the file does not have.
 pub(crate) fn restored(file: &HostedZone, content: &JournalContent) -> RestoredZone {
     let name = shown(file.apex().wire());
-    let JournalContent { changes, written, .. } = content;
-    if let Some(place) = content.place_of(file.version()) {
-        let (known, behind) = changes.split_at(place);
-        let applied = applied(file, behind);
-        match &applied {
-            Some(zone) => {
-                let (serial, count) = (zone.serial(), behind.len());
-                tracing::info!(serial, "zone {name}: {count} changes taken from the journal");
-            }
-            None if behind.is_empty() => {}
-            None => {
-                tracing::error!("zone {name}: the journal does not fit the file, and is dropped");
-            }
-        }
-        let other = applied.map(|zone| zone.with_changes(changes.clone(), behind.len()));
-        return RestoredZone { other, changes: known.to_vec() };
+    let place = content.place_of(file.version());
+    let behind = match place {
+        Some(place) => content.changes[place..].to_vec(),
+        None => content.not_on_file(),
+    };
+    let count = behind.len();
+    if let Some(zone) = applied(file, &behind) {
+        let serial = zone.serial();
+        tracing::info!(serial, "zone {name}: {count} changes taken from the journal");
+        let version = zone.version();
+        let other = match content.changes.last() {
+            Some(last) if last.to != version => zone.following(file, 0),
+            _ => zone.with_changes(content.changes.clone(), count),
+        };
+        return RestoredZone { other: Some(other), changes: Vec::new(), refused: Vec::new() };
     }
-    let unwritten = written.and_then(|version| content.place_of(version));
-    let unwritten = unwritten.map_or(&[][..], |place| &changes[place..]);
-    let mut other = None;
-    if let Some(last) = unwritten.last() {
-        let mut edits = ZoneEdits::of(file);
-        unwritten.iter().for_each(|change| edits.merge(change));
-        other = finish(edits, later(file.serial(), last.to.serial));
-        let count = unwritten.len();
-        match &other {
-            Some(zone) => tracing::warn!(
-                serial = zone.serial(),
-                "zone {name}: its file was edited while the server was down; {count} changes \
-                 that it did not have yet are merged into it"
-            ),
-            None => tracing::error!(
-                "zone {name}: its file was edited while the server was down, and contradicts \
-                 {count} changes that it did not have yet: these are dropped"
-            ),
+    let Some(last) = behind.last() else {
+        let known = place.map_or(&[][..], |place| &content.changes[..place]);
+        return RestoredZone { other: None, changes: known.to_vec(), refused: Vec::new() };
+    };
+    let serial = later(file.serial(), last.to.serial);
+    let mut merging = Merging { file, merged: None, serial, refused: Vec::new() };
+    merging.merge(&behind);
+    let Merging { merged, refused, .. } = merging;
+    if merged.is_some() {
+        let count = count - refused.len();
+        tracing::warn!(
+            serial,
+            "zone {name}: its file was edited and not read before the server ended, or while it \
+             was down; {count} changes that the file did not have yet are merged into it"
+        );
+    }
+    let other = merged.map(|zone| zone.following(file, 0));
+    RestoredZone { other, changes: Vec::new(), refused }
+}
+
+/// Changes that are merged into a file that was edited.
+struct Merging<'f> {
+    file: &'f HostedZone,
+    /// The file with changes.
+    merged: Option<HostedZone>,
+    /// The serial of the result.
+    serial: u32,
+    refused: Vec<Arc<ZoneChange>>,
+}
+
+impl Merging<'_> {
+    /// Merges as many of the changes as possible. Only the changes that contradict the file remain.
+    fn merge(&mut self, changes: &[Arc<ZoneChange>]) {
+        let mut edits = ZoneEdits::of(self.merged.as_ref().unwrap_or(self.file));
+        changes.iter().for_each(|change| edits.merge(change));
+        match finish(edits, self.serial) {
+            Some(zone) => self.merged = Some(zone),
+            None if changes.len() > 1 => {
+                let (first, second) = changes.split_at(changes.len() / 2);
+                self.merge(first);
+                self.merge(second);
+            }
+            None => self.refused.extend_from_slice(changes),
         }
     }
-    RestoredZone { other: other.map(|zone| zone.following(file, 0)), changes: Vec::new() }
 }
 
 /// Applies changes to a version. Returns `None` if there are no changes, or if the changes do not

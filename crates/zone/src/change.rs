@@ -138,6 +138,13 @@ pub struct ChangeSize {
 }
 
 impl ZoneChange {
+    /// Returns the step from a version to itself.
+    #[must_use]
+    pub fn none(version: ZoneVersion) -> Self {
+        let none = RecordList::default;
+        Self { from: version, to: version, removed: none(), added: none() }
+    }
+
     /// Returns the step between two versions; `None` if it takes more octets than `most`, or if
     /// the second version is not newer. The work is linear in the size of both.
     #[must_use]

@@ -7,6 +7,8 @@
 //! version  serial(4)  digest(8)
 //! list     records(4)  octets(4)  records
 //! written  kind 2: version(12) that the master file has
+//! read     kind 3: like a change, from the version of the master file, which the server has read,
+//!          to the version that it put in force
 //! ```
 //! A process that is killed leaves at most one incomplete entry at the end. Everything behind the
 //! last entry that continues the previous entries is cut off and reported.
@@ -32,6 +34,7 @@ const MAX_JOURNAL_ENTRY: u32 = 1 << 30;
 enum EntryKind {
     Change = 1,
     Written = 2,
+    Read = 3,
 }
 
 /// The content of a journal.
@@ -41,6 +44,9 @@ pub struct JournalContent {
     pub changes: Vec<Arc<ZoneChange>>,
     /// The version that the master file had when the server wrote it last.
     pub written: Option<ZoneVersion>,
+    /// The step from the master file to the version in force when the server read the file last;
+    /// `None` if the server has written the file since.
+    pub read: Option<Arc<ZoneChange>>,
     /// Number of octets up to the last usable entry.
     pub usable: usize,
     /// Number of octets behind the last usable entry.
@@ -55,15 +61,23 @@ pub fn journal_head(apex: FoldedName<'_>) -> Vec<u8> {
 
 /// Appends the entry of a change.
 pub fn append_change(out: &mut Vec<u8>, change: &ZoneChange) {
-    append_entry(out, EntryKind::Change, |out| {
-        append_version(out, change.from);
-        append_version(out, change.to);
-        for list in [&change.removed, &change.added] {
-            out.extend_from_slice(&list.len().to_be_bytes());
-            out.extend_from_slice(&(list.octets().len() as u32).to_be_bytes());
-            out.extend_from_slice(list.octets());
-        }
-    });
+    append_entry(out, EntryKind::Change, |out| append_step(out, change));
+}
+
+/// Appends the entry of a master file that was read: the step from the version of the file to the
+/// version that came into force. The step has no records if both are the same.
+pub fn append_read(out: &mut Vec<u8>, step: &ZoneChange) {
+    append_entry(out, EntryKind::Read, |out| append_step(out, step));
+}
+
+fn append_step(out: &mut Vec<u8>, change: &ZoneChange) {
+    append_version(out, change.from);
+    append_version(out, change.to);
+    for list in [&change.removed, &change.added] {
+        out.extend_from_slice(&list.len().to_be_bytes());
+        out.extend_from_slice(&(list.octets().len() as u32).to_be_bytes());
+        out.extend_from_slice(list.octets());
+    }
 }
 
 /// Appends the entry of a version that was written to the master file.
@@ -121,16 +135,16 @@ impl JournalContent {
         let (kind, mut rest) = entry.split_first()?;
         match *kind {
             kind if kind == EntryKind::Change as u8 => {
-                let (from, to) = (version(&mut rest)?, version(&mut rest)?);
-                let (removed, added) = (list(&mut rest)?, list(&mut rest)?);
-                if self.changes.last().is_some_and(|last| last.to != from) || !rest.is_empty() {
+                let change = step(rest)?;
+                if self.changes.last().is_some_and(|last| last.to != change.from) {
                     return None;
                 }
-                self.changes.push(Arc::new(ZoneChange { from, to, removed, added }));
+                self.changes.push(Arc::new(change));
             }
             kind if kind == EntryKind::Written as u8 => {
-                self.written = Some(version(&mut rest)?);
+                (self.written, self.read) = (Some(version(&mut rest)?), None);
             }
+            kind if kind == EntryKind::Read as u8 => self.read = Some(Arc::new(step(rest)?)),
             _ => return None,
         }
         Some(())
@@ -143,6 +157,23 @@ impl JournalContent {
         let before = || self.changes.iter().position(|change| change.from == version);
         after.map(|at| at + 1).or_else(before)
     }
+
+    /// Returns the changes that the master file did not have when the server read or wrote it last.
+    #[must_use]
+    pub fn not_on_file(&self) -> Vec<Arc<ZoneChange>> {
+        let known = self.read.as_ref().map(|read| read.to).or(self.written);
+        let place = known.and_then(|version| self.place_of(version));
+        let later = place.map_or(&[][..], |place| &self.changes[place..]);
+        let read = self.read.iter().filter(|read| read.from != read.to);
+        read.chain(later).cloned().collect()
+    }
+}
+
+/// Reads a step that has all these octets.
+fn step(mut rest: &[u8]) -> Option<ZoneChange> {
+    let (from, to) = (version(&mut rest)?, version(&mut rest)?);
+    let (removed, added) = (list(&mut rest)?, list(&mut rest)?);
+    rest.is_empty().then_some(ZoneChange { from, to, removed, added })
 }
 
 fn version(rest: &mut &[u8]) -> Option<ZoneVersion> {
@@ -194,6 +225,26 @@ mod tests {
         assert_eq!(content.place_of(ZoneVersion { serial: 2, digest: 0 }), None);
         let other = FoldedName::from_folded_unchecked(b"\x05other\0");
         assert_eq!(read_journal(&octets, other).cut, octets.len());
+    }
+
+    #[test]
+    fn a_file_that_was_read_or_written_lacks_only_the_later_changes() {
+        let (changes, mut octets) = three();
+        let not_on_file = |octets: &[u8]| read_journal(octets, APEX).not_on_file();
+        assert_eq!(not_on_file(&octets), changes[2..]);
+        // The file has the second version with another serial, and lacks the third.
+        let file = ZoneVersion { serial: 1, ..changes[1].from };
+        let step = ZoneChange { from: file, ..(*changes[1]).clone() };
+        append_read(&mut octets, &step);
+        let content = read_journal(&octets, APEX);
+        assert_eq!((content.cut, content.written), (0, Some(changes[1].to)));
+        assert_eq!(content.read.as_deref(), Some(&step));
+        assert_eq!(content.not_on_file(), [Arc::new(step), changes[2].clone()]);
+        append_read(&mut octets, &ZoneChange::none(changes[2].to));
+        assert_eq!(not_on_file(&octets), []);
+        append_written(&mut octets, changes[0].to);
+        assert_eq!(not_on_file(&octets), changes[1..]);
+        assert_eq!(read_journal(&octets, APEX).read, None);
     }
 
     #[test]

@@ -79,7 +79,9 @@ pub use change::{ChangeSize, MAX_KEPT_CHANGES, OwnedRecord, RecordList, ZoneChan
 pub use check::MAX_SERVED_ITERATIONS;
 pub use edits::{NotExact, PresentRecord, UnsoundZone, ZoneEdits};
 pub use fault::{EntryPlace, Faults, MAX_FAULTS, Severity, ZoneFileFault, ZoneProblem};
-pub use journal::{JournalContent, append_change, append_written, journal_head, read_journal};
+pub use journal::{
+    JournalContent, append_change, append_read, append_written, journal_head, read_journal,
+};
 pub use online::MadeSet;
 pub use outbound::{OutboundTransfer, RecordTooLong};
 pub use powerdns::{

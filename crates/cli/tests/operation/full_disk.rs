@@ -70,8 +70,8 @@ fn what_a_disk_refused_is_saved_when_it_has_room_again() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "", RULE);
     let mut server = site.start();
-    let in_the_way =
-        ["switches.json.new", "negative-anchors.state.new"].map(|name| site.data().join(name));
+    let in_the_way = ["switches.json.avocet-new", "negative-anchors.state.new"]
+        .map(|name| site.data().join(name));
     in_the_way.iter().for_each(|path| fs::create_dir(path).unwrap());
     check_unsaved(&site.avocet(&["pause", "--for", "2h"]), "switches.json");
     check_unsaved(&site.avocet(&["nta", "add", "broken.example"]), "negative-anchors.state");

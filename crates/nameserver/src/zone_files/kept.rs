@@ -7,7 +7,7 @@ use std::time::UNIX_EPOCH;
 
 use avocet_config::zone::ZoneConfig;
 use avocet_wire::FoldedName;
-use avocet_zone::{HostedZone, JournalContent, OpenFile, Severity, ZoneVersion};
+use avocet_zone::{HostedZone, JournalContent, OpenFile, Severity, ZoneChange, ZoneVersion};
 
 use super::published::Publication;
 use super::signing::{KnownSigners, fault_of_signing};
@@ -58,7 +58,12 @@ pub(super) struct KeptZone {
     /// The version that the file has, while `source` is another version, so that an edited file can
     /// be merged.
     pub(super) base: Option<Arc<HostedZone>>,
-    /// Whether this server has changed the zone of a file since the server started.
+    /// The step from the version that the file has to the one that came into force with it, if the
+    /// file is one that people and the server write.
+    pub(super) taken: Option<Arc<ZoneChange>>,
+    /// A file with changes that contradict the file of the zone, and are not in force.
+    pub(super) aside: Option<PathBuf>,
+    /// Whether this server has changed the zone of a file since the start.
     pub(super) is_changed_here: bool,
     /// The second, on the clock of [`ZoneFiles::watch`], at which the file may be written next.
     pub(super) next_write_secs: u64,
@@ -77,10 +82,12 @@ impl KeptZone {
         let journal = ZoneJournal::at(config.journal.clone());
         Self {
             publication: Publication::kept_in(&config.published_file()),
+            aside: journal.aside(),
             config,
             journal: Arc::new(Mutex::new(journal)),
             on_file: None,
             base: None,
+            taken: None,
             is_changed_here: false,
             next_write_secs: 0,
             write_fault: None,
@@ -184,7 +191,8 @@ impl KeptZone {
 
     /// Returns the version to serve after the file was read, and keeps its changes.
     fn settled_version(&mut self, file: HostedZone, journal: &mut ZoneJournal) -> Arc<HostedZone> {
-        if !self.config.keeps_changes() {
+        if !self.config.keeps_changes() && !self.has_unwritten() {
+            self.taken = None;
             let served = self.source.as_deref().filter(|_| self.config.is_raised());
             return Arc::new(served.and_then(|served| raised(served, &file)).unwrap_or(file));
         }
@@ -209,7 +217,8 @@ impl KeptZone {
             }
             None => {
                 let content = self.read_journal(journal);
-                let RestoredZone { other, changes } = restored(&file, &content);
+                let RestoredZone { other, changes, refused } = restored(&file, &content);
+                self.put_aside(&refused, journal);
                 let is_raised = self.config.is_raised() || self.is_written_over(&content);
                 let is_raised = is_raised && other.is_none();
                 let raised = is_raised.then(|| raised_over(&content, &file)).flatten();
@@ -226,26 +235,82 @@ impl KeptZone {
             (None, None) => (file.with_changes(changes, 0), None),
         };
         self.base = base.filter(|_| self.config.is_own_file()).map(Arc::new);
-        if let Err(error) = journal.follow(&zone) {
+        let step = match &self.base {
+            Some(base) => ZoneChange::difference(base, &zone, usize::MAX),
+            None => Some(ZoneChange::none(zone.version())),
+        };
+        self.taken = step.filter(|_| self.config.is_own_file()).map(Arc::new);
+        if let Err(error) = journal.follow(&zone, self.taken.as_ref()) {
             let name = self.config.id();
             tracing::error!("zone {name}: cannot keep its changes on disk: {error}");
         }
         Arc::new(zone)
     }
 
-    /// Returns whether the server has changed the zone of a file that others write, too. Its last
-    /// author may not know the serials of the server.
+    /// Notes that the file has the version in force, if the zone had no journal until now.
+    pub(super) fn begin_journal(&mut self, version: &HostedZone) {
+        if self.taken.is_none() && self.config.keeps_changes() && self.config.is_own_file() {
+            self.on_file = Some(version.version());
+            self.taken = Some(Arc::new(ZoneChange::none(version.version())));
+        }
+    }
+
+    /// Returns whether the server has changed the zone of a file that others write, too: who wrote
+    /// it last may not know its serials.
     fn is_written_over(&self, content: &JournalContent) -> bool {
         self.config.is_own_file() && content.written.is_some()
     }
 
-    fn read_journal(&self, journal: &mut ZoneJournal) -> JournalContent {
+    /// Returns whether changes in the journal may not be in the file yet, although the settings of
+    /// the zone need no journal any more.
+    fn has_unwritten(&self) -> bool {
+        let is_journal_unread = || self.source.is_none() && self.config.journal.exists();
+        self.config.is_own_file() && (self.base.is_some() || is_journal_unread())
+    }
+
+    /// Keeps changes that contradict the file where the operator finds them.
+    fn put_aside(&mut self, refused: &[Arc<ZoneChange>], journal: &ZoneJournal) {
+        if refused.is_empty() {
+            return;
+        }
+        let (name, count) = (self.config.id(), refused.len());
+        match journal.put_aside(refused) {
+            Ok(aside) => {
+                let shown = aside.display();
+                tracing::error!(
+                    "zone {name}: {count} changes that its edited file did not have yet contradict \
+                     it and are not in force: they are in {shown}"
+                );
+                self.aside = Some(aside);
+            }
+            Err(error) => tracing::error!(
+                "zone {name}: {count} changes that its edited file did not have yet contradict it \
+                 and are dropped, because they cannot be written to another file: {error}"
+            ),
+        }
+    }
+
+    /// Notices that the operator has removed the file with changes that are not in force.
+    pub(super) fn review_aside(&mut self, journal: &ZoneJournal) {
+        if self.aside.as_ref().is_some_and(|aside| !aside.exists()) {
+            self.aside = journal.aside();
+        }
+    }
+
+    fn read_journal(&mut self, journal: &mut ZoneJournal) -> JournalContent {
         let file = self.config.journal.display();
         let name = self.config.id();
         let content = FoldedName::new(&self.config.name).map(|apex| journal.read(apex));
         let content = content.unwrap_or_else(|| Ok(JournalContent::default()));
         let content = content.unwrap_or_else(|error| {
             tracing::error!("zone {name}: cannot read the journal {file}: {error}");
+            match journal.move_aside() {
+                Ok(aside) => {
+                    tracing::error!("zone {name}: the journal is now {}", aside.display());
+                    self.aside = Some(aside);
+                }
+                Err(error) => tracing::error!("zone {name}: cannot rename the journal: {error}"),
+            }
             JournalContent::default()
         });
         if content.cut > 0 {
@@ -299,7 +364,14 @@ impl KeptZone {
     pub(super) fn sentence(&self) -> Option<String> {
         let fault = self.fault.as_ref().or(self.signing_fault.as_ref());
         let Some(fault) = fault else {
-            return self.write_fault.as_ref().or(self.publication_fault.as_ref()).cloned();
+            let fault = self.write_fault.as_ref().or(self.publication_fault.as_ref()).cloned();
+            return fault.or_else(|| {
+                let (name, file) = (self.config.id(), self.aside.as_ref()?.display());
+                Some(format!(
+                    "zone {name}: acknowledged changes contradict its edited file and are not in \
+                     force: make them again, and remove {file}"
+                ))
+            });
         };
         let name = self.config.id();
         Some(match &self.zone {

@@ -10,7 +10,7 @@ use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
 use avocet_io::file::open_regular;
 use avocet_io::replace::{ReplaceFault, ReplaceReason};
-use avocet_zone::HostedZone;
+use avocet_zone::{HostedZone, ZoneChange};
 
 use super::kept::{KeptZone, SeenFiles};
 use super::open;
@@ -61,7 +61,7 @@ pub fn check_copy(config: &ZoneConfig) -> io::Result<()> {
 pub fn make_way(config: &ZoneConfig) -> io::Result<()> {
     if content(config)? == FileContent::Foreign {
         let file = &config.file;
-        std::fs::copy(file, file.with_added_extension("before-updates"))?;
+        disk::keep_copy(file)?;
     }
     Ok(())
 }
@@ -104,7 +104,7 @@ impl KeptZone {
     /// during at most a twentieth of the time, and never over an edit that was not read.
     pub(super) fn write_back(&mut self, now_secs: u64, journal: &mut ZoneJournal) {
         let Some(zone) = self.source.clone().filter(|_| self.fault.is_none()) else { return };
-        let is_written = !self.config.keeps_changes()
+        let is_written = !self.config.keeps_changes() && self.base.is_none()
             || self.config.provided.is_some()
             || self.on_file == Some(zone.version());
         if is_written || now_secs < self.next_write_secs || self.now() != self.seen {
@@ -163,8 +163,8 @@ impl KeptZone {
             replace(&[text.as_bytes()])?
         } else {
             if !is_ours {
-                // The copy keeps the comments and $INCLUDE of a file that was written by hand.
-                std::fs::copy(file, file.with_added_extension("before-updates"))?;
+                // Comments and $INCLUDE of a file that was written by hand.
+                disk::keep_copy(file)?;
             }
             let head = format!("{WRITTEN}{}.\n", zone.serial());
             replace(&[head.as_bytes(), zone.text().as_bytes()])?
@@ -180,6 +180,8 @@ impl KeptZone {
         };
         self.seen = SeenFiles::from([(file.clone(), seen)]);
         (self.on_file, self.base) = (Some(zone.version()), None);
+        let is_own = self.config.is_own_file();
+        self.taken = is_own.then(|| Arc::new(ZoneChange::none(zone.version())));
         Ok(())
     }
 }

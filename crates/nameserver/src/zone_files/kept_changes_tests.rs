@@ -1,0 +1,243 @@
+//! Acknowledged changes and edits by hand over restarts: a model of the server, its journal and its
+//! file.
+
+use std::fmt::Write;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use avocet_config::Config;
+use avocet_zone::{HostedRecord, ZoneEdits};
+
+use super::*;
+
+/// A zone with a journal, and the records that it must have.
+struct Model {
+    directory: PathBuf,
+    config: [ZoneConfig; 1],
+    files: ZoneFiles,
+    now_secs: u64,
+    /// The names that the zone must have.
+    wanted: BTreeSet<String>,
+    random: u64,
+    /// The operations until now.
+    log: String,
+}
+
+impl Model {
+    fn of(seed: u64) -> Self {
+        let name = format!("avocet-kept-{seed}-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).unwrap();
+        let file = directory.join("example.zone");
+        fs::write(&file, "; top\n@ 60 SOA ns h 1 2 3 4 5\n@ 60 NS ns.other.\n").unwrap();
+        let secret = directory.join("secret");
+        fs::write(&secret, "c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0ISE=").unwrap();
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+        let text = format!(
+            "[[key]]\nname = \"k\"\nsecret-file = {secret:?}\n[[zone]]\nname = \"example\"\n\
+             file = {file:?}\nallow-update = [\"key k\"]\nsettle-secs = 0\n"
+        );
+        let mut zones = Config::from_text(None, &text, &BTreeMap::new()).unwrap().zones;
+        zones[0].journal = directory.join("zones").join("example.journal");
+        let config = [zones.remove(0)];
+        Self {
+            files: ZoneFiles::of(&config),
+            directory,
+            config,
+            now_secs: 100,
+            wanted: BTreeSet::new(),
+            random: seed,
+            log: String::new(),
+        }
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.random >> 33) % limit
+    }
+
+    fn file(&self) -> &Path {
+        &self.config[0].file
+    }
+
+    fn owner(name: &str) -> Vec<u8> {
+        [&[name.len() as u8], name.as_bytes(), b"\x07example\0"].concat()
+    }
+
+    /// Adds a record, or removes it, as an update does. Returns whether it is acknowledged.
+    fn update(&mut self, name: &str) -> bool {
+        let is_new = !self.wanted.contains(name);
+        let owner = Self::owner(name);
+        let owner = FoldedName::new(&owner).unwrap();
+        let record =
+            HostedRecord { rtype: avocet_wire::Rtype::A, ttl_secs: 60, rdata: &[192, 0, 2, 1] };
+        let changed = self.files.change(&self.config[0].id(), |zone| {
+            let mut edits = ZoneEdits::of(zone);
+            let _ = if is_new { edits.add(owner, &record) } else { edits.remove(owner, &record) };
+            let soa = zone.soa().unwrap();
+            edits.set_soa(60, &avocet_zone::with_serial(soa.rdata, zone.serial() + 1));
+            Ok::<_, ()>(Some(edits.finish(0).unwrap()))
+        });
+        if changed.is_ok() {
+            let _ = if is_new { self.wanted.insert(name.into()) } else { self.wanted.remove(name) };
+        }
+        changed.is_ok()
+    }
+
+    /// Saves the present text of the file with another one, as an editor does.
+    fn edit(&self, edit: impl FnOnce(String) -> String) {
+        let text = edit(fs::read_to_string(self.file()).unwrap());
+        let saved = self.directory.join("saved");
+        fs::write(&saved, text).unwrap();
+        fs::rename(saved, self.file()).unwrap();
+    }
+
+    fn add_line(&mut self, name: &str) {
+        self.edit(|text| format!("{text}{name} 60 A 192.0.2.1\n"));
+        self.wanted.insert(name.into());
+    }
+
+    fn restart(&mut self) {
+        self.files = ZoneFiles::of(&self.config);
+    }
+
+    #[track_caller]
+    fn check(&self) {
+        let zone = self.files.source(&self.config[0].id());
+        let zone = zone.unwrap_or_else(|| panic!("{:?}: {}", self.files.fault(), self.log));
+        for name in &self.wanted {
+            assert!(has(&zone, name), "{name} is missing: {}", self.log);
+        }
+        assert_eq!(zone.records() as usize, 2 + self.wanted.len(), "{}", self.log);
+        assert_eq!(self.files.fault(), None, "{}", self.log);
+    }
+
+    /// Does one of the steps, with a name that no other step uses.
+    fn step(&mut self, number: u64) {
+        let step = self.below(8);
+        writeln!(self.log, "{number}: {step}").unwrap();
+        match step {
+            0 | 1 => assert!(self.update(&format!("u{number}"))),
+            2 => {
+                let known = self.wanted.iter().find(|name| name.starts_with('u')).cloned();
+                known.into_iter().for_each(|name| assert!(self.update(&name)));
+            }
+            3 => self.add_line(&format!("h{number}")),
+            4 => {
+                self.add_line(&format!("h{number}"));
+                let serial = self.files.source(&self.config[0].id()).unwrap().serial();
+                self.edit(|text| {
+                    let (head, rest) = text
+                        .split_once("ns h ")
+                        .or_else(|| text.split_once("ns.example. h.example. "))
+                        .unwrap();
+                    let rest = rest.split_once(' ').unwrap().1;
+                    format!("{head}ns h {} {rest}", serial + 10)
+                });
+            }
+            5 => {
+                let good = fs::read_to_string(self.file()).unwrap();
+                self.edit(|text| format!("{text}broken A 1.2\n"));
+                self.files.reload(None);
+                assert!(self.update(&format!("u{number}")));
+                if self.below(2) == 0 {
+                    self.restart();
+                    assert!(self.files.fault().is_some());
+                }
+                self.edit(|_| good);
+                self.files.reload(None);
+            }
+            6 => drop(self.files.reload(None)),
+            _ => {
+                self.now_secs += 10;
+                self.files.watch(self.now_secs);
+                self.files.watch(self.now_secs + 1);
+            }
+        }
+        if self.below(3) == 0 {
+            writeln!(self.log, "restart").unwrap();
+            self.restart();
+            self.check();
+        }
+    }
+}
+
+fn has(zone: &HostedZone, name: &str) -> bool {
+    let owner = Model::owner(name);
+    zone.in_order().any(|(name, _)| name.wire() == owner)
+}
+
+impl Drop for Model {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+#[test]
+fn no_change_and_no_edit_is_lost_in_any_order_of_steps() {
+    for seed in 1..33 {
+        let mut model = Model::of(seed);
+        (0..24).for_each(|number| model.step(number));
+        model.files.reload(None);
+        model.check();
+    }
+}
+
+#[test]
+fn a_step_from_the_file_is_applied_exactly_with_its_history() {
+    let mut model = Model::of(1_000);
+    model.add_line("h");
+    model.files.reload(None);
+    assert!(model.update("u"));
+    let id = model.config[0].id();
+    let before = model.files.source(&id).unwrap();
+    model.restart();
+    let after = model.files.source(&id).unwrap();
+    assert_eq!((after.version(), after.serial()), (before.version(), 3));
+    assert_eq!(after.changes(), before.changes());
+    model.check();
+}
+
+#[test]
+fn a_change_that_contradicts_an_edit_is_kept_aside_and_reported_until_its_file_is_removed() {
+    let mut model = Model::of(1_001);
+    assert!(model.update("first") && model.update("second"));
+    // A name with a CNAME record has no other records.
+    model.edit(|text| format!("{text}first 60 CNAME other.\n"));
+    model.restart();
+    let zone = model.files.source(&model.config[0].id()).unwrap();
+    assert!(has(&zone, "second"), "only what contradicts is left out");
+    let aside = model.config[0].journal.with_added_extension("not-applied-1");
+    let text = fs::read_to_string(&aside).unwrap();
+    assert!(
+        text.contains("+first.example. 60 IN A 192.0.2.1") && !text.contains("second"),
+        "{text}"
+    );
+    let fault = |model: &Model| model.files.fault().unwrap_or_default();
+    assert!(fault(&model).contains(&aside.display().to_string()), "{}", fault(&model));
+    model.restart();
+    assert!(fault(&model).contains("acknowledged changes"), "{}", fault(&model));
+    fs::remove_file(&aside).unwrap();
+    model.files.watch(1_000);
+    assert_eq!(model.files.fault(), None);
+}
+
+#[test]
+fn changes_reach_the_file_when_the_zone_needs_no_journal_any_more() {
+    for is_restarted in [false, true] {
+        let mut model = Model::of(1_002);
+        assert!(model.update("u"));
+        model.config[0].allow_update.clear();
+        if is_restarted {
+            model.restart();
+        } else {
+            model.files.put(model.files.read(&model.config));
+        }
+        model.check();
+        model.files.watch(1_000);
+        assert!(fs::read_to_string(model.file()).unwrap().contains("192.0.2.1"));
+        model.restart();
+        model.check();
+    }
+}
