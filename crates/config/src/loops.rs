@@ -1,7 +1,7 @@
 //! Loops of local aliases, which no client can follow: CNAME records that lead back to themselves,
 //! and DNAME records with a target below their own name.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
 use avocet_wire::{Rtype, name};
@@ -18,10 +18,11 @@ pub(super) type Sets = BTreeMap<(Name, Rtype), RecordConfig>;
 
 /// Reports a doubt for each loop. `places` are the locations of the owners.
 pub(super) fn check(sets: &Sets, places: &HashMap<Name, Range<usize>>, check: &mut Check) {
+    let cycles = cycles(sets);
     for ((owner, rtype), set) in sets {
         let Some(target) = set.rdata.first() else { continue };
         let fault = match *rtype {
-            Rtype::CNAME => cycle(sets, owner).map(|cycle| {
+            Rtype::CNAME => cycles.get(owner).map(|cycle| {
                 let names: Vec<_> =
                     cycle.iter().chain(&cycle[..1]).map(|name| shown(name)).collect();
                 format!("these CNAME records form a loop: {}", names.join(" -> "))
@@ -38,23 +39,33 @@ pub(super) fn check(sets: &Sets, places: &HashMap<Name, Range<usize>>, check: &m
     }
 }
 
-/// Returns the owners of the CNAME records in the loop with `first`. Returns `None` if there is no
-/// loop, or if another owner in it comes before `first`.
-fn cycle<'s>(sets: &'s Sets, first: &'s Name) -> Option<Vec<&'s Name>> {
-    let mut owners: Vec<&Name> = Vec::new();
-    let mut owner = first;
-    loop {
-        owners.push(owner);
-        let set = sets.get(&(owner.clone(), Rtype::CNAME))?;
-        owner = owner_of_alias(sets, &set.rdata.first()?.to_ascii_lowercase())?;
-        if owner == first {
-            return Some(owners);
+/// Returns the loops of CNAME records, each by the first of its owners in the order of names, and
+/// beginning with it. Follows each record once, so that the work grows with their number.
+fn cycles(sets: &Sets) -> BTreeMap<&Name, Vec<&Name>> {
+    let (mut cycles, mut followed) = (BTreeMap::new(), HashSet::new());
+    for (start, _) in sets.keys().filter(|(_, rtype)| *rtype == Rtype::CNAME) {
+        let (mut path, mut places) = (Vec::new(), HashMap::new());
+        let mut at = Some(start);
+        while let Some(owner) = at.filter(|owner| !followed.contains(owner)) {
+            if let Some(place) = places.insert(owner, path.len()) {
+                let mut cycle = path[place..].to_vec();
+                let first = (0..cycle.len()).min_by_key(|at| cycle[*at]);
+                cycle.rotate_left(first.unwrap_or(0));
+                cycles.insert(cycle[0], cycle);
+                break;
+            }
+            path.push(owner);
+            at = next_of(sets, owner);
         }
-        // The loop is reported for the first of its owners.
-        if owner < first || owners.contains(&owner) {
-            return None;
-        }
+        followed.extend(path);
     }
+    cycles
+}
+
+/// Returns the owner of the CNAME to which the CNAME of an owner leads.
+fn next_of<'s>(sets: &'s Sets, owner: &Name) -> Option<&'s Name> {
+    let set = sets.get(&(owner.clone(), Rtype::CNAME))?;
+    owner_of_alias(sets, &set.rdata.first()?.to_ascii_lowercase())
 }
 
 /// Returns the owner of the CNAME that answers for a name: the name itself, or a wildcard.

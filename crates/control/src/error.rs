@@ -101,6 +101,8 @@ pub enum ControlError {
     UnknownTable(String),
     /// No revision is on probation.
     NoProbation,
+    /// Too many checks of the configuration are in progress.
+    TooManyChecks,
     /// The worker that resolves the name accepts no further work.
     Overloaded,
     /// Resolution did not finish in time.
@@ -170,7 +172,7 @@ impl ControlError {
     pub const fn code(&self) -> ErrorCode {
         match self {
             Self::NotARequest(_) => ErrorCode::NotARequest,
-            Self::Busy | Self::Overloaded => ErrorCode::Busy,
+            Self::Busy | Self::Overloaded | Self::TooManyChecks => ErrorCode::Busy,
             Self::ShuttingDown => ErrorCode::ShuttingDown,
             Self::Disconnected => ErrorCode::Disconnected,
             Self::InvalidName(_)
@@ -226,7 +228,7 @@ impl ControlError {
     /// Returns the next step for the user, if the message does not state it.
     pub const fn next(&self) -> Option<&'static str> {
         Some(match self {
-            Self::Busy => "try again",
+            Self::Busy | Self::TooManyChecks => "try again",
             Self::UnknownRequest(_) => "see `avocet requests list`",
             Self::UnknownClient(_) => "give --client an address or the name of a [[client]]",
             Self::UnknownListener(_) => "give --listener the name of a [[listener]]",
@@ -317,6 +319,7 @@ impl fmt::Display for ControlError {
             Self::NoNegativeAnchor(name) => {
                 write!(f, "{name} has no negative trust anchor from `avocet nta`")
             }
+            Self::TooManyChecks => f.write_str("another check of the configuration is in progress"),
             Self::Overloaded => f.write_str("the server is too busy to resolve it"),
             Self::ResolutionTimeout => f.write_str("resolution did not finish in time"),
             Self::NotResolved => f.write_str(NOT_RESOLVED),

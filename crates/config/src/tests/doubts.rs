@@ -69,6 +69,20 @@ fn loops_of_local_aliases_are_doubted_once() {
         &["a.toml:9:1: these CNAME records form a loop: a.lan. -> b.lan. -> a.lan."],
     );
     check_all(
+        &[
+            ("0.lan", "CNAME", "1.lan"),
+            ("1.lan", "CNAME", "d.lan"),
+            ("d.lan", "CNAME", "c.lan"),
+            ("c.lan", "CNAME", "d.lan"),
+            ("e.lan", "CNAME", "f.lan"),
+            ("f.lan", "CNAME", "e.lan"),
+        ],
+        &[
+            "a.toml:13:1: these CNAME records form a loop: c.lan. -> d.lan. -> c.lan.",
+            "a.toml:17:1: these CNAME records form a loop: e.lan. -> f.lan. -> e.lan.",
+        ],
+    );
+    check_all(
         &[("*.lan", "CNAME", "a.lan")],
         &["a.toml:1:1: these CNAME records form a loop: *.lan. -> *.lan."],
     );

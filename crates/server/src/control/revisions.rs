@@ -1,5 +1,7 @@
 //! Answers requests about revisions of the configuration.
 
+use std::time::Duration;
+
 use avocet_config::edit::KeyEdit;
 use avocet_control::ControlError;
 use avocet_control::reload::Reloaded;
@@ -14,6 +16,9 @@ use avocet_revisions::{ChangeOrigin, Facts, RevisionError, unified};
 use crate::error::BackgroundError;
 use crate::running::Running;
 use crate::running::reload;
+
+/// Longest wait for another check of the configuration.
+const CHECK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Returns the result of a reload as a reply.
 pub(super) fn reloaded(done: reload::Reloaded) -> Reloaded {
@@ -130,6 +135,7 @@ pub(super) fn check(
     running: &Running,
     edits: &[ConfigEdit],
 ) -> Result<CheckedChange, ControlError> {
+    let _turn = running.reloader.checks.take(CHECK_PATIENCE).ok_or(ControlError::TooManyChecks)?;
     let checked = running.reloader.check_edit(&key_edits(edits)).map_err(refused)?;
     let text = unified(("present", &checked.present), ("changed", &checked.changed));
     Ok(CheckedChange { text, warnings: checked.doubts })

@@ -45,6 +45,7 @@ use crate::running::removed::Removed;
 use crate::running::restart::{PendingRestart, keep_what_needs_a_restart};
 use crate::running::revisions::{Change, FileWrite, Revisions};
 use crate::running::strangers;
+use crate::turns::Turns;
 use avocet_worker::state::Shared;
 use avocet_worker::upstream_tls;
 
@@ -57,6 +58,9 @@ const MAX_READS: usize = 8;
 const LONGEST_TURN: Duration = Duration::from_secs(1);
 /// Time between two checks whether the workers use the new snapshot.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// Maximum number of checks at once: each may use a processor for seconds.
+const MAX_CHECKS: usize = 1;
 
 /// The component that builds snapshots and puts them in force, one at a time.
 pub(crate) struct Reloader {
@@ -79,6 +83,8 @@ pub(crate) struct Reloader {
     pub(crate) failures: AtomicU64,
     /// The results of reading the geo database.
     pub(crate) geo: GeoReads,
+    /// The turns of checks: a costly one must not take all places for requests.
+    pub(crate) checks: Arc<Turns>,
 }
 
 /// The result of a reload.
@@ -133,6 +139,7 @@ impl Reloader {
             successes: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             geo: GeoReads::default(),
+            checks: Arc::new(Turns::new(MAX_CHECKS)),
         }
     }
 
