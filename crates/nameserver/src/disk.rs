@@ -275,8 +275,8 @@ mod tests {
     }
 
     #[test]
-    fn files_of_other_programs_beside_a_file_stay() {
-        let directory = std::env::temp_dir().join(format!("avocet-beside-{}", std::process::id()));
+    fn files_of_other_programs_next_to_a_file_stay() {
+        let directory = std::env::temp_dir().join(format!("avocet-disk-{}", std::process::id()));
         let _ = fs::remove_dir_all(&directory);
         fs::create_dir_all(&directory).unwrap();
         let (file, other) = (directory.join("zone"), directory.join("precious"));

@@ -53,7 +53,7 @@ pub(crate) fn restored(file: &HostedZone, content: &JournalContent) -> RestoredZ
         return RestoredZone { other: None, changes: known.to_vec(), refused: Vec::new() };
     };
     let serial = later(file.serial(), last.to.serial);
-    let mut merging = Merging { file, merged: None, serial, refused: Vec::new() };
+    let mut merging = Merging { file, merged: None, serial, refused: Vec::new(), attempts: 0 };
     merging.merge(&behind);
     let Merging { merged, refused, .. } = merging;
     if merged.is_some() {
@@ -68,6 +68,10 @@ pub(crate) fn restored(file: &HostedZone, content: &JournalContent) -> RestoredZ
     RestoredZone { other, changes: Vec::new(), refused }
 }
 
+/// Maximum number of attempts to merge changes into an edited file. Each checks the whole zone. To
+/// find one contradiction among ten thousand changes takes about thirty.
+const MAX_MERGES: u32 = 256;
+
 /// Changes that are merged into a file that was edited.
 struct Merging<'f> {
     file: &'f HostedZone,
@@ -76,16 +80,20 @@ struct Merging<'f> {
     /// The serial of the result.
     serial: u32,
     refused: Vec<Arc<ZoneChange>>,
+    /// Number of attempts so far.
+    attempts: u32,
 }
 
 impl Merging<'_> {
-    /// Merges as many of the changes as possible. Only the changes that contradict the file remain.
+    /// Merges as many of the changes as possible. Only the changes that contradict the file remain,
+    /// and their neighbours if very many contradict it.
     fn merge(&mut self, changes: &[Arc<ZoneChange>]) {
+        self.attempts += 1;
         let mut edits = ZoneEdits::of(self.merged.as_ref().unwrap_or(self.file));
         changes.iter().for_each(|change| edits.merge(change));
         match finish(edits, self.serial) {
             Some(zone) => self.merged = Some(zone),
-            None if changes.len() > 1 => {
+            None if changes.len() > 1 && self.attempts < MAX_MERGES => {
                 let (first, second) = changes.split_at(changes.len() / 2);
                 self.merge(first);
                 self.merge(second);

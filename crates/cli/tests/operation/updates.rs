@@ -23,16 +23,21 @@ const ZONE: &str = "; the office\n$TTL 60\n@ SOA ns host 1 2h 3m 4w 60\n@ NS ns\
                     old A 192.0.2.9 ; the printer\n";
 
 /// A server with the zone `corp.example` that clients update.
-struct Updated {
-    site: Site,
-    server: Option<Server>,
-    file: PathBuf,
+pub(crate) struct Updated {
+    pub(crate) site: Site,
+    pub(crate) server: Option<Server>,
+    pub(crate) file: PathBuf,
     _upstream: Upstream,
 }
 
 impl Updated {
-    /// Starts one with these settings of the zone.
+    /// Starts one with these settings of the zone. The server reads an edit of the file at once.
     fn start(settings: &str) -> Self {
+        Self::start_settling(0, settings)
+    }
+
+    /// Starts one that reads an edit of the file after so many seconds.
+    pub(crate) fn start_settling(settle_secs: u32, settings: &str) -> Self {
         let (upstream, site) = (Upstream::start(), Site::new());
         let (file, secret) = (site.directory.join("corp.zone"), site.directory.join("secret"));
         fs::write(&file, ZONE).unwrap();
@@ -44,7 +49,8 @@ impl Updated {
             })
             .concat();
         let text = format!(
-            "{keys}[[zone]]\nname = \"corp.example\"\nfile = \"{}\"\nsettle-secs = 0\n{settings}\n",
+            "{keys}[[zone]]\nname = \"corp.example\"\nfile = \"{}\"\nsettle-secs = \
+             {settle_secs}\n{settings}\n",
             file.display()
         );
         site.configure(upstream.addr, "", &text);
@@ -64,7 +70,13 @@ impl Updated {
     }
 
     /// Runs a program with commands; returns whether it succeeds, and what it prints.
-    fn run(&self, program: &str, key: &str, options: &[&str], commands: &str) -> (bool, String) {
+    pub(crate) fn run(
+        &self,
+        program: &str,
+        key: &str,
+        options: &[&str],
+        commands: &str,
+    ) -> (bool, String) {
         let dns = self.site.dns;
         let key = format!("hmac-sha256:{key}:{SECRET}");
         let mut child = Command::new(program)
@@ -84,7 +96,7 @@ impl Updated {
     }
 
     /// Returns the records of the zone.
-    fn records(&self) -> String {
+    pub(crate) fn records(&self) -> String {
         self.site.avocet_text(&["zone", "export", "corp.example"])
     }
 
@@ -93,7 +105,7 @@ impl Updated {
     }
 
     /// Waits until the server has written the file with a text in it, and returns it.
-    fn wait_for_file(&self, part: &str) -> String {
+    pub(crate) fn wait_for_file(&self, part: &str) -> String {
         let until = Instant::now() + Duration::from_secs(60);
         loop {
             let text = fs::read_to_string(&self.file).unwrap();

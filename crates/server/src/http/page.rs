@@ -110,7 +110,7 @@ impl Visit {
         };
         let (state, now) = (self.running.shared.snapshot(), wall_secs());
         let (status, body) = match (self.verdict(&state, &name, now), asked) {
-            (Some(_), Some(text)) => self.ask(words, &state, (&name, &text), now),
+            (Some(_), Some(text)) => self.ask(words, &state, &name, &text),
             (Some(outcome), None) => {
                 count(&visits.blocked);
                 let applicant = self.applicant(&state);
@@ -121,7 +121,10 @@ impl Visit {
                     false => ask::form(words),
                 };
                 let time = time(&state, now);
-                (StatusCode::FORBIDDEN, blocked(words, &name, (&outcome, &time), &form))
+                (
+                    StatusCode::FORBIDDEN,
+                    blocked(words, &name, &facts(words, &outcome, &time), &form),
+                )
             }
             (None, _) => {
                 count(&visits.not_blocked);
@@ -137,10 +140,10 @@ impl Visit {
         &self,
         words: &Words,
         state: &Snapshot,
-        (name, text): (&FoldedNameBuf, &str),
-        now: u64,
+        name: &FoldedNameBuf,
+        text: &str,
     ) -> (StatusCode, String) {
-        let (running, applicant) = (self.running.clone(), self.applicant(state));
+        let (running, applicant, now) = (self.running.clone(), self.applicant(state), wall_secs());
         let (status, text) = match running.requests.ask(&name.to_string(), applicant, text, now) {
             AskOutcome::Taken(request) => {
                 tracing::info!(name = request.name, client = %request.client, "access requested");
@@ -230,8 +233,8 @@ fn entry(request: &WaitingRequest) -> AuditEntry {
     }
 }
 
-/// Returns the page of a blocked name. `form` is markup.
-fn blocked(words: &Words, name: &NameBuf, (outcome, time): (&Outcome, &str), form: &str) -> String {
+/// Returns what happened to a name, why, and when, as markup.
+fn facts(words: &Words, outcome: &Outcome, time: &str) -> String {
     let mut facts = String::new();
     let what = words.treatment(outcome.treatment);
     for (label, language, fact) in [
@@ -244,6 +247,11 @@ fn blocked(words: &Words, name: &NameBuf, (outcome, time): (&Outcome, &str), for
             let _ = write!(facts, "<dt>{label}</dt><dd lang=\"{language}\">{fact}</dd>");
         }
     }
+    facts
+}
+
+/// Returns the page of a blocked name. `facts` and `form` are markup.
+fn blocked(words: &Words, name: &NameBuf, facts: &str, form: &str) -> String {
     let text = format!("<p>{}</p><dl>{facts}</dl>{form}", words.by_whom);
     page(words, Subject::Blocked, &words.blocked(&shown(name)), &text)
 }
@@ -334,7 +342,7 @@ mod tests {
             Outcome { treatment: Treatment::Block, why: "list <i>\"x\" & 'y'".to_owned() };
         let name = NameBuf::from_wire(b"\x03<b>\x07example\0").unwrap();
         let words = Words::of(&hyper::HeaderMap::new());
-        let text = blocked(words, &name, (&outcome, "now"), "");
+        let text = blocked(words, &name, &facts(words, &outcome, "now"), "");
         assert!(text.contains("<h1>&lt;b&gt;.example is blocked</h1>"), "{text}");
         assert!(text.contains("list &lt;i&gt;&quot;x&quot; &amp; &#39;y&#39;"), "{text}");
     }
