@@ -28,11 +28,13 @@ const USAGE: &str = "usage:
   cargo xtask bench publish [--quick]
                                    everything that README and the page on performance show, in \
                                      one result, about
-                                   25 minutes; with --quick, two minutes that show that it works
+                                   30 minutes; with --quick, four minutes that show that it works
   cargo xtask bench peers          every workload next to every server, in interleaved rounds
   cargo xtask bench abreast        close calls: servers that are up together take turns of some \
                      tenths of a second
-                                   (hot, hot-edns, tcp, miss)
+                                   (hot, hot-edns, hit-5k, hit-20k, tcp, miss)
+  cargo xtask bench agree          dnsperf and avocet load in turns: whether their rates and mean \
+                     latencies agree
   cargo xtask bench pool FIRST OTHER...
                                    add the rounds of further results of `publish` to the first
   cargo xtask bench page [FILE]    write README's figures and the page on performance from a \

@@ -26,6 +26,8 @@ pub(super) const PEERS: &[Peer] =
 const WORKLOADS: &[Workload] = &[
     Workload::Hot,
     Workload::HotEdns,
+    Workload::HitSlow,
+    Workload::HitSteady,
     Workload::Tcp,
     Workload::Miss,
     Workload::Unlisted,
@@ -35,6 +37,8 @@ const WORKLOADS: &[Workload] = &[
 /// Number of turns of each server per round, and number of queries per turn.
 const TURNS: usize = 4;
 const TURN_QUERIES: u32 = 50_000;
+/// Duration of a turn at a fixed rate in seconds.
+const TURN_SECS: u64 = 3;
 
 /// Measures each wanted workload while all its servers run. Workloads with a block list share their
 /// servers. Prints the tables and stores the samples.
@@ -155,7 +159,10 @@ impl Row {
             let Asked { peer, workload, target, .. } = &self.servers[place];
             write_queries(&self.file, *workload, turn)
                 .map_err(|error| format!("{}: {error}", self.file.display()))?;
-            let pace = Pace::Lines { lines: TURN_QUERIES.into() };
+            let pace = match workload.rate() {
+                Some(per_sec) => Pace::Rate { per_sec, secs: TURN_SECS },
+                None => Pace::Lines { lines: TURN_QUERIES.into() },
+            };
             let questions = Questions {
                 server: *target,
                 file: &self.file,

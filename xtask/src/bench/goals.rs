@@ -64,8 +64,9 @@ impl Goal {
                 Some((report.ratio_of((Peer::Avocet, workload), (Peer::Avocet, other))?, times))
             }
             Limit::UserAbove(micros, peer) => {
-                let user = |peer| report.spread(peer, workload, |sample| Some(sample.user_us));
-                Some((user(Peer::Avocet)?, user(peer)?.median + micros))
+                let pairs = ((Peer::Avocet, workload), (peer, workload));
+                let differences = report.differences_of(pairs.0, pairs.1, |sample| sample.user_us);
+                Some((Spread::of(&differences)?, micros))
             }
             Limit::Bytes(bytes) => Some((report.figure(Peer::Avocet, workload)?, bytes)),
         }
@@ -75,23 +76,40 @@ impl Goal {
         let (measured, verdict) = match self.measured(report) {
             None => ("-".to_owned(), "not measured".to_owned()),
             Some((spread, limit)) => {
-                let Spread { median, least, most } = spread;
-                let text = |value: f64| {
-                    if matches!(self.limit, Limit::Bytes(_)) {
-                        format!("{value:.0}")
-                    } else {
-                        format!("{value:.2}")
-                    }
-                };
-                let verdict = match (median / limit - 1.0) * 100.0 {
-                    _ if least <= limit && most > limit => "undecided".to_owned(),
-                    over if over > 0.0 => format!("missed by {over:.0} %"),
+                let verdict = match spread.median - limit {
+                    _ if spread.least <= limit && spread.most > limit => "undecided".to_owned(),
+                    over if over > 0.0 => format!("missed by {}", self.excess_text(over, limit)),
                     _ => "reached".to_owned(),
                 };
-                (format!("{} ({}-{})", text(median), text(least), text(most)), verdict)
+                (self.spread_text(spread), verdict)
             }
         };
         vec![self.workload.name().to_owned(), self.limit_text(), measured, verdict]
+    }
+
+    /// Returns the median, with the lowest and the highest value if they differ.
+    fn spread_text(&self, spread: Spread) -> String {
+        let Spread { median, least, most } = spread;
+        let text = |value: f64| match self.limit {
+            Limit::Bytes(_) => format!("{value:.0}"),
+            Limit::UserAbove(..) => format!("{value:+.2}"),
+            Limit::Times(..) | Limit::Beside(..) => format!("{value:.2}"),
+        };
+        let range = match self.limit {
+            _ if least == most => return text(median),
+            // The hyphen would look like the sign of the second number.
+            Limit::UserAbove(..) => format!("{} to {}", text(least), text(most)),
+            _ => format!("{}-{}", text(least), text(most)),
+        };
+        format!("{} ({range})", text(median))
+    }
+
+    /// Returns by how much a figure exceeds its limit.
+    fn excess_text(&self, over: f64, limit: f64) -> String {
+        match self.limit {
+            Limit::UserAbove(..) => format!("{over:.2} us"),
+            _ => format!("{:.0} %", over / limit * 100.0),
+        }
     }
 }
 
@@ -129,7 +147,29 @@ mod tests {
     #[test]
     fn a_goal_is_reached_or_missed_by_so_much() {
         check(2.1, &["reached", "not measured", "reached"]);
-        check(3.3, &["missed by 50 %", "not measured", "missed by 38 %"]);
+        check(3.4, &["missed by 55 %", "not measured", "missed by 0.25 us"]);
+    }
+
+    #[test]
+    fn user_time_is_compared_within_a_round() {
+        // User time is a quarter of the CPU time: both servers become slower in the second round.
+        let samples =
+            [(1, 2.0, 2.0), (2, 9.0, 8.76)].into_iter().flat_map(|(round, ours, other)| {
+                [
+                    sample(Peer::Avocet, Workload::Hot, round, ours),
+                    sample(Peer::Nsd, Workload::Hot, round, other),
+                ]
+            });
+        let report = Report { samples: samples.collect(), ..Report::default() };
+        assert_eq!(GOALS[2].row(&report)[2..], ["+0.03 (+0.00 to +0.06)", "reached"]);
+    }
+
+    #[test]
+    fn one_round_has_no_range() {
+        let samples = [(Peer::Avocet, 2.0), (Peer::Bare, 2.0)]
+            .map(|(peer, micros)| sample(peer, Workload::Hot, 1, micros));
+        let report = Report { samples: samples.into(), ..Report::default() };
+        assert_eq!(GOALS[0].row(&report)[2..], ["1.00", "reached"]);
     }
 
     #[test]

@@ -47,7 +47,16 @@ impl Generator {
 
     /// Runs the queries on the load core and returns the result.
     pub(super) fn ask(self, setup: &Setup, questions: &Questions<'_>) -> Result<Load, String> {
-        match self.able(questions) {
+        self.able(questions).ask_itself(setup, questions)
+    }
+
+    /// Runs the queries with this generator itself, and not with one that is better suited.
+    pub(super) fn ask_itself(
+        self,
+        setup: &Setup,
+        questions: &Questions<'_>,
+    ) -> Result<Load, String> {
+        match self {
             Self::Dnsperf => dnsperf(questions),
             Self::Blast => blast_at(setup, questions),
             Self::Avocet => avocet(setup, questions),
@@ -65,7 +74,7 @@ pub(super) struct Questions<'a> {
 }
 
 /// The time at which the next query is sent.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Pace {
     /// Sends a query whenever the window of the generator has room, for this number of seconds.
     Window { secs: u64 },
@@ -90,6 +99,8 @@ pub(super) struct Load {
     pub(super) empty: u64,
     /// The latency. At a fixed rate, it counts from the time at which a query was due.
     pub(super) latency: Option<Latency>,
+    /// Mean latency in microseconds, if the generator reports it. Results do not keep it.
+    pub(super) mean_us: Option<f64>,
     /// Number of answers to other clients, which also take CPU time of the server.
     pub(super) others: u64,
     /// Additional figures of the workload.
@@ -132,14 +143,19 @@ pub(super) fn timed(
     generator: Generator,
     secs: u64,
 ) -> Result<Load, String> {
-    let pace = match workload {
-        _ if let Some(per_sec) = workload.rate() => Pace::Rate { per_sec, secs },
+    ask(setup, workload, generator, timed_pace(workload, secs))
+}
+
+fn timed_pace(workload: Workload, secs: u64) -> Pace {
+    match workload {
+        _ if let Some(per_sec) = workload.rate() => {
+            Pace::Rate { per_sec, secs: workload.secs(secs) }
+        }
         // In a fixed time, a fast server would get more queries, and fewer of them would be new to
         // it.
         Workload::Zipf => Pace::Lines { lines: material::ZIPF_QUERIES as u64 },
         _ => Pace::Window { secs },
-    };
-    ask(setup, workload, generator, pace)
+    }
 }
 
 /// Sends the queries of a workload with a generator that is able to.
@@ -255,6 +271,9 @@ fn dnsperf(questions: &Questions<'_>) -> Result<Load, String> {
         &WINDOW.to_string(),
     ]);
     command.args(["-t", "2"]);
+    if let Pace::Rate { per_sec, .. } = questions.pace {
+        command.args(["-Q", &per_sec.to_string()]);
+    }
     command.arg("-d").arg(questions.file).args(limit);
     command.args(match questions.transport {
         Transport::UdpWithOpt => Some("-e"),
@@ -375,6 +394,7 @@ pub(super) fn parse_avocet(text: &str) -> Option<Load> {
             .collect::<Option<_>>()?,
         empty: outcome["empty"].as_u64()?,
         latency: result["pace"]["open_loop"].as_bool()?.then_some(latency),
+        mean_us: result["latency"]["mean_ns"].as_f64().map(|nanos| nanos / 1000.0),
         ..Load::default()
     })
 }
@@ -417,6 +437,8 @@ fn parse_dnsperf(text: &str) -> Option<Load> {
         lost: first("Queries lost:")?.parse().ok()?,
         per_sec: first("Queries per second:")?.parse().ok()?,
         rcodes: value("Response codes:").unwrap_or_default().split(',').filter_map(rcode).collect(),
+        mean_us: first("Average Latency (s):")
+            .and_then(|secs| Some(secs.parse::<f64>().ok()? * 1e6)),
         ..Load::default()
     })
 }
@@ -424,6 +446,16 @@ fn parse_dnsperf(text: &str) -> Option<Load> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_servers_get_the_same_queries_or_the_same_time() {
+        let check = |workload, pace| assert_eq!(timed_pace(workload, 2), pace, "{workload:?}");
+        check(Workload::Zipf, Pace::Lines { lines: 300_000 });
+        check(Workload::Hot, Pace::Window { secs: 2 });
+        check(Workload::Latency, Pace::Rate { per_sec: 20_000, secs: 2 });
+        check(Workload::HitSteady, Pace::Rate { per_sec: 20_000, secs: 3 });
+        check(Workload::HitSlow, Pace::Rate { per_sec: 5_000, secs: 12 });
+    }
 
     #[test]
     fn the_line_of_blast_is_read() {
@@ -446,7 +478,9 @@ mod tests {
                 "answered": 998, "lost": 2, "answered_per_sec": 99.8, "empty": 1,
                 "rcodes": { "NOERROR": 990, "NXDOMAIN": 8 },
             },
-            "latency": { "p50_ns": 30_000, "p99_ns": 60_000, "p999_ns": 90_500 },
+            "latency": {
+                "mean_ns": 31_500.0, "p50_ns": 30_000, "p99_ns": 60_000, "p999_ns": 90_500,
+            },
         });
         let load = parse_avocet(&result.to_string()).unwrap();
         assert_eq!(
@@ -454,6 +488,7 @@ mod tests {
             (998, 2, 1, 8)
         );
         assert_eq!(load.latency, Some(Latency { p50_us: 30.0, p99_us: 60.0, p999_us: 90.5 }));
+        assert_eq!(load.mean_us, Some(31.5));
         assert_eq!(parse_avocet("{}"), None);
     }
 
@@ -474,11 +509,13 @@ mod tests {
         let text = "Statistics:\n\n  Queries sent:         1000\n  Queries completed:    998 \
                     (99.80%)\n  Queries lost:         2 (0.20%)\n\n  Response codes:       \
                     NOERROR 900 (90.18%), NXDOMAIN 98 (9.82%)\n  Run time (s):         1.0\n  \
-                    Queries per second:   998.5\n";
+                    Queries per second:   998.5\n\n  Average Latency (s):  0.000250 (min \
+                    0.000100, max 0.001000)\n";
         let load = parse_dnsperf(text).unwrap();
         assert_eq!((load.answered, load.lost), (998, 2));
         assert_eq!(load.rcodes, [("NOERROR".to_owned(), 900), ("NXDOMAIN".to_owned(), 98)]);
         assert!((load.per_sec - 998.5).abs() < 0.01);
+        assert!(load.mean_us.is_some_and(|mean_us| (mean_us - 250.0).abs() < 0.01));
         assert_eq!(parse_dnsperf("usage: dnsperf"), None);
     }
 }

@@ -4,6 +4,8 @@
 //! stored in `bench/results` together with a description of the machine.
 
 mod abreast;
+mod age;
+mod agree;
 mod ask;
 mod blocklist;
 mod configuration;
@@ -60,6 +62,7 @@ pub(crate) fn run(kind: &str, words: &[&str]) -> Result<(), String> {
         ("peers", _) => peers::run(kind, &Options::parse(words)?),
         ("quick", _) => peers::run(kind, &Options::parse_quick(words)?),
         ("abreast", _) => abreast::run(kind, &Options::parse_for(abreast::PEERS, words)?),
+        ("agree", _) => agree::run(&Options::parse_for(agree::PEERS, words)?),
         ("instr", _) => instr::run(&Options::parse_for(instr::PEERS, words)?),
         ("syscalls", _) => syscalls::run(&Options::parse_for(syscalls::PEERS, words)?),
         ("reload", _) => reload::run(words),
@@ -71,9 +74,8 @@ pub(crate) fn run(kind: &str, words: &[&str]) -> Result<(), String> {
         ("page", [result]) => page::write(result, &crate::root()),
         ("page", _) => Err("bench page wants the path of one result, or none".to_owned()),
         _ => Err(format!(
-            "there is no bench `{kind}`: quick, publish, peers, abreast, pool, page, micro, crates, \
-             instr, syscalls, \
-             reload or querylog"
+            "there is no bench `{kind}`: quick, publish, peers, abreast, agree, pool, page, micro, \
+             crates, instr, syscalls, reload or querylog"
         )),
     }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use super::load::output;
 use super::options::Options;
 use super::peer::{EARLIER, Peer};
-use super::process;
+use super::{age, process};
 
 /// Programs that every bench needs, with their Debian packages. They are the upstream, the
 /// generator and the tool for core pinning.
@@ -48,13 +48,10 @@ pub(super) fn check(
     let (mut found, mut left_out) = (Vec::new(), Vec::new());
     for peer in peers.iter().copied() {
         let reason = match peer {
-            Peer::CoreDns | Peer::Dnsproxy
-                if !options.build && peer.program().is_some_and(|path| path.exists()) =>
-            {
-                None
-            }
-            Peer::CoreDns => build_go("coredns").err(),
-            Peer::Dnsproxy => build_go("dnsproxy").err(),
+            Peer::CoreDns | Peer::Dnsproxy => match peer.program().filter(|path| path.exists()) {
+                Some(program) if !options.build => refuse_older_go(&program, peer.name()).err(),
+                _ => build_go(peer.name()).err(),
+            },
             Peer::Earlier if peer.program().is_none() => Some(format!("{EARLIER} names no binary")),
             _ => peer
                 .package()
@@ -213,6 +210,13 @@ impl Drop for StartPolicy {
             eprintln!("{POLICY} could not be removed, so that packages start no servers: {error}");
         }
     }
+}
+
+/// Refuses a Go program that is older than the module in the directory of its peer.
+fn refuse_older_go(program: &Path, peer: &str) -> Result<(), String> {
+    let of_module = |name: &str| format!("bench/peers/{peer}/{name}");
+    let sources = ["*.go", "go.mod", "go.sum"].map(of_module);
+    age::refuse_older(program, &sources.each_ref().map(String::as_str))
 }
 
 /// Builds the Go program in the directory of a peer.

@@ -39,7 +39,7 @@ impl Step {
             (None, Workload::Flood | Workload::SlowTcp) => {
                 crowd::secs(options.secs) as f64 + WARM_UP_SECS
             }
-            _ => options.secs as f64 + WARM_UP_SECS,
+            (None, workload) => workload.secs(options.secs) as f64 + WARM_UP_SECS,
         };
         Duration::from_secs_f64(START_SECS + self.session.iter().map(secs).sum::<f64>())
     }

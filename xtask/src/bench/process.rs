@@ -173,7 +173,7 @@ pub(crate) struct Cpu {
     scheduled_secs: f64,
 }
 
-/// Difference between the ticks and the scheduler's clock that rounding explains, for two readings
+/// Time by which the ticks may exceed the scheduler's clock because of rounding, for two readings
 /// of a server with a few processes.
 const ROUNDING_SECS: f64 = 0.05;
 
@@ -184,7 +184,7 @@ impl Cpu {
     pub(crate) fn since(&self, earlier: &Self) -> f64 {
         let ticks = self.user_secs + self.system_secs - earlier.user_secs - earlier.system_secs;
         let scheduled = self.scheduled_secs - earlier.scheduled_secs;
-        if (scheduled - ticks).abs() <= ROUNDING_SECS { scheduled } else { ticks }
+        if ticks - scheduled <= ROUNDING_SECS { scheduled } else { ticks }
     }
 }
 
@@ -283,7 +283,9 @@ mod tests {
             assert!((later.since(&read(1.0, 1.0)) - secs).abs() < 1e-9, "{secs}");
         };
         check(read(1.25, 1.2543), 0.2543);
+        check(read(1.25, 1.31), 0.31);
         check(read(3.0, 1.5), 2.0);
+        check(read(1.25, 0.9), 0.25);
         assert!(scheduled_secs(std::process::id()) > 0.0);
     }
 

@@ -245,12 +245,32 @@ impl Report {
         other: (Peer, Workload),
         value: fn(&Sample) -> f64,
     ) -> Vec<f64> {
-        let ratio = |sample: &Sample| {
-            let same_round =
-                self.of_pair(other.0, other.1).find(|other| other.round == sample.round);
-            same_round.map(|other| value(sample) / value(other))
-        };
-        self.of_pair(one.0, one.1).filter_map(ratio).collect()
+        self.values_of(one, other, value).map(|[one, other]| one / other).collect()
+    }
+
+    /// Returns the differences between a value of one pair and that of another, one for each round
+    /// that has both.
+    pub(super) fn differences_of(
+        &self,
+        one: (Peer, Workload),
+        other: (Peer, Workload),
+        value: fn(&Sample) -> f64,
+    ) -> Vec<f64> {
+        self.values_of(one, other, value).map(|[one, other]| one - other).collect()
+    }
+
+    /// Returns a value of two pairs for each round that has both.
+    fn values_of(
+        &self,
+        one: (Peer, Workload),
+        other: (Peer, Workload),
+        value: fn(&Sample) -> f64,
+    ) -> impl Iterator<Item = [f64; 2]> {
+        self.of_pair(one.0, one.1).filter_map(move |sample| {
+            let mut others = self.of_pair(other.0, other.1);
+            let other = others.find(|other| other.round == sample.round)?;
+            Some([value(sample), value(other)])
+        })
     }
 
     /// Returns the memory of the block list in a server in bytes, and its loading time in seconds.

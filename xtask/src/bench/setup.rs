@@ -13,13 +13,15 @@ use super::peer::Peer;
 use super::process::{LOAD_CORE, Launch, START_WITHIN, Server, target_directory};
 use super::veth::{self, Veth};
 use super::workload::Workload;
-use super::{ask, configuration, encrypted, process, signed};
+use super::{age, ask, configuration, encrypted, process, signed};
 
 /// The prefix of temporary directories. It is followed by the id of the process.
 const PREFIX: &str = "avocet-bench-";
 
 /// The programs of this project and their packages, which have the same names.
 const BINARIES: &[&str] = &["avocet-bench-bare", "avocet"];
+/// The sources of these programs in the tree. `ui/dist` is embedded in the server.
+const SOURCES: &[&str] = &["crates", "bench/bare", "ui/dist", "Cargo.toml", "Cargo.lock"];
 
 /// The environment of a bench. Dropping it stops the upstream and removes the files.
 pub(super) struct Setup {
@@ -60,7 +62,9 @@ impl Setup {
             return Err(format!("{missing} is not built: leave --no-build away"));
         }
         if !options.build {
-            refuse_older(&wanted.iter().map(|name| built.join(name)).collect::<Vec<_>>())?;
+            for name in wanted {
+                age::refuse_older(&built.join(name), SOURCES)?;
+            }
         }
         remove_abandoned();
         veth::remove_abandoned();
@@ -195,34 +199,6 @@ fn build(packages: &[&str]) -> Result<(), String> {
         command.args(["--package", package]);
     }
     output(command).map(drop)
-}
-
-/// Refuses binaries that are older than one of their sources. Their figures would carry the name of
-/// another commit.
-fn refuse_older(binaries: &[PathBuf]) -> Result<(), String> {
-    let root = crate::root();
-    let mut command = Command::new("git");
-    command.args(["ls-files", "-z", "--", "crates", "bench/bare", "Cargo.toml", "Cargo.lock"]);
-    command.current_dir(&root);
-    let written = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
-    let files = output(command)?;
-    let is_source = |name: &&str| !name.contains("/tests/") && !name.is_empty();
-    let newest = files
-        .split('\0')
-        .filter(is_source)
-        .filter_map(|name| Some((written(&root.join(name))?, name)))
-        .max();
-    for binary in binaries {
-        if let (Some(built), Some((changed, name))) = (written(binary), newest)
-            && built < changed
-        {
-            return Err(format!(
-                "{} is older than {name}: leave --no-build away",
-                binary.display()
-            ));
-        }
-    }
-    Ok(())
 }
 
 /// Returns a port that is free on loopback for UDP and TCP.

@@ -189,6 +189,7 @@ enum Column {
     UserUs,
     CpuUs,
     PerSec,
+    Answers,
     P50,
     P99,
     P999,
@@ -205,6 +206,7 @@ impl Column {
             Self::UserUs => "user us",
             Self::CpuUs => "CPU us",
             Self::PerSec => "queries/s",
+            Self::Answers => "answers",
             Self::P50 => "p50 us",
             Self::P99 => "p99 us",
             Self::P999 => "p99.9 us",
@@ -219,7 +221,13 @@ impl Column {
     fn digits(self) -> usize {
         match self {
             Self::UserUs | Self::CpuUs | Self::ReadySecs => 2,
-            Self::PerSec | Self::P50 | Self::P99 | Self::P999 | Self::ListMb | Self::StartMb => 0,
+            Self::PerSec
+            | Self::Answers
+            | Self::P50
+            | Self::P99
+            | Self::P999
+            | Self::ListMb
+            | Self::StartMb => 0,
             Self::Kept => 3,
             Self::Extra(extra) => extra.digits(),
         }
@@ -232,6 +240,7 @@ impl Column {
             Self::UserUs => Some(sample.user_us),
             Self::CpuUs => Some(sample.cpu_us),
             Self::PerSec => Some(sample.load.per_sec),
+            Self::Answers => Some(sample.load.answered as f64),
             Self::P50 => Some(latency?.p50_us),
             Self::P99 => Some(latency?.p99_us),
             Self::P999 => Some(latency?.p999_us),
@@ -255,9 +264,12 @@ impl Column {
 fn columns(workload: Workload) -> Vec<Column> {
     match workload {
         Workload::Latency => vec![Column::P50, Column::P999, Column::CpuUs],
-        Workload::HitSlow | Workload::HitSteady => vec![Column::P50, Column::P99, Column::P999],
+        Workload::HitSlow | Workload::HitSteady => {
+            vec![Column::Answers, Column::P50, Column::P99, Column::P999]
+        }
         Workload::HitHalf => {
-            vec![Column::P50, Column::P99, Column::P999, Column::Extra(Extra::Capacity)]
+            let capacity = Column::Extra(Extra::Capacity);
+            vec![Column::Answers, Column::P50, Column::P99, Column::P999, capacity]
         }
         Workload::Flood | Workload::SlowTcp => {
             let shares = match workload {
@@ -317,6 +329,8 @@ mod tests {
         let report = Report { samples: vec![half], ..Report::default() };
         let text = detail(&report, Workload::HitHalf).unwrap().text();
         assert!(text.contains("capacity/s") && text.contains("250000 "), "{text}");
+        let row: Vec<_> = text.lines().last().unwrap().split_whitespace().collect();
+        assert_eq!(row[..4], ["avocet", "9.00", "-", "1000"], "one sample has no range: {text}");
     }
 
     #[test]

@@ -91,6 +91,10 @@ const SERVER_CORES: &str = "0,1";
 const STEADY_RATE: u64 = 20_000;
 const SLOW_RATE: u64 = 5_000;
 
+/// Minimum number of answers for a CPU time at a fixed rate. A server that mostly waits pays for
+/// wake-ups, which cost a virtual machine twice as much in some seconds as in others.
+const LEAST_ANSWERS: u64 = 60_000;
+
 /// Maximum share of missing responses. The generators do not repeat lost queries as real clients
 /// do.
 const LOST_SHARE: f64 = 0.005;
@@ -286,6 +290,16 @@ impl Workload {
         }
     }
 
+    /// Returns the duration of a timed run in seconds, given the wanted duration.
+    pub(super) fn secs(self, wanted: u64) -> u64 {
+        match self.rate() {
+            Some(per_sec) if self.measure() == Measure::Cpu => {
+                wanted.max(LEAST_ANSWERS.div_ceil(per_sec))
+            }
+            _ => wanted,
+        }
+    }
+
     /// Returns whether the cache must be empty at the start. Answers cannot be compared before such
     /// a run.
     pub(super) fn is_cold(self) -> bool {
@@ -369,6 +383,18 @@ mod tests {
         check(Workload::SlowTcp, &[], 100, true);
         check(Workload::Endurance, &[("NOERROR", 1000)], 20, false);
         check(Workload::Hot, &[], 0, false);
+    }
+
+    #[test]
+    fn a_cpu_time_at_a_fixed_rate_has_enough_answers() {
+        for (workload, secs) in [
+            (Workload::HitSlow, [12, 12, 30]),
+            (Workload::HitSteady, [3, 5, 30]),
+            (Workload::Latency, [1, 5, 30]),
+            (Workload::Hot, [1, 5, 30]),
+        ] {
+            assert_eq!([1, 5, 30].map(|wanted| workload.secs(wanted)), secs, "{workload:?}");
+        }
     }
 
     #[test]
