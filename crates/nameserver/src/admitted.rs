@@ -8,12 +8,12 @@ use ipnet::IpNet;
 use crate::query::addresses::AddressSet;
 use crate::query::asked::Entrance;
 
-/// The access list of the server, and those of the listeners that have their own.
+/// The access list of the server, and the access lists of the listeners that have one of their own.
 #[derive(Clone, Debug)]
 pub struct Admitted {
     common: AddressSet,
-    /// The list of each entrance, `None` if that has the server's list; empty if no listener has
-    /// its own list.
+    /// The access list of each entrance (listening address); `None` if the server's list applies
+    /// there. Empty if no listener has its own list.
     own: Box<[Option<AddressSet>]>,
 }
 
@@ -37,13 +37,13 @@ impl Admitted {
         Self { common: AddressSet::new(&networks(&server.allow)), own }
     }
 
-    /// Reports whether a client is answered at any entrance.
+    /// Returns whether a client is answered at one entrance (listening address) or more.
     #[must_use]
     pub fn admits_somewhere(&self, ip: IpAddr) -> bool {
         self.common.contains(ip) || self.own.iter().flatten().any(|own| own.contains(ip))
     }
 
-    /// Reports whether a client is answered at an entrance.
+    /// Returns whether a client is answered at this entrance (listening address).
     #[inline]
     #[must_use]
     pub fn admits(&self, entrance: Entrance, ip: IpAddr) -> bool {

@@ -5,8 +5,8 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Number of addresses that a worker remembers, a power of two: clients may be in several networks.
-/// If there are more clients, those that share a slot replace each other.
+/// Number of slots for addresses of clients, a power of two. Clients with the same slot replace
+/// each other.
 const PLACES: usize = 512;
 
 /// The addresses of one worker.
@@ -14,7 +14,8 @@ pub struct Callers {
     places: Box<[AddressSlot]>,
 }
 
-/// An address in two halves, with IPv4 mapped to IPv6. The count is odd during a write.
+/// A slot for one address, as two halves of an IPv6 address. IPv4 addresses are mapped to IPv6. The
+/// write count is odd while the slot is being written.
 #[derive(Default)]
 struct AddressSlot {
     count: AtomicU64,

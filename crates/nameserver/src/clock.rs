@@ -23,8 +23,8 @@ const BASE_SECS: i64 = 30 * 86_400;
 /// Hypervisors and NTP often step the wall clock by some milliseconds, and no caller depends on
 /// less than a second.
 const TOLERANCE: i64 = 250_000;
-/// The longest permitted time between the readings of both clocks. After a longer time, both clocks
-/// are read again.
+/// Maximum time between the reading of one clock and the reading of the other. If it takes longer,
+/// both clocks are read again.
 const BRACKET: Duration = Duration::from_millis(1);
 /// Maximum number of attempts to read both clocks without an interruption.
 const MAX_READINGS: usize = 16;
@@ -36,7 +36,8 @@ pub struct Clock {
     at_boot: i64,
     /// Wall time minus monotonic time in microseconds, when the wall clock last counted as set.
     apart: AtomicI64,
-    /// The offset that is added to monotonic time for wall time: whole seconds, as microseconds.
+    /// The difference between wall time and monotonic time: whole seconds, expressed in
+    /// microseconds.
     wall_offset: AtomicI64,
 }
 
@@ -65,9 +66,9 @@ impl Clock {
         Self::of(boot, wall)
     }
 
-    /// Returns a clock that starts at a time since boot and a wall time, in microseconds.
+    /// Creates a clock from the time since boot and the wall time, both in microseconds.
     fn of(boot: i64, wall: i64) -> Self {
-        // No other thread has read the count yet, so the seconds of both can be aligned.
+        // No other thread has read the count yet, so the seconds of both clocks can be aligned.
         let base = BASE_SECS * SECOND + wall.rem_euclid(SECOND);
         let apart = wall - base;
         Self {
@@ -181,7 +182,7 @@ mod tests {
     const WALL: i64 = 1_795_262_400 * SECOND + 100_000;
     const MILLI: i64 = 1_000;
 
-    /// A check of the clocks, and the expected results.
+    /// One reading of the clock after some time has passed, and the expected result.
     struct Look {
         /// Time since the start.
         passed_ms: i64,

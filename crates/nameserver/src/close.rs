@@ -19,7 +19,7 @@ use crate::query::{Decision, Outgoing, QueryContext, QueryStep};
 /// The message to send for a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Delivery {
-    /// This many octets of the buffer.
+    /// The message in the buffer has this number of octets.
     Message(usize),
     /// No message, neither now nor later: the query gets no response.
     Nothing,
@@ -37,7 +37,7 @@ impl Delivery {
     }
 }
 
-/// The query that a step ends: the facts for the log that are not in the [`Decision`].
+/// A finished query: the facts for the log that are not in the [`Decision`].
 #[derive(Clone, Copy)]
 pub struct Ended<'q> {
     /// The client's address.
@@ -52,7 +52,7 @@ pub struct Ended<'q> {
     pub octets: u16,
     /// The time of the query's arrival.
     pub since: Moment,
-    /// The round-trip time of the upstream that answered, in milliseconds; zero if none was
+    /// The round-trip time of the upstream that answered, in milliseconds; zero if no upstream was
     /// queried.
     pub rtt_ms: u32,
     /// The trace of the resolution; `None` if the question was not resolved or traces are not
@@ -61,15 +61,15 @@ pub struct Ended<'q> {
 }
 
 impl<'q> Ended<'q> {
-    /// Returns the query of a client that has waited.
+    /// Returns the facts about the query of a client that has waited for resolution.
     pub fn waiting(waiter: &'q Waiter, rtt_ms: u32) -> Self {
         let Waiter { ref ip, device, entrance, ref question, octets, since, .. } = *waiter;
         Self { ip, device, entrance, question, octets, since, rtt_ms, trace: None }
     }
 }
 
-/// Counts and logs a step, and applies the rate limit to its reply in `out`. `ended` is called only
-/// if the log needs its data, so that a query that is not logged costs next to nothing here.
+/// Counts and logs the result of a query, and applies the rate limit to its reply in `out`. Calls
+/// `ended` only if the log needs its data, so that a query that is not logged costs little.
 #[inline]
 pub fn close<'q>(
     cx: &QueryContext<'_>,

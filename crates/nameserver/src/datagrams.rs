@@ -17,15 +17,16 @@ use crate::query::miss::{Miss, Way};
 use crate::query::{self, Client, Decision, Incoming, Output, QueryContext, Seen, Stage};
 use crate::snapshot::Snapshot;
 
-/// How many datagrams ahead the packet-cache entry of a question is prefetched.
+/// Number of datagrams between the one being answered and the one whose packet-cache entry is
+/// prefetched.
 const LOOK_AHEAD: usize = 3;
 
-/// The snapshot that came into force after the worker began its turn, if any. It answers the
-/// datagrams that are received after that.
+/// A snapshot that came into force after the worker began its turn. Datagrams that are received
+/// after the change are answered from this snapshot.
 pub struct Newer {
     /// The revision of the latest known snapshot.
     pub known: u64,
-    /// The later snapshot.
+    /// The snapshot that came into force during the turn; `None` if none did.
     pub state: Option<Arc<Snapshot>>,
 }
 
@@ -64,7 +65,7 @@ impl Newer {
 pub struct Datagrams<'w> {
     /// The context at the start of the turn.
     pub cx: QueryContext<'w>,
-    /// The later snapshot, if one came into force during the turn.
+    /// The snapshot that came into force during the turn, if one did.
     pub newer: Newer,
     /// The worker's counters.
     pub metrics: &'w WorkerMetrics,

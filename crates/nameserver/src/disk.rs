@@ -11,8 +11,8 @@ use avocet_io::replace::{ExpectedFile, ReplaceFault};
 
 use crate::file_watch::FileFingerprint;
 
-/// Number of octets per read or write. Some kernels yield the core only between calls: a worker
-/// then waits for one call, about 30 us.
+/// Number of octets per read or write. Some kernels give the core to another thread only between
+/// system calls: a worker then waits for one call, about 30 us.
 pub const PIECE: usize = 64 << 10;
 
 /// Number of octets between two syncs. The kernel keeps the core while it hands data to the disk,
@@ -104,8 +104,8 @@ pub fn replace_shared(path: &Path, parts: &[&[u8]]) -> io::Result<Option<FileFin
     put(&path, parts, facts.as_ref())
 }
 
-/// Replaces a file like [`replace_shared`] if it still has the content of `expected`, or is still
-/// missing if that is `None`. An edit that is saved in the meantime is not overwritten.
+/// Replaces a file like [`replace_shared`] if it still has the fingerprint `expected`. With `None`,
+/// the file must still not exist. An edit that is saved in the meantime is not overwritten.
 ///
 /// # Errors
 ///
@@ -129,7 +129,8 @@ pub fn replace_if(
 }
 
 /// Copies a file that is about to be replaced, with owner and permissions, to another one with the
-/// ending `before-updates`. Replaces an earlier copy, and does not follow a link there.
+/// ending `before-updates`. Replaces an earlier copy. If a symbolic link has the name of the copy,
+/// the link itself is replaced.
 ///
 /// # Errors
 ///
@@ -186,7 +187,8 @@ struct WrittenFile {
 impl WrittenFile {
     fn write(path: &Path, parts: &[&[u8]], model: Option<&Metadata>) -> io::Result<Self> {
         let beside = path.with_added_extension(UNFINISHED);
-        // A file that a crash has left. If it is a link, its target stays.
+        // A crash may have left this file. If it is a link, only the link is removed, not its
+        // target.
         discard(&beside);
         write(&beside, parts, model).inspect_err(|_| discard(&beside))?;
         Ok(Self { fingerprint: FileFingerprint::of(&beside), beside })
@@ -294,7 +296,7 @@ mod tests {
             &|| keep_copy(&file).unwrap(),
         ];
         for write in writings {
-            // A crash leaves no links: somebody else has made them.
+            // A crash leaves no links, so another program has made these links.
             let links = [UNFINISHED, BEFORE].map(|ending| file.with_added_extension(ending));
             for link in &links {
                 let _ = fs::remove_file(link);

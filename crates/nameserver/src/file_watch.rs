@@ -51,7 +51,7 @@ pub struct FileWatch {
 }
 
 impl FileWatch {
-    /// Treats the current file as known.
+    /// Begins to watch a file that has this fingerprint now.
     pub fn new(now: Option<FileFingerprint>) -> Self {
         Self { acted_on: now, last_seen: now }
     }
@@ -83,7 +83,7 @@ pub struct QuietWatch {
 }
 
 impl QuietWatch {
-    /// Begins with the current fingerprint.
+    /// Begins to watch a file that has this fingerprint now.
     pub fn begin(seen: Option<FileFingerprint>, now: Instant) -> Self {
         Self { seen, since: now }
     }

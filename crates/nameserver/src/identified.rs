@@ -7,8 +7,9 @@
 //!                         puts them in force, and records the address here ----> path
 //! ```
 //! An entry is valid from one version of the neighbours in [`Parts`](crate::policy::Parts) on,
-//! until the policy starts over or the entry expires. For a worker with an older snapshot, the
-//! client is still a stranger, because that snapshot does not have the device yet.
+//! until the policy changes how it identifies clients, or until the entry expires. For a worker
+//! with an older snapshot, the client is still a stranger, because that snapshot does not have the
+//! device yet.
 //!
 //! Workers read without a lock. Only one thread writes at a time.
 
@@ -34,9 +35,9 @@ pub struct Strangers {
     pub links: Arc<[IpNet]>,
     /// Whether private addresses are identified by name.
     pub by_name: bool,
-    /// The first version of the neighbours in which the entries are valid.
+    /// The first version of the neighbour table for which the entries are valid.
     pub since: u32,
-    /// The version of the neighbours in force.
+    /// The version of the neighbour table in force.
     pub version: u32,
 }
 
@@ -64,8 +65,8 @@ pub struct Identified {
     writing: Mutex<()>,
 }
 
-/// A place for an address in two halves, with IPv4 mapped to IPv6, and the version and expiry of
-/// its entry. The count is odd during a write.
+/// A slot for an address as two halves, with the version and expiry of its entry. IPv4 addresses
+/// are mapped to IPv6. The write count is odd while the slot is being written.
 #[derive(Default)]
 struct AddressPlace {
     count: AtomicU64,
@@ -96,7 +97,7 @@ impl Identified {
         })
     }
 
-    /// Records an address that is identified from this version of the neighbours on.
+    /// Records an address that is identified from this version of the neighbour table on.
     pub fn put(&self, ip: IpAddr, version: u32, now_secs: u32) {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let places =

@@ -186,7 +186,7 @@ impl InProcess {
     /// Replaces the cookie secret.
     ///
     /// # Errors
-    /// None, because no part is built.
+    /// Never, because no part of the state is built.
     pub fn rotate_cookie_secret(&mut self, current: [u8; 16]) -> Result<(), StateError> {
         self.unconfigured.cookies =
             CookieSecrets { current, previous: Some(self.unconfigured.cookies.current) };
@@ -259,7 +259,8 @@ impl InProcess {
         self.shared.rrsets.insert(&key, &set, self.now.secs());
     }
 
-    /// Returns how many queries each stage has ended, by the stage's name in metrics.
+    /// Returns the number of queries that each stage of the query path has ended, with the stage's
+    /// name in metrics.
     pub fn ended_by_stage(&self) -> Vec<(&'static str, u64)> {
         STAGES.into_iter().zip(self.metrics.stages.iter().map(Counter::value)).collect()
     }
@@ -414,7 +415,7 @@ fn read(configuration: &str) -> Result<Config, StateError> {
     Ok(Config::from_text(None, configuration, &BTreeMap::new())?)
 }
 
-/// Returns the parts with the lists and countries of a configuration.
+/// Adds the lists and the geo database of a configuration to the inputs of a policy.
 fn parts_of(config: &Config, parts: Parts) -> Result<Parts, StateError> {
     let lists = policy::load::from_files(&config.policy, [9; 32])?.map(Arc::new);
     let countries = GeoDatabase::of(&config.policy)?;

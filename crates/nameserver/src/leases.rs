@@ -81,7 +81,7 @@ pub(crate) fn devices(text: &str, now_secs: u64) -> Vec<Neighbour> {
     } else {
         text.lines().filter_map(|line| of_dnsmasq(line, now_secs)).collect()
     };
-    // If an address has several entries, the last one counts.
+    // If an address has several entries, the last one applies.
     devices.reverse();
     devices.sort_by_key(|device| device.address);
     devices.dedup_by_key(|device| device.address);
@@ -90,8 +90,8 @@ pub(crate) fn devices(text: &str, now_secs: u64) -> Vec<Neighbour> {
     devices
 }
 
-/// Reads a line with expiry, MAC address (for IPv6: a number), address, name or `*`, and client
-/// identifier.
+/// Reads a line with expiry, MAC address (a number instead for IPv6), address, name or `*`, and
+/// client identifier.
 fn of_dnsmasq(line: &str, now_secs: u64) -> Option<Neighbour> {
     let [expiry, mac, address, name] =
         line.split_whitespace().take(4).collect::<Vec<_>>().try_into().ok()?;

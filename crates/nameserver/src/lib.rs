@@ -1,5 +1,5 @@
-//! The name server without sockets. From the octets of a query and its client, it makes a step: a
-//! reply, or a question to be resolved.
+//! The name server without sockets. It turns the octets of a client's query into a reply, or into a
+//! question to be resolved.
 //!
 //! The server calls this crate for each datagram and each frame. Benches and tests call it through
 //! [`InProcess`].

@@ -48,12 +48,13 @@ pub const TYPES: [(Rtype, &str); 11] = [
     (Rtype::ANY, "ANY"),
 ];
 
-/// Number of RCODEs that are counted individually: those with a name.
+/// Number of RCODEs that have a counter of their own, which are those with a name.
 pub const RCODES: usize = 24;
-/// Buckets of a latency histogram.
+/// Number of buckets of a latency histogram.
 pub const BUCKETS: usize = 24;
 
-/// A histogram of latencies. Bucket `i` counts those up to `2^i` microseconds.
+/// A histogram of latencies. Bucket `i` counts latencies of at most `2^i` microseconds that no
+/// earlier bucket counts.
 #[derive(Default, Debug)]
 pub struct Latencies {
     buckets: [Counter; BUCKETS],
@@ -69,13 +70,13 @@ impl Latencies {
         self.sum_micros.add(micros * n);
     }
 
-    /// Returns the counts of the buckets, and the sum in microseconds.
+    /// Returns the count of each bucket, and the sum of all latencies in microseconds.
     pub fn read(&self) -> ([u64; BUCKETS], u64) {
         (std::array::from_fn(|at| self.buckets[at].value()), self.sum_micros.value())
     }
 }
 
-/// The results of TLS handshakes: complete, complete by a session ticket, and neither.
+/// The results of TLS handshakes: a full handshake, a resumed session, or a failure.
 pub const HANDSHAKES: [&str; 3] = ["full", "resumed", "failed"];
 
 /// The reasons why HTTP ends a connection: a violation of the protocol, or an exceeded limit.
@@ -101,11 +102,11 @@ pub struct WorkerMetrics {
     pub rcodes: [Counter; RCODES],
     /// Queries by the stage that ended them.
     pub stages: [Counter; STAGES.len()],
-    /// Time from arrival to answer without the network, by batch.
+    /// Latencies of queries that needed no network, measured for each batch.
     pub hit_latency: Latencies,
-    /// Time from arrival to answer, for queries that waited.
+    /// Latencies of queries that waited for the network.
     pub miss_latency: Latencies,
-    /// UDP batches received.
+    /// Batches of UDP datagrams that were received.
     pub batches: Counter,
     /// UDP replies that the kernel refused.
     pub replies_dropped: Counter,
@@ -143,11 +144,12 @@ pub struct WorkerMetrics {
     pub quic_handshakes: [Counter; QUIC_HANDSHAKES.len()],
     /// QUIC connections that the server ended, in the order of [`QUIC_ENDS`].
     pub quic_ends: [Counter; QUIC_ENDS.len()],
-    /// QUIC clients that are not allowed.
+    /// QUIC connections refused because the access list does not allow the client.
     pub quic_refused: Counter,
     /// QUIC connections rejected by a limit, in total or for one client.
     pub quic_rejected: Counter,
-    /// Turns that left queries to the next turn, because their time was used up.
+    /// Turns of the worker that ended before all queries were answered, because their time was used
+    /// up.
     pub cut_short: Counter,
     /// Panics from which the worker recovered.
     pub panics: Counter,
@@ -157,7 +159,7 @@ pub struct WorkerMetrics {
     pub held: Counter,
     /// Queries whose client could not be identified in time.
     pub unidentified: Counter,
-    /// Monotonic seconds of the last sweep, as a sign of life; 0 before the first.
+    /// Monotonic seconds of the last sweep, as a sign of life; 0 before the first sweep.
     pub turned_at_secs: Counter,
 }
 

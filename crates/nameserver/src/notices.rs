@@ -16,7 +16,7 @@ pub struct NoticeBoard {
 #[derive(Default)]
 struct Noted {
     names: BTreeSet<Box<[u8]>>,
-    /// Whether a check has ended since the thread last waited.
+    /// Whether a check has ended since the thread that checks zones last waited.
     has_room: bool,
     is_closed: bool,
 }

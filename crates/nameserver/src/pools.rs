@@ -38,8 +38,8 @@ impl LivePool {
         Self { config, healthy: healthy.into(), drained: drained.into(), present: present.into() }
     }
 
-    /// Returns the sets of addresses that answers use. The sets are written one after another, so
-    /// that an answer during a change may combine an old and a new set. Each of its addresses was
+    /// Returns the sets of addresses for an answer. The sets are written one after another, so an
+    /// answer during a change may combine an old set with a new set. Each address in the answer was
     /// usable before or after the change.
     #[inline]
     pub fn masks(&self) -> PoolMasks {

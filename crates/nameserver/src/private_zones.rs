@@ -15,9 +15,9 @@ use crate::query::special::{special_apexes, wire};
 /// names that routers use.
 const PRIVATE: &str = "internal intranet private corp home lan localdomain";
 
-/// Returns the apexes of configured zones that are private: those in a local zone, a special-use
-/// name or a name for private use. For other configured zones, returns the special-use names below
-/// them.
+/// Returns the names of the configured zones that are private: zones in a local zone, a special-use
+/// name or a name for private use. If a configured zone is not private, returns the special-use
+/// names below it.
 pub fn private_zones(config: &Config) -> Vec<Box<[u8]>> {
     let special: Vec<Box<[u8]>> = special_apexes().collect();
     let private: Vec<Box<[u8]>> = PRIVATE.split_whitespace().map(wire).collect();
@@ -75,7 +75,7 @@ pub fn doubtful_zones(config: &Config) -> Vec<String> {
 }
 
 /// Returns whether an anchor is at or above the zone. The root's anchor counts only for the root
-/// itself, because it is above every zone.
+/// zone itself, because the root is above every zone.
 fn is_below_anchor(zone: &[u8], anchor: &[u8]) -> bool {
     (anchor.len() > 1 || zone.len() <= 1) && name::is_under(zone, &anchor.to_ascii_lowercase())
 }

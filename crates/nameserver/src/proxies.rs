@@ -1,4 +1,5 @@
-//! The proxies that name their clients by the PROXY protocol, at each address of the server.
+//! The proxies at each address of the server, which send the addresses of their clients with the
+//! PROXY protocol.
 
 use std::net::IpAddr;
 
@@ -11,11 +12,12 @@ use crate::query::asked::Entrance;
 /// The networks of proxies of each listener that accepts proxies.
 #[derive(Clone, Debug, Default)]
 pub struct Proxies {
-    /// The networks by entrance; empty if no listener accepts proxies.
+    /// The networks of proxies by entrance (listening address); empty if no listener accepts
+    /// proxies.
     by_entrance: Box<[Option<AddressSet>]>,
 }
 
-/// The client of a datagram.
+/// The client of a datagram, which the PROXY header may name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Named {
     /// The address of the client.
@@ -35,7 +37,7 @@ impl Proxies {
         Self { by_entrance: server.proxies_by_address().into_iter().map(set).collect() }
     }
 
-    /// Reports whether there are proxies at an entrance.
+    /// Returns whether the listener at an entrance accepts proxies.
     #[must_use]
     pub fn are_at(&self, entrance: Entrance) -> bool {
         matches!(self.by_entrance.get(usize::from(entrance.0)), Some(Some(_)))

@@ -19,8 +19,8 @@ use crate::query::QueryContext;
 use crate::query::decision::{Decision, STAGES, Stage};
 
 impl QueryContext<'_> {
-    /// Pushes a query that ended to the ring of the worker. `sent` is its reply, or empty.
-    /// Allocates nothing, and looks up only the time.
+    /// Pushes a finished query to the ring of the worker. `sent` is the reply; empty if there is
+    /// none. Allocates nothing, and looks up only the time.
     #[inline(never)]
     pub(crate) fn log(&self, decision: &Decision, ended: &Ended<'_>, sent: &[u8]) {
         if !self.state.is_only_logging && !self.record_elsewhere(decision, ended, sent) {
@@ -54,8 +54,8 @@ impl QueryContext<'_> {
         }
     }
 
-    /// Passes a query that ended to dnstap and to the export of traces. Returns whether the query
-    /// is also logged.
+    /// Passes a finished query to dnstap and to the export of traces. Returns whether the query
+    /// must also be logged.
     #[cold]
     #[inline(never)]
     fn record_elsewhere(&self, decision: &Decision, ended: &Ended<'_>, sent: &[u8]) -> bool {
@@ -73,7 +73,7 @@ impl QueryContext<'_> {
     fn times(&self, ended: &Ended<'_>) -> Times {
         let now = if ended.since == self.now { self.shared.clock.now() } else { self.now };
         let wall_us = self.shared.clock.wall_micros(now);
-        // In microseconds, 32 bits suffice for 71 minutes, and no query waits that long.
+        // In microseconds, 32 bits suffice for 71 minutes. No query waits that long.
         let delay_us = now.micros().wrapping_sub(ended.since.micros()) as u32;
         Times { wall_us, delay_us }
     }
@@ -98,9 +98,9 @@ impl QueryContext<'_> {
 /// The times of a query that ended, in microseconds.
 #[derive(Clone, Copy)]
 struct Times {
-    /// The time of the end since 1970.
+    /// The time of the end, in microseconds since 1970.
     wall_us: u64,
-    /// The time since the query arrived.
+    /// The time from arrival to end, in microseconds.
     delay_us: u32,
 }
 

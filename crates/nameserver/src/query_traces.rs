@@ -1,4 +1,4 @@
-//! The selection of a query for the export of traces, at its end.
+//! The export of traces: decides at the end of a query whether to export its trace.
 
 use super::close::Ended;
 use super::query::QueryContext;

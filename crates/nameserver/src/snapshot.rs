@@ -65,13 +65,13 @@ use inputs::Placement;
 /// Size in octets of the buffer for an answer of a hosted zone: sufficient for any message.
 const LOOKED_UP: usize = 65_535;
 
-/// The complete state that answers queries at one time.
+/// The complete state from which queries are answered at one time.
 pub struct Snapshot {
     /// The configuration.
     pub config: Arc<Config>,
     /// The policy; `None` if nothing is filtered.
     pub policy: Option<Arc<Policy>>,
-    /// Where and how names are resolved, including the server's own names.
+    /// The settings for the resolution of names, including this server's own names.
     pub plan: Arc<Plan>,
     /// The names that this server answers by itself.
     pub names: Arc<Names>,
@@ -87,20 +87,20 @@ pub struct Snapshot {
     pub is_logging: bool,
     /// Whether replies are sent as dnstap messages.
     pub is_tapping: bool,
-    /// The queries with exported traces, if any are exported.
+    /// The selection of queries to trace; `None` if no traces are exported.
     pub traced: Option<Arc<Selection>>,
     /// Whether queries are logged, sent as dnstap messages or traced.
     pub is_recording: bool,
     /// Whether queries are logged, but neither sent as dnstap messages nor traced, as on most
     /// servers.
     pub is_only_logging: bool,
-    /// The clients that are allowed.
+    /// The access lists: which clients are answered.
     pub allow: Admitted,
-    /// The proxies that name their clients.
+    /// The proxies that send the addresses of their clients.
     pub proxies: Proxies,
     /// The source ports of queries to servers, shared with the previous snapshot if unchanged.
     pub ports: Arc<SourcePorts>,
-    /// Texts of class CH.
+    /// The texts that answer queries of class CH.
     pub chaos: ChaosTexts,
     /// NSID and sizes for OPT.
     pub identity: Identity,
@@ -112,7 +112,7 @@ pub struct Snapshot {
     pub parts: Parts,
     /// The clients that are identified before the policy judges their queries.
     pub strangers: Strangers,
-    /// Whether there may be strangers.
+    /// Whether any client must be identified before the policy judges its queries.
     pub has_strangers: bool,
     /// The other inputs that are not configured.
     unconfigured: Unconfigured,
@@ -139,8 +139,8 @@ pub struct Unconfigured {
     pub own_networks: Arc<[IpNet]>,
     /// The ports that the kernel reserves for other programs.
     pub reserved_ports: Arc<[PortRange]>,
-    /// The number of times that records were dropped from the cache because their names are
-    /// resolved or validated in another way. Answers that were made from these records are not
+    /// Number of times that cached records were dropped because the settings for resolving or
+    /// validating their names changed. Answers that were made from these records are no longer
     /// valid.
     pub drops: u32,
 }
@@ -172,7 +172,7 @@ struct Outdated {
     config: bool,
     policy: bool,
     plan: bool,
-    /// The addresses of servers in the plan, on which no answer depends.
+    /// The addresses of upstream servers in the plan. No answer depends on these addresses.
     addresses: bool,
     names: bool,
 }
@@ -219,7 +219,7 @@ struct SnapshotParts {
 }
 
 /// Data that is built together with the parts but belongs to no part, because no answer depends on
-/// it.
+/// this data.
 struct Extras {
     views: Option<ZoneViews>,
     rate_limit: Option<Arc<RateLimiter>>,
@@ -347,7 +347,7 @@ impl Snapshot {
         Ok(if ports == *self.ports { self.ports.clone() } else { ports.into() })
     }
 
-    /// Adds the data that needs no computation.
+    /// Creates the snapshot from its built parts and the remaining data.
     fn of(built: SnapshotParts, extras: Extras, unconfigured: &Unconfigured, parts: Parts) -> Self {
         let SnapshotParts { config, policy, plan, names, generations } = built;
         let server = &config.server;
@@ -398,7 +398,7 @@ impl Snapshot {
     }
 }
 
-/// Reports whether a hosted zone gives a name a private address.
+/// Returns whether a name has a private address in a hosted zone.
 fn leads_home(zones: &HostedZones, name: FoldedName<'_>) -> bool {
     if zones.zone_of(name, Rtype::A).is_none() {
         return false;

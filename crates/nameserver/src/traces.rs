@@ -29,8 +29,8 @@ use crate::query::decision::Decision;
 
 /// Maximum number of queries in the queue of a worker.
 const MAX_QUEUED: usize = 1024;
-/// Maximum number of steps in the traces of the queue of a worker: about 1.5 MiB, and as much for
-/// their names.
+/// Maximum number of steps of all traces in a worker's queue: about 1.5 MiB, and as much for their
+/// names.
 const MAX_STEPS: usize = 16_384;
 /// Number of octets of the type and class of a question.
 const TYPE_AND_CLASS: usize = 4;
@@ -38,10 +38,10 @@ const TYPE_AND_CLASS: usize = 4;
 /// The queries with exported traces.
 #[derive(Debug)]
 pub struct Selection {
-    /// The share of all queries; zero if no query is selected.
+    /// The fraction of all queries to trace, from 0 to 1.
     share: f64,
     rules: Box<[SelectionRule]>,
-    /// Maximum number of queries of each worker in a second.
+    /// Maximum number of queries that each worker traces in one second.
     per_second: u32,
 }
 
@@ -53,9 +53,9 @@ struct SelectionRule {
     names: Option<SuffixMap<()>>,
     /// The networks of clients; empty for all clients.
     clients: Box<[IpNet]>,
-    /// The outcomes, with one bit for each.
+    /// The outcomes of selected queries: one bit for each outcome.
     outcomes: u16,
-    /// The shortest selected duration.
+    /// The shortest duration of selected queries, in microseconds.
     slower_than_us: u64,
     share: f64,
 }
@@ -75,9 +75,9 @@ pub(crate) struct Candidate<'q> {
 /// The reason why a query was selected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SelectedBy {
-    /// The share of all queries selected the query.
+    /// The query is one of the share of all queries that is traced.
     Share,
-    /// The rule with this name selected the query.
+    /// The query meets the conditions of the rule with this name.
     Rule(Arc<str>),
 }
 
@@ -149,7 +149,8 @@ impl Selection {
         Some(SelectedBy::Rule(rule.name.clone()))
     }
 
-    /// Counts a query in this second of a worker, and returns whether the limit has room for it.
+    /// Counts a selected query, and returns whether the worker may trace one more query in this
+    /// second.
     pub(crate) fn has_room(&self, scratch: &TraceScratch, second: u32) -> bool {
         scratch.has_room(second, self.per_second)
     }
@@ -170,7 +171,7 @@ impl SelectionRule {
         }
     }
 
-    /// Returns whether a query meets all conditions except the share.
+    /// Returns whether a query meets all conditions of this rule.
     fn is_met(&self, query: &Candidate<'_>) -> bool {
         let Candidate { outcome, took_us, ip, question } = *query;
         self.outcomes & 1 << outcome as u16 != 0
@@ -180,7 +181,7 @@ impl SelectionRule {
     }
 }
 
-/// Returns whether the map has the name of a question, or an ancestor.
+/// Returns whether the map contains the QNAME of this question or an ancestor of the QNAME.
 fn has_ancestor_of(names: &SuffixMap<()>, question: &[u8]) -> bool {
     let Some(len) = question.len().checked_sub(TYPE_AND_CLASS) else { return false };
     let mut memory = [0; MAX_QUESTION];
@@ -196,7 +197,7 @@ pub struct TraceScratch {
     sender: RefCell<Option<TraceSender>>,
     /// Number of queries to skip before the next query to trace.
     to_pass: Cell<u64>,
-    /// The share for which `to_pass` was drawn.
+    /// The share in force when `to_pass` was drawn.
     drawn_for: Cell<f64>,
     /// The number of random numbers that were drawn.
     draws: Cell<u64>,
@@ -222,7 +223,8 @@ impl TraceScratch {
         RefMut::filter_map(self.sender.borrow_mut(), Option::as_mut).ok()
     }
 
-    /// Returns the next random number in `0..1`, from the secret, the worker and a count.
+    /// Returns the next random number in `0..1`, which depends on the secret, the worker's index
+    /// and the number of earlier draws.
     pub(crate) fn draw(&self, secret: &HashKey, worker: usize) -> f64 {
         self.draws.set(self.draws.get().wrapping_add(1));
         uniform(secret.hash(&worker.to_le_bytes(), self.draws.get()))
@@ -240,15 +242,16 @@ impl TraceScratch {
             self.to_pass.set(passed_over(share, draw()));
             return true;
         }
-        // The share has changed since the last query: this query is the first one with the new
-        // share.
+        // The share has changed since the last query, so the number of queries to skip is drawn
+        // again.
         self.drawn_for.set(share);
         let to_pass = passed_over(share, draw());
         self.to_pass.set(to_pass.saturating_sub(1));
         to_pass == 0
     }
 
-    /// Counts a selected query, and returns whether the limit of its second has room for it.
+    /// Counts a selected query, and returns whether the worker may trace one more query in this
+    /// second.
     fn has_room(&self, second: u32, per_second: u32) -> bool {
         if self.second.replace(second) != second {
             self.in_second.set(0);
@@ -278,7 +281,7 @@ fn uniform(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// A value alone in its pair of cache lines, because processors fetch lines in pairs.
+/// A value with its own pair of cache lines, because processors fetch lines in pairs.
 #[derive(Default, Debug)]
 #[repr(align(128))]
 struct LoneCount<T>(T);
@@ -289,7 +292,7 @@ struct QueueCounts {
     steps: LoneCount<AtomicUsize>,
     /// Queries dropped because the queue was full.
     dropped: LoneCount<AtomicU64>,
-    /// Queries dropped because the limit of their second was reached.
+    /// Queries dropped because the limit per second was reached.
     limited: LoneCount<AtomicU64>,
 }
 
@@ -311,13 +314,13 @@ pub struct TraceSender {
 }
 
 impl TraceSender {
-    /// Returns whether the queue has room for the steps of a trace. Otherwise it is useless to copy
-    /// the trace.
+    /// Returns whether the queue has room for the steps of a trace. If not, the caller need not
+    /// copy the trace.
     pub(crate) fn has_room_for(&self, trace: &Trace) -> bool {
         self.counts.steps.0.load(Ordering::Relaxed) + trace.events().len() < MAX_STEPS
     }
 
-    /// Counts a query that is dropped because the limit of its second is reached.
+    /// Counts a query that is dropped because the limit per second is reached.
     pub(crate) fn count_limited(&self) {
         self.counts.limited.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -350,7 +353,7 @@ pub struct TraceReceiver {
 pub struct TraceDrops {
     /// Queries dropped because the queue was full.
     pub queue: u64,
-    /// Queries dropped because the limit of their second was reached.
+    /// Queries dropped because the limit per second was reached.
     pub limit: u64,
 }
 
@@ -362,7 +365,7 @@ impl TraceReceiver {
         Some(query)
     }
 
-    /// Returns the queries dropped since the queue was created.
+    /// Returns the numbers of queries dropped since the queue was created.
     #[must_use]
     pub fn drops(&self) -> TraceDrops {
         TraceDrops {
@@ -410,7 +413,7 @@ mod tests {
         assert_eq!(receiver.counts.steps.0.load(Ordering::Relaxed), 0);
         sender.push(query(7));
         assert!(receiver.pop().is_some());
-        // No thread takes this query.
+        // The receiver no longer exists, so no thread takes this query.
         drop(receiver);
         sender.push(query(8));
         assert_eq!(sender.counts.dropped.0.load(Ordering::Relaxed), 4);

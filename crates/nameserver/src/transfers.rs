@@ -1,5 +1,5 @@
-//! The exchange with other servers: counts, transfers of zones with their limits, and the messages
-//! still to send.
+//! The exchange with other servers: counts of events, the limits of zone transfers, and the
+//! messages that are still to be sent.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ const MAX_TRANSFERS_OF_CLIENT: usize = 8;
 /// An event between servers that is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServerEvent {
-    /// A transfer was sent whole.
+    /// All messages of a transfer were sent.
     Sent,
     /// A transfer ended before its last message was written.
     CutShort,
@@ -42,7 +42,7 @@ pub enum ServerEvent {
     NoticeRefused,
     /// A zone was transferred from a primary, and put in force.
     Received,
-    /// A zone was received by its changes alone (IXFR); also counted as received.
+    /// The transfer of a zone had only the changes (IXFR); also counted as received.
     ReceivedChanges,
     /// A zone was received over TLS; also counted as received.
     ReceivedOverTls,
@@ -72,7 +72,7 @@ pub enum ServerEvent {
     FetchFailed,
 }
 
-/// The results of transfers in metrics, in the order of [`ServerEvent`].
+/// The names of the results of transfers in metrics, in the order of [`ServerEvent`].
 pub const TRANSFER_RESULTS: [&str; 4] = ["sent", "cut-short", "refused", "limited"];
 /// The names of signature errors in metrics, in the order of [`ServerEvent`], after the names
 /// above.
@@ -98,7 +98,7 @@ const EVENTS: usize = TRANSFER_RESULTS.len()
     + FETCH_RESULTS.len();
 
 impl ServerEvent {
-    /// Returns the event for the error of a signature.
+    /// Returns the event that counts a signature error.
     pub(crate) fn of_error(error: TsigError) -> Self {
         match error {
             TsigError::BadSig => Self::BadSig,
@@ -113,13 +113,13 @@ impl ServerEvent {
 pub struct ServerCounts {
     /// Transfers to other servers, by [`TRANSFER_RESULTS`].
     pub transfers: [u64; TRANSFER_RESULTS.len()],
-    /// Signatures of messages, by [`SIGNATURE_ERRORS`].
+    /// Unusable signatures of messages, by [`SIGNATURE_ERRORS`].
     pub signatures: [u64; SIGNATURE_ERRORS.len()],
     /// NOTIFY messages received, by [`NOTICE_RESULTS`].
     pub notices: [u64; NOTICE_RESULTS.len()],
     /// Zones that were transferred from primaries.
     pub received: u64,
-    /// Zones received by changes alone.
+    /// Zones received by IXFR, which sends only the changes.
     pub received_changes: u64,
     /// Zones received over TLS.
     pub received_over_tls: u64,
@@ -131,8 +131,8 @@ pub struct ServerCounts {
     pub fetches: [u64; FETCH_RESULTS.len()],
 }
 
-/// The transfers in progress and counters, shared by all workers. Transfers are rare, so one lock
-/// and shared counters are enough.
+/// The transfers in progress, and the counters of [`ServerEvent`]. All workers share them.
+/// Transfers are rare, so one lock and shared counters are enough.
 #[derive(Default)]
 pub struct TransferLedger {
     open: Mutex<HashMap<IpAddr, usize>>,
@@ -184,7 +184,7 @@ impl TransferLedger {
     }
 }
 
-/// A permit for one of the transfers that may run at the same time.
+/// A permit for one transfer. The number of permits limits the transfers that run at the same time.
 pub struct TransferPermit {
     ledger: Arc<TransferLedger>,
     ip: IpAddr,
@@ -202,7 +202,8 @@ impl Drop for TransferPermit {
     }
 }
 
-/// The messages of a transfer that follow the first one, made as the client reads them.
+/// The messages of a transfer after the first one. Each message is made when the client has read
+/// the previous one.
 pub struct TransferRest {
     messages: OutboundTransfer,
     signer: Option<TsigSigner>,
@@ -218,13 +219,13 @@ impl TransferRest {
         Self { messages, signer: None, permit, sent: 1, room: Vec::new(), is_whole: false }
     }
 
-    /// Sets the signer of the messages that follow.
+    /// Sets the signer of the remaining messages.
     pub(crate) fn sign_with(&mut self, signer: TsigSigner) {
         self.signer = Some(signer);
     }
 
-    /// Returns the next message. Returns `None` after the last one, or if the zone cannot be
-    /// transferred and the connection must end.
+    /// Returns the next message. Returns `None` after the last one, or if the transfer must be
+    /// aborted by closing the connection.
     pub fn next(&mut self, wall_secs: u64) -> Option<&[u8]> {
         if self.messages.is_done() {
             self.is_whole = true;

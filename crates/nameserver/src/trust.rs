@@ -1,13 +1,14 @@
-//! Trust in addition to the configuration.
+//! Trust anchors that are not in the configuration.
 
 use avocet_dnssec::anchor::{Anchor, Anchors};
 use avocet_dnssec::negative::NegativeAnchor;
 use avocet_wire::FoldedNameBuf;
 
-/// Trust that every snapshot has in addition to the configuration.
+/// Trust anchors that apply in addition to the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct LearntTrust {
-    /// Zones with a configured anchor, and the anchors that replace it.
+    /// Zones with a configured anchor and an automatic rollover, each with the anchors that replace
+    /// the configured one.
     pub followed: Vec<(FoldedNameBuf, Vec<Anchor>)>,
     /// Negative trust anchors that were set at run time.
     pub negative: Vec<NegativeAnchor>,

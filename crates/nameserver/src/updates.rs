@@ -1,4 +1,5 @@
-//! Updates of hosted zones (RFC 2136) that wait: from the workers to the threads that apply them.
+//! The queue of updates of hosted zones (RFC 2136): from the workers to the threads that apply the
+//! updates.
 //!
 //! Threads take zones in turn, each zone by one thread at a time, with all its waiting updates. A
 //! zone thus gets only its share of the queue and of the time, even if it is large or receives many
@@ -13,14 +14,14 @@ use avocet_zone::{TsigKey, TsigSigner, ZoneId};
 
 use crate::query::miss::Waiter;
 
-/// Maximum number of updates that wait: each has at most 64 KiB. Updates of clients without a
+/// Maximum number of updates in the queue; each has at most 64 KiB. Updates of clients without a
 /// permitted key never wait.
 const MAX_WAITING: usize = 256;
 /// Maximum number of updates that wait for one zone.
 const MAX_WAITING_OF_ZONE: usize = 64;
 /// Number of places in the queue that are reserved for zones without a waiting update.
 const SPARE_PLACES: usize = 64;
-/// The OPCODE in the flags, which a reply repeats.
+/// The OPCODE bits in the header's flags. A reply repeats them.
 const OPCODE: u16 = 0x7800;
 
 /// An update of a client that may update the zone.
@@ -31,7 +32,7 @@ pub struct WaitingUpdate {
     pub message: Box<[u8]>,
     /// The key that signed the message.
     pub key: Arc<TsigKey>,
-    /// Signs the reply.
+    /// The signer of the reply.
     pub signer: TsigSigner,
     /// The client that waits for the reply.
     pub waiter: Waiter,
@@ -40,7 +41,7 @@ pub struct WaitingUpdate {
 }
 
 impl WaitingUpdate {
-    /// Returns the signed reply.
+    /// Returns the signed reply with this RCODE.
     #[must_use]
     pub fn reply(&mut self, rcode: Rcode, wall_secs: u64) -> Vec<u8> {
         let mut reply = reply(&self.message, rcode);
@@ -58,10 +59,10 @@ pub(crate) fn reply(message: &[u8], rcode: Rcode) -> Vec<u8> {
     reply.to_vec()
 }
 
-/// The updates that wait, of type `T`.
+/// The queue of waiting updates. In tests, `T` is another type.
 pub struct UpdateQueue<T = WaitingUpdate> {
     queued: Mutex<Queued<T>>,
-    /// A zone can be taken, or the queue is closed.
+    /// Signals that a zone can be taken, or that the queue is closed.
     changed: Condvar,
 }
 
@@ -75,9 +76,9 @@ struct Queued<T> {
 
 struct QueuedZone<T> {
     id: ZoneId,
-    /// The waiting updates, in order.
+    /// The waiting updates of the zone, in the order of arrival.
     updates: Vec<T>,
-    /// Whether a thread applies earlier updates of the zone.
+    /// Whether a thread is applying earlier updates of the zone.
     is_taken: bool,
 }
 
@@ -134,7 +135,7 @@ impl<T> UpdateQueue<T> {
         queued.zones.iter_mut().flat_map(|zone| std::mem::take(&mut zone.updates)).collect()
     }
 
-    /// Ends the work on a zone.
+    /// Ends the work of a thread on a zone, so that the zone can be taken again.
     fn release(&self, id: &ZoneId) {
         let mut queued = self.queued();
         let place = queued.zones.iter().position(|zone| zone.id == *id);

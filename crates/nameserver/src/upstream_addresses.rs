@@ -1,12 +1,13 @@
 //! Facts about upstreams that the server learns at run time: the addresses of upstreams that the
-//! configuration identifies only by name, and the encrypted servers that other servers designate.
+//! configuration identifies only by name, and the encrypted servers that upstreams designate.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 use avocet_config::discover::{DesignatedServer, DiscoveryTerms};
 
-/// Addresses by host name, as looked up at the servers of `bootstrap`, and designated servers.
+/// The addresses of upstreams by host name, as looked up at the servers of `bootstrap`, and the
+/// designated servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpstreamAddresses {
     by_name: BTreeMap<Box<str>, Vec<IpAddr>>,
@@ -24,7 +25,7 @@ impl UpstreamAddresses {
         self.by_name.insert(name.into(), addresses);
     }
 
-    /// Returns the server that an upstream designates; `None` if it is not known.
+    /// Returns the encrypted server that was found with these terms; `None` if none is known.
     pub fn designated(&self, terms: &DiscoveryTerms) -> Option<&DesignatedServer> {
         self.designated.get(terms)
     }

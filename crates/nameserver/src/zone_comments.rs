@@ -1,5 +1,5 @@
-//! Master files of zones that people edit: the server changes only the lines of changed records, if
-//! that is possible.
+//! Master files of zones that people edit: if possible, the server changes only the lines of
+//! changed records.
 
 use std::path::Path;
 
@@ -12,8 +12,8 @@ use crate::disk;
 /// each change. A larger file is written as a whole.
 const MAX_TEXT: u64 = 1 << 20;
 
-/// Returns the text of a file with the records of a zone and the comments of the file; `None` if
-/// the whole file must be written.
+/// Returns the zone as the text of a master file that keeps the comments of `file`; `None` if this
+/// is not possible.
 pub(crate) fn with_comments(file: &Path, zone: &HostedZone) -> Option<String> {
     let octets = disk::read(file, MAX_TEXT).ok()??;
     retouched(std::str::from_utf8(&octets).ok()?, zone, wall_secs())

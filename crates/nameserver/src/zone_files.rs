@@ -39,14 +39,14 @@ pub fn load(name: FoldedName<'_>, file: &Path) -> (Option<HostedZone>, Faults) {
     avocet_zone::load(name, file, wall_secs(), &mut open)
 }
 
-/// Reads and checks a zone of the configuration from its file, and compares it with its digest as
-/// the server does. Returns all faults.
+/// Reads and checks a zone of the configuration from its file, and verifies its digest as the
+/// server does. Returns all faults.
 #[must_use]
 pub fn faults_of(config: &ZoneConfig) -> Faults {
     checked(config, &mut open).map_or_else(Faults::default, |(_, faults)| faults)
 }
 
-/// Reads a zone and compares it with its settings. The faults include an error if the zone cannot
+/// Reads a zone and checks it against its settings. The faults include an error if the zone cannot
 /// be served.
 fn checked(config: &ZoneConfig, open: OpenFile<'_>) -> Option<(Option<HostedZone>, Faults)> {
     let (zone, mut faults) = load_from(config, open)?;
@@ -94,22 +94,22 @@ pub struct ZoneFiles {
 /// The zones of a configuration that is not in force yet.
 pub struct ReadZones(KeptZones);
 
-/// The reason why a version cannot be put in force.
+/// The reason why a changed version of a zone cannot be put in force.
 #[derive(Debug, thiserror::Error)]
 pub enum ZoneChangeError<E> {
-    /// There is no version to change.
+    /// The zone has no version in force.
     #[error("no version of the zone is in force")]
     NotLoaded,
     /// The change is refused.
     #[error("{0}")]
     Refused(E),
-    /// The change cannot be kept.
+    /// The change cannot be written to the disk.
     #[error("cannot keep the change on disk: {0}")]
     Disk(io::Error),
-    /// The change would replace a file that was edited and not read yet, or that has errors.
+    /// The change would replace a file that was edited, if the edit is not read yet or has errors.
     #[error("the file was edited and is not read yet, or has errors")]
     Edited {
-        /// The file that keeps an edit that a later edit replaced.
+        /// The file with a copy of an earlier edit, which a later edit replaced.
         kept: Option<PathBuf>,
     },
     /// The zone can no longer be signed.
@@ -132,11 +132,12 @@ impl<E> From<ReplaceFault> for ZoneChangeError<E> {
 /// The serials of a zone that is loaded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ZoneSerials {
-    /// The serial before this server signs the zone.
+    /// The serial of the source, which is the version before this server signs it.
     pub source: u32,
-    /// The serial in force, or the serial of the source while the source is held back.
+    /// The serial of the version in force. If the source cannot be published, the serial of the
+    /// source.
     pub current: u32,
-    /// The reason why the source is held back, if it is.
+    /// The reason why the source cannot be published, if there is one.
     pub signing_fault: Option<String>,
 }
 
@@ -153,7 +154,7 @@ pub struct ZoneFileState {
     pub zone: Option<Arc<HostedZone>>,
     /// The Unix second at which the zone was read.
     pub loaded_at_secs: Option<u64>,
-    /// Number of readings with errors.
+    /// Number of times that reading the file failed.
     pub failures: u64,
     /// The first error of the last reading.
     pub fault: Option<String>,
@@ -240,8 +241,8 @@ impl ZoneFiles {
         is_replaced
     }
 
-    /// Changes the state of a zone with `alter`. Returns the result of `alter`; `None` if the new
-    /// state is not kept.
+    /// Changes the state of a zone with `alter`. Returns the result of `alter`; `None` if the zone
+    /// or its file changed meanwhile, so that the new state is discarded.
     fn alter<T>(
         &self,
         id: &ZoneId,
@@ -254,9 +255,10 @@ impl ZoneFiles {
         self.store(zone).then_some(altered)
     }
 
-    /// Puts a version in force that `make` makes from the previous version, signed if the zone is
-    /// signed here. The new version is in the journal, on disk, when this returns. If `make`
-    /// returns `None`, nothing changes. Both versions are without the signatures of this server.
+    /// Makes a new version from the version in force with `make`, and puts the new version in
+    /// force, signed if the zone is signed here. When this function returns, the change is in the
+    /// journal, on disk. If `make` returns `None`, nothing changes. `make` takes and returns a zone
+    /// without the signatures of this server.
     ///
     /// # Errors
     /// There is no version in force, `make` has an error, or the disk is full.
@@ -284,8 +286,8 @@ impl ZoneFiles {
             let after = Arc::new(after.following(&before, needed));
             let keeps_changes = zone.config.keeps_changes();
             if !keeps_changes || after.changes().is_empty() {
-                // The file is written at once if there is no journal, or if the change is longer
-                // than the zone.
+                // The file is written immediately if there is no journal, or if the change is
+                // longer than the zone.
                 if zone.has_unread_edit() {
                     return Err(ZoneChangeError::Edited { kept: None });
                 }
@@ -305,18 +307,18 @@ impl ZoneFiles {
                 zone.base = Some(before);
             }
             zone.is_changed_here |= !zone.config.is_secondary();
-            // The fault stays: an edited file with errors still has them.
+            // The fault stays, because an edited file with errors still has these errors.
             (zone.source, zone.loaded_at_secs) = (Some(after.clone()), Some(wall_secs()));
             zone.reading = self.next_reading();
-            // The change is kept even if it cannot be signed now: the next attempt signs it.
+            // The change is kept even if it cannot be signed now. The next attempt signs it.
             zone.sign(&self.signers);
             Ok(Some(after))
         };
         self.alter(id, change).unwrap_or(Err(ZoneChangeError::NotLoaded))
     }
 
-    /// Reads the zone with this ID, or all zones if there is no ID, even if the files have not
-    /// changed. Returns whether the zone exists.
+    /// Reads the zone with this ID, or all zones without an ID, even if the files have not changed.
+    /// Returns whether the zone exists.
     pub fn reload(&self, id: Option<&ZoneId>) -> bool {
         let mut ids: Vec<_> = self.kept().keys().cloned().collect();
         ids.retain(|zone| id.is_none_or(|id| zone == id));
@@ -344,8 +346,8 @@ impl ZoneFiles {
         Some(ZoneSerials { source, current, signing_fault: zone.signing_fault.clone() })
     }
 
-    /// Returns the file of a zone if the file loses its comments when the server writes this
-    /// version.
+    /// Returns the file of a zone if the file would lose its comments when the server writes the
+    /// version `after`.
     #[must_use]
     pub fn losing_comments(&self, id: &ZoneId, after: &HostedZone) -> Option<PathBuf> {
         let zone = self.kept().get(id)?.clone();
@@ -363,7 +365,7 @@ impl ZoneFiles {
     /// Records that a primary has the version in force.
     ///
     /// # Errors
-    /// The time of its file cannot be set.
+    /// The modification time of the zone's file cannot be set.
     pub fn confirm(&self, id: &ZoneId) -> io::Result<()> {
         self.alter(id, |zone, _| zone.confirm(wall_secs())).unwrap_or(Ok(()))
     }
@@ -376,7 +378,7 @@ impl ZoneFiles {
             if zone.source.is_some() && zone.expires_at_secs().is_some_and(|at| at <= now_secs) {
                 tracing::error!("zone {} has expired", zone.config.id());
                 zone.withdraw();
-                // A reading that began with the state before must not restore it.
+                // A reading that began with the earlier state must not restore that state.
                 zone.reading = self.next_reading();
                 is_expired = true;
             }
@@ -384,8 +386,8 @@ impl ZoneFiles {
         is_expired
     }
 
-    /// Keeps the state of a zone, unless the configuration has changed or a later reading has ended
-    /// meanwhile. Returns whether the state is kept.
+    /// Keeps the new state of a zone, unless the configuration has changed meanwhile, or a later
+    /// reading has ended. Returns whether the state is kept.
     fn store(&self, zone: KeptZone) -> bool {
         let mut kept = self.kept();
         let Some(place) = kept.get_mut(&zone.config.id()) else { return false };
@@ -424,7 +426,8 @@ impl ZoneFiles {
         kept.values().map(state).collect()
     }
 
-    /// Returns the errors of the last readings in one sentence each, if there are any.
+    /// Returns the errors of the last readings, one sentence for each zone with an error; `None`
+    /// without errors.
     pub fn fault(&self) -> Option<String> {
         let kept = self.kept();
         let faults: Vec<_> = kept.values().filter_map(KeptZone::sentence).collect();

@@ -1,6 +1,6 @@
 //! The file with the changes of a zone: the changes that serve IXFR after a restart, and the
-//! changes that the master file does not have yet. The server appends to the file until it is
-//! larger than the changes that the zone keeps, and then replaces the file as a whole.
+//! changes that the master file does not have yet. The server appends to the file until the file is
+//! larger than all changes that the zone keeps. The file is then replaced as a whole.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -16,10 +16,9 @@ use avocet_zone::{
 
 use crate::disk;
 
-/// Maximum number of octets of a journal that is read: more than the journal of the largest zone
-/// has.
+/// Maximum number of octets of a journal that is read. The journal of the largest zone is smaller.
 const MAX_JOURNAL: u64 = 8 << 30;
-/// Number of octets that a journal may have before it is replaced, even for a small zone.
+/// Minimum size in octets at which a journal is replaced, even for a small zone.
 const MIN_JOURNAL: u64 = 1 << 20;
 
 /// Maximum number of files with changes that were not put in force.
@@ -31,7 +30,7 @@ pub(crate) struct ZoneJournal {
     open: Option<OpenJournal>,
 }
 
-/// A journal that was read.
+/// A journal that is open for appending.
 struct OpenJournal {
     file: File,
     /// Number of octets of complete entries.
@@ -40,12 +39,14 @@ struct OpenJournal {
     end: Option<ZoneVersion>,
     /// The version that the master file had when the server wrote it last.
     written: Option<ZoneVersion>,
-    /// The step from the master file that the server has read since.
+    /// The change from the version in the master file to the version that came into force when the
+    /// server read that file.
     read: Option<Arc<ZoneChange>>,
 }
 
 impl OpenJournal {
-    /// Returns whether the journal says which version the master file has.
+    /// Returns whether the journal already records the version in the master file, which `read`
+    /// starts from.
     fn knows(&self, read: &ZoneChange) -> bool {
         match &self.read {
             Some(known) => (known.from, known.to) == (read.from, read.to),
@@ -54,7 +55,7 @@ impl OpenJournal {
     }
 }
 
-/// Returns whether the master file has the version that the server has written.
+/// Returns whether the master file still has the version that the server wrote last.
 fn is_of_written(read: &ZoneChange, written: Option<ZoneVersion>) -> bool {
     read.from == read.to && Some(read.to) == written
 }
@@ -86,8 +87,9 @@ impl ZoneJournal {
         Ok(content)
     }
 
-    /// Makes the file have the changes of a zone, on disk when this returns. `read` is the step
-    /// from the version of the master file to the version that came into force with it.
+    /// Makes the file contain the changes of a zone. They are on disk when this function returns.
+    /// `read` is the change from the version in the master file to the version that came into force
+    /// when that file was read.
     pub(crate) fn follow(
         &mut self,
         zone: &HostedZone,
@@ -111,7 +113,7 @@ impl ZoneJournal {
         let later = match place {
             _ if has_changes => &[][..],
             Some(at) => &changes[at..],
-            // The changes of the file lead elsewhere.
+            // The changes in the file do not lead to this zone.
             None => {
                 let read = read.or(open.read.as_ref()).cloned();
                 return self.replace(zone, written, read.as_ref());
@@ -130,7 +132,7 @@ impl ZoneJournal {
         Ok(())
     }
 
-    /// Records that the master file has this version of the zone.
+    /// Records that the master file now has this version of the zone.
     pub(crate) fn note_written(&mut self, zone: &HostedZone) -> io::Result<()> {
         let version = zone.version();
         let most = MIN_JOURNAL.max(2 * zone.most_change_octets() as u64);
@@ -150,7 +152,7 @@ impl ZoneJournal {
         let written = open.file.write_all(&entries).and_then(|()| open.file.sync_data());
         match written {
             Ok(()) => open.len += entries.len() as u64,
-            // The disk is full: an incomplete entry must not stay in the middle.
+            // The disk is full. An incomplete entry must not stay before later entries.
             Err(_) => {
                 let is_cut = open.file.set_len(open.len).is_ok();
                 self.open = self.open.take().filter(|_| is_cut);
@@ -159,7 +161,7 @@ impl ZoneJournal {
         written
     }
 
-    /// Writes the file again, with the changes of a zone alone.
+    /// Replaces the journal with one that has only the changes of the zone.
     fn replace(
         &mut self,
         zone: &HostedZone,
@@ -187,7 +189,7 @@ impl ZoneJournal {
         Ok(())
     }
 
-    /// Keeps changes that cannot be put in force in a file of their own, as text. Returns the file.
+    /// Writes changes that cannot be put in force to a separate file, as text. Returns its path.
     pub(crate) fn put_aside(&self, changes: &[Arc<ZoneChange>]) -> io::Result<PathBuf> {
         let mut text = String::new();
         for change in changes {
@@ -205,7 +207,7 @@ impl ZoneJournal {
         Ok(path)
     }
 
-    /// Renames an unreadable journal, so that it is not replaced. Returns its new name.
+    /// Renames an unreadable journal, so that it is not replaced. Returns the new path.
     pub(crate) fn move_aside(&mut self) -> io::Result<PathBuf> {
         self.open = None;
         let path = self.free_name()?;

@@ -1,4 +1,4 @@
-//! Hosted zones from files in the formats that `provider` of `[[zone]]` names.
+//! Hosted zones from files in the formats that the key `provider` of `[[zone]]` can name.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -58,13 +58,13 @@ fn serial_of(file: &Path) -> u32 {
 
 /// The host names in a zone.
 struct HostNames {
-    /// The domain of the hosts, if the zone is one of reverse names.
+    /// The domain of the hosts, if the zone is a reverse zone.
     domain: Option<String>,
 }
 
 impl HostNames {
-    /// Adds the address of a host name; in a zone of reverse names, adds the host name of an
-    /// address in the zone.
+    /// Adds the address of a host name. In a reverse zone, adds the host name of an address in the
+    /// zone.
     fn add(&self, line: u32, name: &str, address: IpAddr, reading: &mut ProvidedReading<'_>) {
         let ttl_secs = reading.ttl_secs();
         let Some(domain) = &self.domain else {
@@ -74,7 +74,7 @@ impl HostNames {
         let owner = reverse_name(address);
         if owner.ends_with(reading.apex().wire()) {
             let owner = shown(&owner);
-            // The domain of the root is "." alone.
+            // The domain may be the root, which is written as `.` alone.
             let target = format!("{name}.{}", domain.trim_start_matches('.'));
             reading.entry(line, &format!("{owner} {ttl_secs} PTR {target}"));
         }

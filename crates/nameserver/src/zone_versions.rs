@@ -20,11 +20,11 @@ use crate::clock::wall_secs;
 
 /// The version to serve at the start.
 pub(crate) struct RestoredZone {
-    /// A version that differs from the file.
+    /// The version to serve, if it differs from the version in the file.
     pub(crate) other: Option<HostedZone>,
-    /// The changes that lead to the version of the file, if this version is served.
+    /// The changes that lead to the version in the file, if that version is served.
     pub(crate) changes: Vec<Arc<ZoneChange>>,
-    /// Changes that contradict the file: the zone would have errors with them.
+    /// Changes that contradict the file: with them, the zone would have errors.
     pub(crate) refused: Vec<Arc<ZoneChange>>,
 }
 
@@ -68,16 +68,16 @@ pub(crate) fn restored(file: &HostedZone, content: &JournalContent) -> RestoredZ
     RestoredZone { other, changes: Vec::new(), refused }
 }
 
-/// Maximum number of attempts to merge changes into an edited file. Each checks the whole zone. To
-/// find one contradiction among ten thousand changes takes about thirty.
+/// Maximum number of attempts to merge changes into an edited file. Each attempt checks the whole
+/// zone. Finding one contradiction among ten thousand changes takes about thirty attempts.
 const MAX_MERGES: u32 = 256;
 
-/// Changes that are merged into a file that was edited.
+/// The merging of changes into a file that was edited.
 struct Merging<'f> {
     file: &'f HostedZone,
-    /// The file with changes.
+    /// The zone of the file with the changes that are merged so far.
     merged: Option<HostedZone>,
-    /// The serial of the result.
+    /// The serial of the merged zone.
     serial: u32,
     refused: Vec<Arc<ZoneChange>>,
     /// Number of attempts so far.
@@ -85,8 +85,8 @@ struct Merging<'f> {
 }
 
 impl Merging<'_> {
-    /// Merges as many of the changes as possible. Only the changes that contradict the file remain,
-    /// and their neighbours if very many contradict it.
+    /// Merges as many of the changes as possible. Leaves out the changes that contradict the file.
+    /// If very many do, also leaves out changes next to them.
     fn merge(&mut self, changes: &[Arc<ZoneChange>]) {
         self.attempts += 1;
         let mut edits = ZoneEdits::of(self.merged.as_ref().unwrap_or(self.file));
@@ -103,8 +103,8 @@ impl Merging<'_> {
     }
 }
 
-/// Applies changes to a version. Returns `None` if there are no changes, or if the changes do not
-/// fit the version.
+/// Applies changes to the version in the file. Returns `None` if there are no changes, or if they
+/// do not fit the version.
 fn applied(file: &HostedZone, changes: &[Arc<ZoneChange>]) -> Option<HostedZone> {
     let last = changes.last()?;
     let mut edits = ZoneEdits::of(file);
@@ -113,8 +113,8 @@ fn applied(file: &HostedZone, changes: &[Arc<ZoneChange>]) -> Option<HostedZone>
     (zone.version() == last.to).then_some(zone)
 }
 
-/// Returns the version in force with the edits of the file since the version `base`. Edits that
-/// contradict the later changes are dropped.
+/// Returns the version in force with the edits that were made to the file since the version `base`.
+/// Edits that contradict the later changes are dropped.
 pub(crate) fn merged(
     served: &HostedZone,
     base: &HostedZone,
@@ -137,8 +137,8 @@ pub(crate) fn merged(
     zone.map(|zone| zone.following(served, usize::MAX - 1))
 }
 
-/// Returns the version of an edited file, with a serial newer than both serials. Returns `None` if
-/// its serial is newer already, or if nothing changed.
+/// Returns the edited file's zone with a serial that is newer than its own and the one in force.
+/// Returns `None` if its serial is already newer than the one in force, or if no record changed.
 pub(crate) fn raised(served: &HostedZone, file: &HostedZone) -> Option<HostedZone> {
     let is_raised = is_newer(file.serial(), served.serial());
     if is_raised || file.version() == served.version() {
@@ -148,8 +148,8 @@ pub(crate) fn raised(served: &HostedZone, file: &HostedZone) -> Option<HostedZon
 }
 
 /// Returns the version of a provider's file, with a serial that follows the last one in the
-/// journal. Returns `None` if its serial is newer already, or if the journal has the version. The
-/// serial is older if the time of the file was set back.
+/// journal. Returns `None` if the serial of the file is already newer, or if the journal has this
+/// version. The serial of the file is older if the time of the file was set back.
 pub(crate) fn raised_over(content: &JournalContent, file: &HostedZone) -> Option<HostedZone> {
     let last = content.changes.last()?.to;
     let is_raised =
@@ -157,13 +157,14 @@ pub(crate) fn raised_over(content: &JournalContent, file: &HostedZone) -> Option
     (!is_raised).then(|| finish(ZoneEdits::of(file), later(last.serial, file.serial())))?
 }
 
-/// Returns the number of last changes that lead from a version to the version in force.
+/// Returns the number of the most recent changes that lead from this version to the version in
+/// force.
 pub(crate) fn changes_behind(zone: &HostedZone, version: Option<ZoneVersion>) -> usize {
     let place = zone.changes().iter().rposition(|change| Some(change.from) == version);
     place.map_or(0, |place| zone.changes().len() - place)
 }
 
-/// Returns the serial that follows both serials.
+/// Returns a serial that is newer than both serials.
 fn later(a: u32, b: u32) -> u32 {
     if is_newer(a, b) { a.wrapping_add(1) } else { b.wrapping_add(1) }
 }

@@ -1,9 +1,9 @@
 //! The hosted zones that each client sees.
 //!
-//! `view` of `[[zone]]` names groups, networks and listeners. The profile of a client contains all
-//! facts that decide about views, so a set of zones is made for each kind of profile, in advance.
-//! The packet cache has separate answers for each profile, and the RRset cache has no answers of
-//! hosted zones. Thus no answer of a view reaches a client of another view.
+//! The key `view` of `[[zone]]` lists groups, networks and listeners (items). The profile of a
+//! client contains all facts that decide about views, so a set of zones is made for each kind of
+//! profile, in advance. The packet cache has separate answers for each profile, and the RRset cache
+//! has no answers of hosted zones. Thus no answer of a view reaches a client of another view.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,24 +18,24 @@ use crate::policy::Policy;
 /// Maximum number of different sets of zones of views. Each set has an entry for each of its zones.
 const MAX_SETS: usize = 1_024;
 
-/// One bit for each item of all views, in their order.
+/// A set of view items: one bit for each different item of all views.
 pub type ViewBits = u64;
 
 /// The hosted zones by profile. A clone shares the zones.
 #[derive(Clone, Debug)]
 pub struct ZoneViews {
-    /// An index into `sets` for each profile.
+    /// For each profile, the index of its set of zones in `sets`.
     by_profile: Arc<[u16]>,
     sets: Arc<[HostedZones]>,
     sources: Arc<ViewSources>,
 }
 
-/// The data that the sets of zones are made from.
+/// The inputs from which the sets of zones are made.
 #[derive(Debug)]
 struct ViewSources {
     views: Box<[ZoneView]>,
     zones: Arc<HostedZones>,
-    /// For each profile, the items of views that include it.
+    /// For each profile, the view items that include its clients.
     bits: Box<[ViewBits]>,
 }
 
@@ -98,10 +98,10 @@ impl ZoneViews {
     }
 }
 
-/// A zone with a view.
+/// A zone that only the clients of its view see.
 struct ViewedZone {
     id: ZoneId,
-    /// The bits of the items in the view.
+    /// The items of the view.
     bits: ViewBits,
 }
 
@@ -118,8 +118,8 @@ fn viewed(views: &[ZoneView]) -> Vec<ViewedZone> {
     views.iter().map(zone).collect()
 }
 
-/// Returns the zones that a client with these bits sees. Of several zones with the same name, it
-/// sees the first.
+/// Returns the zones that a client with these items sees. If several zones have the same name, the
+/// client sees the first.
 fn seen(viewed: &[ViewedZone], bits: ViewBits) -> Vec<&ZoneId> {
     let mut seen: HashMap<&[u8], &ZoneId> = HashMap::new();
     for zone in viewed.iter().filter(|zone| zone.bits & bits != 0) {
@@ -141,7 +141,7 @@ fn items(views: &[ZoneView]) -> Vec<&ViewItem> {
     items
 }
 
-/// Returns for each profile the items of views that include it; empty if there are no views.
+/// Returns, for each profile, the view items that include its clients; empty if there are no views.
 pub(crate) fn view_bits(views: &[ZoneView], clients: &Clients) -> Box<[ViewBits]> {
     let items = items(views);
     if items.is_empty() {

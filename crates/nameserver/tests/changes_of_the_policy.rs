@@ -86,7 +86,7 @@ fn an_answer_for_one_client_is_kept_for_no_other_whatever_the_least_ttl() {
         assert_eq!(ask(&mut server, CLIENT, "near.example.", A), "nothing");
         learn(&server, "near.example.", 20);
         assert_eq!(resume(&mut server, meant_for), "NOERROR 600 192.0.2.7");
-        // After this the RRset cache has no data, so only the packet cache could answer.
+        // From now on the RRset cache has no data, so only the packet cache can answer.
         server.pass(60);
         let expected = if meant_for == MeantFor::All { "NOERROR 540 192.0.2.7" } else { "nothing" };
         assert_eq!(ask(&mut server, OTHER, "near.example.", A), expected, "{meant_for:?}");
@@ -241,7 +241,7 @@ fn a_pause_or_a_grant_does_not_suspend_the_protection_against_rebinding() {
             ("rebound.example.", "NOERROR [15 private address for a public name]"),
             ("nas.home.example.", "NOERROR 300 192.168.1.2"),
         ] {
-            // From the records, and then from the packet cache.
+            // The first answer comes from the records, the second from the packet cache.
             for _ in 0..2 {
                 assert_eq!(ask(&mut server, CLIENT, name, A), expected);
             }

@@ -96,7 +96,7 @@ fn without_recursion(server: &mut InProcess, name: &str, rtype: Rtype) -> (Rcode
 fn what_is_beyond_a_zone_is_resolved_for_clients_that_want_recursion() {
     let file = ZoneFile::new("beyond", ZONE);
     let mut server = file.server("");
-    // These wait for the network.
+    // These queries wait for the network.
     assert_eq!(ask(&mut server, CLIENT, "a.sub.corp.example.", Rtype::A), "nothing");
     assert_eq!(ask(&mut server, CLIENT, "out.corp.example.", Rtype::A), "nothing");
     let noerror = Rcode::NOERROR;
@@ -155,7 +155,7 @@ fn an_answer_has_only_additional_addresses_that_the_client_may_query() {
         if rules.contains("mail.lan") {
             assert_eq!(additional(&mut server, "mail.lan.", Rtype::MX), expected);
         }
-        // A look at a name is no query for it.
+        // The check of an additional name does not count as a query for it.
         let counts = server.state().policy.iter().flat_map(|policy| policy.rule_counts());
         assert!(counts.map(|(_, count)| count).all(|count| count == 0), "{rules}");
     }
@@ -213,7 +213,7 @@ fn ds_records_of_a_zone_are_resolved_unless_its_parent_is_hosted() {
     let mut server = file.server("");
     assert_eq!(ask(&mut server, CLIENT, "corp.example.", Rtype::DS), "nothing");
     assert_eq!(ask(&mut server, CLIENT, "www.corp.example.", Rtype::DS), "NOERROR");
-    // Without recursion, the child says that it has none (RFC 4035 §3.1.4.1).
+    // Without recursion, the child zone states that it has no DS records (RFC 4035 §3.1.4.1).
     let expected = (Rcode::NOERROR, true, [0, 1, 0]);
     assert_eq!(without_recursion(&mut server, "corp.example.", Rtype::DS), expected);
     let parent = ZoneFile::new("ds-parent", "$TTL 300\n@ SOA n h 1 2 3 4 5\n@ NS n.\ncorp NS n.\n");

@@ -104,7 +104,7 @@ fn a_local_answer_keeps_its_ttl_where_no_rule_begins_to_hold_before() {
 #[test]
 fn a_popular_name_is_asked_for_once_before_it_ends_and_what_comes_is_taken() {
     let mut server = server();
-    // The packet cache has counted it as popular.
+    // The packet cache has now counted the name as popular.
     for _ in 0..3 {
         assert_eq!(a(&mut server, "www.example."), "NOERROR 100 192.0.2.7");
     }
@@ -116,7 +116,7 @@ fn a_popular_name_is_asked_for_once_before_it_ends_and_what_comes_is_taken() {
         assert_eq!(a(&mut server, "www.example."), "NOERROR 9 192.0.2.7");
         assert_eq!(server.waiting(), expected, "asked for in this second");
     }
-    // No response has arrived: it expires normally.
+    // No response has arrived, so the answer expires normally.
     server.pass(1);
     assert_eq!(
         (a(&mut server, "www.example."), server.waiting()),

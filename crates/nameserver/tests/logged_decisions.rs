@@ -58,7 +58,7 @@ const ZONE: &str = "$ORIGIN z.\n@ 60 SOA a. b. 1 2 3 4 5\n\
     named.example 60 CNAME sinkhole.example.\n\
     32.4.100.51.198.rpz-ip 60 CNAME rpz-tcp-only.\n";
 
-/// The way from a question to the name or address that a rule tests.
+/// The conditions of rules: how they find the name or address to test.
 const BY_NAME: &str = r#"qname in ["asked.example"]"#;
 const BY_ALIAS: &str = r#"answer.cname in ["target.example"]"#;
 const BY_ADDRESS: &str = r#"answer.ip.in("198.51.100.1/32")"#;
@@ -119,8 +119,8 @@ impl Server {
         learn("sinkhole.example.", Rtype::A, &[203, 0, 113, 6]);
     }
 
-    /// Asks, and returns the decider and the stage that the log has. They, the extended error and
-    /// the RCODE must be those of the reply and of a rehearsal right before it.
+    /// Asks, and returns the decider and the stage that the log has. Decider, stage, extended error
+    /// and RCODE must equal those of the reply, and of a rehearsal just before the query.
     fn logged(&mut self, over: Over, name: &str, case: &str) -> String {
         let transport = if over == Over::Udp { Transport::Udp } else { Transport::Tcp };
         let qname = FoldedNameBuf::from_wire(&wire(name)).unwrap();

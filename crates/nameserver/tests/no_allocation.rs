@@ -59,8 +59,8 @@ fn query_with(qname: &[u8], opt: Option<(bool, &[EdnsOption<'_>])>) -> Vec<u8> {
     out
 }
 
-/// Queries twice, so that one-time work is not counted. The second reply must have this number of
-/// records, without an allocation.
+/// Sends a query twice, so that one-time work is not counted. The second reply must have this
+/// number of records and cause no allocation.
 #[track_caller]
 fn check(qname: &[u8], options: Option<&[EdnsOption<'_>]>, records: u16) {
     let client = SocketAddr::from(([127, 0, 0, 1], 4000));
@@ -179,7 +179,7 @@ fn an_answer_that_is_logged() {
         assert_eq!((entry.facts.client, entry.facts.qtype), (client.ip(), Rtype::A.0));
         assert!(!server.take_logged(&mut record), "one entry for each query");
     }
-    // Malformed queries and those without an answer are logged too.
+    // Malformed queries and queries without an answer are also logged.
     assert!(server.answer(&[0; 12], &mut out).is_some());
     assert!(server.answer(&[0; 3], &mut out).is_none());
     assert!(server.take_logged(&mut record) && record.entry().qname.is_empty());

@@ -121,7 +121,7 @@ fn a_change_of_a_record_ends_the_answers_about_its_name() {
         (before.generations.policy, before.generations.plan),
         (now.generations.policy, now.generations.plan)
     );
-    // What the policy says in place of an answer does not show the names that led to it.
+    // An answer that the policy replaced does not show the names that led to it.
     check_kept(&server, &[OF_OTHERS, ALIAS, BLOCKED]);
     server.learn(&wire(OF_OTHERS), A.0, 300, &[&[192, 0, 2, 99]]);
     for _ in 0..2 {
@@ -153,7 +153,7 @@ fn a_cached_name_that_becomes_local_is_answered_by_its_record_at_once() {
         let more = format!("{}{}", record("nas.lan", "10.0.0.5"), record(name, value));
         reload(&mut server, &more, UPSTREAM);
         assert_eq!(ask(&mut server, CLIENT, OF_OTHERS, A), "NOERROR 300 10.0.0.7", "{name}");
-        // A rule goes before a local record.
+        // A rule takes precedence over a local record.
         assert!(ask(&mut server, CLIENT, BLOCKED, A).contains("rule ads"), "{name}");
     }
     let mut server = start();

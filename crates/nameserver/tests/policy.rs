@@ -378,10 +378,10 @@ fn a_schedule_acts_on_cached_names_at_its_edge() {
     let name = "a.video.example.";
     let open = "NOERROR 300 192.0.2.11";
     check(&mut server, &[(TABLET, name, Rtype::A, open), (ANYONE, name, Rtype::A, open)]);
-    // Clients for which the rule will apply discard the answer by then.
+    // Clients to which the rule will apply discard the answer before then.
     let brief = "NOERROR 2 192.0.2.11";
     let closed = "NXDOMAIN [15 rule bedtime]";
-    // It is cached a moment before the edge, with a TTL of five minutes.
+    // The answer is cached a moment before the rule begins, with a TTL of five minutes.
     let until_edge = 9 * 3600 - 2;
     server.inner.pass(until_edge);
     server.learn(name, [192, 0, 2, 11]);
@@ -391,7 +391,7 @@ fn a_schedule_acts_on_cached_names_at_its_edge() {
     server.inner.pass(1);
     let open = "NOERROR 298 192.0.2.11";
     check(&mut server, &[(TABLET, name, Rtype::A, closed), (ANYONE, name, Rtype::A, open)]);
-    // In the morning nothing of the night is cached.
+    // In the morning, no answer of the night is cached.
     server.inner.pass(10 * 3600 - 1);
     check(&mut server, &[(TABLET, name, Rtype::A, closed)]);
     server.inner.pass(1);

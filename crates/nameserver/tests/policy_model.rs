@@ -64,7 +64,7 @@ struct Setting {
     zone_is_first: bool,
     zone_names: Vec<(&'static str, ZoneAction)>,
     zone_networks: Vec<(usize, ZoneAction)>,
-    /// The lists in force for other clients and for kids.
+    /// The lists in force: first for other clients, then for kids.
     in_force: [Vec<usize>; 2],
     blocks_private: bool,
     /// The address of each name.
@@ -201,8 +201,8 @@ fn is_under(name: &str, above: &str) -> bool {
     name == above || name.strip_suffix(above).is_some_and(|rest| rest.ends_with('.'))
 }
 
-/// After a rule on answers, a limit applies to a query only if the answer is not cached, so there
-/// is none.
+/// Returns the rules. After a rule on answers there is no limit, because it would apply only to
+/// queries without a cached answer.
 fn rules(choices: &mut Choices) -> Vec<Rule> {
     let mut rules: Vec<Rule> = (0..choices.below(6)).map(|_| Rule::any(choices)).collect();
     let may_wait =
@@ -611,7 +611,7 @@ fn check(seed: u64) {
     let mut model = Model { setting: &setting, pause_until: 0, grant: (OWN, 0), taken };
     let mut now = START;
     for number in 0..QUERIES {
-        // To the beginning of schedules, to their end, or a little further.
+        // Moves to the beginning of schedules, to their end, or a little further.
         let secs = match number {
             15 => NINE - now,
             30 => NINE + 3600 - now,

@@ -44,7 +44,7 @@ fn a_change_of_health_is_in_the_next_answer() {
     publish(&server, "-++");
     check(&mut server, name, Rtype::A, "NOERROR 30 192.0.2.2");
     check(&mut server, name, Rtype::AAAA, "NOERROR 30 fd00::1");
-    // All of a family are down: when-all-down decides.
+    // All addresses of a family are down, so `when-all-down` decides.
     publish(&server, "--+");
     check(&mut server, name, Rtype::A, "NOERROR 30 192.0.2.1");
     check(&mut server, name, Rtype::TXT, "NOERROR");

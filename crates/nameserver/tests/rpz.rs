@@ -354,7 +354,7 @@ fn rules_and_allowing_lists_go_before_zones_and_lists_in_their_order() {
             (ANYONE, "bad.example.", A, "NOERROR 300 192.0.2.9"),
             (ANYONE, "hosted.example.", A, "REFUSED [15 rule named]"),
             (ANYONE, "www.bad.example.", A, "NXDOMAIN [17 list rpz, qname]"),
-            // A zone exempts from zones only.
+            // A policy zone exempts a name from policy zones only.
             (ANYONE, "fine.bad.example.", A, "NOERROR 20 0.0.0.0 [17 list ads]"),
         ],
     );

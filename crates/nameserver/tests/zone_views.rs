@@ -111,7 +111,7 @@ fn a_name_that_is_resolved_for_some_is_never_taken_from_a_cache_for_those_of_a_v
     let mut server = files.server("");
     let www = "www.corp.example.";
     assert_eq!(a_of(&mut server, OFFICE, www), "NOERROR 60 10.0.0.10");
-    // Nobody hosts it for a guest: it is resolved, and cached.
+    // No zone has this name for a guest, so it is resolved and cached.
     assert_eq!(ask(&mut server, GUEST, www, Rtype::A), "nothing");
     server.learn(&wire(www), Rtype::A.0, 300, &[&[203, 0, 113, 7]]);
     for _ in 0..2 {
@@ -119,7 +119,8 @@ fn a_name_that_is_resolved_for_some_is_never_taken_from_a_cache_for_those_of_a_v
         assert_eq!(a_of(&mut server, NOBODY, www), "NOERROR 300 203.0.113.7");
         assert_eq!(a_of(&mut server, OFFICE, www), "NOERROR 60 10.0.0.10");
     }
-    // An alias of a view ends in the cache that all share, and is not there itself.
+    // An alias of a view leads to a name in the shared cache. The alias itself is not in that
+    // cache.
     let out = "out.corp.example.";
     server.learn(&wire("www.elsewhere.example."), Rtype::A.0, 300, &[&[198, 51, 100, 1]]);
     let through = "NOERROR 60 www.elsewhere.example. 300 198.51.100.1";

@@ -18,10 +18,10 @@ pub enum PolicyError {
     /// Two groups or two clients have the same name. Contains `group` or `client`.
     #[error("duplicate {0} name")]
     DuplicateName(&'static str),
-    /// There is no such list.
+    /// There is no list with this name.
     #[error("there is no list `{0}`")]
     UnknownList(String),
-    /// There is no such group.
+    /// There is no group with this name.
     #[error("there is no group `{0}`")]
     UnknownGroup(String),
     /// The text does not identify a client.
@@ -49,7 +49,8 @@ pub enum PolicyError {
     /// There are too many groups or clients. Holds the limit.
     #[error("more than {0}")]
     TooMany(usize),
-    /// Groups, clients and rules distinguish too many clients. Holds the limit.
+    /// Too many profiles are needed to distinguish clients by groups, clients and rules. Holds the
+    /// limit.
     #[error("more than {0} client profiles; test groups instead of addresses in rules")]
     TooManyProfiles(usize),
     /// There are too many pauses or grants. Holds the limit.
@@ -72,7 +73,7 @@ pub enum PolicyError {
         /// The problem.
         source: Box<Self>,
     },
-    /// There is no such time zone.
+    /// There is no time zone with this name.
     #[error(
         "there is no time zone `{name}`{}{}",
         if advice.is_some() { ": " } else { "" },
@@ -105,7 +106,7 @@ pub enum PolicyError {
     /// The tag of an action is missing or too long. Holds the maximum number of octets.
     #[error("`tag` needs a word of at most {0} octets")]
     Tag(usize),
-    /// A blocking rule has addresses in `to`, but does not answer with them.
+    /// A blocking rule has addresses in `to`, but its kind of block does not use them.
     #[error("`to` needs `answer = \"addresses\"`")]
     UnusedAddresses,
     /// An action has too few or too many values in `to`.
@@ -128,7 +129,7 @@ pub enum PolicyError {
              discover = \"strict\" and proxy-protocol"
     )]
     NotAServer(String),
-    /// No server can have the address.
+    /// The address cannot be that of a server.
     #[error("`{text}` {source}")]
     Server {
         /// The address.
@@ -142,7 +143,7 @@ pub enum PolicyError {
     /// The action on TTLs has no bound.
     #[error("`ttl` needs `min-secs` or `max-secs`")]
     NoTtlBound,
-    /// The lower bound of TTLs is greater than the upper.
+    /// The lower bound of TTLs is greater than the upper bound.
     #[error("`min-secs` is greater than `max-secs`")]
     CrossedTtlBounds,
     /// A rate limit has no rate.
@@ -151,22 +152,22 @@ pub enum PolicyError {
     /// A rate limit is out of bounds. Holds the highest rate.
     #[error("`rps` and `burst` are from 1 to {0}")]
     RateOutOfBounds(u32),
-    /// The condition of a rule is wrong.
+    /// The condition of a rule cannot be parsed or compiled.
     #[error("column {}\n{}", .fault.column(.when), .fault.shown(.when))]
     Condition {
         /// The condition.
         when: String,
-        /// The problem and its place.
+        /// The problem and its position in the condition.
         #[source]
         fault: Fault,
     },
-    /// A rule tests the answer, but its action comes before the answer.
+    /// A rule tests the answer, but its action takes effect before there is an answer.
     #[error("this action applies to the question, but the condition tests the answer")]
     TooEarly,
     /// There are too many rules. Holds the limit.
     #[error("more than {0} rules")]
     TooManyRules(usize),
-    /// All rules together exceed a limit.
+    /// All rules together have too many conditions of one kind.
     #[error("all rules together have more than {most} {what}")]
     RulesTooLarge {
         /// The kind of condition, in the plural.

@@ -13,9 +13,9 @@ use avocet_policy::geo::{Countries, GeoError};
 use avocet_testkit::Chance;
 use avocet_testkit::mmdb::{Database, Record};
 
-/// Random databases to compare.
+/// Number of random databases to compare.
 const COMPARED: u64 = 60;
-/// Addresses looked up in each.
+/// Number of addresses looked up in each database.
 const LOOKED_UP: usize = 300;
 
 fn shown(countries: &Countries, address: &str) -> String {
@@ -168,7 +168,8 @@ fn what_is_no_database_or_lost_a_part_is_refused() {
     }
 }
 
-/// Looks up with the library. `None` without a country, an error if it cannot read the record.
+/// Looks up an address with the reference library. Returns `None` if it has no country, and an
+/// error if the library cannot read the record.
 fn by_library(
     reader: &maxminddb::Reader<&[u8]>,
     address: IpAddr,

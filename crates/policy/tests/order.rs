@@ -1,4 +1,4 @@
-//! The deciding and the noted rules, in forty orders of rules.
+//! Tests the deciding rule and the noted rules in forty orders of rules.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -11,8 +11,8 @@ use avocet_wire::{Class, Rtype};
 
 const QNAME: &[u8] = b"\x03www\x06google\x03com\x00";
 
-/// A rule in a word: the action, then `@` with a priority, `~` if log-only, `-` if disabled, `?` if
-/// its condition is false, and `*` if it reads the answer.
+/// Returns the rule that a word describes: the action, then `@` with a priority, `~` if log-only,
+/// `-` if disabled, `?` if its condition is false, and `*` if it reads the answer.
 fn spec(word: &str) -> RuleSpec {
     let action = word.split(['@', '~', '-', '?', '*']).next().unwrap();
     let priority: i32 = word.split('@').nth(1).map_or(0, |rest| rest[..1].parse().unwrap());
@@ -66,7 +66,7 @@ impl Server {
     }
 }
 
-/// Returns the name of the deciding rule, followed by those of the noted ones.
+/// Returns the name of the deciding rule, followed by the names of the noted rules.
 fn said(program: &Program, verdict: &Verdict) -> String {
     let name = |id| program.rule(id).map_or("", |rule| rule.name.as_str());
     let decided = verdict.decided.map_or("none", name);

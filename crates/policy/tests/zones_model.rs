@@ -88,7 +88,8 @@ impl Model {
         found.next().map(|(trigger, labels, _)| (trigger, labels.clone()))
     }
 
-    /// Returns the trigger for addresses: the longest prefix, and of these the smallest.
+    /// Returns the trigger for addresses: the one with the longest prefix and, among equally long
+    /// prefixes, with the smallest address.
     fn on_addresses(&self, kind: TriggerKind, addresses: &[IpAddr]) -> Option<&Trigger> {
         let networks =
             self.triggers.iter().filter(|trigger| trigger.kind == kind).filter_map(|trigger| {

@@ -24,8 +24,8 @@ use crate::policy::{are_wanted, macs_are_wanted};
 use crate::query::respond::Note;
 use crate::zone_views::view_bits;
 
-/// Maximum number of octets of a zone's name in an extended error; every answer has room for that
-/// many.
+/// Maximum number of octets of a zone's name in an extended error; every answer has room for a name
+/// of this length.
 const MAX_ORIGIN: usize = 80;
 
 /// The inputs of a policy other than the configuration.
@@ -35,11 +35,11 @@ pub struct Parts {
     pub lists: Option<Arc<Lists>>,
     /// Pauses and grants.
     pub switches: Switches,
-    /// The host known at each address.
+    /// The known host at each address.
     pub neighbours: Arc<[Neighbour]>,
-    /// Number of changes of the neighbours.
+    /// Number of changes of the neighbour table so far.
     pub neighbours_version: u32,
-    /// The version of the neighbours when the policy last changed how it identifies clients.
+    /// The version of the neighbour table when the policy last changed how it identifies clients.
     pub identified_since: u32,
     /// The networks in which the server knows the hardware addresses of hosts.
     pub links: Arc<[IpNet]>,
@@ -49,7 +49,8 @@ pub struct Parts {
     pub limiter: Arc<Limiter>,
     /// The match counts of rules and lists, which outlive a policy, too.
     pub counts: Arc<Counts>,
-    /// The number of steps of the wall clock. A verdict is valid only for the clock at that time.
+    /// Number of times that the wall clock was set. A verdict is valid only while this number stays
+    /// the same.
     pub clock_settings: u64,
 }
 
@@ -77,14 +78,14 @@ impl Parts {
         self.neighbours_version = self.neighbours_version.wrapping_add(1);
     }
 
-    /// Makes every client a stranger: it must be identified by the properties that the
-    /// configuration now tests.
+    /// Marks all clients as unidentified, because the configuration now tests other properties of
+    /// clients.
     pub(crate) fn start_over(&mut self) {
         self.neighbours_version = self.neighbours_version.wrapping_add(1);
         self.identified_since = self.neighbours_version;
     }
 
-    /// Returns the clients to identify.
+    /// Returns which clients must be identified before their queries are evaluated.
     pub(crate) fn strangers(&self, config: &PolicyConfig) -> Strangers {
         Strangers {
             links: if macs_are_wanted(config) { self.links.clone() } else { Arc::default() },

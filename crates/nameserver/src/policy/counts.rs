@@ -30,7 +30,7 @@ enum CountedItem {
 
 /// The counts of all workers, which outlive a policy.
 pub struct Counts {
-    /// The slot of each name.
+    /// The slot of each rule and list.
     subjects: Mutex<HashMap<CountedItem, usize>>,
     workers: Vec<Box<[Counter]>>,
     /// Look-ups that were cut short because they reached the work limit of a question. All workers
@@ -165,7 +165,8 @@ impl Places {
 #[derive(Default)]
 pub(super) struct PendingCounts {
     rules: Vec<RuleId>,
-    /// The note of a list that redirects, drops or truncates, because no answer has this note.
+    /// The note of a list that redirects, drops or truncates a query. No answer carries this note,
+    /// so it is counted separately.
     list: u16,
 }
 
@@ -190,12 +191,13 @@ impl PendingCounts {
         self.list = 0;
     }
 
-    /// Adds the note of a deciding list if no answer has this note.
+    /// Adds the note of the list that decided, if no answer carries this note.
     pub(super) fn note_list(&mut self, note: u16) {
         self.list = note;
     }
 
-    /// Returns the note of the deciding list; zero if an answer has the note.
+    /// Returns the note of the list that decided; zero if an answer carries the note, or if no list
+    /// decided.
     pub(super) fn list(&self) -> u16 {
         self.list
     }

@@ -134,12 +134,12 @@ pub struct Moment {
 /// Memory that a worker reuses for each question.
 #[derive(Default)]
 pub struct Scratch {
-    /// The time conditions that are now true, for the program of `generation`.
+    /// The time conditions of rules that are true now, for the rules of the policy with this
+    /// `generation`.
     hours: Hours,
     generation: Option<u32>,
     lists: list::Scratch,
-    /// The state of look-ups in the lists that rules test by name, whether these are in force or
-    /// not.
+    /// The state of look-ups in the lists that rules name. These lists need not be in force.
     named_lists: list::Scratch,
     found: names::AnswerTargets,
     /// The rules that match the question or its answer without deciding.
@@ -166,8 +166,8 @@ impl Scratch {
         Self { tokens: Tokens::Leave, ..Self::default() }
     }
 
-    /// Returns the note of a verdict; for a verdict without an answer, that of the last deciding
-    /// list.
+    /// Returns the note of a verdict. If the verdict gives no answer, returns the note of the list
+    /// that decided last.
     pub(crate) fn note_of(&self, verdict: &QuestionVerdict<'_>) -> u16 {
         match verdict {
             QuestionVerdict::Pass => 0,
@@ -247,8 +247,8 @@ impl Policy {
         self.counted.count_note(&self.counts, worker, note);
     }
 
-    /// Counts the matches of the last question: the rules, and the list that decided without an
-    /// answer of its own. `note` is that of the answer, which is counted separately.
+    /// Counts the rules that matched the last question, and a list that decided without giving an
+    /// answer. `note` is the note of the answer, which [`Self::count_note`] counts.
     #[inline]
     pub fn count_held(&self, worker: usize, scratch: &mut Scratch, note: u16) {
         if !scratch.held.is_empty() {

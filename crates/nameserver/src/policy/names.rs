@@ -30,7 +30,8 @@ pub(super) struct AnswerTargets {
     pub names: Vec<FoldedNameBuf>,
     /// The indexes in `names` of the targets of SVCB and HTTPS records.
     services: Vec<u16>,
-    /// Whether a rule would allow each name if it were queried; empty if no rule allows names.
+    /// For each of `names`, whether a rule would allow the name if it were queried. Empty if no
+    /// rule allows names.
     pub(super) freed: Vec<bool>,
     /// The countries of the addresses, without duplicates.
     pub countries: Vec<Country>,
@@ -57,7 +58,8 @@ impl AnswerTargets {
         }
     }
 
-    /// Returns the names that lists and conditions on lists examine: all except the freed ones.
+    /// Returns the names that lists and conditions on lists examine: all names except those in
+    /// `freed`.
     pub(super) fn judged(&self) -> impl Iterator<Item = &FoldedNameBuf> {
         let is_freed = |place: usize| self.freed.get(place).is_some_and(|freed| *freed);
         self.names

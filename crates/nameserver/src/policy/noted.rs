@@ -1,4 +1,4 @@
-//! The parts of the policy behind the numbers of a decision, for the query log.
+//! The rules and lists that the numbers in a decision identify, for the query log.
 
 use avocet_policy::client::Profile;
 use avocet_policy::list::ListId;

@@ -10,7 +10,7 @@ use crate::query::alias::Alias;
 use crate::query::blocked::Form;
 use crate::query::decision::Stage;
 
-/// An answer of the policy.
+/// An answer that the policy gives.
 #[derive(Clone)]
 pub struct Made<'p> {
     /// The content of the answer.
@@ -21,10 +21,10 @@ pub struct Made<'p> {
     pub note: u16,
     /// The time for which the answer is valid.
     pub validity: Validity,
-    /// The stage for metrics.
+    /// The stage of the query path, for metrics.
     pub stage: Stage,
-    /// Aliases of the original answer that lead to the matching name; `None` if that is the QNAME.
-    /// A null pointer costs less to drop than an empty vector.
+    /// Aliases of the original answer that lead to the matching name; `None` if the QNAME itself
+    /// matches. A null pointer costs less to drop than an empty vector.
     pub behind: Option<Box<[Alias]>>,
 }
 
@@ -90,7 +90,7 @@ pub struct AnswerRuling<'p> {
     pub note: u16,
 }
 
-/// A verdict on a question.
+/// The policy's verdict on a question, before resolution.
 pub enum QuestionVerdict<'p> {
     /// Resolve the query normally.
     Pass,
@@ -106,18 +106,18 @@ pub enum QuestionVerdict<'p> {
     Truncate,
 }
 
-/// A verdict on an answer.
+/// The policy's verdict on the answer to a question.
 pub enum AnswerVerdict<'p> {
     /// Send the answer.
     Pass {
         /// The time for which the verdict is valid.
         validity: Validity,
-        /// The lowest and highest TTL, if a rule sets them.
+        /// The lowest and the highest permitted TTL, in seconds, if a rule sets them.
         ttl_secs: Option<(u32, u32)>,
     },
-    /// Send this answer instead.
+    /// Send this answer instead of the resolved one.
     Answer(Made<'p>),
-    /// Send these aliases and the data of their target instead.
+    /// Send these aliases and the data of their target instead of the resolved answer.
     Rename(Vec<Alias>),
     /// Send no response.
     Drop,

@@ -21,9 +21,9 @@ use crate::query::asked::Transport;
 use crate::query::blocked::{Form, MAX_BLOCK_RECORDS};
 use crate::query::decision::Stage;
 
-/// The note of a removed private address.
+/// The note of an answer from which the policy removed private addresses.
 pub(super) const REBINDING_NOTE: u16 = 1;
-/// The note of an answer with more names or addresses than are examined.
+/// The note of an answer that has more names or addresses than the policy examines.
 const UNREAD_NOTE: u16 = 2;
 /// The note of the first list.
 pub(super) const FIRST_LIST_NOTE: usize = 3;
@@ -35,7 +35,7 @@ pub(super) const FIRST_RULE_NOTE: usize =
 /// Nanoseconds of a millisecond.
 const MILLI: u64 = 1_000_000;
 
-/// The memory that a decision on a question uses.
+/// The buffers that a decision on a question uses.
 struct Rooms<'a> {
     hours: &'a Hours,
     named_lists: &'a mut list::Scratch,
@@ -65,8 +65,8 @@ impl Scratch {
 
 impl Policy {
     /// Decides on a question: returns the verdict, its reason and its validity. Takes a token of
-    /// each matching rate limit, except with [`Scratch::for_looking`]. `generation` is that of this
-    /// policy.
+    /// each matching rate limit, except with [`Scratch::for_looking`]. `generation` is the
+    /// generation of this policy.
     pub fn question(
         &self,
         asked: &Asked<'_>,
@@ -201,7 +201,7 @@ impl Policy {
         Some(self.by_zone(fired, asked, (Validity::of(&verdict, moment), &mut scratch.held)))
     }
 
-    /// Returns whether this verdict requires that the whole answer is examined.
+    /// Returns whether the verdict holds only if all of the answer was examined.
     fn reads_all_of(&self, asked: &Asked<'_>, verdict: &Verdict) -> bool {
         let is_open = verdict.decided.is_none();
         let is_filtered =
@@ -506,8 +506,7 @@ impl Policy {
         }
     }
 
-    /// Blocks an answer that leads to a name on a block list, so that an alias does not hide this
-    /// name.
+    /// Blocks an answer with a name on a block list, so that an alias does not hide the name.
     fn by_lists_behind(
         &self,
         asked: &Asked<'_>,
@@ -539,9 +538,9 @@ impl Policy {
         None
     }
 
-    /// Returns whether a trigger of a policy zone takes precedence over `list`, if there is one. An
-    /// `rpz-passthru` trigger, which only ends the evaluation of zones, never takes precedence over
-    /// a list.
+    /// Returns whether a trigger of a policy zone takes precedence over `list`. Without a list, the
+    /// trigger does. An `rpz-passthru` trigger, which only ends the evaluation of zones, never
+    /// takes precedence over a list.
     fn goes_first(&self, found: &Found<'_>, list: Option<ListId>) -> bool {
         list.is_none_or(|list| {
             *found.action != rpz::Action::Passthru
@@ -620,13 +619,13 @@ fn rule_note(id: RuleId) -> u16 {
     (FIRST_RULE_NOTE + id.0 as usize) as u16
 }
 
-/// Returns whether a line puts the name on its list. Each line of an allow list does, but an
-/// exception on another list does not.
+/// Returns whether a matching line means that the list has the name. An exception means so only on
+/// an allow list.
 pub(super) fn names_it(one: &list::Match<'_>) -> bool {
     one.effect == list::Effect::Block || one.is_of_allow_list
 }
 
-/// The lists with the QNAME, and the lists with a name to which the answer leads.
+/// The lists that have the QNAME, and the lists that have a name to which the answer leads.
 struct Naming {
     on: [ListSet; 2],
 }

@@ -24,7 +24,7 @@ use crate::query::asked::Transport;
 use crate::query::blocked::Form;
 use crate::query::decision::Stage;
 
-/// A trigger that matches an answer, and the aliases that lead to its name.
+/// A trigger that matches, and the aliases that lead from the QNAME to the matching name.
 pub(super) struct Fired<'p> {
     pub(super) found: Found<'p>,
     behind: Vec<Alias>,
@@ -45,8 +45,8 @@ impl Policy {
         Some((self.lists.as_ref()?.zones(), in_force))
     }
 
-    /// Returns the trigger for a question that cannot be resolved. Only triggers on the question
-    /// can match.
+    /// Returns the trigger that matches a question that cannot be resolved. Only triggers on the
+    /// question can match.
     pub(super) fn zone_without_answer(&self, asked: &Asked<'_>) -> Option<Fired<'_>> {
         let (zones, in_force) = self.zones_for(asked.profile)?;
         let (found, _) =
@@ -54,7 +54,8 @@ impl Policy {
         Some(Fired { found, behind: Vec::new() })
     }
 
-    /// Returns the trigger for the question, unless a trigger on the answer could take precedence.
+    /// Returns the trigger that matches the question, unless a trigger on the answer could take
+    /// precedence.
     pub(super) fn zone_at_question(&self, asked: &Asked<'_>) -> Option<Fired<'_>> {
         let (zones, in_force) = self.zones_for(asked.profile)?;
         let (found, in_force) =
@@ -64,7 +65,7 @@ impl Policy {
             .then(|| Fired { found, behind: Vec::new() })
     }
 
-    /// Returns the trigger for an answer. The first name of its alias chain that has a trigger
+    /// Returns the trigger that matches an answer. The first name of the alias chain with a trigger
     /// decides.
     pub(super) fn zone_at_answer(
         &self,
@@ -86,8 +87,8 @@ impl Policy {
         Some(Fired { found, behind: chain })
     }
 
-    /// Returns all triggers of these zones that match a question and, if known, its answer. They
-    /// are the triggers of the first name of the alias chain that has one.
+    /// Returns all triggers of these zones that match a question and, if known, its answer. Only
+    /// the first name of the alias chain that has triggers is used.
     pub(super) fn all_fired(
         &self,
         in_force: ZoneSet,
@@ -131,7 +132,8 @@ impl Policy {
         self.lists.as_ref()?.list_of_zone(found.zone)
     }
 
-    /// Applies a trigger to the question. If no answer has its note, adds the note to `held`.
+    /// Applies a trigger to the question. If no answer carries the trigger's note, adds the note to
+    /// `held`.
     pub(super) fn by_zone<'p>(
         &'p self,
         fired: Fired<'p>,
@@ -230,8 +232,8 @@ fn on_services<'p>(
     fired.map(Some).reduce(Found::best).flatten()
 }
 
-/// Returns the triggers of each kind for the name at a position of the alias chain, whose first
-/// name is the QNAME.
+/// Returns the triggers, at most one of each kind, for the name at this position of the alias
+/// chain. Position 0 is the QNAME.
 fn fired_at<'p>(
     (zones, in_force): (&'p Zones, ZoneSet),
     asked: &Asked<'_>,

@@ -28,8 +28,8 @@ pub(super) enum Rejection<'q> {
     Silence(Stage),
 }
 
-/// Rejects a malformed message: with an error response, or silently if it is not a query. A query
-/// that has only a cookie is answered.
+/// Rejects a malformed message: with an error response, or silently if it is not a query. Answers a
+/// query that has a cookie but no question.
 #[cold]
 pub(super) fn malformed<'q>(
     cx: &QueryContext<'_>,

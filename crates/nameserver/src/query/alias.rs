@@ -1,4 +1,4 @@
-//! Aliases by local records, hosted zones or the policy, and the answer at their end.
+//! Aliases from local records, hosted zones or the policy, and the answer for their last target.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use avocet_zone::{HostedZone, MadeSet, Proofs};
 
 use super::respond::{Draft, draft_empty};
 
-/// A CNAME of a chain that continues outside the local records.
+/// A CNAME from this server's own data or from the policy, in a chain that continues elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alias {
     /// The owner.
@@ -68,7 +68,7 @@ pub fn write_aliases(builder: &mut Builder<'_>, aliases: &[Alias]) -> Result<(),
     Ok(())
 }
 
-/// The answer at the end of aliases.
+/// The answer for the last target of an alias chain.
 #[derive(Clone, Copy)]
 pub(super) struct End<'m> {
     /// The message in the form of the packet cache.
@@ -77,8 +77,8 @@ pub(super) struct End<'m> {
     pub(super) draft: Draft,
 }
 
-/// Writes the answer to the question of the first alias: all aliases, and the data at their end.
-/// The answer has the note of the first alias that the policy created.
+/// Writes the complete answer for the owner of the first alias: all aliases, and the data of their
+/// last target. The answer has the note of the first alias that the policy created.
 pub(super) fn write_behind(
     aliases: &[Alias],
     end: &End<'_>,
@@ -104,8 +104,8 @@ pub(super) fn write_behind(
     Some(Draft { len: builder.finish(), note, ..end.draft })
 }
 
-/// Writes the addresses at the end of aliases as records of the first ALIAS owner, after the CNAMEs
-/// that lead to this owner.
+/// Writes the addresses at the end of an alias chain as records of the first owner of an ALIAS
+/// record, after the CNAMEs that lead to this owner.
 #[cold]
 fn write_flattened(
     (shown, flattened): (&[Alias], &[Alias]),

@@ -1,5 +1,5 @@
-//! The properties of a query, besides its question, that determine the form of its answer. A query
-//! that waits keeps them.
+//! The properties of a query, other than its question, that determine the form of the answer. A
+//! query that waits for resolution keeps these properties.
 
 use std::net::IpAddr;
 
@@ -68,13 +68,14 @@ impl Transport {
     }
 }
 
-/// The index of the address at which a query arrived, in the order of
+/// An entrance: the index of the address at which a query arrived, in the order of
 /// [`ServerConfig::addresses`](avocet_config::ServerConfig::addresses).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Entrance(pub u16);
 
 impl Entrance {
-    /// Returns an entrance of `[server]`.
+    /// Returns the entrance of an address of `[server]`, which is not an address of a
+    /// `[[listener]]`.
     #[must_use]
     pub fn of_server(server: &ServerConfig) -> Self {
         Self(server.own_place() as u16)
@@ -124,7 +125,7 @@ pub struct AskedEdns {
 pub enum ZoneVersion {
     /// The query has no ZONEVERSION option.
     NotAsked,
-    /// The query has a ZONEVERSION option.
+    /// The query has a ZONEVERSION option, and the answering zone is not known yet.
     Asked,
     /// The answer is from a hosted zone.
     Known {
@@ -228,7 +229,7 @@ fn read_options<'q, E>(
             EdnsOption::ZoneVersion(_) | EdnsOption::Unknown(option::ZONEVERSION, _) => {
                 facts.zone_version = ZoneVersion::Asked;
             }
-            // The first cookie counts (RFC 7873 §5.2).
+            // Only the first cookie option is used (RFC 7873 §5.2).
             EdnsOption::Cookie { client, server } if facts.cookie.is_none() => {
                 if let Some(secrets) = reader.cookies {
                     let (is_valid, cookie) =

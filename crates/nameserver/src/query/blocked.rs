@@ -14,8 +14,8 @@ use super::respond::{Draft, draft_empty};
 const SOA_ROOM: usize = 64;
 /// MNAME `avocet.invalid.` and RNAME `nobody.invalid.` of the SOA in negative responses.
 const SOA_NAMES: &[u8] = b"\x06avocet\x07invalid\x00\x06nobody\x07invalid\x00";
-/// Maximum number of records of one answer: those of a policy zone's trigger, and the aliases that
-/// lead to them.
+/// Maximum number of records of one answer: the records of a policy zone's trigger, and the aliases
+/// that lead to them.
 pub const MAX_BLOCK_RECORDS: usize = 64;
 
 /// The content of an answer.

@@ -12,7 +12,7 @@ use super::respond::{Draft, draft_empty};
 /// Longest text in octets: one character-string.
 const MAX_TEXT: usize = 255;
 
-/// Texts for `version.bind` and `id.server`; `None` refuses the query.
+/// Texts for `version.bind` and `id.server`. A query for a text that is `None` is refused.
 #[derive(Clone, Debug, Default)]
 pub struct ChaosTexts {
     /// `version.bind` and `version.server`.

@@ -40,7 +40,7 @@ pub struct QueryContext<'w> {
 }
 
 impl QueryContext<'_> {
-    /// Returns the time in the form of the policy, and the policy's generation.
+    /// Returns the time and the generation of the policy, as the policy's functions take them.
     pub(super) fn moment(&self) -> (policy::Moment, u32) {
         let moment = policy::Moment { wall_secs: self.wall_secs, millis: self.now.millis() };
         (moment, self.state.generations.policy)
@@ -56,7 +56,7 @@ impl QueryContext<'_> {
         }
     }
 
-    /// Returns whether a client must be identified before its queries are judged.
+    /// Returns whether a client must be identified before the policy evaluates its queries.
     pub fn is_stranger(&self, ip: IpAddr) -> bool {
         let strangers = &self.state.strangers;
         !self.shared.identified.holds(ip, strangers, self.now.secs()) && strangers.include(ip)
@@ -87,7 +87,7 @@ impl QueryContext<'_> {
         }
     }
 
-    /// Counts an answer of the policy for its rule or list.
+    /// Counts an answer of the policy for the rule or list that caused it.
     #[inline]
     pub fn count_note(&self, decision: &Decision) {
         if decision.note != 0
@@ -104,7 +104,7 @@ impl QueryContext<'_> {
 pub struct Client<'c> {
     /// The address of the client.
     pub ip: IpAddr,
-    /// The transport of the query.
+    /// The transport over which the query arrived.
     pub transport: Transport,
     /// Whether the connection has TLS 1.2, which is too old for transfers (RFC 9103 §7.1).
     pub is_tls12: bool,
@@ -120,8 +120,8 @@ pub struct Client<'c> {
 pub struct Output<'o> {
     /// The buffer for the reply.
     pub message: &'o mut [u8],
-    /// Receives the questions to be resolved: that of a query that waits, or of a popular name that
-    /// soon expires.
+    /// Receives the questions to be resolved: the question of a query that waits, or of a popular
+    /// name that soon expires.
     pub misses: &'o mut Vec<Miss>,
 }
 
@@ -159,8 +159,8 @@ pub(super) enum Arrival<'q> {
 }
 
 impl<'q> Query<'q> {
-    /// Creates the query of a waiting client. It gets its profile from the policy now in force,
-    /// because the earlier number may have another meaning.
+    /// Creates the query of a waiting client. The client's profile comes from the policy now in
+    /// force, because the earlier profile number may have another meaning.
     pub(super) fn waiting(cx: &QueryContext<'_>, waiter: &'q Waiter, key: &'q QuestionKey) -> Self {
         let asked = &waiter.asked;
         let who = (waiter.ip, waiter.device);
@@ -273,8 +273,8 @@ impl<'q> Query<'q> {
         }
     }
 
-    /// Returns the question to be resolved, with the client. It is the question of the query, or
-    /// that for the last target of aliases.
+    /// Returns the question to be resolved, with the client. The question is for the QNAME, or for
+    /// the last target of the aliases.
     pub(super) fn miss(&self, cx: &QueryContext<'_>, next: Next) -> Miss {
         let (question, hash) = match next.aliases.last() {
             None => (self.key.question().into(), self.key.hash),
@@ -381,7 +381,7 @@ pub(super) fn key_flags(asked: &Asked) -> u8 {
     flags_of(asked.flags, if asked.dnssec_ok() { packet_flags::DO } else { 0 })
 }
 
-/// Returns `of_edns`, which has the flag for DO, with the flags for CD and RD of the header added.
+/// Combines `of_edns`, which has the flag for DO, with the flags for CD and RD from the header.
 pub(super) fn flags_of(header_flags: u16, of_edns: u8) -> u8 {
     let bit = |set: bool, flag: u8| if set { flag } else { 0 };
     of_edns
@@ -389,9 +389,9 @@ pub(super) fn flags_of(header_flags: u16, of_edns: u8) -> u8 {
         | bit(header_flags & RD != 0, packet_flags::RD)
 }
 
-/// Returns the hash of an answer in the packet cache: the hash of the question, with the rest of
-/// the key in the bits that distinguish entries of one bucket. The question alone thus determines
-/// the bucket.
+/// Returns the hash of an answer in the packet cache: the hash of the question, combined with
+/// profile and flags. These change only the bits that distinguish the entries of one bucket. Thus,
+/// the question alone determines the bucket.
 #[inline]
 pub fn packet_hash(question_hash: u64, profile: u16, flags: u8) -> u64 {
     let rest = (u64::from(profile) << 8 | u64::from(flags)).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -11,8 +11,8 @@ use std::net::IpAddr;
 
 use siphasher::sip::SipHasher24;
 
-/// Number of octets of a complete COOKIE option: eight of the client cookie and sixteen of the
-/// server cookie.
+/// Number of octets of a complete cookie: eight for the client cookie and sixteen for the server
+/// cookie.
 pub const COOKIE_LEN: usize = 24;
 /// Seconds for which a cookie is accepted (RFC 9018 §4.3).
 const MAX_AGE_SECS: i64 = 3600;
@@ -55,9 +55,9 @@ impl CookieSecrets {
         cookie
     }
 
-    /// Returns whether this server recently gave the cookie to this client, and the cookie to send
-    /// now. A valid cookie is renewed after half its lifetime, and after a rotation (RFC 9018
-    /// §4.3).
+    /// Returns whether the cookie is valid: this server made it for this client not long ago. Also
+    /// returns the cookie to send now. A valid cookie is renewed after half its lifetime, and after
+    /// a rotation of the secrets (RFC 9018 §4.3).
     pub fn check(
         &self,
         client: &[u8; 8],
@@ -80,8 +80,8 @@ impl CookieSecrets {
         }
     }
 
-    /// Returns the properties of a server cookie; `None` if it was made with neither secret or has
-    /// expired.
+    /// Returns the properties of a server cookie; `None` if the cookie has expired, or was made
+    /// with neither of the two secrets.
     fn standing(
         &self,
         client: &[u8; 8],
@@ -113,8 +113,8 @@ struct Standing {
     age_secs: i64,
 }
 
-/// Returns the hash of the preceding part of a cookie and of the client's address. All are hashed
-/// in one call, because a call for each part takes twice as long.
+/// Returns the hash of the preceding part of a cookie and of the client's address. One call hashes
+/// both, because a call for each part takes twice as long.
 fn digest(secret: &Secret, head: &[u8; 16], ip: IpAddr) -> [u8; 8] {
     let hasher = SipHasher24::new_with_key(secret);
     let mut octets = [0; 32];

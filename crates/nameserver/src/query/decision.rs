@@ -1,8 +1,8 @@
-//! The decision about a query, and the step that follows from it.
+//! The decision about a query, and the resulting step of the query path.
 //!
 //! A [`Decision`] is made where the query path decides. Every [`QueryStep`] that ends a query
-//! carries one, including steps that send nothing. Counters, rate limits and explanations read it
-//! and never decide again.
+//! carries one, including steps that send nothing. Counters, rate limits and explanations read the
+//! decision and never decide again.
 
 use avocet_resolver::EndpointId;
 use avocet_wire::header::AD;
@@ -37,15 +37,15 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Returns the value by which the rate limit counts replies. It is equal for NOERROR replies to
-    /// the same question, and for other replies with the same RCODE.
+    /// Returns a value that groups replies for the rate limit. NOERROR replies to the same question
+    /// have the same value, and so have all other replies with the same RCODE.
     pub fn kind(&self) -> u64 {
         let rcode = self.decision.rcode;
         if rcode == Rcode::NOERROR { self.hash } else { u64::from(rcode.0) }
     }
 }
 
-/// The end of a query, with its reason.
+/// The way in which a query ends, and the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Decision {
     /// Revision of the state that decided: [`Snapshot::revision`](crate::snapshot::Snapshot).
@@ -59,8 +59,8 @@ pub struct Decision {
     pub qtype: Rtype,
     /// RCODE of the reply; NOERROR if no reply is sent.
     pub rcode: Rcode,
-    /// Extended error of the answer. If it is `None`, a reply of the policy has the extended error
-    /// of its note.
+    /// Extended error of the answer. If `None` and the policy made the reply, the reply has the
+    /// extended error of the note.
     pub ede: Option<Ede>,
     /// The upstream that answered a forwarded question.
     pub upstream: Option<EndpointId>,
@@ -72,7 +72,7 @@ pub struct Decision {
     pub cache: CacheState,
     /// The result of validation.
     pub validated: Validated,
-    /// Whether the policy has already counted its rule or list, because that led to another name.
+    /// Whether the deciding rule or list was counted earlier, when it led to another name.
     pub is_counted: bool,
 }
 
@@ -130,8 +130,8 @@ pub enum Validated {
 }
 
 impl Validated {
-    /// Returns the result of validation: from the AD bit of an answer, or from the extended error
-    /// of a failure (RFC 8914 §4.7 to §4.13).
+    /// Returns the result of validation. For an answer, the AD bit determines the result; for a
+    /// failure, the extended error does (RFC 8914 §4.7 to §4.13).
     #[inline]
     pub(super) fn of(message: &[u8], ede: Option<Ede>) -> Self {
         let is_authentic = message.get(3).is_some_and(|flags| flags & AD as u8 != 0);
@@ -159,7 +159,7 @@ pub enum Stage {
     Stale,
     /// Local records answered.
     Local,
-    /// A special name, or a query for a cookie without a question.
+    /// A special name answered, or a query had a cookie but no question.
     Special,
     /// A question of class CH, about the server itself.
     Chaos,
@@ -171,7 +171,7 @@ pub enum Stage {
     Failed,
     /// A cached failure answered (RFC 9520).
     FailureHit,
-    /// RD was not set, and the caches have no answer.
+    /// The query did not set RD, and the caches have no answer.
     NotRecursive,
     /// The question was rejected, because too many queries are in flight.
     Shed,

@@ -51,11 +51,11 @@ pub struct ShownCertificate {
     pub addresses: Vec<IpAddr>,
 }
 
-/// The records of one name, for each entrance of the server.
+/// The records of one announced name, for each entrance (listening address) of the server.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Announcement(Vec<Option<Arc<Designation>>>);
 
-/// The records of one name.
+/// The records of one announced name for clients of one listener.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Designation {
     /// Data of the SVCB records.
@@ -76,7 +76,7 @@ pub(super) struct TargetAddresses {
 }
 
 impl Announcement {
-    /// Returns the records for clients at an entrance.
+    /// Returns the records for clients that query this entrance.
     pub(super) fn at(&self, Entrance(place): Entrance) -> Option<&Designation> {
         self.0.get(usize::from(place))?.as_deref()
     }
@@ -181,7 +181,8 @@ impl<'c> Listener<'c> {
     /// Returns the records that designate a target.
     fn designation(&self, target: &NameBuf, config: &Config) -> Designation {
         let local = local_addresses(target.wire(), config);
-        // Protocols at the same addresses and port share a record. DoT and DoQ come first.
+        // Protocols with the same addresses and port share a record. The records of DoT and DoQ
+        // come first.
         let mut by_place: BTreeMap<(bool, u16), BTreeMap<Protocol, BTreeSet<IpAddr>>> =
             BTreeMap::new();
         for one in &self.encrypted {
@@ -227,7 +228,7 @@ pub struct Parameters<'p> {
 }
 
 impl Parameters<'_> {
-    /// Returns the parameters in wire form, by ascending key (RFC 9460 §2.2).
+    /// The service parameters of an SVCB record for one port.
     pub fn octets(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut param = |key: u16, value: &[u8]| {
@@ -260,7 +261,7 @@ const fn is_https(protocol: Protocol) -> bool {
     matches!(protocol, Protocol::Https | Protocol::H3)
 }
 
-/// Returns the protocol's id in ALPN (RFC 9461 §4.1); `None` if it has none.
+/// Returns the ALPN identifier of the protocol (RFC 9461 §4.1); `None` if there is none.
 const fn alpn_id(protocol: Protocol) -> Option<&'static str> {
     match protocol {
         Protocol::Plain => None,
@@ -325,8 +326,8 @@ fn address(rtype: Rtype, rdata: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// Returns the addresses that clients can use, without duplicates. Unspecified addresses are left
-/// out, and so are link-local addresses, which need an interface.
+/// Returns the addresses that clients can use, without duplicates. Leaves out unspecified
+/// addresses, and link-local addresses, which are usable only with an interface.
 fn known(addresses: impl IntoIterator<Item = IpAddr>) -> Vec<IpAddr> {
     let is_usable = |ip: &IpAddr| match ip {
         IpAddr::V4(ip) => !ip.is_unspecified(),

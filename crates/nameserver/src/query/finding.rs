@@ -48,7 +48,7 @@ pub(super) enum Finding {
 /// An answer of a stage: the draft in the buffer, with the data for the decision.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
-    /// The message.
+    /// The draft in the buffer.
     pub(super) draft: Draft,
     /// The rule, list or policy zone that decided; zero if there is none. For an answer that the
     /// policy made, it equals [`Draft::note`].
@@ -65,15 +65,16 @@ pub(super) struct Offer {
     pub(super) basis: Basis,
 }
 
-/// The data on which an answer of this server or its policy depends, besides the policy and the
-/// local names.
+/// The data on which an answer of this server or its policy depends, in addition to the policy and
+/// the local names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Basis {
-    /// The question alone.
+    /// The answer depends on the question alone.
     Question,
-    /// The answer of other servers, which the policy replaces.
+    /// The policy replaces an answer of other servers.
     Answer,
-    /// Data at the end of aliases of the policy, which has already counted its rule or list.
+    /// The answer has data for the last target of aliases of the policy. The rule or list of the
+    /// aliases is already counted.
     Alias,
 }
 
@@ -91,8 +92,9 @@ impl Offer {
         Self { note: if note == 0 { self.note } else { note }, ..self }
     }
 
-    /// Returns this answer after aliases; `draft` has both. If the policy made one of the aliases,
-    /// the stage becomes [`Stage::Rewritten`], but a failure keeps its stage.
+    /// Returns this answer as the end of an alias chain; `draft` has the aliases and the answer. If
+    /// the policy made one of the aliases, the stage becomes [`Stage::Rewritten`], but a failure
+    /// keeps its stage.
     pub(super) fn behind(self, draft: Draft) -> Self {
         let offer = Self { draft, ..self };
         let is_failure = matches!(
@@ -110,7 +112,7 @@ impl Offer {
 /// The conditions under which the packet cache may store an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Lifetime {
-    /// The answer is not stored, or it is stored already.
+    /// The answer is not stored, or is already stored.
     Unkept,
     /// The answer is stored for this many seconds, with constant TTLs.
     Fixed(NonZeroU32),
@@ -128,8 +130,8 @@ pub struct Obtained<'a> {
     pub message: &'a [u8],
     /// Offsets of the message's TTL fields.
     pub ttl_offsets: &'a [u16],
-    /// The seconds for which the answer may be cached for other clients. `None` if it is for this
-    /// client alone or is already cached; the lowest TTL of a rule does not change that.
+    /// The seconds for which the answer may be cached for other clients. `None` if the answer is
+    /// for this client alone or is already cached, even if a rule sets a lowest TTL.
     pub kept_for: Option<NonZeroU32>,
     /// The extended error for clients.
     pub ede: Option<(Ede, &'static str)>,
@@ -154,7 +156,7 @@ impl Obtained<'_> {
         }
     }
 
-    /// Returns the stage for the result of resolution: an answer, or a failure with this extended
+    /// Returns the stage that counts a resolved query: an answer, or a failure with this extended
     /// error.
     pub fn stage_of(rcode: Rcode, ede: Option<(Ede, &'static str)>) -> Stage {
         match ede {
@@ -173,7 +175,7 @@ impl Obtained<'_> {
         }
     }
 
-    /// Returns the offer of a draft that was made from this answer.
+    /// Returns the offer for a draft that was made from this obtained answer.
     pub(super) fn offer(&self, draft: Draft) -> Offer {
         let Self { stage, upstream, .. } = *self;
         let (lifetime, basis) = (Lifetime::Unkept, Basis::Answer);

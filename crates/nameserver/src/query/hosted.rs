@@ -21,11 +21,11 @@ use crate::pools::Pools;
 /// Number of octets of a cookie option: code, length, client and server cookie.
 const COOKIE_OPTION: usize = 28;
 
-/// The handling of names for which the hosted zones lead elsewhere.
+/// The treatment of questions that the hosted zones do not answer themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Beyond {
-    /// Delegated names, targets of aliases, and DS records that a parent elsewhere has are
-    /// resolved.
+    /// The question is resolved: for delegated names, targets of aliases, and DS records that only
+    /// another server's parent zone has.
     Resolved,
     /// The client gets a referral, or the aliases alone.
     Shown,
@@ -65,8 +65,8 @@ pub(super) fn with_version(
     let wanting = query.asked.edns.filter(|edns| edns.zone_version == ZoneVersion::Asked);
     let edns = wanting.filter(|_| offer.stage == Stage::Hosted)?;
     let header = Header::read(out)?;
-    // A referral to which an alias of the configuration led: unlike other referrals, it has answer
-    // records.
+    // An alias of the configuration led to this referral. It has answer records, unlike other
+    // referrals.
     if header.flags & AA == 0 && header.counts[1] != 0 {
         return None;
     }
@@ -76,8 +76,8 @@ pub(super) fn with_version(
     Some(Asked { edns: Some(AskedEdns { zone_version, ..edns }), ..*query.asked })
 }
 
-/// Answers a question from the hosted zones for a client that wants recursion. The policy does not
-/// evaluate the QNAME.
+/// Answers a question about one of this server's own names from the hosted zones, with recursion.
+/// The policy does not evaluate the QNAME.
 pub(super) fn of_own(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -87,8 +87,8 @@ pub(super) fn of_own(
     judged(cx, query, (question.qname, question.qtype), Beyond::Resolved, out)
 }
 
-/// Answers a question from the hosted zones that the client sees. Additional addresses are limited
-/// to those that the client may query.
+/// Answers a question from the hosted zones that the client sees. Adds only additional addresses
+/// that the client may query.
 #[inline]
 fn judged(
     cx: &QueryContext<'_>,
@@ -123,7 +123,7 @@ struct OfClient<'c> {
     shown: Option<&'c ShownHost<'c>>,
 }
 
-/// Answers a question from the hosted zones. If the client wants recursion, they do not answer
+/// Answers a question from the hosted zones. If the client wants recursion, the zones do not answer
 /// delegated names, or questions for the DS records of a zone whose parent is elsewhere.
 #[inline]
 fn answer(
@@ -174,12 +174,12 @@ fn answer(
     Finding::Answer(Offer::made(Stage::Hosted, Draft { len, rcode, ede, note: 0 }))
 }
 
-/// Aliases that lead to a pool.
+/// The aliases of an answer that lead to a pool.
 enum ToPool {
     /// The aliases are not signed.
     Unsigned(Vec<Alias>),
-    /// The aliases are signed: a client that validates follows them itself, and gets the addresses
-    /// with the signatures of their zone.
+    /// The aliases are signed. A client that validates follows signed aliases itself, and gets the
+    /// addresses with the signatures of their zone.
     Signed,
 }
 

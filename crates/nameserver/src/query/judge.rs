@@ -1,7 +1,7 @@
 //! The stage of the policy: evaluates a question, an answer, or a question without an answer.
 //!
-//! Only this stage can end any query. It returns a [`Finding`] to the path. With [`Finding::Pass`],
-//! the path continues with the question or the answer.
+//! This stage returns a [`Finding`] to the path. With [`Finding::Pass`], the path continues with
+//! the question or the answer.
 
 use avocet_resolver::NameServers;
 use avocet_wire::header::Header;
@@ -118,13 +118,13 @@ pub(super) fn failure(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) 
 
 /// The part of a message that the policy evaluates.
 pub(super) struct JudgedPart {
-    /// The message without its additional records.
+    /// The message without its additional section.
     pub(super) message: Vec<u8>,
     /// Offsets of the message's TTL fields.
     pub(super) ttl_offsets: Vec<u16>,
 }
 
-/// Removes the additional records of a message; returns `None` if it has none.
+/// Removes the additional records of a message; returns `None` if the message has no such records.
 ///
 /// The policy evaluates the names and addresses of the question and of its answer. Additional
 /// addresses belong to other names, for which the client did not ask.

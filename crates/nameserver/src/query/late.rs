@@ -21,9 +21,9 @@ use super::strangers::{client_of, turned_off};
 use super::ttl::ttl_offsets;
 use super::{judge, packet, rrsets};
 
-/// Answers a query that has waited. `obtained` is the result of resolution; `None` if resolution
-/// takes long. In place of a failure or a missing result, the client gets expired data if there is
-/// any.
+/// Answers a query that has waited. `obtained` is the result of resolution, or `None` if resolution
+/// takes long. In place of a failure or a missing result, the client gets expired data, if the
+/// caches have any.
 pub fn resume(
     cx: &QueryContext<'_>,
     waiter: &Waiter,
@@ -106,7 +106,8 @@ fn expired(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Option<O
             None => from_rrsets(cx, query, out),
         }
     } else {
-        // An alias of the policy or of this server replaces the cached answer to the QNAME itself.
+        // An alias of the policy or of this server takes the place of a cached answer for the QNAME
+        // itself.
         expired_end(cx, query, out)
     };
     match finding {
@@ -132,7 +133,7 @@ fn expired_end(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Find
     }
 }
 
-/// Answers a question that could not be resolved. The policy may have an answer for failures.
+/// Answers a question that could not be resolved. The policy may provide an answer in this case.
 fn unresolved(
     cx: &QueryContext<'_>,
     query: &Query<'_>,

@@ -26,7 +26,7 @@ use super::respond::Draft;
 pub struct LocalRecords {
     names: SuffixMap<Owner>,
     has_wildcards: bool,
-    /// Names that other stages answer. A chain of local aliases ends at such a name.
+    /// Names that other stages answer. A chain of local aliases ends at each of these names.
     elsewhere: HashSet<Box<[u8]>>,
     /// Ancestors of owners, except the root: empty non-terminals (RFC 8020).
     above: HashSet<Box<[u8]>>,
@@ -43,8 +43,8 @@ struct Owner {
     denials: Denials,
 }
 
-/// The SOA record of negative responses for a name with records: that of the name's local zone, or
-/// one at the name itself.
+/// The SOA record of negative responses for a name with records. The record belongs to the name's
+/// local zone, or else to the name itself.
 #[derive(Clone, Copy, Debug, Default)]
 struct Denials {
     /// Length of the SOA's owner, which is a suffix of the name.
@@ -126,13 +126,14 @@ impl LocalRecords {
         }
     }
 
-    /// Sets the names at which chains of aliases end, even if these names have local records.
+    /// Sets the names at which chains of aliases end because other stages answer them, even if they
+    /// have local records.
     #[must_use]
     pub(super) fn leading_to(self, elsewhere: HashSet<Box<[u8]>>) -> Self {
         Self { elsewhere, ..self }
     }
 
-    /// Writes the answer to the question into `out`, if the name of the question is local.
+    /// Writes the answer to the question into `out`, if the QNAME is a local name.
     pub(super) fn answer(&self, question: &LocalQuestion<'_>, out: &mut [u8]) -> Finding {
         let Some(first) = self.records_of(question.qname) else { return Finding::Nothing };
         let mut aliases = Vec::new();
@@ -198,7 +199,7 @@ impl LocalRecords {
         own.or_else(|| if self.has_wildcards { self.records_of_wildcard(qname) } else { None })
     }
 
-    /// Returns the records of the wildcard directly below the closest encloser, the only one that
+    /// Returns the records of the wildcard directly below the closest encloser. No other wildcard
     /// applies (RFC 4592 §3.3.1).
     fn records_of_wildcard(&self, qname: FoldedName<'_>) -> Option<Records<'_>> {
         let (_, encloser) = self.names.nearest(qname.parent()?.wire())?;
@@ -207,8 +208,8 @@ impl LocalRecords {
     }
 }
 
-/// Returns the index of the record that comes first. Clients use the first address, so the index
-/// varies to distribute the clients.
+/// Returns the index of the record to write first. The index varies because clients use the first
+/// address, and should be distributed among all addresses.
 fn first_of(question: &LocalQuestion<'_>, set: &LocalSet) -> usize {
     match set.rdata.len() {
         0 | 1 => 0,
@@ -259,7 +260,7 @@ fn write(
                 builder.rrset(Section::Answer, ahead.iter().chain(last).map(|rdata| record(rdata)))
             }
         };
-        // The answer exceeds the datagrams of this server; TCP has room for it.
+        // The answer exceeds the UDP limit of this server. It fits in a message over TCP.
         if written.is_err() {
             builder.truncate();
         }

@@ -12,17 +12,18 @@ use super::asked::{Entrance, Transport};
 use super::context::{PROFILE, QueryContext, flags_of, packet_hash};
 use crate::name_server::NameServer;
 
-/// Offset in an OPT record of the octet with DO.
+/// Offset of the octet with the DO bit in an OPT record.
 const OPT_FLAGS: usize = 7;
 
-/// The result of the look-ahead at a datagram, for prefetching its cache lines.
+/// What look-ahead read of a datagram, used to prefetch cache lines.
 #[derive(Clone, Copy)]
 pub struct Seen {
-    /// Key of the question; empty if the message has no plain question.
+    /// Key of the question; empty if the message is not a query with exactly one question.
     pub(super) key: QuestionKey,
     /// The client's profile.
     pub(super) profile: u16,
-    /// The flags of the entry's key, if OPT directly follows the question.
+    /// The flags of the packet-cache key, if the OPT record directly follows the question;
+    /// otherwise a guess.
     flags: u8,
 }
 
@@ -44,14 +45,15 @@ impl Seen {
         }
     }
 
-    /// Returns the question, folded; empty if the message has no plain question.
+    /// Returns the folded question; empty if look-ahead read none.
     #[inline]
     pub fn question(&self) -> &[u8] {
         if self.key.is_empty() { &[] } else { self.key.question().octets() }
     }
 
-    /// Prefetches the entry in the packet cache or, if there is none, the memory for the next step.
-    /// The query path calls this function a few questions later.
+    /// Prefetches the entry in the packet cache. If there is no entry, prefetches the memory that
+    /// the next stage needs. The query path calls this function a few datagrams after
+    /// [`Self::look`].
     #[inline]
     pub fn look_again(&self, shared: &NameServer) {
         let Self { key, profile, flags } = self;
@@ -63,8 +65,8 @@ impl Seen {
     }
 }
 
-/// Returns the likely flags of a query's key, as a hint, after only the question was read. OPT
-/// usually follows the question directly.
+/// Returns the likely flags of a query's packet-cache key after reading only the question, as a
+/// hint for prefetching. The OPT record usually follows the question directly.
 #[inline]
 fn likely_flags(octets: &[u8], question: &[u8]) -> u8 {
     let &[_, _, high, low, ..] = octets else { return 0 };

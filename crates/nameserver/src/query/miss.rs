@@ -15,7 +15,7 @@ use super::octets::Octets;
 use super::question::WaitingQuestion;
 use crate::clock::Moment;
 
-/// A connection of a worker: its slot and the use count of the slot.
+/// A client's connection to a worker: its slot, and the use count of the slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StreamRoute {
     /// The worker that holds the connection.
@@ -24,11 +24,12 @@ pub struct StreamRoute {
     pub slot: u32,
     /// The use count, which distinguishes connections that had the same slot.
     pub generation: u32,
-    /// The number of the request on the connection; 0 if each message has a length prefix.
+    /// The number of the request on the connection; 0 if the transport frames messages by a length
+    /// prefix.
     pub request: u32,
 }
 
-/// The route of a reply to its client.
+/// The way in which the reply reaches the client.
 #[derive(Clone, Copy, Debug)]
 pub enum ReplyRoute {
     /// The reply is sent by the listener with this number; every worker has a socket for each
@@ -36,7 +37,7 @@ pub enum ReplyRoute {
     Datagram {
         /// Number of the listener.
         listener: u16,
-        /// Client, and the local address that it queried.
+        /// The peer: the client, and the local address that it queried.
         peer: Peer,
     },
     /// The query came over a stream.
@@ -44,7 +45,7 @@ pub enum ReplyRoute {
 }
 
 impl ReplyRoute {
-    /// Returns the borrowed form.
+    /// Returns the borrowed form of this route.
     pub fn way(&self) -> Way<'_> {
         match self {
             Self::Datagram { listener, peer } => Way::Datagram { listener: *listener, peer },
@@ -60,7 +61,7 @@ pub enum Way<'c> {
     Datagram {
         /// Number of the listener.
         listener: u16,
-        /// Client, and the local address that it queried.
+        /// The peer: the client, and the local address that it queried.
         peer: &'c Peer,
     },
     /// The query came over a stream.
@@ -68,7 +69,7 @@ pub enum Way<'c> {
 }
 
 impl Way<'_> {
-    /// Returns an owned route, for a client that waits.
+    /// Returns an owned copy of the route, for a client that waits.
     pub fn kept(self) -> ReplyRoute {
         match self {
             Self::Datagram { listener, peer } => ReplyRoute::Datagram { listener, peer: *peer },
@@ -125,7 +126,7 @@ impl Waiter {
         Rtype(u16::from_be_bytes([fixed[0], fixed[1]]))
     }
 
-    /// Returns the decision to reject the query without a reply.
+    /// Returns the decision to end the query without a reply, because it was rejected.
     pub fn turned_away(&self, revision: u32) -> Decision {
         self.ended(Stage::Shed, revision)
     }
@@ -155,7 +156,8 @@ impl Waiter {
 pub struct Miss {
     /// The question to resolve.
     pub question: WaitingQuestion,
-    /// Keyed hash of the question, as in the packet cache for [`PROFILE`](super::context::PROFILE).
+    /// Keyed hash of the question. It equals the hash in the packet cache for the profile
+    /// [`PROFILE`](super::context::PROFILE).
     pub hash: u64,
     /// Whether the DO bit is set.
     pub dnssec_ok: bool,

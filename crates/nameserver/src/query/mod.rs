@@ -6,7 +6,7 @@
 //! tested and replaced separately. Queries that have waited enter the path again from `late`.
 //!
 //! ```text
-//!   datagram, frame                          what resolution brought, or that it takes too long
+//!   datagram, frame                          the result of resolution, or its delay
 //!        |                                              |
 //!     answer                                          resume
 //!        |                                              |
@@ -44,10 +44,11 @@
 //!
 //! A *draft* is a message in the format of the packet cache: question folded at offset 12, ID zero,
 //! no OPT. [`respond`] turns a draft into the reply for one client; every reply passes through it.
-//! Five modules call stages. `path` and `late` are shown above. `signed` takes messages out of
-//! their signatures. [`rehearsal`] takes the same path without side effects, for explanations.
-//! Through [`own`], the resolver looks up the names of this server. All other modules have types
-//! and writers that stages share. A test of `xtask` checks that no stage imports another.
+//! Five modules call stages. `path` and `late` are shown above. `signed` verifies and removes the
+//! transaction signatures of messages. [`rehearsal`] takes the same path without side effects, for
+//! explanations. Through [`own`], the resolver looks up the names of this server. All other modules
+//! have types and writers that stages share. A test of `xtask` checks that no stage imports
+//! another.
 //!
 //! [finding]: finding
 

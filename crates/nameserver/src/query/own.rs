@@ -19,7 +19,7 @@ use super::question::LocalQuestion;
 use super::special::{InZone, SpecialNames};
 use crate::pools::Pools;
 
-/// The server's own names; see the module.
+/// The names that this server answers from its own data.
 #[derive(Debug)]
 pub struct Names {
     /// Local records.
@@ -33,7 +33,7 @@ pub struct Names {
     /// The entrance at which questions for alias targets count as received: an address of
     /// `[server]`.
     own_entrance: Entrance,
-    /// The changes of the server's own names.
+    /// The recent changes of the server's own names.
     pub(super) changes: NameChanges,
 }
 
@@ -47,12 +47,13 @@ pub struct NameSources {
 }
 
 impl Names {
-    /// Creates the names of a configuration and its zones.
+    /// Creates the server's own names from a configuration and its hosted zones.
     pub fn of(config: &Config, sources: NameSources) -> Self {
         Self::with_health(config, sources, &Pools::default())
     }
 
-    /// Creates the names of a configuration with the health of earlier pools.
+    /// Creates the server's own names from a configuration. Addresses keep the health that they
+    /// have in the pools of `before`.
     fn with_health(config: &Config, sources: NameSources, before: &Pools) -> Self {
         let NameSources { zones, certificates } = sources;
         let special = SpecialNames::of(config, &certificates);
@@ -64,8 +65,8 @@ impl Names {
         Self { local, pools, zones, special, own_entrance, changes: NameChanges::default() }
     }
 
-    /// Creates the names of the configuration that replaces that of `self`, in the change with this
-    /// number.
+    /// Creates the names of `config`, which replaces the configuration of `self` in the change with
+    /// this number.
     pub fn replaced(
         &self,
         old: &Config,
@@ -84,7 +85,7 @@ impl Names {
         Self { changes: self.changes.with(changed.collect(), number), ..names }
     }
 
-    /// Reports whether names below this name have local records or are pools.
+    /// Returns whether a local record or a pool has a name below this name.
     pub(super) fn has_below(&self, name: FoldedName<'_>) -> bool {
         self.local.has_below(name) || self.pools.has_below(name.wire())
     }
@@ -107,11 +108,11 @@ impl OwnNames for Names {
     }
 }
 
-/// Returns the names of the records that are in only one of two configurations.
+/// Returns the names with records that differ between two configurations.
 fn changed_records(old: &[RecordConfig], new: &[RecordConfig]) -> BTreeSet<ChangedName> {
     let wildcard_parent = |name: &[u8]| name.strip_prefix(b"\x01*").map(Box::from);
     let has_wildcards = old.iter().chain(new).any(|record| wildcard_parent(&record.name).is_some());
-    // A name with records limits a wildcard above it (RFC 4592 §3.3.1).
+    // A name with records ends the reach of a wildcard above it (RFC 4592 §3.3.1).
     let reach = if has_wildcards { Reach::Tree } else { Reach::Name };
     let (old, new) = (by_name(old), by_name(new));
     let is_other = |name: &&&[u8]| old.get(**name) != new.get(**name);

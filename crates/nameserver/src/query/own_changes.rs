@@ -1,4 +1,5 @@
-//! The latest changes of own names: which earlier answers of other servers are still valid.
+//! The latest changes of the server's own names. They show which cached answers of other servers
+//! are still valid.
 //!
 //! An answer in the packet cache may depend on whether a name is this server's own: the QNAME, or
 //! the target of an alias in it. A change of the local records or zones is recorded here with the
@@ -9,20 +10,20 @@ use std::collections::HashMap;
 use avocet_wire::{FoldedName, name};
 
 /// Maximum number of recorded names, including the ancestors of changed names. Each name takes some
-/// hundred octets, and is copied at every change. If there are more, all are discarded, and every
-/// earlier answer counts as affected.
+/// hundred octets, and is copied at every change. If the limit is exceeded, all names are
+/// discarded, and every earlier answer counts as affected.
 const MAX_CHANGED_NAMES: usize = 16_384;
 
-/// A name with an answer that may have changed.
+/// A changed name, and the names that the change affects.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct ChangedName {
     /// The name, in wire form and lower case.
     pub(super) name: Box<[u8]>,
-    /// The names that the change affects.
+    /// Which names the change affects.
     pub(super) reach: Reach,
 }
 
-/// The names affected by a change.
+/// The names that a change of one name affects.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Reach {
     /// The name and its ancestors, because the existence of the ancestors may depend on the name.
@@ -31,16 +32,17 @@ pub(super) enum Reach {
     Tree,
 }
 
-/// The changes of own names.
+/// The recent changes of the server's own names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NameChanges {
     noted: HashMap<Box<[u8]>, LastChange>,
-    /// The number of the last change with discarded names. Answers from before this change count as
-    /// affected.
+    /// The number of the last change after which the recorded names were discarded. Answers from
+    /// before this change count as affected.
     forgotten: u32,
 }
 
-/// The numbers of the last changes that affect a name; 0 if there was none.
+/// For one name, the numbers of the last changes of the name and of names around it; 0 if there was
+/// no change.
 #[derive(Clone, Copy, Default, Debug)]
 struct LastChange {
     /// The last change of the name itself.
@@ -52,7 +54,7 @@ struct LastChange {
 }
 
 impl NameChanges {
-    /// Adds the changes with a later number.
+    /// Returns these changes with the names of the next change, which has this number, added.
     pub(super) fn with(&self, changed: Vec<ChangedName>, number: u32) -> Self {
         let mut changes = self.clone();
         for ChangedName { name, reach } in changed {
@@ -71,7 +73,8 @@ impl NameChanges {
         changes
     }
 
-    /// Reports whether the answer for this name may have changed after this number.
+    /// Returns whether an answer that depends on this name may have changed after the change with
+    /// the number `since`.
     pub(super) fn affect(&self, name: FoldedName<'_>, since: u32) -> bool {
         let is_later = |of: fn(&LastChange) -> u32, name: FoldedName<'_>| {
             self.noted.get(name.wire()).is_some_and(|change| of(change) > since)

@@ -35,18 +35,18 @@ const OF_QUESTION: u8 = LOCAL << 1;
 /// Maximum number of seconds for which a local answer is cached, if its records do not change.
 const LOCAL_SECS: NonZeroU32 = NonZeroU32::new(86_400).unwrap();
 
-/// Approximate maximum number of octets of an entry for an answer of 4096 octets, with the TTL
-/// offsets that follow the answer. Longer answers fit in no datagram of this server.
+/// Maximum number of octets of an entry for an answer of 4096 octets, the longest UDP answer of
+/// this server, with an estimate for the TTL offsets after it.
 const LONGEST_DATAGRAM: usize = 4096 + 1024;
 
-/// Looks up the question.
+/// Looks up the query's question in the packet cache. Copies the answer to `out`.
 #[inline]
 pub(super) fn look_up(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> PacketLookup {
     let (key, now_secs) = (query.packet_key(), cx.now.secs());
     cx.shared.packets.lookup(query.hash, &key, now_secs, cx.state.epoch, out)
 }
 
-/// Looks up an entry of another epoch that is still valid.
+/// Looks up an entry of an earlier epoch, and moves it to the epoch in force if it is still valid.
 #[cold]
 pub(super) fn look_up_earlier(
     cx: &QueryContext<'_>,
@@ -61,8 +61,8 @@ pub(super) fn look_up_earlier(
     }
 }
 
-/// Reports whether no part of the snapshot that an entry depends on has changed since it was
-/// stored. [`Snapshot`] has the table.
+/// Returns whether an entry is still valid: no part of the snapshot that it depends on has changed
+/// since it was stored. The documentation of the module `snapshot` shows these parts.
 pub fn still_holds(state: &Snapshot, stored: &StoredPacket<'_>) -> bool {
     let (generations, epoch) = (&state.generations, stored.epoch);
     if epoch == state.epoch {
@@ -76,8 +76,8 @@ pub fn still_holds(state: &Snapshot, stored: &StoredPacket<'_>) -> bool {
         && (generations.names <= epoch || is_apart_from_names(state, stored).unwrap_or(false))
 }
 
-/// Reports whether no name in an entry became or ceased to be this server's own, or changed its
-/// records, since the entry was stored. Returns `None` if the message does not show all its names.
+/// Returns whether the entry is unaffected by changes of the server's own names since it was
+/// stored. Returns `None` if the message does not show all names that it depends on.
 fn is_apart_from_names(state: &Snapshot, stored: &StoredPacket<'_>) -> Option<bool> {
     let StoredPacket { epoch, flags, response } = *stored;
     let of_policy_on_answer = flags & NOTED != 0 && flags & OF_QUESTION == 0;
@@ -131,8 +131,8 @@ pub(super) fn is_expiring(cx: &QueryContext<'_>, hit: &PacketHit) -> bool {
     hit.prefetch && hit.flags & (NOTED | BY_RULE | LOCAL) == 0 && cx.state.config.cache.prefetch
 }
 
-/// Returns whether an entry of this length exceeds all datagrams, and the query arrived in a
-/// datagram.
+/// Returns whether the query arrived over UDP and an entry of this length exceeds all UDP messages
+/// of this server.
 pub(super) fn is_too_long(query: &Query<'_>, needed: usize) -> bool {
     query.asked.transport == Transport::Udp && needed > LONGEST_DATAGRAM
 }
@@ -144,8 +144,8 @@ pub(super) fn too_long(query: &Query<'_>, out: &mut [u8]) -> Offer {
     Offer { cache: CacheState::Hit, ..offer }
 }
 
-/// Looks up an expired answer. Returns its length in the buffer. Data from the servers of a rule
-/// answers only queries that the rule forwards to these servers.
+/// Looks up an expired answer. Returns the length of the answer in the buffer. Data from the
+/// servers of a rule answers only queries that the rule forwards to these servers.
 pub(super) fn look_up_expired(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -208,7 +208,7 @@ pub(super) fn keep_for_all(cx: &QueryContext<'_>, asked: &AskedFor, obtained: &O
     cx.shared.packets.insert(asked.hash, &key, message, ttl_offsets, &meta);
 }
 
-/// Returns an expired answer from a message of the cache.
+/// Returns a cached message as an expired answer.
 pub(super) fn obtained<'m>(message: &'m [u8], ttl_offsets: &'m [u16]) -> Obtained<'m> {
     Obtained {
         rcode: Rcode(message.get(3).map_or(0, |flags| u16::from(flags & 0xf))),
@@ -242,8 +242,8 @@ pub(super) fn keep_made(cx: &QueryContext<'_>, query: &Query<'_>, offer: &Offer,
     insert(cx, query, (message, &offsets[..count]), &meta);
 }
 
-/// Stores a message and the offsets of its TTLs, except in a rehearsal, because its answer may be
-/// for another time.
+/// Stores a message and the offsets of its TTL fields. Stores nothing in a rehearsal, because the
+/// rehearsed answer may be for another time.
 fn insert(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -257,8 +257,8 @@ fn insert(
     }
 }
 
-/// Returns how an answer of the local records may be stored. TTLs end at the next change of the
-/// policy at the latest.
+/// Returns how an answer from the local records may be stored. Limits its TTLs, which end at the
+/// next change of the policy at the latest.
 pub(super) fn lifetime_of_local(
     cx: &QueryContext<'_>,
     query: &Query<'_>,

@@ -31,13 +31,13 @@ const MAX_FLATTENED: usize = 8;
 /// A client's message, as received.
 #[derive(Clone, Copy)]
 pub struct Incoming<'i> {
-    /// The octets of the client's message.
+    /// The octets of the message.
     pub octets: &'i [u8],
     /// The result of the look-ahead, if there was one.
     pub seen: Option<&'i Seen>,
 }
 
-/// Answers a query, or returns the next step for the query.
+/// Runs the stages for a new query. Returns its reply, or the question to be resolved.
 #[inline]
 pub fn answer(
     cx: &QueryContext<'_>,
@@ -115,8 +115,8 @@ fn answer_from_earlier(cx: &QueryContext<'_>, query: &Query<'_>, output: Output<
     after_packets(cx, query, cache, output)
 }
 
-/// Returns whether the query bypasses the caches: its EDNS version is not 0, or the answer is for
-/// the client's network only.
+/// Returns whether the query bypasses the caches, because its EDNS version is not 0, or because the
+/// answer is for the client's network only.
 #[inline]
 fn is_beside_the_cache(cx: &QueryContext<'_>, query: &Query<'_>, view: &QueryView<'_>) -> bool {
     view.edns.is_some_and(|edns| edns.version != 0)
@@ -125,7 +125,8 @@ fn is_beside_the_cache(cx: &QueryContext<'_>, query: &Query<'_>, view: &QueryVie
 }
 
 /// Answers with the popular answer in the buffer, which soon expires, and refreshes it. The first
-/// query starts a prefetch; a later query gets an answer made from the result of the prefetch.
+/// such query starts a prefetch. A later query gets an answer from the RRset cache, which has the
+/// result of the prefetch.
 #[cold]
 fn ahead_of_need(
     cx: &QueryContext<'_>,
@@ -158,8 +159,8 @@ fn ahead_of_need(
     reply(cx, query, &packet::offer(hit, out), out)
 }
 
-/// Runs the stages after the packet cache for a new query; `cache` is the state of the packet
-/// cache.
+/// Runs the stages after the packet cache for a new query. `cache` is the result of the search in
+/// the packet cache.
 pub(super) fn after_packets(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -179,13 +180,14 @@ pub(super) fn after_packets(
     conclude(cx, &query, finding, output)
 }
 
-/// Runs the stages between the two caches in order: the policy and this server's own names.
+/// Runs the stages between the packet cache and the RRset cache: the policy and this server's own
+/// names.
 fn own_stages(cx: &QueryContext<'_>, query: &mut Query<'_>, out: &mut [u8]) -> Finding {
     let finding = class_and_type(cx, query, out);
     if !matches!(finding, Finding::Nothing) {
         return finding;
     }
-    // With recursion and without minimal responses, queries for ANY are resolved.
+    // With recursion and without `minimal-responses`, queries for ANY are resolved.
     let config = &cx.state.config;
     let passes_any = config.resolver.mode == Mode::Recurse && !config.server.minimal_responses;
     let is_minimal = query.qtype() == Rtype::ANY && !passes_any;
@@ -212,7 +214,7 @@ fn own_stages(cx: &QueryContext<'_>, query: &mut Query<'_>, out: &mut [u8]) -> F
     }
 }
 
-/// Answers from the local zones and special names, on the terms of the policy.
+/// Answers from the local zones and special names, within the limits that the policy sets on TTLs.
 fn from_special(cx: &QueryContext<'_>, query: &Query<'_>, terms: Terms, out: &mut [u8]) -> Finding {
     let finding = special(cx, query, &query.local(), out);
     if let Finding::Answer(offer) = &finding {
@@ -246,7 +248,8 @@ pub(super) fn own_names(cx: &QueryContext<'_>, query: &Query<'_>, output: Output
     }
 }
 
-/// Answers queries of other classes than IN, for meta types, or of another EDNS version than 0.
+/// Answers queries for classes other than IN, for meta types, and with an EDNS version other than
+/// 0.
 fn class_and_type(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Finding {
     let Arrival::New { view, .. } = query.arrival else { return Finding::Nothing };
     let (rcode, ede) = match (view.qclass, view.qtype) {
@@ -265,7 +268,8 @@ fn class_and_type(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> F
     Finding::Answer(refusal(query, Stage::Malformed, rcode, ede, out))
 }
 
-/// Returns the response for QTYPEs without data: meta types (RFC 6895 §3.1, RFC 8906).
+/// Returns the response to a QTYPE that never has data, such as a meta type (RFC 6895 §3.1, RFC
+/// 8906); `None` for other types.
 fn never_answered(qtype: Rtype) -> Option<(Rcode, Option<(Ede, &'static str)>)> {
     let unsupported = |text| Some((Ede::NOT_SUPPORTED, text));
     match qtype {
@@ -277,7 +281,7 @@ fn never_answered(qtype: Rtype) -> Option<(Rcode, Option<(Ede, &'static str)>)> 
     }
 }
 
-/// Answers from the local records, on the terms of the policy.
+/// Answers from the local records, within the limits that the policy sets on TTLs.
 fn from_local(cx: &QueryContext<'_>, query: &Query<'_>, terms: Terms, out: &mut [u8]) -> Finding {
     match cx.state.names.local.answer(&query.local(), out) {
         Finding::Answer(offer) => {
@@ -293,8 +297,8 @@ fn from_local(cx: &QueryContext<'_>, query: &Query<'_>, terms: Terms, out: &mut 
     }
 }
 
-/// Answers from the local zones and special names, unless the configuration names servers for the
-/// name.
+/// Answers from the local zones and special names, unless the configuration has servers for the
+/// QNAME.
 fn special(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -309,8 +313,8 @@ fn special(
     }
 }
 
-/// Answers from the RRset cache; the policy evaluates the answer. A question that a rule forwards
-/// skips this stage.
+/// Answers from the RRset cache after the policy has evaluated the answer. A question that a rule
+/// forwards skips this stage.
 pub(super) fn from_rrsets(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Finding {
     if query.is_forwarded() {
         return Finding::Nothing;
@@ -323,11 +327,12 @@ pub(super) fn from_rrsets(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u
     }
 }
 
-/// Settles an answer of other servers, now or late. The policy evaluates the answer. If it is
-/// allowed, its TTLs are limited and it is cached for the next client of this profile.
+/// Settles an answer of other servers, for a new query or one that has waited. The policy evaluates
+/// the answer. If the policy allows the answer, limits its TTLs and caches it for the next client
+/// of this profile.
 ///
-/// The policy does not evaluate the result for the end of aliases, which is appended to the
-/// aliases.
+/// If aliases led to the resolved name, the answer is appended to the aliases, and the policy does
+/// not evaluate it.
 pub(super) fn settle(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -385,8 +390,8 @@ pub(super) fn copied(query: &Query<'_>, end: &End<'_>, out: &mut [u8]) -> Draft 
     }
 }
 
-/// Concludes a query with the finding of the last stage, at once or late. Caches an answer that was
-/// made here, follows aliases, writes the reply, or makes the query wait.
+/// Concludes a query with the finding of the last stage. Caches an answer that was made here,
+/// follows aliases, writes the reply, or makes the query wait.
 #[inline(always)]
 pub(super) fn conclude(
     cx: &QueryContext<'_>,
@@ -424,9 +429,9 @@ fn conclude_without_answer(
     }
 }
 
-/// Answers from the end of aliases of the policy or of this server, or makes the query wait for the
-/// end. It is looked up like any name: in local records, special names and the RRset cache. The
-/// policy does not evaluate the answer again.
+/// Appends to the aliases, which come from the policy or this server, the answer for their last
+/// target; or makes the query wait for that answer. The target is looked up like any name: in local
+/// records, special names and the RRset cache. The policy does not evaluate the answer again.
 #[cold]
 fn follow(
     cx: &QueryContext<'_>,
@@ -441,8 +446,8 @@ fn follow(
     }
 }
 
-/// Answers from this server's own names at the end of aliases, and puts the answer after the
-/// aliases. Adds the aliases that local records contribute.
+/// Answers for the last target of the aliases from this server's own names, and puts the answer
+/// after the aliases. Adds the further aliases that local records have.
 fn own_end(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -491,8 +496,8 @@ fn own_end(
     write_behind(aliases, &end, asked.octets(), out).map(|draft| offer.behind(draft))
 }
 
-/// Answers with fresh data from the RRset cache for the question at the end of aliases, and puts
-/// the answer after the aliases.
+/// Answers the question for the last target of the aliases with fresh data from the RRset cache,
+/// and puts the answer after the aliases.
 fn end_from_rrsets(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -516,8 +521,8 @@ fn end_from_rrsets(
     Some(Offer { cache: CacheState::Hit, ..Obtained { stage, ..obtained }.offer(draft) })
 }
 
-/// Makes a query wait for the network, if its client wants recursion, or for the addresses behind
-/// an ALIAS record.
+/// Makes a query wait for the network if its client wants recursion, or if it needs the addresses
+/// behind an ALIAS record.
 fn wait(cx: &QueryContext<'_>, query: &Query<'_>, next: Next, output: Output<'_>) -> QueryStep {
     if query.asked.flags & RD == 0 && !next.aliases.iter().any(Alias::is_flattened) {
         let offer = not_recursive(cx, query, output.message);
@@ -539,7 +544,7 @@ fn not_recursive(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Of
     refusal(query, Stage::NotRecursive, Rcode::REFUSED, ede, out)
 }
 
-/// Returns an answer without data.
+/// Returns an answer without data, with this RCODE.
 fn refusal(
     query: &Query<'_>,
     stage: Stage,
@@ -550,7 +555,7 @@ fn refusal(
     Offer::made(stage, Draft { ede, ..draft_empty(out, Some(query.question()), rcode) })
 }
 
-/// Writes the reply: every reply to an admitted query leaves here.
+/// Writes the reply to an admitted query. No other function does so.
 #[inline(never)]
 pub(super) fn reply(
     cx: &QueryContext<'_>,

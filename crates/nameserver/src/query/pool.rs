@@ -22,10 +22,10 @@ use super::respond::{Draft, draft_empty};
 use super::ttl::{self, Terms};
 use crate::pools::LivePool;
 
-/// The parts from which an answer with addresses is made.
+/// The parts of an answer from a pool.
 struct Addressed<'a> {
     pool: &'a LivePool,
-    /// The chosen addresses; `None` if the QTYPE asks for no addresses.
+    /// The chosen addresses; `None` if the QTYPE is not for addresses.
     choice: Option<PoolChoice>,
     /// The hosted zone that contains the name, if any.
     zone: Option<&'a HostedZone>,
@@ -33,7 +33,7 @@ struct Addressed<'a> {
     proofs: Proofs,
 }
 
-/// Answers from the pools, on the terms of the policy.
+/// Answers from the pools, within the limits that the policy sets on TTLs.
 #[inline]
 pub(super) fn on_terms(
     cx: &QueryContext<'_>,
@@ -51,8 +51,8 @@ pub(super) fn on_terms(
     finding
 }
 
-/// Answers a question from the pools: the client's own question, or the question for the end of its
-/// aliases.
+/// Answers a question from the pools: the client's own question, or the question for the last
+/// target of its aliases.
 pub(super) fn answer(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -93,7 +93,7 @@ pub(super) fn answer(
     Finding::Answer(Offer::made(Stage::Pool, draft))
 }
 
-/// The addresses of an answer that the zone signs.
+/// Chosen addresses of a pool, in a hosted zone that signs them.
 struct SignedChoice<'a> {
     pool: &'a LivePool,
     choice: &'a PoolChoice,
@@ -192,7 +192,7 @@ fn rdata(address: IpAddr) -> ([u8; 16], usize, Rtype) {
     }
 }
 
-/// Returns the place of the client, found by the client subnet in the query (RFC 7871) or else by
+/// Returns the location of the client, from the client subnet in the query (RFC 7871) or else from
 /// the client's address.
 fn place(cx: &QueryContext<'_>, query: &Query<'_>) -> ClientPlace {
     let address = subnet(query).unwrap_or_else(|| query.ip()).to_canonical();

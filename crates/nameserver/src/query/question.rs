@@ -30,7 +30,8 @@ pub struct LocalQuestion<'a> {
     pub qname: FoldedName<'a>,
     /// QTYPE.
     pub qtype: Rtype,
-    /// The number of positions by which addresses are rotated: the message ID for a client's query.
+    /// The number of positions by which addresses are rotated: the message ID if a client sent the
+    /// question.
     pub turn: u16,
 }
 

@@ -16,9 +16,10 @@ use super::addresses::AddressSet;
 const BUCKETS: usize = 1 << 16;
 /// The capacity of a bucket, in seconds of its rate.
 const WINDOW_SECS: u64 = 2;
-/// Tokens are counted in thousandths.
+/// Number of units of credit per token.
 const SCALE: u64 = 1000;
-/// Number of bits of a bucket's word for its credit. The other bits are the time in milliseconds.
+/// Number of bits of a bucket's word that hold the credit. The other bits hold the time in
+/// milliseconds.
 const CREDIT_BITS: u32 = 24;
 
 /// The treatment of an answer under the rate limit.
@@ -26,7 +27,7 @@ const CREDIT_BITS: u32 = 24;
 pub enum Limited {
     /// Send the answer.
     Send,
-    /// Send the answer empty with TC, so that a real client returns over TCP.
+    /// Send an empty answer with TC, so that a genuine client repeats its query over TCP.
     Slip,
     /// Send no answer.
     Drop,
@@ -59,8 +60,8 @@ impl RateLimiter {
         }
     }
 
-    /// Takes a token for an answer to `client`. `kind` identifies equal answers: the hash of the
-    /// question for data, the RCODE for errors and negative responses.
+    /// Takes a token for an answer to `client`. Answers with the same `kind` share tokens: it is
+    /// the hash of the question for data, and the RCODE for errors and negative responses.
     pub fn take(&self, client: IpAddr, kind: u64, now_ms: u64) -> Limited {
         if self.exempt.contains(client) {
             return Limited::Send;
@@ -71,7 +72,7 @@ impl RateLimiter {
         let mut word = bucket.load(Ordering::Relaxed);
         loop {
             let (last_ms, credit) = (word >> CREDIT_BITS, word & ((1 << CREDIT_BITS) - 1));
-            // An untouched bucket is full.
+            // A bucket that was never used is full.
             let earned = now_ms.saturating_sub(last_ms).min(WINDOW_SECS * 1000) * self.rate;
             let credit = if word == 0 { full } else { (credit + earned).min(full) };
             let left = credit.saturating_sub(SCALE);
@@ -84,7 +85,7 @@ impl RateLimiter {
         }
     }
 
-    /// Decides on an answer over the limit: every `slip`-th is sent truncated.
+    /// Decides about an answer over the limit: every `slip`-th of these answers is sent truncated.
     #[cold]
     fn over_the_limit(&self) -> Limited {
         let count = self.over.fetch_add(1, Ordering::Relaxed) + 1;

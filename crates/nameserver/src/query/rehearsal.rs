@@ -1,9 +1,9 @@
 //! A query without side effects, for `why` and `query +trace`.
 //!
-//! A rehearsal runs the stages of a client's query in their order, through the same functions, so
-//! that it ends like the client's query. It counts nothing, takes no token of a rate limit and
-//! caches no final answer. It queries no server: a question that needs the network ends as
-//! [`Ended::Wait`]. The caller resolves it and [continues](Rehearsal::go_on) with the result.
+//! A rehearsal runs the same stages in the same order as a client's query, so that it has the same
+//! result. It counts nothing, takes no token of a rate limit, and caches no final answer. It
+//! queries no server: a question that needs the network ends as [`Ended::Wait`]. The caller
+//! resolves it and [continues](Rehearsal::go_on) with the result.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -30,7 +30,7 @@ const LONGEST_QUERY: usize = HEADER_LEN + 255 + 4;
 /// Maximum number of octets of an answer: the limit of TCP, so that nothing is truncated.
 const LONGEST_ANSWER: usize = u16::MAX as usize;
 
-/// The end of a rehearsal.
+/// The result of a rehearsal.
 pub enum Ended {
     /// The client gets this message.
     Reply {
@@ -45,13 +45,13 @@ pub enum Ended {
     Wait(Box<Miss>),
 }
 
-/// The time of the query.
+/// The time for which a query is rehearsed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum At {
     /// The present time, in Unix seconds.
     Now(u64),
     /// Another time, in Unix seconds. Final answers in the cache are not used, because they are
-    /// valid only now.
+    /// valid only at the present time.
     Then(u64),
 }
 
@@ -77,7 +77,7 @@ pub struct Rehearsal<'s> {
 }
 
 impl<'s> Rehearsal<'s> {
-    /// Creates a rehearsal of this client over UDP.
+    /// Creates a rehearsal for this client, which queries over UDP.
     pub fn new((shared, state): (&'s NameServer, &'s Snapshot), ip: IpAddr, at: At) -> Self {
         let entrance = Entrance::of_server(&state.config.server);
         let (transport, device) = (Transport::Udp, DeviceId::NONE);
@@ -133,7 +133,7 @@ impl<'s> Rehearsal<'s> {
         QueryContext { shared, state, now: shared.clock.now(), wall_secs: at.wall_secs(), scratch }
     }
 
-    /// Returns the end of the rehearsal for a client that is not allowed.
+    /// Returns the result for a client that the access list does not allow.
     fn refused(&self, cx: &QueryContext<'_>, question: Question<'_>) -> Ended {
         let (octets, peer) = (query_octets(question), self.peer());
         let incoming = Incoming { octets: &octets, seen: None };
@@ -171,7 +171,7 @@ impl<'s> Rehearsal<'s> {
         self.end(|output| take(&query, output))
     }
 
-    /// Runs a step, with a buffer for its reply.
+    /// Runs `take`, a part of the query path, with a buffer for its reply. Returns the result.
     fn end(&self, take: impl FnOnce(Output<'_>) -> QueryStep) -> Ended {
         let (mut message, mut misses) = (vec![0; LONGEST_ANSWER], Vec::new());
         match take(Output { message: &mut message, misses: &mut misses }) {
@@ -213,7 +213,7 @@ fn look(cx: &QueryContext<'_>, query: &Query<'_>, at: At, output: Output<'_>) ->
     }
 }
 
-/// Evaluates the policy on a cached answer, for the witness.
+/// Evaluates the policy on a cached answer, and reports the verdict to the witness.
 fn witness_kept(cx: &QueryContext<'_>, query: &Query<'_>, message: &[u8]) {
     let mut spare = vec![0; LONGEST_ANSWER];
     match judge::question(cx, query, &mut spare) {
@@ -224,8 +224,8 @@ fn witness_kept(cx: &QueryContext<'_>, query: &Query<'_>, message: &[u8]) {
     }
 }
 
-/// Returns the cached verdict on an answer that is no longer cached itself, or only in the form for
-/// validating clients. Reports the verdict and its basis to the witness.
+/// Returns the cached verdict on an answer. The answer itself is no longer cached, or only in the
+/// form for validating clients. Reports the verdict and its basis to the witness.
 fn kept_verdict(cx: &QueryContext<'_>, query: &Query<'_>, at: At, out: &mut [u8]) -> Option<Offer> {
     let hit = hit(cx, query, at, out)?;
     let offer = packet::offer(&hit, out);
@@ -238,9 +238,9 @@ fn kept_verdict(cx: &QueryContext<'_>, query: &Query<'_>, at: At, out: &mut [u8]
     Some(offer)
 }
 
-/// Returns the fresh entry of the packet cache, for a query at the present time.
+/// Returns the fresh entry of the packet cache, if the query is for the present time.
 fn hit(cx: &QueryContext<'_>, query: &Query<'_>, at: At, out: &mut [u8]) -> Option<PacketHit> {
-    // This may move an entry to the epoch in force, which is not visible to clients.
+    // This look-up may move an entry to the epoch in force. Clients do not notice.
     let found = match packet::look_up(cx, query, out) {
         PacketLookup::Earlier => packet::look_up_earlier(cx, query, out),
         found => found,
@@ -251,7 +251,7 @@ fn hit(cx: &QueryContext<'_>, query: &Query<'_>, at: At, out: &mut [u8]) -> Opti
     }
 }
 
-/// Returns the header and EDNS data of a client that wants recursion and a complete explanation of
+/// Returns the properties of a client that wants recursion and accepts a complete explanation of
 /// any length.
 fn asked(transport: Transport) -> Asked {
     let edns = AskedEdns {

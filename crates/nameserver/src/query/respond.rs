@@ -14,18 +14,19 @@ use avocet_wire::{Ede, Rcode, Rtype, short};
 
 use super::asked::{Asked, AskedEdns, ZoneVersion};
 
-/// Maximum number of octets of this server's OPT: cookie, EDE with its text, NSID, keepalive.
+/// Maximum number of octets of this server's OPT record, with cookie, EDE and its text, NSID, and
+/// keepalive.
 const MAX_OPT: usize = 512;
 /// Maximum length of the NSID that is sent, in octets. A longer NSID is cut.
 const MAX_NSID: usize = 128;
 
-/// Number of octets of the blocks to which answers are padded (RFC 8467 §4.1).
+/// Answers with padding have a multiple of this number of octets (RFC 8467 §4.1).
 const PADDED: usize = 468;
 /// The number of the padding option (RFC 7830 §3).
 const PADDING: u16 = 12;
-/// The kind of a zone's version that is the serial of its SOA record (RFC 9660 §2).
+/// The number that marks a zone version as the serial of the SOA record (RFC 9660 §2).
 const SOA_SERIAL: u8 = 0;
-/// Number of octets of an option without its data.
+/// Number of octets of an EDNS option without its data.
 const OPTION_HEAD: usize = 4;
 
 /// An answer before it is adapted to the client.
@@ -54,7 +55,7 @@ pub struct Identity {
     pub nsid: Option<Box<[u8]>>,
     /// The idle timeout for TCP clients that request it, in units of 100 ms (RFC 7828).
     pub keepalive: u16,
-    /// The reasons of the policy.
+    /// The reasons that answers of the policy may have.
     pub notes: Arc<[Note]>,
 }
 
@@ -142,9 +143,9 @@ fn pad(room: &mut [u8], before: usize, opt_len: usize) -> usize {
 /// Appends the OPT record to a message if there is little room for both. Returns the lengths of
 /// both.
 ///
-/// The text of the extended error is omitted first, then the error, which sets TC, then records
-/// (RFC 8914 §3). NSID and the version of the zone are omitted if otherwise there is no room for
-/// the question.
+/// If the octets do not suffice, the text of the extended error is omitted first. The error is
+/// omitted next, which sets TC, and then records (RFC 8914 §3). NSID and the version of the zone
+/// are omitted if otherwise there is no room for the question.
 #[cold]
 fn finish_short(
     out: &mut [u8],
@@ -176,7 +177,8 @@ fn finish_short(
         len = truncate(out, len, room(least));
         first_that_fits(&forms, room(len))
     });
-    // The last form always fits after the longest question, because no limit is below 512 octets.
+    // The shortest OPT record always fits after the longest question, because no limit is below 512
+    // octets.
     let (has_error, opt_len) = fitting.unwrap_or((false, OPT_LEN));
     if error.is_some() && !has_error {
         set_truncated(out);
@@ -194,13 +196,14 @@ fn set_truncated(out: &mut [u8]) {
     }
 }
 
-/// Returns the reason of the policy: the extended error and its text.
+/// Returns the reason for an answer of the policy: the extended error and its text.
 fn note(draft: Draft, identity: &Identity) -> Option<(Ede, &str)> {
     let place = usize::from(draft.note).checked_sub(1)?;
     identity.notes.get(place).map(|(code, text)| (*code, &**text))
 }
 
-/// Writes the OPT record to the start of `room`, which has [`MAX_OPT`] octets. Returns its length.
+/// Writes the OPT record to the start of `room`, which has [`MAX_OPT`] octets. Returns the length
+/// of the record.
 #[inline]
 fn write_opt(room: &mut [u8], draft: Draft, edns: &AskedEdns, identity: &Identity) -> usize {
     let fields =
@@ -285,8 +288,8 @@ fn truncate(out: &mut [u8], len: usize, room: usize) -> usize {
     kept
 }
 
-/// Turns the answer in `out` into an empty answer with TC. A real client then returns over TCP, or
-/// with the cookie in the answer. Returns its length.
+/// Replaces the answer in `out` with an empty answer with TC. A genuine client then repeats its
+/// query over TCP, or with the cookie in the answer. Returns the length of the empty answer.
 pub fn slip(out: &mut [u8], len: usize) -> usize {
     let Ok(view) = MessageView::new(&out[..len]) else { return len };
     let question_len = view.question().map_or(0, |question| question.octets().len());
@@ -321,8 +324,8 @@ pub(super) fn sent_to_tcp(question: &[u8], out: &mut [u8]) -> Draft {
     truncated(question, out)
 }
 
-/// Writes a draft with TC and without records, for the answer that begins in `out` and exceeds
-/// every datagram.
+/// Writes a draft with TC and without records. It replaces the answer that begins in `out` and
+/// exceeds every UDP message.
 pub fn truncated(question: &[u8], out: &mut [u8]) -> Draft {
     let rcode = Rcode(u16::from(out[3] & 0xf));
     let draft = draft_empty(out, Some(question), rcode);
@@ -370,7 +373,7 @@ mod tests {
         }
     }
 
-    /// Returns a CNAME and `addresses` A records.
+    /// Writes a draft with a CNAME and this number of A records.
     fn draft(out: &mut [u8], addresses: u8) -> Draft {
         let mut b = Builder::new(out, 4096, 0, QR | RA).unwrap();
         b.question(QNAME, Rtype::A, Class::IN).unwrap();
@@ -427,8 +430,8 @@ mod tests {
     }
 
     /// Returns the reply to a client with a limit of 512 octets, made from a draft with this number
-    /// of addresses and a policy note of this number of octets. The result is: whether TC is set,
-    /// the number of answers, whether NSID is present, and the length of the error's text.
+    /// of addresses and a policy note of this number of octets. Returns four values: whether TC is
+    /// set, the number of answers, whether NSID is present, and the length of the error's text.
     fn fitted(qname: &[u8], (addresses, text): (u8, usize)) -> (bool, u16, bool, Option<usize>) {
         let mut out = [0; 4096];
         let mut builder = Builder::new(&mut out, 4096, 0, QR | RA).unwrap();
@@ -464,7 +467,8 @@ mod tests {
         for (qname, message, expected) in [
             (QNAME, (1, 64), (false, 1, true, Some(64))),
             (QNAME, (16, 64), (false, 16, true, Some(0))),
-            // 336 octets, 171 of OPT without the error, and 6 of an error without text.
+            // The answer has 336 octets, OPT without the error has 171, and an error without text
+            // has 6.
             (b"\x06wwwwww\x07example\x00", (19, 64), (true, 19, true, None)),
             (QNAME, (20, 64), (true, 0, true, Some(64))),
             (&long[..], (0, 64), (false, 0, true, Some(64))),
@@ -510,7 +514,7 @@ mod tests {
         }
         let len = plain(1) as u16;
         assert_eq!(padded(60, 1300).0, 1300);
-        // The first block is longer than the limit, or there is no room for an option.
+        // The first block would exceed the limit, or there is no room for the padding option.
         assert!(len < 468 && len + 3 < 512);
         assert_eq!(padded(1, 512), (468, Some(468 - 4 - len)));
     }

@@ -30,8 +30,8 @@ pub(super) fn look_up<'m>(
     assemble(cx, memory, &wanted)
 }
 
-/// Assembles the cached answer to a question for explanations, even if it has expired or is not
-/// validated.
+/// Assembles the answer to a question for explanations from all cached data, even if it is expired
+/// or not validated.
 #[cold]
 pub(super) fn whatever_is_known(cx: &QueryContext<'_>, question: Question<'_>) -> Option<Vec<u8>> {
     let at = ReadAt { now: cx.now.secs(), stale_window: u32::MAX };

@@ -27,7 +27,7 @@ pub(super) struct Assembly {
 /// The reusable memory of one worker.
 pub struct Scratch {
     assembly: RefCell<Assembly>,
-    /// Prefetched names, with the second of the prefetch.
+    /// Popular names that were prefetched, each with the second at which the prefetch began.
     prefetched: [Cell<Option<(Ending, u32)>>; PREFETCHES],
     policy: RefCell<policy::Scratch>,
     /// The worker's end of its ring for the query log.
@@ -36,7 +36,7 @@ pub struct Scratch {
     tap: RefCell<Option<TapSender>>,
     /// The selection of queries for the export of traces.
     traces: TraceScratch,
-    /// The key that signed the message that is being answered, if the message is signed.
+    /// The TSIG key of the message that is being answered, if the message is signed.
     signer: RefCell<Option<Arc<TsigKey>>>,
     /// The rest of a transfer whose first message is the reply in the buffer.
     transfer: Cell<Option<Box<TransferRest>>>,
@@ -47,7 +47,7 @@ pub struct Scratch {
     witness: Option<RefCell<Witness>>,
 }
 
-/// The worker index in the memory of a rehearsal, which is not counted.
+/// The worker index of a rehearsal, whose queries are not counted.
 const NO_WORKER: usize = usize::MAX;
 
 impl Scratch {
@@ -98,12 +98,12 @@ impl Scratch {
         self.worker
     }
 
-    /// Sets the key that signed the message that is being answered.
+    /// Sets the TSIG key of the message that is being answered.
     pub(super) fn set_signer(&self, key: Option<Arc<TsigKey>>) {
         *self.signer.borrow_mut() = key;
     }
 
-    /// Returns the key that signed the message that is being answered, if the message is signed.
+    /// Returns the TSIG key of the message that is being answered, if the message is signed.
     pub(super) fn signer(&self) -> Option<Arc<TsigKey>> {
         self.signer.borrow().clone()
     }
@@ -113,7 +113,7 @@ impl Scratch {
         self.transfer.set(Some(rest));
     }
 
-    /// Takes the rest of a transfer, if its first message is the reply in the buffer.
+    /// Takes the rest of a transfer, if the reply in the buffer is the first message of a transfer.
     #[inline]
     pub fn take_transfer(&self) -> Option<Box<TransferRest>> {
         self.transfer.take()
@@ -130,7 +130,7 @@ impl Scratch {
         !self.held.borrow().is_empty()
     }
 
-    /// Takes the queries of strangers.
+    /// Takes the held queries of strangers.
     pub fn take_held(&self) -> Vec<HeldQuery> {
         self.held.take()
     }
@@ -172,7 +172,7 @@ impl Scratch {
         &self.traces
     }
 
-    /// Returns the memory for the RRset cache.
+    /// Returns the memory for assembling an answer from the RRset cache.
     pub(super) fn assembly(&self) -> RefMut<'_, Assembly> {
         self.assembly.borrow_mut()
     }
@@ -183,7 +183,7 @@ impl Scratch {
     }
 
     /// Decides whether a hit for a name that is about to expire starts a prefetch. Only the first
-    /// hit starts one, because thousands of hits may follow before its response arrives.
+    /// hit does so, because thousands of hits may follow before the response arrives.
     pub fn ahead(&self, hash: u64, now_secs: u32, remaining_secs: u32) -> Ahead {
         let place = &self.prefetched[hash as usize % PREFETCHES];
         let ending = Ending { hash, at_secs: now_secs.wrapping_add(remaining_secs) };
@@ -216,7 +216,8 @@ pub enum Ahead {
     /// Do nothing, because the prefetch was started in this second.
     Wait,
     /// Make the answer from the RRset cache, which has the result of the prefetch. If the prefetch
-    /// failed, the new answer expires with the old one, and the next hit starts another prefetch.
+    /// failed, the new answer expires at the same time as the old one, and the next hit starts
+    /// another prefetch.
     Take,
 }
 

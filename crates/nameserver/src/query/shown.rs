@@ -1,4 +1,4 @@
-//! The additional addresses in an answer: those of other names than the client asked for.
+//! The additional addresses in an answer: addresses of names other than the QNAME and its aliases.
 
 use std::cell::Cell;
 
@@ -12,7 +12,7 @@ use crate::policy::{self, Decider, QuestionVerdict, Validity};
 pub(super) struct ShownHosts<'c, 'q> {
     cx: &'c QueryContext<'c>,
     query: &'c Query<'q>,
-    /// Seconds until the policy may decide otherwise.
+    /// Number of seconds for which the policy's decisions on these addresses are valid.
     until_secs: Cell<u32>,
 }
 
@@ -24,8 +24,8 @@ impl<'c, 'q> ShownHosts<'c, 'q> {
         Some(Self { cx, query, until_secs: Cell::new(u32::MAX) })
     }
 
-    /// Returns whether the client may see the addresses of this type of a name: only if the policy
-    /// lets the client query them here.
+    /// Returns whether the answer may contain the addresses of this type of a name. The client
+    /// could get them by a query, because the policy does not block them.
     pub(super) fn show(&self, qname: FoldedName<'_>, qtype: Rtype) -> bool {
         let Self { cx, query, until_secs } = self;
         let Some(policy) = &cx.state.policy else { return true };

@@ -1,4 +1,5 @@
-//! A signed query is answered only from data of this server.
+//! Messages with a transaction signature (TSIG). A signed query is answered only from data of this
+//! server.
 //!
 //! ```text
 //! signed message -- verified --> the message without its signature, through the whole path
@@ -30,7 +31,8 @@ const MIN_UDP: usize = 512;
 /// The bits of the OPCODE in the flags of the header.
 const OPCODE: u16 = 0x7800;
 
-/// Answers a message that is no plain query.
+/// Answers a message that is not a plain query, such as a signed query, a NOTIFY message or an
+/// update.
 #[cold]
 pub(super) fn answer(
     cx: &QueryContext<'_>,
@@ -126,13 +128,14 @@ fn signed(
     QueryStep::Reply(Outgoing { len: reply.len(), ..outgoing })
 }
 
-/// Returns the maximum number of octets of a UDP reply to a query.
+/// Returns the maximum number of octets of a UDP reply to this query; `most` is the limit of the
+/// server.
 fn udp_limit(query: &[u8], most: u16) -> usize {
     let edns = QueryView::parse(query).ok().and_then(|view| view.edns);
     edns.map_or(MIN_UDP, |Edns { udp_size, .. }| usize::from(udp_size.min(most)).max(MIN_UDP))
 }
 
-/// Returns the header and the question of a reply that exceeds the limit.
+/// Returns the header and the question of a reply that is too long, with TC.
 fn truncated(reply: &[u8]) -> Vec<u8> {
     let Some(header) = Header::read(reply) else { return reply.to_vec() };
     let end = question_end(reply);

@@ -1,14 +1,13 @@
-//! Names that must not leak to the Internet, answered here: local zones, as configured, and special
-//! names.
+//! Answers to names that must not leak to the Internet: configured local zones, and special names.
 //!
 //! A local zone has no data except the local records of its names, which an earlier stage answers.
 //! A name of the zone that reaches this stage thus does not exist, or has no records of its own
 //! (NODATA), such as the apex or an empty non-terminal.
 //!
-//! `localhost` and loopback reverse names have data; the others are empty zones with the SOA that
-//! RFC 6303 §3 requires. Sources: RFC 6303 (private reverse zones), RFC 7793 (shared address
-//! space), RFC 6761 (localhost, invalid, test), RFC 7686 (onion), RFC 8375 (home.arpa), RFC 9462
-//! (resolver.arpa), RFC 9476 (alt), RFC 6762 appendix G (local).
+//! `localhost` and loopback reverse names have data; the other special names are empty zones with
+//! the SOA that RFC 6303 §3 requires. Sources: RFC 6303 (private reverse zones), RFC 7793 (shared
+//! address space), RFC 6761 (localhost, invalid, test), RFC 7686 (onion), RFC 8375 (home.arpa), RFC
+//! 9462 (resolver.arpa), RFC 9476 (alt), RFC 6762 appendix G (local).
 //!
 //! The names that designate encrypted listeners have the records of [`designation`].
 
@@ -51,7 +50,7 @@ const EMPTY_ZONES: &str = "invalid test onion alt local home.arpa resolver.arpa 
 enum Zone {
     /// The zone has only an SOA record.
     Empty,
-    /// The name is answered as configured: with an SOA record and local records.
+    /// The zone is configured: it has an SOA record and local records.
     Local,
     /// `localhost` and all names below it: the loopback addresses.
     Localhost,
@@ -61,7 +60,7 @@ enum Zone {
     Designation(Arc<Announcement>),
 }
 
-/// The zones by their names.
+/// The special zones and local zones, by name.
 #[derive(Debug, Default)]
 pub struct SpecialNames {
     zones: SuffixMap<Zone>,
@@ -81,8 +80,8 @@ pub struct InZone<'a> {
 }
 
 impl SpecialNames {
-    /// Creates the local zones of a configuration, the special names if they are enabled, and those
-    /// that designate encrypted listeners with these certificates.
+    /// Creates the local zones of a configuration, the special names if they are enabled, and the
+    /// names that designate encrypted listeners with these certificates.
     pub fn of(config: &Config, certificates: &[ShownCertificate]) -> Self {
         let server = &config.server;
         let special = if server.local_names { special_zones() } else { Vec::new() };
@@ -134,8 +133,8 @@ impl SpecialNames {
 
 impl<'a> InZone<'a> {
     /// Returns the name whose configured servers may take precedence over the zone. For DS records,
-    /// this is the parent of the name, because they are on the parent's side of a zone cut (RFC
-    /// 4035 §3.1.4.1).
+    /// this is the parent of the QNAME, because DS records are on the parent's side of a zone cut
+    /// (RFC 4035 §3.1.4.1).
     pub fn side(&self) -> FoldedName<'a> {
         let LocalQuestion { qname, qtype, .. } = self.question;
         let is_within = qtype == Rtype::DS && qname.len() > self.apex.len();
@@ -143,8 +142,9 @@ impl<'a> InZone<'a> {
     }
 
     /// Returns whether configured servers for the name take precedence over the zone; `apex_len` is
-    /// the length of the name of the zone that these servers serve. A special name gives way to any
-    /// such zone, a local zone only to a zone below it.
+    /// the length of the name of the zone that these servers serve. Such servers take precedence
+    /// over every special zone. They take precedence over a local zone only if the zone that they
+    /// serve is below it.
     pub fn gives_way(&self, apex_len: Option<usize>) -> bool {
         match self.zone {
             Zone::Local => apex_len.is_some_and(|len| len > self.apex.len()),
@@ -194,8 +194,8 @@ impl<'a> InZone<'a> {
         Own::Set(OwnSet { owner: qname, rtype: qtype, ttl_secs: zone.ttl_secs(), data })
     }
 
-    /// Returns the records with which the question's name designates encrypted listeners to this
-    /// client, if it does so.
+    /// Returns the records that designate encrypted listeners to this client, if the QNAME has such
+    /// records.
     fn designated(&self) -> Option<&'a Designation> {
         let Zone::Designation(announcement) = self.zone else { return None };
         let is_own = self.question.qname.len() == self.apex.len();
@@ -248,7 +248,7 @@ pub fn wire(text: &str) -> Box<[u8]> {
     out.into()
 }
 
-/// Writes the answer. The addresses of a designated target are omitted if they do not fit.
+/// Writes the answer. Omits the addresses of a designated target if they do not fit.
 fn write(
     question: &LocalQuestion<'_>,
     (own, designated): (&Own<'_>, Option<&Designation>),

@@ -16,7 +16,7 @@ use super::respond::{Draft, draft_empty, truncated};
 pub(super) fn client_of(held: &HeldQuery) -> Client<'_> {
     let HeldQuery { ip, device, transport, entrance, ref route, .. } = *held;
     let claims = DeviceClaims::of(device);
-    // Transfers are not held.
+    // The TLS version only matters for transfers, which are never held.
     Client { ip, transport, is_tls12: false, entrance, claims, route: route.way() }
 }
 
@@ -57,9 +57,10 @@ fn hold_stranger(
     Some(QueryStep::Resolve)
 }
 
-/// Returns the reply to a query if its client could not be identified in time. Over UDP, the reply
-/// has TC and no data: to send it, the kernel learns the client's hardware address, so that the
-/// client's next query, over TCP, is judged. Over a stream, the reply is SERVFAIL.
+/// Returns the reply to a held query if its client could not be identified in time. Over UDP, the
+/// reply has TC and no data. When the kernel sends it, the kernel learns the client's hardware
+/// address. The client's next query, over TCP, can thus be judged. Over a stream, the reply is
+/// SERVFAIL.
 #[cold]
 pub(super) fn turned_off<'q>(
     cx: &QueryContext<'_>,

@@ -1,9 +1,9 @@
 //! Transfers of hosted zones to other servers: AXFR (RFC 5936) and IXFR (RFC 1995).
 //!
 //! The reply to this query is the first message of the transfer. The later messages are in the
-//! worker's memory ([`Scratch::take_transfer`](super::scratch::Scratch)), to be sent as the client
-//! reads them. IXFR gets the changes since the client's version, or the whole zone if the changes
-//! are not kept or are longer (RFC 1995 §4).
+//! worker's memory ([`Scratch::take_transfer`](super::scratch::Scratch)), and are sent as the
+//! client reads them. IXFR gets the changes since the client's version, or the whole zone if the
+//! changes are no longer stored, or are longer than the zone (RFC 1995 §4).
 
 use avocet_config::transfer::{AliasTransfer, TransferClient};
 use avocet_wire::header::{HEADER_LEN, Header};
@@ -18,7 +18,7 @@ use super::finding::{Finding, Offer};
 use super::respond::{Draft, draft_empty};
 use crate::transfers::{ServerEvent, TransferRest};
 
-/// Number of octets of OPT with a cookie.
+/// Number of octets that are reserved for an OPT record with a cookie.
 const OPT_ROOM: usize = 64;
 
 /// Answers a query for a transfer.
@@ -112,8 +112,8 @@ const fn whole(len: usize) -> Draft {
     Draft { len, rcode: Rcode::NOERROR, ede: None, note: 0 }
 }
 
-/// Writes the changes into one message if it fits into a datagram (RFC 1995 §2). Returns its
-/// length.
+/// Writes the changes of an IXFR into one message if it fits into a datagram (RFC 1995 §2). Returns
+/// the length of the message.
 fn in_datagram(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -130,7 +130,7 @@ fn in_datagram(
     Some(only.len())
 }
 
-/// Returns the serial of the client's version (RFC 1995 §3).
+/// Returns the serial of the zone version that the client has (RFC 1995 §3).
 fn serial_of(view: &QueryView<'_>) -> Option<u32> {
     let message = MessageView::new(view.octets()).ok()?;
     let mut records = message.section(RecordSection::Authority).ok()?;
@@ -140,7 +140,8 @@ fn serial_of(view: &QueryView<'_>) -> Option<u32> {
     Some(u32::from_be_bytes(*serial))
 }
 
-/// Answers with the SOA record only, because the client has this version or must ask over TCP.
+/// Answers with the SOA record only, because the client has the latest version, or must repeat the
+/// query over TCP.
 fn soa_alone(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Draft {
     let question = HostedQuestion {
         qname: query.key.qname(),
@@ -154,7 +155,7 @@ fn soa_alone(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Draft 
     if let Some(place) = out.get_mut(qtype_at..qtype_at + 2) {
         place.copy_from_slice(&Rtype::IXFR.0.to_be_bytes());
     }
-    // Of this answer, only the header, the question and the SOA record are sent.
+    // Only the header, the question and the SOA record are sent.
     let len = only_answer(&mut out[..len]).unwrap_or(len);
     Draft { len, rcode, ede: None, note: 0 }
 }

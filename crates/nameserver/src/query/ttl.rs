@@ -1,5 +1,4 @@
-//! The TTLs of an answer: within the limits of a rule, and no longer than the policy stays the
-//! same.
+//! The limits on the TTLs of an answer: a rule's limits, and the time until the policy may change.
 
 use std::num::NonZeroU32;
 
@@ -8,14 +7,14 @@ use avocet_wire::MessageView;
 use super::finding::Lifetime;
 use crate::policy::Validity;
 
-/// The conditions under which an answer is given.
+/// The limits that the policy sets on an answer that it allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Terms {
     /// The lowest TTL, in seconds.
     least_secs: u32,
-    /// The highest TTL, in seconds; it takes precedence over the lowest.
+    /// The highest TTL, in seconds. If it is less than the lowest TTL, the highest TTL applies.
     greatest_secs: u32,
-    /// Whether the answer is for this query only.
+    /// Whether the answer is valid for this query only, and must not be cached.
     per_query: bool,
     /// The rule or list that allows the answer; see
     /// [`Decision::note`](super::decision::Decision::note).
@@ -29,12 +28,12 @@ impl Terms {
 
     pub(super) fn of(validity: Validity, bounds: Option<(u32, u32)>, note: u16) -> Self {
         let (least_secs, greatest_secs) = bounds.unwrap_or((0, u32::MAX));
-        // No client may cache an answer beyond a change of the policy.
+        // The answer must expire before the policy changes, in every client's cache.
         let greatest_secs = greatest_secs.max(least_secs).min(validity.secs);
         Self { least_secs, greatest_secs, per_query: validity.per_query, note }
     }
 
-    /// Returns whether TTLs remain unchanged.
+    /// Returns whether these terms change no TTL.
     pub(super) fn leave_ttls(self) -> bool {
         self.least_secs == 0 && self.greatest_secs == u32::MAX
     }
@@ -61,7 +60,7 @@ impl Terms {
     }
 
     /// Returns the seconds for which an answer may be cached if it could otherwise be cached for
-    /// `secs`. The lowest TTL does not make an answer cacheable.
+    /// `secs`. An answer that could not be cached otherwise stays so, even if a lowest TTL is set.
     pub(super) fn kept_for(self, secs: Option<NonZeroU32>) -> Option<NonZeroU32> {
         let secs = secs.filter(|_| !self.per_query)?;
         NonZeroU32::new(self.clamp(secs.get()))
@@ -94,8 +93,8 @@ pub(super) fn until_change(message: &mut [u8], terms: Terms) -> Lifetime {
     }
     let (offsets, longest_secs) = ttl_offsets(message);
     if longest_secs < terms.greatest_secs {
-        // Even the last client that gets this answer from the cache discards it before the policy
-        // changes.
+        // Even the last client that gets this answer from the packet cache discards the answer
+        // before the policy changes.
         return fixed(terms.greatest_secs - longest_secs);
     }
     cut_ttls(message, &offsets, terms.greatest_secs);

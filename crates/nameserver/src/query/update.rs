@@ -1,8 +1,7 @@
 //! UPDATE (RFC 2136): a client changes a hosted zone.
 //!
-//! A worker checks only whether the client may update anything of the zone. A thread does the rest
-//! and replies later: it reads and checks the message, writes the change to the disk, and puts the
-//! change in force.
+//! A worker checks only whether the client may change any record of the zone. Another thread reads
+//! and checks the message, writes the change to the disk, puts the change in force, and replies.
 
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ use super::octets::Octets;
 use crate::transfers::ServerEvent;
 use crate::updates::{WaitingUpdate, reply};
 
-/// Returns whether any zone accepts updates. Otherwise the server does not implement the opcode.
+/// Returns whether any zone accepts updates. If not, the server answers with NOTIMP.
 pub(super) fn are_taken(cx: &QueryContext<'_>) -> bool {
     cx.state.config.zones.iter().any(|zone| !zone.allow_update.is_empty())
 }
@@ -40,7 +39,8 @@ pub(super) fn unsigned(
     answered(cx, reply(octets, Rcode::REFUSED), Rcode::REFUSED, (client, out))
 }
 
-/// Takes an update with a verified signature. The reply comes later, unless the update is refused.
+/// Queues an update with a verified signature. Another thread replies later. An update that is not
+/// permitted is refused at once.
 #[cold]
 pub(super) fn signed(
     cx: &QueryContext<'_>,
@@ -66,7 +66,7 @@ pub(super) fn signed(
     answered(cx, octets, refusal, (client, out))
 }
 
-/// Returns the update, if the client may update anything of the zone.
+/// Returns the update for the queue, if the client may change any record of the zone.
 fn waiting(
     cx: &QueryContext<'_>,
     message: &[u8],

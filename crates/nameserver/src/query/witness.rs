@@ -7,9 +7,9 @@ use crate::policy::{Outcome, Treatment};
 pub struct Witness {
     /// The effective verdict.
     said: Option<Outcome>,
-    /// The answer of the servers that the policy evaluated.
+    /// The answer from other servers that the policy evaluated.
     judged: Option<Vec<u8>>,
-    /// Whether a list has the QNAME without effect, because the name has local records.
+    /// Whether a list has the QNAME but does not take effect, because the QNAME has local records.
     is_overruled: bool,
 }
 
@@ -42,7 +42,7 @@ impl Witness {
         self.judged.as_deref()
     }
 
-    /// Returns whether a list has the QNAME and local records take precedence.
+    /// Returns whether a list has the QNAME but local records take precedence.
     pub fn is_overruled(&self) -> bool {
         self.is_overruled
     }

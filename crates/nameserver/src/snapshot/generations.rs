@@ -1,17 +1,18 @@
-//! The last change of each part of a snapshot.
+//! The numbers that record when each part of a snapshot last changed.
 
 /// The generation of each part of a [`Snapshot`](super::Snapshot): the number of the last change of
 /// this part. All parts count in one sequence, from 1, so the numbers of two parts can be compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Generations {
-    /// The configuration. Answers depend on it only through the other parts.
+    /// The last change of the configuration. Answers depend on the configuration only through the
+    /// other parts.
     pub configuration: u32,
     /// The generation of the policy's decisions for each profile. A new table of clients or
-    /// neighbours changes nothing, as long as each profile has the same facts.
+    /// neighbours changes nothing, while each profile has the same facts.
     pub policy: u32,
-    /// The settings by which names are resolved and validated.
+    /// The last change of the settings for resolution and validation.
     pub plan: u32,
-    /// The names that this server answers by itself.
+    /// The last change of the names that this server answers from its own data.
     pub names: u32,
 }
 

@@ -1,4 +1,5 @@
-//! The keys of the configuration by the part of the snapshot that is built from them.
+//! The keys of the configuration, each assigned to the parts of the snapshot that are built from
+//! it.
 //!
 //! Every key belongs to one part or more, or to the configuration alone if no answer in the packet
 //! cache depends on the key. [`Inputs::of`] has no `..`, so the crate does not compile until a new
@@ -28,7 +29,7 @@ pub struct Inputs<'c> {
     pub policy: &'c PolicyConfig,
     /// The inputs of the plan.
     pub plan: PlanInputs<'c>,
-    /// The inputs of the own names.
+    /// The inputs of the server's own names.
     pub names: NameInputs<'c>,
 }
 
@@ -40,7 +41,7 @@ pub struct PlanInputs<'c> {
     dnssec: &'c DnssecConfig,
     dns64: &'c Dns64Config,
     forwards: &'c [ForwardConfig],
-    /// Servers that rules of the policy forward to.
+    /// Sets of servers to which rules of the policy forward.
     sets: Vec<Box<[SocketAddr]>>,
     /// Zones that are not validated.
     private: Vec<Box<[u8]>>,
@@ -58,7 +59,7 @@ pub struct NameInputs<'c> {
     has_special_names: bool,
     /// The services that are announced to clients, if any.
     announced: Option<Announced<'c>>,
-    /// Zones with servers of their own.
+    /// Zones for which the configuration has servers.
     served: Vec<&'c [u8]>,
 }
 
@@ -66,7 +67,7 @@ pub struct NameInputs<'c> {
 #[derive(PartialEq, Debug)]
 struct Announced<'c> {
     open: Vec<OpenAddress>,
-    /// For each address, whether clients need a certificate.
+    /// For each address, whether clients must have a certificate.
     closed: Vec<bool>,
     certificates: Vec<(&'c str, Option<&'c str>)>,
 }
@@ -97,11 +98,11 @@ impl<'c> Inputs<'c> {
     /// Assigns every key to its parts.
     pub fn of(config: &'c Config) -> Self {
         let Config {
-            // The other fields show whether the configuration is bare.
+            // The other fields determine this one.
             is_bare: _,
             server,
             resolver,
-            // The ports from which no query is sent.
+            // No query is sent from these ports, and no answer depends on them.
             avoid_ports: _,
             stubs,
             dnssec,
@@ -112,12 +113,13 @@ impl<'c> Inputs<'c> {
             pools,
             // Zones are read separately; a change of a zone builds new names.
             zones: _,
-            // Signatures are checked for each message.
+            // Signatures are checked for each message, so no cached answer depends on the keys.
             keys: _,
-            // Each zone has its signing policy.
+            // Each zone has a copy of its signing policy.
             signing_policies: _,
             policy,
-            // These are applied to each query or reply; the packet cache holds answers before that.
+            // These settings apply to each query or reply. Answers in the packet cache do not
+            // depend on them.
             rate_limit: _,
             query_log: _,
             // Connections use the certificates only at their start.
@@ -184,7 +186,7 @@ impl<'c> OfServer<'c> {
             h3: _,
             // Client certificates prove the identity of a client, which its profile contains.
             client_certificates: _,
-            // The names of listeners are in the policy as well.
+            // The policy also has the names of listeners.
             listeners: _,
             open: _,
             workers: _,
@@ -196,7 +198,7 @@ impl<'c> OfServer<'c> {
             user: _,
             control_group: _,
             tcp: _,
-            // Answers of class CH are not kept, and OPT is appended to each reply.
+            // Answers of class CH are not cached, and OPT is appended to each reply.
             version: _,
             id_server: _,
             nsid: _,
@@ -213,7 +215,7 @@ fn of_cache(cache: &CacheConfig) -> (TtlBounds, Option<Duration>) {
         max_ttl_secs: _,
         negative_min_ttl_secs: _,
         negative_max_ttl_secs: _,
-        // The time for which expired data is used is read at each look-up.
+        // The time for which expired data is used is read from the configuration at each look-up.
         serve_stale,
         // This key decides at a hit whether the name is prefetched.
         prefetch: _,

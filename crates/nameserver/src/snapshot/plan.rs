@@ -1,4 +1,4 @@
-//! The plan of a configuration.
+//! Builds the plan, which has the settings for resolution, from a configuration.
 
 use std::net::SocketAddr;
 
@@ -25,8 +25,8 @@ const MAX_WAITERS: usize = 100_000;
 /// Minimum number of simultaneous fetches in a worker for one zone or server, regardless of the
 /// number of workers.
 const MIN_FETCHES: u32 = 8;
-/// Placeholder for the delay before a client gets expired data, if `[cache]` does not enable
-/// expired data. It has no effect then.
+/// The delay before a client gets expired data, in milliseconds, if `[cache]` does not enable
+/// expired data. The value then has no effect.
 const NO_STALE_MS: u32 = u32::MAX;
 
 /// Returns the plan of a server, before the rules for its own names are added.
@@ -46,7 +46,7 @@ pub(super) fn plan(config: &Config, unconfigured: &Unconfigured) -> Result<Plan,
 }
 
 /// Returns the forwarding rules. On a server that only forwards, exceptions to the rule for all
-/// names are omitted: these names have no other servers, so they stay with that rule.
+/// names are omitted: the excepted names have no other servers, so that rule applies to them, too.
 fn rules(config: &Config, addresses: &UpstreamAddresses) -> Vec<ZoneRule> {
     let is_left = |exception: &ForwardConfig| {
         let is_over = |rule: &&ForwardConfig| !rule.exception && *rule.zone != [0];
@@ -79,7 +79,8 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
-/// Returns the limits of one worker, because names are distributed over the workers.
+/// Returns the limits on fetches for one worker. The workers share the total limits, because names
+/// are distributed over the workers.
 fn fetch_limits(config: &Config) -> FetchLimits {
     let share =
         |limit: u32| limit.div_ceil(config.server.workers as u32).max(MIN_FETCHES.min(limit));

@@ -1,4 +1,4 @@
-//! Texts that were fetched for a zone, before they replace the copy of the zone.
+//! Text that was fetched for a zone, before it replaces the file with the copy of the zone.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::{checked, open};
 use crate::zone_source::load_from;
 
-/// The records of a new text, compared with the records of the copy.
+/// The comparison of a fetched zone with the present copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FetchedRecords {
     /// The records are the same, although the texts may differ.
@@ -18,12 +18,12 @@ pub enum FetchedRecords {
     Changed,
 }
 
-/// The first error of a text.
+/// The first error of a fetched text.
 #[derive(Debug, Error)]
 #[error("{0}")]
 pub struct FetchedFault(Box<ZoneProblem>);
 
-/// Checks a text as if it were the file of the zone.
+/// Checks a fetched text like a file of the zone, and compares its records with the present copy.
 ///
 /// # Errors
 /// The first error of the zone.

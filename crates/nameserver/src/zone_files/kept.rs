@@ -19,11 +19,11 @@ use crate::zone_journal::ZoneJournal;
 use crate::zone_source::load_from;
 use crate::zone_versions::{RestoredZone, merged, raised, raised_over, restored};
 
-/// The state of a zone of another server that no primary has confirmed for too long.
+/// The error of a zone from another server if no primary has confirmed the zone for too long.
 const EXPIRED: &str = "it has expired: no primary has confirmed it for the time in its SOA record";
-/// The state of a zone of another server without a copy.
+/// The error of a zone from another server if there is no copy yet.
 const NO_COPY: &str = "it has not been transferred yet";
-/// The state of a zone from a URL without a copy.
+/// The error of a zone from a URL if there is no copy yet.
 const NOT_FETCHED: &str = "it has not been fetched yet";
 
 /// The fingerprints of the files from which a zone was read, including included files. Each
@@ -35,12 +35,12 @@ pub(super) type SeenFiles = BTreeMap<PathBuf, Option<FileFingerprint>>;
 #[derive(Clone)]
 pub(super) struct KeptZone {
     pub(super) config: ZoneConfig,
-    /// The number of the last reading. Of two simultaneous readings, the one that began later
-    /// counts.
+    /// The number of the last reading. Of two simultaneous readings, the result of the one that
+    /// began later is used.
     pub(super) reading: u64,
     pub(super) seen: SeenFiles,
-    /// The fingerprints of a change that has not settled, and the second at which they were first
-    /// seen.
+    /// Fingerprints of changed files that may still be changing, and the second at which they were
+    /// first seen.
     pub(super) unsettled: Option<(SeenFiles, u64)>,
     /// The version that was read, with later changes and without the signatures of this server.
     pub(super) source: Option<Arc<HostedZone>>,
@@ -53,27 +53,29 @@ pub(super) struct KeptZone {
     pub(super) fault: Option<String>,
     /// The journal, whose lock is held while the zone changes.
     pub(super) journal: Arc<Mutex<ZoneJournal>>,
-    /// The version that the file has.
+    /// The version of the zone that the file contains.
     pub(super) on_file: Option<ZoneVersion>,
-    /// The version that the file has, while `source` is another version, so that an edited file can
-    /// be merged.
+    /// The zone as the file contains it, if `source` is a different version. It is needed to merge
+    /// edits of the file.
     pub(super) base: Option<Arc<HostedZone>>,
-    /// The step from the version that the file has to the one that came into force with it, if the
-    /// file is one that people and the server write.
+    /// The change from the version in the file to the version that came into force when the file
+    /// was read. Only for files that both people and the server write.
     pub(super) taken: Option<Arc<ZoneChange>>,
-    /// A file with changes that contradict the file of the zone, and are not in force.
+    /// The path of a file with changes that contradict the file of the zone. These changes are not
+    /// in force.
     pub(super) aside: Option<PathBuf>,
-    /// Whether this server has changed the zone of a file since the start.
+    /// Whether this server has changed a zone with a file since the server started.
     pub(super) is_changed_here: bool,
     /// The second, on the clock of [`ZoneFiles::watch`], at which the file may be written next.
     pub(super) next_write_secs: u64,
     /// The reason why the file could not be written.
     pub(super) write_fault: Option<String>,
-    /// The reason why `source` is held back.
+    /// The reason why `source` cannot be published, if there is one.
     pub(super) signing_fault: Option<String>,
-    /// The last published version, if versions other than the source were published.
+    /// The last published version. Only if this server has published other records than those of
+    /// the source.
     pub(super) publication: Option<Publication>,
-    /// The reason why the publication is not in its file.
+    /// The reason why the publication could not be written to its file.
     pub(super) publication_fault: Option<String>,
 }
 
@@ -104,7 +106,7 @@ impl KeptZone {
         }
     }
 
-    /// Returns the present fingerprints of the known files.
+    /// Returns the current fingerprints of the files from which the zone was read.
     pub(super) fn now(&self) -> SeenFiles {
         let files = self.seen.keys();
         files.map(|path| (path.clone(), FileFingerprint::of(path))).collect()
@@ -126,7 +128,7 @@ impl KeptZone {
         now_secs.saturating_sub(since) >= u64::from(self.config.settle_secs)
     }
 
-    /// Reads the file. Returns whether the zone was replaced.
+    /// Reads the file, and publishes its version. Returns whether the zone was replaced.
     pub(super) fn load(
         &mut self,
         reading: u64,
@@ -136,8 +138,7 @@ impl KeptZone {
         self.load_by(reading, journal, &mut open) && self.publish(signers)
     }
 
-    /// Reads the version of the file, which `open` opens. Returns whether the file has a usable
-    /// version.
+    /// Reads the version in the file with `open`. Returns whether the file has a usable version.
     pub(super) fn load_by(
         &mut self,
         reading: u64,
@@ -189,7 +190,7 @@ impl KeptZone {
         true
     }
 
-    /// Returns the version to serve after the file was read, and keeps its changes.
+    /// Returns the version to serve after the file was read, and writes its changes to the journal.
     fn settled_version(&mut self, file: HostedZone, journal: &mut ZoneJournal) -> Arc<HostedZone> {
         if !self.config.keeps_changes() && !self.has_unwritten() {
             self.taken = None;
@@ -198,8 +199,7 @@ impl KeptZone {
         }
         let before = self.on_file.replace(file.version());
         let (other, changes) = match &self.source {
-            // The file is as the server wrote it, without the later changes that are only in the
-            // journal.
+            // The file is as the server wrote it. Later changes are only in the journal.
             Some(served) if before == self.on_file && before != Some(served.version()) => {
                 return served.clone();
             }
@@ -247,7 +247,7 @@ impl KeptZone {
         Arc::new(zone)
     }
 
-    /// Notes that the file has the version in force, if the zone had no journal until now.
+    /// Records that the file has the version in force, if the zone had no journal until now.
     pub(super) fn begin_journal(&mut self, version: &HostedZone) {
         if self.taken.is_none() && self.config.keeps_changes() && self.config.is_own_file() {
             self.on_file = Some(version.version());
@@ -255,20 +255,20 @@ impl KeptZone {
         }
     }
 
-    /// Returns whether the server has changed the zone of a file that others write, too: who wrote
-    /// it last may not know its serials.
+    /// Returns whether this server has changed a file that people or other programs also write. The
+    /// last author of the file may not know the serials that this server has used.
     fn is_written_over(&self, content: &JournalContent) -> bool {
         self.config.is_own_file() && content.written.is_some()
     }
 
-    /// Returns whether changes in the journal may not be in the file yet, although the settings of
-    /// the zone need no journal any more.
+    /// Returns whether changes in the journal may be missing in the file, although the zone no
+    /// longer needs a journal with its present settings.
     fn has_unwritten(&self) -> bool {
         let is_journal_unread = || self.source.is_none() && self.config.journal.exists();
         self.config.is_own_file() && (self.base.is_some() || is_journal_unread())
     }
 
-    /// Keeps changes that contradict the file where the operator finds them.
+    /// Writes changes that contradict the file to a separate file for the operator.
     fn put_aside(&mut self, refused: &[Arc<ZoneChange>], journal: &ZoneJournal) {
         if refused.is_empty() {
             return;
@@ -290,7 +290,7 @@ impl KeptZone {
         }
     }
 
-    /// Notices that the operator has removed the file with changes that are not in force.
+    /// Clears `aside` if the operator has removed that file.
     pub(super) fn review_aside(&mut self, journal: &ZoneJournal) {
         if self.aside.as_ref().is_some_and(|aside| !aside.exists()) {
             self.aside = journal.aside();
@@ -323,8 +323,8 @@ impl KeptZone {
         content
     }
 
-    /// Puts the version that was read in force, signed if the zone is signed here. Returns whether
-    /// the version is in force.
+    /// Puts the source in force, signed if the zone is signed here. Returns whether the source is
+    /// in force.
     fn publish(&mut self, signers: &KnownSigners) -> bool {
         self.fault = None;
         let is_signed = self.sign(signers);
@@ -334,7 +334,7 @@ impl KeptZone {
         is_signed
     }
 
-    /// Withdraws a zone of another server.
+    /// Stops serving a zone from another server, because it has expired.
     pub(super) fn withdraw(&mut self) {
         (self.source, self.zone) = (None, None);
         (self.fault, self.signing_fault) = (Some(EXPIRED.to_owned()), None);
@@ -345,13 +345,13 @@ impl KeptZone {
         !self.config.is_secondary() && (self.fault.is_some() || self.now() != self.seen)
     }
 
-    /// Returns the time at which the zone in force expires, if it is a zone of another server.
+    /// Returns the Unix second at which the zone in force expires, if it comes from another server.
     pub(super) fn expires_at_secs(&self) -> Option<u64> {
         self.expiry_of(self.source.as_ref()?)
     }
 
-    /// Returns the time of expiry. The modification time of the file is the time of the last
-    /// confirmation.
+    /// Returns the Unix second of expiry. The modification time of the file is the time at which a
+    /// primary last confirmed the zone.
     fn expiry_of(&self, zone: &HostedZone) -> Option<u64> {
         if !self.config.is_secondary() {
             return None;

@@ -1,5 +1,5 @@
-//! Acknowledged changes and edits by hand over restarts: a model of the server, its journal and its
-//! file.
+//! Acknowledged changes and manual edits across restarts: compares the server, its journal and its
+//! file with a model.
 
 use std::fmt::Write;
 use std::fs;
@@ -85,7 +85,7 @@ impl Model {
         changed.is_ok()
     }
 
-    /// Saves the present text of the file with another one, as an editor does.
+    /// Saves the text of the file after a change by `edit`, as an editor does.
     fn edit(&self, edit: impl FnOnce(String) -> String) {
         let text = edit(fs::read_to_string(self.file()).unwrap());
         let saved = self.directory.join("saved");

@@ -6,11 +6,11 @@
 //! the same source in the same form --------------> the last serial
 //! anything else ---------------------------------> the last serial + 1
 //! ```
-//! Signatures and digests come and go with the configuration, and the source does not change with
-//! them. A secondary with an equal serial assumes that the versions are equal, and applies the
-//! changes since its serial (IXFR) to its copy. So two versions with different records never have
-//! the same serial, and the changes of the source are withheld from serials that were published in
-//! another form.
+//! The configuration can turn signatures and digests on or off while the source stays the same. A
+//! secondary with an equal serial assumes that the versions are equal, and applies the changes
+//! since its serial (IXFR) to its copy. So two versions with different records never have the same
+//! serial, and changes of the source are not sent (by IXFR) to servers with a serial that was
+//! published in another form.
 
 use std::io;
 use std::path::Path;
@@ -28,12 +28,12 @@ use crate::clock::wall_secs;
 use crate::disk;
 use crate::zone_signing::{SigningError, UndigestedZone, is_small, yield_to_workers};
 
-/// The first word of the file of a publication.
+/// The first word of the file with the last publication.
 const MAGIC: &str = "avocet-published-1";
 /// Maximum number of octets of the file.
 const MAX_OCTETS: u64 = 256;
 
-/// The records that this server adds to a source.
+/// The form of a published zone: which records this server adds to the source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ZoneForm {
     /// This server adds no records.
@@ -44,14 +44,14 @@ enum ZoneForm {
     Digested(DigestHash),
 }
 
-/// The last published version. It is kept on disk while other servers may have a version to which
-/// the changes of the source do not apply.
+/// The last published version. It is kept on disk while other servers may have a version that the
+/// changes of the source do not fit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Publication {
-    /// The serial of the last published version. If the source is published unchanged: the serial
-    /// up to which its changes are withheld.
+    /// The serial of the last published version. If the source is published unchanged, changes from
+    /// serials up to this one are withheld.
     serial: u32,
-    /// The source from which the version was made.
+    /// The version of the source from which the published version was made.
     source: ZoneVersion,
     form: ZoneForm,
 }
@@ -78,7 +78,7 @@ impl ZoneForm {
 }
 
 impl Publication {
-    /// Returns the serial of the next version.
+    /// Returns the serial of the version to publish next.
     fn next_serial(&self, source: &HostedZone, form: ZoneForm) -> u32 {
         if is_newer(source.serial(), self.serial) {
             source.serial()
@@ -109,7 +109,8 @@ impl Publication {
         Some(Self { serial, source: ZoneVersion { serial: from, digest }, form })
     }
 
-    /// Reads the publication on disk; `None` if the source was always published unchanged.
+    /// Reads the last publication from its file; `None` if the source was always published
+    /// unchanged.
     pub(super) fn kept_in(path: &Path) -> Option<Self> {
         let read = disk::read(path, MAX_OCTETS).and_then(|octets| {
             let damaged = || io::Error::from(io::ErrorKind::InvalidData);
@@ -142,8 +143,8 @@ fn keep(path: &Path, publication: Option<&Publication>) -> io::Result<()> {
 }
 
 impl KeptZone {
-    /// Puts the source in force, in the configured form. Returns whether another version is in
-    /// force.
+    /// Publishes the source in the configured form. Returns whether the version in force has
+    /// changed.
     pub(super) fn sign(&mut self, signers: &KnownSigners) -> bool {
         let Some(source) = self.source.clone() else { return false };
         match self.made(&source, signers) {
@@ -168,7 +169,7 @@ impl KeptZone {
         }
     }
 
-    /// Returns the version of the source to serve.
+    /// Returns the version to serve, made from this source.
     fn made(
         &self,
         source: &Arc<HostedZone>,
@@ -191,8 +192,8 @@ impl KeptZone {
             return Ok(zone.clone());
         }
         let zone = match form {
-            // Clients wait only for the first version, so later versions of large zones yield to
-            // the workers.
+            // Clients wait only for the first version. Threads that digest later versions of large
+            // zones give way to the workers.
             ZoneForm::Digested(hash) if self.zone.is_some() && !is_small(source) => {
                 in_thread(yield_to_workers, || digested(source, serial, hash))?
             }
@@ -213,7 +214,8 @@ impl KeptZone {
     /// Returns the last version that other servers may have, if its serial matters for the next
     /// version.
     fn last_published(&self, source: &HostedZone, form: ZoneForm) -> Option<Publication> {
-        // A source that was published unchanged, maybe before a restart.
+        // A source that was published unchanged, possibly before a restart, may also be on other
+        // servers.
         let is_plain = self.publication.is_none_or(|last| last.form == ZoneForm::Plain);
         let may_be_elsewhere = self.publication.is_some()
             || form != ZoneForm::Plain && !self.config.allow_transfer.is_empty();
@@ -243,7 +245,7 @@ impl KeptZone {
         is_fixed
     }
 
-    /// Writes to disk what the next version needs to know about this version.
+    /// Writes to disk the facts about this version that the next version depends on.
     fn note_published(&mut self, source: &Arc<HostedZone>, zone: &Arc<HostedZone>) {
         let form = ZoneForm::of(&self.config);
         let next = if form == ZoneForm::Plain && Arc::ptr_eq(source, zone) {
@@ -266,7 +268,7 @@ impl KeptZone {
         self.keep_publication();
     }
 
-    /// Tries again to keep the publication, if it is not on disk.
+    /// Writes the last publication to its file again, if an earlier attempt failed.
     pub(super) fn retry_publication(&mut self) {
         if self.publication_fault.is_some() {
             self.keep_publication();
@@ -286,7 +288,7 @@ impl KeptZone {
     }
 }
 
-/// Returns a source with a serial and a ZONEMD record.
+/// Returns the source with this serial and a ZONEMD record.
 fn digested(
     source: &HostedZone,
     serial: u32,

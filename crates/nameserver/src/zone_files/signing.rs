@@ -1,5 +1,5 @@
-//! The signing of zones. A version that cannot be signed is held back, and the previous version
-//! stays in force. The source with all its changes is kept, and signed later.
+//! The signing of zones. If a version cannot be signed, the previous version stays in force. The
+//! unsigned version is kept with all its changes, and is signed later.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use crate::clock::wall_secs;
 use crate::zone_signing::{SigningError, SigningReport, ZoneSigner};
 
 /// Returns the reason why a version of a zone, or its answers, can never be signed as configured. A
-/// transfer with RRsets that are too large is not refused: its source is kept, and held back.
+/// transferred zone with RRsets that are too large is not refused. It is kept, but not published.
 pub(super) fn fault_of_signing(config: &ZoneConfig, zone: &HostedZone) -> Option<ZoneProblem> {
     if config.signing.is_none() && zone.is_signed() {
         let alias = zone.first_alias()?;
@@ -26,14 +26,14 @@ pub(super) fn fault_of_signing(config: &ZoneConfig, zone: &HostedZone) -> Option
     is_refused.then(|| zone.unsignable_set()).flatten()
 }
 
-/// The state of signing for each signed zone.
+/// The signers of all signed zones.
 #[derive(Default)]
 pub(super) struct KnownSigners(Mutex<BTreeMap<ZoneId, SharedSigner>>);
 
 pub(super) type SharedSigner = Arc<Mutex<ZoneSigner>>;
 
 impl KnownSigners {
-    /// Returns the state of signing of a zone, if the zone is signed here.
+    /// Returns the signer of a zone, if the zone is signed here.
     pub(super) fn of(&self, config: &ZoneConfig) -> Option<SharedSigner> {
         let signing = config.signing.as_ref()?;
         let apex = FoldedName::new(&config.name)?;
@@ -43,8 +43,8 @@ impl KnownSigners {
 }
 
 impl ZoneFiles {
-    /// Signs the zones with signatures that end soon, or with keys that take a step. Returns
-    /// whether a zone was replaced. `now_secs` is the time since 1970.
+    /// Signs the zones with signatures that end soon, or with a key that enters its next state.
+    /// Returns whether a zone was replaced. `now_secs` is the time since 1970.
     pub fn sign_due(&self, now_secs: u64) -> bool {
         let configs: Vec<_> = {
             let kept = self.kept();
@@ -69,7 +69,7 @@ impl ZoneFiles {
         is_replaced
     }
 
-    /// Signs a zone. Returns whether another version is in force.
+    /// Signs a zone. Returns whether the version in force has changed.
     fn sign_again(&self, zone: &mut KeptZone) -> bool {
         let before = zone.zone.clone();
         zone.reading = self.next_reading();
@@ -86,18 +86,20 @@ impl ZoneFiles {
             let signers = lock(&self.signers.0);
             signers.iter().filter(|(_, signer)| wants(signer)).map(|(id, _)| id.clone()).collect()
         };
-        // The signing of a zone outlives its configuration.
+        // A signer remains after its zone was removed from the configuration.
         let kept = self.kept();
         ids.retain(|id| kept.contains_key(id));
         ids
     }
 
-    /// Reports whether keys were replaced because of DS records that the parent may change again.
+    /// Returns whether a key of the zone was replaced because of DS records that the parent may
+    /// still change.
     pub fn follows_parent(&self, id: &ZoneId) -> bool {
         self.signer(id).is_some_and(|signer| lock(&signer).follows_parent())
     }
 
-    /// Records the DS records of a zone at its parent, with their TTL in seconds.
+    /// Records the DS records that were found at the parent of a zone. `ttl_secs` is their TTL in
+    /// seconds.
     pub fn note_parent(&self, id: &ZoneId, records: &[Vec<u8>], ttl_secs: u32) {
         if let Some(signer) = self.signer(id) {
             lock(&signer).note_parent(records, ttl_secs, wall_secs());
@@ -108,7 +110,7 @@ impl ZoneFiles {
     /// parent.
     ///
     /// # Errors
-    /// The record is not awaited.
+    /// No key waits for this record.
     pub fn confirm_parent(&self, id: &ZoneId, tag: u16) -> Result<(), SigningError> {
         self.signer(id).map_or(Ok(()), |signer| lock(&signer).confirm_parent(tag))
     }
@@ -126,7 +128,7 @@ impl ZoneFiles {
         Some(lock(&*self.signer(id)?).report(wall_secs()))
     }
 
-    /// Returns the state of signing of a zone in the configuration in force.
+    /// Returns the signer of a zone in the configuration in force.
     fn signer(&self, id: &ZoneId) -> Option<SharedSigner> {
         let config = self.kept().get(id)?.config.clone();
         self.signers.of(&config)

@@ -1,4 +1,4 @@
-//! Files of zones that change while they are watched.
+//! Tests of zone files that change while the server watches them.
 
 use std::fs;
 
@@ -151,7 +151,7 @@ fn no_serial_is_published_with_two_contents_when_a_digest_comes_and_goes() {
     config.digest = None;
     let plain = published(&files, &config);
     assert!((plain.serial(), plain.zonemd()) == (2, None));
-    // The change removes the record; after a restart, the whole zone is sent.
+    // The change removes the record. After a restart, IXFR clients get the whole zone.
     let [change] = plain.changes() else { panic!("one change") };
     assert_eq!((change.size().removed, change.size().added), (1, 0));
     let again = published(&ZoneFiles::default(), &config);
@@ -166,7 +166,7 @@ fn no_serial_is_published_with_two_contents_when_a_digest_comes_and_goes() {
     fs::remove_file(&included).unwrap();
 }
 
-/// A server of one zone that its test changes.
+/// A server with one zone.
 struct OneZone {
     files: ZoneFiles,
     config: ZoneConfig,
@@ -174,7 +174,8 @@ struct OneZone {
 }
 
 impl OneZone {
-    /// Returns a zone that other servers may have, with enough records for changes to be shorter.
+    /// Creates a server with a zone that other servers may have. The zone is large enough that its
+    /// changes are shorter than the zone.
     fn of(name: &str, settings: &str) -> Self {
         let (ZoneConfig { file, journal, .. }, included) = including(name);
         let hosts: String = (0..40).map(|host| format!("h{host} 60 A 10.0.0.{host}\n")).collect();
@@ -224,7 +225,7 @@ fn a_version_withholds_the_changes_that_the_one_before_withheld() {
     let plain = zone.published(None);
     assert_eq!((plain.serial(), plain.changes().len()), (9, 2));
     assert_eq!((plain.changes_since(5), plain.first_sent_serial()), (None, None));
-    // From 9 to 10, only the digest changes. The changes from 5 to 9 are those of the file.
+    // From 9 to 10, only the digest changes. The changes from 5 to 9 come from the file.
     let digested = zone.published(digest);
     assert_eq!((digested.serial(), digested.changes().len()), (10, 3));
     assert_eq!((digested.changes_since(5), digested.first_sent_serial()), (None, Some(9)));

@@ -1,4 +1,4 @@
-//! Writes the versions of a zone that this server has changed to its master file.
+//! Writes zones that this server has changed to their master files.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -24,9 +24,9 @@ use crate::zone_source::load_from;
 const WRITTEN: &str = "; Written by Avocet from its changes; comments are not kept. Serial ";
 /// Number of octets at the start of a file that show whether this server wrote it.
 const HEAD: usize = 1024;
-/// The pause between two writes of a file, in seconds for each second that one write takes.
+/// The length of the pause after a write of a file, as a multiple of the duration of the write.
 const WRITE_PAUSE: u64 = 20;
-/// Minimum number of octets of a zone that are written in a second.
+/// Assumed speed of writing a zone, in octets per second: the minimum.
 const WRITTEN_IN_SECOND: u64 = 16 << 20;
 
 /// The reason why the file of a zone is not replaced.
@@ -38,26 +38,26 @@ const OTHER_CONTENT: &str = "the file has something else than the zone, and is n
 enum FileContent {
     /// The file is empty, or missing.
     Nothing,
-    /// A copy that this server wrote.
+    /// The file has a copy of a zone that this server wrote.
     Ours,
-    /// The zone, as another program wrote it.
+    /// The file has the zone, but another program wrote the file.
     Foreign,
 }
 
-/// Checks that the file of a zone may be replaced by a zone from other servers: it is missing,
-/// empty, a copy that this server wrote, or another file with the zone. A mistake in a setting must
-/// not destroy the data of another program.
+/// Checks that the file of a zone may be replaced by a zone from other servers: the file is missing
+/// or empty, this server wrote it, or it contains the zone. A mistake in a setting must not destroy
+/// the data of another program.
 ///
 /// # Errors
-/// The file has something else, or cannot be read.
+/// The file has other content, or cannot be read.
 pub fn check_copy(config: &ZoneConfig) -> io::Result<()> {
     content(config).map(drop)
 }
 
-/// Checks the file like [`check_copy`], and keeps a copy of a file that another program wrote.
+/// Checks the file like [`check_copy`]. If another program wrote the file, keeps a copy of it.
 ///
 /// # Errors
-/// The file has something else, or cannot be read or copied.
+/// The file has other content, or cannot be read or copied.
 pub fn make_way(config: &ZoneConfig) -> io::Result<()> {
     if content(config)? == FileContent::Foreign {
         let file = &config.file;
@@ -76,7 +76,7 @@ fn content(config: &ZoneConfig) -> io::Result<FileContent> {
     if head.is_empty() {
         return Ok(FileContent::Nothing);
     }
-    // The check also covers a copy that was damaged after it was written.
+    // The check also accepts a copy that was damaged after this server wrote it.
     let own = format!("{} ", shown(&config.name));
     let is_own = |line: &str| {
         let mut fields = line.strip_prefix(&own).unwrap_or_default().split(' ');
@@ -100,8 +100,9 @@ fn file_head(file: &Path, head: &mut Vec<u8>) -> io::Result<()> {
 }
 
 impl KeptZone {
-    /// Writes the version without signatures to the file if the file has another version. Does so
-    /// during at most a twentieth of the time, and never over an edit that was not read.
+    /// Writes the zone without signatures to its file, if the file has another version. Pauses
+    /// between writes, so that they take at most a twentieth of the time. Never overwrites an edit
+    /// that was not read.
     pub(super) fn write_back(&mut self, now_secs: u64, journal: &mut ZoneJournal) {
         let Some(zone) = self.source.clone().filter(|_| self.fault.is_none()) else { return };
         let is_written = !self.config.keeps_changes() && self.base.is_none()
@@ -127,7 +128,7 @@ impl KeptZone {
     }
 
     /// Records in the modification time of the file that a primary has the version in force. The
-    /// file still counts as read, so that later changes are written to it.
+    /// file counts as unchanged, so that later changes are written to it.
     pub(super) fn confirm(&mut self, now_secs: u64) -> io::Result<()> {
         let is_read = self.now() == self.seen;
         let confirmed = UNIX_EPOCH + Duration::from_secs(now_secs);
@@ -145,8 +146,8 @@ impl KeptZone {
         Ok(read.is_ok() && head == *WRITTEN.as_bytes())
     }
 
-    /// Writes a version to the file. The file of a primary zone is replaced only if it is still the
-    /// file that was read: an edit that is saved meanwhile stays in the file.
+    /// Writes a version to the file. The file of a primary zone is replaced only if it has not
+    /// changed since it was read, so that no edit is lost.
     pub(super) fn write(&mut self, zone: &Arc<HostedZone>) -> Result<(), ReplaceFault> {
         let file = &self.config.file;
         let confirmed = std::fs::metadata(file).and_then(|facts| facts.modified());
@@ -163,7 +164,7 @@ impl KeptZone {
             replace(&[text.as_bytes()])?
         } else {
             if !is_ours {
-                // Comments and $INCLUDE of a file that was written by hand.
+                // A file that was written by hand has comments and `$INCLUDE`, which would be lost.
                 disk::keep_copy(file)?;
             }
             let head = format!("{WRITTEN}{}.\n", zone.serial());
@@ -174,7 +175,8 @@ impl KeptZone {
             File::options().append(true).open(file)?.set_modified(confirmed?)?;
             FileFingerprint::of(file)
         } else {
-            // An edit of the new file counts as not read, even if it is made immediately.
+            // If the new file differs from what was written, it was edited, and the edit counts as
+            // not read.
             let is_same = |now: &FileFingerprint| written.is_some_and(|it| now.has_content_of(&it));
             FileFingerprint::of(file).filter(is_same).or(written)
         };

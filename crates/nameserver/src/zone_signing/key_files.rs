@@ -29,15 +29,15 @@ use super::report::{phase_name, phase_of, role_name, role_of};
 use crate::clock::wall_secs;
 use crate::disk;
 
-/// The state of the keys.
+/// The name of the file with the state of the keys.
 const STATE: &str = "state.json";
-/// The last signed version, as a master file.
+/// The name of the master file with the last signed version.
 const SIGNED: &str = "signed.zone";
-/// Maximum number of octets of the state and of a key.
+/// Maximum number of octets of the state file and of a key file.
 const MAX_OCTETS: u64 = 64 << 10;
 /// Maximum number of octets of the signed zone.
 const MAX_SIGNED: u64 = avocet_zone::MAX_ZONE_TEXT;
-/// Maximum number of keys that are made to find one with a free tag.
+/// Maximum number of keys that are generated to find one with an unused key tag.
 const MAX_TRIES: u32 = 20;
 /// Bits of a file's mode that give access to accounts other than the owner.
 const OTHERS: u32 = 0o077;
@@ -60,48 +60,48 @@ pub enum KeyFileError {
         path = .0.display()
     )]
     NoState(PathBuf),
-    /// A file is no key of the zone.
+    /// A file does not contain a usable key of the zone.
     #[error("{path}: {1}", path = .0.display())]
     Key(PathBuf, KeyFault),
-    /// The file contains a key with another tag.
+    /// The file contains a key with this tag instead of the expected one.
     #[error("{path} has another key than the one with tag {1}", path = .0.display())]
     OtherKey(PathBuf, u16),
-    /// Other accounts may read a key.
+    /// Accounts other than the owner may access the file of a private key.
     #[error("{path} may be used by others: its mode must be 600", path = .0.display())]
     Mode(PathBuf),
-    /// There are several keys to import for one role.
+    /// There are several keys to import for the same role.
     #[error("{path} is another {1}: one key of each role can be imported", path = .0.display())]
     Several(PathBuf, &'static str),
-    /// The keys to import do not suffice.
+    /// The keys to import do not cover all roles that the zone needs.
     #[error("the K*.private files in {path} are not a CSK, or a KSK and a ZSK", path = .0.display())]
     Incomplete(PathBuf),
     /// The public part of a key to import is missing.
     #[error("{path} is not the DNSKEY record of the key with the same name", path = .0.display())]
     Public(PathBuf),
-    /// No new key had a free tag.
+    /// No generated key had an unused key tag.
     #[error("no new key has a tag that differs from those of the present ones")]
     Tags,
 }
 
-/// The files of a zone's keys.
+/// The directory with the files of a zone's keys.
 #[derive(Debug)]
 pub(super) struct KeyFiles {
     directory: PathBuf,
 }
 
-/// The stored state of the keys.
+/// The state of a zone's keys that is kept on disk.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct SignerState {
     pub(super) timeline: KeyTimeline,
     /// The serial of the last published version.
     pub(super) last_serial: Option<u32>,
-    /// The highest TTL of records that caches may have.
+    /// The highest TTL, in seconds, of the zone's records that caches may still have.
     pub(super) max_ttl_secs: u32,
-    /// The time of the last check.
+    /// The Unix second of the last check.
     pub(super) looked_at_secs: u64,
 }
 
-/// The state as it is on disk.
+/// The state in the form in which it is stored.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct StoredState {
@@ -122,12 +122,12 @@ struct StoredKey {
     since_secs: u64,
     created_secs: u64,
     ds_ttl_secs: u32,
-    /// Absent in files of earlier versions.
+    /// Whether the DS record was seen at the parent. Absent in files of earlier versions.
     #[serde(default)]
     witness: StoredWitness,
 }
 
-/// What is known about the parent's DS record of a key.
+/// What is known about the DS record of a key at the parent.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum StoredWitness {
@@ -161,8 +161,8 @@ impl From<StoredWitness> for DsWitness {
 }
 
 impl SignerState {
-    /// Excludes the time since the last check if it is longer than `gap_secs`, because the server
-    /// did not run or its clock was set.
+    /// If the time since the last check is longer than `gap_secs`, removes this time from the ages
+    /// of the keys' states, because the server did not run or the clock was set.
     pub(super) fn leave_out_gap(&mut self, now_secs: u64, gap_secs: u64) {
         let gap = now_secs.saturating_sub(self.looked_at_secs);
         let is_gap = self.looked_at_secs > 0 && gap > gap_secs;
@@ -254,15 +254,15 @@ impl KeyFiles {
         self.paths_with("pkcs8").next().is_some()
     }
 
-    /// Returns the paths of the files with this ending.
+    /// Returns the paths of the files in the directory with this ending.
     fn paths_with(&self, ending: &'static str) -> impl Iterator<Item = PathBuf> {
         let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
         let paths = entries.map(|entry| entry.path());
         paths.filter(move |path| path.extension().is_some_and(|other| other == ending))
     }
 
-    /// Imports the keys of another server from the files `K*.private` and `K*.key` of BIND. These
-    /// keys are in use.
+    /// Imports the keys of another server from the files `K*.private` and `K*.key` of BIND. The
+    /// imported keys count as in use.
     fn import(&self) -> Result<SignerState, KeyFileError> {
         let mut state = SignerState::default();
         let paths: Vec<_> = self.paths_with("private").take(MAX_ZONE_KEYS + 1).collect();
@@ -301,7 +301,7 @@ impl KeyFiles {
         if is_complete { Ok(state) } else { Err(KeyFileError::Incomplete(self.directory.clone())) }
     }
 
-    /// Replaces the state.
+    /// Writes the state to disk.
     pub(super) fn save(&self, state: &SignerState) -> Result<(), KeyFileError> {
         let path = self.directory.join(STATE);
         let written = self.make_directory().and_then(|()| {
@@ -315,7 +315,7 @@ impl KeyFiles {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)
     }
 
-    /// Reads a key.
+    /// Reads the private key from its file.
     pub(super) fn read_key(&self, key: &TimedKey) -> Result<SigningKey, KeyFileError> {
         let path = self.key_path(key.tag);
         let failed = |error| KeyFileError::Read(path.clone(), error);
@@ -364,7 +364,7 @@ impl KeyFiles {
         written.map_err(|error| KeyFileError::Write(path, error))
     }
 
-    /// Deletes a key that is no longer used.
+    /// Deletes the file of a key that is no longer used.
     pub(super) fn remove(&self, tag: u16) {
         let path = self.key_path(tag);
         if let Err(error) = fs::remove_file(&path) {
@@ -372,8 +372,8 @@ impl KeyFiles {
         }
     }
 
-    /// Stores the signed zone, so that it need not be signed again after a restart. If this fails,
-    /// the zone is signed again.
+    /// Writes the signed zone to its file, so that it need not be signed again after a restart.
+    /// Ignores errors, because the zone is then signed again.
     pub(super) fn keep_copy(&self, zone: &HostedZone) {
         let path = self.directory.join(SIGNED);
         let mut text = String::new();
@@ -412,7 +412,7 @@ fn check_mode(path: &Path) -> Result<(), KeyFileError> {
     if is_open { Err(KeyFileError::Mode(path.to_owned())) } else { Ok(()) }
 }
 
-/// Reads a key of BIND from its private file, and from its public file whether the DNSKEY record
+/// Reads a key of BIND from its private file. From its public file, reads whether the DNSKEY record
 /// has the flag of a KSK.
 fn imported_key(path: &Path) -> Result<(SigningKey, bool), KeyFileError> {
     let read = |path: &Path| {

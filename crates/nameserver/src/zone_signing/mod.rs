@@ -1,12 +1,12 @@
-//! The signing of hosted zones: keys in files, their roll-overs, and new signatures before the old
-//! ones end.
+//! The signing of hosted zones: keys in files, key roll-overs, and the renewal of signatures before
+//! they expire.
 //!
 //! ```text
 //! zone as read --active keys--> signed --review--> state on disk --> in force
 //!      ^------- due: signatures end, a key takes a step, the parent has another DS -------'
 //! ```
-//! A zone that cannot be signed, or does not pass the review, is held back, and the version in
-//! force stays. The state of the keys changes only with a version that passed.
+//! A zone that cannot be signed, or does not pass the review, is not published, and the version in
+//! force stays. The state of the keys changes only if the review passes.
 
 mod key_files;
 mod parent;
@@ -34,22 +34,23 @@ use key_files::{KeyFiles, SignerState};
 use parent::ParentView;
 pub use report::{KeyReport, SigningReport, role_of as key_role};
 
-/// Seconds after which a zone that was held back is signed again.
+/// Number of seconds after which an unpublished zone is signed again.
 const RETRY_SECS: u64 = 60;
-/// Seconds between records on disk that the zone is still published, while a key is replaced.
+/// While a key is replaced, the disk records at this interval, in seconds, that the zone is still
+/// published.
 const NOTE_SECS: u64 = 600;
-/// A longer time without such a record does not count for the keys: the zone was not available to
-/// clients, or the clock was set.
+/// A longer interval without such a record, in seconds, does not count for the states of keys: the
+/// zone was not available to clients, or the clock was set.
 const GAP_SECS: u64 = 2 * NOTE_SECS;
-/// Zones with fewer records are signed so quickly that no query is delayed noticeably.
+/// Maximum number of records of a small zone. Signing a small zone delays no query noticeably.
 const SMALL_ZONE: u32 = 2_000;
-/// Maximum number of threads that sign a zone.
+/// Maximum number of threads that sign one zone at the same time.
 const MAX_THREADS: usize = 16;
 
-/// The reason why a zone is held back, or why a request about its keys is refused.
+/// The reason why a zone is not published, or why a request about its keys is refused.
 #[derive(Debug, Error)]
 pub enum SigningError {
-    /// The zone cannot have a ZONEMD record of this server.
+    /// This server cannot add a ZONEMD record to the zone.
     #[error("no ZONEMD record can be added to it: {0}")]
     Digest(UndigestedZone),
     /// The zone cannot get a serial that follows the last published one.
@@ -61,7 +62,7 @@ pub enum SigningError {
     /// The zone cannot be signed.
     #[error("it cannot be signed: {0}")]
     Sign(#[from] SignFault),
-    /// The zone cannot have the names of pools.
+    /// The names of pools cannot be added to the zone.
     #[error("it cannot have the names of its pools: {0}")]
     Pools(#[from] UnsoundZone),
     /// Validators would not accept the signed zone.
@@ -70,7 +71,7 @@ pub enum SigningError {
     /// A key is being replaced already.
     #[error("the key is not active yet, or is being replaced already: see `avocet zone keys`")]
     Rolling,
-    /// No key has the tag, or the DS record of this key is not awaited.
+    /// No key has this tag, or the key does not wait for its DS record.
     #[error("no key with tag {0} awaits its DS record")]
     NotAwaited(u16),
     /// The zone has no key of the role.
@@ -81,10 +82,11 @@ pub enum SigningError {
 /// The reason why a zone without signatures of this server cannot get a ZONEMD record.
 #[derive(Debug, Error)]
 pub enum UndigestedZone {
-    /// Another server has signed the zone, and its proofs deny the record.
+    /// Another server has signed the zone, and the NSEC or NSEC3 records of that server deny the
+    /// ZONEMD record.
     #[error("it has signatures of another server; set zonemd-hash = \"none\"")]
     SignedElsewhere,
-    /// The zone would have errors.
+    /// The zone with the ZONEMD record would have errors.
     #[error("{0}")]
     Unsound(#[from] UnsoundZone),
 }
@@ -94,9 +96,9 @@ pub enum UndigestedZone {
 pub(crate) struct ZoneSigner {
     apex: FoldedNameBuf,
     policy: SigningPolicy,
-    /// The names of pools in the zone.
+    /// The names of the pools in the zone.
     pools: Vec<Box<[u8]>>,
-    /// The hash of the ZONEMD record.
+    /// The hash algorithm of the ZONEMD record; `None` if the zone gets no such record.
     digest: Option<DigestHash>,
     files: KeyFiles,
     /// The state of the keys; `None` until the files were read.
@@ -104,14 +106,14 @@ pub(crate) struct ZoneSigner {
     keys: BTreeMap<u16, Arc<SigningKey>>,
     /// The last signed version.
     last: Option<Arc<HostedZone>>,
-    /// A role with a key that must be replaced immediately.
+    /// The role whose key the operator wants to replace now.
     forced: Option<KeyRole>,
     parent: ParentView,
-    /// The time of the last check.
+    /// The Unix second of the last check.
     looked_at_secs: u64,
-    /// The latest time at which the zone is signed again.
+    /// The Unix second by which the zone must be signed again.
     due_secs: u64,
-    /// The earliest end of a signature.
+    /// The Unix second at which the first signature expires.
     expires_at_secs: Option<u64>,
     made: u64,
     seed: u64,
@@ -150,11 +152,12 @@ impl ZoneSigner {
 
     /// Reports whether the zone must be signed again.
     pub(crate) fn is_due(&self, now_secs: u64) -> bool {
-        // The clock may have gone back.
+        // The clock may have been set back.
         now_secs >= self.due_secs || now_secs < self.looked_at_secs
     }
 
-    /// Records that the zone is published, so that this time counts for the keys.
+    /// Records that the zone is published, so that the time until now counts for the states of its
+    /// keys.
     ///
     /// # Errors
     /// The state cannot be written.
@@ -170,12 +173,12 @@ impl ZoneSigner {
         Ok(self.files.save(state)?)
     }
 
-    /// Signs a zone as it was read, and lets its keys take the steps that are due. The result has
-    /// passed the review. The serial of the result is newer than `published`, or the same if
-    /// nothing changed.
+    /// Signs a zone, and changes the states of its keys if that is due. The result has passed the
+    /// review. The serial of the result is newer than `published`, or is the same if nothing
+    /// changed.
     ///
     /// # Errors
-    /// The reason why the zone is held back. The state of the keys is unchanged then.
+    /// The zone cannot be published. The state of the keys is then unchanged.
     pub(crate) fn publish(
         &mut self,
         source: &HostedZone,
@@ -201,7 +204,7 @@ impl ZoneSigner {
         let (zone, steps) = result.inspect_err(|_| self.unmake(&made))?;
         if let Err(error) = self.files.save(&next) {
             self.unmake(&made);
-            // The version is not published, so the next version does not follow it.
+            // The version was not published, so the next version does not follow it.
             self.last = before;
             return Err(error.into());
         }
@@ -221,8 +224,9 @@ impl ZoneSigner {
         Ok(zone)
     }
 
-    /// Returns the last published version, from its file, if it still passes the review. It is
-    /// served after a start while no version can be signed, for example because the disk is full.
+    /// Returns the last published version, from its file, if it still passes the review. The
+    /// version is served after a start while no new version can be signed, for example because the
+    /// disk is full.
     pub(crate) fn kept_version(&mut self, now_secs: u64) -> Option<Arc<HostedZone>> {
         self.read_files().ok()?;
         let (last, state) = (self.last.clone()?, self.state.as_ref()?);
@@ -231,7 +235,7 @@ impl ZoneSigner {
             return None;
         }
         let signers = self.signers(&state.timeline.key_use());
-        // A server that did not restart would also serve signatures up to their end.
+        // A server that did not restart would also serve signatures until they expire.
         let times = SignatureTimes { refresh_secs: 0, ..self.times(now_secs) };
         review(&last, &signers, &times).ok()?;
         last.sign_online_with(&signers, self.policy.validity_secs);
@@ -264,7 +268,7 @@ impl ZoneSigner {
         Ok(())
     }
 
-    /// Makes the keys that are needed, and returns their tags.
+    /// Makes the keys that the next state needs, and returns their tags.
     fn make_keys(
         &mut self,
         next: &mut SignerState,
@@ -296,7 +300,7 @@ impl ZoneSigner {
         Ok(made)
     }
 
-    /// Deletes new keys of a version that is not published.
+    /// Deletes new keys after the version that would have used them was not published.
     fn unmake(&mut self, made: &[u16]) {
         for tag in made {
             self.keys.remove(tag);
@@ -359,7 +363,7 @@ impl ZoneSigner {
         Ok((zone, steps))
     }
 
-    /// Returns the keys with these tags.
+    /// Returns the keys that sign, as `used` states.
     fn signers(&self, used: &KeyUse) -> ZoneSigners {
         let keys = |tags: &[u16]| {
             tags.iter().filter_map(|tag| self.keys.get(tag).cloned()).collect::<Vec<_>>()
@@ -407,12 +411,12 @@ impl ZoneSigner {
     }
 }
 
-/// Returns whether work on a whole zone is so short that no query is delayed noticeably.
+/// Returns whether work on the whole zone is so short that it delays no query noticeably.
 pub(crate) fn is_small(zone: &HostedZone) -> bool {
     zone.records() < SMALL_ZONE
 }
 
-/// Makes a thread that signs work only while no other thread needs the core.
+/// Lets the current thread, which signs, run only while no other thread needs its core.
 pub(crate) fn yield_to_workers() {
     // If the system refuses, the workers are delayed slightly.
     let _ = Thread::current().set_eagerness(Eagerness::Idle);

@@ -1,25 +1,27 @@
-//! The parent of a signed zone: when its DS records are looked up, and what they mean for the keys.
+//! The parent of a signed zone: when to look up its DS records, and which effect they have on the
+//! keys.
 //!
-//! While a key waits for its DS record, or a key will be removed because of one, the parent is
-//! looked up at the interval of the policy, and again just before a key is removed. Otherwise it is
-//! looked up daily, because a DS record that fits no key makes the zone bogus.
+//! The interval of the signing policy applies while a key waits for its DS record, or while another
+//! key's DS record will cause a key to be removed. The DS records are also looked up just before a
+//! key is removed. Otherwise they are looked up daily, because a DS record without a matching key
+//! makes the zone bogus.
 
 use avocet_dnssec::signing::{SigningKey, is_ds_of};
 use avocet_zone::sign::timeline::{DsWitness, KeyPhase, KeyStep, ParentDs};
 
 use super::{SigningError, ZoneSigner};
 
-/// Seconds between two look-ups while no key depends on the parent, to which up to an hour is
-/// added.
+/// Seconds between two look-ups while no key depends on the parent. Up to an hour is added.
 const CALM_SECS: u64 = 86_400;
-/// Seconds after the start until the first such look-up, to which up to an hour is added.
+/// Seconds from the start to the first such look-up. Up to an hour is added.
 const FIRST_CALM_SECS: u64 = 300;
-/// The range of what is added, so that the zones of a server do not query at the same time.
+/// The range of the added time, in seconds. It prevents look-ups for all zones of a server at the
+/// same time.
 const SPREAD_SECS: u64 = 3_600;
-/// Seconds for which a look-up can decide: the records may change at any time.
+/// Seconds for which the result of a look-up may be used. The records may change at any time.
 const FRESH_SECS: u64 = 120;
 
-/// DS records of the parent.
+/// The DS records that the parent had at a look-up.
 #[derive(Clone, Debug)]
 struct SeenDs {
     tags: Vec<u16>,
@@ -27,45 +29,45 @@ struct SeenDs {
     at_secs: u64,
 }
 
-/// Why the DS records of the parent are wrong for all keys of the zone.
+/// The reason why no key of the zone can be validated with the parent's DS records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum DsFault {
-    /// The parent had a DS record of the zone, and has none.
+    /// The parent had a DS record of the zone before, and has none now.
     Absent,
-    /// None of the DS records is of a key of the zone.
+    /// No DS record matches a key of the zone.
     Foreign,
 }
 
-/// What a signer knows of the parent.
+/// The knowledge of a signer about the parent.
 #[derive(Default, Debug)]
 pub(super) struct ParentView {
-    /// DS records that were looked up since the last check.
+    /// The DS records that were looked up since the last check.
     seen: Option<SeenDs>,
-    /// The key that has the only DS record, as the operator says.
+    /// The tag of the key with the only DS record at the parent, according to the operator.
     pub(super) word: Option<u16>,
-    /// The second of the last look-up.
+    /// The Unix second of the last look-up.
     looked_at_secs: u64,
-    /// The second of the next look-up while no key depends on the parent.
+    /// The Unix second of the next look-up, if no key depends on the parent.
     calm_at_secs: Option<u64>,
     fault: Option<DsFault>,
 }
 
 impl ParentView {
-    /// Returns the DS records, unless they were looked up too long ago.
+    /// Returns the DS records of the last look-up; `None` if it was too long ago.
     pub(super) fn fresh(&self, now_secs: u64) -> Option<ParentDs<'_>> {
         let seen = self.seen.as_ref()?;
         let is_fresh = now_secs.abs_diff(seen.at_secs) <= FRESH_SECS;
         is_fresh.then_some(ParentDs { tags: &seen.tags, ttl_secs: seen.ttl_secs })
     }
 
-    /// Forgets what a version that was published has taken into account.
+    /// Removes the facts that the version just published has taken into account.
     pub(super) fn clear(&mut self) {
         (self.seen, self.word) = (None, None);
     }
 }
 
 impl ZoneSigner {
-    /// Returns whether the DS records of the parent must be looked up.
+    /// Returns whether the DS records of the parent must be looked up now.
     pub(crate) fn wants_parent(&mut self, now_secs: u64) -> bool {
         let Some(state) = &self.state else { return false };
         let (parent, policy) = (&mut self.parent, &self.policy);
@@ -78,7 +80,7 @@ impl ZoneSigner {
             since.is_none_or(|secs| secs >= policy.parent_check_secs.into())
                 || timeline.needs_look(&policy.keys, state.max_ttl_secs, now_secs, looked_at_secs)
         } else {
-            // The clock may have gone back.
+            // The clock may have been set back.
             now_secs >= calm_at || calm_at - now_secs > CALM_SECS + SPREAD_SECS
         };
         if is_due {
@@ -88,7 +90,7 @@ impl ZoneSigner {
         is_due
     }
 
-    /// Records the DS records of the parent.
+    /// Records the result of a look-up of the DS records at the parent.
     pub(crate) fn note_parent(&mut self, records: &[Vec<u8>], ttl_secs: u32, now_secs: u64) {
         let refers = |key: &SigningKey| {
             records.iter().any(|ds| is_ds_of(ds, self.apex.view(), key.dnskey()))
@@ -113,7 +115,7 @@ impl ZoneSigner {
         }
     }
 
-    /// Reports whether keys were replaced because of DS records that the parent may change again.
+    /// Returns whether a key was replaced because of DS records that the parent may still change.
     pub(crate) fn follows_parent(&self) -> bool {
         let key = self.state.as_ref().and_then(|state| state.timeline.ds_key());
         key.is_some_and(|key| key.phase != KeyPhase::Submitted)
@@ -123,7 +125,7 @@ impl ZoneSigner {
         self.state.as_ref().is_some_and(|state| state.timeline.ds_key().is_some())
     }
 
-    /// Notes that the parent has the DS records of keys in use.
+    /// Records that the parent has the DS records of these keys in use.
     fn witness(&mut self, tags: &[u16]) {
         let Some(state) = &mut self.state else { return };
         let keys = state.timeline.keys.iter_mut().filter(|key| {
@@ -144,7 +146,7 @@ impl ZoneSigner {
     /// parent.
     ///
     /// # Errors
-    /// The record is not awaited.
+    /// No key waits for this record.
     pub(crate) fn confirm_parent(&mut self, tag: u16) -> Result<(), SigningError> {
         self.read_files()?;
         let awaited = self.state.as_ref().and_then(|state| state.timeline.ds_key());
@@ -156,7 +158,7 @@ impl ZoneSigner {
         Ok(())
     }
 
-    /// Returns the fault of the parent's DS records, and how it ends.
+    /// Returns a description of wrong DS records at the parent, and of the remedy.
     pub(crate) fn ds_fault(&self, now_secs: u64) -> Option<String> {
         let name = self.name();
         match self.parent.fault {
@@ -172,7 +174,8 @@ impl ZoneSigner {
         }
     }
 
-    /// Returns which DS record the parent had in a roll-over, and has no longer alone.
+    /// Returns a description of the DS record that the parent had during a roll-over, but now lacks
+    /// or has together with others.
     fn lost_ds(&self) -> Option<String> {
         let timeline = &self.state.as_ref()?.timeline;
         let key = timeline.awaited_ds().filter(|key| key.witness == DsWitness::Lost)?;
@@ -188,7 +191,7 @@ impl ZoneSigner {
         )
     }
 
-    /// Logs that keys wait again because the parent has changed.
+    /// Logs that keys wait again because the parent has changed its DS records.
     pub(super) fn warn_of_lost(&self, steps: &[KeyStep]) {
         for step in steps {
             let was_ahead = matches!(step.from, KeyPhase::Confirmed | KeyPhase::Active);

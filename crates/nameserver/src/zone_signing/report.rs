@@ -1,14 +1,14 @@
-//! The state of a zone's keys and signatures as it is shown.
+//! The state of a zone's keys and signatures, for the operator.
 
 use avocet_wire::{Rtype, rdata};
 use avocet_zone::sign::timeline::{KeyPhase, KeyRole};
 
 use super::ZoneSigner;
 
-/// The names of roles.
+/// The name of each role.
 const ROLES: [(KeyRole, &str); 3] =
     [(KeyRole::Csk, "csk"), (KeyRole::Ksk, "ksk"), (KeyRole::Zsk, "zsk")];
-/// The names of states.
+/// The name of each state.
 const PHASES: [(KeyPhase, &str); 7] = [
     (KeyPhase::Prepared, "prepared"),
     (KeyPhase::Published, "published"),
@@ -19,7 +19,7 @@ const PHASES: [(KeyPhase, &str); 7] = [
     (KeyPhase::Leaving, "leaving"),
 ];
 
-/// The signing of a zone.
+/// A report on the signing of a zone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SigningReport {
     /// The name of the policy.
@@ -28,15 +28,16 @@ pub struct SigningReport {
     pub keys: Vec<KeyReport>,
     /// The DS records that the parent should have.
     pub ds: Vec<String>,
-    /// The earliest end of a signature, since 1970.
+    /// The time at which the first signature expires, in seconds since 1970.
     pub expires_at_secs: Option<u64>,
-    /// The latest time at which the zone is signed again, or a key takes a step.
+    /// The time by which the zone is signed again, or by which a key enters its next state, in
+    /// seconds since 1970.
     pub next_at_secs: Option<u64>,
     /// Number of signatures that were made since the server started.
     pub made: u64,
-    /// The key whose DS record the parent lacks, if there is one.
+    /// The tag of a key for which the parent lacks the DS record, if there is such a key.
     pub awaited_ds: Option<u16>,
-    /// Whether the parent lacks this DS record for longer than the policy permits.
+    /// Whether the parent has lacked this DS record for longer than the policy permits.
     pub is_overdue: bool,
 }
 
@@ -51,9 +52,9 @@ pub struct KeyReport {
     pub role: &'static str,
     /// The state of the key.
     pub state: &'static str,
-    /// The second since which the key is in this state.
+    /// The Unix second at which the key entered this state.
     pub since_secs: u64,
-    /// The second in which the key was made.
+    /// The Unix second at which the key was made.
     pub created_secs: u64,
     /// The DNSKEY record data.
     pub dnskey: String,

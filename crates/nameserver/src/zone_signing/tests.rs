@@ -1,4 +1,4 @@
-//! A signer and a parent in virtual time.
+//! Tests of a signer with a parent, in virtual time.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use super::*;
 
 const START: u64 = 1_800_000_000;
 const DAY: u64 = 86_400;
-/// Time between two looks: a longer one would count as a gap.
+/// Seconds between two checks. A longer time would count as a gap.
 const TICK_SECS: u64 = 1_200;
 
 /// A signer whose parent has the DS records that the test chooses.
@@ -21,7 +21,7 @@ struct Site {
     signer: ZoneSigner,
     now_secs: u64,
     parent: Vec<Vec<u8>>,
-    /// The times at which the parent was looked up.
+    /// The times at which the DS records of the parent were looked up.
     looks: Vec<u64>,
 }
 
@@ -44,7 +44,7 @@ impl Site {
         self.signer = ZoneSigner::new(apex.view(), &signing(&self.directory));
     }
 
-    /// Does what the server does in each second, every twenty minutes.
+    /// Repeats, once per twenty minutes of this period, what the server does every second.
     fn run(&mut self, secs: u64) {
         let end = self.now_secs + secs;
         while self.now_secs < end {
@@ -83,7 +83,7 @@ impl Site {
         self.signer.ds_fault(self.now_secs)
     }
 
-    /// Returns the DS record of a key, by its place.
+    /// Returns the DS record of the key with this index.
     fn ds(&self, at: usize) -> Vec<u8> {
         let report = self.signer.report(self.now_secs);
         let text = report.keys[at].ds.clone().unwrap();
@@ -92,7 +92,7 @@ impl Site {
         data
     }
 
-    /// Returns a site whose first key is in use and known to the parent.
+    /// Returns a site with a first key that is in use, and with the key's DS record at the parent.
     fn settled(name: &str) -> Self {
         let mut site = Self::new(name);
         site.run_until(&["submitted"]);
@@ -182,7 +182,7 @@ fn a_look_up_that_is_not_answered_in_time_removes_no_key() {
     site.parent = vec![site.ds(1)];
     site.run_until(&["active", "confirmed"]);
     for _ in 0..150 {
-        // The answer is of twenty minutes ago.
+        // The answer arrives twenty minutes late.
         site.signer.note_parent(&site.parent.clone(), 86_400, site.now_secs - TICK_SECS);
         site.signer.note(site.now_secs).unwrap();
         site.publish();

@@ -25,7 +25,7 @@ pub(super) struct MachineTable {
     pub(super) hosts: HostNames,
 }
 
-/// The places of the columns.
+/// The indexes of the columns.
 struct Columns {
     function: usize,
     address: usize,
@@ -96,7 +96,7 @@ impl MachineTable {
         if let Some(name) = bad {
             return Err(SourceProblem::HostName(name.to_owned()));
         }
-        // An address has only one reverse name: that of the machine.
+        // An address has only one reverse name: the name of the machine.
         let is_reverse = self.hosts.domain.is_some() && !machine.is_empty();
         let function =
             if is_reverse || function.eq_ignore_ascii_case(machine) { "" } else { function };

@@ -10,7 +10,7 @@ use avocet_zone::{ProvidedReading, ZoneProvider};
 use super::{HostNames, is_host_name};
 use crate::leases::devices;
 
-/// Names by which clients find servers of their network, which no device may take.
+/// Names by which clients find servers of their network. No device may take them.
 const RESERVED: [&str; 3] = ["wpad", "isatap", "localhost"];
 /// Maximum number of addresses of a name in one family. A device with very many leases must not
 /// make the zone unusable.
@@ -19,11 +19,11 @@ const MAX_ADDRESSES: usize = 16;
 /// The leases of a DHCP server.
 pub(super) struct LeasedNames {
     pub(super) hosts: HostNames,
-    /// The wall time. Leases that have ended produce no records.
+    /// The wall time, in Unix seconds. Leases that have ended produce no records.
     pub(super) now_secs: u64,
 }
 
-/// The addresses in one family that a name has.
+/// The addresses of a name in one family.
 #[derive(Default)]
 struct Leased {
     mac: Option<Mac>,
@@ -56,16 +56,17 @@ impl ZoneProvider for LeasedNames {
     }
 }
 
-/// Returns the first label of a name in a lease, in lower case, if a device may have it.
+/// Returns the first label of the name in a lease, in lower case; `None` if a device may not have
+/// this name.
 fn label_of(name: &str) -> Option<String> {
     let label = name.split('.').next().unwrap_or_default().to_ascii_lowercase();
-    // Names with `_` are for services (RFC 8552).
+    // Names with `_` identify services (RFC 8552).
     let is_host = is_host_name(&label) && !label.contains('_');
     let is_free = is_host && !RESERVED.contains(&&*label);
     is_free.then_some(label)
 }
 
-/// Returns whether the head file has records of a name.
+/// Returns whether the head file already has records for this name.
 fn is_fixed(label: &str, reading: &ProvidedReading<'_>) -> bool {
     let mut name = vec![label.len() as u8];
     name.extend_from_slice(label.as_bytes());

@@ -224,7 +224,7 @@ fn a_changed_source_raises_the_serial_and_is_never_written() {
     let files = ZoneFiles::of(std::slice::from_ref(&config));
     let serial = || files.source(&config.id()).unwrap().serial();
     let first = serial();
-    // If the time of the file is the same or earlier, the content decides.
+    // If the time of the file is the same or earlier, the serial follows from the content.
     scratch.file("source", &row("192.0.2.200"));
     let past = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
     fs::File::options().append(true).open(&config.file).unwrap().set_modified(past).unwrap();

@@ -1,4 +1,4 @@
-//! A server in the process, queried as by a client.
+//! A server in the test process, queried like a real server.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use avocet_wire::header::TC;
 use avocet_wire::view::RecordSection;
 use avocet_wire::{Builder, Class, MessageView, NameBuf, Rcode, Rtype, rdata, text};
 
-/// RCODE, answers and the extended error, in one line.
+/// Queries the server. Returns RCODE, answers and extended error in one line.
 #[allow(dead_code, reason = "not every test asks over UDP alone")]
 pub(crate) fn ask(server: &mut InProcess, client: [u8; 4], name: &str, rtype: Rtype) -> String {
     ask_over(Over::Udp, server, (client, name, rtype))
@@ -23,7 +23,7 @@ pub(crate) enum Over {
     Tcp,
 }
 
-/// As [`ask`].
+/// Queries the server like [`ask`], over this transport.
 pub(crate) fn ask_over(
     over: Over,
     server: &mut InProcess,

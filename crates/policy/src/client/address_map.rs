@@ -15,8 +15,9 @@ pub(super) struct AddressMap {
 }
 
 impl AddressMap {
-    /// Builds the map. Calls `value` once for each network, with all networks that contain it, the
-    /// network itself last. For each family, also calls `value` once without a network.
+    /// Builds the map. Calls `value` once for each network, with the list of all networks that
+    /// contain this network, ending with the network itself. Also calls `value` once per family
+    /// with an empty list, for the addresses outside all networks.
     ///
     /// # Errors
     /// An error of `value`.

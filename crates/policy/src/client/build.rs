@@ -13,7 +13,7 @@ const MAX_ENTRY_NAME: usize = 255;
 /// An error in the configuration of clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClientFault {
-    /// The entry, as ``client `x` ``.
+    /// The faulty group or client, such as ``client `x` ``.
     pub entry: String,
     /// The problem.
     pub error: PolicyError,
@@ -37,13 +37,14 @@ impl ClientFault {
     }
 }
 
-/// The identity of a device that decides if its word and its address belong to different clients.
+/// The identity that decides if the word that a device sends and the device's address belong to
+/// different clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum IdPrecedence {
-    /// The address decides.
+    /// The client with the address.
     #[default]
     Address,
-    /// The word decides.
+    /// The client with the word.
     Device,
 }
 
@@ -52,7 +53,7 @@ pub enum IdPrecedence {
 pub(super) struct Client {
     pub(super) name: String,
     pub(super) ids: Vec<Id>,
-    /// Indices into [`Directory::groups`], never empty.
+    /// Indices into [`Directory::groups`]. A client is in at least one group.
     pub(super) groups: Vec<usize>,
 }
 
@@ -60,7 +61,7 @@ pub(super) struct Client {
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) name: String,
-    /// Indices of lists, or all lists if `None`.
+    /// The indices of the lists in force; `None` for all lists.
     pub(super) lists: Option<Vec<usize>>,
 }
 
@@ -197,8 +198,8 @@ impl Directory {
         faults
     }
 
-    /// Adds a client. If another client has one of its identifiers, the client is still added, so
-    /// that references to it resolve, and an error is returned.
+    /// Adds a client. If another client has one of the same identifiers, returns an error, but
+    /// still adds the client, so that references to it resolve.
     fn claim(&mut self, client: Client) -> Result<(), PolicyError> {
         let mut taken = None;
         for id in &client.ids {
@@ -215,8 +216,8 @@ impl Directory {
         }
     }
 
-    /// Adds the members that a group names. A member that is not a client's name becomes a client
-    /// of its own. Returns the errors.
+    /// Adds the members of a group. A member that is an address or another identifier, not a
+    /// client's name, becomes a client of its own. Returns the errors.
     fn add_members(&mut self, spec: &GroupSpec) -> Vec<PolicyError> {
         let Some(number) = self.group(&spec.name) else { return Vec::new() };
         let mut faults = Vec::new();

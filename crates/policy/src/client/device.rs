@@ -12,7 +12,7 @@ use super::identity::host_name;
 /// Maximum number of octets of a word: the limit of a label, because a word may be a label of a
 /// server name.
 const MAX_WORD: usize = 63;
-/// The bit of a device number that is set if the identifier was proven.
+/// The bit of a device number that is set if the device proved its identifier.
 const PROVEN: u64 = 1;
 
 /// An identifier that a device sends or proves, independent of its address.
@@ -20,16 +20,16 @@ const PROVEN: u64 = 1;
 pub enum DeviceKey {
     /// A word that the device sends, in lower case. Anybody can send it.
     Word(String),
-    /// A name in the certificate of the device, in lower case, which an authority of the server has
-    /// confirmed.
+    /// A name in the certificate of the device, in lower case. A certificate authority that the
+    /// server trusts has confirmed the name.
     Certificate(String),
     /// SHA-256 of the public key (SubjectPublicKeyInfo) in the certificate of the device.
     Pin([u8; 32]),
 }
 
 impl DeviceKey {
-    /// Reads `id:WORD`, `certificate:NAME` or `pin:BASE64`. Returns `None` for another form, and
-    /// `Some(None)` if only the rest of the text is invalid.
+    /// Reads `id:WORD`, `certificate:NAME` or `pin:BASE64`. Returns `None` for a text without one
+    /// of these prefixes, and `Some(None)` if the text after the prefix is invalid.
     pub(super) fn read(text: &str) -> Option<Option<Self>> {
         let (form, rest) = text.split_once(':')?;
         match form {
@@ -43,7 +43,7 @@ impl DeviceKey {
         }
     }
 
-    /// Returns the number of the identifier.
+    /// Returns the number of this identifier.
     #[must_use]
     pub fn device(&self) -> DeviceId {
         match self {
@@ -54,7 +54,7 @@ impl DeviceKey {
     }
 }
 
-/// Reads a word: letters, digits, hyphens and underscores.
+/// Reads a word of letters, digits, hyphens and underscores. Returns it in lower case.
 fn word(octets: &[u8]) -> Option<String> {
     let is_of_word = |octet: &u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_');
     let is_word = (1..=MAX_WORD).contains(&octets.len()) && octets.iter().all(is_of_word);
@@ -62,8 +62,8 @@ fn word(octets: &[u8]) -> Option<String> {
     Some(text.to_ascii_lowercase())
 }
 
-/// The number of a [`DeviceKey`]: equal in all policies, so that it stays valid while a query waits
-/// and the configuration changes. Zero means no device.
+/// The number of a [`DeviceKey`]. It is the same in all policies, so that it stays valid if the
+/// configuration changes while a query waits. Zero means no device.
 ///
 /// The number is a hash, which need not withstand attacks: an attacker who can find another word
 /// with the same number could find the word itself. One bit distinguishes the numbers of words from
@@ -104,7 +104,7 @@ impl DeviceId {
         self.0 & PROVEN != 0
     }
 
-    /// Reports whether the number means that there is no device.
+    /// Reports whether this is the number of an unknown device.
     #[inline]
     #[must_use]
     pub fn is_none(self) -> bool {
@@ -128,16 +128,16 @@ impl DeviceId {
 fn hash(kind: u8, octets: &[u8]) -> u64 {
     let mut hasher = SipHasher24::new();
     (kind, octets).hash(&mut hasher);
-    // Zero means no device, and one would be zero with the bit for proofs.
+    // Zero means an unknown device. One would become zero when the bit for proofs is cleared.
     hasher.finish().max(2)
 }
 
-/// The identities that a client sends and proves, the strongest first.
+/// The identities that a client claims: those that it proves come before those that it only sends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeviceClaims<'c> {
     /// The identities that the certificate of the client proves.
     pub proven: &'c [DeviceId],
-    /// The words that the client sends: in the path, and in the name of the server.
+    /// The words that the client sends: in the path of HTTPS, and in the server name of TLS.
     pub words: [DeviceId; 2],
 }
 

@@ -1,10 +1,10 @@
 //! The clients that are known by an identity that their device sends or proves, at any address. A
-//! profile combines the facts about the device with those about the address.
+//! profile combines the facts about the device with the facts about the address.
 //!
-//! A word that a device sends counts only at addresses that no client or group has, unless the
-//! configuration says otherwise. It would otherwise be a way around the rules for an address. A
-//! proof counts everywhere. If rules test a network or a MAC address, that of the address still
-//! counts.
+//! A word that a device sends identifies the device only at addresses that no client or group has,
+//! unless the configuration says otherwise. A device could otherwise evade the rules for its
+//! address. An identity with a proof counts at all addresses. Rules that test a network or a MAC
+//! address still test the address of the query.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,15 +16,16 @@ use super::device::{DeviceClaims, DeviceId};
 /// Maximum number of combinations of devices and places in the network. Each combination takes two
 /// octets.
 pub(super) const MAX_COMBINATIONS: usize = 1 << 22;
-/// The value of a combination in which only the address counts.
+/// The value for a combination of device and place in which the device has no effect.
 const BY_ADDRESS: u16 = u16::MAX;
 
-/// The properties that all addresses of a place in the network share.
+/// The properties that all addresses of one place in the network share.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct PlaceFacts {
     /// The results of the tests on the address, one bit each.
     pub(super) facts: Box<[u64]>,
-    /// Whether a client, a group or a rule knows the address itself.
+    /// Whether a client, a group or a rule refers to the addresses of this place, so that words of
+    /// devices have no effect there.
     pub(super) is_taken: bool,
 }
 
@@ -34,22 +35,23 @@ pub(super) struct DeviceFacts {
     /// The results of the tests on the client, one bit each.
     pub(super) facts: Box<[u64]>,
     pub(super) lists: ListSet,
-    /// Whether the device counts even at an address that belongs to another client.
+    /// Whether the device takes precedence even at an address that belongs to another client.
     pub(super) is_first: bool,
 }
 
-/// The subjects of devices.
+/// The known devices, with the subject of each device at each place in the network.
 #[derive(Clone, Debug)]
 pub(super) struct Devices {
     places: AddressMap,
     place_count: usize,
     /// The kind of each device, and the index of its client in the directory.
     known: HashMap<DeviceId, KnownDevice>,
-    /// The subject of each kind of device and each place, by kind, then place.
+    /// The number of the subject for each kind of device at each place, ordered by kind, then
+    /// place.
     subjects: Box<[u16]>,
 }
 
-/// A device of the configuration.
+/// A device that the configuration knows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KnownDevice {
     pub(super) kind: u16,
@@ -57,8 +59,8 @@ pub(super) struct KnownDevice {
 }
 
 impl Devices {
-    /// Combines kinds of devices with places. `number` returns the number of the subject with the
-    /// given facts.
+    /// Combines kinds of devices with places. `number` returns the number of the subject with these
+    /// facts.
     ///
     /// # Errors
     /// An error of `number`.
@@ -88,7 +90,7 @@ impl Devices {
         all.find(|one| self.known.contains_key(one)).copied().unwrap_or_default()
     }
 
-    /// Returns the subject of a device at an address; `None` if the address alone counts.
+    /// Returns the subject of a device at an address; `None` if the device has no effect there.
     #[inline]
     pub(super) fn subject(&self, device: DeviceId, address: IpAddr) -> Option<u16> {
         let kind = self.known.get(&device)?.kind;
@@ -97,7 +99,7 @@ impl Devices {
         (subject != BY_ADDRESS).then_some(subject)
     }
 
-    /// Returns the client of a device; `None` if only the address counts.
+    /// Returns the client of a device at an address; `None` if the device has no effect there.
     pub(super) fn client(&self, device: DeviceId, address: IpAddr) -> Option<usize> {
         self.subject(device, address)?;
         Some(self.known.get(&device)?.client)

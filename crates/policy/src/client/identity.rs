@@ -100,12 +100,12 @@ pub struct Neighbour {
     pub name: Option<String>,
 }
 
-/// The owner of an address.
+/// The client that an address belongs to, with everything known about it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Identity {
     /// The name of the configured client.
     pub client: Option<String>,
-    /// The configured name; without one, the learned name.
+    /// The configured name, or else the learned name.
     pub name: Option<String>,
     /// The known MAC addresses of the device.
     pub macs: Vec<Mac>,

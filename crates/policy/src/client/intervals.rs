@@ -11,12 +11,12 @@ pub(super) struct Intervals<A> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Range<A> {
     pub(super) first: A,
-    /// The end of the network, reversed so that the larger of two networks with the same start
-    /// sorts first.
+    /// The last address of the network, reversed so that the larger of two networks with the same
+    /// start sorts first.
     pub(super) last: std::cmp::Reverse<A>,
 }
 
-/// An address type.
+/// An address of one family.
 pub(super) trait Address: Copy + Ord {
     const ZERO: Self;
     fn next(self) -> Option<Self>;
@@ -38,8 +38,8 @@ impl Address for u128 {
 
 impl<A: Address> Intervals<A> {
     /// Builds the intervals of the innermost networks. Calls `value` once for each network, with
-    /// all networks that contain it, the network itself last. Also calls `value` once without a
-    /// network, for the addresses outside all networks.
+    /// the list of all networks that contain this network, ending with the network itself. Also
+    /// calls `value` once with an empty list, for the addresses outside all networks.
     ///
     /// # Errors
     /// An error of `value`.
@@ -79,7 +79,7 @@ impl<A: Address> Intervals<A> {
             [only] => *only,
             values => {
                 let after = self.starts.partition_point(|start| *start <= address);
-                // The first interval begins at zero, so there is always one.
+                // The first interval begins at address zero, so every address is in an interval.
                 values[after.saturating_sub(1)]
             }
         }
@@ -92,7 +92,7 @@ struct Building<A> {
 }
 
 impl<A: Address> Building<A> {
-    /// Starts an interval with this value, which extends to the next start.
+    /// Starts an interval with this value. It extends to the start of the next interval.
     fn begin(&mut self, start: Option<A>, value: u16) {
         let Some(start) = start else { return };
         if self.starts.last() == Some(&start) {

@@ -33,8 +33,8 @@ use crate::rule::TextTest;
 
 /// The group of clients that are in no other group.
 pub const DEFAULT_GROUP: &str = "default";
-/// Maximum number of profiles: they are numbered in 16 bits, and caches hold separate answers for
-/// each.
+/// Maximum number of profiles. Their numbers have 16 bits, and caches hold separate answers for
+/// each profile.
 pub const MAX_PROFILES: usize = 65_535;
 /// Maximum number of neighbours whose MAC address or name is relevant to the policy.
 pub const MAX_NEIGHBOURS: usize = 65_536;
@@ -52,7 +52,7 @@ pub struct GroupSpec {
     /// Clients by their names, or by addresses, networks, MAC addresses and host names.
     #[serde(default)]
     pub clients: Vec<String>,
-    /// The names of the lists in force for the group, by default all.
+    /// The names of the lists in force for the group; `None` for all lists.
     #[serde(default)]
     pub lists: Option<Vec<String>>,
 }
@@ -114,7 +114,7 @@ pub enum ClientTest {
     Group(String),
     /// The address of the client is in the network.
     Within(IpNet),
-    /// The name of the client matches: the configured name; without one, the name from leases or
+    /// The name of the client matches: the configured name or, without one, the name from leases or
     /// PTR records.
     Name(TextTest),
     /// The client has this MAC address.
@@ -123,7 +123,7 @@ pub enum ClientTest {
     Listener(String),
     /// The query arrived over this transport.
     Transport(Transport),
-    /// The client is the given `[[client]]`.
+    /// The client is the `[[client]]` with this name.
     Is(String),
 }
 
@@ -147,7 +147,8 @@ pub struct Asker<'a> {
 }
 
 impl ClientTest {
-    /// Reports whether the condition is on the path of the query rather than the client's address.
+    /// Reports whether the condition is on the listener or the transport of the query, and not on
+    /// the client.
     pub(crate) const fn is_of_origin(&self) -> bool {
         matches!(self, Self::Listener(_) | Self::Transport(_))
     }

@@ -1,8 +1,8 @@
 //! Profiles: interned sets of all facts about a client that the policy depends on.
 //!
 //! Two queries with the same profile agree on every [`ClientTest`] and on the lists in force. A
-//! profile combines a *subject*, which follows from the address, with an *origin*, which follows
-//! from the listener and the transport.
+//! profile combines a *subject* and an *origin*. The subject depends on the client's address, and
+//! the origin on the listener and the transport.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -24,8 +24,8 @@ use crate::PolicyError;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Profile(pub u16);
 
-/// The number of a set of facts about the path of a query, determined once per listener and
-/// transport.
+/// The number of an origin: a set of facts about the listener and the transport of a query. It is
+/// determined once per socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Origin(u16);
 
@@ -58,7 +58,7 @@ impl ListSet {
     }
 }
 
-/// The facts shared by all addresses of a subject.
+/// The facts that all addresses of one subject share.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct SubjectFacts {
     /// The results of the tests, one bit each. Tests of the origin are zero.
@@ -66,13 +66,13 @@ struct SubjectFacts {
     lists: ListSet,
 }
 
-/// The maps from addresses to profiles and from profiles to facts.
+/// The table of clients: maps addresses to profiles, and profiles to facts.
 #[derive(Clone, Debug)]
 pub struct Clients {
     directory: Arc<Directory>,
     tests: Arc<[ClientTest]>,
     by_address: AddressMap,
-    /// The devices; `None` if addresses identify all clients.
+    /// The known devices; `None` if addresses alone identify all clients.
     devices: Option<Devices>,
     subjects: Vec<SubjectFacts>,
     numbers: HashMap<SubjectFacts, u16>,
@@ -85,7 +85,8 @@ pub struct Clients {
 struct Origins {
     facts: Vec<Box<[u64]>>,
     listeners: Vec<String>,
-    /// The number of each origin, by listener, then transport. The last listener has no name.
+    /// The number of the origin for each listener and transport, ordered by listener, then
+    /// transport. The last listener has no name.
     numbers: Vec<u16>,
 }
 
@@ -102,7 +103,7 @@ impl Clients {
         Self::numbered(directory, listeners, tests)?.with_neighbours(&[])
     }
 
-    /// Builds the table as [`Clients::build`] does. Profiles of the table that it replaces keep
+    /// Builds the table as [`Clients::build`] does, as the successor of `previous`. Profiles keep
     /// their numbers if both tables have the same tests and lists. See [`Clients::continues`].
     ///
     /// # Errors
@@ -134,7 +135,7 @@ impl Clients {
             && self.directory.list_count == other.directory.list_count
     }
 
-    /// Returns a table without profiles, which is ready to number them.
+    /// Returns a table that has no profiles yet.
     fn numbered(
         directory: Directory,
         listeners: &[String],
@@ -154,8 +155,8 @@ impl Clients {
         })
     }
 
-    /// Returns a copy with another table of neighbours. Existing profiles keep their numbers; new
-    /// ones may be added.
+    /// Returns a copy of this table with other neighbours. Existing profiles keep their numbers,
+    /// and new profiles may be added.
     ///
     /// # Errors
     /// There are more than [`MAX_PROFILES`] profiles.
@@ -168,7 +169,8 @@ impl Clients {
         Ok(clients)
     }
 
-    /// Returns the origin of a listener and a transport. Call it once per socket.
+    /// Returns the origin for a listener and a transport. Callers need it once per socket, not for
+    /// each query.
     #[must_use]
     pub fn origin(&self, listener: &str, transport: Transport) -> Origin {
         self.origins.find(listener, transport)
@@ -183,8 +185,8 @@ impl Clients {
         Profile(subject * self.origins.facts.len() as u16 + origin.0)
     }
 
-    /// Returns the profile of a client with a known device. The device takes precedence over the
-    /// address, or does not count at all.
+    /// Returns the profile of a client with a known device. The device either takes precedence over
+    /// the address or has no effect.
     #[must_use]
     pub fn profile_with(&self, address: IpAddr, device: DeviceId, origin: Origin) -> Profile {
         match self.devices.as_ref().and_then(|devices| devices.subject(device, address)) {
@@ -193,7 +195,8 @@ impl Clients {
         }
     }
 
-    /// Returns the first device among the claims of a client that the configuration knows.
+    /// Returns the first device among the claims of a client that the configuration knows;
+    /// [`DeviceId::NONE`] if there is none.
     #[must_use]
     pub fn device(&self, claims: &DeviceClaims<'_>) -> DeviceId {
         let devices = self.devices.as_ref();
@@ -224,7 +227,8 @@ impl Clients {
     }
 
     /// Returns a text that is equal for all tables in which the profile numbers have the same
-    /// meaning. It is for data that is keyed by profile and outlives this table.
+    /// meaning. The text shows whether data that is stored by profile is still usable with another
+    /// table.
     #[must_use]
     pub fn meanings(&self) -> String {
         format!("{:?}", (&self.tests, &self.subjects, &self.origins.facts))
@@ -236,8 +240,8 @@ impl Clients {
         self.subjects.get(self.parts(profile).0).map(|subject| &subject.lists)
     }
 
-    /// Returns the owner of an address. It searches and allocates, so it is meant for the log and
-    /// for explanations.
+    /// Returns the client that an address belongs to. This method searches and allocates, so it is
+    /// meant for the log and for explanations.
     #[must_use]
     pub fn identify(&self, address: IpAddr) -> Identity {
         let address = canonical(address);
@@ -249,8 +253,8 @@ impl Clients {
         self.identity(nets.iter())
     }
 
-    /// Returns the owner of an address, as [`Self::identify`] does, for a client with a known
-    /// device.
+    /// Returns the client that an address belongs to, as [`Self::identify`] does, for a client with
+    /// a known device.
     #[must_use]
     pub fn identify_with(&self, address: IpAddr, device: DeviceId) -> Identity {
         let devices = self.devices.as_ref();
@@ -277,7 +281,7 @@ impl Clients {
         (usize::from(profile.0) / origins, usize::from(profile.0) % origins)
     }
 
-    /// Keeps the neighbours that affect the facts about their address.
+    /// Stores the neighbours that affect the facts about their addresses.
     fn learn(&mut self, neighbours: &[Neighbour]) {
         let names_matter = self.tests.iter().any(|test| matches!(test, ClientTest::Name(_)));
         self.known.clear();
@@ -304,7 +308,8 @@ impl Clients {
         }
     }
 
-    /// Returns all networks that can separate addresses.
+    /// Returns all networks with addresses that may have other facts than the addresses around
+    /// them.
     fn networks(&self) -> Vec<IpNet> {
         let tests = self.tests.iter().filter_map(|test| match test {
             ClientTest::Within(network) => Some(network.trunc()),
@@ -318,8 +323,8 @@ impl Clients {
         tests.chain(ids).chain(self.known.keys().map(|address| IpNet::from(*address))).collect()
     }
 
-    /// Returns the owner of an address, from the networks that contain it. The innermost network
-    /// comes first.
+    /// Returns the client that an address belongs to. `inwards` has the networks that contain the
+    /// address; the innermost network comes first.
     fn identity<'a>(&self, inwards: impl Iterator<Item = &'a IpNet> + Clone) -> Identity {
         let host = inwards
             .clone()
@@ -353,7 +358,7 @@ impl Clients {
         }
     }
 
-    /// Returns the subject of the last network. Each network contains the next one.
+    /// Returns the subject of the last of these networks. Each network contains the next one.
     fn subject(&mut self, networks: &[IpNet]) -> Result<u16, ClientFault> {
         let identity = self.identity(networks.iter().rev());
         let innermost = networks.last();
@@ -365,7 +370,7 @@ impl Clients {
         self.number(facts, &lists)
     }
 
-    /// Returns the number of the subject with these facts.
+    /// Returns the number of the subject with these facts and lists. Adds the subject if it is new.
     fn number(&mut self, facts: Box<[u64]>, lists: &ListSet) -> Result<u16, ClientFault> {
         let subject = SubjectFacts { facts, lists: lists.clone() };
         if let Some(number) = self.numbers.get(&subject) {
@@ -401,7 +406,7 @@ impl Clients {
         Devices::build((map, &places), known, &kinds, number).map(Some)
     }
 
-    /// Returns the devices of the configuration, and their different kinds.
+    /// Returns the devices of the configuration, and the different kinds of devices.
     fn kinds(&self) -> Result<(HashMap<DeviceId, KnownDevice>, Vec<DeviceFacts>), ClientFault> {
         let (mut known, mut kinds) = (HashMap::new(), Vec::new());
         let mut numbers: HashMap<DeviceFacts, u16> = HashMap::new();
@@ -649,7 +654,8 @@ mod tests {
         assert_eq!(facts("10.1.255.255", "vpn"), [true, true, true]);
         assert_eq!(facts("10.2.0.0", "vpn"), [true, false, true]);
         assert_eq!(facts("2001:db8::1", "vpn"), [false, false, true]);
-        // Unknown clients, the house and the two networks, each over two origins.
+        // The profiles are for unknown clients, the house and the two networks, each with two
+        // origins.
         assert_eq!(clients.profiles(), 8);
     }
 }

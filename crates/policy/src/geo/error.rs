@@ -11,11 +11,11 @@ pub enum GeoError {
     Metadata(&'static str),
     /// The search tree does not end where the metadata states.
     Tree,
-    /// A node of the tree points outside the data.
+    /// The node with this number points outside the data.
     Node(usize),
-    /// A value is malformed. Holds its offset in its section.
+    /// The value at this offset in its section is malformed.
     Value(usize),
-    /// A limit is exceeded.
+    /// The file exceeds this limit.
     Limit(&'static str),
     /// No record of a database of this type has a country.
     NoCountries(String),

@@ -1,4 +1,4 @@
-//! The metadata of a database, after the last marker in the file.
+//! The metadata of a database, which follows the last metadata marker in the file.
 
 use memchr::memmem;
 

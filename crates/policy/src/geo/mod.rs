@@ -44,7 +44,8 @@ pub const MAX_DATABASE_RECORDS: usize = 4 << 20;
 
 /// Number of zero octets between tree and data.
 const SEPARATOR: usize = 16;
-/// Number of leading bits of an IPv6 address whose last 32 bits contain an IPv4 address.
+/// Number of leading bits of an IPv6 address before the IPv4 address that its last 32 bits may
+/// contain.
 const BITS_BEFORE_V4: u32 = 96;
 
 /// A map from addresses to countries.
@@ -57,7 +58,7 @@ pub struct Countries {
     digest: u64,
 }
 
-/// The description of a database.
+/// The description of a country database.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct About {
     /// The type of the database, such as `GeoLite2-Country`.

@@ -4,12 +4,12 @@ use super::GeoError;
 use super::value::{DataSection, Steps};
 use crate::rule::Country;
 
-/// A code that some databases use for an unknown country. ISO 3166-1 reserves it for users.
+/// The code that some databases use for an unknown country. ISO 3166-1 reserves it for users.
 const UNKNOWN: Country = *b"ZZ";
 
-/// Returns the country of the record at `at`: `country.iso_code`; if the network itself has none,
-/// `registered_country.iso_code`; then the text of `country_code`; then that of `country`. Values
-/// other than two letters are ignored.
+/// Returns the country of the record at offset `at`. This is the first that exists of:
+/// `country.iso_code`, `registered_country.iso_code`, the text of `country_code`, and the text of
+/// `country`. Values other than two letters are ignored.
 ///
 /// # Errors
 /// The record is damaged, or no steps are left.

@@ -10,7 +10,7 @@ use crate::rule::Country;
 /// The bit that is set in a leaf cell. The low 16 bits of such a cell are the country, or zero for
 /// none.
 const END: u32 = 1 << 31;
-/// The mark of a node without a number.
+/// The mark of a node that has no new number yet.
 const UNSEEN: u32 = u32::MAX;
 
 /// The encoding of the tree.
@@ -21,7 +21,7 @@ pub(super) struct Layout {
     pub(super) record_bits: usize,
 }
 
-/// The target of a bit: a node by its number, or a leaf.
+/// The target of a branch of the tree: a node, given by its number, or a leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Cell(pub(super) u32);
 
@@ -71,8 +71,8 @@ impl Cell {
 }
 
 impl Tree {
-    /// Reads the octets of a tree. Their number matches the layout. Calls `country` once for each
-    /// record offset in the data.
+    /// Reads the octets of a tree, in the number that the layout requires. Calls `country` once for
+    /// each data record that the tree refers to, with the record's offset.
     ///
     /// # Errors
     /// A node points outside the data, a record is damaged, or there are too many records.
@@ -114,8 +114,9 @@ impl Tree {
     /// Returns the tree without nodes that separate nothing and without unreachable nodes, and its
     /// root. A node comes after its parent, so a walk goes forward in memory.
     ///
-    /// Writers number a node after its parent, so one pass from the end folds everything. With
-    /// another order some redundant nodes remain.
+    /// In usual files, the number of a node is higher than that of its parent, so one pass from the
+    /// last node to the first removes all redundant nodes. In other files, some redundant nodes
+    /// remain.
     pub(super) fn folded(mut self) -> (Self, Cell) {
         for number in (0..self.nodes.len()).rev() {
             self.nodes[number] = self.nodes[number].map(|cell| self.without_node(cell));
@@ -139,7 +140,7 @@ impl Tree {
         }
     }
 
-    /// Walks `count` bits from a cell, the highest first, or up to a leaf.
+    /// Walks from a cell along the `count` highest bits, or until a leaf. Returns the last cell.
     #[inline]
     pub(super) fn walk(&self, from: Cell, bits: u128, count: u32) -> Cell {
         let (mut cell, mut bits) = (from, bits);
@@ -162,13 +163,14 @@ struct Order {
     /// The new number of each node, by the old number.
     numbers: Vec<u32>,
     kept: Vec<[Cell; 2]>,
-    /// The cells that still have the old number of a node. Each is written as twice the number of a
-    /// kept node, plus the bit.
+    /// The cells that still contain the old number of a node. Each entry is twice the new number of
+    /// a kept node, plus 0 or 1 for the cell of that node.
     ways: Vec<u32>,
 }
 
 impl Order {
-    /// Returns the cell with the new number of its node.
+    /// Returns the cell with the new number of its node. Numbers the node if it has no new number
+    /// yet.
     fn moved(&mut self, cell: Cell, nodes: &[[Cell; 2]]) -> Cell {
         let Some(node) = cell.node() else { return cell };
         if self.numbers[node] == UNSEEN {

@@ -1,8 +1,8 @@
 //! Values of a MaxMind DB file, in its data section and its metadata: headers, pointers, and fields
 //! of maps.
 //!
-//! Values are never materialised: an offset in a section represents a value. Each header read is
-//! counted in [`Steps`].
+//! Values are not copied: an offset in a section represents a value. Each header read is counted in
+//! [`Steps`].
 
 use super::GeoError;
 
@@ -21,7 +21,8 @@ const ARRAY: u8 = 11;
 const BOOLEAN: u8 = 14;
 const FLOAT: u8 = 15;
 
-/// The bases of pointers of two, three and four octets. Smaller offsets use shorter pointers.
+/// The values to add to pointers of one, two, three and four octets (the number of octets after the
+/// first).
 const POINTER_BASES: [usize; 4] = [0, 2_048, 526_336, 0];
 /// Sizes of at least this value continue in one, two or three octets.
 const SIZE_CONTINUED: usize = 29;
@@ -47,7 +48,7 @@ impl Steps {
     }
 }
 
-/// The octets with values. Pointers count from the first octet.
+/// The octets with values. Pointers are offsets from the first octet.
 #[derive(Clone, Copy)]
 pub(super) struct DataSection<'a>(pub(super) &'a [u8]);
 
@@ -55,7 +56,7 @@ pub(super) struct DataSection<'a>(pub(super) &'a [u8]);
 #[derive(Clone, Copy)]
 struct ValueHeader {
     kind: ValueType,
-    /// The offset after the header.
+    /// The offset of the first octet after the header.
     end: usize,
 }
 
@@ -151,7 +152,7 @@ impl<'a> DataSection<'a> {
         Ok((target, Some(header.end)))
     }
 
-    /// Returns the offset after the value at `at` including everything in it. Does not follow
+    /// Returns the offset after the value at `at`, including all values inside it. Does not follow
     /// pointers.
     fn skip(self, at: usize, steps: &mut Steps) -> Result<usize, GeoError> {
         let (mut place, mut open) = (at, 1_u64);
@@ -206,8 +207,8 @@ impl<'a> DataSection<'a> {
         Ok(ValueHeader { kind, end })
     }
 
-    /// Reads a pointer with its octets at `at`. Two of `bits` give the number of these octets, and
-    /// three are the highest bits of the pointer.
+    /// Reads a pointer with its octets at `at`. In `bits`, two bits give the number of these
+    /// octets, and three bits are the highest bits of the pointer.
     fn pointer(self, bits: u8, at: usize) -> Result<ValueHeader, GeoError> {
         let octets = usize::from(bits >> 3) + 1;
         let high = if octets < 4 { usize::from(bits & 7) << (8 * octets) } else { 0 };

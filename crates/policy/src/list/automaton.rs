@@ -10,7 +10,7 @@ use regex_syntax::hir::{Hir, Look};
 use super::patterns::PatternError;
 use super::steps::{Exhausted, Trial};
 
-/// Builds one automaton of all expressions, of at most `limit` octets.
+/// Builds one automaton that runs all these expressions. It has at most `limit` octets.
 pub(super) fn build(expressions: &[Hir], limit: usize) -> Result<NFA, PatternError> {
     let config = thompson::Config::new()
         .utf8(false)
@@ -22,7 +22,7 @@ pub(super) fn build(expressions: &[Hir], limit: usize) -> Result<NFA, PatternErr
         .map_err(|_| PatternError::TooLarge)
 }
 
-/// The position at which a match may begin.
+/// Where in a name a match may begin.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Begins {
     Anywhere,
@@ -35,7 +35,7 @@ pub(super) struct Automaton {
     begins: Begins,
 }
 
-/// The current and the next states, for automata of any size.
+/// The current and the next states of a run. The memory is reused for automata of any size.
 #[derive(Default)]
 pub(super) struct States {
     current: Set,
@@ -45,10 +45,10 @@ pub(super) struct States {
 }
 
 impl Automaton {
-    /// Builds the automaton of one expression, of at most `limit` octets.
+    /// Builds the automaton of one expression. It has at most `limit` octets.
     ///
     /// # Errors
-    /// The automaton is larger.
+    /// The automaton would be larger.
     pub(super) fn of(hir: &Hir, limit: usize) -> Result<Self, PatternError> {
         let is_anchored = hir.properties().look_set_prefix().contains(Look::Start);
         let begins = if is_anchored { Begins::AtTheStart } else { Begins::Anywhere };

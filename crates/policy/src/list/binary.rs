@@ -3,9 +3,9 @@
 
 /// Appends to an image.
 pub(super) trait Write {
-    /// Appends a number in as few octets as possible.
+    /// Appends a number in as few octets as possible, seven bits per octet.
     fn number(&mut self, number: u64);
-    /// Appends octets after their count.
+    /// Appends octets, preceded by their number.
     fn octets(&mut self, octets: &[u8]);
 }
 

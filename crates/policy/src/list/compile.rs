@@ -33,7 +33,7 @@ pub struct Compiler {
     zones: Vec<(ListId, rpz::Zone)>,
 }
 
-/// The content of an image.
+/// The contents of a compiled image.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Summary {
     /// Number of distinct names.
@@ -44,12 +44,12 @@ pub struct Summary {
     pub repeats: u64,
 }
 
-/// An entry about the name with this hash or the pattern with this number.
+/// An entry of a list. It is about the name with this hash, or about the pattern with this number.
 #[derive(Clone, Copy)]
 struct Row {
     subject: u64,
     line: u32,
-    /// Index into the table of modifiers plus one; zero for no modifiers.
+    /// Index into the table of modifiers, plus one; zero if the entry has no modifiers.
     modifiers: u32,
     list: ListId,
     head: u8,
@@ -58,7 +58,7 @@ struct Row {
 const _: () = assert!(size_of::<Row>() == 24);
 
 impl Compiler {
-    /// Creates a compiler whose hash key is derived from 32 octets of randomness.
+    /// Creates a compiler. The key of the hashes is derived from `secret`, which should be random.
     #[must_use]
     pub fn new(secret: [u8; 32]) -> Self {
         Self {
@@ -75,7 +75,7 @@ impl Compiler {
         }
     }
 
-    /// Begins to read a list.
+    /// Begins to read a list. Returns the reader for its text.
     pub fn list(&mut self, source: Source) -> ListReader<'_> {
         self.entries.begin_list();
         self.modifiers.begin_list();
@@ -192,7 +192,8 @@ impl Compiler {
     }
 }
 
-/// Returns scope and marks of an entry, as encoded in sites.
+/// Returns the scope and the marks of an entry, encoded as in the image's sites (the lines about a
+/// name).
 fn head_of(entry: &Entry, kind: Kind) -> u8 {
     let scope = match &entry.target {
         Target::Name(scope, _) => scope.bits(),
@@ -209,7 +210,8 @@ fn head_of(entry: &Entry, kind: Kind) -> u8 {
 }
 
 impl Row {
-    /// Returns the key for sorting by subject, so that equal statements are next to each other.
+    /// Returns the sort key of a row. Rows about the same name or pattern, and among them equal
+    /// statements, are next to each other.
     fn order(&self) -> (u64, ListId, u8, u32, u32) {
         (self.subject, self.list, self.head, self.modifiers, self.line)
     }
@@ -228,10 +230,10 @@ impl Row {
     }
 }
 
-/// The sections about names that the compiler is writing.
+/// The sections of the image about names, while the compiler writes them.
 struct Sections {
     filter: Vec<u8>,
-    /// The first name of each bucket that was written.
+    /// For each bucket so far, the index of its first name.
     buckets: Vec<u8>,
     bucket_count: usize,
     entries: Vec<u8>,
@@ -261,7 +263,7 @@ impl Sections {
         self.entries.extend_from_slice(&place.to_le_bytes());
     }
 
-    /// Records the start of all buckets up to this one.
+    /// Writes the start of each bucket up to this one.
     fn begin_buckets(&mut self, bucket: usize) {
         let names = (self.entries.len() / layout::ENTRY) as u32;
         while self.buckets.len() / 4 <= bucket {
@@ -269,10 +271,10 @@ impl Sections {
         }
     }
 
-    /// Writes the sites of one name or pattern, and returns their offset: first those with
-    /// `$badfilter`, then by list and line.
+    /// Writes the sites (lines) of one name or pattern, ordered by list and line, those with
+    /// `$badfilter` first. Returns their offset.
     fn sites(&mut self, rows: &[Row]) -> u32 {
-        // 16 Mi entries of at most 11 octets each: an offset fits into 32 bits.
+        // There are at most 16 Mi entries of at most 11 octets, so an offset fits into 32 bits.
         let place = self.sites.len() as u32;
         let mut kept: Vec<&Row> = Vec::new();
         for of_list in rows.chunk_by(|a, b| a.list == b.list) {

@@ -3,7 +3,7 @@
 use super::format::{Format, Taken, read_line};
 use super::report::Refusal;
 
-/// Lines that are examined.
+/// Maximum number of lines that are examined.
 const MAX_LINES: usize = 200;
 
 /// Maximum number of tokens before the data of a record: owner, TTL, class and type.
@@ -21,8 +21,8 @@ pub(super) fn format_of(start: &[u8]) -> Format {
     if lines.iter().any(|line| is_soa(line)) {
         return Format::Rpz;
     }
-    // Rule lists may also contain lines of the other formats, except for configurations of other
-    // programs.
+    // Lists of Adblock rules may also contain lines of the other formats, except those of other DNS
+    // servers.
     let is_rule = |line: &&str| line.starts_with("||") || line.starts_with("@@");
     let of_programs = [Format::Dnsmasq, Format::Unbound];
     if lines.iter().any(is_rule)
@@ -55,7 +55,7 @@ fn is_soa(line: &str) -> bool {
     !is_hosts && tokens.take(MAX_TOKENS_BEFORE_DATA).any(|token| token.eq_ignore_ascii_case("SOA"))
 }
 
-/// Detects binary files and web pages.
+/// Returns why the text is refused, if it is a binary file or a web page.
 pub(super) fn refusal_of(start: &[u8]) -> Option<Refusal> {
     let is_control =
         |octet: &&u8| **octet < 0x20 && !matches!(**octet, b'\t' | b'\n' | b'\r' | 0x0c);
@@ -73,7 +73,7 @@ pub(super) fn refusal_of(start: &[u8]) -> Option<Refusal> {
         .then_some(Refusal::WebPage)
 }
 
-/// Reports whether the line has a meaning in this format that it lacks in a simpler one.
+/// Reports whether a line has a meaning in this format, and is not also a line of a simpler format.
 fn is_of(format: Format, line: &str) -> bool {
     let is_adblock = line.starts_with('|')
         || line.starts_with("@@")
@@ -81,7 +81,7 @@ fn is_of(format: Format, line: &str) -> bool {
         || line.starts_with('/') && line.ends_with('/');
     match format {
         Format::Adblock => is_adblock,
-        // Lines that concern only the machine itself count too.
+        // Lines that concern only the machine itself count as lines of a hosts file, too.
         Format::Hosts => begins_with_address(line),
         Format::Domains if is_adblock || begins_with_address(line) => false,
         _ => matches!(read_line(format, line, &mut Vec::new()), Ok(Taken::Entries)),

@@ -33,8 +33,8 @@ impl Scope {
         }
     }
 
-    /// Reports whether the scope covers a name of `labels` labels whose suffix of `depth` labels is
-    /// the entry's name.
+    /// Reports whether the scope covers a name with `labels` labels if the entry's name is its
+    /// suffix of `depth` labels.
     pub(super) const fn covers(bits: u8, depth: usize, labels: usize) -> bool {
         match bits {
             1 => true,
@@ -44,14 +44,14 @@ impl Scope {
     }
 }
 
-/// The names that an entry covers. Entries live for one line, in a reused vector. Boxing the name
-/// would cost an allocation per line in lists of a million lines.
+/// The names that an entry covers. An entry exists only while its line is read, in a reused vector.
+/// A boxed name would cost an allocation for each line of the list.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Target {
     /// A folded name and optionally the names below it.
     Name(Scope, NameBuf),
-    /// Names that match a pattern: see [`super::pattern::Glob`].
+    /// Names that match a pattern with wildcards: see [`super::pattern::Glob`].
     Glob(String),
     /// Names in which a regular expression finds a match, ignoring case.
     Regex(String),
@@ -66,7 +66,7 @@ impl Target {
     }
 }
 
-/// A statement about names, from one line.
+/// A statement about names, which one line of a list makes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Entry {
     pub(super) target: Target,
@@ -78,7 +78,7 @@ pub(super) struct Entry {
 
 /// The entry takes precedence over entries without this mark.
 pub(super) const IMPORTANT: u8 = 1;
-/// The entry has no effect of its own. It disables the entries that are equal except for this mark.
+/// The entry only disables other entries: those that are equal to it except for this mark.
 pub(super) const BADFILTER: u8 = 2;
 /// The entry supplies an answer as hosts files and dnsmasq do. Exceptions take precedence over it,
 /// unlike over `$dnsrewrite`. If several such entries match, the entry for the closest name

@@ -1,17 +1,17 @@
-//! A pre-filter for names that are in no list: a Bloom filter with one word per name.
+//! A Bloom filter that rejects most names that are in no list. The bits of a name are in one word.
 //!
 //! All four bits of a name are in the same word, so the test costs one memory access. With six
-//! names per word, about 3 % of the names in no list pass it.
+//! names per word, about 3 % of the names in no list pass the filter.
 
 /// Names per word of 64 bits.
 const NAMES_A_WORD: usize = 6;
 
-/// Returns the size of a filter for this many names, in octets.
+/// Returns the size in octets of a filter for this number of names.
 pub(crate) fn octets_for(names: usize) -> usize {
     names.div_ceil(NAMES_A_WORD).max(1) * 8
 }
 
-/// Adds a name to the filter.
+/// Adds the name with this hash to the filter.
 pub(crate) fn insert(filter: &mut [u8], name: u64) {
     let at = word_of(filter.len(), name);
     if let Some(word) = filter.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<8>()) {
@@ -19,7 +19,7 @@ pub(crate) fn insert(filter: &mut [u8], name: u64) {
     }
 }
 
-/// Reports whether the name may be in the filter.
+/// Reports whether the filter may contain the name with this hash.
 #[inline]
 pub(crate) fn may_contain(filter: &[u8], name: u64) -> bool {
     let Some(word) =
@@ -31,8 +31,8 @@ pub(crate) fn may_contain(filter: &[u8], name: u64) -> bool {
     u64::from_le_bytes(*word) & wanted == wanted
 }
 
-/// Returns the offset of the word of a name. The low half of the hash gives the offset, because the
-/// buckets use the high half.
+/// Returns the offset of the word for a name's hash. It depends on the low half of the hash,
+/// because the buckets use the high half.
 #[inline]
 const fn word_of(octets: usize, name: u64) -> usize {
     let words = (octets / 8) as u64;

@@ -2,7 +2,7 @@
 //!
 //! The order of precedence is: allowed with `$important`; blocked or rewritten with `$important`;
 //! allowed by an allow list; rewritten; allowed by an exception (`@@`); answered by a line of a
-//! hosts file or dnsmasq, the one for the closest name; blocked.
+//! hosts file or of dnsmasq (the line for the closest name); blocked.
 
 use super::entry::Effect;
 use super::image::{ANY_ANSWER, NO_ANSWER};
@@ -39,13 +39,13 @@ pub struct Match<'a> {
     pub is_of_allow_list: bool,
     /// Whether the line supplies an answer as hosts files and dnsmasq do.
     pub is_given: bool,
-    /// Labels of the listed name, zero for a pattern.
+    /// Number of labels of the listed name; zero for a pattern.
     pub labels: u8,
     /// The answer that the line gives or, for an exception, removes.
     pub rewrite: Option<&'a Rewrite>,
 }
 
-/// The precedence of a match. Matches that only remove rewrites have none.
+/// The precedence of a match. A match that only removes rewrites has no rank.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Block,
@@ -74,7 +74,8 @@ impl Match<'_> {
         })
     }
 
-    /// Returns the key whose greatest value decides. Only supplied answers prefer the closest name.
+    /// Returns the key of a match in comparisons: the match with the greatest key decides. Only for
+    /// answers of hosts files and dnsmasq, closer names have greater keys.
     fn weight(&self) -> (Option<Rank>, u8) {
         let rank = self.rank();
         (rank, if rank == Some(Rank::Given) { self.labels } else { 0 })
@@ -101,9 +102,9 @@ impl<'a> Found<'a> {
         Self::of_those(sought, |_| true)
     }
 
-    /// Determines the deciding match for a name that an answer leads to. Lines with records or a
-    /// CNAME do not count, because they apply only to the question. Exceptions do not remove the
-    /// answers of other lines for such a name.
+    /// Determines the deciding match for a name that an answer leads to. Ignores lines that answer
+    /// with records or a CNAME, because these apply only to the question. Also ignores exceptions
+    /// that remove such answers.
     pub(super) fn behind(sought: Sought<'a>) -> Self {
         Self::of_those(sought, |one| matches!(one.rewrite, None | Some(Rewrite::Rcode(_))))
     }
@@ -133,7 +134,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Reports whether the decision is due to an `$important` line.
+    /// Reports whether a line with `$important` decided.
     #[must_use]
     pub const fn is_important(&self) -> bool {
         matches!(
@@ -187,15 +188,15 @@ impl std::fmt::Debug for Found<'_> {
     }
 }
 
-/// A line that applies to the question, as numbers that outlive the borrow of the image.
+/// A line that applies to the question. It contains numbers instead of references into the image.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
     pub(super) site: Site,
-    /// Labels of the listed name, zero for a pattern.
+    /// Number of labels of the listed name; zero for a pattern.
     pub(super) depth: u8,
 }
 
-/// An exception that removes the answer of other lines.
+/// An exception that removes the answers of other lines.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Taking {
     /// The number of the answer: see [`super::image::Image`].
@@ -203,7 +204,7 @@ pub(super) struct Taking {
     pub(super) strength: Strength,
 }
 
-/// The lines whose answers an exception removes.
+/// Which lines lose their answers through an exception.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Strength {
     /// An exception removes the answers of all lines.
@@ -216,10 +217,10 @@ pub(super) enum Strength {
 #[derive(Clone, Copy)]
 pub(super) struct Sought<'a> {
     pub(super) modifiers: &'a [Modifiers],
-    /// The number of the answer of each set of modifiers.
+    /// For each set of modifiers, the number of its answer.
     pub(super) answers: &'a [u32],
     pub(super) lines: &'a [Line],
-    /// The exceptions that remove answers, in order.
+    /// The exceptions that remove answers, in order of their answers' numbers.
     pub(super) taking: &'a [Taking],
 }
 
@@ -230,7 +231,7 @@ impl<'a> Sought<'a> {
         self.lines.iter().map(move |line| self.match_of(line))
     }
 
-    /// Returns whether the line remains. It does not remain if an exception removes its rewrite.
+    /// Returns whether the line still applies. It does not if an exception removes its answer.
     #[inline]
     fn keep(&self, line: &Line) -> bool {
         self.taking.is_empty() || line.site.is(site::ALLOW) || self.keep_answer(line)

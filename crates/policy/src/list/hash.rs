@@ -12,7 +12,7 @@ pub(crate) const MAX_LABELS: usize = 127;
 
 /// The hashes of a name's ancestors, computed by [`Suffixes::of`].
 pub(crate) struct Suffixes {
-    /// The name. Octets after it belong to earlier names.
+    /// The name. Octets after the name are left over from earlier names.
     octets: [u8; CHAIN_ROOM],
     starts: [u8; MAX_LABELS + 1],
     hashes: [u64; MAX_LABELS + 1],
@@ -29,14 +29,15 @@ impl Suffixes {
         }
     }
 
-    /// Computes the hashes of a folded wire name, or of the readable part if it is malformed.
+    /// Computes the hashes of a name in folded wire form. If the name is malformed, uses the
+    /// readable part.
     #[inline]
     pub(crate) fn of(&mut self, key: &HashKey, name: &[u8]) {
         let name = &name[..name.len().min(MAX_NAME)];
         let (mut labels, mut at) = (0, 0);
         while let Some(&length @ 1..=63) = name.get(at) {
             let next = at + 1 + usize::from(length);
-            // A valid name has no more labels than there is room for.
+            // A valid name never has more labels than the array has elements.
             let Some(start) =
                 self.starts[..MAX_LABELS].get_mut(labels).filter(|_| next <= name.len())
             else {

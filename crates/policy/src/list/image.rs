@@ -13,13 +13,14 @@ use super::modifier::Modifiers;
 use super::patterns::{PatternKind, Patterns};
 use super::rewrite::Rewrite;
 
-/// The number of [`Rewrite::Any`].
+/// The answer number of [`Rewrite::Any`].
 pub(super) const ANY_ANSWER: u32 = 0;
-/// The number that means that there is no answer. There are always fewer sets of modifiers.
+/// The answer number that means no answer. No set of modifiers can have it, because there are fewer
+/// of them.
 pub(super) const NO_ANSWER: u32 = u32::MAX;
 
-/// Maximum number of names of a bucket that are compared. With a secret hash key, no bucket has as
-/// many.
+/// Maximum number of names in a bucket that are compared. With a secret hash key, no bucket reaches
+/// this number.
 const MAX_BUCKET: usize = 64;
 
 /// The reason why octets are not a valid image. In each case the lists are compiled again.
@@ -29,9 +30,9 @@ pub enum ImageError {
     Foreign,
     /// The image is of another version of the program.
     Version(u32),
-    /// The image is truncated or was changed after it was written.
+    /// The image is truncated, or was changed after it was written.
     Torn,
-    /// The image is complete but not the output of a compiler.
+    /// The image is complete, but no compiler writes such contents.
     Malformed,
 }
 
@@ -50,7 +51,7 @@ impl fmt::Display for ImageError {
 
 impl std::error::Error for ImageError {}
 
-/// Whether entries may disable others.
+/// Whether some entries of the image disable others (`$badfilter`).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Badfilter {
     Nowhere,
@@ -94,10 +95,10 @@ pub struct Image<B = Vec<u8>> {
     pub(super) badfilter: Badfilter,
     sections: [Range<usize>; 4],
     pub(super) modifiers: Vec<Modifiers>,
-    /// The number of the answer of each set of modifiers. Equal answers have equal numbers.
+    /// For each set of modifiers, the number of its answer. Equal answers have equal numbers.
     pub(super) answers: Vec<u32>,
     pub(super) patterns: Patterns,
-    /// The offset of the sites of each pattern.
+    /// For each pattern, the offset of its sites (the lines with the pattern).
     pub(super) pattern_places: Vec<u32>,
     names: u64,
     pub(super) digest: u128,
@@ -193,7 +194,8 @@ impl<B: AsRef<[u8]>> Image<B> {
         self.section(0)
     }
 
-    /// Returns the offset of the sites of the name with this hash.
+    /// Returns the offset of the sites (the lines) of the name with this hash, if the name is
+    /// listed.
     pub(super) fn find(&self, hash: u64) -> Option<u32> {
         let (buckets, entries) = (self.section(1), self.section(2));
         let bucket = layout::bucket_of(hash, (buckets.len() / 4).checked_sub(1)?);
@@ -239,7 +241,7 @@ fn read_modifiers(octets: &[u8]) -> Option<Vec<Modifiers>> {
     modifiers.filter(|_| octets.is_empty())
 }
 
-/// Returns the number of the answer of each set of modifiers.
+/// Returns, for each set of modifiers, the number of its answer. Equal answers get equal numbers.
 fn numbered_answers(modifiers: &[Modifiers]) -> Vec<u32> {
     let mut numbers = HashMap::from([(&Rewrite::Any, ANY_ANSWER)]);
     let rewrites = modifiers.iter().map(|modifiers| modifiers.rewrite.as_ref());

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   0  magic (8)                     8  version (4)          12  flags (4)
-//!  16  digest of all from 32 on (16)
+//!  16  digest of all octets from 32 on (16)
 //!  32  key of the hashes (32)       64  depths (16)          80  number of names (8)
 //!  88  for each section: its offset (8) and its length in octets (8)
 //! 184  the sections
@@ -16,11 +16,10 @@ use std::ops::Range;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 pub(super) const MAGIC: [u8; 8] = *b"AVOCETLI";
-/// Changes with every change of the layout or the hash. Images of other versions are compiled
-/// again.
+/// The version of the layout and of the hash. Images of other versions are compiled again.
 pub(super) const VERSION: u32 = 4;
 
-/// Flag: some entry disables others.
+/// Flag: some entries of the image disable others.
 pub(super) const HAS_BADFILTER: u32 = 1;
 
 pub(super) const FLAGS: usize = 12;
@@ -34,21 +33,24 @@ pub(super) const HEADER: usize = SECTIONS + COUNT * 16;
 
 /// Number of sections.
 pub(super) const COUNT: usize = 6;
-/// A Bloom filter over all names.
+/// The index of the section with the Bloom filter over all names.
 pub(super) const FILTER: usize = 0;
-/// For each bucket and for the end: the number of its first name (4).
+/// The index of the section with buckets. For each bucket and for the end: the number of its first
+/// name (4 octets).
 pub(super) const BUCKETS: usize = 1;
-/// For each name: its hash (8) and the offset of its sites (4).
+/// The index of the section with names. For each name: its hash (8 octets) and the offset of its
+/// sites (4 octets).
 pub(super) const ENTRIES: usize = 2;
-/// Sites of names and of patterns.
+/// The index of the section with the sites (lines) of names and patterns.
 pub(super) const SITES: usize = 3;
-/// Sets of modifiers, preceded by their number.
+/// The index of the section with sets of modifiers, preceded by their number.
 pub(super) const MODIFIERS: usize = 4;
-/// Patterns, preceded by their number and the number of those in the operator's own lists: form
-/// (1), offset of the sites, text.
+/// The index of the section with patterns. It begins with the number of patterns, and the number of
+/// patterns in the operator's own lists. For each pattern: form (1 octet), offset of the sites,
+/// text.
 pub(super) const PATTERNS: usize = 5;
 
-/// Number of octets of an entry.
+/// Number of octets for one name in the section of names.
 pub(super) const ENTRY: usize = 12;
 
 /// Mean number of names per bucket.
@@ -59,13 +61,13 @@ pub(crate) fn buckets_for(names: usize) -> usize {
     names.div_ceil(NAMES_A_BUCKET).max(1)
 }
 
-/// Returns the bucket of a hash, which increases with the hash.
+/// Returns the bucket of a hash. Higher hashes are in the same or in higher buckets.
 #[inline]
 pub(crate) const fn bucket_of(hash: u64, buckets: usize) -> usize {
     ((hash as u128 * buckets as u128) >> 64) as usize
 }
 
-/// Assembles an image from its sections and frees their memory one by one.
+/// Assembles an image from its sections. Frees the memory of each section after it is copied.
 pub(super) fn assemble(
     flags: u32,
     key: &[u8; 32],
@@ -95,8 +97,8 @@ pub(super) fn assemble(
     out
 }
 
-/// Computes the digest of an image, which identifies it and detects torn writes. It does not
-/// protect against deliberate forgery.
+/// Computes the digest of an image. It identifies the image and detects incomplete writes, but not
+/// deliberate changes.
 pub(super) fn digest_of(image: &[u8]) -> u128 {
     let mut hasher = SipHasher13::new();
     std::hash::Hasher::write(&mut hasher, image.get(KEY..).unwrap_or_default());

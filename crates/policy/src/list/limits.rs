@@ -15,7 +15,7 @@ pub(super) const MAX_PASSED_OVER_KEPT: usize = 1_000;
 pub(super) const MAX_PASSED_OVER_SHOWN: usize = 100;
 /// Maximum number of entries of one image. 16 Mi take 400 MB during compilation.
 pub(super) const MAX_ENTRIES: usize = 16 << 20;
-/// Maximum number of lines of one list that are kept for equal statements about one name.
+/// Maximum number of lines of one list that are kept if they say the same about the same name.
 pub(super) const MAX_REPEATS: usize = 32;
 /// Maximum number of lines of one list that are kept for one name or pattern. All of them are read
 /// for each query of the name.
@@ -37,19 +37,19 @@ pub(super) const MAX_REGEXES: usize = 10_000;
 /// Each costs up to a millisecond.
 pub(super) const MAX_REGEX_TRIES: usize = 40_000;
 /// Maximum number of regular expressions of one image that do not require any three letters in a
-/// name. They are tried on every name, all in one automaton.
+/// name. One automaton tries all of them on every name.
 pub(super) const MAX_UNFILTERED: usize = 256;
 /// Maximum number of octets of a pattern's text.
 pub(super) const MAX_PATTERN: usize = 1024;
 /// Maximum nesting depth of a regular expression.
 pub(super) const MAX_REGEX_DEPTH: u32 = 50;
-/// Maximum number of octets of the automaton of one regular expression, which catastrophic ones
-/// exceed.
+/// Maximum number of octets of the automaton of one regular expression. Extremely expensive
+/// expressions exceed it.
 pub(super) const MAX_REGEX_OCTETS: usize = 128 << 10;
 /// Maximum number of octets of the automata of all regular expressions of one image.
 pub(super) const MAX_REGEXES_OCTETS: usize = 64 << 20;
-/// Maximum number of states of all automata that no letters select. Each octet of a new name may
-/// cost that many steps.
+/// Maximum number of states of all automata that run on every name, because no letters select them.
+/// Each octet of a new name may cost this number of steps.
 pub(super) const MAX_UNFILTERED_STATES: usize = 8 << 10;
 /// Maximum number of states of all automata that are selected by the same letters in a name.
 pub(super) const MAX_STATES_SHARING_LITERAL: usize = 32 << 10;
@@ -57,21 +57,23 @@ pub(super) const MAX_STATES_SHARING_LITERAL: usize = 32 << 10;
 pub(super) const MAX_SHARING_LITERAL: usize = 1_000;
 /// Minimum number of letters that select a regular expression.
 pub(super) const MIN_REGEX_LITERAL: usize = 3;
-/// Maximum number of letters that select a pattern. More would hardly be more selective.
+/// Maximum number of letters that select a pattern. More letters would hardly select fewer names.
 pub(super) const MAX_LITERAL: usize = 32;
 /// Maximum number of alternative letter sequences that select one regular expression.
 pub(super) const MAX_LITERALS: usize = 64;
-/// Maximum number of steps of the look-up of one name: see [`super::steps`]. About a millisecond. A
-/// name that involves fifty ordinary patterns takes a few thousand.
+/// Maximum number of steps of the look-up of one name: see [`super::steps`]. They take about a
+/// millisecond. A name that fifty ordinary patterns are tried on takes a few thousand steps.
 pub(super) const NAME_STEPS: u32 = 256 << 10;
-/// Maximum number of steps to match one pattern against one name: 128 states over the longest name.
+/// Maximum number of steps to match one pattern against one name, for example 128 states over the
+/// longest name.
 pub(super) const TRIAL_STEPS: u32 = 32 << 10;
-/// Maximum number of steps of all names that one question involves, in addition to
-/// [`NAME_RESERVE`]: about four milliseconds.
+/// Maximum number of steps for all names of one question together, in addition to [`NAME_RESERVE`]:
+/// about four milliseconds.
 pub(super) const QUESTION_STEPS: u32 = 1 << 20;
-/// Steps reserved for each name regardless of earlier ones: once for the lines about it, and once
-/// more for the lines of matching patterns. Enough for a few hundred lines. Expensive names and
-/// patterns therefore cannot hide others.
+/// Steps that each name may take, regardless of earlier names: once for the lines about the name,
+/// and again for the lines of matching patterns. They suffice for a few hundred lines. Expensive
+/// names and patterns therefore cannot prevent the look-up of others.
 pub(super) const NAME_RESERVE: u32 = 4 << 10;
-/// Steps per line about a name. Rules that test lists go over the applicable lines once more.
+/// Number of steps that each line about a name costs. Rules that test lists read the applicable
+/// lines once more.
 pub(super) const LINE_STEPS: usize = 8;

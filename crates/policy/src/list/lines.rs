@@ -2,7 +2,7 @@
 
 use super::limits::MAX_LIST_LINE;
 
-/// A line from [`Lines`].
+/// A line that [`Lines`] found in the text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Line<'a> {
     /// The octets of the line, without its ending.
@@ -11,7 +11,7 @@ pub(super) enum Line<'a> {
     TooLong,
 }
 
-/// Assembles lines from chunks. Contains at most [`MAX_LIST_LINE`] octets.
+/// Assembles lines from chunks of text. Keeps at most [`MAX_LIST_LINE`] octets.
 #[derive(Default)]
 pub(super) struct Lines {
     begun: Vec<u8>,
@@ -44,7 +44,7 @@ impl Lines {
         }
     }
 
-    /// Returns the number of lines.
+    /// Returns the number of the last line.
     pub(super) const fn number(&self) -> u32 {
         self.number
     }
@@ -57,7 +57,7 @@ impl Lines {
     }
 
     fn keep(&mut self, part: &[u8]) {
-        // One octet more than the maximum, for the carriage return.
+        // The maximum, and one octet for the carriage return.
         if self.overlong || self.begun.len() + part.len() > MAX_LIST_LINE + 1 {
             self.overlong = true;
             self.begun.clear();

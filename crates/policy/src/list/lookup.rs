@@ -24,7 +24,7 @@ pub struct Scratch {
     hits: Vec<Hit>,
     lines: Vec<Line>,
     taking: Vec<Taking>,
-    /// The statements about one name that `$badfilter` lines disable.
+    /// The statements about the current name that lines with `$badfilter` disable.
     switched_off: Vec<Saying>,
     steps: Steps,
     /// Working memory for patterns, with the digest of their image.
@@ -34,13 +34,14 @@ pub struct Scratch {
 /// A name or pattern that matches the question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Hit {
-    /// The offset of the sites of the name or pattern.
+    /// The offset of the sites (the lines) of the name or pattern.
     pub(super) place: u32,
-    /// Labels of the listed name, zero for a pattern, which is never the closest.
+    /// Number of labels of the listed name; zero for a pattern, which is never the closest name.
     pub(super) depth: u8,
 }
 
-/// Number of hits and lines with preallocated room. Only names with many labels have more.
+/// Number of hits and of lines for which room is allocated in advance. Only names with many labels
+/// have more.
 const USUAL_HITS: usize = 32;
 
 impl Scratch {
@@ -58,16 +59,17 @@ impl Scratch {
         }
     }
 
-    /// Begins a question. The names looked up until the next call share a bound on their work, in
-    /// addition to the bound of each name. Without such a call, only the bound of each name
-    /// applies.
+    /// Begins a question. All names that are looked up until the next call share a limit on their
+    /// work, in addition to the limit of each name. Without such a call, only the limit of each
+    /// name applies.
     #[inline]
     pub const fn begin_question(&mut self) {
         self.steps.begin_question();
     }
 
     /// Returns how many look-ups were cut short since the last call because the lists required more
-    /// work than one question may cost. Lines and patterns not reached were treated as absent.
+    /// work than one question may cost. Lines and patterns that were not examined were treated as
+    /// absent.
     #[inline]
     pub const fn take_cut_short(&mut self) -> u64 {
         self.steps.take_cut_short()
@@ -137,8 +139,8 @@ impl<B: AsRef<[u8]>> Image<B> {
         scratch.lines.clear();
         scratch.taking.clear();
         let asking = Asking { question, record, in_force };
-        // Lines not reached are treated as absent, and the steps record that. Names precede the
-        // costly patterns.
+        // If the steps do not suffice, the remaining lines are treated as absent, and the steps
+        // record that. The lines of names are read before the costly patterns.
         let named =
             if scratch.hits.is_empty() { Ok(()) } else { self.read_lines(&asking, scratch) };
         if !self.patterns.is_empty() && named.is_ok() {
@@ -213,13 +215,13 @@ impl<B: AsRef<[u8]>> Image<B> {
         steps: &mut Steps,
     ) -> Result<bool, Exhausted> {
         let Some(place) = site.modifiers else { return Ok(true) };
-        // Only a malformed image has an index past the end. Such an entry never applies.
+        // Only a malformed image has an index that is out of bounds. Such an entry never applies.
         let Some(modifiers) = self.modifiers.get(place as usize) else { return Ok(false) };
         steps.spend(modifiers.cost(&asking.question))?;
         Ok(modifiers.admit(&asking.question, asking.record))
     }
 
-    /// Records that an exception removes answers of other lines.
+    /// Records that a line is an exception that removes answers of other lines.
     #[inline]
     fn note_taking(&self, site: &Site, taking: &mut Vec<Taking>) {
         if let Some(place) = site.modifiers
@@ -235,8 +237,8 @@ impl<B: AsRef<[u8]>> Image<B> {
     }
 }
 
-/// Reads the lines that disable others, which come first among those of a name, and returns the
-/// rest.
+/// Reads the lines with `$badfilter`, which disable other lines. They come first among the lines of
+/// a name. Returns the remaining lines.
 fn read_switched_off<'a>(
     sites: Sites<'a>,
     (in_force, switched_off): (&ListSet, &mut Vec<Saying>),
@@ -254,7 +256,7 @@ fn read_switched_off<'a>(
     Ok(rest)
 }
 
-/// The conditions that lines are compared with.
+/// The properties of a query that the conditions of lines test.
 struct Asking<'a> {
     question: ListQuestion<'a>,
     /// The type of the record that leads to the name, if the name is not the QNAME.

@@ -20,8 +20,8 @@
 //! are stored once.
 //!
 //! The result is a sequence of octets. It has no pointers, so it can be written to a file and
-//! mapped into memory after a restart. A digest in its header detects torn writes. An image that
-//! cannot be opened is no problem: the lists are compiled again.
+//! mapped into memory after a restart. A digest in its header detects torn writes. If an image
+//! cannot be opened, the lists are compiled again.
 //!
 //! # The image
 //!
@@ -49,8 +49,8 @@
 //! One image serves all clients. Each look-up takes the [`ListSet`] of the client's profile and
 //! ignores the sites of other lists. A change of groups therefore needs no compilation.
 //!
-//! [`Found`] ranks the applicable lines and returns the decision, the lines behind it, and every
-//! other line that applies.
+//! [`Found`] ranks the applicable lines and returns the decision, the lines that caused it, and
+//! every other line that applies.
 //!
 //! # Untrusted input
 //!

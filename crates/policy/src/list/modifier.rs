@@ -1,4 +1,5 @@
-//! Conditions of an entry beyond the name (client, tags, type), and the answer it supplies.
+//! Conditions of an entry in addition to its name (client, tags, type), and the answer that the
+//! entry supplies.
 
 use std::net::IpAddr;
 
@@ -9,55 +10,55 @@ use super::binary::{Octets, Write};
 use super::question::ListQuestion;
 use super::rewrite::Rewrite;
 
-/// A condition or its negation.
+/// A value that an entry requires or excludes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Subject<T> {
-    /// The entry applies to these values.
+    /// The entry applies only to this value or to others that it requires.
     Is(T),
-    /// The entry applies to all except these.
+    /// The entry does not apply to this value.
     IsNot(T),
 }
 
-/// A client as named by `$client`.
+/// A client, as the modifier `$client` describes it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ClientTest {
     /// An address or a prefix.
     Network(IpNet),
-    /// A name, compared ignoring case.
+    /// A client's name, compared ignoring case.
     Name(Box<str>),
 }
 
-/// The degree to which modifiers limit an entry. An entry about every name needs a limit.
+/// How much the modifiers limit an entry. An entry about every name needs a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Limit {
-    /// The entry applies to everyone and everything, except possibly to clients that may not exist.
+    /// The entry applies to everything, except possibly to clients that may not exist.
     Nothing,
-    /// The entry excludes types or names. Such types or names may never occur in queries, so this
-    /// limit is accepted only from the operator.
+    /// The entry only excludes types or names. Queries may never contain them, so this limit is
+    /// accepted only from the operator.
     AllBut,
-    /// The entry names its clients, tags or types.
+    /// The entry applies only to certain clients, tags or types.
     Named,
 }
 
 /// The modifiers of an entry.
 #[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Modifiers {
-    /// The clients of `$client`.
+    /// The clients that `$client` requires or excludes.
     pub clients: Vec<Subject<ClientTest>>,
-    /// The tags of `$ctag`.
+    /// The tags that `$ctag` requires or excludes.
     pub tags: Vec<Subject<Box<str>>>,
-    /// The types of `$dnstype`.
+    /// The record types that `$dnstype` requires or excludes.
     pub types: Vec<Subject<Rtype>>,
-    /// The names of `$denyallow` in folded wire form. The entry does not cover them or names below
-    /// them.
+    /// The names of `$denyallow` in folded wire form. The entry covers neither these names nor
+    /// names below them.
     pub except: Vec<Box<[u8]>>,
     /// The answer of `$dnsrewrite`.
     pub rewrite: Option<Rewrite>,
 }
 
 impl Modifiers {
-    /// Reports whether the entry applies to this question, or to a name that a record of this type
-    /// leads to.
+    /// Reports whether the modifiers let the entry apply to this question. `record` is the type of
+    /// the record that leads to the name, if the name is not the QNAME.
     pub(super) fn admit(&self, question: &ListQuestion<'_>, record: Option<Rtype>) -> bool {
         permits(&self.types, |rtype| *rtype == question.qtype || Some(*rtype) == record)
             && permits(&self.clients, |client| client.is(question))
@@ -75,7 +76,7 @@ impl Modifiers {
         clients + self.tags.len() * asker.tags.len().max(1) + self.types.len() + self.except.len()
     }
 
-    /// Returns whether the modifiers name the queries of the entry, exclude some, or limit nothing.
+    /// Returns how much these modifiers limit an entry.
     pub(super) fn limit(&self) -> Limit {
         let is_limit = |client: &ClientTest| !matches!(client, ClientTest::Network(network) if network.prefix_len() == 0);
         if names_some(&self.clients, is_limit)
@@ -149,7 +150,8 @@ fn names_some<T>(subjects: &[Subject<T>], is_limit: impl Fn(&T) -> bool) -> bool
     subjects.iter().any(|subject| matches!(subject, Subject::Is(named) if is_limit(named)))
 }
 
-/// Reports whether no `IsNot` matches and, if there are any `Is`, at least one matches.
+/// Reports whether no excluded value applies and, if there are required values, at least one of
+/// them applies.
 fn permits<T>(subjects: &[Subject<T>], applies: impl Fn(&T) -> bool) -> bool {
     let (mut wanted, mut found) = (false, false);
     for subject in subjects {
@@ -166,7 +168,7 @@ fn permits<T>(subjects: &[Subject<T>], applies: impl Fn(&T) -> bool) -> bool {
 }
 
 impl<T> Subject<T> {
-    /// Returns the value of the condition, whether or not the condition is negated.
+    /// Returns the value, whether it is required or excluded.
     pub const fn inner(&self) -> &T {
         match self {
             Self::Is(subject) | Self::IsNot(subject) => subject,

@@ -10,7 +10,7 @@ use avocet_wire::name::{MAX_LABEL, MAX_NAME};
 pub enum NameFault {
     /// The name is empty or has an empty label.
     Empty,
-    /// A label exceeds 63 octets, or the name 255.
+    /// A label has more than 63 octets, or the name has more than 255.
     TooLong,
     /// The name contains a character that host names do not have.
     Character(char),
@@ -40,7 +40,8 @@ impl fmt::Display for NameFault {
 /// The text is not a host name.
 pub(super) fn read(text: &str) -> Result<NameBuf, NameFault> {
     if !text.is_ascii() {
-        // A label of 63 octets has at most that many characters, of up to four octets each.
+        // A label of 63 octets in ASCII has at most 63 Unicode characters, of up to four octets
+        // each.
         if text.len() > 4 * MAX_NAME {
             return Err(NameFault::TooLong);
         }
@@ -76,7 +77,7 @@ fn read_ascii(text: &str) -> Result<NameBuf, NameFault> {
         at += 1;
     }
     close_label(&mut wire, label_at, at)?;
-    // No top-level domain consists of digits only: such names are forms of addresses.
+    // No top-level domain consists of digits only, so this text is an address or a part of one.
     if only_digits {
         return Err(NameFault::Address);
     }

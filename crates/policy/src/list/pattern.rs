@@ -1,14 +1,14 @@
 //! Patterns of names, and the letters that a matching name must contain.
 //!
-//! A glob is text in which `*` matches any text. A leading `||` anchors it at the start of a label,
-//! a leading `|` at the start of the name, and a trailing `|` at its end.
+//! A glob is text in which `*` matches any text. A leading `||` anchors the glob at the start of a
+//! label, a leading `|` at the start of the name, and a trailing `|` at the end of the name.
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 use super::limits::MAX_LITERALS;
 use super::steps::{Exhausted, Trial};
 
-/// Reports whether the glob matches the name, in folded text without its final dot.
+/// Reports whether the glob matches the name, which is given as folded text without the final dot.
 ///
 /// # Errors
 /// There are not enough steps left.
@@ -23,7 +23,8 @@ pub(super) fn glob_matches(glob: &str, name: &[u8], trial: &mut Trial) -> Result
         let Some(last) = name.len().checked_sub(part.len()).filter(|last| *last >= at) else {
             return Ok(false);
         };
-        // The leftmost match leaves the most room for the rest, so no other needs to be tried.
+        // The leftmost match leaves the most text for the rest of the glob, so other matches need
+        // not be tried.
         let mut places = if is_last && to_end { last..=last } else { at..=last };
         let place = loop {
             let Some(place) = places.next() else { return Ok(false) };
@@ -42,7 +43,7 @@ pub(super) fn glob_matches(glob: &str, name: &[u8], trial: &mut Trial) -> Result
     Ok(true)
 }
 
-/// Returns the longest text without `*` in a glob.
+/// Returns the longest part of a glob without `*`.
 pub(super) fn glob_literal(glob: &str) -> &str {
     let (_, rest) = start_of(glob);
     let rest = rest.strip_suffix('|').unwrap_or(rest);
@@ -117,8 +118,8 @@ fn best_of_sequence(parts: &[Hir]) -> Option<Vec<Vec<u8>>> {
     sets.into_iter().max_by_key(shortest).filter(|set| shortest(set) > 0)
 }
 
-/// Returns the lower-case letter if a class consists of one letter in both cases, which is the form
-/// that case-insensitive text takes.
+/// Returns the lower-case letter if a class has exactly the two cases of one letter, as in
+/// case-insensitive text.
 fn one_letter(class: &Class) -> Option<u8> {
     let ranges: Vec<(u32, u32)> = match class {
         Class::Bytes(bytes) => {

@@ -1,9 +1,9 @@
 //! All patterns of an image as one matcher.
 //!
-//! One pass of an Aho-Corasick automaton finds the letters that patterns require. Only patterns
-//! whose letters occur in the name are tried, each once. The few regular expressions without
+//! An Aho-Corasick automaton finds the required letters of all patterns in one pass. Only patterns
+//! with required letters in the name are tried, each once. The few regular expressions without
 //! required letters share one automaton, which finds all matches together. The patterns of the
-//! operator's own lists are tried first. All of this is counted in [`Steps`].
+//! operator's own lists are tried first. [`Steps`] counts the work.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,8 +24,8 @@ use super::pattern::{glob_literal, glob_matches, required_literals};
 use super::steps::{self, Exhausted, Steps};
 use crate::expression;
 
-/// Number of octets of the table in which the automaton of the expressions without letters is built
-/// lazily.
+/// Number of octets of the table for the automaton of the expressions without required letters. Its
+/// states are built when they are needed.
 const TABLE_OCTETS: usize = 2 << 20;
 
 /// Names that no list targets. A pattern that matches all of them is taken to match everything.
@@ -86,7 +86,8 @@ impl PatternKind {
 struct Read {
     /// The syntax tree of an expression.
     hir: Option<Hir>,
-    /// The letters that select the pattern, or `None` if it must always be tried.
+    /// Letter sequences: a matching name contains at least one of them. `None` if the pattern must
+    /// be tried on every name.
     literals: Option<Vec<Vec<u8>>>,
 }
 
@@ -101,7 +102,7 @@ fn read(form: PatternKind, text: &str) -> Result<Read, PatternError> {
         });
     }
     let hir = parse(text)?;
-    // An inverted expression matches names that lack its letters.
+    // The syntax tree, if the pattern is an expression.
     let is_found =
         |literals: &Vec<Vec<u8>>| literals.iter().all(|literal| literal.len() >= MIN_REGEX_LITERAL);
     let literals = required_literals(&hir).filter(is_found).filter(|_| form == PatternKind::Regex);
@@ -109,14 +110,16 @@ fn read(form: PatternKind, text: &str) -> Result<Read, PatternError> {
     Ok(Read { hir: Some(hir), literals })
 }
 
-/// Returns the start of a literal, which every name with the whole literal contains as well.
+/// Returns the start of a literal, so that it is short. Every name with the whole literal also
+/// contains the start.
 fn shortened(literal: &[u8]) -> Vec<u8> {
     literal[..literal.len().min(MAX_LITERAL)].to_vec()
 }
 
-/// The cost of a pattern and the way it is selected.
+/// The result of a pattern's check: its cost, and the letters that select it.
 pub(super) struct Checked {
-    /// The letters that select the pattern, or `None` if it must always be tried.
+    /// Letter sequences: a matching name contains at least one of them. `None` if the pattern must
+    /// be tried on every name.
     pub(super) literals: Option<Vec<Vec<u8>>>,
     /// Number of octets of the automaton of the pattern.
     pub(super) octets: usize,
@@ -169,24 +172,25 @@ pub(super) fn parse(text: &str) -> Result<Hir, PatternError> {
         };
         PatternError::Syntax(reason)
     })?;
-    // An expression can turn Unicode on. The tables of its word boundaries are not compiled in.
+    // An expression can turn Unicode on, but the tables for Unicode word boundaries are not
+    // compiled in.
     if hir.properties().look_set().contains_word_unicode() {
         return Err(PatternError::Syntax("Unicode word boundaries are not available".to_owned()));
     }
     Ok(hir)
 }
 
-/// The method by which a pattern is tried.
+/// How a pattern is tried on a name.
 enum Trial {
     Glob(Box<str>),
     Regex(Automaton),
-    /// The automaton of patterns without letters tries it.
+    /// The common automaton of all patterns without required letters tries the pattern.
     Always,
 }
 
 /// The patterns of an image. Their numbers are their indices.
 pub(super) struct Patterns {
-    /// The patterns of the operator's own lists, then the others.
+    /// Two groups: the patterns of the operator's own lists, then all other patterns.
     groups: Vec<PatternGroup>,
 }
 
@@ -203,14 +207,15 @@ struct PatternGroup {
 
 struct Always {
     automaton: DFA,
-    /// Number of states of the underlying automaton: the cost of one octet that leads to a state
-    /// that is not built yet.
+    /// Number of states of the expressions' automaton. An octet costs this number of steps if the
+    /// next state of the table is not built yet.
     states: usize,
-    /// Index of the pattern and whether it is inverted, by index in the automaton.
+    /// For each index in the automaton, the index of the pattern and whether the pattern is
+    /// inverted.
     patterns: Vec<(u32, PatternKind)>,
 }
 
-/// Working memory of the matcher, for one image and one thread.
+/// Working memory for matching: for one image and one thread.
 pub(super) struct Work {
     text: Vec<u8>,
     states: automaton::States,
@@ -218,20 +223,21 @@ pub(super) struct Work {
 }
 
 struct GroupWork {
-    /// Number of names that were read, used as a mark.
+    /// The number of names read so far, which marks entries of the current name.
     name: u32,
-    /// The last name in which each literal was found, and on which each pattern was tried.
+    /// For each literal, the last name that contained it; for each pattern, the last name on which
+    /// it was tried.
     literals: Vec<u32>,
     trials: Vec<u32>,
     always: Option<(dfa::Cache, PatternSet)>,
 }
 
 impl Patterns {
-    /// Builds a matcher of these forms and texts. The first `own` belong to the operator's own
-    /// lists.
+    /// Builds a matcher of patterns, given by kind and text. The first `own` patterns belong to the
+    /// operator's own lists.
     ///
     /// # Errors
-    /// A pattern is invalid, or all together are too large.
+    /// A pattern is invalid, or all patterns together are too large.
     pub(super) fn build(
         patterns: &[(PatternKind, &str)],
         own: usize,
@@ -262,8 +268,8 @@ impl Patterns {
         }
     }
 
-    /// Calls `take` with the number of each pattern that matches a folded wire name, each once,
-    /// until the steps run out.
+    /// Calls `take` once with the number of each pattern that matches a name in folded wire form.
+    /// Stops when no steps are left.
     pub(super) fn matching(
         &self,
         name: &[u8],
@@ -399,8 +405,8 @@ impl Always {
         Ok(Self { automaton, states, patterns })
     }
 
-    /// Calls `take` with the matching patterns. Finds no pattern if the steps run out, because
-    /// inverted patterns are then undecided.
+    /// Calls `take` with the number of each matching pattern. If the steps run out, finds no
+    /// pattern, because the result of inverted patterns is then unknown.
     fn matching(
         &self,
         text: &[u8],
@@ -413,7 +419,7 @@ impl Always {
         let mut state = start.map_err(|_| Exhausted)?;
         for octet in text {
             state = self.next(state, *octet, cache, steps)?;
-            // Match states and dead states are tagged.
+            // Only match states and dead states need attention.
             if state.is_tagged() {
                 if state.is_dead() {
                     break;
@@ -435,8 +441,8 @@ impl Always {
         Ok(())
     }
 
-    /// Returns the state after an octet. A state not yet built is derived from all states of the
-    /// expressions.
+    /// Returns the state after this octet. If the table lacks the state, derives it from all states
+    /// of the expressions, which costs more steps.
     #[inline]
     fn next(
         &self,
@@ -446,7 +452,7 @@ impl Always {
         steps: &mut Steps,
     ) -> Result<LazyStateID, Exhausted> {
         if state.is_tagged() {
-            // After a match the table does not show in advance whether the next state exists.
+            // After a match, the table does not show whether the next state is built already.
             let made = (cache.memory_usage(), cache.clear_count());
             let next = self.automaton.next_state(cache, state, octet).map_err(|_| Exhausted)?;
             return steps.spend(self.cost_since(made, cache)).map(|()| next);
@@ -463,7 +469,7 @@ impl Always {
         if made == (cache.memory_usage(), cache.clear_count()) { 1 } else { self.states }
     }
 
-    /// Records the patterns that a state reports as found.
+    /// Records the patterns that match in this state.
     fn note(
         &self,
         state: LazyStateID,
@@ -492,7 +498,7 @@ fn finder(letters: &[Vec<u8>]) -> Result<Option<AhoCorasick>, PatternError> {
     builder.build(letters).map(Some).map_err(|_| PatternError::TooLarge)
 }
 
-/// Writes the labels separated by dots. A dot within a label is replaced.
+/// Writes the labels of a name as text with dots. A dot inside a label is replaced.
 fn write_text(name: &[u8], text: &mut Vec<u8>) {
     text.clear();
     for label in avocet_wire::name::labels(name) {

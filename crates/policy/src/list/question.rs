@@ -18,7 +18,7 @@ pub struct Asker<'a> {
 /// A question to the lists.
 #[derive(Clone, Copy, Debug)]
 pub struct ListQuestion<'a> {
-    /// The folded wire name.
+    /// The QNAME in folded wire form.
     pub qname: &'a [u8],
     /// The QTYPE.
     pub qtype: Rtype,

@@ -1,12 +1,12 @@
 //! Shares of the limits that all lists of an image have in common.
 //!
 //! The operator's own lists may use a limit fully. A fetched list gets only a share, so that it
-//! cannot exhaust the limit for others. The compiler reads the operator's own lists first.
+//! cannot exhaust the limit for other lists. The compiler reads the operator's own lists first.
 
 use super::reader::Origin;
 use super::reason::Reason;
 
-/// The divisor that gives the share of one fetched list.
+/// The divisor of a limit that gives the share of each fetched list.
 const SHARE: usize = 4;
 
 /// A limit of an image and its current use.
@@ -16,7 +16,7 @@ pub(super) struct Quota {
     limit: usize,
     share: usize,
     taken: usize,
-    /// The number of items of the current list.
+    /// Number of items that the current list has used.
     by_list: usize,
 }
 
@@ -26,7 +26,7 @@ impl Quota {
         Self { what, limit, share: limit / SHARE, taken: 0, by_list: 0 }
     }
 
-    /// Raises the share of a fetched list to one half.
+    /// Raises the share of each fetched list to half of the limit.
     pub(super) const fn halves(self) -> Self {
         Self { share: self.limit / 2, ..self }
     }

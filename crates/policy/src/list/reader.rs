@@ -15,8 +15,8 @@ use super::set::ListId;
 pub enum Kind {
     /// The names on the list are blocked.
     Block,
-    /// The names on the list are allowed. This overrides block lists, except for `$important`
-    /// lines.
+    /// The names on the list are allowed. Allow lists override block lists, except for lines with
+    /// `$important`.
     Allow,
 }
 
@@ -25,17 +25,18 @@ pub enum Kind {
 pub enum Rewrites {
     /// Rewrites are permitted.
     Permitted,
-    /// Only blocks are permitted, and lines with rewrites are errors. This is for lists from third
-    /// parties, which could otherwise redirect the customers of a bank.
+    /// Only blocks are permitted, and lines with rewrites are errors. Lists from third parties are
+    /// read in this way. They could otherwise redirect clients, for example from a bank to another
+    /// server.
     Refused,
 }
 
 /// The origin of a list's text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// A local file. The operator is responsible for its content.
+    /// The text is a local file. The operator is responsible for its content.
     Own,
-    /// The network.
+    /// The text was fetched from the network.
     Fetched,
 }
 
@@ -64,8 +65,8 @@ pub enum Progress {
     Enough,
 }
 
-/// A reader of one list. Holds at most a line and the octets used for format detection, or the
-/// whole text of a zone.
+/// A reader of one list. It holds at most one line and the octets for format detection. For a
+/// policy zone, it holds the whole text.
 pub struct ListReader<'c> {
     compiler: &'c mut Compiler,
     source: Source,
@@ -83,7 +84,7 @@ pub struct ListReader<'c> {
 enum State {
     Starting,
     Reading,
-    /// The text is a zone and is held as a whole.
+    /// The text is a policy zone, which is held as a whole until its end.
     Holding,
     Refused,
 }
@@ -141,7 +142,7 @@ impl<'c> ListReader<'c> {
         self.report
     }
 
-    /// Detects the format from the start of the text, and reads this start.
+    /// Detects the format from the start of the text, and then reads that part of the text.
     fn start(&mut self) {
         let held = std::mem::take(&mut self.held);
         let text = held.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&held);
@@ -207,7 +208,7 @@ impl<'c> ListReader<'c> {
         }
     }
 
-    /// Handles a line that is not UTF-8. Comments may be in any encoding.
+    /// Handles a line that is not UTF-8. Only a comment may be in another encoding.
     fn take_unreadable(&mut self, number: u32, octets: &[u8]) {
         match octets.trim_ascii_start().first() {
             Some(b'#' | b'!' | b';') => self.report.skipped += 1,

@@ -15,13 +15,13 @@ pub enum Reason {
     NotUtf8,
     /// The name is invalid.
     Name(NameFault),
-    /// The line covers the root or every name, which is never intended.
+    /// The line covers the root or every name, which is treated as a mistake.
     Everything,
-    /// A list of single names has a name of one label.
+    /// A list of names has a name with only one label.
     TopLevel,
     /// The line does not match the format.
     Malformed(&'static str),
-    /// The line has a rewrite, and the list may not rewrite.
+    /// The line has a rewrite, but the list has no permission to rewrite.
     RewriteRefused,
     /// The modifier is unknown.
     UnknownModifier(String),

@@ -33,12 +33,12 @@ pub struct PassedOver {
     pub why: &'static str,
 }
 
-/// The reason why a text is refused as a whole. Entries read before remain.
+/// The reason why a text is refused as a whole. Entries that were read before remain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// The octets are not text, for example an archive.
     Binary,
-    /// A web page: an error or login page instead of the list.
+    /// The text is a web page: an error or login page instead of the list.
     WebPage,
     /// The text is too large.
     TooLarge,
@@ -63,29 +63,29 @@ pub struct Report {
     pub lines: u32,
     /// Number of entries.
     pub entries: u64,
-    /// Number of valid lines that do not concern names: comments, cosmetic rules and rules for
-    /// browsers.
+    /// Number of valid lines that do not concern names, such as comments, cosmetic rules and rules
+    /// for browsers.
     pub skipped: u64,
-    /// Number of passed-over lines that are neither empty nor comments.
+    /// Number of valid lines that have no effect, without empty lines and comments.
     pub passed_over: u64,
-    /// The first of the passed-over lines.
+    /// The first of the lines that `passed_over` counts.
     pub first_passed_over: Vec<PassedOver>,
     /// Number of rejected lines.
     pub faults: u64,
-    /// Number of rejected lines that exceed a limit of the image, or the share of it that the list
-    /// gets.
+    /// Number of rejected lines that exceed a limit of the image, or the list's share of such a
+    /// limit.
     pub beyond_limits: u64,
     /// The first rejected lines.
     pub first_faults: Vec<Fault>,
     /// The reason why reading ended early.
     pub refusal: Option<Refusal>,
-    /// The number of triggers of a policy zone by kind, in the order of
-    /// [`crate::rpz::TriggerKind::ALL`].
+    /// The number of triggers of each kind, in the order of [`crate::rpz::TriggerKind::ALL`].
+    /// `None` unless the list is a policy zone.
     pub triggers: Option<[u64; 5]>,
 }
 
 impl Report {
-    /// Returns the report of a text without lines.
+    /// Returns the report of a text that has no lines.
     #[must_use]
     pub const fn of(format: Format) -> Self {
         Self {
@@ -103,7 +103,7 @@ impl Report {
         }
     }
 
-    /// Copies the report of a policy zone.
+    /// Copies the numbers of a policy zone's report to this report.
     pub(super) fn take_zone(&mut self, zone: ZoneReport) {
         self.entries = zone.triggers.iter().sum();
         self.triggers = Some(zone.triggers);

@@ -19,8 +19,8 @@ pub enum Rewrite {
     /// A record of this type with this uncompressed data. The records of several lines are
     /// combined.
     Record(Rtype, Box<[u8]>),
-    /// No rewrite: an exception with this value removes all other rewrites. Only exceptions have
-    /// it.
+    /// An exception with this value removes all rewrites of other lines. Only exceptions have this
+    /// value.
     Any,
 }
 
@@ -41,7 +41,7 @@ const RCODES: [(&str, u16); 10] = [
 ];
 
 impl Rewrite {
-    /// Returns the rewrite to an address.
+    /// Returns the rewrite that answers with this address.
     #[must_use]
     pub fn address(address: IpAddr) -> Self {
         match address {
@@ -75,7 +75,7 @@ impl Rewrite {
         if let Ok(address) = value.parse() {
             return Ok(Self::address(address));
         }
-        // Upper case only: `refused` may be a name.
+        // RCODEs are in upper case only, because `refused` may be a name.
         if let Some((_, code)) = RCODES.iter().find(|(name, _)| *name == value) {
             return Ok(Self::Rcode(Rcode(*code)));
         }
@@ -83,7 +83,7 @@ impl Rewrite {
         Ok(Self::Cname(target.wire().into()))
     }
 
-    /// Parses a record in presentation form, in which names are absolute.
+    /// Parses the data of a record in presentation form. All names in it are absolute.
     pub(super) fn record(rtype: Rtype, data: &str) -> Result<Self, Reason> {
         let mut octets = Vec::new();
         rdata::parse(rtype.0, data, &[0], &mut octets).map_err(|_| Reason::ModifierValue(NAME))?;

@@ -1,4 +1,4 @@
-//! The sites of a name: one for each line of each list about it, one after another.
+//! The sites of a name: one for each line of a list about the name, one after another.
 //!
 //! ```text
 //! head octet: scope 0-1 | allow 2 | important 3 | modifiers 4 | badfilter 5 | more follow 7
@@ -14,10 +14,10 @@ pub(super) const ALLOW: u8 = 1 << 2;
 pub(super) const IMPORTANT: u8 = 1 << 3;
 const MODIFIERS: u8 = 1 << 4;
 pub(super) const BADFILTER: u8 = 1 << 5;
-/// For sites that allow: the list is an allow list.
+/// For sites that allow the name: their list is an allow list.
 pub(super) const ALLOW_LIST: u8 = 1 << 6;
-/// For other sites: the line supplies an answer as hosts files do. Both meanings share one bit,
-/// because they exclude each other.
+/// For other sites: the line supplies an answer as hosts files do. [`ALLOW_LIST`] and this meaning
+/// share one bit, because they exclude each other.
 pub(super) const GIVEN: u8 = ALLOW_LIST;
 const MORE: u8 = 1 << 7;
 const SCOPE: u8 = 3;
@@ -45,7 +45,8 @@ impl Site {
         out.number(u64::from(self.line));
     }
 
-    /// Returns the statement of the site, regardless of its line and of `$badfilter`.
+    /// Returns the statement of the site: what it says about the name, without its line number and
+    /// `$badfilter`.
     pub(super) const fn saying(&self) -> Saying {
         let mark = match self.head & ALLOW {
             0 => self.head & (SCOPE | IMPORTANT | GIVEN),
@@ -74,7 +75,8 @@ impl Site {
     }
 }
 
-/// A statement about a name, which several lines of several lists may make.
+/// The statement of a site about its name. Several lines of several lists may make the same
+/// statement.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Saying {
     mark: u8,

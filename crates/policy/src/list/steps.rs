@@ -1,20 +1,20 @@
-//! A bound on the work of a look-up, for any lists.
+//! A limit on the work of a look-up, which holds for all lists.
 //!
 //! A step is one state of an automaton, one position at which a pattern is tried, or one line that
-//! is read: a few nanoseconds each. When the steps are spent, the remaining patterns and lines are
-//! treated as absent. A hostile list can thus let names pass, as an empty list does, but cannot
-//! stall a worker.
+//! is read. Each takes a few nanoseconds. When the steps are spent, the remaining patterns and
+//! lines are treated as absent. A hostile list can thus let names pass, as an empty list does, but
+//! cannot stall a worker.
 
 use super::limits::{NAME_RESERVE, NAME_STEPS, QUESTION_STEPS, TRIAL_STEPS};
 
-/// The remaining steps.
+/// The steps that a look-up may still take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steps {
     /// Steps for all names of one question. `None` if the caller does not announce questions.
     question: Option<u32>,
-    /// Steps granted to the current name.
+    /// Steps that were granted to the current name.
     granted: u32,
-    /// The remaining steps of that grant.
+    /// Steps of the grant that are left.
     left: u32,
     /// Whether the look-up of the current name was cut short.
     is_cut_short: bool,
@@ -27,19 +27,19 @@ pub(super) struct Steps {
 pub(super) struct Exhausted;
 
 impl Steps {
-    /// Creates a bound per name, without a bound per question.
+    /// Creates a limit for each name, without a limit for each question.
     pub(super) const fn of_names() -> Self {
         Self { question: None, granted: 0, left: 0, is_cut_short: false, cut_short: 0 }
     }
 
-    /// Sets a common bound for the names looked up until the next call.
+    /// Sets a common limit for all names that are looked up until the next call.
     #[inline]
     pub(super) const fn begin_question(&mut self) {
         (self.granted, self.left) = (0, 0);
         self.question = Some(QUESTION_STEPS);
     }
 
-    /// Sets the bound for one name.
+    /// Sets the limit for the next name.
     #[inline]
     pub(super) const fn begin_name(&mut self) {
         self.granted = match self.question {
@@ -60,7 +60,7 @@ impl Steps {
         self.is_cut_short = false;
     }
 
-    /// Renews the reserve of the name, for reading the lines of the patterns found.
+    /// Renews the name's reserve of steps, for reading the lines of the matching patterns.
     #[inline]
     pub(super) const fn renew_reserve(&mut self) {
         if self.left < NAME_RESERVE {
@@ -69,7 +69,7 @@ impl Steps {
         }
     }
 
-    /// Deducts steps from the limit of the name.
+    /// Deducts steps from those of the current name.
     #[inline]
     pub(super) const fn spend(&mut self, steps: usize) -> Result<(), Exhausted> {
         if steps > self.left as usize {
@@ -81,7 +81,8 @@ impl Steps {
         Ok(())
     }
 
-    /// Runs a pattern with a bound of its own, and deducts the steps that it takes.
+    /// Runs a pattern with its own limit of steps, and deducts the steps that it took from those of
+    /// the current name.
     #[inline]
     pub(super) fn trial(
         &mut self,
@@ -103,7 +104,7 @@ impl Steps {
         self.granted - self.left
     }
 
-    /// Returns how many names were cut short since the last call.
+    /// Returns the number of names with a look-up that was cut short since the last call.
     pub(super) const fn take_cut_short(&mut self) -> u64 {
         std::mem::replace(&mut self.cut_short, 0)
     }
@@ -124,7 +125,7 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// All steps that one pattern may take.
+    /// The maximum number of steps of one pattern.
     pub(super) const WHOLE: Self = Self { left: TRIAL_STEPS };
 
     #[inline]

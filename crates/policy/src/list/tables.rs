@@ -19,7 +19,7 @@ use super::reason::Reason;
 
 /// Distinct sets of modifiers.
 pub(super) struct ModifierTable {
-    /// The index of each set of modifiers, plus one.
+    /// For each set of modifiers, its index plus one.
     places: HashMap<Modifiers, u32>,
     written: Vec<u8>,
     /// The networks that entries name as clients.
@@ -91,11 +91,11 @@ impl ModifierTable {
     }
 }
 
-/// The facts about a pattern, in addition to its text, that decide whether it is accepted.
+/// The properties of a pattern, other than its text, that decide whether it is accepted.
 #[derive(Clone, Copy)]
 pub(super) struct Admission {
     pub(super) origin: Origin,
-    /// Whether the modifiers of the pattern limit it, so that it may match every name.
+    /// Whether the modifiers limit the pattern enough that it may match every name.
     pub(super) may_be_every_name: bool,
 }
 
@@ -105,35 +105,36 @@ pub(super) struct PatternTable<R> {
     patterns: Vec<Pattern<R>>,
     globs: Quota,
     regexes: Quota,
-    /// The number of parsed expressions, including refused ones, which cost time as well.
+    /// Number of parsed expressions. Refused expressions count, because they take time, too.
     tries: Quota,
     unfiltered: Quota,
     unfiltered_states: Quota,
     octets: Quota,
-    /// The patterns selected by each literal.
+    /// For each literal, the patterns that it selects.
     sharing: HashMap<Vec<u8>, Sharing>,
-    /// Number of lists read.
+    /// Number of lists that were read so far.
     lists: usize,
 }
 
 struct Pattern<R> {
     form: PatternKind,
     text: Box<str>,
-    /// The origin of the pattern: the operator, if one of the operator's own lists has it.
+    /// The origin of the pattern. It is the operator's own if at least one of the operator's own
+    /// lists has the pattern.
     origin: Origin,
     covers_everything: bool,
     rows: Vec<R>,
 }
 
 /// Returns an error if a pattern covers every name and its list may not have such a pattern. The
-/// same pattern in another list gives no permission.
+/// permission of another list with the same pattern does not count.
 fn may_cover_everything(form: PatternKind, admission: Admission) -> Result<(), Reason> {
     // Only the operator may block everything except some names.
     let may_invert = form == PatternKind::NotRegex && admission.origin == Origin::Own;
     if admission.may_be_every_name || may_invert { Ok(()) } else { Err(Reason::Everything) }
 }
 
-/// The number of patterns selected by one literal, and of their states.
+/// The number of patterns that one literal selects, and the number of their states.
 struct Sharing {
     patterns: Quota,
     states: Quota,
@@ -295,8 +296,8 @@ impl<R> PatternTable<R> {
         }
     }
 
-    /// Returns the section of an image, the operator's own lists first. `place` writes the unsorted
-    /// rows of a pattern and returns their offset.
+    /// Returns the section of an image, with the patterns of the operator's own lists first.
+    /// `place` writes the unsorted rows of a pattern and returns their offset.
     pub(super) fn write(self, mut place: impl FnMut(Vec<R>) -> u32) -> Vec<u8> {
         let mut octets = Vec::new();
         octets.number(self.patterns.len() as u64);

@@ -1,4 +1,4 @@
-//! The action of a policy zone, encoded as the records of a trigger.
+//! The action of a policy zone, which the records of a trigger encode.
 
 use avocet_wire::{NameBuf, Rtype, name};
 
@@ -28,7 +28,7 @@ pub enum Action {
     TcpOnly,
     /// `CNAME name.`: an alias to this name.
     Cname(Box<[u8]>),
-    /// `CNAME *.name.`: an alias to the QNAME with this name appended.
+    /// `CNAME *.name.`: an alias to the QNAME followed by this name.
     CnameUnder(Box<[u8]>),
     /// The name has these records. Other types have no data.
     Data(Vec<LocalRecord>),
@@ -49,14 +49,14 @@ impl Action {
         }
     }
 
-    /// Reports whether the action is an alias below a top-level domain `rpz-...`, which is reserved
-    /// for actions, and thus an unknown action.
+    /// Reports whether the action is unknown: an alias to a name below a top-level domain
+    /// `rpz-...`. Such names are reserved for actions.
     pub(super) fn is_unheard_of(&self) -> bool {
         matches!(self, Self::Cname(target) | Self::CnameUnder(target)
             if name::labels(target).last().is_some_and(|label| label.starts_with(b"rpz-")))
     }
 
-    /// Returns whether the action answers with data that the zone chooses.
+    /// Returns whether the action answers with data from the zone.
     #[must_use]
     pub const fn chooses(&self) -> bool {
         matches!(self, Self::Cname(_) | Self::CnameUnder(_) | Self::Data(_))
@@ -76,9 +76,9 @@ impl Action {
         }
     }
 
-    /// Returns the folded alias target for a QNAME. `None` if the action is no alias, or if the
-    /// target is too long: the answer is then YXDOMAIN, as for a DNAME that does not fit (RFC 6672
-    /// §2.2).
+    /// Returns the folded alias target for a QNAME. Returns `None` if the action is no alias, or if
+    /// the target would be too long. In the second case, the answer is YXDOMAIN, as for a DNAME
+    /// (RFC 6672 §2.2).
     #[must_use]
     pub fn alias(&self, qname: &[u8]) -> Option<NameBuf> {
         match self {

@@ -1,7 +1,7 @@
 //! The effects of triggers, each stored once.
 //!
-//! While a zone is read, each record has its own effect, a *draft*. At the end the drafts of one
-//! trigger are merged, and effects without a trigger are dropped.
+//! While a zone is read, each record has its own effect, a *draft*. At the end, the drafts of each
+//! trigger are merged into one effect, and unused effects are dropped.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -24,19 +24,20 @@ pub(super) struct Effect {
     pub(super) ttl_secs: u32,
 }
 
-/// Effects by number.
+/// The effects of a zone that is being read, by number.
 #[derive(Default)]
 pub(super) struct Drafts {
     effects: Vec<Effect>,
-    /// Numbers by hash. If two effects share a hash, the second is not found again and may be
-    /// stored twice.
+    /// The number of each effect, by its hash. If two effects have the same hash, the second is not
+    /// found again and may be stored twice.
     numbers: HashMap<u64, u32>,
     hasher: RandomState,
-    /// The last record whose effect does not depend on its owner, and the number of that effect.
+    /// The content of the last record with an effect that does not depend on its owner, and the
+    /// number of the effect.
     last: Option<(Said, u32)>,
 }
 
-/// The content of a record without its owner.
+/// The content of a record, without the owner.
 struct Said {
     rtype: Rtype,
     ttl_secs: u32,
@@ -44,8 +45,8 @@ struct Said {
 }
 
 impl Drafts {
-    /// Returns the number of the effect if the record equals the previous record, as most records
-    /// of a zone do.
+    /// Returns the number of the record's effect if the content equals that of the previous record.
+    /// Most records of a zone do.
     pub(super) fn known(&self, record: &MasterRecord) -> Option<u32> {
         let (last, number) = self.last.as_ref()?;
         let is_same = record.rtype == last.rtype
@@ -58,7 +59,8 @@ impl Drafts {
     pub(super) fn number_of(&mut self, record: &MasterRecord, action: Action) -> Option<u32> {
         let is_for_all = match &action {
             Action::Data(_) => true,
-            // An alias to its own owner has another meaning.
+            // The effect of an alias also depends on the owner: an alias to the owner itself has
+            // another meaning.
             Action::Cname(_) => false,
             action => *action == Action::of_cname(&record.rdata),
         };
@@ -82,7 +84,7 @@ impl Drafts {
         Some(next as u32)
     }
 
-    /// Merges the rows of each trigger, which are adjacent and sorted by line, into the first one.
+    /// Merges the rows of each trigger, which are adjacent and sorted by line, into the first row.
     /// Reports rejected records with their lines.
     pub(super) fn merge(&mut self, rows: &mut Vec<Row>, faults: &mut Vec<(u32, ZoneReason)>) {
         let (mut kept, mut at) = (0, 0);
@@ -114,7 +116,7 @@ impl Drafts {
         if is_first { number } else { self.place(all).unwrap_or(number) }
     }
 
-    /// Returns the effects that some row uses, and renumbers the rows accordingly.
+    /// Returns the effects that rows use, and changes the numbers in the rows accordingly.
     pub(super) fn finish<'r>(self, rows: impl Iterator<Item = &'r mut Row>) -> Box<[Effect]> {
         let mut effects: Vec<Option<Effect>> = self.effects.into_iter().map(Some).collect();
         let (mut numbers, mut kept) = (vec![0; effects.len()], Vec::new());
@@ -130,7 +132,7 @@ impl Drafts {
     }
 }
 
-/// Adds the action of another record of the same trigger.
+/// Adds the action of a further record of the same trigger.
 fn add(all: &mut Action, one: &Action) -> Result<(), ZoneReason> {
     let (all, one) = match (all, one) {
         (Action::Data(all), Action::Data(one)) => (all, one),
@@ -169,7 +171,7 @@ mod tests {
         assert_eq!(drafts.known(&block), Some(0));
         assert_eq!(drafts.known(&record(Rtype::A, b"\0")), None);
         assert_eq!(drafts.known(&MasterRecord { ttl_secs: 61, ..block.clone() }), None);
-        // For another owner the alias may refer to itself.
+        // With another owner, the same alias could refer to the owner itself.
         assert_eq!(drafts.number_of(&alias, Action::of_cname(b"\x01a\0")), Some(1));
         assert_eq!(drafts.known(&alias), None);
         assert_eq!(drafts.number_of(&alias, Action::Passthru), Some(2));

@@ -3,8 +3,8 @@
 //!
 //! A wildcard covers a name only if the zone has no closer encloser of it (RFC 4592 §3.3.1), and
 //! empty non-terminals also exist in the zone. Rows for empty non-terminals are created only
-//! directly below the owner of a wildcard: deeper ones are below one of these, and without a
-//! wildcard above them they have no effect.
+//! directly below the owner of a wildcard. Deeper empty non-terminals are below one of these. Those
+//! without a wildcard above them have no effect.
 
 use avocet_wire::hash::HashKey;
 
@@ -12,17 +12,18 @@ use super::trigger::Covers;
 use crate::list::filter;
 use crate::list::hash::Suffixes;
 
-/// Recently recorded names above triggers: as many as fit into the first-level cache.
+/// Number of recently recorded ancestors of triggers that are remembered. They fit into the
+/// first-level cache.
 const RECENT: usize = 1024;
 
-/// A zone with an entry for a name, and the effect of the entry.
+/// The presence of a name in one zone: the zone, the kind of presence, and the effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Stand(u32);
 
 /// The way a name is present in a zone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Presence {
-    /// The name exists as an empty non-terminal.
+    /// The name is an empty non-terminal.
     Between,
     /// The name has a trigger for itself.
     Name,
@@ -72,10 +73,10 @@ impl Stand {
     }
 }
 
-/// A name in a zone. Sixteen octets, four per cache line.
+/// One presence of a name in a zone. A row has sixteen octets, so a cache line holds four.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Row {
-    /// The hash of the name or, for triggers on addresses, their number.
+    /// The hash of the name. For triggers on addresses, their number.
     pub(super) subject: u64,
     pub(super) stand: Stand,
     /// The line in the zone's file.
@@ -163,8 +164,8 @@ impl Gathering {
         let wildcards = rows.iter().filter(|row| row.stand.presence() == Presence::Wildcard);
         let blockers = right_below(wildcards.map(|row| row.subject).collect(), between);
         if !blockers.is_empty() {
-            // These names are one label deeper than some wildcard's owner and have names below
-            // them.
+            // Empty non-terminals are one label deeper than the owner of a wildcard, and above
+            // other names.
             let (least, most) = (depths.trailing_zeros(), depths.checked_ilog2().unwrap_or(0));
             depths = (least..=most).fold(0, |all, depth| all | 1 << depth);
             let stand = Stand::of(Presence::Between, 0);

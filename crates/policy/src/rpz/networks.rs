@@ -7,7 +7,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use super::trigger::{Network, mask};
 
-/// Bits before an IPv4 address in its IPv4-mapped form (RFC 4291 §2.5.5.2).
+/// Number of bits before the IPv4 address in an IPv4-mapped IPv6 address (RFC 4291 §2.5.5.2).
 const V4_BITS: u8 = 96;
 
 /// Prefixes with their numbers. A look-up takes one probe per prefix length in use.

@@ -7,10 +7,11 @@
 //! rows     | 03.. 0:x | 11.. 0:x | 11.. 2:*y | 4a.. 1:x ...
 //!          |   sorted by hash: zone, presence, effect, line
 //! ```
-//! The structure is that of the list image, with the attribution in the row. A question costs one
-//! pass over its octets and one word of the filter per label, for any number of zones. As in the
-//! image, names themselves are not stored. With a million triggers, one question in 10^12 hits a
-//! wrong trigger by collision. Such a name cannot be constructed without the key.
+//! The structure is that of the list image, but each row contains its zone and line. A question
+//! costs one pass over its octets and one word of the filter per label, for any number of zones. As
+//! in the image, names themselves are not stored. With a million triggers, one question in 10^12
+//! hits a wrong trigger because two hashes are equal. An attacker cannot construct such a name
+//! without the key.
 
 use avocet_wire::hash::{CHAIN_ROOM, HashKey};
 use avocet_wire::name::MAX_NAME;
@@ -33,7 +34,8 @@ pub(super) struct Table {
 }
 
 /// The index of the first row of each ancestor of a name in the table, plus one. The array is
-/// indexed by the number of the label that the ancestor begins with. Zero means that there is none.
+/// indexed by the number of the label that the ancestor begins with. Zero means that the ancestor
+/// is not in the table.
 type Hits = [u32; MAX_LABELS + 1];
 
 impl Table {
@@ -68,8 +70,8 @@ impl Table {
         if self.depths == 0 {
             return None;
         }
-        // The same walk as in the lists, but without room for all hashes: clearing that would cost
-        // more than an unsuccessful look-up.
+        // This repeats the walk of the lists, but without an array for all hashes. Clearing such an
+        // array would cost more than an unsuccessful look-up.
         let name = &name[..name.len().min(MAX_NAME)];
         let mut starts = [0_u8; MAX_LABELS + 1];
         let (mut labels, mut end) = (0, 0);
@@ -115,8 +117,8 @@ impl Table {
         (first + 1..).zip(rows).find(|(_, row)| row.subject == hash).map_or(0, |(place, _)| place)
     }
 
-    /// Selects the lowest existing name of each zone, and of the zones the first in which that name
-    /// has a trigger.
+    /// Selects the first zone with a trigger for the name. In each zone, only the lowest existing
+    /// name counts: the name itself or its closest encloser.
     fn decide(&self, in_force: ZoneSet, hits: &[u32]) -> Option<(Row, usize)> {
         let (mut said, mut best) = (ZoneSet::default(), None::<(Row, usize)>);
         for (label, hit) in hits.iter().enumerate() {
@@ -222,7 +224,8 @@ mod tests {
             gathering.add((covers, name), (0, 1));
         }
         let names = gathering.finish(|_| {});
-        // The three triggers and, of c, b.c, w, z.w and y.z.w, only z.w.
+        // The rows are for the three triggers and for `z.w`. The other names between (`c`, `b.c`,
+        // `w` and `y.z.w`) have no rows.
         assert_eq!((names.rows.len(), names.depths), (4, 0b11110));
         let table = Table::of(vec![names]);
         assert!(table.find(ZoneSet::ALL, b"\x01q\x01w\x00").is_some());

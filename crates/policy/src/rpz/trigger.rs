@@ -6,7 +6,7 @@ use avocet_wire::name;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The kind of a trigger, in the order of precedence within a zone.
+/// A kind of trigger. The order of the kinds is their precedence within a zone.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema,
 )]
@@ -46,18 +46,20 @@ impl TriggerKind {
     }
 }
 
-/// A prefix. IPv4 is represented within `::ffff:0:0/96`, including in the prefix length.
+/// A prefix. An IPv4 prefix is represented as an IPv6 prefix below `::ffff:0:0/96`, so its length
+/// is increased by 96.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Network {
     pub(super) bits: u128,
     pub(super) len: u8,
 }
 
-/// A decoded owner, without the origin of its zone.
+/// A trigger that was decoded from an owner name, without the origin of its zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Trigger<'o> {
     Address(TriggerKind, Network),
-    /// A name or, with `Covers::Below`, the names below it, as labels without the root's.
+    /// A trigger on a name or, with `Covers::Below`, on the names below it. Holds the labels of the
+    /// name without the root.
     Name(TriggerKind, Covers, &'o [u8]),
 }
 
@@ -67,7 +69,7 @@ pub(super) enum Covers {
     Below,
 }
 
-/// The labels of an owner in front of the origin, both folded.
+/// The labels of an owner before the origin, in folded form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct OwnLabels<'o> {
     octets: &'o [u8],
@@ -76,7 +78,7 @@ pub(super) struct OwnLabels<'o> {
 }
 
 impl<'o> OwnLabels<'o> {
-    /// Returns the labels of a wire name, or `None` if it is not in the zone.
+    /// Returns the labels of a name in wire form; `None` if the name is not in the zone.
     #[inline]
     pub(super) fn of(owner: &'o [u8], origin: &[u8]) -> Option<Self> {
         let end = owner.len().checked_sub(origin.len())?;
@@ -94,7 +96,8 @@ impl<'o> OwnLabels<'o> {
     }
 }
 
-/// The labels before the origin that mark all kinds of triggers except QNAMEs.
+/// The label directly before the origin that marks the kind of a trigger. Triggers on QNAMEs have
+/// no such label.
 const MARKS: [(&[u8], TriggerKind); 4] = [
     (b"rpz-client-ip", TriggerKind::ClientAddress),
     (b"rpz-ip", TriggerKind::AnswerAddress),

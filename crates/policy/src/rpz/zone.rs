@@ -18,10 +18,10 @@ const MAX_TEXT: usize = 512 << 20;
 /// Maximum number of trigger records of a zone. With 48 octets each while the zone is read, they
 /// take 400 MB.
 const MAX_TRIGGER_RECORDS: usize = 8 << 20;
-/// Maximum number of triggers on clients, of one zone and of all together. Each may split the
-/// profiles of clients and thus the packet cache.
+/// Maximum number of triggers on client addresses, both in one zone and in all zones together. Each
+/// may split the profiles of clients and thus the packet cache.
 pub(crate) const MAX_CLIENTS: usize = 4096;
-/// Maximum number of errors with line and reason. Further errors are only counted.
+/// Maximum number of errors that are kept with line and reason. Further errors are only counted.
 const MAX_FAULTS_KEPT: usize = 100;
 
 /// The reason why an entry of a policy zone was rejected.
@@ -33,12 +33,12 @@ pub enum ZoneReason {
     OutOfZone,
     /// The owner is not a trigger.
     Trigger,
-    /// The target is below a top-level domain `rpz-...`, which encodes actions, but is no known
-    /// action (draft §2, §3.6).
+    /// The target is below a top-level domain `rpz-...`, which is reserved for actions, but the
+    /// action is unknown (draft §2, §3.6).
     Action,
     /// The owner has a CNAME and other records.
     CnameAndOther,
-    /// The entry has local data or an alias, and the zone may not rewrite.
+    /// The entry has local data or an alias, but the zone has no permission to rewrite.
     RewriteRefused,
     /// The first record is not an SOA record, so the zone's origin is unknown and names are taken
     /// as written.
@@ -96,7 +96,7 @@ impl ZoneReport {
         }
     }
 
-    /// Merges errors that were found after reading. Their lines are between those of other errors.
+    /// Adds errors that were found after reading, at their places in the order of lines.
     fn late_faults(&mut self, faults: Vec<(u32, ZoneReason)>) {
         self.faults += faults.len() as u64;
         self.first_faults
@@ -115,7 +115,7 @@ pub enum ZoneRewrites {
     Refused,
 }
 
-/// The effect of a trigger that fired.
+/// A trigger that fired, with its effect.
 #[derive(Clone, Copy)]
 pub(super) struct Fired<'z> {
     pub(super) action: &'z Action,
@@ -146,14 +146,14 @@ pub(super) struct Fired<'z> {
 pub struct Zone {
     /// The origin; `None` if the zone has no SOA record.
     origin: Option<NameBuf>,
-    /// The distinct effects of its triggers.
+    /// The distinct effects of the zone's triggers.
     effects: Box<[Effect]>,
     /// The number of triggers of each kind.
     triggers: [u64; 5],
     /// Triggers on addresses, indexed by the numbers of their networks.
     of_addresses: Box<[Row]>,
     networks: NetworkTriggers,
-    /// Triggers on names, until they are moved to the table of all zones.
+    /// Triggers on names, until they are moved to the common table of all zones.
     names: Option<NameTriggers>,
 }
 
@@ -174,7 +174,8 @@ struct NetworkTriggers {
 }
 
 impl Zone {
-    /// Reads a zone, whose origin is the owner of its SOA record. An error costs only its entry.
+    /// Reads a zone. The owner of its SOA record is the origin. An error affects only its own
+    /// entry.
     #[must_use]
     pub fn read(text: &[u8], rewrites: ZoneRewrites, hash_key: HashKey) -> (Self, ZoneReport) {
         let mut report = ZoneReport { is_cut: text.len() > MAX_TEXT, ..ZoneReport::default() };
@@ -197,7 +198,7 @@ impl Zone {
         self.origin.unwrap_or(NameBuf::ROOT)
     }
 
-    /// Returns the networks of its triggers on clients.
+    /// Returns the networks of the triggers on client addresses.
     pub fn client_networks(&self) -> impl Iterator<Item = IpNet> {
         self.networks.clients.prefixes()
     }
@@ -213,7 +214,7 @@ impl Zone {
         self.effects.iter().any(|effect| acts(&effect.action))
     }
 
-    /// Returns the triggers on names and removes them from the zone.
+    /// Removes the triggers on names from the zone, and returns them.
     pub(super) fn take_names(&mut self) -> Option<NameTriggers> {
         self.names.take()
     }
@@ -299,7 +300,7 @@ impl Reading {
     ) -> Result<(), ZoneReason> {
         let origin = self.origin.get_or_insert_with(|| origin_at_first(record, (line, report)));
         let own = OwnLabels::of(record.owner.wire(), origin.wire()).ok_or(ZoneReason::OutOfZone)?;
-        // Records of the origin are no policy, nor are proofs and delegations.
+        // Records of the origin, DNSSEC proofs and delegations are not triggers.
         let is_policy = !own.is_empty()
             && !record.rtype.is_dnssec_proof()
             && !matches!(
@@ -377,7 +378,8 @@ impl Reading {
     }
 }
 
-/// Returns the origin according to the first record, which should be the SOA record.
+/// Returns the origin, which is the owner of the first record. Reports an error if that is not an
+/// SOA record.
 fn origin_at_first(record: &MasterRecord, (line, report): (u32, &mut ZoneReport)) -> NameBuf {
     if record.rtype == Rtype::SOA {
         return record.owner;
@@ -395,7 +397,7 @@ fn action_of(record: &MasterRecord, trigger: &Trigger<'_>) -> Action {
             Action::Data(vec![LocalRecord { rtype, ttl_secs: *ttl_secs, rdata: rdata[..].into() }])
         }
     };
-    // An alias to the very same name is the original encoding of PASSTHRU.
+    // An alias to the trigger's own name is the original encoding of PASSTHRU.
     let is_itself = matches!(trigger, Trigger::Name(TriggerKind::Qname, Covers::Name, name) if action.leads_to(name));
     if is_itself { Action::Passthru } else { action }
 }

@@ -12,7 +12,7 @@ use super::table::Table;
 use super::trigger::TriggerKind;
 use super::zone::{Fired, NameTriggers, Zone};
 
-/// Maximum number of policy zones: the number of bits in a set of them.
+/// Maximum number of policy zones, which is the number of bits of a [`ZoneSet`].
 pub const MAX_POLICY_ZONES: usize = 64;
 
 const _: () = assert!(MAX_POLICY_ZONES == Stand::MAX_ZONES);
@@ -48,7 +48,7 @@ impl ZoneSet {
     }
 }
 
-/// A trigger that fired.
+/// A trigger that fired, with its zone and action.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'z> {
     /// The index of the zone of the trigger.
@@ -69,8 +69,8 @@ impl<'z> Found<'z> {
         Self { zone, kind, action, line, ttl_secs }
     }
 
-    /// Returns the deciding one of two triggers for the same name: that of the earlier zone, then
-    /// of the kind with precedence.
+    /// Returns the trigger that decides, of two triggers for the same name: the one of the earlier
+    /// zone or, in the same zone, the one of the kind with precedence.
     #[must_use]
     pub fn best(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
@@ -91,7 +91,7 @@ pub struct Zones {
 }
 
 impl Zones {
-    /// Combines zones read with one hash key. Returns `None` if there are more than
+    /// Combines zones that were read with the same hash key. Returns `None` if there are more than
     /// [`MAX_POLICY_ZONES`].
     #[must_use]
     pub fn of(mut zones: Vec<Zone>) -> Option<Self> {
@@ -120,33 +120,34 @@ impl Zones {
         self.zones.iter()
     }
 
-    /// Reports whether any zone has triggers of this kind. If not, the property they test need not
-    /// be determined.
+    /// Reports whether any zone has triggers of this kind. If none has, the property that such
+    /// triggers test is not needed.
     #[must_use]
     pub fn has(&self, kind: TriggerKind) -> bool {
         self.zones.iter().any(|zone| zone.has(kind))
     }
 
-    /// Reports whether any trigger sends clients to TCP. The answer then depends on the transport.
+    /// Reports whether any trigger sends clients to TCP, so that answers depend on the transport.
     #[must_use]
     pub fn tells_transports(&self) -> bool {
         self.zones.iter().any(|zone| zone.acts(|action| *action == Action::TcpOnly))
     }
 
-    /// Returns the trigger for the address of a client.
+    /// Returns the trigger that fires for the address of a client.
     #[must_use]
     pub fn on_client(&self, in_force: ZoneSet, address: IpAddr) -> Option<Found<'_>> {
         self.on_addresses((in_force, TriggerKind::ClientAddress), || std::iter::once(address))
     }
 
-    /// Returns the trigger for a folded name: the QNAME or a target of its chain of aliases.
+    /// Returns the trigger that fires for a folded name: the QNAME, or a target of its chain of
+    /// aliases.
     #[must_use]
     pub fn on_qname(&self, in_force: ZoneSet, qname: &[u8]) -> Option<Found<'_>> {
         let (row, _) = self.qnames.find(in_force, qname)?;
         self.found(TriggerKind::Qname, &row)
     }
 
-    /// Returns the trigger for the addresses of an answer.
+    /// Returns the trigger that fires for the addresses in an answer.
     pub fn on_answer_addresses<I: Iterator<Item = IpAddr>>(
         &self,
         in_force: ZoneSet,
@@ -155,10 +156,10 @@ impl Zones {
         self.on_addresses((in_force, TriggerKind::AnswerAddress), addresses)
     }
 
-    /// Returns the trigger for the folded names of servers. Of several triggers in a zone, an exact
-    /// name takes precedence over wildcards, and a wildcard with more labels over one with fewer
-    /// (draft §5.3). Of equal ones, the name that is last in canonical order takes precedence
-    /// (draft §5.5, RFC 4034 §6.1).
+    /// Returns the trigger that fires for the folded names of servers. Of several triggers in a
+    /// zone, an exact name takes precedence over wildcards, and a wildcard with more labels over a
+    /// wildcard with fewer labels (draft §5.3). If they are equal, the name that is last in
+    /// canonical order takes precedence (draft §5.5, RFC 4034 §6.1).
     pub fn on_nsnames<'n, I: Iterator<Item = &'n [u8]>>(
         &self,
         in_force: ZoneSet,
@@ -173,7 +174,7 @@ impl Zones {
         self.found(TriggerKind::NsName, &row)
     }
 
-    /// Returns the trigger for the addresses of servers.
+    /// Returns the trigger that fires for the addresses of servers.
     pub fn on_nsaddresses<I: Iterator<Item = IpAddr>>(
         &self,
         in_force: ZoneSet,
@@ -182,8 +183,9 @@ impl Zones {
         self.on_addresses((in_force, TriggerKind::NsAddress), addresses)
     }
 
-    /// Reports whether no trigger of the kinds after `done` could take precedence over this one.
-    /// Only then may a query be answered before the properties those kinds test are known.
+    /// Reports whether this trigger decides: no trigger of a kind after `done` could take
+    /// precedence over it. Only then may a query be answered before the properties that later kinds
+    /// test are known.
     #[must_use]
     pub fn is_settled(&self, in_force: ZoneSet, found: &Found<'_>, done: TriggerKind) -> bool {
         let later = TriggerKind::ALL.into_iter().filter(|kind| *kind > done);
@@ -195,8 +197,8 @@ impl Zones {
         rivals.next().is_none()
     }
 
-    /// Selects the longest of several prefixes in a zone, and of these the one with the smallest
-    /// address.
+    /// Returns the trigger for a set of addresses: the one with the longest prefix in its zone and,
+    /// among equally long prefixes, with the smallest address.
     fn on_addresses<I: Iterator<Item = IpAddr>>(
         &self,
         (in_force, kind): (ZoneSet, TriggerKind),
@@ -215,7 +217,7 @@ impl Zones {
         found.next()
     }
 
-    /// Returns the trigger on a name that a row represents.
+    /// Returns the trigger on a name that this row contains.
     fn found(&self, kind: TriggerKind, row: &Row) -> Option<Found<'_>> {
         let zone = row.stand.zone();
         Some(Found::of((zone, kind), self.zones.get(zone)?.fired(row)?))
@@ -228,10 +230,10 @@ impl fmt::Debug for Zones {
     }
 }
 
-/// Compares two names of servers by precedence, each with the owner of its trigger without the
-/// asterisk.
+/// Compares two names of servers by precedence. Each name comes with the owner of its trigger,
+/// without the asterisk.
 fn compare_servers((a, of_a): (&[u8], &[u8]), (b, of_b): (&[u8], &[u8])) -> Ordering {
-    // The owner of a wildcard is above the name.
+    // The owner of a wildcard trigger is shorter than the name.
     let is_exact = |name: &[u8], owner: &[u8]| name.len() == owner.len();
     let labels = |owner| name::labels(owner).count();
     match (is_exact(a, of_a), is_exact(b, of_b)) {

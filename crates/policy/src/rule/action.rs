@@ -34,16 +34,17 @@ pub struct RuleSpec {
     /// Whether the rule is enabled. Disabled rules are validated and then ignored.
     #[serde(default = "yes")]
     pub enabled: bool,
-    /// Lower numbers come first. Rules with equal priority keep the order of the file.
+    /// The place of the rule among all rules: lower numbers come first. Rules with the same number
+    /// keep the order of the file.
     #[serde(default)]
     pub priority: i32,
-    /// The time zone of `now`, such as `Europe/Berlin`, by default that of the policy.
+    /// The time zone of `now`, such as `Europe/Berlin`; `None` for the time zone of the policy.
     #[serde(default)]
     pub time_zone: Option<String>,
     /// Whether a match is only recorded and counted, without taking the action.
     #[serde(default)]
     pub log_only: bool,
-    /// The answer form of `block`, by default that of the policy.
+    /// The form of the answer of `block`; `None` for the form that the policy sets.
     #[serde(default)]
     pub answer: Option<BlockForm>,
     /// `redirect`: addresses or one name. `block` with `answer = "addresses"`: the addresses.
@@ -96,7 +97,7 @@ pub enum ActionKind {
     Block,
     /// Resolve the name regardless of the lists.
     Allow,
-    /// Answer with other addresses, or with those of another name.
+    /// Answer with other addresses, or with the data of another name.
     Redirect,
     /// Resolve with these upstreams.
     Forward,
@@ -115,7 +116,7 @@ pub enum ActionKind {
     Tag,
 }
 
-/// The form of the answer to a blocked question.
+/// The form of the answer to a question that is blocked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BlockForm {
@@ -131,14 +132,15 @@ pub enum BlockForm {
     Addresses,
 }
 
-/// The unit with its own bucket.
+/// The unit for which a rate limit has a separate bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LimitKey {
-    /// Each client address, or each IPv6 network of 64 bits, because a client controls all of it.
+    /// Each client. A client is an IPv4 address or an IPv6 network with 64 bits, because one client
+    /// may control all addresses of such a network.
     #[default]
     Client,
-    /// The rule: one bucket for all its matches.
+    /// The whole rule: all its matches share one bucket.
     Rule,
     /// Each QNAME.
     Domain,
@@ -152,10 +154,11 @@ pub enum LimitKey {
 pub enum Over {
     /// Send no answer.
     Drop,
-    /// Respond with REFUSED.
+    /// Answer with REFUSED.
     #[default]
     Refuse,
-    /// Send an empty truncated response over UDP. Over other transports the limit has no effect.
+    /// Send an empty truncated response over UDP. Over other transports, queries over the limit are
+    /// answered normally.
     Truncate,
 }
 
@@ -164,9 +167,9 @@ pub enum Over {
 pub enum Action {
     /// Answer without resolving.
     Block(Block),
-    /// Skip the lists.
+    /// Do not apply the lists.
     Allow,
-    /// Answer with something else. Holds the TTL in seconds, if the rule sets one.
+    /// Answer with this target instead. Holds the TTL in seconds, if the rule sets one.
     Redirect(Target, Option<u32>),
     /// Resolve with these servers.
     Forward(Arc<[SocketAddr]>),
@@ -181,15 +184,15 @@ pub enum Action {
     },
     /// Send nothing.
     Drop,
-    /// Force the client to TCP.
+    /// Send an empty truncated response over UDP, so that the client uses TCP.
     Truncate,
-    /// Take a token from a bucket.
+    /// Take a token from a bucket. Without a token, the query is over the limit.
     RateLimit(RateLimit),
     /// Log a word.
     Tag(String),
 }
 
-/// The answer of a block. Missing settings default to those of the policy.
+/// The answer of a block. The settings of the policy replace missing settings.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Block {
     /// The form of the answer.
@@ -214,16 +217,17 @@ pub enum Target {
 pub struct RateLimit {
     /// Queries per second.
     pub rps: u32,
-    /// Queries at once.
+    /// Maximum number of queries in a burst.
     pub burst: u32,
-    /// The unit with its own bucket.
+    /// The unit for which the limit has a separate bucket.
     pub per: LimitKey,
     /// The reaction to queries over the limit.
     pub over: Over,
 }
 
 impl Action {
-    /// Reports whether a match of a rule with this action ends the search.
+    /// Reports whether a matching rule with this action decides, so that later rules are not
+    /// evaluated.
     #[must_use]
     pub const fn decides(&self) -> bool {
         !matches!(self, Self::Ttl { .. } | Self::RateLimit(_) | Self::Tag(_))
@@ -235,14 +239,14 @@ impl Action {
         matches!(self, Self::Block(_) | Self::SafeSearch | Self::Drop)
     }
 
-    /// Reports whether the action precedes the answer, so that a condition on the answer is
-    /// useless.
+    /// Reports whether the action takes effect before there is an answer, so that a condition on
+    /// the answer is useless.
     pub(super) const fn is_of_question(&self) -> bool {
         matches!(self, Self::Forward(_) | Self::SafeSearch | Self::RateLimit(_))
     }
 
-    /// Reports whether the action also applies because of a name that the answer leads to. Actions
-    /// that allow do not.
+    /// Reports whether the action is also taken for a name that the answer leads to. Actions that
+    /// allow are not.
     pub(super) const fn looks_behind(&self) -> bool {
         !self.is_of_question() && !matches!(self, Self::Allow)
     }
@@ -250,7 +254,8 @@ impl Action {
     /// Parses the action of a rule.
     ///
     /// # Errors
-    /// All settings that are missing, invalid, or belong to another action.
+    /// A setting is missing, is invalid, or belongs to another action. The error lists all such
+    /// settings.
     pub(super) fn of(spec: &RuleSpec) -> Result<Self, PolicyError> {
         match (refuse_stray_settings(spec), Self::read(spec)) {
             (Ok(()), read) => read,
@@ -278,7 +283,8 @@ impl Action {
     }
 }
 
-/// Refuses settings that the action ignores, because they are a mistake.
+/// Returns an error if a rule has settings that its action does not use, because they are probably
+/// a mistake.
 fn refuse_stray_settings(spec: &RuleSpec) -> Result<(), PolicyError> {
     use ActionKind as Kind;
     let settings: [(&str, bool, &[ActionKind]); 9] = [
@@ -315,7 +321,7 @@ fn addresses(texts: &[String]) -> Result<Vec<IpAddr>, PolicyError> {
     all(texts, |text| text.parse().map_err(|_| PolicyError::NotAnAddress(text.clone())))
 }
 
-/// Converts all texts, or returns the errors of all invalid ones.
+/// Reads all texts with `read`. If any of them are invalid, returns all their errors.
 fn all<T>(
     texts: &[String],
     read: impl Fn(&String) -> Result<T, PolicyError>,
@@ -356,7 +362,7 @@ fn servers(texts: &[String]) -> Result<Arc<[SocketAddr]>, PolicyError> {
     if texts.is_empty() || texts.len() > MAX_ADDRESSES {
         return Err(PolicyError::TargetCount { what: "servers", most: MAX_ADDRESSES });
     }
-    // Names of interfaces are already resolved to numbers.
+    // Scopes with interface names were already replaced by numbers.
     let server = |text: &String| match server_address(text, |_| None) {
         Ok(server) => Ok(server),
         Err(ServerFault::Form) => Err(PolicyError::NotAServer(text.clone())),

@@ -1,4 +1,4 @@
-//! Name resolution and type checking of expressions.
+//! Checks expressions: resolves their names, and checks the types of their operands.
 
 use ipnet::IpNet;
 
@@ -18,8 +18,8 @@ pub(super) fn check(expression: &str, vocabulary: &Vocabulary) -> Result<Node, F
     check_within(expression, vocabulary, &PatternBudget::default())
 }
 
-/// Parses and checks an expression, as [`check`] does, with a budget that several expressions
-/// share.
+/// Parses and checks an expression, as [`check`] does. Several expressions share the budget for
+/// patterns.
 ///
 /// # Errors
 /// The first error of the expression, with its position.
@@ -463,7 +463,7 @@ fn on_text(field: Field, text: TextTest) -> Test {
     }
 }
 
-/// Returns the single argument of a method.
+/// Returns the argument of a method that takes exactly one.
 fn only<'a>(word: &Word, arguments: &'a [Expr]) -> Result<&'a Expr, Fault> {
     match arguments {
         [one] => Ok(one),
@@ -474,7 +474,7 @@ fn only<'a>(word: &Word, arguments: &'a [Expr]) -> Result<&'a Expr, Fault> {
     }
 }
 
-/// Returns the arguments of a method that takes any number of them, or a list.
+/// Returns the arguments of a method that takes any number of arguments, or one list.
 fn each<'a>(word: &Word, arguments: &'a [Expr]) -> Result<Vec<&'a Expr>, Fault> {
     let flat: Vec<&Expr> = match arguments {
         [Expr { kind: Kind::List(elements), .. }] => elements.iter().collect(),

@@ -1,6 +1,6 @@
 //! The part of a condition that remains after indexing, as a branching program. Each step tests one
-//! property and continues with one of two steps, up to acceptance or rejection. It needs no stack
-//! and always terminates, because steps refer only to steps written before them.
+//! property, and then continues at one of two other steps, accepts, or rejects. A program needs no
+//! stack. It always ends, because each step refers only to steps that were written before it.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ pub(super) const ACCEPT: u32 = u32::MAX;
 /// Target of a step: the condition does not hold.
 pub(super) const REJECT: u32 = u32::MAX - 1;
 
-/// A range in one of the tables of [`Code`].
+/// A range of elements in one of the tables of [`Code`].
 #[derive(Clone, Copy, Debug)]
 struct Run {
     start: u32,
@@ -64,7 +64,7 @@ struct Step {
 pub(super) struct Code {
     steps: Vec<Step>,
     numbers: Vec<u16>,
-    /// For each test of the number of labels, the numbers that pass it, one bit each.
+    /// For each test of the number of labels: the numbers that pass the test, one bit for each.
     levels: Vec<[u64; 2]>,
     keys: Vec<NameKey>,
     networks: Vec<IpNet>,
@@ -85,8 +85,8 @@ pub(super) struct Asking<'a, L> {
     pub(super) lists: &'a L,
     /// The results of the conditions on clients for the profile.
     pub(super) facts: &'a [u64],
-    /// The Unix second from which on the result may change. Each evaluated condition on the time
-    /// may lower it.
+    /// The Unix second from which the result may change. Each condition on the time that is
+    /// evaluated may lower it.
     pub(super) valid_until: u64,
     pub(super) memo: Memo,
 }
@@ -99,12 +99,12 @@ impl<L> Asking<'_, L> {
 }
 
 impl Code {
-    /// Writes the code of a condition. Returns its start.
+    /// Writes the code of a condition. Returns the index of its first step.
     pub(super) fn write(&mut self, folded: &Folded) -> u32 {
         self.emit(folded, ACCEPT, REJECT)
     }
 
-    /// Builds the automata after all conditions are written.
+    /// Builds the automata of the text tests, after all conditions are written.
     pub(super) fn finish(&mut self) {
         let (patterns, places) = Patterns::build(&self.texts);
         for step in &mut self.steps {
@@ -168,7 +168,7 @@ impl Code {
         }
     }
 
-    /// Returns a provisional number for a test, until all tests have their places.
+    /// Returns a number for a text test. It is final only after [`Self::finish`].
     fn text(&mut self, test: &TextTest) -> PatternId {
         let next = self.texts.len() as u32;
         let number = *self.text_numbers.entry(test.as_pattern()).or_insert_with(|| {
@@ -258,7 +258,7 @@ impl Code {
     }
 }
 
-/// Returns the numbers of labels, up to 127, for which the test holds.
+/// Returns the set of the numbers of labels, up to 127, for which the test holds.
 fn counts(test: &NumberTest) -> [u64; 2] {
     let mut bits = [0; 2];
     for count in (0..128).filter(|count| test.holds(*count as i64)) {
@@ -271,7 +271,7 @@ fn counts(test: &NumberTest) -> [u64; 2] {
 fn one_of(keys: &[NameKey], name: &[u8]) -> bool {
     keys.iter().any(|key| match key.reach {
         Reach::Exact => *key.name == *name,
-        // The last octets come first, because most names differ there.
+        // The end of the name is compared first, because most names differ there.
         Reach::Under => name.ends_with(&key.name) && is_under(name, &key.name),
     })
 }

@@ -49,7 +49,8 @@ impl Fault {
         self
     }
 
-    /// Adds the word of `known` that is most similar to `word`, or all of them if none is similar.
+    /// Adds a suggestion: the word of `known` that is most similar to `word`, or all of `known` if
+    /// none is similar.
     pub(super) fn suggest<'a>(self, word: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
         let known: Vec<&str> = known.into_iter().collect();
         let scored =
@@ -73,7 +74,7 @@ impl Fault {
         before.rsplit('\n').next().unwrap_or(before).chars().count() + 1
     }
 
-    /// Returns the offending line of the expression with carets under the error.
+    /// Returns the faulty line of the expression, with carets under the error.
     #[must_use]
     pub fn shown<'a>(&'a self, expression: &'a str) -> Shown<'a> {
         Shown { fault: self, expression }
@@ -96,7 +97,7 @@ impl std::error::Error for Fault {}
 const LIKENESS: f64 = 0.75;
 /// Maximum number of known names that a message lists.
 const SHOWN: usize = 12;
-/// Number of characters of a long line that are shown before the error.
+/// Number of characters before the error that are shown of a long line.
 const BEFORE: usize = 60;
 /// Number of characters of a long line that are shown in total.
 const LINE: usize = 100;

@@ -1,6 +1,6 @@
-//! Preparation of a checked condition for indexing: parts that depend only on the client become one
-//! test of the profile, and parts that depend only on the time become one set of minutes. Negations
-//! move to the leaves.
+//! Preparation of a checked condition for indexing: the parts that depend only on the client become
+//! one test of the profile. The parts that depend only on the time become one set of minutes. Only
+//! leaves remain negated.
 
 use ipnet::IpNet;
 
@@ -10,7 +10,7 @@ use super::text::TextTest;
 use super::tree::{Country, ListId, NameKey, NameTest, Node, NodeKind, NumberTest, Test};
 use crate::client::ClientTest;
 
-/// A folded condition.
+/// A condition after folding.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Folded {
     Const(bool),
@@ -53,12 +53,12 @@ pub(super) enum Names {
     All,
 }
 
-/// A test evaluated per query.
+/// A test that is evaluated for each query.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Leaf {
-    /// A condition on the client, by number.
+    /// The condition on the client with this number holds.
     Client(u32),
-    /// A condition on the time, by number.
+    /// The condition on the time with this number holds.
     Window(u32),
     Type(Vec<u16>),
     Class(Vec<u16>),
@@ -80,11 +80,11 @@ pub(super) enum Leaf {
 /// A step of a condition on the client, in postfix order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum ClientStep {
-    /// The result of a test, by number.
+    /// The result of the client test with this number.
     Test(u32),
     Const(bool),
     Not,
-    /// Combines this number of preceding values.
+    /// Whether all of this number of preceding values are true.
     All(u32),
     Any(u32),
     If,
@@ -145,8 +145,8 @@ impl Shared {
         }
     }
 
-    /// Folds the parts of a junction. It combines the parts that test only the client, and the
-    /// parts that test only the time.
+    /// Folds the parts of a conjunction or disjunction. Combines the parts that test only the
+    /// client, and combines the parts that test only the time.
     fn parts(
         &mut self,
         parts: &[Node],
@@ -261,7 +261,7 @@ fn subject(node: &Node) -> Subject {
     }
 }
 
-/// Evaluates a condition on only the time for a minute of the week.
+/// Evaluates a condition that tests only the time, for a minute of the week.
 fn time_holds(node: &Node, minute: u16) -> bool {
     match &node.kind {
         NodeKind::Const(value) => *value,
@@ -278,7 +278,8 @@ fn time_holds(node: &Node, minute: u16) -> bool {
 
 fn leaf(test: &Test, names: Names) -> Leaf {
     match test {
-        // Conditions on clients and times are already numbered at this point.
+        // Conditions on clients and times have their numbers by now, so these numbers are never
+        // used.
         Test::Client(_) => Leaf::Client(u32::MAX),
         Test::Time(_) => Leaf::Window(u32::MAX),
         Test::Name(NameTest::OneOf(keys)) => Leaf::Names(keys.clone()),
@@ -297,7 +298,7 @@ fn leaf(test: &Test, names: Names) -> Leaf {
     }
 }
 
-/// Returns the conjunction of the parts, cheap ones first.
+/// Returns the conjunction of the parts, ordered so that cheap parts are evaluated first.
 pub(super) fn all(parts: Vec<Folded>) -> Folded {
     let mut flat = Vec::new();
     for part in parts {
@@ -316,8 +317,8 @@ pub(super) fn all(parts: Vec<Folded>) -> Folded {
     }
 }
 
-/// Returns the disjunction of the parts, cheap ones first. Sets of names in several parts are
-/// merged.
+/// Returns the disjunction of the parts, ordered so that cheap parts are evaluated first. Merges
+/// the sets of names of several parts.
 fn any(parts: Vec<Folded>) -> Folded {
     let (mut flat, mut names) = (Vec::new(), Vec::new());
     for part in parts {
@@ -346,8 +347,8 @@ fn any(parts: Vec<Folded>) -> Folded {
     }
 }
 
-/// Returns the rank of a part in the order of evaluation. The time comes last, because each
-/// evaluated condition on the time may shorten the validity of the verdict.
+/// Returns the position of a part in the order of evaluation. Conditions on the time come last,
+/// because each one that is evaluated may shorten the validity of the verdict.
 fn cost(folded: &Folded) -> u32 {
     match folded {
         Folded::Const(_) => 0,

@@ -8,14 +8,14 @@ use avocet_wire::suffix::SuffixMap;
 
 use super::tree::{NameKey, Reach};
 
-/// A rule that may match, and the remaining tests.
+/// A rule that may match, and the tests that remain to be made.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Candidate {
     /// The index of the rule.
     pub(super) rule: u32,
-    /// A required condition on the client, or [`Candidate::ANYBODY`].
+    /// The number of a condition on the client that must hold, or [`Candidate::ANYBODY`].
     pub(super) client: u32,
-    /// The start of the code.
+    /// The index of the first step of the code that tests the rest.
     pub(super) code: u32,
     pub(super) role: Role,
 }
@@ -24,32 +24,34 @@ impl Candidate {
     pub(super) const ANYBODY: u32 = u32::MAX;
 }
 
-/// The consequence of a match.
+/// The effect of a match.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Role {
     /// The rule decides.
     Decides,
     /// The rule decides, unless filtering is suspended.
     Filters,
-    /// The rule is noted.
+    /// The rule is noted, and the search continues.
     Noted,
 }
 
-/// Rules, by the names that they require.
+/// The rules that require a name, by this name.
 pub(super) struct NameIndex {
     names: SuffixMap<Reached>,
     candidates: Vec<Candidate>,
 }
 
-/// The nearest indexed name: a name itself or an ancestor of it, with its candidates.
+/// The nearest indexed name of a name: the name itself or its closest indexed ancestor, with the
+/// candidates.
 pub(super) struct Nearest<'n, 'i> {
     above: &'n [u8],
     reached: &'i Reached,
-    /// Whether the indexed name is the name itself.
+    /// Whether the nearest indexed name is the name itself.
     is_whole: bool,
 }
 
-/// Candidates for a name with all names below it, and for the name itself.
+/// The candidates of an indexed name: those that also apply to the names below it, and those for
+/// the name itself only.
 struct Reached {
     under: Range<u32>,
     exact: Range<u32>,
@@ -96,7 +98,8 @@ impl NameIndex {
         })
     }
 
-    /// Calls `take` with the candidates for a name and for each ancestor, the longest first.
+    /// Calls `take` with the candidates for a name and for each of its ancestors. Longer names come
+    /// first.
     #[inline]
     pub(super) fn for_each(&self, nearest: &Nearest<'_, '_>, mut take: impl FnMut(&[Candidate])) {
         take(self.list(&nearest.reached.under));

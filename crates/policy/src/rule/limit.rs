@@ -1,9 +1,10 @@
-//! Token buckets for rate limits: sustained queries per second and queries at once.
+//! Token buckets for rate limits. A limit has a sustained rate in queries per second, and a maximum
+//! burst.
 //!
 //! A bucket stores the time at which it would be full again (the generic cell rate algorithm): one
-//! number, so that taking a token is one exchange. The table has a fixed size. If it is full, the
-//! bucket that will be full first is replaced. Dropping a full bucket changes nothing; dropping a
-//! bucket that is not full is counted.
+//! number, so that a token is taken by one atomic exchange. The table has a fixed size. If it is
+//! full, the bucket that will be full first is replaced. Dropping a full bucket changes nothing;
+//! dropping a bucket that is not full is counted.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +15,7 @@ use super::action::{LimitKey, RateLimit};
 use super::rules::RuleId;
 use crate::client::canonical;
 
-/// Number of buckets that share a place in the table.
+/// Number of buckets that each place of the table holds.
 const WAYS: usize = 8;
 /// Number of places in the table: 65,536 buckets of 16 octets, one megabyte.
 const PLACES: usize = 8_192;
@@ -30,9 +31,9 @@ pub enum Admission {
 }
 
 struct Bucket {
-    /// A keyed hash of the bucket's owner, zero for none.
+    /// A keyed hash that identifies the bucket; zero if the slot is empty.
     key: AtomicU64,
-    /// The time at which it is full again, in nanoseconds.
+    /// The time at which the bucket is full again, in nanoseconds.
     full_at: AtomicU64,
 }
 
@@ -73,7 +74,7 @@ impl Limiter {
         if after - now > depth {
             return Admission::Over;
         }
-        // A thread that loses the race has used the same token as the winner.
+        // A thread that loses the race has used the same token as the thread that won.
         let _ = bucket.full_at.compare_exchange(
             full_at.min(after),
             after,
@@ -101,8 +102,8 @@ impl Limiter {
         if is_over { Admission::Over } else { Admission::Within }
     }
 
-    /// Returns the number of buckets dropped before they were full again because the table was
-    /// full.
+    /// Returns the number of buckets that were dropped before they were full again, because the
+    /// table had no room.
     #[must_use]
     pub fn forgotten(&self) -> u64 {
         self.forgotten.load(Ordering::Relaxed)
@@ -128,7 +129,7 @@ impl Limiter {
         &self.buckets[(key >> 32) as usize % PLACES]
     }
 
-    /// Returns the bucket of a key, or a bucket to replace.
+    /// Returns the bucket with this key, or a bucket to be replaced.
     fn bucket(&self, key: u64, now: u64) -> &Bucket {
         let place = self.place(key);
         if let Some(own) = place.iter().find(|bucket| bucket.key.load(Ordering::Relaxed) == key) {
@@ -192,7 +193,7 @@ mod tests {
 
     #[test]
     fn buckets_are_kept_apart_by_their_key() {
-        // A name below another one has its own bucket.
+        // A name below the other name has its own bucket.
         let other = [b"\x05other", NAME].concat();
         let other = other.as_slice();
         for (per, of_other_client, of_other_name) in [

@@ -6,10 +6,10 @@
 //! ```
 //!
 //! Rules are evaluated by priority and then in file order. The first match of a deciding rule
-//! (block, allow, redirect, forward, drop, truncate, safe search) ends the evaluation. Matches of
-//! other rules (tag, TTL, rate limit, and every log-only rule) before it are noted. A rule that
-//! reads the answer is evaluated on the answer. A rule that tests a list is evaluated on the
-//! question and on the answer, because the aliases in the answer may be on the list.
+//! (block, allow, redirect, forward, drop, truncate, safe search) ends the evaluation. Other rules
+//! (tag, TTL, rate limit, and every log-only rule) that match earlier are noted. A rule that reads
+//! the answer is evaluated on the answer. A rule that tests a list is evaluated on the question and
+//! on the answer, because the aliases in the answer may be on the list.
 
 mod action;
 mod check;
@@ -54,8 +54,8 @@ pub use tree::{Country, ListId};
 pub use verdict::{Lift, MAX_NOTED, Verdict};
 pub use vocabulary::Vocabulary;
 
-/// Maximum number of octets of an expression: enough for about a thousand names. A list is better
-/// for more names.
+/// Maximum number of octets of an expression, which suffice for about a thousand names. Operators
+/// should use a list for more names.
 pub const MAX_EXPRESSION: usize = 65_536;
 /// Maximum nesting depth of brackets and negations.
 pub const MAX_DEPTH: usize = 48;
@@ -69,11 +69,12 @@ pub const MAX_PATTERN: usize = 4_096;
 const MAX_PATTERN_DEPTH: u32 = 64;
 /// Maximum number of octets of a compiled regular expression.
 pub const MAX_PATTERN_MEMORY: usize = 1 << 20;
-/// Maximum number of octets of the compiled regular expressions of all rules together: some tens of
-/// thousands of simple ones. Their compilation takes about a second.
+/// Maximum number of octets of the compiled regular expressions of all rules together, which
+/// suffice for some tens of thousands of simple expressions. Their compilation takes about a
+/// second.
 pub const MAX_ALL_PATTERNS: usize = 64 << 20;
 /// Maximum number of distinct tests of clients in all rules together.
 pub const MAX_CLIENT_TESTS: usize = 16_384;
-/// Maximum number of distinct conditions on the time in all rules together. Each thread
-/// re-evaluates all of them when one changes, which takes about a tenth of a millisecond.
+/// Maximum number of distinct conditions on the time in all rules together. When one of them
+/// changes, each thread evaluates all of them again, which takes about a tenth of a millisecond.
 pub const MAX_WINDOWS: usize = 256;

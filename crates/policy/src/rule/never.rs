@@ -1,7 +1,8 @@
 //! Conditions that can never be true, such as `now.hour >= 24`: mistakes that are valid CEL.
 //!
-//! Tests of the time are evaluated at every minute of a week, and tests of the number of labels and
-//! of the text of a name once. Any other test counts as unknown: it may be true or false.
+//! Tests of the time are evaluated for every minute of a week. Tests of the number of labels and of
+//! the text of a name are evaluated once. The result of any other test is unknown: it may be true
+//! or false.
 
 use std::ops::Not as _;
 
@@ -9,14 +10,15 @@ use super::fault::Span;
 use super::schedule::WEEK_MINUTES;
 use super::tree::{NameTest, Node, NodeKind, NumberTest, Test};
 
-/// Maximum number of tests of a condition that is examined, which takes up to a tenth of a second.
+/// Maximum number of tests in a condition that is examined. The examination takes up to a tenth of
+/// a second.
 const MAX_TESTS: usize = 64;
 /// Maximum number of labels of a name without the root (RFC 1035 §3.1).
 const MAX_LEVELS: i64 = 127;
 
 impl Node {
-    /// Returns the largest parts of the condition that can never be true. The constant `false` is
-    /// not among them, because it is there on purpose.
+    /// Returns the largest parts of the condition that can never be true. Does not report the
+    /// constant `false`, because the author of the rule wrote it intentionally.
     pub(super) fn never_true(&self) -> Vec<Span> {
         let (mut tests, mut found) = (0, Vec::new());
         self.for_each_test(&mut |_| tests += 1);
@@ -72,7 +74,7 @@ impl Node {
     }
 }
 
-/// Returns the conjunction of values, some of which are unknown.
+/// Returns the conjunction of values; `None` if it is unknown. A value is `None` if it is unknown.
 fn all(values: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     let mut result = Some(true);
     for value in values {
@@ -85,7 +87,8 @@ fn all(values: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     result
 }
 
-/// Returns the result of a test of the number of labels if it is the same for all names.
+/// Returns the result of a test of the number of labels if the result is the same for all names;
+/// otherwise `None`.
 fn constant(test: &NumberTest) -> Option<bool> {
     let first = test.holds(0);
     (1..=MAX_LEVELS).all(|levels| test.holds(levels) == first).then_some(first)

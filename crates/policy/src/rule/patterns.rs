@@ -14,30 +14,31 @@ use super::MAX_PATTERN_DEPTH;
 use super::text::{NameText, TextTest};
 use crate::expression;
 
-/// Maximum number of patterns of a group: the number of bits in its result.
+/// Maximum number of patterns of a group, which is the number of bits in the group's result.
 const GROUP: usize = 64;
 /// Maximum number of octets of the automaton of a group.
 const GROUP_MEMORY: usize = 4 << 20;
 /// Maximum number of octets of all automata. Further patterns are matched one by one.
 const ALL_MEMORY: usize = 64 << 20;
 
-/// Maximum number of automata that are given up because they grow too large. Each costs the work of
-/// one with [`GROUP_MEMORY`]; after these, patterns are matched one by one.
+/// Maximum number of automata that are abandoned because they grow too large. Each of them takes as
+/// much work as an automaton with [`GROUP_MEMORY`]. After this number, patterns are matched one by
+/// one.
 const MAX_FAILURES: usize = 128;
 
-/// The budget that remains while automata are built.
+/// The remaining budget for building automata.
 struct Left {
     memory: usize,
     failures: usize,
 }
 
-/// All patterns of a program. A pattern is identified by its group and its bit there.
+/// All patterns of a program. A pattern is identified by its group and by its bit in the group.
 #[derive(Default)]
 pub(super) struct Patterns {
     groups: Vec<TestGroup>,
 }
 
-/// The place of a pattern: its group, and its bit there.
+/// The position of a pattern: its group, and its bit in the group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PatternId {
     group: u32,
@@ -45,7 +46,7 @@ pub(super) struct PatternId {
 }
 
 impl PatternId {
-    /// Returns a provisional number for a pattern whose place is unknown.
+    /// Returns a provisional number for a pattern before its position is known.
     pub(super) const fn numbered(number: u32) -> Self {
         Self { group: u32::MAX, bit: number }
     }
@@ -56,7 +57,7 @@ impl PatternId {
     }
 }
 
-/// The result of the last evaluated group.
+/// The result of the group that was evaluated last.
 pub(super) struct Memo {
     group: u32,
     found: u64,
@@ -72,7 +73,7 @@ enum TestGroup {
 }
 
 impl Patterns {
-    /// Builds the automata. Returns the place of each test, in the order of the tests.
+    /// Builds the automata. Returns the position of each test's pattern, in the order of the tests.
     pub(super) fn build(tests: &[TextTest]) -> (Self, Vec<PatternId>) {
         let mut patterns = Self::default();
         let mut places = Vec::new();
@@ -103,8 +104,8 @@ impl Patterns {
         }
     }
 
-    /// Reports whether the pattern matches the folded name. Evaluates all patterns of a group at
-    /// once.
+    /// Reports whether the pattern matches the folded name. Evaluates the whole group of the
+    /// pattern, and keeps the result in `memo`.
     #[inline]
     pub(super) fn matches(&self, pattern: PatternId, name: &[u8], memo: &mut Memo) -> bool {
         if memo.group != pattern.group {
@@ -129,15 +130,15 @@ impl TestGroup {
     }
 }
 
-/// Reports whether any pattern matches. Usually stops at the first octets.
+/// Reports whether a separate automaton matches the text. It usually stops at the first octets.
 #[inline]
 fn matches_one(dfa: &dense::DFA<Vec<u32>>, text: &[u8]) -> bool {
     // An automaton without quit octets cannot fail.
     dfa.try_search_fwd(&Input::new(text).earliest(true)).is_ok_and(|found| found.is_some())
 }
 
-/// Returns the bits of the matching patterns. Matches are reported one octet late, so the end of
-/// the text is a separate step.
+/// Returns the result of a group: one bit for each matching pattern. Matches are reported one octet
+/// late, so the end of the text is a separate step.
 #[cold]
 fn walk(dfa: &dense::DFA<Vec<u32>>, text: &[u8]) -> u64 {
     let Ok(mut state) = dfa.start_state(&start::Config::new()) else { return 0 };
@@ -164,7 +165,7 @@ fn automaton(tests: &[TextTest], memory: usize) -> Option<dense::DFA<Vec<u32>>> 
     let config = dense::Config::new()
         .match_kind(MatchKind::All)
         .start_kind(StartKind::Unanchored)
-        // Names are too short for acceleration by the first octets of patterns to pay off.
+        // Names are too short to benefit from a search for the first octets of patterns.
         .accelerate(false)
         .dfa_size_limit(Some(memory))
         .determinize_size_limit(Some(2 * memory));
@@ -218,7 +219,8 @@ mod tests {
         ];
         let mut tests: Vec<TextTest> =
             sources.iter().map(|source| TextTest::Matches(Pattern::new(source).unwrap())).collect();
-        // More patterns than a group holds, and one that is too large for an automaton.
+        // There are more patterns than one group holds, and one pattern is too large for an
+        // automaton.
         tests.extend((0..100).map(|number| TextTest::Contains(format!("n{number}"))));
         tests.extend(["[ab].{30}x"].map(|source| TextTest::Matches(Pattern::new(source).unwrap())));
         let (patterns, places) = Patterns::build(&tests);

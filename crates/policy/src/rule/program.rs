@@ -1,8 +1,8 @@
 //! All rules as one program, evaluated once for a question and once more for its answer.
 //!
-//! Rules are found by their requirements: a name, a type, or nothing but a client; see [`Stage`].
-//! The first match in rule order decides. Evaluation neither allocates nor blocks, and skips rules
-//! after one that has already decided.
+//! An index finds the rules by their requirements: a name, a type, or only a client; see [`Stage`].
+//! The first match in rule order decides. Evaluation neither allocates nor blocks. It skips the
+//! rules after the one that decides.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use super::{MAX_CLIENT_TESTS, MAX_WINDOWS};
 use crate::PolicyError;
 use crate::client::{ClientTest, Clients, Profile, Transport};
 
-/// A question to the rules.
+/// A question on which rules are evaluated.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleQuestion<'a> {
     /// The name in wire form, folded.
@@ -40,20 +40,20 @@ pub struct RuleQuestion<'a> {
     pub now: u64,
 }
 
-/// An answer to the rules.
+/// An answer on which rules are evaluated.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Answer<'a> {
     /// Addresses of A and AAAA records and of the hints of SVCB and HTTPS records.
     pub addresses: &'a [IpAddr],
     /// Targets of CNAME, DNAME, SVCB and HTTPS records, in folded wire form.
     pub names: &'a [&'a [u8]],
-    /// The names that [`ListLookup`] and conditions on services test.
+    /// The names on which [`ListLookup`] and conditions on services are tested.
     pub judged: &'a [&'a [u8]],
     /// The countries of the addresses, if there is a database.
     pub countries: &'a [Country],
 }
 
-/// The lists that contain a name: the QNAME and, with an answer, the names in it.
+/// A test for the lists that contain a name: the QNAME or, with an answer, a name in the answer.
 pub trait ListLookup {
     /// Reports whether the list contains the QNAME or a name that the answer leads to.
     fn contains(&self, list: ListId) -> bool;
@@ -65,7 +65,7 @@ pub trait ListLookup {
     }
 }
 
-/// A look-up without lists.
+/// A [`ListLookup`] without lists, which contains no name.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoLists;
 
@@ -83,8 +83,8 @@ impl<F: Fn(ListId) -> bool> ListLookup for F {
     }
 }
 
-/// The results of the conditions on the time at a moment. Each thread has its own and renews it
-/// when it expires.
+/// The results of all conditions on the time at one moment. Each thread has its own results, and
+/// renews them when they expire.
 #[derive(Clone, Debug, Default)]
 pub struct Hours {
     from: u64,
@@ -100,14 +100,15 @@ impl Hours {
         (self.from..self.until).contains(&now)
     }
 
-    /// Returns whether a condition on the time holds, and until which second.
+    /// Returns whether the condition on the time with this number holds, and the Unix second until
+    /// which this is certain.
     #[inline]
     pub(super) fn of(&self, window: u32) -> (bool, u64) {
         self.windows.get(window as usize).copied().unwrap_or((false, 0))
     }
 }
 
-/// The tables that depend only on the rules.
+/// The tables that are compiled from the rules alone.
 pub(super) struct Compiled {
     rules: Vec<Rule>,
     shared: Shared,
@@ -121,17 +122,17 @@ pub(super) struct Compiled {
 #[derive(Clone)]
 pub struct Program {
     compiled: Arc<Compiled>,
-    /// For each profile the results of all conditions on clients.
+    /// The results of all conditions on clients, for each profile.
     facts: Box<[u64]>,
     words: usize,
-    /// For each profile the list of rules that require no name, by stage.
+    /// For each stage and profile, the rules that require neither a name nor a type.
     rests: [Rests; 2],
     lifts: Lifts,
     /// The results for an unknown profile: all false.
     nobody: Box<[u64]>,
 }
 
-/// The suspensions of filtering.
+/// The pauses and grants, which suspend filtering.
 #[derive(Clone, Default)]
 struct Lifts {
     /// For each profile, the pause that ends last, and its end.
@@ -163,7 +164,8 @@ impl Compiled {
                 );
             }
             if rule.reads.answer || (rule.reads.names_behind && rule.action.looks_behind()) {
-                // A name behind an alias, which anyone can create, must not allow an answer.
+                // A name behind an alias must not allow an answer, because anyone can create an
+                // alias to it.
                 let names = if rule.action.looks_behind() { Names::All } else { Names::Asked };
                 answer.add(RuleId(place), role(rule), &folded(rule, names, &mut shared), &mut code);
             }
@@ -190,7 +192,7 @@ impl Compiled {
         &self.shared.tests
     }
 
-    /// Returns the limits that the rules exceed together, as a clause.
+    /// Returns an error if all rules together exceed a limit; the error names the limit.
     pub(super) fn excess(&self) -> Option<PolicyError> {
         if self.shared.tests.len() > MAX_CLIENT_TESTS {
             return Some(PolicyError::RulesTooLarge {
@@ -204,7 +206,7 @@ impl Compiled {
     }
 }
 
-/// Returns the condition of a rule, extended by the condition of its action.
+/// Returns the folded condition of a rule, together with the condition that its action implies.
 fn folded(rule: &Rule, names: Names, shared: &mut Shared) -> Folded {
     let folded = shared.fold(&rule.tree, Reading { zone: &rule.zone, names });
     match rule.action {
@@ -212,7 +214,7 @@ fn folded(rule: &Rule, names: Names, shared: &mut Shared) -> Folded {
             let keys = safe_names().map(|name| NameKey { name: name.clone(), reach: Reach::Exact });
             all(vec![Folded::Leaf(Leaf::Names(keys.collect()), Sense::Plain), folded])
         }
-        // Other transports have no truncation: the rules and lists after this rule decide.
+        // Truncation works only over UDP. Over other transports, later rules and the lists decide.
         Action::Truncate => {
             all(vec![shared.fold_client(ClientTest::Transport(Transport::Udp)), folded])
         }
@@ -232,7 +234,7 @@ impl Program {
     /// Combines rules with clients, pauses and grants.
     ///
     /// `clients` must have been built with the tests from [`Rules::client_tests`] and
-    /// [`Switches::client_tests`]. Other tests hold for no client.
+    /// [`Switches::client_tests`]. A test that is not among them is false for every client.
     #[must_use]
     pub fn build(rules: &Rules, clients: &Clients, switches: &Switches) -> Self {
         Self::of(Arc::clone(&rules.compiled), clients, switches)
@@ -279,7 +281,8 @@ impl Program {
         self.compiled.rules.get(id.0 as usize)
     }
 
-    /// Reports whether [`Program::decide_answer`] must be called.
+    /// Reports whether any rule tests the answer, so that [`Program::decide_answer`] must be
+    /// called.
     #[must_use]
     pub fn reads_answers(&self) -> bool {
         !self.compiled.answer.is_empty()
@@ -350,7 +353,8 @@ impl Program {
     }
 
     /// Returns all rules that match at a stage without deciding, in order, up to the rule that
-    /// decided. This is for verdicts that [have no room](Verdict::overflowed) for all of them.
+    /// decided. This is needed if a verdict [has no room](Verdict::overflowed) for all of these
+    /// rules.
     #[cold]
     #[must_use]
     pub fn all_noted(
@@ -380,8 +384,8 @@ impl Program {
         noted
     }
 
-    /// Creates a search that continues from a verdict. The search is constructed in place, because
-    /// a move costs as much as the evaluation of a rule.
+    /// Creates a search that continues from an earlier verdict. The search is constructed in place,
+    /// because moving it costs as much as evaluating a rule.
     #[inline(always)]
     fn search<'a, L>(
         &'a self,
@@ -426,17 +430,17 @@ impl Program {
     }
 }
 
-/// The search for the first deciding rule.
+/// The search for the first rule that decides.
 struct Search<'a, L> {
     code: &'a Code,
     asking: Asking<'a, L>,
     verdict: Verdict,
-    /// The index of the first deciding rule found.
+    /// The index of the first rule found so far that decides.
     first: u32,
 }
 
 impl<L: ListLookup> Search<'_, L> {
-    /// Searches candidates, of which there are usually none.
+    /// Searches these candidates. Usually there are none, so this test is inlined.
     #[inline]
     fn among(&mut self, candidates: &[Candidate]) {
         if !candidates.is_empty() {
@@ -444,7 +448,7 @@ impl<L: ListLookup> Search<'_, L> {
         }
     }
 
-    /// Searches candidates in order, up to the rule that decides.
+    /// Searches these candidates in order, until one decides.
     fn among_some(&mut self, candidates: &[Candidate]) {
         let is_lifted = self.verdict.lifted.is_some();
         for candidate in candidates {
@@ -468,7 +472,8 @@ impl<L: ListLookup> Search<'_, L> {
         }
     }
 
-    /// Adds the candidates that match without deciding, before the rule that decides.
+    /// Adds to `noted` the candidates that match without deciding and are before the rule that
+    /// decides.
     fn noted_among(&mut self, candidates: &[Candidate], noted: &mut Vec<RuleId>) {
         for candidate in candidates.iter().filter(|candidate| candidate.role == Role::Noted) {
             let is_for = candidate.client == Candidate::ANYBODY
@@ -511,7 +516,7 @@ impl Lifts {
             }
         }
         for (number, grant) in (0..).zip(&switches.grants) {
-            // An invalid name was refused when the grant was made.
+            // An invalid name was already refused when the grant was made.
             let Ok(name) = super::action::name(&grant.name) else { continue };
             let mut bits = vec![0u64; clients.profiles().div_ceil(64)].into_boxed_slice();
             for profile in
@@ -530,8 +535,8 @@ impl Lifts {
         self.grants.is_empty() && !self.has_pauses
     }
 
-    /// Records in the verdict which suspension applies, and limits the verdict's validity
-    /// accordingly.
+    /// Records in the verdict whether filtering is suspended. Limits the validity of the verdict to
+    /// the beginning or end of suspensions.
     #[inline]
     fn apply(&self, question: &RuleQuestion<'_>, verdict: &mut Verdict) {
         let place = usize::from(question.profile.0);
@@ -561,7 +566,7 @@ fn is_for(scope: &Scope, clients: &Clients, profile: Profile) -> bool {
     }
 }
 
-/// Returns the index of a test in the list of tests that are evaluated for clients.
+/// Returns the index of a test among the tests of `clients`.
 fn place(clients: &Clients, test: &ClientTest) -> Option<usize> {
     clients.tests().iter().position(|other| other == test)
 }

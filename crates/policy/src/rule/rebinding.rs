@@ -1,7 +1,7 @@
 //! Protection against DNS rebinding: a public name must not resolve to addresses in the client's
 //! network.
 //!
-//! The name of a web page can resolve first to a server of its author and then to a private
+//! The name of a web page can resolve first to a server of the page's author and then to a private
 //! address. The page can then talk to devices at that address, because the browser treats both
 //! addresses as one origin. Private addresses are therefore accepted only for names that may have
 //! them.
@@ -29,7 +29,7 @@ impl Exceptions {
     /// Creates the set from names as text.
     ///
     /// # Errors
-    /// An invalid name, with the reason.
+    /// A name is invalid. The error holds the name and the reason.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, PolicyError> {
         let wire = |text: &str| {
             super::action::name(text).map_err(|source| PolicyError::RebindingException {
@@ -47,8 +47,8 @@ impl Exceptions {
     }
 }
 
-/// Returns the first private address of an answer, unless the name may have it. `addresses` are
-/// those of A and AAAA records and of the hints of SVCB and HTTPS records.
+/// Returns the first private address of an answer, unless the name may have private addresses.
+/// `addresses` come from A and AAAA records, and from the hints of SVCB and HTTPS records.
 #[must_use]
 pub fn rebinds(
     qname: &[u8],

@@ -63,7 +63,7 @@ impl Rule {
         self.tree.never_true().into_iter().map(|span| span.of(&self.when))
     }
 
-    /// Reports whether the rule must be evaluated for each query, even if the answer is cached.
+    /// Reports whether the rule must see each query, even if the answer is cached.
     #[must_use]
     pub fn is_per_query(&self) -> bool {
         self.log_only || matches!(self.action, Action::RateLimit(_))
@@ -92,7 +92,7 @@ pub struct RuleFault {
     pub part: RulePart,
     /// The name of the rule.
     pub rule: String,
-    /// The problem. Its text has several lines if it is in the condition.
+    /// The problem. For a problem in the condition, the text has several lines.
     pub error: PolicyError,
 }
 
@@ -118,7 +118,7 @@ impl Rules {
     /// Validates all rules, including disabled ones, and compiles the enabled ones.
     ///
     /// # Errors
-    /// All errors of all rules.
+    /// A rule is invalid. The result has all errors of all rules.
     pub fn check(specs: &[RuleSpec], vocabulary: &Vocabulary) -> Result<Self, Vec<RuleFault>> {
         if specs.len() > MAX_RULES + MAX_ADDED_RULES {
             let error = PolicyError::TooManyRules(MAX_RULES);
@@ -138,7 +138,7 @@ impl Rules {
         if !faults.is_empty() {
             return Err(faults);
         }
-        // A stable sort keeps the file order within a priority.
+        // The sort is stable, so rules with the same priority keep the order of the file.
         ordered.sort_by_key(|(priority, _)| *priority);
         let compiled = Compiled::build(ordered.into_iter().map(|(_, rule)| rule).collect());
         match compiled.excess() {
@@ -164,7 +164,7 @@ fn fault(place: usize, spec: &RuleSpec, (part, error): PartFault) -> RuleFault {
     RuleFault { place, part, rule: spec.name.clone(), error }
 }
 
-/// An error in one of the fields of a rule.
+/// An error, and the part of the rule that has it.
 type PartFault = (RulePart, PolicyError);
 
 fn rule(

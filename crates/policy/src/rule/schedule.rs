@@ -1,8 +1,9 @@
 //! Conditions on the time of day and the day of the week, in the time zone of their rule.
 //!
-//! Between two offset changes of its zone, local time advances uniformly. A condition on it repeats
-//! every week, so it is a set of the 10,080 minutes of a week. It changes at the next minute that
-//! differs, or at the zone's next offset change, whichever comes first.
+//! Between two offset changes of its zone, local time advances uniformly. A condition on local time
+//! repeats every week, so it is stored as a set of the 10,080 minutes of a week. Its value may
+//! change at the next minute with another value, or at the zone's next offset change, whichever is
+//! first.
 
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
@@ -25,12 +26,12 @@ pub(super) enum TimeTest {
     Hour(NumberTest),
     /// The minute, from 0 to 59, meets a test.
     Minute(NumberTest),
-    /// The day is one of these. Monday is 0.
+    /// The day is one of these weekdays. Monday is 0.
     Weekday(Vec<u8>),
     /// The day is Saturday or Sunday.
     Weekend,
-    /// The time is at or after the first minute of the day and before the second, across midnight
-    /// if the second is earlier.
+    /// The time is from the first minute of the day (inclusive) to the second (exclusive). If the
+    /// second is earlier, the period extends across midnight.
     Between(u16, u16),
 }
 
@@ -57,16 +58,16 @@ pub struct NamedTimeZone {
 }
 
 impl NamedTimeZone {
-    /// Returns the zone with this name, such as `Europe/Berlin`.
+    /// Returns the time zone with this name, such as `Europe/Berlin`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         TimeZoneDatabase::bundled().get(name).ok().map(|zone| Self { zone })
     }
 
-    /// Returns the zone with this name.
+    /// Returns the time zone with this name.
     ///
     /// # Errors
-    /// There is no such zone. The message suggests a similar name.
+    /// There is no zone with this name. The message suggests a similar name.
     pub fn find(name: &str) -> Result<Self, PolicyError> {
         let unknown = || {
             let fault = Fault::at(Span::default(), String::new());
@@ -88,8 +89,8 @@ impl NamedTimeZone {
     }
 
     /// Parses a local date and time of day, such as `2026-11-22 21:30`, to Unix seconds. Returns
-    /// `None` if the text is malformed or before 1970. In an hour that occurs twice, the first
-    /// occurrence is meant.
+    /// `None` if the text is malformed or before 1970. If the local time occurs twice, the first
+    /// occurrence is used.
     #[must_use]
     pub fn read(&self, text: &str) -> Option<u64> {
         let time: jiff::civil::DateTime = text.trim().parse().ok()?;
@@ -97,8 +98,8 @@ impl NamedTimeZone {
         u64::try_from(at.as_second()).ok()
     }
 
-    /// Returns the seconds into the local week at `now` (Unix seconds), and the zone's next offset
-    /// change.
+    /// Returns two values for the Unix second `now`: the number of seconds since the local week
+    /// began, and the Unix second of the zone's next offset change.
     fn local(&self, now: u64) -> (u32, u64) {
         let at = timestamp(now);
         let local = at.as_second() + i64::from(self.zone.to_offset(at).seconds());
@@ -113,7 +114,7 @@ impl NamedTimeZone {
     }
 }
 
-/// Converts to a timestamp, capped at the end of the calendar.
+/// Converts a Unix second to a timestamp. Later seconds than the calendar has become its end.
 fn timestamp(now: u64) -> Timestamp {
     i64::try_from(now)
         .ok()
@@ -140,13 +141,13 @@ impl Week {
         self.bits[minute / 64] >> (minute % 64) & 1 != 0
     }
 
-    /// Returns the common value of all minutes; `None` if they differ.
+    /// Returns the value that all minutes have; `None` if the values differ.
     pub(super) fn constant(&self) -> Option<bool> {
         let first = self.holds(0);
         (1..WEEK_MINUTES).all(|minute| self.holds(minute) == first).then_some(first)
     }
 
-    /// Returns the minutes at which the value changes from that of the minute before, ascending.
+    /// Returns the minutes with another value than the minute before, in ascending order.
     fn edges(&self) -> Box<[u16]> {
         let differs = |minute: &usize| {
             self.holds(*minute) != self.holds((minute + WEEK_MINUTES - 1) % WEEK_MINUTES)
@@ -168,13 +169,13 @@ impl Window {
         Self { zone, week, edges }
     }
 
-    /// Returns whether the condition holds at `now`, and the second until which that is certain.
-    /// Both times are Unix seconds.
+    /// Returns whether the condition holds at `now`, and until when this value is certain. Both
+    /// times are Unix seconds.
     pub(super) fn at(&self, now: u64) -> (bool, u64) {
         let (second, change) = self.zone.local(now);
         let minute = second as usize / 60;
         let next = self.edges.partition_point(|edge| usize::from(*edge) <= minute);
-        // After the last edge comes the first one of the next week.
+        // After the last change of this week, the next change is the first one of the next week.
         let edge = match (self.edges.get(next), self.edges.first()) {
             (Some(edge), _) => u64::from(*edge) * 60,
             (None, Some(edge)) => u64::from(*edge) * 60 + WEEK_SECS as u64,

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 use avocet_wire::DNS_PORT;
 
-/// The forms of a server, for messages. The parser also accepts `192.0.2.1@5353`, as other software
-/// does.
+/// The permitted forms of a server's address, for messages. The parser also accepts
+/// `192.0.2.1@5353`, as other software does.
 pub const SERVER_FORM: &str =
     "a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \"[2001:db8::1]:5353\"";
 
@@ -26,12 +26,12 @@ pub enum ServerFault {
     Form,
     /// The port is 0.
     NoPort,
-    /// The address belongs to several hosts or to no host.
+    /// The address is not the address of one host, for example a multicast address.
     NotOne,
 }
 
 impl fmt::Display for ServerFault {
-    /// Writes a clause about the text.
+    /// Writes the problem as a clause about the text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Form => write!(f, "is not {SERVER_FORM}"),

@@ -75,7 +75,7 @@ struct Provider {
     name: String,
     to: Vec<String>,
     names: Vec<String>,
-    /// Second-level parts that are appended to the names, such as `de` to `www.google`.
+    /// Endings that are appended to each name, such as `de` to `www.google`.
     #[serde(default)]
     endings: Vec<String>,
 }

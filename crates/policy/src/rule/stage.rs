@@ -1,4 +1,4 @@
-//! The rules of one stage, indexed by their requirements.
+//! The rules of one stage (the question or the answer), indexed by what they require.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::program::RuleQuestion;
 use super::rules::RuleId;
 use super::tree::NameKey;
 
-/// Rules by the names or types that they require, and rules that require neither.
+/// The rules of one stage: by the names or types that they require, and those that require neither.
 pub(super) struct Stage {
     pub(super) names: NameIndex,
     /// The rules that require a type, in the order of the types.
@@ -29,7 +29,7 @@ pub(super) struct Rests {
     lists: Vec<Box<[Candidate]>>,
 }
 
-/// The rules that may match a question.
+/// The rules that may match a question, by what they require.
 pub(super) struct Candidates<'a> {
     /// Rules that require neither name nor type.
     pub(super) rest: &'a [Candidate],
@@ -59,7 +59,7 @@ impl Stage {
         self.names.is_empty() && self.types.is_empty() && self.rest.is_empty()
     }
 
-    /// Returns the number of labels of a name without the root, or zero if no rule tests it.
+    /// Returns the number of labels of a name without the root; zero if no rule tests this number.
     #[inline]
     pub(super) fn levels_of(&self, name: &[u8]) -> usize {
         if self.asks_for_levels { labels(name).count() } else { 0 }
@@ -91,7 +91,8 @@ impl Stage {
         }
     }
 
-    /// Finds the possible rules of each profile. `facts` has `words` words per profile.
+    /// Finds, for each profile, the rules that require neither a name nor a type and may match.
+    /// `facts` has `words` words per profile.
     pub(super) fn rests(&self, facts: &[u64], words: usize, profiles: usize) -> Rests {
         let mut numbers: HashMap<Vec<u32>, u32> = HashMap::new();
         let mut rests =
@@ -127,8 +128,8 @@ pub(super) struct StageBuilder {
 }
 
 impl StageBuilder {
-    /// Adds a rule under its requirement. Alternatives with different requirements are added
-    /// separately.
+    /// Adds a rule to the index. If its condition has alternatives with different requirements,
+    /// adds each alternative separately.
     pub(super) fn add(&mut self, rule: RuleId, role: Role, folded: &Folded, code: &mut Code) {
         self.asks_for_levels |= asks_for_levels(folded);
         match folded {
@@ -146,7 +147,7 @@ impl StageBuilder {
             Folded::All(parts) => parts.clone(),
             other => vec![other.clone()],
         };
-        // The requirement found by the index need not be tested again.
+        // The index ensures this requirement, so it need not be tested again.
         parts.retain(|part| !is_what_is_needed(part, &need));
         let client = parts
             .iter()
@@ -184,7 +185,7 @@ fn asks_for_levels(folded: &Folded) -> bool {
     }
 }
 
-/// A necessary requirement of a condition.
+/// A requirement that a condition needs in order to hold.
 #[derive(Clone, PartialEq, Debug)]
 enum Need {
     /// The name is one of these.
@@ -204,7 +205,8 @@ fn need(folded: &Folded) -> Need {
     }
 }
 
-/// Ranks requirements: few names are better than many, and many are better than types.
+/// Returns the number by which requirements are compared. The lowest is used for the index: few
+/// names are better than many, and many names are better than types.
 fn rank(need: &Need) -> usize {
     match need {
         Need::Names(keys) => keys.len(),

@@ -1,7 +1,7 @@
 //! Pauses and grants: temporary suspensions of filtering that end by themselves.
 //!
-//! They are data and separate from the rules. The caller stores them, so that they survive a
-//! restart, and rebuilds the program when they change.
+//! Pauses and grants are not rules. The caller stores them, so that they survive a restart, and
+//! rebuilds the program when they change.
 
 use std::net::IpAddr;
 
@@ -15,16 +15,16 @@ use crate::client::ClientTest;
 /// Maximum number of simultaneous pauses, and maximum number of simultaneous grants.
 pub const MAX_SWITCHES: usize = 1_024;
 
-/// The clients that a pause or a grant applies to.
+/// The clients for which a pause or a grant applies.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
     /// All clients of the server.
     #[default]
     All,
-    /// The clients of a group.
+    /// The clients of the group with this name.
     Group(String),
-    /// A configured client, by name.
+    /// The configured client with this name.
     Client(String),
     /// The client with this address.
     Address(IpAddr),
@@ -46,7 +46,7 @@ impl Scope {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Pause {
-    /// The clients it applies to.
+    /// The clients for which filtering is suspended.
     #[serde(default)]
     pub scope: Scope,
     /// The Unix second at which filtering resumes.
@@ -59,7 +59,7 @@ pub struct Pause {
 pub struct Grant {
     /// The name as text.
     pub name: String,
-    /// The clients it applies to.
+    /// The clients for which the name is exempt.
     #[serde(default)]
     pub scope: Scope,
     /// The Unix second at which the grant ends.
@@ -98,18 +98,19 @@ impl Switches {
         add(&mut self.grants, grant)
     }
 
-    /// Ends the pause of a scope before its time. Returns whether there was one.
+    /// Ends the pause of a scope before its time. Returns whether there was such a pause.
     pub fn resume(&mut self, scope: &Scope) -> bool {
         let before = self.pauses.len();
         self.pauses.retain(|pause| pause.scope != *scope);
         self.pauses.len() < before
     }
 
-    /// Ends a grant before its time, for any form of its name. Returns whether there was one.
+    /// Ends a grant before its time. The name may be written in any form. Returns whether there was
+    /// such a grant.
     pub fn revoke(&mut self, name: &str, scope: &Scope) -> bool {
         let before = self.grants.len();
         let Ok(name) = canonical(name) else { return false };
-        // A file of an earlier version may have another form.
+        // A file of an earlier version may have the name in another form.
         let is_name = |other: &str| canonical(other).is_ok_and(|other| other == name);
         self.grants.retain(|grant| grant.scope != *scope || !is_name(&grant.name));
         self.grants.len() < before
@@ -121,7 +122,7 @@ impl Switches {
         self.grants.retain(|grant| grant.until > now);
     }
 
-    /// Moves the end of all switches to an earlier time.
+    /// Moves the end of all pauses and grants to an earlier time, by this number of seconds.
     pub fn end_earlier(&mut self, secs: u64) {
         let pauses = self.pauses.iter_mut().map(|pause| &mut pause.until);
         let ends = pauses.chain(self.grants.iter_mut().map(|grant| &mut grant.until));
@@ -139,7 +140,7 @@ impl Switches {
         ends.filter(|until| *until > now).min()
     }
 
-    /// Returns the tests of clients that the scopes require.
+    /// Returns the tests of clients that the scopes of pauses and grants require.
     #[must_use]
     pub fn client_tests(&self) -> Vec<ClientTest> {
         let scopes = self

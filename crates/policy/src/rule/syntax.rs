@@ -1,7 +1,7 @@
 //! The parser of expressions, for the part of CEL that rules use.
 //!
-//! It omits maps, indices, floating point, octet strings and macros, and adds that a method may be
-//! named `in`. It assigns no meaning to names: `check` does that.
+//! The parser omits maps, indices, floating point, octet strings and macros. As an addition, a
+//! method may be named `in`. The parser does not resolve names: `check` does.
 
 use super::fault::{Fault, Span};
 use super::token::{Token, tokens};
@@ -58,7 +58,7 @@ pub(super) enum Comparison {
 }
 
 impl Comparison {
-    /// Returns the operator for swapped operands.
+    /// Returns the operator that gives the same result if the operands are swapped.
     pub(super) const fn mirrored(self) -> Self {
         match self {
             Self::Less => Self::Greater,
@@ -69,7 +69,7 @@ impl Comparison {
         }
     }
 
-    /// Compares two numbers.
+    /// Reports whether the comparison holds for two numbers.
     pub(super) const fn holds(self, a: i64, b: i64) -> bool {
         match self {
             Self::Equal | Self::In => a == b,
@@ -171,7 +171,8 @@ impl Parser {
         self.chain("&&", Kind::All, Self::comparison)
     }
 
-    /// Parses one operand, or several separated by `sign`, as one flat expression.
+    /// Parses one operand, or several operands separated by `sign`. Joins several operands into one
+    /// flat expression.
     fn chain(
         &mut self,
         sign: &'static str,
@@ -309,8 +310,8 @@ impl Parser {
         }
     }
 
-    /// Parses expressions separated by commas up to the closing bracket. A trailing comma is
-    /// allowed.
+    /// Parses expressions separated by commas, and the closing bracket. Accepts a comma before the
+    /// bracket.
     fn elements(&mut self, close: &'static str) -> Result<(Vec<Expr>, Span), Fault> {
         let mut elements = Vec::new();
         loop {

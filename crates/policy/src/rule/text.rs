@@ -16,20 +16,20 @@ use crate::{PolicyError, expression};
 /// A test of a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TextTest {
-    /// The text is one of these.
+    /// The text equals one of these.
     OneOf(Vec<String>),
-    /// The text starts with this.
+    /// The text starts with this string.
     StartsWith(String),
-    /// The text ends with this.
+    /// The text ends with this string.
     EndsWith(String),
-    /// The text contains this.
+    /// The text contains this string.
     Contains(String),
     /// The pattern matches anywhere in the text.
     Matches(Pattern),
 }
 
 impl TextTest {
-    /// Creates the test with the name of a method in expressions.
+    /// Creates the test that a method with this name makes in expressions.
     ///
     /// # Errors
     /// The errors of [`Pattern::new`].
@@ -60,8 +60,8 @@ impl TextTest {
         }
     }
 
-    /// Reports whether the test may hold for the text of a name, which has neither a final dot nor
-    /// an empty label, and only graphic ASCII. Patterns are not examined.
+    /// Reports whether the test may hold for the text of some name. Such a text has no final dot,
+    /// no empty label, and only graphic ASCII. Patterns are not examined.
     pub(super) fn may_hold_for_name(&self) -> bool {
         let is_of_name =
             |text: &str| text.bytes().all(|octet| octet.is_ascii_graphic()) && !text.contains("..");
@@ -73,7 +73,7 @@ impl TextTest {
         }
     }
 
-    /// Returns the test as a regular expression.
+    /// Returns a regular expression that makes the same test.
     pub(super) fn as_pattern(&self) -> String {
         match self {
             Self::OneOf(all) => {
@@ -92,9 +92,9 @@ fn escaped(text: &str) -> String {
     text.bytes().map(|octet| format!(r"\x{octet:02x}")).collect()
 }
 
-/// The memory that the regular expressions of all rules together may still take. It also limits the
-/// work of compiling them: a user with the right to check configurations can cause this work by
-/// each request.
+/// The memory that the regular expressions of all rules together may still take. The limit on
+/// memory also limits the work of compiling the expressions. Each request to check a configuration
+/// causes this work.
 pub(super) struct PatternBudget {
     left: Cell<usize>,
 }
@@ -130,7 +130,7 @@ impl Pattern {
     /// Compiles a pattern, if the budget permits it.
     ///
     /// # Errors
-    /// The errors of [`Pattern::new`], and a budget that is used up.
+    /// The errors of [`Pattern::new`], or the budget does not suffice.
     pub(super) fn within(budget: &PatternBudget, source: &str) -> Result<Self, PolicyError> {
         if budget.left.get() == 0 {
             return Err(PolicyError::TooManyPatterns(MAX_ALL_PATTERNS >> 20));
@@ -185,10 +185,10 @@ fn reason(error: &regex_automata::meta::BuildError) -> String {
 /// Number of octets of a name that are processed in one step.
 const BLOCK: usize = 16;
 
-/// Number of octets of a name, rounded up to whole blocks.
+/// Maximum number of octets of a name, rounded up to whole blocks.
 const ROOM: usize = MAX_NAME.next_multiple_of(BLOCK);
 
-/// A name as text, on the stack.
+/// The text of a name, on the stack.
 pub(super) struct NameText {
     len: usize,
     octets: [u8; ROOM],
@@ -205,11 +205,11 @@ impl NameText {
         text
     }
 
-    /// Replaces this text by the text of a valid folded name. It reuses the memory because of its
-    /// size.
+    /// Replaces this text by the text of a valid folded name. The memory is reused, because it is
+    /// large.
     #[inline]
     pub(super) fn read(&mut self, name: &[u8]) {
-        // Skips the first length octet and the root.
+        // Neither the first length octet nor the root belongs to the text.
         let labels = name.get(1..name.len().min(MAX_NAME).saturating_sub(1)).unwrap_or_default();
         self.len = labels.len();
         short::copy(labels, &mut self.octets[..labels.len()]);
@@ -218,7 +218,7 @@ impl NameText {
         {
             block.iter_mut().for_each(|octet| *octet = seen(*octet));
         }
-        // Each further length octet is at the place of a dot.
+        // Each further length octet becomes a dot.
         let mut at = usize::from(name.first().copied().unwrap_or_default());
         while let Some(length) = labels.get(at) {
             self.octets[at] = b'.';
@@ -232,10 +232,10 @@ impl NameText {
     }
 }
 
-/// Returns the octet of the text for an octet of a label.
+/// Returns the octet of the text that represents an octet of a label.
 #[inline]
 fn seen(octet: u8) -> u8 {
-    // Branch-free, so that a block is processed in one step.
+    // The expression has no branch, so that the compiler can process a block in one step.
     let is_odd = (octet.wrapping_sub(b'!') > b'~' - b'!') | (octet == b'.');
     if is_odd { b'?' } else { octet }
 }

@@ -13,7 +13,7 @@ pub(super) enum Token {
     End,
 }
 
-/// The signs by length, longer ones first.
+/// The operators and brackets. Longer ones come before shorter ones.
 const SIGNS: [&str; 22] = [
     "&&", "||", "==", "!=", "<=", ">=", "!", "<", ">", "?", ":", ".", ",", "(", ")", "[", "]", "-",
     "+", "*", "/", "%",
@@ -91,14 +91,15 @@ fn sign(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
     })
 }
 
-/// Whether backslashes in a text begin escapes. In `r"..."` they are literal.
+/// Whether a backslash in a text literal begins an escape. In `r"..."` it does not.
 #[derive(Clone, Copy, PartialEq)]
 enum Escapes {
     Read,
     Kept,
 }
 
-/// Returns the text whose opening quote is at `start`, and its length including both quotes.
+/// Returns the text literal with an opening quote at `start`, and the literal's length including
+/// both quotes.
 fn text(expression: &str, start: usize, escapes: Escapes) -> Result<(Token, usize), Fault> {
     let quote = expression.as_bytes()[start];
     let mut value = String::new();

@@ -1,7 +1,7 @@
 //! Evaluation of an expression on one sample question, with the result of each part.
 //!
-//! It walks the checked tree itself and shares nothing with the compiled program, so that each
-//! tests the other.
+//! This evaluation walks the checked tree and shares no code with the compiled program, so that
+//! tests can compare the two.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -26,7 +26,7 @@ pub struct Sample<'a> {
     pub asker: Asker<'a>,
     /// The time, in Unix seconds.
     pub now: u64,
-    /// The lists that contain the name.
+    /// The lists that contain the QNAME.
     pub lists: &'a [ListId],
     /// The addresses in the answer.
     pub addresses: &'a [IpAddr],
@@ -39,19 +39,19 @@ pub struct Sample<'a> {
 /// The result of a part of an expression.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// The part.
+    /// The location of the part in the expression.
     pub span: Span,
-    /// The depth in the expression.
+    /// The nesting depth of the part in the expression.
     pub depth: usize,
     /// Whether the part holds, or `None` if it was not evaluated.
     pub holds: Option<bool>,
 }
 
-/// The results of an expression and its parts, the whole first.
+/// The results of an expression and all its parts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trace {
     expression: String,
-    /// The parts from the outside to the inside, in text order.
+    /// The results, in the order of the text. Each part comes before the parts inside it.
     pub steps: Vec<Step>,
 }
 
@@ -138,7 +138,7 @@ impl Node {
     }
 }
 
-/// The value of a part that determines the value of the whole.
+/// The value that ends a chain: `true` for a disjunction, and `false` for a conjunction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EndsAt {
     False,

@@ -33,13 +33,13 @@ pub(super) enum NodeKind {
     Test(Test),
 }
 
-/// A condition that is not composed of others.
+/// A condition that contains no other condition.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Test {
     Client(ClientTest),
     Time(TimeTest),
     Name(NameTest),
-    /// The QNAME, or a name that the answer leads to, belongs to a service.
+    /// The QNAME, or a name that the answer leads to, belongs to the service with these names.
     Service(Vec<NameKey>),
     Type(Vec<u16>),
     Class(Vec<u16>),
@@ -47,7 +47,7 @@ pub(super) enum Test {
     List(ListId),
     /// An address in the answer is in one of the networks.
     AnswerAddress(Vec<IpNet>),
-    /// The target of an alias in the answer has a name that the test accepts.
+    /// An alias in the answer leads to a name that passes the test.
     AnswerName(NameTest),
     /// An address in the answer is in one of the countries.
     Country(Vec<Country>),
@@ -88,7 +88,7 @@ impl NameKey {
     }
 }
 
-/// The names that a [`NameKey`] covers.
+/// Which names a [`NameKey`] covers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Reach {
     /// The name itself.
@@ -97,7 +97,7 @@ pub(super) enum Reach {
     Under,
 }
 
-/// A test of a number: the comparison holds with one of the operands.
+/// A test of a number. The number must compare with one of the operands as the operator states.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct NumberTest {
     pub(super) comparison: Comparison,
@@ -110,7 +110,7 @@ impl NumberTest {
     }
 }
 
-/// The inputs that a condition reads in addition to the question.
+/// The inputs, other than the question, that a condition reads.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Reads {
     pub(super) answer: bool,

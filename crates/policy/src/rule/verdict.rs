@@ -2,8 +2,9 @@
 
 use super::rules::RuleId;
 
-/// Maximum number of noted rules in a verdict, so that it fits into a cache line. The first ones
-/// are kept. If there are more, [`Program::all_noted`](super::Program::all_noted) returns all.
+/// Maximum number of noted rules in a verdict, so that it fits into a cache line. A verdict keeps
+/// the first rules. If more rules match, [`Program::all_noted`](super::Program::all_noted) returns
+/// all of them.
 pub const MAX_NOTED: usize = 8;
 
 /// A suspension of filtering: the index of a pause or a grant in the [`super::Switches`].
@@ -11,12 +12,12 @@ pub const MAX_NOTED: usize = 8;
 pub enum Lift {
     /// All filtering is suspended.
     Pause(u16),
-    /// The filtering of a name and the names below it is suspended.
+    /// Filtering is suspended for a name and all names below it.
     Grant(u16),
 }
 
-/// The result of the rules and its validity. It holds no text: explanations are derived from it
-/// later.
+/// The result of evaluating the rules, with its validity. It holds no text: explanations are
+/// derived from it later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Verdict {
     /// The rule that decides.
@@ -24,7 +25,7 @@ pub struct Verdict {
     /// The suspension of filtering, by rules and by lists, that applies to this question.
     pub lifted: Option<Lift>,
     /// Whether the rules must be evaluated again before the answer is sent from a cache, because a
-    /// rate limit or a log-only rule must see each query. This is also true if not all matches are
+    /// rate limit or a log-only rule must see each query. Also `true` if not all matching rules are
     /// noted.
     pub per_query: bool,
     /// The Unix second from which on the verdict may change.
@@ -38,7 +39,7 @@ pub struct Verdict {
 const _: () = assert!(size_of::<Verdict>() <= 64, "a verdict fits into a cache line");
 
 impl Verdict {
-    /// A verdict without a decision, valid forever.
+    /// A verdict without a deciding rule, which never expires.
     pub const NONE: Self = Self {
         decided: None,
         lifted: None,
@@ -55,7 +56,7 @@ impl Verdict {
         &self.noted[..usize::from(self.noted_len)]
     }
 
-    /// Inserts a rule into the noted ones in order, unless it is already noted.
+    /// Adds a rule to the noted rules, in order, unless it is already noted.
     pub(super) fn note(&mut self, rule: RuleId) {
         let len = usize::from(self.noted_len);
         let place = self.noted[..len].partition_point(|other| *other < rule);
@@ -74,7 +75,7 @@ impl Verdict {
         self.noted_len = (end + 1) as u8;
     }
 
-    /// Removes noted rules after the one that decided.
+    /// Removes the noted rules that come after the deciding rule.
     pub(super) fn forget_after(&mut self, decided: RuleId) {
         let kept = self.noted().partition_point(|rule| *rule < decided);
         self.noted_len = kept as u8;

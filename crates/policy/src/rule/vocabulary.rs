@@ -3,11 +3,11 @@
 /// Names from the configuration that expressions may refer to.
 #[derive(Clone, Debug)]
 pub struct Vocabulary {
-    /// The lists, in the order of their numbers.
+    /// The names of the lists, in the order of their numbers.
     pub lists: Vec<String>,
-    /// The groups of clients.
+    /// The names of the groups of clients.
     pub groups: Vec<String>,
-    /// The listeners.
+    /// The names of the listeners.
     pub listeners: Vec<String>,
     /// The default time zone of rules.
     pub time_zone: String,

@@ -8,7 +8,7 @@ use avocet_policy::list::{
 
 use crate::material::{SECRET, ask, read, source};
 
-/// Reads one list next to a good one, whose entries must still be found.
+/// Reads one list together with a good list, whose entries must still be found.
 fn load(format: Option<Format>, text: &[u8]) -> (Report, Image) {
     let mut compiler = Compiler::new(SECRET);
     let report = read(&mut compiler, source(0, Kind::Block, format), text, 64 << 10);

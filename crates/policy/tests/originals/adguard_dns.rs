@@ -40,7 +40,7 @@ fn special_characters() {
             ("||example.org", "example.org", "blocked"),
             ("||example.org", "test.example.org", "blocked"),
             ("||example.org", "testexample.org", "-"),
-            // The end of the name.
+            // `|` and `^` match only at the end of the name.
             ("||example.org^", "example.org.com", "-"),
             ("ample.org|", "example.org", "blocked"),
             ("ample.org|", "example.org.com", "-"),
@@ -229,7 +229,7 @@ fn dnsrewrite_in_its_short_form() {
             ("||a.example^$dnsrewrite=NXDOMAIN", "a.example", "=NXDOMAIN"),
             ("||a.example^$dnsrewrite=SERVFAIL", "a.example", "=SERVFAIL"),
             ("||a.example^$dnsrewrite=NOERROR", "a.example", "=NODATA"),
-            // Keywords are upper case: this is a name.
+            // Keywords are in upper case, so `refused` is a name.
             ("||a.example^$dnsrewrite=refused", "a.example", "=CNAME refused."),
         ],
     );
@@ -383,7 +383,7 @@ fn exceptions_from_important_rewrites_are_important() {
     }
 }
 
-/// Kinds of rules of AdGuard's own SDN filter and of lists for browsers.
+/// Tests the kinds of rules of AdGuard's own SDN filter and of lists for browsers.
 #[test]
 fn patterns_of_a_host_as_part_of_an_address() {
     check(

@@ -105,7 +105,7 @@ pub(crate) fn find(zones: &Zones, of: Of) -> Option<Found<'_>> {
     }
 }
 
-/// Returns the deciding one of several triggers, regardless of their order.
+/// Returns the trigger of several that decides, regardless of their order.
 #[track_caller]
 pub(crate) fn best<'z>(zones: &'z Zones, all: &[Of]) -> Option<Found<'z>> {
     let forward = all.iter().fold(None, |best, of| Found::best(best, find(zones, *of)));

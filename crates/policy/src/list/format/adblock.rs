@@ -146,12 +146,12 @@ fn name_or_glob(start: &str, text: &str, end: &str) -> Result<Target, Reason> {
             "a word alone is a part of too many names: `||word^` is a domain, `*word*` a part",
         ));
     }
-    // No client queries other text without a dot, such as `_ads_`, as a name.
+    // Clients do not query a text without a dot, such as `_ads_`, so it is a pattern.
     if is_bare && !plain.trim_end_matches('.').contains('.') {
         return glob(start, text, end);
     }
     match name::read(plain) {
-        // Labels neither begin nor end with a hyphen: such text is a part of names.
+        // Labels neither begin nor end with a hyphen, so such text is a part of a name: a pattern.
         Ok(_)
             if is_bare
                 && plain.split('.').any(|label| label.starts_with('-') || label.ends_with('-')) =>
@@ -165,7 +165,7 @@ fn name_or_glob(start: &str, text: &str, end: &str) -> Result<Target, Reason> {
 }
 
 /// Returns whether the text is one label of a host name, with or without a dot before or after it.
-/// As a pattern, `com` is found in most names.
+/// Such a word must not be a pattern: `com`, for example, is a part of most names.
 fn is_word(text: &str) -> bool {
     let label = text.strip_prefix('.').or_else(|| text.strip_suffix('.')).unwrap_or(text);
     !label.is_empty()

@@ -2,8 +2,8 @@
 //! and all names below them.
 //!
 //! An empty address, `#` or an unreachable address blocks. Any other address is the answer.
-//! `server=/NAME/#` allows. A leading `*` in a name matches any text. If several addresses match,
-//! those for the closest name apply.
+//! `server=/NAME/#` allows. A leading `*` in a name matches any text. If several lines with
+//! addresses match, the addresses for the closest name apply.
 
 use std::net::IpAddr;
 

@@ -6,12 +6,12 @@ use super::super::name;
 use super::super::reason::Reason;
 use super::{Taken, adblock, hosts, without_comment};
 
-/// The meaning of a name without a leading `*.`.
+/// The meaning of a name in a list of names, if the name has no leading `*.`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Plain {
-    /// The name itself.
+    /// The name itself is covered.
     Alone,
-    /// The name and all names below it.
+    /// The name and all names below it are covered.
     WithAllBelow,
 }
 

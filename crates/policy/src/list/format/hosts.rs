@@ -41,8 +41,8 @@ pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
     }
 }
 
-/// Reads a line that may be of another format. Returns `None` if it does not begin with an address.
-/// A `#` begins a comment anywhere.
+/// Reads a line of a hosts file. Returns `None` if the line does not begin with an address. A `#`
+/// begins a comment anywhere.
 pub(super) fn read_names(line: &str, out: &mut Vec<Entry>) -> Result<Option<Taken>, Reason> {
     let line = memchr::memchr(b'#', line.as_bytes()).map_or(line, |at| &line[..at]);
     let mut fields = line.split_ascii_whitespace();
@@ -87,7 +87,7 @@ fn address(text: &str) -> Option<IpAddr> {
     text.split('%').next()?.parse().ok()
 }
 
-/// Reports whether the address is unreachable by design.
+/// Reports whether no host can have the address: it is unspecified or a loopback address.
 pub(super) fn is_nowhere(address: IpAddr) -> bool {
     address.is_unspecified() || address.is_loopback()
 }

@@ -78,8 +78,8 @@ pub(super) enum Taken {
     Entries,
     /// The line is empty or a comment.
     Nothing,
-    /// The line is valid but does not concern names, or concerns only the machine itself. Holds the
-    /// reason.
+    /// The line is valid but has no effect, because it does not concern names, or only names of the
+    /// machine itself. Holds the reason.
     PassedOver(&'static str),
 }
 
@@ -146,7 +146,8 @@ pub(super) mod tests {
         text
     }
 
-    /// Checks the result of a line: entries joined with `; `, `-` for none, or the error.
+    /// Checks the result of a line: its entries, joined with `; `; `-` without entries; or its
+    /// error.
     #[track_caller]
     pub(in super::super) fn check(format: Format, line: &str, expected: &str) {
         let mut out = Vec::new();

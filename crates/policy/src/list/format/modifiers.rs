@@ -9,7 +9,8 @@ use super::super::name;
 use super::super::reason::Reason;
 use super::super::rewrite::Rewrite;
 
-/// Modifiers with a meaning only for browsers. A rule with one of them does not concern names.
+/// Modifiers that have a meaning only for browsers. A rule with such a modifier does not concern
+/// names.
 const FOR_BROWSERS: [&str; 72] = [
     "1p",
     "3p",

@@ -118,7 +118,8 @@ fn answer(value: &str) -> Result<Option<Rewrite>, Reason> {
         "NODATA" => Ok(Some(Rewrite::Rcode(Rcode::NOERROR))),
         "NXDOMAIN" => Ok(Some(Rewrite::Rcode(Rcode::NXDOMAIN))),
         "REFUSED" => Ok(Some(Rewrite::Rcode(Rcode::REFUSED))),
-        // Pi-hole's own address, or no reply: treated as a normal block.
+        // `IP` is Pi-hole's own address, and `NONE` sends no reply. Both are treated as a normal
+        // block.
         "IP" | "NONE" => Ok(None),
         _ => value
             .parse()

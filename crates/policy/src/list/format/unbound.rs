@@ -1,9 +1,10 @@
 //! `local-zone: "NAME" TYPE` and `local-data: "RECORD"` (unbound.conf(5)).
 //!
 //! Zones that refuse, deny or answer only from local data are blocked with all names below them.
-//! Transparent zones are allowed. Local data is the answer for its one name. Under a `redirect`
-//! zone, the data at the zone's own name should also apply to all names below it, but a single line
-//! does not show that. Here such data applies to the name itself, and names below it are blocked.
+//! Transparent zones are allowed. `local-data` is the answer for its own name only. Under a
+//! `redirect` zone, the data at the zone's own name should also apply to all names below it, but a
+//! single line does not show that. Here such data applies to the name itself, and names below it
+//! are blocked.
 
 use std::net::IpAddr;
 
@@ -16,7 +17,7 @@ use super::super::reason::Reason;
 use super::super::rewrite::Rewrite;
 use super::{Taken, hosts, without_comment};
 
-/// Zone types with answers that differ from public DNS.
+/// Types of local zones that hide the answers of public DNS.
 const BLOCKING: [&str; 11] = [
     "deny",
     "refuse",
@@ -30,7 +31,7 @@ const BLOCKING: [&str; 11] = [
     "always_nodata",
     "always_null",
 ];
-/// Zone types with the answers of public DNS.
+/// Types of local zones that keep the answers of public DNS.
 const OPEN: [&str; 7] = [
     "transparent",
     "typetransparent",
