@@ -286,7 +286,7 @@ fn a_rule_that_does_not_decide_lifts_no_block() {
     }
 }
 
-/// The same test, with an answer that is resolved while the client waits.
+/// Repeats the test with an answer that is resolved while the client waits.
 #[test]
 fn a_rule_that_does_not_decide_lifts_no_block_of_an_answer_that_comes_late() {
     for row in ROWS {

@@ -1,5 +1,5 @@
-//! The output of the resolver: what its driver must do, in order. The driver executes the list and
-//! clears it.
+//! The output of the resolver: what its driver must do, in order. The driver executes the actions
+//! in the list, and then clears the list.
 
 use std::ops::Range;
 
@@ -12,19 +12,20 @@ use crate::trace::Trace;
 /// turn of the driver.
 const MAX_SPARE: usize = 64;
 
-/// An instruction to the driver.
+/// An instruction of the resolver to its driver.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// Send a message.
     Send {
-        /// The socket or connection to send from. If it is not open, the driver opens it, connected
-        /// to the server: a UDP socket from a random port, from 1024 to 65535.
+        /// The socket or connection to send from. If it is not open, the driver opens it first,
+        /// connected to the server. A UDP socket gets a random port from 1024 to 65535.
         socket: SocketId,
         /// The server.
         to: Endpoint,
-        /// Whether to close the socket first and open it again with another port.
+        /// Whether to close the socket first, and open it again with another port.
         renew: bool,
-        /// The message in the octets of [`Actions`]; over TCP without its length.
+        /// The message, as a range of the octets in [`Actions`]. For TCP, the message is without
+        /// its length prefix.
         octets: Range<usize>,
         /// Length of the PROXY protocol header at the start of `octets`, which is not part of the
         /// message. A connection that begins with such a header carries only this message.
@@ -37,32 +38,33 @@ pub enum Action {
         /// The socket or connection.
         socket: SocketId,
     },
-    /// Keep a connection open while it is idle for this long: the server allows it (RFC 7828).
+    /// Keep a connection open while it is idle for this time, which the server permits (RFC 7828).
     KeepIdle {
         /// The connection.
         socket: SocketId,
-        /// Idle time in milliseconds; zero to close the connection when no query is outstanding.
+        /// Idle time in milliseconds. With zero, close the connection as soon as no query is
+        /// outstanding.
         idle_ms: u32,
     },
-    /// Close the pool and the connection of a server: the plan no longer has it and no query is
-    /// outstanding. Another server may get its number.
+    /// Close the socket pool and the connection of a server. The server is no longer in the plan,
+    /// and no query to it is outstanding. Another server may get its number.
     Forget {
         /// The server.
         endpoint: EndpointId,
     },
-    /// The waiters have waited long for the answer: answer them with stale data.
+    /// Answer these waiters with stale data, because they have waited long.
     Overdue {
         /// The waiters, as a range of the waiters in [`Actions`].
         waiters: Range<usize>,
     },
-    /// The question is resolved or has failed: answer all its waiters.
+    /// Answer all waiters of a question, which is resolved or has failed.
     Finish {
         /// The waiters, as a range of the waiters in [`Actions`]; empty after a prefetch.
         waiters: Range<usize>,
         /// The result.
         resolved: Resolved,
-        /// The question's parameters: with the question in the message they are the answer's cache
-        /// key.
+        /// The parameters of the question. Together with the question in the message, they are the
+        /// answer's cache key.
         asked: AskedFor,
     },
 }
@@ -72,11 +74,11 @@ pub enum Action {
 pub struct AskedFor {
     /// Number of octets of the question.
     pub question_len: usize,
-    /// The hash as submitted.
+    /// The hash of the question, as submitted.
     pub hash: u64,
-    /// DO.
+    /// Whether DO was set.
     pub dnssec_ok: bool,
-    /// CD.
+    /// Whether CD was set.
     pub checking_disabled: bool,
 }
 
@@ -85,22 +87,22 @@ pub struct AskedFor {
 pub struct Actions<W> {
     /// The actions in order.
     pub list: Vec<Action>,
-    /// Queries.
+    /// The octets of queries to be sent.
     pub octets: Vec<u8>,
-    /// Answers.
+    /// The answers of finished questions.
     pub answers: Answers,
-    /// Waiters.
+    /// The waiters to which actions refer.
     pub waiters: Vec<W>,
-    /// Traces of questions that ended, in the order of their actions.
+    /// The traces of questions that ended, in the order of the actions for these questions.
     traces: Vec<ActionTrace>,
-    /// Memory for traces.
+    /// Unused traces, whose memory is reused.
     spare: Vec<Trace>,
 }
 
-/// The trace of the question that actions are about.
+/// The trace of a question, with the range of actions for this question.
 #[derive(Debug)]
 struct ActionTrace {
-    /// The places of the actions in the list.
+    /// The indices of the actions in the list.
     actions: Range<usize>,
     trace: Trace,
 }
@@ -133,7 +135,7 @@ impl<W> Actions<W> {
         self.spare.extend(self.traces.drain(..).map(|one| one.trace).take(room));
     }
 
-    /// Returns the trace of the question that the action at a place of the list is about, if the
+    /// Returns the trace of the question to which the action with this index belongs, if the
     /// resolver [hands traces over](crate::Resolver::hand_traces_over).
     #[must_use]
     pub fn trace_of(&self, place: usize) -> Option<&Trace> {
@@ -142,18 +144,18 @@ impl<W> Actions<W> {
         found.actions.contains(&place).then_some(&found.trace)
     }
 
-    /// Adds the trace of the next action.
+    /// Adds the trace that belongs to the next action.
     pub(crate) fn put_trace(&mut self, trace: Trace) {
         let next = self.list.len();
         self.traces.push(ActionTrace { actions: next..next + 1, trace });
     }
 
-    /// Adds the trace of the actions from this place on.
+    /// Adds the trace that belongs to the actions from index `first` on.
     pub(crate) fn put_trace_since(&mut self, first: usize, trace: Trace) {
         self.traces.push(ActionTrace { actions: first..self.list.len(), trace });
     }
 
-    /// Takes memory for a trace.
+    /// Returns an empty trace, with reused memory if possible.
     pub(crate) fn spare_trace(&mut self) -> Trace {
         self.spare.pop().unwrap_or_default()
     }

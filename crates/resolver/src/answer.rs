@@ -17,7 +17,7 @@ use crate::exchange::endpoint::EndpointId;
 /// The result for a waiter. Its octets are in the accompanying [`Answers`].
 #[derive(Clone, Debug)]
 pub struct Resolved {
-    /// The RCODE, which the message has as well.
+    /// The RCODE, which the message also contains.
     pub rcode: Rcode,
     /// The message within [`Answers::octets`]: ID zero, flags QR, RA and, if validated, AD; the
     /// question folded at offset 12; no OPT.
@@ -28,9 +28,9 @@ pub struct Resolved {
     pub ttl_secs: u32,
     /// The extended error for a missing or unvalidated answer, with a text for the operator.
     pub ede: Option<(Ede, &'static str)>,
-    /// SCOPE PREFIX-LENGTH, if the answer applies only to the client's network.
+    /// The SCOPE PREFIX-LENGTH of ECS, if the answer applies only to the client's network.
     pub ecs_scope: Option<u8>,
-    /// The upstream that answered; `None` for the cache, or if none did.
+    /// The upstream that answered; `None` if no upstream did, or if the answer is from the cache.
     pub source: Option<Source>,
 }
 
@@ -39,7 +39,7 @@ pub struct Resolved {
 pub struct Source {
     /// The server.
     pub upstream: EndpointId,
-    /// The time until the answer, in ms.
+    /// The time from the query to the answer, in ms.
     pub rtt_ms: u32,
     /// Whether the answer came over TCP.
     pub over_tcp: bool,
@@ -55,7 +55,8 @@ pub(crate) fn error_of(unsupported: Unsupported) -> (Ede, &'static str) {
     (ede, ede.meaning())
 }
 
-/// Messages and their TTL offsets, each in a common buffer.
+/// The messages of answers and the offsets of their TTL fields. All answers share these two
+/// buffers.
 #[derive(Debug, Default)]
 pub struct Answers {
     /// The messages.
@@ -72,7 +73,7 @@ impl Answers {
     }
 }
 
-/// The fixed fields of a gathered record.
+/// The fields of a gathered record other than owner and data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordFields {
     pub(crate) section: Section,
@@ -156,13 +157,12 @@ impl Gathered {
         self.iter().any(|(kind, at, _)| kind.rtype == Rtype::CNAME && at == owner)
     }
 
-    /// Returns whether the message is a negative response: it has an SOA record in its authority
-    /// section.
+    /// Returns whether the message is a negative response: its authority section has an SOA record.
     pub(crate) fn is_denial(&self) -> bool {
         self.iter().any(|(kind, ..)| kind.section == Section::Authority && kind.rtype == Rtype::SOA)
     }
 
-    /// Returns the names at the end of NS, MX and SRV data, in lower case.
+    /// Returns the host names in NS, MX and SRV data, in lower case.
     pub(crate) fn targets(&self) -> HashSet<Vec<u8>> {
         let targets = self.iter().filter_map(|(kind, _, rdata)| {
             let fixed = match kind.rtype.0 {
@@ -249,7 +249,7 @@ fn ttl_offset(message: &[u8], record: u16) -> u16 {
     let mut at = record;
     loop {
         match message.get(usize::from(at)) {
-            // The root, or a pointer, is the end of a name.
+            // The name ends with the root or with a pointer.
             Some(0) | None => return at + 5,
             Some(0xc0..) => return at + 6,
             Some(length) => at += 1 + u16::from(*length),

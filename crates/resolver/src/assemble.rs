@@ -23,7 +23,7 @@ pub struct Wanted<'a> {
     pub dnssec_ok: bool,
     /// Whether data that an upstream may not have validated can be used.
     pub checking_disabled: bool,
-    /// The time, and the permitted age of stale data.
+    /// The time of the look-up, and the permitted age of stale data.
     pub at: ReadAt,
 }
 
@@ -32,16 +32,16 @@ pub struct Wanted<'a> {
 pub enum Assembled {
     /// The complete answer.
     Complete {
-        /// The answer.
+        /// The complete answer.
         resolved: Resolved,
-        /// Seconds since the first of the records expired; `None` if all are fresh.
+        /// Seconds since the first expired record has expired; `None` if all records are fresh.
         stale_since_secs: Option<u32>,
     },
     /// Part of the answer is not cached.
     Incomplete,
 }
 
-/// Assembles answers. It owns the memory that it needs; there is one per thread.
+/// Assembles answers. An assembler owns the memory that it needs, so each thread has its own.
 pub struct Assembler {
     found: Box<[u8]>,
     gathered: Gathered,
@@ -56,15 +56,15 @@ impl Default for Assembler {
     }
 }
 
-/// The end of a chain of aliases in the cache.
+/// The result of following a chain of aliases in the cache.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::large_enum_variant, reason = "lives on the stack for one call")]
 pub(crate) enum Trail {
-    /// The answer.
+    /// The chain ends with data, or with a denial.
     Complete { rcode: Rcode, status: Status },
-    /// A name without cached data.
+    /// The chain leads to this name, which has no cached data.
     Incomplete(FoldedNameBuf),
-    /// A name that occurred before.
+    /// The chain leads to a name that occurred in it before.
     Loop,
 }
 
@@ -89,7 +89,7 @@ impl Assembler {
         self.gathered = gathered;
         let Trail::Complete { rcode, status } = trail else { return Assembled::Incomplete };
         let Status { stale_since_secs, authentic, unsupported } = status;
-        // A walk translates the answer: here it is only assembled.
+        // DNS64 must translate the answer. A walk does so, but here the answer is only assembled.
         let is_translated = dns64.is_some_and(|dns64| {
             let is_address = |(kind, _, rdata): GatheredParts<'_>| {
                 kind.rtype == qtype && !dns64.is_excluded(rdata)
@@ -115,8 +115,7 @@ impl Assembler {
         }
     }
 
-    /// Returns whether the cache has a DNAME above the name of a question that applies to this
-    /// name.
+    /// Returns whether the cache has a DNAME that applies to the QNAME.
     pub(crate) fn has_dname_above(
         &mut self,
         plan: &Plan,
@@ -151,7 +150,7 @@ impl Assembler {
             return Trail::Incomplete(start);
         }
         let mut at = start;
-        // The QNAME itself was looked up before the query came here.
+        // The QNAME itself was looked up before this function was called.
         let mut is_behind_alias = !walk.out.is_empty();
         for _ in 0..=MAX_ALIASES {
             let own = if is_behind_alias { walk.own(&at, qtype, qclass) } else { None };
@@ -186,10 +185,10 @@ struct Walk<'a> {
     status: Status,
 }
 
-/// The common properties of an answer's data.
+/// The properties that all data of an answer has in common.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Status {
-    /// Seconds since the first data expired.
+    /// Seconds since the first expired data has expired; `None` if all data is fresh.
     pub(crate) stale_since_secs: Option<u32>,
     /// Whether all data is validated.
     pub(crate) authentic: bool,
@@ -201,8 +200,8 @@ impl Status {
     /// Updates the status for further data with these properties.
     fn note(&mut self, provenance: &Provenance, freshness: Freshness) {
         let stale_since_secs = stale_since(freshness);
-        // A security status ends with the TTL, which is limited by the signature's expiry (RFC 4035
-        // §5.3.3).
+        // Expired data is not secure: its status ends with the TTL, which is limited by the
+        // signature's expiry (RFC 4035 §5.3.3).
         self.authentic &= provenance.security == Security::Secure && stale_since_secs.is_none();
         self.unsupported = self.unsupported.or(provenance.unsupported);
         self.stale_since_secs = self.stale_since_secs.max(stale_since_secs);
@@ -226,7 +225,8 @@ impl Walk<'_> {
             }
             _ => {}
         }
-        // DS records belong to the parent, and an alias of the child does not apply to them.
+        // DS records belong to the parent zone, so an alias in the child zone does not apply to
+        // them.
         if qtype != Rtype::DS
             && let Some(next) = self.alias(at, class)
         {
@@ -240,7 +240,8 @@ impl Walk<'_> {
         self.nxdomain(at, qtype, class)
     }
 
-    /// Returns this server's own data, which takes precedence over the cache.
+    /// Returns the data for a name that this server has itself. Such data takes precedence over the
+    /// cache.
     fn own(&mut self, at: &FoldedNameBuf, qtype: Rtype, class: Class) -> Option<ChainStep> {
         let (rcode, section, set) = match self.plan.own(at.view(), qtype)? {
             Own::Set(set) => (Rcode::NOERROR, Section::Answer, set),
@@ -276,7 +277,7 @@ impl Walk<'_> {
                 Rtype::CNAME => folded_target(target)?.into(),
                 _ => substitute(at.wire(), &owner, target)?,
             };
-            // Several links of a chain may share a DNAME.
+            // Several aliases of a chain may come from the same DNAME.
             let ttl_secs = match self.out.ttl_of(owner, rtype) {
                 Some(ttl_secs) => ttl_secs,
                 None => {
@@ -293,9 +294,9 @@ impl Walk<'_> {
         None
     }
 
-    /// Returns an NXDOMAIN at or above the name (RFC 8020), but not from above the zone that is
-    /// queried for it. The child's denial at its apex says nothing about the DS records there,
-    /// which belong to the parent.
+    /// Returns an NXDOMAIN at or above the name (RFC 8020). Ignores an NXDOMAIN above the
+    /// configured zone that is queried for the name. An NXDOMAIN at the child's apex does not deny
+    /// DS records, which belong to the parent.
     fn nxdomain(&mut self, at: &FoldedNameBuf, qtype: Rtype, class: Class) -> ChainStep {
         let found = self.cache.covering_nxdomain(at.view(), class.0, self.wanted.at, self.found);
         let Some((owner_len, denial)) = found else { return ChainStep::Unknown };
@@ -313,8 +314,8 @@ impl Walk<'_> {
     }
 }
 
-/// Returns the ancestors of a name whose DNAME applies to the name: none from above the zone that
-/// is queried for the name (S23).
+/// Returns the ancestors of a name where a DNAME would apply to the name. Ancestors above the
+/// configured zone that is queried for the name are left out (S23).
 fn dname_owners<'n>(
     plan: &Plan,
     name: FoldedName<'n>,

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use crate::exchange::endpoint::EndpointId;
 use crate::plan::{Plan, Route};
 
-/// A plan and the numbers that its servers have in the resolver.
+/// A plan, with the numbers that the resolver has given to the plan's servers.
 #[derive(Debug)]
 pub(crate) struct Bound {
     pub(crate) plan: Arc<Plan>,
-    /// The servers of each rule, in the order of the plan; empty for a rule with servers that are
-    /// not pinned.
+    /// The servers of each rule, in the order of the plan. For a rule with servers that are not
+    /// pinned, the list is empty.
     pub(crate) servers: Vec<Box<[EndpointId]>>,
 }
 
@@ -20,7 +20,7 @@ impl Bound {
         self.servers.get(usize::from(route.rule)).map_or(&[], |servers| servers)
     }
 
-    /// Returns whether a rule names this server.
+    /// Returns whether a rule of the plan uses this server.
     pub(crate) fn names(&self, id: EndpointId) -> bool {
         self.servers.iter().any(|servers| servers.contains(&id))
     }

@@ -1,9 +1,9 @@
 //! A hash index over the entries of a slab: bucket heads and one link per entry, without keys.
 //!
-//! The caller compares the keys in the slab. Hashes must be keyed or of random numbers, because the
-//! length of chains is not bounded.
+//! The caller compares the keys in the slab. Hashes must be keyed, or made from random numbers,
+//! because the length of chains is not limited.
 
-/// No entry.
+/// The index that means no entry.
 const NONE: u32 = u32::MAX;
 
 /// A hash index.
@@ -45,7 +45,7 @@ impl Chains {
         }
     }
 
-    /// Returns the entries with this hash, and others of the same bucket.
+    /// Returns the entries with this hash. May also return other entries of the same bucket.
     pub(crate) fn candidates(&self, hash: u64) -> impl Iterator<Item = u32> + '_ {
         let first = self.heads[self.bucket(hash)];
         std::iter::successors((first != NONE).then_some(first), |&entry| {

@@ -1,4 +1,4 @@
-//! The configured zone that contains a name: a forwarded zone or a stub zone.
+//! The nearest configured zone at or above a name: a forwarded zone or a stub zone.
 
 use avocet_dnssec::anchor::Anchor;
 use avocet_dnssec::signal::Sentinel;
@@ -9,7 +9,7 @@ use crate::plan::{Plan, Route};
 /// A configured zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Configured {
-    /// A forwarding rule applies to its names.
+    /// A forwarded zone: the rule for its names.
     Forward(Route),
     /// A stub zone: its index, and the length of its apex.
     Stub(usize, u8),
@@ -32,8 +32,8 @@ impl Plan {
         [forward, stub].into_iter().flatten().max_by_key(|zone| zone.apex_len())
     }
 
-    /// Returns whether the servers of this rule are queried for a folded name, and no other
-    /// configured zone is nearer to it.
+    /// Returns whether a folded name is resolved by the servers of this rule, because no other
+    /// configured zone is nearer.
     pub(crate) fn forwards(&self, qname: FoldedName<'_>, route: Route) -> bool {
         matches!(self.configured(qname), Some(Configured::Forward(nearest)) if nearest == route)
     }

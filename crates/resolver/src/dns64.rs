@@ -8,9 +8,9 @@ use avocet_wire::{FoldedName, NameBuf, Rtype, name};
 
 /// The well-known prefix (RFC 6052 §2.1).
 const WELL_KNOWN: Ipv6Addr = Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0);
-/// Bits 64 to 71 of an address are zero: the octet at this index is skipped (RFC 6052 §2.2).
+/// The index of the octet that a translated address skips: bits 64 to 71 are zero (RFC 6052 §2.2).
 const RESERVED_OCTET: usize = 8;
-/// Labels of a reverse name under ip6.arpa, without the root.
+/// Number of labels of a complete reverse name under ip6.arpa, without the root.
 const REVERSE_LABELS: usize = 34;
 
 /// An IPv6 prefix.
@@ -21,7 +21,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// Returns the first `len` bits of an address, at most 128.
+    /// Returns the prefix with the first `len` bits of an address. `len` is at most 128.
     #[must_use]
     pub fn new(address: Ipv6Addr, len: u8) -> Self {
         let len = len.min(128);
@@ -56,7 +56,7 @@ impl Dns64 {
     }
 
     /// Returns the AAAA data for this A data. Returns `None` for addresses that translators do not
-    /// accept: private ones under the well-known prefix (RFC 6052 §3.1).
+    /// accept: private addresses, if the prefix is the well-known one (RFC 6052 §3.1).
     pub(crate) fn synthesise(&self, rdata: &[u8]) -> Option<[u8; 16]> {
         let v4 = <[u8; 4]>::try_from(rdata).ok()?;
         if self.prefix.bits == WELL_KNOWN.to_bits() && !is_global(Ipv4Addr::from(v4)) {
@@ -106,7 +106,7 @@ impl Dns64 {
         Some(v4.into())
     }
 
-    /// Returns the indexes of the octets in an IPv6 address that contain the IPv4 address.
+    /// Returns the indices of the octets in an IPv6 address that hold the IPv4 address.
     fn places(&self) -> impl Iterator<Item = usize> {
         (usize::from(self.prefix.len / 8)..).filter(|place| *place != RESERVED_OCTET).take(4)
     }

@@ -4,42 +4,42 @@ use avocet_wire::Ede;
 
 use crate::exchange::endpoint::TlsFault;
 
-/// The reason why a task has no answer yet. Later variants are more specific.
+/// The reason why a task has no answer yet. Later variants are more specific than earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Failure {
     /// No server answered.
     Silence,
-    /// A network error at each attempt.
+    /// Each attempt ended with a network error.
     Network,
     /// TLS to an upstream failed.
     Tls(TlsFault),
-    /// No usable response.
+    /// The responses were not usable.
     Unusable,
-    /// REFUSED.
+    /// The servers answered with REFUSED.
     Refused,
-    /// SERVFAIL, with the upstream's own extended error if it gave one.
+    /// A server answered with SERVFAIL. Holds the code of its extended error, if it gave one.
     Servfail(Option<u16>),
     /// A zone has no known server, or no server that may be queried.
     NoServers,
     /// The servers of a zone do not serve it.
     Lame,
-    /// An alias loop, or too many aliases.
+    /// Aliases form a loop, or there are too many of them.
     Aliases,
     /// Too many servers of a zone have no address.
     TooManyServers,
-    /// Too many referrals for one name.
+    /// There were too many referrals for one name.
     TooManyReferrals,
-    /// An RRset with more records than are accepted from any server.
+    /// An RRset has more records than are accepted.
     TooManyRecords,
-    /// Data that does not match its type.
+    /// The data of a record does not match its type.
     Malformed,
-    /// The question needs too many queries, or too many octets of responses.
+    /// The question requires too many queries, or too many octets of responses.
     TooManyQueries,
     /// Too many queries are in flight for a zone or its servers.
     Crowded,
-    /// Validation failed, with the extended error for the reason.
+    /// Validation failed. Holds the code of the extended error for the reason.
     Bogus(u16),
-    /// An alias leads to a name without a rule.
+    /// An alias leads to a name for which no rule applies.
     NoRule,
     /// The test of a root key sentinel failed (RFC 8509).
     Sentinel,

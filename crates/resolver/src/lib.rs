@@ -1,14 +1,14 @@
 //! Resolution without I/O, by forwarding or by recursion from the root: chooses servers, writes
-//! queries, decides which data of replies is trusted, and writes answers.
+//! queries, decides which data in replies is trusted, and writes answers.
 //!
 //! Time and octets go in, [`Action`]s come out; randomness comes from a CSPRNG seeded by the
 //! caller. A [`Resolver`] belongs to one thread.
 //!
 //! ```text
 //! submit ──> task (joined by equal questions) ──> choose a server ──> query ──> Action::Send
-//!              ^ timeouts, failures: the next one ──────┘
+//!              ^ timeouts, failures: the next server ──────┘
 //! received ──> match to its query ──> read, scrub ──> RRset cache ──> Action::Finish
-//!                                        └── chain leaves the zone: resolve its target
+//!                                        └── aliases leave the zone: resolve the target
 //! ```
 //!
 //! Forwarding and recursion query servers through one layer, `exchange`.

@@ -2,7 +2,7 @@
 //!
 //! A copy is accepted only if its ZONEMD record and the chain of trust verify it (RFC 8976). It
 //! answers like an authoritative server: referrals with DS records or the proof that there are
-//! none, data, and denials with NSEC records. Fetching a copy is not done here.
+//! none, data, and denials with NSEC records. Another part of the server fetches the copies.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::iterate::rrset::Rrset;
 use crate::name_order::order;
 use crate::read::{Reply, ReplyRecord, folded_target};
 
-/// Number of octets of the five numbers in SOA data (RFC 1035 §3.3.13).
+/// Number of octets of the five numbers at the end of SOA data (RFC 1035 §3.3.13).
 const SOA_NUMBERS: usize = 20;
 
 /// The reason why a copy of the root zone is rejected.
@@ -50,13 +50,13 @@ impl From<zonemd::Fault> for LocalRootFault {
 /// The numbers of an SOA record that control the renewal of a copy, in seconds (RFC 1035 §3.3.13).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timers {
-    /// The version of the zone.
+    /// The serial, which identifies the version of the zone.
     pub serial: u32,
-    /// Interval after a success.
+    /// The interval after a successful check.
     pub refresh_secs: u32,
-    /// Interval after a failure.
+    /// The interval after a failed check.
     pub retry_secs: u32,
-    /// Age after which a copy must not be used without renewal.
+    /// The age after which a copy must not be used unless it was renewed.
     pub expire_secs: u32,
 }
 
@@ -81,20 +81,20 @@ impl Timers {
 /// A verified copy of the root zone.
 #[derive(Debug)]
 pub struct LocalRoot {
-    /// The RRsets by canonical order of the owners, and by type.
+    /// The RRsets, in canonical order of their owners and then by type.
     sets: BTreeMap<(Vec<u8>, u16), Rrset>,
-    /// NSEC RRsets by canonical order of their owners.
+    /// The NSEC RRsets, in canonical order of their owners.
     gaps: BTreeMap<Vec<u8>, Rrset>,
     timers: Timers,
-    /// The expiry of the first signature, in seconds since 1970.
+    /// The time at which the first signature expires, in seconds since 1970.
     signed_until_secs: u64,
 }
 
-/// The copy's reply.
+/// The reply that the copy gives to a question.
 pub(crate) struct Said {
     pub(crate) reply: Reply,
     pub(crate) rcode: Rcode,
-    /// Whether the reply is an answer or a denial, rather than a referral.
+    /// Whether the reply is an answer or a denial, and not a referral.
     pub(crate) is_authoritative: bool,
 }
 
@@ -105,7 +105,7 @@ impl LocalRoot {
     ///
     /// # Errors
     ///
-    /// Why the copy is rejected.
+    /// The copy is rejected. The error has the reason.
     pub fn new(
         records: &[ZoneRecord<'_>],
         anchors: &Anchors,
@@ -215,7 +215,8 @@ impl LocalRoot {
         next.is_some_and(|((at, _), _)| at.starts_with(&key))
     }
 
-    /// Returns the delegation at or above a name that is nearest to the root.
+    /// Returns the delegation at or above a name. If there are several, returns the one nearest to
+    /// the root.
     fn cut_above(&self, qname: FoldedName<'_>) -> Option<&Rrset> {
         let above = qname.ancestors().filter(|above| above.len() > 1);
         above.filter_map(|above| self.get(above, Rtype::NS)).last()
@@ -258,7 +259,7 @@ fn said(qname: FoldedName<'_>, rcode: Rcode, role: Role, sets: &[(RecordSection,
     Said { reply: Reply::of(qname, records), rcode, is_authoritative: role == Role::Authority }
 }
 
-/// The slot for the copy in use, shared by the thread that renews it and all resolvers.
+/// The slot for the copy in use. The thread that renews the copy and all resolvers share it.
 #[derive(Clone, Debug, Default)]
 pub struct LocalRootSlot(Arc<Mutex<Option<InstalledRoot>>>);
 
@@ -279,7 +280,7 @@ impl LocalRootSlot {
         *self.held() = None;
     }
 
-    /// Returns the copy in use at a time in seconds since 1970, with its expiry.
+    /// Returns the copy in use at a time in seconds since 1970, with the time at which it expires.
     #[must_use]
     pub fn at(&self, wall_secs: u64) -> Option<(Arc<LocalRoot>, u64)> {
         let held = self.held();

@@ -9,31 +9,32 @@ pub const RTT_BUCKETS_MS: [u64; 11] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000,
 /// The counters of one resolver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counters {
-    /// Questions that became tasks.
+    /// Questions that were not joined to an equal question, and became tasks.
     pub started: u64,
-    /// Questions that joined a task.
+    /// Questions that joined the task of an equal question.
     pub joined: u64,
     /// Questions that were answered from the failure cache (RFC 9520).
     pub failed_before: u64,
-    /// Questions without a rule.
+    /// Questions for which no rule applies.
     pub no_rule: u64,
     /// Questions rejected by the limit of questions in flight.
     pub shed_tasks: u64,
     /// Questions rejected by the limit of waiting clients.
     pub shed_waiters: u64,
-    /// Questions rejected by the limit of actions that wait.
+    /// Questions rejected by the limit of actions that wait to be executed.
     pub shed_actions: u64,
     /// Questions rejected by the limit of their zone.
     pub shed_zone: u64,
-    /// Questions rejected under load because their zone uses most of the time.
+    /// Questions rejected under load, because their zone uses most of the thread's time.
     pub shed_busy_zone: u64,
-    /// Questions rejected under load because their client uses most of the time.
+    /// Questions rejected under load, because their client's network uses most of the thread's
+    /// time.
     pub shed_busy_client: u64,
-    /// Inquiries rejected by the limit of their zone, or of all its servers.
+    /// Inquiries rejected because their zone has reached its limit of inquiries in flight.
     pub limit_zone: u64,
-    /// See [`Counters::limit_zone`].
+    /// Inquiries rejected because all servers of their zone have reached their limit.
     pub limit_server: u64,
-    /// Tasks that were ended early to make room for others.
+    /// Tasks that were ended early to make room for other questions.
     pub jostled: u64,
     /// Tasks that ended with an answer.
     pub answered: u64,
@@ -43,25 +44,25 @@ pub struct Counters {
     pub overdue: u64,
     /// Queries restarted because a CNAME left the server's bailiwick.
     pub restarts: u64,
-    /// Questions that came back from the server they were sent to.
+    /// Questions that an upstream sent back to this server.
     pub loops: u64,
     /// Client subnets that were omitted because too many queries for one name were in flight.
     pub ecs_dropped: u64,
-    /// Datagrams that match no query, by ID, socket or question.
+    /// Datagrams whose ID, socket or question matches no query.
     pub foreign: u64,
-    /// Responses to queries that have timed out.
+    /// Responses that arrived after their query had timed out.
     pub late: u64,
     /// Datagrams that are not responses, or are malformed.
     pub malformed: u64,
-    /// Responses that match their query except for letter case or the cookie.
+    /// Responses that match a query except for the letter case or the cookie.
     pub near_misses: u64,
-    /// Minimum number of unpredictable bits of a query over UDP.
+    /// The smallest number of unpredictable bits of a query over UDP so far.
     pub min_bits_seen: u32,
-    /// Queries to authoritative servers, over TCP included.
+    /// Queries to authoritative servers, including those over TCP.
     pub sent: u64,
     /// Queries to authoritative servers over TCP.
     pub sent_by_tcp: u64,
-    /// Queries to authoritative servers over TLS, and not in plain.
+    /// Queries to authoritative servers that were sent over TLS alone.
     pub sent_encrypted: u64,
     /// Authoritative servers that answered the first query of an unproven connection (RFC 9539).
     pub probes_succeeded: u64,
@@ -69,9 +70,10 @@ pub struct Counters {
     pub probes_failed: u64,
     /// Queries to authoritative servers that were not answered in time.
     pub timeouts: u64,
-    /// Queries that did not reach an authoritative server, by ICMP or a connection that failed.
+    /// Queries that did not reach an authoritative server: the server was reported as unreachable,
+    /// or the connection failed.
     pub unreachable: u64,
-    /// Queries that could not be sent because descriptors or buffers were exhausted.
+    /// Queries that could not be sent, because this host had no free file descriptors or buffers.
     pub unsent: u64,
     /// Responses of servers that do not serve the queried zone.
     pub lame: u64,
@@ -83,24 +85,24 @@ pub struct Counters {
     pub secure: u64,
     /// Questions that recursion answered with insecure data.
     pub insecure: u64,
-    /// Errors that were reported (RFC 9567).
+    /// Errors in zones that were reported to a reporting agent (RFC 9567).
     pub reports: u64,
-    /// Errors that a limit kept from being reported.
+    /// Errors in zones that were not reported, because of a limit.
     pub reports_withheld: u64,
     /// Questions that failed validation.
     pub bogus: u64,
     /// Number of times that each limit of validation was reached, in the order of
     /// [`avocet_dnssec::Limit::ALL`].
     pub validation_limits: [u64; avocet_dnssec::Limit::ALL.len()],
-    /// Questions with too many aliases, or an alias loop.
+    /// Questions that failed because of too many aliases, or a loop of aliases.
     pub limit_aliases: u64,
-    /// Questions with too many referrals.
+    /// Questions that failed because of too many referrals.
     pub limit_referrals: u64,
-    /// Questions for which too many servers have no address.
+    /// Questions that failed because too many name servers had no address.
     pub limit_servers: u64,
-    /// Questions that exceeded the limit of queries.
+    /// Questions that failed because they needed too many queries.
     pub budget_sends: u64,
-    /// Sockets that were renewed with another port.
+    /// Sockets that were opened again with another port.
     pub renewals: u64,
     /// Queries with their own socket.
     pub fresh_sockets: u64,
@@ -163,13 +165,13 @@ impl Default for Counters {
 /// The counters of one upstream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct UpstreamCounters {
-    /// Queries sent, over TCP included.
+    /// Queries sent, including those over TCP.
     pub queries: u64,
     /// Queries sent over TCP without TLS.
     pub tcp: u64,
     /// Queries sent over TLS.
     pub tls: u64,
-    /// Queries behind a header of the PROXY protocol.
+    /// Queries sent after a header of the PROXY protocol.
     pub introduced: u64,
     /// Number of TLS failures, in the order of [`TlsFault::ALL`].
     pub tls_faults: [u64; TlsFault::ALL.len()],
@@ -183,15 +185,15 @@ pub struct UpstreamCounters {
     pub timeouts: u64,
     /// ICMP errors, and connections that failed.
     pub network_errors: u64,
-    /// SERVFAIL.
+    /// Responses with SERVFAIL.
     pub servfail: u64,
-    /// REFUSED.
+    /// Responses with REFUSED.
     pub refused: u64,
-    /// Responses with other error RCODEs, referrals, and answers beyond the limits.
+    /// Responses with other error RCODEs, referrals, and answers that exceed limits.
     pub unusable: u64,
     /// Queries repeated without EDNS.
     pub without_edns: u64,
-    /// Times that the circuit breaker opened.
+    /// Number of times that the circuit breaker opened.
     pub breaker_opened: u64,
 }
 

@@ -1,9 +1,9 @@
-//! The canonical order of names (RFC 4034 §6.1) as octets to compare.
+//! The canonical order of names (RFC 4034 §6.1), as octet strings that can be compared.
 
 use avocet_wire::name;
 
-/// Returns octets that compare like names in canonical order (RFC 4034 §6.1): labels from the root,
-/// each ended by a value below any octet.
+/// Converts a name so that comparing octets gives the canonical order (RFC 4034 §6.1). The labels
+/// are reversed, and a value lower than any octet ends each label.
 pub(crate) fn order(wire: &[u8]) -> Vec<u8> {
     let mut labels: Vec<&[u8]> = name::labels(wire).collect();
     labels.reverse();

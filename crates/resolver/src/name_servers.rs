@@ -1,8 +1,8 @@
 //! The name servers of the zones that contain a name, from cached delegations and stub zones, for
-//! policies that test them.
+//! policies that test name servers.
 //!
-//! No query is sent. The delegations of names that were resolved by recursion are cached; forwarded
-//! names have none.
+//! No query is sent. Delegations are cached for names that recursion has resolved. Forwarded names
+//! have no delegations.
 
 use std::net::IpAddr;
 
@@ -16,8 +16,8 @@ use crate::plan::Plan;
 
 /// The class under which delegations and glue are cached.
 pub const DELEGATIONS: u16 = Side::Delegation.class();
-/// Minimum number of labels of a zone that is examined: the servers of the root and the top-level
-/// domains serve everyone.
+/// Minimum number of labels of a zone that is examined. The servers of the root and the top-level
+/// domains are left out, because they serve all domains.
 const MIN_LABELS: usize = 2;
 
 /// Names and addresses of servers, without duplicates.
@@ -30,9 +30,9 @@ pub struct NameServers {
 }
 
 impl NameServers {
-    /// Returns the servers of all zones below the top-level domains that contain this folded name,
-    /// including expired delegations that are still cached, and the servers of its stub zone at any
-    /// level. `now_secs` is the time of the cache.
+    /// Returns the servers of the zones that contain this folded name, except the root and
+    /// top-level domains. Includes expired delegations that are still cached. Also returns the
+    /// servers of the name's stub zone at any level. `now_secs` is the time of the cache.
     #[must_use]
     pub fn above((plan, cache): (&Plan, &RrsetCache), name: FoldedName<'_>, now_secs: u32) -> Self {
         let mut reader = CacheReader { cache, now_secs, buffer: vec![0; MAX_PAYLOAD_BYTES] };
@@ -45,7 +45,7 @@ impl NameServers {
             && let Some(stub) = recursion.stubs.get(number).filter(|stub| *stub.zone != [0])
         {
             stub.servers.iter().for_each(|server| servers.add_address(server.ip()));
-            // The names of the servers are known after a query for the zone's NS records.
+            // The names of a stub zone's servers are only known after a query for its NS records.
             let zone = name.ancestor_of_len(stub.zone.len());
             servers.add_servers(&mut reader, (Class::IN.0, zone));
         }

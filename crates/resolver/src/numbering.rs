@@ -1,8 +1,8 @@
-//! Numbers for distinct keys, in time proportional to the number of keys.
+//! Assigns numbers to distinct keys, in time proportional to the number of keys.
 //!
-//! Replies come from untrusted servers. Comparing each record with all previous ones would take a
-//! second for one question to a hostile server, while a hash table would slow ordinary replies
-//! down.
+//! Replies come from untrusted servers. If each record were compared with all previous records, one
+//! question to a hostile server would take a second. A hash table for every reply would slow
+//! ordinary replies down.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,7 +11,7 @@ use std::hash::Hash;
 const FEW: usize = 8;
 
 /// Distinct keys, numbered from zero in order of appearance. The hash table has a random key, so
-/// that an attacker cannot choose colliding keys. Few keys need no allocation.
+/// that an attacker cannot choose colliding keys. A small number of keys needs no allocation.
 #[derive(Debug)]
 pub(crate) struct Numbering<K> {
     len: usize,
@@ -19,12 +19,12 @@ pub(crate) struct Numbering<K> {
     many: Option<HashMap<K, usize>>,
 }
 
-/// The number of a key.
+/// The number of a key, and whether it was seen before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Numbered {
-    /// The key is new.
+    /// The key was not seen before.
     New(usize),
-    /// The key appeared before.
+    /// The key was seen before.
     Known(usize),
 }
 
@@ -33,7 +33,7 @@ impl<K: Copy + Eq + Hash> Numbering<K> {
         Self { len: 0, few: [None; FEW], many: None }
     }
 
-    /// Returns the number of a key that appeared before.
+    /// Returns the number of a key that was seen before; `None` for other keys.
     pub(crate) fn find(&self, key: K) -> Option<usize> {
         match &self.many {
             Some(many) => many.get(&key).copied(),
@@ -41,7 +41,7 @@ impl<K: Copy + Eq + Hash> Numbering<K> {
         }
     }
 
-    /// Returns the number of a key; a new key gets the next one.
+    /// Returns the number of a key. A new key gets the next number.
     pub(crate) fn number(&mut self, key: K) -> Numbered {
         if let Some(number) = self.find(key) {
             return Numbered::Known(number);
@@ -58,7 +58,7 @@ impl<K: Copy + Eq + Hash> Numbering<K> {
         Numbered::New(number)
     }
 
-    /// Adds a key. Returns false if it appeared before.
+    /// Adds a key. Returns `false` if the key was seen before.
     pub(crate) fn is_new(&mut self, key: K) -> bool {
         matches!(self.number(key), Numbered::New(_))
     }

@@ -1,8 +1,8 @@
 //! Names that the server answers by itself: local records, local zones, special-use names.
 //!
 //! A client's query for such a name never reaches the resolver. But an alias in an answer may lead
-//! to one: the server's own data is then the end of the answer, and no other server is queried.
-//! Such data is never authenticated and not in the RRset cache.
+//! to such a name. The answer then ends with the server's own data, and no other server is queried.
+//! This data is never authenticated, and is not in the RRset cache.
 
 use std::fmt;
 
@@ -13,37 +13,38 @@ const MAILBOX: &[u8] = b"\x06nobody\x07invalid\x00";
 /// Length of the longest SOA data in octets: two names and five numbers.
 const SOA_ROOM: usize = 255 + MAILBOX.len() + 20;
 
-/// A source of own names.
+/// A source of data for the names that this server answers by itself.
 pub trait OwnNames: fmt::Debug + Send + Sync {
     /// Returns the data of a name and type; `None` if other servers must be queried.
     fn find<'a>(&'a self, sought: &Sought<'a>) -> Option<Own<'a>>;
 
-    /// Returns whether the name is in a zone for which no other server is queried, even if it has
-    /// no records.
+    /// Returns whether the name is in a zone for which no other server is queried. The name need
+    /// not have records.
     fn has_zone_of(&self, sought: &Sought<'_>) -> bool;
 }
 
-/// The name and type to which an alias leads.
+/// A name and a type to which an alias leads.
 #[derive(Clone, Copy, Debug)]
 pub struct Sought<'a> {
     /// The name.
     pub qname: FoldedName<'a>,
     /// The QTYPE.
     pub qtype: Rtype,
-    /// Number of octets of the apex of the nearest zone with configured servers, except the root.
+    /// Length in octets of the name of the nearest zone with configured servers, except the root;
+    /// `None` without such a zone.
     pub served_len: Option<usize>,
 }
 
-/// The data of a name.
+/// The data that this server has for a name and type.
 #[derive(Clone, Copy, Debug)]
 pub enum Own<'a> {
-    /// The queried RRset, or an alias in its place. Its owner is the name itself.
+    /// The queried RRset, or an alias in its place. The owner is the queried name.
     Set(OwnSet<'a>),
-    /// NODATA or NXDOMAIN, with the SOA of the zone.
+    /// A denial: the RCODE of NODATA or NXDOMAIN, with the SOA record of the zone.
     Denied(Rcode, OwnSet<'a>),
 }
 
-/// An RRset of this server.
+/// An RRset of this server's own data.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnSet<'a> {
     /// The owner.
@@ -59,17 +60,17 @@ pub struct OwnSet<'a> {
 /// Data of an RRset.
 #[derive(Clone, Copy, Debug)]
 pub enum Data<'a> {
-    /// Several records.
+    /// The data of any number of records.
     Records(&'a [Box<[u8]>]),
-    /// One record.
+    /// The data of one record.
     One(&'a [u8]),
-    /// The SOA of a zone without a configured SOA: the owner as primary, the mailbox
+    /// The SOA data of a zone without a configured SOA record: the owner as primary, the mailbox
     /// `nobody.invalid.`, the numbers 1 3600 1200 604800, and the TTL as minimum.
     Soa,
 }
 
 impl<'a> OwnSet<'a> {
-    /// Returns the SOA of a zone with this TTL for negative responses.
+    /// Returns the SOA record of a zone, with this TTL for negative responses.
     #[must_use]
     pub fn soa(apex: FoldedName<'a>, ttl_secs: u32) -> Self {
         Self { owner: apex, rtype: Rtype::SOA, ttl_secs, data: Data::Soa }

@@ -18,32 +18,32 @@ use crate::exchange::endpoint::{Endpoint, MAX_RACE, Strategy};
 use crate::own::{Own, OwnNames, Sought};
 use crate::recursion::{Recursion, Stubs};
 
-/// Maximum number of servers of one rule: each has one bit in a task's sets.
+/// Maximum number of servers of one rule. Each server has one bit in the sets of servers.
 pub const MAX_UPSTREAMS: usize = 64;
 
-/// Default of [`ZoneRule::timeout_ms`] for sets of servers: the shortest and the longest timeout of
-/// one query, in ms.
+/// The timeouts of queries to sets of servers (see [`ZoneRule::timeout_ms`]): the shortest and the
+/// longest, in ms.
 const SET_TIMEOUT_MS: (u32, u32) = (50, 2_000);
-/// Maximum number of rules, and of servers, of a plan: their indexes have 16 bits, and one value
-/// means "none".
+/// Maximum number of rules, and maximum number of servers, of a plan. Their indices have 16 bits,
+/// and one value means "none".
 pub(crate) const MAX_NUMBERED: usize = u16::MAX as usize - 1;
 
-/// The treatment of a client subnet option (RFC 7871).
+/// What happens to the client subnet option of a query (RFC 7871).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EcsPolicy {
-    /// Omit the option: upstreams learn nothing about clients.
+    /// The option is omitted, so that upstreams learn nothing about clients.
     Strip,
-    /// Forward the option unchanged.
+    /// The option is forwarded unchanged.
     Pass,
 }
 
-/// The information about the client that servers get with each query.
+/// The information about the client that a server gets with each query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Introduction {
     /// The servers get no information.
     None,
-    /// The client's address, in a PROXY protocol header before each datagram and at the start of
-    /// each connection. Answers are for that client only, and are not cached.
+    /// The servers get the client's address, in a PROXY protocol header before each datagram and at
+    /// the start of each connection. Answers are for this client only, and are not cached.
     ProxyHeader(HeaderPlace),
 }
 
@@ -59,13 +59,14 @@ pub enum HeaderPlace {
 /// A forwarding rule as configured.
 #[derive(Clone, Debug)]
 pub struct ZoneRule {
-    /// The apex: folded, uncompressed wire form.
+    /// The name of the zone, in folded and uncompressed wire form.
     pub zone: Box<[u8]>,
-    /// Whether the subtree is an exception from the nearest rule above. It then has no upstreams.
+    /// Whether this is an exception: the names of the zone are excluded from the nearest rule
+    /// above. An exception has no upstreams.
     pub exception: bool,
     /// The servers; empty while their addresses are not known.
     pub upstreams: Vec<Endpoint>,
-    /// Servers that are queried only if the others fail.
+    /// Servers that are queried only if all others fail.
     pub reserves: Vec<Endpoint>,
     /// The order in which servers are queried.
     pub strategy: Strategy,
@@ -73,34 +74,34 @@ pub struct ZoneRule {
     pub case_randomisation: bool,
     /// The treatment of a client subnet option.
     pub ecs: EcsPolicy,
-    /// The information about clients that the servers get.
+    /// The information about clients that servers of this rule get.
     pub introduction: Introduction,
     /// The shortest and the longest timeout of one query, in ms.
     pub timeout_ms: (u32, u32),
 }
 
-/// Settings for all rules.
+/// The settings that all rules share.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Whether responses are minimal: without NS records and additional addresses.
     pub minimal: bool,
-    /// Time in ms after a query when its client gets stale data, if there is any (RFC 8767 §5).
+    /// The time in ms after which a waiting client gets stale data, if there is any (RFC 8767 §5).
     pub stale_client_ms: u32,
     /// Maximum number of questions in flight in one resolver.
     pub in_flight: usize,
     /// Maximum number of waiting clients in one resolver.
     pub waiters: usize,
-    /// The limits on TTLs, as in the RRset cache.
+    /// The limits on TTLs. They equal the limits of the RRset cache.
     pub ttl: TtlBounds,
 }
 
-/// The number of concurrent inquiries in one resolver, so that no zone and no server exhausts the
-/// capacity for others. Forwarded zones have no such limit.
+/// The limits on concurrent inquiries in one resolver. They prevent that one zone or server uses
+/// the capacity for all others. Forwarded zones have no such limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FetchLimits {
-    /// The limit for the servers of one zone.
+    /// Maximum number of concurrent inquiries to the servers of one zone.
     pub per_zone: u32,
-    /// The limit for outstanding queries at one server.
+    /// Maximum number of outstanding queries to one server.
     pub per_server: u32,
 }
 
@@ -110,20 +111,21 @@ impl Default for FetchLimits {
     }
 }
 
-/// The reason why rules are invalid. The number is the index of the rule.
+/// The reason why rules are invalid. Holds the index of the invalid rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PlanError {
     /// The zone is not a folded name in wire format.
     Zone(usize),
     /// An earlier rule has the same zone.
     Repeated(usize),
-    /// More upstreams and reserves than [`MAX_UPSTREAMS`]; an exception must have none.
+    /// The rule has more upstreams and reserves than [`MAX_UPSTREAMS`], or is an exception that has
+    /// any.
     Upstreams(usize),
-    /// A race of fewer than two or more than [`MAX_RACE`].
+    /// The rule has a race of fewer than two servers, or of more than [`MAX_RACE`].
     Race(usize),
-    /// The shortest timeout is zero or above the longest.
+    /// The shortest timeout of the rule is zero, or exceeds the longest.
     Timeouts(usize),
-    /// More rules or servers than 65,534, or a limit of the settings is zero.
+    /// There are more than 65,534 rules or servers, or a limit in the settings is zero.
     Size,
 }
 
@@ -143,12 +145,12 @@ impl fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
-/// A rule prepared for use.
+/// A rule that is prepared for use.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     /// Indices into [`Plan::upstreams`]. Reserve servers are last.
     pub(crate) upstreams: Vec<u16>,
-    /// The number of servers that are not reserves.
+    /// Number of servers that are not reserves. They come first.
     pub(crate) ordinary: usize,
     pub(crate) strategy: Strategy,
     pub(crate) case_randomisation: bool,
@@ -157,8 +159,8 @@ pub(crate) struct Rule {
     pub(crate) timeout_ms: (u32, u32),
 }
 
-/// The rule of a name, and the length in octets of the zone for which its servers are trusted: the
-/// apex of the rule, or of the exception that led to it.
+/// The rule for a name, with the length in octets of the name of the zone for which its servers are
+/// trusted. This zone is that of the rule, or of the exception that led to the rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Route {
     pub(crate) rule: u16,
@@ -202,20 +204,21 @@ pub(crate) struct Route {
 pub struct Plan {
     pub(crate) settings: Settings,
     rules: Vec<Rule>,
-    /// Each upstream once, even if several rules use it.
+    /// All upstreams. One that several rules use occurs only once.
     pub(crate) upstreams: Vec<Endpoint>,
-    /// The rule index of each zone and exception except the root; `None` for an exception without a
-    /// rule above.
+    /// The index of the rule for the names of each zone and exception, except the root. `None` for
+    /// an exception without a rule above it.
     zones: Arc<SuffixMap<Option<u16>>>,
-    /// The route of names without another rule.
+    /// The route of names to which no other rule applies; `None` without a rule for the root.
     root: Option<Route>,
-    /// Sets of servers to which single questions of any name are sent, with their rules.
+    /// Sets of servers that questions may name ([`Ask::servers`]), with the indices of their rules.
     sets: HashMap<Box<[SocketAddr]>, u16>,
     has_reserves: bool,
     has_introductions: bool,
-    /// The index of the first rule of a set; a number above all indexes if there is no set.
+    /// The index of the first rule for a set of servers. Without sets, it is higher than all
+    /// indices.
     first_set: u16,
-    /// The settings of recursion for names without a route; `None` without recursion.
+    /// The settings of recursion for names to which no rule applies; `None` without recursion.
     pub(crate) recursion: Option<Arc<Recursion>>,
     pub(crate) stubs: Arc<Stubs>,
     pub(crate) fetch_limits: FetchLimits,
@@ -235,16 +238,21 @@ pub struct Ask<'a> {
     pub dnssec_ok: bool,
     /// The client's CD bit.
     pub checking_disabled: bool,
-    /// Data of the client's ECS option; empty if there is none. Sent only if the rule passes it.
+    /// The data of the client's ECS option; empty if there is none. It is forwarded only if the
+    /// rule permits it.
     pub ecs: &'a [u8],
-    /// The client. A question that comes from the server to which it would be sent is a loop.
+    /// The client's address, to detect loops: a question must not be sent to the server that it
+    /// comes from.
     pub client: Option<IpAddr>,
-    /// The client, for servers that learn its address; `None` for a question of this server.
+    /// The client's address for servers that get it; `None` for a question that this server has
+    /// itself.
     pub introduced: Option<IpAddr>,
-    /// Whether the caller has stale data: see [`Action::Overdue`](crate::Action::Overdue).
+    /// Whether the caller has stale data for the client: see
+    /// [`Action::Overdue`](crate::Action::Overdue).
     pub stale_available: bool,
-    /// The servers to query instead of those of the plan: a set of [`Plan::with_sets`]. Their
-    /// responses are not cached. Empty for the servers of the plan.
+    /// The servers to query instead of the plan's servers: one of the sets given to
+    /// [`Plan::with_sets`]. Their responses are not cached. Empty if the plan's servers are
+    /// queried.
     pub servers: &'a [SocketAddr],
 }
 
@@ -308,7 +316,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// A set is empty or too large, or there are too many.
+    /// A set is empty or too large, or there are too many sets.
     pub fn with_sets(mut self, sets: &[Box<[SocketAddr]>]) -> Result<Self, PlanError> {
         let mut numbers =
             (0..).zip(&self.upstreams).map(|(number, spec)| (*spec, number)).collect();
@@ -337,7 +345,7 @@ impl Plan {
         if is_large { Err(PlanError::Size) } else { Ok(self) }
     }
 
-    /// Adds recursion: names without a rule are resolved from the root.
+    /// Adds recursion: names to which no rule applies are resolved from the root.
     #[must_use]
     pub fn with_recursion(mut self, recursion: Recursion) -> Self {
         self.stubs = Arc::new(Stubs::new(&recursion.stubs));
@@ -359,7 +367,8 @@ impl Plan {
         self
     }
 
-    /// Adds names that this server answers by itself: aliases that lead to them end here.
+    /// Adds the names that this server answers by itself. If an alias leads to such a name, the
+    /// answer ends with this server's data.
     #[must_use]
     pub fn with_own_names(mut self, own_names: Arc<dyn OwnNames>) -> Self {
         self.own_names = Some(own_names);
@@ -394,8 +403,8 @@ impl Plan {
     }
 
     /// Returns whether a walk resolves this question. With recursion, walks resolve all questions
-    /// of a plan. Without recursion, they resolve the questions with an answer that may have to be
-    /// made from other data.
+    /// of a plan. Without recursion, walks resolve only the questions whose answer may have to be
+    /// made from other data, as with DNS64.
     pub(crate) fn walks(&self, ask: &Ask<'_>) -> bool {
         let validates = ask.dnssec_ok && ask.checking_disabled;
         let is_made = |dns64: &Arc<Dns64>| {
@@ -423,7 +432,7 @@ impl Plan {
         Rule { upstreams, ordinary, strategy, case_randomisation, ecs, introduction, timeout_ms }
     }
 
-    /// Returns the route of a folded name; `None` if no rule applies.
+    /// Returns the route of a folded name: its rule. Returns `None` if no rule applies.
     pub(crate) fn route(&self, qname: FoldedName<'_>) -> Option<Route> {
         match self.zones.nearest(&qname) {
             None => self.root,
@@ -431,9 +440,9 @@ impl Plan {
         }
     }
 
-    /// Returns the length of the nearest apex at or above a folded name where the configuration has
-    /// other servers or an exception; 0 if there is none. Data from servers above that apex does
-    /// not apply to the names below it (S4, S23).
+    /// Returns the length of the name of the nearest zone at or above a folded name that has
+    /// configured servers or an exception; 0 if there is none. Data from servers above that zone
+    /// does not apply to its names (S4, S23).
     pub(crate) fn boundary_len(&self, qname: FoldedName<'_>) -> usize {
         let rule = self.zones.nearest(&qname).map_or(0, |(zone, _)| zone.len());
         let stub = self.stubs.nearest(qname).map_or(0, |(_, apex_len)| usize::from(apex_len));
@@ -445,21 +454,21 @@ impl Plan {
         self.sets.get(servers).map(|&rule| Route { rule, apex_len: 1 })
     }
 
-    /// Returns whether the servers of any rule learn the address of the client. In most plans none
+    /// Returns whether any rule sends the addresses of clients to its servers. In most plans none
     /// does, which makes questions cheaper.
     #[inline]
     pub(crate) fn has_introductions(&self) -> bool {
         self.has_introductions
     }
 
-    /// Returns whether the servers of a route learn the address of the client.
+    /// Returns whether the servers of a route get the address of the client.
     #[inline]
     pub(crate) fn introduces(&self, route: Route) -> bool {
         self.has_introductions && self.header_place(route).is_some()
     }
 
-    /// Returns the place of the header with the client's address, if the servers of a route get
-    /// one.
+    /// Returns the place of the header with the client's address; `None` if the servers of the
+    /// route get no such header.
     pub(crate) fn header_place(&self, route: Route) -> Option<HeaderPlace> {
         if self.recursion.is_some() {
             return None;
@@ -475,7 +484,7 @@ impl Plan {
         !self.sets.is_empty()
     }
 
-    /// Returns whether the route leads to a set, which is trusted for all names.
+    /// Returns whether the route leads to a set of servers. Such servers are trusted for all names.
     pub(crate) fn leads_to_a_set(&self, route: Route) -> bool {
         route.rule >= self.first_set
     }
@@ -486,15 +495,15 @@ impl Plan {
         self.dns64.as_deref()
     }
 
-    /// Returns whether a rule other than that of the root applies to this folded name.
+    /// Returns whether a rule applies to this folded name, other than the rule for the root.
     #[must_use]
     pub fn has_own_rule(&self, qname: FoldedName<'_>) -> bool {
         self.zones.nearest(&qname).is_some_and(|(_, rule)| rule.is_some())
             || self.stubs.nearest(qname).is_some_and(|(_, apex_len)| apex_len > 1)
     }
 
-    /// Returns the length of the apex of the nearest rule or stub zone for this folded name; `None`
-    /// if that is the root.
+    /// Returns the length of the name of the nearest forwarded zone or stub zone for this folded
+    /// name; `None` if it is the root.
     #[must_use]
     pub fn own_rule_len(&self, qname: FoldedName<'_>) -> Option<usize> {
         let rule = self
@@ -524,7 +533,7 @@ impl Plan {
         &self.rules[usize::from(route.rule)]
     }
 
-    /// Returns whether a rule has reserves.
+    /// Returns whether any rule has reserves.
     pub(crate) fn has_reserves(&self) -> bool {
         self.has_reserves
     }
@@ -562,7 +571,7 @@ fn check(number: usize, rule: &ZoneRule) -> Result<(), PlanError> {
     if min == 0 || min > max { Err(PlanError::Timeouts(number)) } else { Ok(()) }
 }
 
-/// Returns the rule for the names directly below `rule.zone`.
+/// Returns the rule for the names of `rule.zone`. For an exception, it is the next rule above.
 fn target(rules: &[ZoneRule], zones: &HashMap<Box<[u8]>, usize>, rule: &ZoneRule) -> Option<u16> {
     if !rule.exception {
         return zones.get(&rule.zone).map(|&number| number as u16);

@@ -6,31 +6,33 @@ use avocet_wire::header::{CD, RD};
 use chacha20::ChaCha12Rng;
 use chacha20::rand_core::Rng;
 
-/// UDP payload size in queries: no fragments on usual paths (DNS flag day 2020).
+/// UDP payload size in queries, in octets. Responses of this size are not fragmented on usual paths
+/// (DNS flag day 2020).
 pub(crate) const UDP_SIZE: u16 = 1232;
 
-/// The contents of an OPT record.
+/// The contents of a query's OPT record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OptOf<'a> {
     /// Maximum number of octets of a reply over UDP.
     pub(crate) udp_size: u16,
     pub(crate) dnssec_ok: bool,
-    /// Data of the cookie option.
+    /// The data of the COOKIE option; empty without the option.
     pub(crate) cookie: &'a [u8],
-    /// Data of the client subnet option; empty without the option.
+    /// The data of the client subnet option; empty without the option.
     pub(crate) ecs: &'a [u8],
     pub(crate) privacy: Privacy,
 }
 
-/// Whether the length of a query reveals its question.
+/// How a query is padded, so that its length does not reveal the question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Privacy {
-    /// No padding: the query can be read anyway.
+    /// The query has no padding, because it is sent without encryption.
     None,
     /// The query is padded to a multiple of [`BLOCK`] octets (RFC 7830, RFC 8467 §4.1).
     Padded,
-    /// The query is padded, and also asks how long an idle TCP connection may be kept (RFC 7828
-    /// §3.2.1): padding makes this option free. QUIC forbids the option (RFC 9250 §5.5.2).
+    /// The query is padded, and also has the option that asks how long an idle TCP connection may
+    /// be kept (RFC 7828 §3.2.1). It takes no additional room because of the padding. QUIC forbids
+    /// the option (RFC 9250 §5.5.2).
     PaddedWithKeepalive,
 }
 
@@ -75,8 +77,8 @@ pub(crate) fn write(
     }
 }
 
-/// Appends padding to the query from `start`, whose last record is an OPT with `len` octets of
-/// options.
+/// Appends padding to the query that begins at `start`. Its last record is an OPT record with `len`
+/// octets of options.
 fn pad(out: &mut Vec<u8>, start: usize, len: usize) {
     let rdlen_at = out.len() - len - 2;
     let padding = (out.len() - start + 4).next_multiple_of(BLOCK) - (out.len() - start + 4);
@@ -87,10 +89,10 @@ fn pad(out: &mut Vec<u8>, start: usize, len: usize) {
     out[rdlen_at..rdlen_at + 2].copy_from_slice(&len.to_be_bytes());
 }
 
-/// The highest bit of each octet.
+/// A word with the highest bit of each octet set.
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
-/// Returns a word with the highest bit set in each octet that is a lower-case letter.
+/// Returns a word that has the highest bit set in each octet of `word` that is a lower-case letter.
 const fn lowercase(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let low_bits = word & !HIGH_BITS;
@@ -106,25 +108,26 @@ fn word(octets: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// A name whose letters have random case.
+/// The result of giving a name random letter case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RandomCase {
-    /// The number of letters: the unpredictable bits.
+    /// Number of letters in the name. Each gives one unpredictable bit.
     pub(crate) letters: u32,
-    /// Whether a letter is in upper case.
+    /// Whether at least one letter is in upper case.
     pub(crate) is_mixed: bool,
 }
 
 /// Randomises the case of each letter of a folded name (draft-vixie-dnsext-dns0x20), eight octets
-/// at a time. Each word uses another bit of every octet of a random number, so that one number
-/// serves 64 octets. Length octets are less than letters.
+/// (one word) at a time. Each word uses a different bit from each octet of a random number, so that
+/// one random number suffices for 64 octets. Length octets are never changed, because their values
+/// are less than those of letters.
 pub(crate) fn randomise_case(qname: &mut [u8], rng: &mut ChaCha12Rng) -> RandomCase {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let (mut bits, mut raised, mut counts) = (0, 0, 0);
     let mut cased = |number: usize, word: u64, places: u64| {
         bits = if number.is_multiple_of(8) { rng.next_u64() } else { bits << 1 };
         let letters = lowercase(word) & places;
-        // Each octet counts the letters at its position in all words, at most 32.
+        // Each octet of `counts` counts the letters at one position of all words. It is at most 32.
         counts += letters >> 7;
         let upper = letters & bits;
         raised |= upper;
@@ -144,7 +147,7 @@ pub(crate) fn randomise_case(qname: &mut [u8], rng: &mut ChaCha12Rng) -> RandomC
             qname.copy_from_slice(&last[..rest_len]);
         }
     }
-    // The product adds the counts up.
+    // The multiplication adds up the counts in all octets.
     RandomCase { letters: (counts.wrapping_mul(ONES) >> 56) as u32, is_mixed: raised != 0 }
 }
 

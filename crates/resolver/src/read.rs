@@ -1,19 +1,20 @@
-//! Parses a reply into records. Data is uncompressed and checked.
+//! Parses a reply into records. Names in record data are uncompressed, and the data is checked.
 //!
-//! Whether the records belong to the question is decided elsewhere: see `scrub`.
+//! The module `scrub` decides which records belong to the question.
 
 use avocet_wire::edns::option;
 use avocet_wire::name::Hops;
 use avocet_wire::view::{RecordSection, RecordView};
 use avocet_wire::{Class, FoldedName, FoldedNameBuf, MessageView, Rcode, Rtype, rdata};
 
-/// The growth of record data when its names are uncompressed: at most two names.
+/// Maximum number of octets by which record data grows when its names are uncompressed. The data of
+/// a record has at most two compressed names.
 const EXPANSION: usize = 2 * 255;
 
-/// Maximum number of records that are read from one section. An answer has at most 11 aliases, 256
-/// records and 32 signatures: a reply with more records in its answer section is not used, because
-/// an incomplete RRset is useless. In other sections further records are ignored: at most 13
-/// servers, 32 proofs and a few addresses are ever used.
+/// Maximum number of records that are read from one section. An answer needs at most 11 aliases,
+/// 256 records and 32 signatures. A reply with more records in its answer section is not used,
+/// because an incomplete RRset is useless. In the other sections, further records are ignored,
+/// because at most 13 servers, 32 proofs and a few addresses are used.
 const MAX_SECTION_RECORDS: usize = 512;
 
 /// The reason why a reply cannot be read.
@@ -25,22 +26,23 @@ pub(crate) enum Malformed {
     Data,
 }
 
-/// The treatment of records with data that does not match their type.
+/// What happens to records with data that does not match their type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Faulty {
-    /// The reply is rejected.
+    /// The reply is rejected because of such records.
     Refuse,
-    /// The records are ignored.
+    /// Such records are ignored.
     PassOver,
 }
 
-/// The required part of a reply.
+/// How much of a reply is parsed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Extent {
-    /// The whole reply.
+    /// The whole reply is parsed.
     Whole,
-    /// The answer section if its last record has this type, otherwise all sections: a client that
-    /// gets an answer and requests neither proofs nor additional data needs nothing else.
+    /// Only the answer section is parsed if its last record has this type; otherwise the whole
+    /// reply is parsed. A client that gets an answer and requests neither proofs nor additional
+    /// data needs no other section.
     ToAnswer(Rtype),
 }
 
@@ -77,28 +79,28 @@ impl ReplyRecord<'_> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReplyOpt {
     pub(crate) rcode_high: u8,
-    /// Data of the COOKIE option, cut to 40 octets.
+    /// The data of the COOKIE option, truncated to 40 octets.
     pub(crate) cookie: Vec<u8>,
-    /// INFO-CODE of the first extended error.
+    /// The INFO-CODE of the first extended error.
     pub(crate) ede: Option<u16>,
-    /// AGENT DOMAIN of the report channel option (RFC 9567 §5).
+    /// The AGENT DOMAIN of the Report-Channel option (RFC 9567 §5).
     pub(crate) agent: Option<FoldedNameBuf>,
     /// Time for which the connection may be idle, in units of 100 ms (RFC 7828).
     pub(crate) keepalive: Option<u16>,
-    /// SCOPE PREFIX-LENGTH of the client subnet option.
+    /// The SCOPE PREFIX-LENGTH of the client subnet option.
     pub(crate) ecs_scope: Option<u8>,
 }
 
-/// A parsed reply. The memory is kept between uses.
+/// A parsed reply. Its memory is reused for the next reply.
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
     octets: Vec<u8>,
     /// The records in message order.
     entries: Vec<ReplyEntry>,
     opt: ReplyOpt,
-    /// Whether there is an OPT record.
+    /// Whether the reply has an OPT record.
     pub(crate) has_opt: bool,
-    /// Whether the answer section has more records than are read.
+    /// Whether the answer section has more records than were read.
     pub(crate) is_overfull: bool,
     /// Whether records of the answer section were ignored because of their data.
     pub(crate) has_faulty_answers: bool,
@@ -140,7 +142,7 @@ impl Reply {
         self.read_with(view, qname, (Faulty::Refuse, extent))
     }
 
-    /// Parses the reply and ignores records with malformed data.
+    /// Parses the reply, and ignores records with malformed data.
     pub(crate) fn read_well_formed(
         &mut self,
         view: &MessageView<'_>,
@@ -196,7 +198,7 @@ impl Reply {
         Ok(())
     }
 
-    /// Returns whether the record follows all required records.
+    /// Returns whether the record comes after all records that must be parsed.
     fn is_past(&self, record: &RecordView<'_>, extent: Extent) -> bool {
         match extent {
             Extent::Whole => false,
@@ -277,7 +279,7 @@ impl Reply {
         &self.opt
     }
 
-    /// Returns the RCODE with its upper bits.
+    /// Returns the RCODE, including its upper bits from the OPT record.
     pub(crate) fn rcode(&self, view: &MessageView<'_>) -> Rcode {
         Rcode(u16::from(self.opt.rcode_high) << 4 | view.header().rcode().0)
     }
@@ -327,7 +329,7 @@ fn may_hold_names(rtype: Rtype) -> bool {
     rtype.0 < 64 && rtype != Rtype::A && rtype != Rtype::AAAA
 }
 
-/// Returns the name that is the complete data of a CNAME or DNAME.
+/// Returns the name in the data of a CNAME or DNAME record, folded.
 pub(crate) fn folded_target(rdata: &[u8]) -> Option<FoldedNameBuf> {
     FoldedNameBuf::from_wire(rdata).ok()
 }
@@ -342,8 +344,8 @@ mod tests {
 
     const QNAME: &[u8] = b"\x03www\x07example\x00";
 
-    /// Returns the number of records that are read from each section, for a reply with or without
-    /// an answer.
+    /// Returns the number of records that are read from each section, and whether the section is
+    /// overfull, for a reply with or without an answer.
     fn read(extent: Extent, has_answer: bool) -> ([usize; 2], bool) {
         let mut octets = [0; 512];
         let mut builder = Builder::new(&mut octets, usize::MAX, 0, QR).unwrap();

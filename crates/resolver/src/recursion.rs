@@ -23,7 +23,7 @@ pub struct RootServer {
 pub struct StubZone {
     /// The apex, in folded wire format.
     pub zone: Box<[u8]>,
-    /// The addresses of its servers.
+    /// The addresses of the zone's servers.
     pub servers: Vec<SocketAddr>,
 }
 
@@ -32,25 +32,26 @@ pub struct StubZone {
 pub struct Recursion {
     /// The root hints.
     pub hints: Vec<RootServer>,
-    /// Send priming queries (RFC 8109).
+    /// Whether to send priming queries (RFC 8109).
     pub priming: bool,
-    /// Minimise QNAMEs (RFC 9156).
+    /// Whether to minimise QNAMEs (RFC 9156).
     pub qname_minimisation: bool,
-    /// Send QNAMEs in random letter case (0x20).
+    /// Whether to send QNAMEs in random letter case (0x20).
     pub case_randomisation: bool,
-    /// Send cookies (RFC 7873).
+    /// Whether to send cookies (RFC 7873).
     pub cookies: bool,
-    /// Encrypt queries to authoritative servers that support it, without a proof (RFC 9539).
+    /// Whether to encrypt queries to authoritative servers that support it, although these prove no
+    /// identity (RFC 9539).
     pub encrypt: bool,
-    /// Query over IPv4.
+    /// Whether to query servers over IPv4.
     pub ipv4: bool,
-    /// Query over IPv6.
+    /// Whether to query servers over IPv6.
     pub ipv6: bool,
-    /// Also query servers at private and loopback addresses.
+    /// Whether to query servers at private and loopback addresses, too.
     pub query_private: bool,
-    /// Synthesize negative responses from validated NSEC records (RFC 8198).
+    /// Whether to synthesize negative responses from validated NSEC records (RFC 8198).
     pub aggressive_nsec: bool,
-    /// Report errors to the reporting agents of zones (RFC 9567).
+    /// Whether to report errors to the reporting agents of zones (RFC 9567).
     pub error_reports: bool,
     /// Maximum number of octets of a response over UDP.
     pub udp_size: u16,
@@ -58,15 +59,15 @@ pub struct Recursion {
     pub own: Vec<SocketAddr>,
     /// Zones with configured servers.
     pub stubs: Vec<StubZone>,
-    /// The copy of the root zone, which replaces queries to the root servers (RFC 8806), if
-    /// configured.
+    /// The slot for the copy of the root zone, which replaces queries to the root servers (RFC
+    /// 8806); `None` if no copy is configured.
     pub local_root: Option<LocalRootSlot>,
     /// The settings of validation; `None` disables it.
     pub validation: Option<Validation>,
 }
 
 impl Recursion {
-    /// Settings without root servers and stub zones, with all features off.
+    /// Settings without root servers and stub zones, and with all features off.
     pub(crate) const NONE: Self = Self {
         hints: Vec::new(),
         priming: false,
@@ -104,7 +105,7 @@ impl Stubs {
         }
     }
 
-    /// Returns the nearest stub zone at or above a folded name: its index and the length of its
+    /// Returns the index of the nearest stub zone at or above a folded name, and the length of its
     /// apex.
     #[inline]
     pub(crate) fn nearest(&self, name: FoldedName<'_>) -> Option<(usize, u8)> {
@@ -112,17 +113,19 @@ impl Stubs {
     }
 }
 
-/// The networks in which a delegation may have its servers.
+/// The networks in which the servers of a delegation may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AddressReach {
-    /// The Internet, and private networks only if [`Recursion::query_private`] says so.
+    /// The servers may be in the Internet. They may be in private networks only if
+    /// [`Recursion::query_private`] is set.
     Internet,
-    /// The Internet and private networks, except loopback: the delegation is below a stub zone.
+    /// The servers may be in the Internet and in private networks, but not at loopback addresses.
+    /// This is for delegations below a stub zone.
     Private,
 }
 
-/// Returns whether this address may be queried: never an address of this server, or one that is not
-/// a host address (S24).
+/// Returns whether this address may be queried. Addresses of this server, and addresses that cannot
+/// belong to one host, may not (S24).
 pub(crate) fn may_ask(recursion: &Recursion, reach: AddressReach, addr: SocketAddr) -> bool {
     let ip = addr.ip().to_canonical();
     let is_host = !ip.is_unspecified() && !ip.is_multicast() && ip != IpAddr::from([255; 4]);

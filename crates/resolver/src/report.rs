@@ -1,28 +1,29 @@
-//! Error reports (RFC 9567): their content and their names.
+//! Error reports (RFC 9567): their contents, and the names of the queries that carry them.
 
 use avocet_dnssec::Reason;
 use avocet_wire::{FoldedNameBuf, Rtype};
 
 use crate::iterate::rrset::Name;
 
-/// The first label of a report, which also precedes the agent's domain (RFC 9567 §6.1).
+/// The first label of a report's name. The same label also comes before the agent's domain (RFC
+/// 9567 §6.1).
 const MARK: &[u8] = b"_er";
 
 /// An error report.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Report {
-    /// The name that could not be resolved.
+    /// The QNAME of the question that failed.
     pub(crate) qname: Name,
     pub(crate) qtype: Rtype,
-    /// The extended error.
+    /// The code of the extended error.
     pub(crate) ede: u16,
-    /// The reporting agent.
+    /// The domain of the reporting agent.
     pub(crate) agent: FoldedNameBuf,
 }
 
 impl Report {
-    /// Returns the QNAME of the report, or `None` if the QNAME would be too long or the name is
-    /// that of a report.
+    /// Returns the name of the query that carries the report. Returns `None` if the name would be
+    /// too long, or if the failed name is itself that of a report.
     pub(crate) fn name(&self) -> Option<FoldedNameBuf> {
         if is_report(&self.qname) {
             return None;
@@ -43,7 +44,7 @@ fn is_report(qname: &Name) -> bool {
     qname.view().labels().next() == Some(MARK)
 }
 
-/// Returns whether the owners of the zone can correct the error.
+/// Returns whether the zone is at fault, so that its owners can correct the error.
 pub(crate) fn is_of_zone(reason: Reason) -> bool {
     !matches!(
         reason,

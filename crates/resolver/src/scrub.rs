@@ -1,9 +1,9 @@
 //! Removes everything from a reply that is not trusted.
 //!
-//! What remains is the chain of aliases (CNAME, DNAME) from the question, and at its end the
-//! queried RRset or the proof that it does not exist. Nothing else reaches the cache. The servers
-//! of a rule are trusted only for names with the same route: if an alias leads to a name with
-//! another rule, the servers of that rule are queried.
+//! The remaining records are the chain of aliases (CNAME, DNAME) that begins at the QNAME, and at
+//! its end the queried RRset or the proof that it does not exist. Nothing else reaches the cache.
+//! The servers of a rule are trusted only for names with the same route: if an alias leads to a
+//! name with another rule, the servers of that rule are queried.
 
 use avocet_cache::TtlBounds;
 use avocet_dnssec::budget::{MAX_RRSET_OCTETS, MAX_RRSET_RECORDS};
@@ -19,7 +19,8 @@ use crate::read::{Reply, ReplyRecord, folded_target};
 /// Maximum number of aliases that are followed for one question (BIND and Unbound: 11).
 pub const MAX_ALIASES: usize = 11;
 
-/// Maximum number of additional addresses: for 13 servers, two or three of each family.
+/// Maximum number of additional addresses. It suffices for 13 servers with two or three addresses
+/// in each family.
 const MAX_EXTRAS: usize = 64;
 
 /// The question, and the servers that were queried.
@@ -36,14 +37,15 @@ pub(crate) struct Asked<'a> {
 /// The names for which the queried servers are trusted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Belief {
-    /// The servers of a rule: names with the same route.
+    /// The servers belong to a rule. They are trusted for names with the same route.
     Rule(Route),
-    /// The servers of the zone with this length, which is a suffix of the QNAME: the QNAME, and
-    /// names of the zone that aliases lead to. Data of the latter answers only this question and is
-    /// cached only if it is secure: a forged reply for one name must not affect another (S5).
+    /// The servers belong to the zone whose name is the last octets of the QNAME, in this number.
+    /// They are trusted for the QNAME, and for names of the zone that aliases lead to. Data for
+    /// such other names answers only this question, and is cached only if it is secure, because a
+    /// forged reply for one name must not affect another name (S5).
     Zone(u8),
-    /// Like [`Belief::Zone`], but only the QNAME: the zone is signed, and the answer to this client
-    /// is not validated.
+    /// The servers belong to a zone as with [`Belief::Zone`], but are trusted only for the QNAME.
+    /// The zone is signed, but the answer for this client is not validated.
     Name(u8),
 }
 
@@ -55,12 +57,13 @@ impl Belief {
         }
     }
 
-    /// Returns the name up to which the servers are trusted.
+    /// Returns the highest name for which the servers are trusted.
     fn apex<'a>(self, asked: &Asked<'a>) -> FoldedName<'a> {
         asked.qname.ancestor_of_len(self.apex_len())
     }
 
-    /// Returns whether a rule of the policy selected the servers. They are trusted for all names.
+    /// Returns whether the servers are a set that a rule of the policy selected. Such servers are
+    /// trusted for all names.
     fn is_of_a_set(self, asked: &Asked<'_>) -> bool {
         matches!(self, Self::Rule(route) if asked.plan.leads_to_a_set(route))
     }
@@ -72,7 +75,7 @@ impl Belief {
         match self {
             Self::Rule(route) => self.is_of_a_set(asked) || asked.plan.forwards(name, route),
             Self::Name(_) => false,
-            // DS records of an alias's target may belong to the parent zone.
+            // The DS records of an alias's target may belong to the parent zone.
             Self::Zone(_) if asked.qtype == Rtype::DS => false,
             Self::Zone(len) => {
                 let nearest = asked.plan.configured(name).map_or(0, Configured::apex_len);
@@ -85,34 +88,35 @@ impl Belief {
 /// The result of scrubbing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// An answer. A negative one without an SOA record must not be cached (RFC 2308 §5).
+    /// The reply has an answer. A negative answer without an SOA record must not be cached (RFC
+    /// 2308 §5).
     Answer { rcode: Rcode, cacheable: bool },
-    /// Aliases that lead to a name that must be resolved next.
+    /// The reply has aliases. They lead to a name that must be resolved next.
     GoOn,
-    /// A referral, a contradiction, or too many aliases.
+    /// The reply is a referral or contradicts itself, or it has too many aliases.
     Unusable,
-    /// An RRset with more records than are accepted from any server.
+    /// The reply has an RRset with more records than are accepted.
     TooLarge,
     /// The aliases form a loop.
     Loop,
 }
 
-/// Clamps the TTL of a positive answer.
+/// Limits the TTL of a positive answer to these bounds.
 pub(crate) fn clamp(bounds: &TtlBounds, ttl_secs: u32) -> u32 {
     ttl_secs.max(bounds.min).min(bounds.max)
 }
 
-/// Reads the trusted records of a reply into an answer.
+/// A reader of replies that copies the trusted records into an answer.
 pub(crate) struct Scrubber<'a> {
     asked: Asked<'a>,
     reply: &'a Reply,
     out: &'a mut Gathered,
-    /// The current end of the chain of aliases. The caller lends the buffer.
+    /// The current end of the chain of aliases, in a buffer of the caller.
     end: &'a mut FoldedNameBuf,
 }
 
 impl<'a> Scrubber<'a> {
-    /// Creates a reader of the reply.
+    /// Creates a reader for this reply.
     pub(crate) fn new(
         asked: Asked<'a>,
         reply: &'a Reply,
@@ -134,7 +138,8 @@ impl<'a> Scrubber<'a> {
 
     fn follow(&mut self, rcode: Rcode) -> Result<Verdict, Verdict> {
         for _ in 0..=MAX_ALIASES {
-            // If the QTYPE is CNAME, a synthesized CNAME with its DNAME is the answer.
+            // If the QTYPE is CNAME, the answer is a CNAME that is synthesized from the DNAME,
+            // together with the DNAME.
             if self.asked.qtype == Rtype::CNAME
                 && let Some(dname) = self.dname()
             {
@@ -156,7 +161,7 @@ impl<'a> Scrubber<'a> {
         Err(Verdict::Unusable)
     }
 
-    /// Takes the queried RRset at the current name.
+    /// Copies the queried RRset of the current name to the answer. Returns whether there is one.
     fn take_answer(&mut self) -> Result<bool, Verdict> {
         let qtype = self.asked.qtype;
         if qtype != Rtype::ANY {
@@ -180,7 +185,8 @@ impl<'a> Scrubber<'a> {
         Ok(out.len() > before)
     }
 
-    /// Takes the alias at the current name; returns its target.
+    /// Copies the alias of the current name to the answer. Returns its target; `None` without an
+    /// alias.
     fn take_alias(&mut self) -> Result<Option<FoldedNameBuf>, Verdict> {
         if let Some(dname) = self.dname() {
             return self.take_dname(dname).map(Some);
@@ -216,8 +222,8 @@ impl<'a> Scrubber<'a> {
         above.max_by_key(|record| record.owner.len()).map(|record| record.owner.to_buf())
     }
 
-    /// Takes a DNAME and the synthesized CNAME (RFC 6672 §3.1). A CNAME in the reply must be
-    /// identical.
+    /// Copies a DNAME and the CNAME synthesized from it to the answer (RFC 6672 §3.1). A CNAME in
+    /// the reply must be identical.
     fn take_dname(&mut self, owner: FoldedNameBuf) -> Result<FoldedNameBuf, Verdict> {
         let Self { asked, reply, out, end } = self;
         if take_set(
@@ -251,8 +257,8 @@ impl<'a> Scrubber<'a> {
     }
 
     fn positive(&mut self, rcode: Rcode) -> Result<Verdict, Verdict> {
-        // If the QTYPE is CNAME, some servers return the RCODE of the target (RFC 6604 §3). The
-        // alias is the answer, and it exists.
+        // If the QTYPE is CNAME, some servers return the RCODE that belongs to the alias's target
+        // (RFC 6604 §3). The alias is the answer, and it exists.
         let is_of_target = rcode == Rcode::NXDOMAIN
             && self.asked.qtype == Rtype::CNAME
             && self.out.has_alias(self.end.view());
@@ -278,7 +284,7 @@ impl<'a> Scrubber<'a> {
                 && name::is_under(self.end.wire(), &record.owner)
         });
         let Some(soa) = soa else {
-            // Some servers deny with the zone's own NS records and nothing else.
+            // Some servers send a negative response with only the zone's own NS records.
             let is_own = |record: &ReplyRecord<'_>| match self.asked.belief {
                 Belief::Zone(len) | Belief::Name(len) => record.owner.len() == usize::from(len),
                 Belief::Rule(_) => false,
@@ -286,7 +292,8 @@ impl<'a> Scrubber<'a> {
             let is_referral = authority.any(|record| record.rtype == Rtype::NS && !is_own(&record));
             return match rcode {
                 Rcode::NOERROR if self.end.view() != self.asked.qname => Ok(Verdict::GoOn),
-                // Without data from its zone, the target of an alias is unknown.
+                // The reply has no data from the zone of the alias's target, so the target must be
+                // resolved.
                 _ if self.end.view() != self.asked.qname
                     && !matches!(self.asked.belief, Belief::Rule(_)) =>
                 {
@@ -326,7 +333,7 @@ impl<'a> Scrubber<'a> {
         }
     }
 
-    /// Takes NSEC and NSEC3 records at or below `zone` with their signatures.
+    /// Copies the NSEC and NSEC3 records at or below `zone` to the answer, with their signatures.
     fn take_proof(&mut self, zone: FoldedName<'_>) {
         let is_proof = |rtype| matches!(rtype, Rtype::NSEC | Rtype::NSEC3);
         for record in self.reply.section(RecordSection::Authority) {
@@ -343,8 +350,8 @@ impl<'a> Scrubber<'a> {
         }
     }
 
-    /// Takes the zone's NS records, and the addresses of the names in answer and NS records. They
-    /// are only for this client and never cached.
+    /// Copies the zone's NS records to the answer, and the addresses of the names in answer and NS
+    /// records. These records are only for this client, and are never cached.
     fn take_extras(&mut self) {
         let apex = self.apex();
         let zone = self.reply.section(RecordSection::Authority).find(|record| {
@@ -373,7 +380,7 @@ impl<'a> Scrubber<'a> {
         }
     }
 
-    /// Returns the name up to which the servers are trusted.
+    /// Returns the highest name for which the servers are trusted.
     fn apex(&self) -> FoldedName<'a> {
         self.asked.belief.apex(&self.asked)
     }
@@ -381,14 +388,14 @@ impl<'a> Scrubber<'a> {
 
 /// An RRset that scrubbing keeps.
 struct SetOf<'a> {
-    /// The section of the RRset in the answer.
+    /// The section of the answer into which the RRset is copied.
     to: Section,
     owner: FoldedName<'a>,
     rtype: Rtype,
 }
 
-/// Takes an RRset with its signatures; all its records get the lowest TTL (RFC 2181 §5.2). Returns
-/// the number of records.
+/// Copies an RRset with its signatures to the answer. All its records get the lowest of their TTLs
+/// (RFC 2181 §5.2). Returns the number of records.
 fn take_set(
     asked: &Asked<'_>,
     reply: &Reply,

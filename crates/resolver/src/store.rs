@@ -1,4 +1,4 @@
-//! Putting a scrubbed answer into the RRset cache.
+//! Stores a scrubbed answer in the RRset cache.
 
 use avocet_cache::{
     Negative, NegativeKind, NegativeRecord, Provenance, Rank, ReceivedRrset, RrsetCache, RrsetKey,
@@ -8,10 +8,10 @@ use avocet_wire::{Rcode, Rtype, Section};
 
 use crate::answer::{Gathered, GatheredParts};
 
-/// Records of a set, and signatures, that are listed without an allocation.
+/// Number of records of an RRset, and of signatures, that can be listed without an allocation.
 const FEW: usize = 8;
 
-/// The origin of an answer.
+/// The source of an answer, which determines how it is cached.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fetched {
     pub(crate) with_do: bool,
@@ -21,7 +21,7 @@ pub(crate) struct Fetched {
 
 impl Fetched {
     /// Returns the provenance of the data. The response of a forwarder ranks like an answer without
-    /// AA, even if it sets AA.
+    /// the AA flag, even if the flag is set.
     fn provenance(&self) -> Provenance {
         Provenance {
             security: Security::Unchecked,
@@ -33,7 +33,7 @@ impl Fetched {
     }
 }
 
-/// Stores each RRset of the answer section.
+/// Caches each RRset of the answer section.
 pub(crate) fn positive(cache: &RrsetCache, gathered: &Gathered, fetched: &Fetched) {
     let mut records =
         gathered.iter().take_while(|(kind, ..)| kind.section == Section::Answer).peekable();
@@ -54,14 +54,14 @@ pub(crate) fn positive(cache: &RrsetCache, gathered: &Gathered, fetched: &Fetche
         }
         let is_synthesised = dname_before && first.0.rtype == Rtype::CNAME;
         dname_before = first.0.rtype == Rtype::DNAME;
-        // A CNAME that follows from a DNAME is synthesized again from the DNAME, so that the proof
-        // is included.
+        // A CNAME that follows from a DNAME is not cached. It is synthesized from the DNAME again,
+        // so that the proof is included.
         if is_synthesised || first.0.rtype.is_meta() || first.0.rtype.is_dnssec_proof() {
             continue;
         }
         let mut provenance = fetched.provenance();
-        // The proof of an answer from a wildcard is not kept, so the answer is not for validating
-        // clients.
+        // The proof of a wildcard expansion is not cached, so the cached answer is not for
+        // validating clients.
         provenance.asked_with_do &= !is_wildcard;
         let new = ReceivedRrset {
             provenance,
@@ -74,7 +74,8 @@ pub(crate) fn positive(cache: &RrsetCache, gathered: &Gathered, fetched: &Fetche
     }
 }
 
-/// Returns whether `next` is in the set that begins with `first`, or is a signature of it.
+/// Returns whether `next` is a record of the RRset that begins with `first`, or a signature of this
+/// RRset.
 fn belongs(first: &GatheredParts<'_>, next: &GatheredParts<'_>) -> bool {
     let same_type = next.0.rtype == first.0.rtype;
     let covers = next.0.rtype == Rtype::RRSIG
@@ -82,7 +83,7 @@ fn belongs(first: &GatheredParts<'_>, next: &GatheredParts<'_>) -> bool {
     next.1 == first.1 && (same_type || covers)
 }
 
-/// Stores the denial of `key` that the authority section holds, its SOA record first.
+/// Caches the denial of `key` in the authority section. The SOA record is the first record there.
 pub(crate) fn negative(
     cache: &RrsetCache,
     key: &RrsetKey<'_>,
@@ -105,7 +106,7 @@ pub(crate) fn negative(
     cache.insert_negative(key, &negative, fetched.now_secs);
 }
 
-/// A list of data that is on the stack while it is short.
+/// A list of record data that needs no allocation while it is short.
 #[derive(Default)]
 struct List<'a> {
     few: [&'a [u8]; FEW],

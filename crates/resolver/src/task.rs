@@ -1,4 +1,4 @@
-//! Questions in flight and their waiting clients.
+//! Tasks: questions in flight, with the clients that wait for them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,43 +17,50 @@ use crate::iterate::Walk;
 use crate::plan::Route;
 use crate::trace::{Step, Trace};
 
-/// The deadline of a question, in ms after its arrival: clients get an answer within five seconds.
+/// The deadline of a question, in ms after its arrival. It ensures that clients get an answer
+/// within five seconds.
 const DEADLINE_MS: u64 = 4_900;
-/// The extended deadline, if servers answer but many packets are lost: many clients wait that long.
+/// The extended deadline, in ms after arrival, if servers answer but many packets are lost. Many
+/// clients wait for this long.
 const LAST_DEADLINE_MS: u64 = 9_500;
-/// Maximum number of queries for one question, aliases included (BIND and PowerDNS: 50; in all 64).
+/// Maximum number of queries for one question, including those for aliases. The limit of BIND and
+/// PowerDNS is 50.
 pub(crate) const MAX_SENDS: u32 = 64;
 /// Number of octets of replies to one question after which no more queries are sent (PowerDNS:
-/// 100,000): this is the size of 64 replies of 4,096 octets, or of four replies of the longest
-/// size. Reading a reply of 64 KiB may take 1 ms, and a question 20 ms.
+/// 100,000). It equals 64 replies of 4,096 octets, or four replies of the maximum size. Reading a
+/// reply of 64 KiB may take 1 ms, and a question 20 ms.
 const MAX_REPLY_OCTETS: usize = 262_144;
-/// Milliseconds before the deadline within which a server must have answered for the extension.
+/// The deadline is extended only if a server has answered in this number of milliseconds before it.
 const PROGRESS_MS: u64 = 2_500;
 
-/// No task.
+/// The number that means no task.
 const NONE: u32 = u32::MAX;
 
-/// A waiter, and the time at which it gets stale data instead; `u64::MAX` for never.
+/// A client that waits for an answer, and the time at which it gets stale data instead; `u64::MAX`
+/// for never.
 #[derive(Debug)]
 pub(crate) struct Waiting<W> {
     pub(crate) waiter: W,
     pub(crate) overdue_at_ms: u64,
-    /// The client of the waiter.
+    /// The client's address, if servers get it.
     pub(crate) introduced: Option<IpAddr>,
 }
 
-/// The properties that distinguish questions in flight.
+/// The properties that distinguish questions in flight. Questions with the same properties are
+/// joined.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key<'a> {
     pub(crate) question: Question<'a>,
-    /// Keyed hash of the question alone.
+    /// The keyed hash of the question, which does not cover the other properties.
     pub(crate) hash: u64,
     pub(crate) dnssec_ok: bool,
     pub(crate) checking_disabled: bool,
     pub(crate) ecs: &'a [u8],
-    /// The client, if the servers learn it. It is a reference, because most questions have none.
+    /// The client's address, if servers get it. It is a reference, because most questions have
+    /// none.
     pub(crate) introduced: Option<&'a IpAddr>,
-    /// The set of servers that a client's rule chose instead of the servers in the plan.
+    /// The index of the set of servers that a client's rule chose instead of the plan's servers;
+    /// `None` for the plan's servers.
     pub(crate) set: Option<u16>,
 }
 
@@ -65,23 +72,26 @@ pub(crate) struct Task<W> {
     pub(crate) dnssec_ok: bool,
     pub(crate) checking_disabled: bool,
     pub(crate) ecs: Vec<u8>,
-    /// The client that is named to the upstream, as in the key.
+    /// The client's address that servers get; see [`Key`].
     pub(crate) introduced: Option<IpAddr>,
-    /// Whether servers learn the client: their answers are for that client only.
+    /// Whether servers get the address of the client, so that their answers are only for this
+    /// client.
     pub(crate) is_personal: bool,
-    /// The set of servers, as in its key. Their data is for the clients of that rule, and is not
-    /// cached.
+    /// The index of the set of servers; see [`Key`]. Their data is for the clients of one rule, and
+    /// is not cached.
     pub(crate) set: Option<u16>,
-    /// The plan that applies from its beginning to its end; `None` while the place is free.
+    /// The plan that applies to this question from its beginning to its end; `None` if this entry
+    /// is free.
     pub(crate) bound: Option<Arc<Bound>>,
     pub(crate) waiters: Vec<Waiting<W>>,
     pub(crate) started_ms: u64,
     /// The deadline of the question.
     pub(crate) deadline_ms: u64,
-    /// The time at which a server last answered a query of the walk.
+    /// The time at which a server last answered a query of the walk, in ms.
     pub(crate) progress_ms: u64,
 
-    /// The present question: the original one, or the same type at a name that aliases led to.
+    /// The present question: the original question, or a question with the same type for a name to
+    /// which aliases led.
     pub(crate) target: QuestionBuf,
     pub(crate) route: Route,
     /// The aliases that led to the target.
@@ -90,7 +100,7 @@ pub(crate) struct Task<W> {
 
     /// The trace of the task, unless the task has a walk, which then has the trace.
     trace: Trace,
-    /// The number of the requested trace.
+    /// The number of the request for the trace, if the trace was requested.
     pub(crate) traced: Option<u64>,
     /// Whether the task is an error report, which answers no client (RFC 9567).
     pub(crate) is_report: bool,
@@ -100,16 +110,16 @@ pub(crate) struct Task<W> {
 
     /// The exchange with the upstreams of its route.
     pub(crate) exchange: Exchange,
-    /// Queries sent for all targets.
+    /// Number of queries that were sent for all targets.
     pub(crate) sends: u32,
     /// Number of octets of the replies that were read for the task.
     pub(crate) reply_octets: usize,
-    /// The longest SCOPE PREFIX-LENGTH of the replies in its answer (RFC 7871 §7.2.1); `None` if no
-    /// reply had one.
+    /// The longest SCOPE PREFIX-LENGTH of the replies from which the answer is made (RFC 7871
+    /// §7.2.1); `None` if no reply had one.
     pub(crate) ecs_scope: Option<u8>,
     /// Number of replies with data that does not match its type.
     pub(crate) malformed: u32,
-    /// Whether the question came back from an upstream: no more queries are sent.
+    /// Whether an upstream sent the question back to this server. If so, no more queries are sent.
     pub(crate) looped: bool,
     pub(crate) failure: Failure,
 
@@ -178,7 +188,7 @@ impl<W> Task<W> {
         FailureKey { question: self.question.view(), checking_disabled: self.checking_disabled }
     }
 
-    /// Resets the state of the previous target.
+    /// Resets the state that belongs to the previous target.
     pub(crate) fn begin_target(&mut self) {
         self.exchange.begin();
     }
@@ -188,8 +198,8 @@ impl<W> Task<W> {
         self.target.view().qtype()
     }
 
-    /// Extends the deadline of a walk that makes progress. Returns `false` if the deadline was
-    /// already extended.
+    /// Extends the deadline of a walk that makes progress. Returns `false` if the walk makes none,
+    /// or if its deadline was already extended.
     pub(crate) fn extend_deadline(&mut self, now_ms: u64) -> bool {
         let deadline_ms = (self.progress_ms + PROGRESS_MS).min(self.started_ms + LAST_DEADLINE_MS);
         let may_go_on =
@@ -233,8 +243,8 @@ impl<W> Task<W> {
             && self.bound.as_ref().is_some_and(|bound| bound.plan.recursion.is_some())
     }
 
-    /// Returns why the question fails, given the failure of its walk. If the question has reached
-    /// its limits, that explains missing links of the chain of trust.
+    /// Returns why the question fails, from the failure of its walk. If the question has reached
+    /// its limits, they are the reason for missing links of the chain of trust.
     pub(crate) fn cause(&self, failure: Failure) -> Failure {
         let is_not_asked = failure == Failure::Bogus(Reason::NotAsked.ede().0);
         match self.failure {
@@ -270,7 +280,7 @@ impl<W> Task<W> {
     }
 }
 
-/// All tasks: by number, by question, and by age.
+/// All tasks. They are found by number, by question, and by age.
 #[derive(Debug)]
 pub(crate) struct Tasks<W> {
     all: Vec<Task<W>>,
@@ -280,7 +290,7 @@ pub(crate) struct Tasks<W> {
     newest: u32,
 }
 
-/// Returns whether both have the same client. Most questions have none.
+/// Returns whether both clients are the same. Most questions have no client here.
 #[inline]
 fn is_same_client(one: Option<&IpAddr>, other: Option<&IpAddr>) -> bool {
     match (one, other) {
@@ -290,8 +300,8 @@ fn is_same_client(one: Option<&IpAddr>, other: Option<&IpAddr>) -> bool {
     }
 }
 
-/// Records a step of a walk, which has the trace. Not inline, because forwarded questions have no
-/// walk.
+/// Records a step in the trace of a walk. The function is not inlined, because forwarded questions
+/// have no walk.
 #[inline(never)]
 fn record_on_walk(walk: &Walk, now_ms: u64, step: Step) {
     walk.with_trace(|trace| trace.record_at(now_ms, step));
@@ -312,13 +322,14 @@ impl<W> Tasks<W> {
         self.all.len() - self.free.len()
     }
 
-    /// Returns the task with this key. Inlined: it is called once for each submitted question.
+    /// Returns the task with this key. The function is inlined, because it is called once for each
+    /// submitted question.
     #[inline(always)]
     pub(crate) fn find(&self, key: &Key<'_>) -> Option<u32> {
         self.index.candidates(key.hash).find(|&at| self.all[at as usize].is_for(key))
     }
 
-    /// Returns how many tasks differ from `key` at most by the client subnet.
+    /// Returns the number of tasks that equal `key`, or differ from it only in the client subnet.
     pub(crate) fn same_question(&self, key: &Key<'_>) -> usize {
         self.index.candidates(key.hash).filter(|&at| self.all[at as usize].is_question(key)).count()
     }
@@ -376,12 +387,13 @@ impl<W> Tasks<W> {
         self.free.push(at);
     }
 
-    /// Removes and returns the questions in flight, even if the other lists are inconsistent.
+    /// Removes and returns all questions in flight. Works even if a panic left the tasks
+    /// inconsistent.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Task<W>> {
         std::mem::take(&mut self.all).into_iter().filter(|task| task.bound.is_some())
     }
 
-    /// Returns the tasks, oldest first.
+    /// Returns the numbers of the tasks, oldest first.
     pub(crate) fn by_age(&self) -> impl Iterator<Item = u32> + '_ {
         let first = (self.oldest != NONE).then_some(self.oldest);
         std::iter::successors(first, |&at| {

@@ -1,4 +1,4 @@
-//! The start and the end of chains of trust.
+//! The settings that chains of trust start with, and the result at their end.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use avocet_wire::suffix::SuffixMap;
 pub struct Validation {
     /// The trust anchors.
     pub anchors: Anchors,
-    /// Negative trust anchors: names below them are not validated.
+    /// The negative trust anchors. Names at or below them are not validated.
     pub negative: NegativeAnchors,
     /// Configured zones that do not exist in the public tree. They act like negative trust anchors,
     /// unless there is a trust anchor at or below them.
     pub private: SuffixMap<()>,
-    /// The accepted algorithms.
+    /// The accepted algorithms of keys, digests and signatures.
     pub policy: Policy,
 }
 

@@ -217,7 +217,7 @@ pub fn requires_certificate(server: &ServerConfig, one: &OpenAddress) -> bool {
     server.client_certificates_at(one).is_some_and(|asked| asked.presence == Presence::Required)
 }
 
-/// The service parameters of listeners at one port.
+/// The service parameters of an SVCB record: the listeners at one port.
 pub struct Parameters<'p> {
     /// The protocols.
     pub protocols: &'p [Protocol],
@@ -228,7 +228,7 @@ pub struct Parameters<'p> {
 }
 
 impl Parameters<'_> {
-    /// The service parameters of an SVCB record for one port.
+    /// Returns the parameters in wire form, ordered by key (RFC 9460 §2.2).
     pub fn octets(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut param = |key: u16, value: &[u8]| {

@@ -161,8 +161,8 @@ impl From<StoredWitness> for DsWitness {
 }
 
 impl SignerState {
-    /// If the time since the last check is longer than `gap_secs`, removes this time from the ages
-    /// of the keys' states, because the server did not run or the clock was set.
+    /// Removes the time since the last check from the ages of the keys' states if it is longer than
+    /// `gap_secs`. In that time, the server did not run, or the clock was set.
     pub(super) fn leave_out_gap(&mut self, now_secs: u64, gap_secs: u64) {
         let gap = now_secs.saturating_sub(self.looked_at_secs);
         let is_gap = self.looked_at_secs > 0 && gap > gap_secs;

@@ -1,9 +1,9 @@
 //! The circuit breaker of one server. After several failures in a row, the server is not queried
-//! for a while. Then one query probes whether the server is back. A lost query to a server that
-//! answers others is no failure.
+//! for a while. Then one query probes whether the server is back. A lost query does not count as a
+//! failure if the server answers other queries.
 //!
 //! ```text
-//!            FAILURES in a row                 due: one query lets itself through
+//!            FAILURES in a row                 due: one query as a probe
 //!   Closed ──────────────────────> Open ──────────────────────────────┐
 //!     ^                             ^  <── failure: twice the wait ──┤
 //!     └──────── any reply ──────────┴────────────────────────────────┘
@@ -11,14 +11,14 @@
 
 /// Failures in a row that open the breaker.
 const FAILURES: u32 = 5;
-/// First wait in ms; each failed probe doubles it.
+/// The first wait before a probe, in ms. Each failed probe doubles the wait.
 const FIRST_WAIT_MS: u64 = 1_000;
-/// Longest wait in ms.
+/// The longest wait before a probe, in ms.
 const MAX_WAIT_MS: u64 = 60_000;
-/// Milliseconds after a reply for which a server is taken to be alive.
+/// Milliseconds after a reply during which the server is considered alive.
 const ALIVE_MS: u64 = 5_000;
 
-/// Whether an upstream is queried.
+/// The state of an upstream's circuit breaker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BreakerState {
     /// The upstream is queried.
@@ -38,13 +38,13 @@ pub(crate) struct Breaker {
 }
 
 impl Breaker {
-    /// Closes the breaker after a reply to a query.
+    /// Records a reply, which closes the breaker.
     pub(crate) fn succeeded(&mut self, now_ms: u64) {
         *self = Self { last_reply_ms: Some(now_ms), ..Self::default() };
     }
 
     /// Counts a query that was not answered in time, or did not reach the server. Returns whether
-    /// that opened the breaker.
+    /// this failure opened the breaker.
     pub(crate) fn failed(&mut self, now_ms: u64, sent_ms: u64) -> bool {
         let is_silent_since = self.last_reply_ms.is_none_or(|reply| sent_ms > reply);
         if !is_silent_since || self.is_alive(now_ms) {
@@ -64,7 +64,8 @@ impl Breaker {
         self.last_reply_ms.is_some_and(|reply| now_ms < reply + ms)
     }
 
-    /// Returns whether the server answered recently, so that a missing reply counts as lost.
+    /// Returns whether the server answered recently. If so, a missing reply means that a packet was
+    /// lost.
     pub(crate) fn is_alive(&self, now_ms: u64) -> bool {
         self.answered_within(ALIVE_MS, now_ms)
     }
@@ -84,8 +85,8 @@ impl Breaker {
         due
     }
 
-    /// Returns when the next probe is due. If all breakers are open, the server with the earliest
-    /// probe is queried.
+    /// Returns when the next probe is due. If all servers have open breakers, the one with the
+    /// earliest time is queried.
     pub(crate) fn probe_at_ms(&self) -> u64 {
         self.probe_at_ms
     }

@@ -4,32 +4,33 @@ use super::endpoint::Strategy;
 use super::server::{Server, Servers};
 use super::{Candidates, Exchange, rtt};
 
-/// The order of servers that are not known to be dead.
+/// The order in which servers with a closed breaker are queried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ServerOrder {
     /// The configured order.
     Written,
-    /// The servers in turn; this is the number of the turn.
+    /// The servers in turn. Holds the number of the turn.
     Turn(u32),
     /// A random server.
     Random,
-    /// The best score first; a server that was never queried has the best score of all.
+    /// The server with the best score first. A server that was never queried has the best score of
+    /// all.
     Fastest,
-    /// The fastest of the measured servers, or random unmeasured ones if one of these may be
-    /// faster.
+    /// The fastest of the measured servers. If an unmeasured server may be faster, a random
+    /// unmeasured server.
     Measured,
-    /// An unmeasured server at random; if there is none, the fastest.
+    /// A random unmeasured server; without one, the fastest server.
     Unmeasured,
 }
 
-/// The time at which a server with an open breaker is probed.
+/// When a server with an open breaker is probed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Probing {
-    /// The probe is sent together with another query, so that the question does not wait for the
-    /// probe.
+    /// As soon as a probe is due. The probe is sent together with another query, so that the
+    /// question does not wait for the probe.
     Aside,
-    /// The server is probed in its turn, once a probe is due. A step of a walk is one of many, and
-    /// its servers come and go too quickly to spend an additional query on each.
+    /// When the server has its turn, and a probe is due. Walks use this, because they meet too many
+    /// servers to send each an additional query.
     InTurn,
 }
 
@@ -38,18 +39,18 @@ pub(crate) enum Probing {
 pub(crate) struct Round {
     pub(crate) number: u32,
     pub(crate) tried: u64,
-    /// The servers that were not queried in this round.
+    /// The servers that were not queried in this round yet.
     pub(crate) left: u64,
 }
 
 impl Round {
-    /// Begins or continues the round with this server.
+    /// Begins this round, or continues it, with a query to this server.
     pub(crate) fn enter(self, exchange: &mut Exchange, place: u8) {
         (exchange.tried, exchange.round) = (self.tried | 1 << place, self.number);
     }
 }
 
-/// The servers of an exchange in their present state.
+/// The servers of an exchange, with their present records.
 #[derive(Clone, Copy)]
 pub(crate) struct Choice<'a> {
     pub(crate) servers: &'a Servers,
@@ -58,20 +59,20 @@ pub(crate) struct Choice<'a> {
     pub(crate) reserves: u64,
     pub(crate) order: ServerOrder,
     pub(crate) probing: Probing,
-    /// A random number.
+    /// A random number, for random choices.
     pub(crate) luck: u32,
     pub(crate) now_ms: u64,
 }
 
 impl<'a> Choice<'a> {
-    /// Returns the record of the server with an index, if there is one.
+    /// Returns the record of the server with this index; `None` if the server has no record.
     pub(crate) fn at(&self, place: u8) -> Option<&'a Server> {
         self.candidates.known(self.servers, place)
     }
 
     /// Returns the round in which the next of the `allowed` servers is queried: the present round
-    /// if any of these servers is left in it. Servers that are taken to be dead are skipped if
-    /// there is another server.
+    /// if one of them was not queried in it yet. Skips servers that are considered dead if there is
+    /// another server.
     pub(crate) fn round(&self, exchange: &Exchange, allowed: u64) -> Round {
         let is_healthy = |server: &Server| match self.probing {
             Probing::Aside => !server.is_open(),
@@ -82,14 +83,14 @@ impl<'a> Choice<'a> {
         if usable & !tried == 0 {
             (tried, number) = (tried & !usable, number + 1);
         }
-        // In each round, reserves come after all others that may answer.
+        // In each round, reserves come after all other servers that may answer.
         let left = usable & !tried;
         let ordinary = left & !self.reserves;
         Round { number, tried, left: if ordinary == 0 { left } else { ordinary } }
     }
 
-    /// Returns the servers of a set that pass the test or are still unknown, or the whole set if
-    /// there are none.
+    /// Returns the servers of a set that pass the test or have no record yet. Returns the whole set
+    /// if there are no such servers.
     pub(crate) fn prefer(&self, set: u64, applies: impl Fn(&Server) -> bool) -> u64 {
         match collect(places(set).filter(|&place| self.at(place).is_none_or(&applies))) {
             0 => set,
@@ -97,7 +98,7 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// Returns the best server of a set.
+    /// Returns the server of a set that is queried first according to the order.
     pub(crate) fn best(&self, set: u64) -> Option<u8> {
         // A single server needs no comparison.
         if set.is_power_of_two() {
@@ -121,7 +122,7 @@ impl<'a> Choice<'a> {
                 let explores = self.order == ServerOrder::Unmeasured;
                 let best = places(set).filter(|&place| self.is_measured(place)).min_by_key(score);
                 let unknown = collect(places(set).filter(|&place| !self.is_measured(place)));
-                // Servers that were never queried, or have no penalty.
+                // These servers were never queried, and have no penalty.
                 let fresh = collect(places(unknown).filter(|place| score(place) == 0));
                 let is_slow = |best: &u8| fresh != 0 && score(best) > rtt::MOST_UNKNOWN;
                 match best {
@@ -132,7 +133,7 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// Returns whether the server at a place is queried only if the others fail.
+    /// Returns whether the server with this index is queried only if the others fail.
     pub(crate) fn is_reserve(&self, place: u8) -> bool {
         self.reserves & 1 << place != 0
     }
@@ -142,7 +143,7 @@ impl<'a> Choice<'a> {
         places(set).nth(self.luck as usize % set.count_ones().max(1) as usize)
     }
 
-    /// Returns an open server of a set that is due for a probe.
+    /// Returns a server of a set whose breaker is open and whose probe is due.
     pub(crate) fn due_for_probe(&self, set: u64) -> Option<u8> {
         let is_due =
             |server: &Server| server.is_open() && server.breaker.probe_at_ms() <= self.now_ms;
@@ -154,12 +155,12 @@ impl<'a> Choice<'a> {
         collect(places(set).filter(|&place| !self.at(place).is_some_and(Server::is_open)))
     }
 
-    /// Returns whether the round-trip time of the server at a place is known.
+    /// Returns whether the round-trip time of the server with this index is known.
     pub(crate) fn is_measured(&self, place: u8) -> bool {
         self.at(place).is_some_and(|server| server.rtt.smoothed_ms().is_some())
     }
 
-    /// Returns whether any server passes the test.
+    /// Returns whether any server of the exchange passes the test.
     pub(crate) fn any_is(&self, applies: impl Fn(&Server) -> bool) -> bool {
         places(self.candidates.all()).any(|place| self.at(place).is_some_and(&applies))
     }
@@ -175,7 +176,8 @@ pub(crate) fn order_of_rule(strategy: Strategy, turn: u32) -> ServerOrder {
 }
 
 /// Returns the order in which recursion queries servers. Recursion meets most servers by chance, so
-/// they take no turns. One of `one_of` fetches measures an unmeasured server.
+/// there are no turns. One in `one_of` fetches queries an unmeasured server, in order to measure
+/// it.
 pub(crate) fn order_of_walk(strategy: Strategy, luck: u32, one_of: u32) -> ServerOrder {
     match strategy {
         Strategy::Ordered => ServerOrder::Written,

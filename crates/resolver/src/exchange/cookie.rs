@@ -25,13 +25,14 @@ impl Cookie {
         Self { octets, len: 8 }
     }
 
-    /// Returns the option's data: our cookie and, once known, the server's.
+    /// Returns the data of the COOKIE option: our client cookie and, once it is known, the server
+    /// cookie.
     pub(crate) fn octets(&self) -> &[u8] {
         &self.octets[..self.len]
     }
 
-    /// Reads the cookies of a reply. Returns `false` if the client cookie is not ours: the reply is
-    /// forged (RFC 7873 §5.3).
+    /// Reads the cookies in a reply. Returns `false` if the client cookie is not ours, so that the
+    /// reply is forged (RFC 7873 §5.3).
     pub(crate) fn learn(&mut self, received: &[u8]) -> bool {
         let ours = received.len() >= 8 && received[..8] == self.octets[..8];
         if ours && (16..=40).contains(&received.len()) {

@@ -3,7 +3,7 @@
 //!
 //! An *unproven* endpoint is TLS at the address of a server that is otherwise queried over UDP. Its
 //! certificate is not checked. No client waits for TLS: until a connection has answered, each query
-//! leaves in plain as well.
+//! is also sent without encryption (in plain).
 //!
 //! ```text
 //!            plain query, and a copy over a connection           a message of the server
@@ -21,27 +21,28 @@ use super::endpoint::SocketFault;
 /// Milliseconds before a server that has never answered over TLS is probed again (RFC 9539 §4.5,
 /// `damping`: a day).
 const DAMPING_MS: u64 = 86_400_000;
-/// Milliseconds for which the last answer over TLS shows that the server supports it (RFC 9539
+/// Milliseconds for which the last answer over TLS shows that the server supports TLS (RFC 9539
 /// §4.5, `persistence`: three days).
 const PERSISTENCE_MS: u64 = 3 * 86_400_000;
 /// The wait in ms after the first failure of a server that supports TLS; each further failure
-/// doubles the wait, up to [`DAMPING_MS`]. An attacker that blocks the port for a while must not
-/// cause plain queries for a day.
+/// doubles the wait, up to [`DAMPING_MS`]. The wait is short at first, so that an attacker that
+/// blocks the port briefly does not cause plain queries for a day.
 const FIRST_RETRY_MS: u64 = 60_000;
-/// The wait in ms after an unused connection: one that carried only its first query, which also
-/// left in plain. Each further unused connection doubles the wait, up to [`MAX_UNUSED_MS`]. A
-/// server that is queried rarely, or closes after each answer, is not worth a handshake for each
-/// query.
+/// The wait in ms after an unused connection. Such a connection carried only its first query, which
+/// was also sent in plain. Each further unused connection doubles the wait, up to
+/// [`MAX_UNUSED_MS`]. A server that is queried rarely, or closes after each answer, is not worth a
+/// handshake for each query.
 const FIRST_UNUSED_MS: u64 = 30_000;
 /// Longest wait after a connection without use, in ms.
 const MAX_UNUSED_MS: u64 = 3_600_000;
-/// The wait in ms if this host lacked a descriptor.
+/// The wait in ms after this host had no free file descriptor.
 const SHORTAGE_MS: u64 = 10_000;
-/// Maximum number of connections per resolver. Each takes a descriptor and some tens of KiB.
+/// Maximum number of connections to unproven endpoints per resolver. Each takes a file descriptor
+/// and some tens of KiB.
 const MAX_CONNECTIONS: u32 = 128;
 /// Maximum number of connections per resolver that have not answered yet.
 const MAX_OPENING: u32 = 32;
-/// Maximum number of connections that a resolver begins in one second: each costs a handshake.
+/// Maximum number of connections that a resolver begins in one second. Each requires a handshake.
 const MAX_BEGUN: u32 = 64;
 
 /// The connection to an unproven endpoint; see the module.
@@ -58,19 +59,20 @@ pub(crate) enum Link {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Passage {
     Plain,
-    /// The query leaves in plain, with a copy over a connection that is opened for it.
+    /// The query is sent in plain, and a copy of it over a connection that is opened for the copy.
     PlainAndProbe,
     Encrypted,
 }
 
-/// The way in which a connection ended.
+/// How a connection to an unproven endpoint ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LinkEnd {
-    /// The connection ended after answers.
+    /// The connection ended after the server had answered on it.
     Ordinary,
-    /// The connection ended without an answer: a probe failed, or the server has fallen silent.
+    /// The connection ended without an answer: it was a failed probe, or the server no longer
+    /// answers.
     Failure,
-    /// This host lacked a descriptor.
+    /// This host had no free file descriptor.
     Shortage,
 }
 
@@ -79,17 +81,17 @@ pub(crate) enum LinkEnd {
 pub(crate) struct Encryption {
     pub(crate) link: Link,
     worked_ms: Option<u64>,
-    /// Failures since the last answer.
+    /// Number of failures since the last answer.
     failures: u32,
-    /// Connections in a row without use.
+    /// Number of unused connections in a row.
     unused: u32,
-    /// Whether the connection has carried a query that did not leave in plain.
+    /// Whether the connection has carried a query that was not also sent in plain.
     is_used: bool,
     retry_ms: u64,
 }
 
 impl Encryption {
-    /// Returns how the next query leaves, within the bounds of the resolver.
+    /// Returns the transport of the next query, within the limits of the resolver.
     pub(crate) fn passage(&self, bounds: &LinkBounds, now_ms: u64) -> Passage {
         match self.link {
             Link::Open => Passage::Encrypted,
@@ -100,18 +102,18 @@ impl Encryption {
         }
     }
 
-    /// Records that a connection is opened.
+    /// Records that a connection is being opened.
     pub(crate) fn begin(&mut self, bounds: &mut LinkBounds, now_ms: u64) {
         (self.link, self.is_used) = (Link::Opening, false);
         bounds.begin(now_ms);
     }
 
-    /// Records a query that did not leave in plain.
+    /// Records that a query was sent over the connection alone.
     pub(crate) fn used(&mut self) {
         self.is_used = true;
     }
 
-    /// Records an answer. Returns whether it is the first of its connection.
+    /// Records an answer. Returns whether it is the first answer on its connection.
     pub(crate) fn answered(&mut self, bounds: &mut LinkBounds, now_ms: u64) -> bool {
         let is_first = self.link == Link::Opening;
         bounds.opening -= u32::from(is_first);
@@ -134,7 +136,7 @@ impl Encryption {
         self.link == Link::Opening
     }
 
-    /// Records the end of the connection. Returns `None` if it has ended before.
+    /// Records the end of the connection. Returns `None` if the end was recorded before.
     pub(crate) fn ended(
         &mut self,
         bounds: &mut LinkBounds,
@@ -184,13 +186,13 @@ fn doubled(first_ms: u64, times: u32) -> u64 {
     first_ms << times.min(16)
 }
 
-/// The connections of a resolver to unproven endpoints, within the limits.
+/// The number of a resolver's connections to unproven endpoints, which is limited.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LinkBounds {
     open: u32,
     opening: u32,
     second: u64,
-    /// Connections begun in this second.
+    /// Number of connections that were begun in this second.
     begun: u32,
 }
 
@@ -217,7 +219,7 @@ mod tests {
 
     const DEAD: SocketFault = SocketFault::Unreachable;
 
-    /// An endpoint with a connection that has answered.
+    /// Returns an endpoint with a connection that has answered.
     fn open(bounds: &mut LinkBounds, now_ms: u64) -> Encryption {
         let mut state = Encryption::default();
         state.begin(bounds, now_ms);

@@ -1,5 +1,5 @@
-//! Servers, and the sockets and connections to them: the names that both the resolver and its
-//! driver use.
+//! The types that identify servers, and sockets and connections to servers. The resolver and its
+//! driver both use these types.
 
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
@@ -12,7 +12,7 @@ pub const MAX_RACE: u8 = 8;
 /// The transport of queries to a server.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Transport {
-    /// UDP, and TCP if an answer was truncated or doubtful.
+    /// UDP first. TCP is used if an answer was truncated or doubtful.
     Udp,
     /// TCP only.
     Tcp,
@@ -27,8 +27,8 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Returns the number of the proof that the server must provide, or `None` if the server needs
-    /// no proof.
+    /// Returns the number of the proof of identity that the server must provide; `None` if none is
+    /// required.
     #[must_use]
     pub fn peer(self) -> Option<PeerId> {
         match self {
@@ -39,20 +39,21 @@ impl Transport {
 }
 
 /// The number of the proof that a server with TLS must provide: its name, and the authorities or
-/// keys that vouch for it. Equal numbers mean equal demands, in all plans.
+/// keys that confirm the name. Equal numbers mean the same proof, in all plans.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PeerId(pub u64);
 
 impl PeerId {
     /// An authoritative server without a proof: queries to it are encrypted opportunistically (RFC
-    /// 9539). No peer of a configuration has this number, except with a chance of 2^-64.
+    /// 9539). A configured peer has this number only with a probability of 2^-64.
     pub const UNPROVEN: Self = Self(0);
 }
 
 /// The port of DNS over TLS.
 const TLS_PORT: u16 = 853;
 
-/// The transport of one query: a server that is queried over UDP may be queried over TCP as well.
+/// The transport of one query. For example, a query over TCP may follow a query over UDP to the
+/// same server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carrier {
     /// A datagram.
@@ -70,7 +71,7 @@ pub enum Carrier {
 }
 
 impl Carrier {
-    /// Returns whether the transport is a connection.
+    /// Returns whether the query is sent over a connection.
     #[must_use]
     pub fn is_stream(self) -> bool {
         self != Self::Udp
@@ -83,8 +84,8 @@ impl Carrier {
     }
 }
 
-/// The address and transport of a server. Two endpoints that differ in one field are two servers:
-/// nothing that is learned of one applies to the other.
+/// The address and transport of a server. Two endpoints that differ in either field are separate
+/// servers, with separate records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Endpoint {
     /// The address.
@@ -93,8 +94,8 @@ pub struct Endpoint {
     pub transport: Transport,
 }
 
-/// Hashes address, port and transport as one word or as three: hashing them by field costs 2 % of a
-/// walk's CPU time.
+/// The hash covers address, port and transport as one word (IPv4) or three words (IPv6). A derived
+/// implementation would cost 2 % of a walk's CPU time.
 impl Hash for Endpoint {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let kind = match self.transport {
@@ -125,8 +126,8 @@ impl Endpoint {
         Self { addr, transport: Transport::Udp }
     }
 
-    /// Returns the unproven endpoint of a server that is queried over UDP on the port of DNS: TLS
-    /// at the same address.
+    /// Returns the unproven endpoint of a server: TLS at the same address. Returns `None` unless
+    /// the server is queried over UDP on port 53.
     pub(crate) fn unproven(self) -> Option<Self> {
         let is_plain = self.transport == Transport::Udp && self.addr.port() == DNS_PORT;
         is_plain.then(|| Self {
@@ -136,15 +137,15 @@ impl Endpoint {
     }
 }
 
-/// The number of an endpoint in a resolver. It is constant while the plan has the endpoint or a
-/// query to it is outstanding; later another endpoint may get it.
+/// The number of an endpoint in a resolver. The number is constant while the endpoint is in the
+/// plan or has an outstanding query. Later, another endpoint may get this number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct EndpointId(pub u32);
 
-/// A socket or connection to an endpoint.
+/// The identifier of a socket or connection to an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SocketId {
-    /// The server that it is connected to.
+    /// The endpoint that the socket or connection is connected to.
     pub endpoint: EndpointId,
     /// The index of the slot among the slots of this server.
     pub slot: SocketSlot,
@@ -153,25 +154,26 @@ pub struct SocketId {
 /// The slot of a socket or connection to an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SocketSlot {
-    /// A UDP socket of the endpoint's pool, shared by queries.
+    /// A UDP socket of the endpoint's pool. Several queries share the socket.
     Pooled(u16),
     /// A UDP socket for one query. The numbers of [`SocketSlot::Single`] and
-    /// [`SocketSlot::SingleStream`] are drawn together and are unique over all endpoints.
+    /// [`SocketSlot::SingleStream`] come from the same sequence and are unique among all endpoints.
     Single(u32),
-    /// The kept connection, shared by queries.
+    /// The kept connection to the endpoint. Several queries share the connection.
     Stream,
     /// A connection for one query.
     SingleStream(u32),
 }
 
 impl SocketSlot {
-    /// Returns whether the slot is that of a connection: TCP, with or without TLS, or QUIC.
+    /// Returns whether the slot is for a connection: TCP, with or without TLS, or QUIC.
     #[must_use]
     pub fn is_stream(self) -> bool {
         matches!(self, Self::Stream | Self::SingleStream(_))
     }
 
-    /// Returns the number of a socket or connection for one query; `None` for a shared one.
+    /// Returns the number of a socket or connection for one query; `None` if several queries share
+    /// it.
     #[must_use]
     pub fn single(self) -> Option<u32> {
         match self {
@@ -189,12 +191,13 @@ pub enum SocketFault {
     Unreachable,
     /// The connection was closed or reset, or the server sent something other than DNS.
     Closed,
-    /// A query was not sent because this host lacks a descriptor, port or buffer. This is no fault
-    /// of the server.
+    /// A query was not sent because this host has no free file descriptor, port or buffer. The
+    /// server is not at fault.
     Shortage,
-    /// The driver closed the UDP socket because its port must be avoided: no reply can arrive.
+    /// The driver closed the UDP socket, because its port must no longer be used. No reply can
+    /// arrive on it.
     Withdrawn,
-    /// TLS failed: the server is not queried over this connection, and not without TLS either.
+    /// TLS failed. The query is not repeated without TLS.
     Tls(TlsFault),
 }
 
@@ -219,7 +222,7 @@ pub enum TlsFault {
     Protocol,
     /// The handshake took too long.
     Slow,
-    /// This host has no settings for the server: its files could not be read.
+    /// This host cannot connect: the files with its TLS settings for the server could not be read.
     Unset,
 }
 
@@ -276,12 +279,11 @@ impl TlsFault {
 /// The order in which the servers of a rule are queried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Strategy {
-    /// The servers are queried in the configured order: if one server fails, the next server is
-    /// queried.
+    /// The servers are queried in the configured order. If one fails, the next one is queried.
     Ordered,
     /// The servers take turns.
     RoundRobin,
-    /// The server with the lowest smoothed round-trip time.
+    /// The server with the lowest smoothed round-trip time is queried first.
     Fastest,
     /// This number of servers is queried at once, from 2 to [`MAX_RACE`]; the first good answer is
     /// used.

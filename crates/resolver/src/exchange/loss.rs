@@ -1,21 +1,22 @@
-//! The packet loss of the whole network. Only certain losses count: queries that a server left
-//! unanswered and, after a retry, answered.
+//! The packet loss of the whole network. Only queries that were certainly lost count: the server
+//! did not answer at first, but answered the retry.
 //!
-//! Silence alone is no evidence: a server may drop queries on purpose. Each network of servers has
-//! one voice, and the median of all voices counts, so that an operator of few networks cannot make
-//! other servers look lossy.
+//! A server that never answers is no evidence, because it may drop queries on purpose. The results
+//! are kept per network of servers (a *voice*), and the median of all voices is the result. An
+//! operator with few networks thus cannot make the loss seem higher.
 
 use std::net::IpAddr;
 
 use super::rtt::Fate;
 
-/// Number of voices. Networks that hash to the same voice share it.
+/// Number of voices. Networks with the same hash share a voice.
 const VOICES: usize = 64;
 /// The age in ms at which a voice expires.
 const HEARD_MS: u64 = 30_000;
-/// Minimum number of outcomes for a voice to count.
+/// Minimum number of outcomes that a voice needs to be used.
 const FEWEST_OUTCOMES: u32 = 2;
-/// Milliseconds without any reply after which no loss is assumed, because the network is gone.
+/// Milliseconds without any reply after which no loss is assumed, because this host has probably
+/// lost its network.
 const GONE_MS: u64 = 3_000;
 
 /// The level of packet loss.
@@ -39,8 +40,9 @@ impl Level {
         }
     }
 
-    /// Returns how many copies of a query to send at once after `sent` without a reply. With heavy
-    /// loss, only the first query is sent alone. If most packets are lost, no query is.
+    /// Returns how many copies of a query to send at once, after `sent` queries without a reply.
+    /// With heavy loss, only the first query is sent as a single copy. If most packets are lost,
+    /// every query has several copies.
     pub(crate) fn copies(self, sent: u32) -> u32 {
         match self {
             Self::Little => 1,
@@ -50,7 +52,8 @@ impl Level {
     }
 }
 
-/// The latest outcomes of queries to one network: a bit each, set for a loss.
+/// The latest outcomes of queries to one network of servers: one bit for each, which is set for a
+/// loss.
 #[derive(Clone, Copy, Default, Debug)]
 struct Voice {
     outcomes: u8,
@@ -69,7 +72,7 @@ impl Voice {
     }
 }
 
-/// The packet loss of the network; see the module.
+/// The packet loss of this host's network; see the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Loss {
     voices: Box<[Voice; VOICES]>,
@@ -100,7 +103,7 @@ impl Loss {
         }
     }
 
-    /// Returns the level that more than half of the voices reach.
+    /// Returns the median level of the voices.
     fn middle(&self, now_ms: u64) -> Level {
         let is_heard = |voice: &&Voice| {
             u32::from(voice.count) >= FEWEST_OUTCOMES && now_ms < voice.heard_ms + HEARD_MS
@@ -116,7 +119,7 @@ impl Loss {
         }
     }
 
-    /// Returns the present level. It is low if no server answers any more: then there is no
+    /// Returns the present level. It is low if no server answers any more, because there is then no
     /// network.
     pub(crate) fn level(&self, now_ms: u64) -> Level {
         if now_ms < self.replied_ms + GONE_MS { self.level } else { Level::Little }
@@ -128,8 +131,8 @@ impl Loss {
     }
 }
 
-/// Returns the voice for the network of an address: 24 bits of an IPv4 address, 48 of an IPv6
-/// address.
+/// Returns the index of the voice for an address. Addresses with the same first 24 bits (IPv4) or
+/// 48 bits (IPv6) share a voice.
 fn place(server: IpAddr) -> usize {
     let network = match server.to_canonical() {
         IpAddr::V4(ip) => u64::from(ip.to_bits() >> 8),

@@ -1,12 +1,12 @@
 //! Exchanges with servers: one question goes to a set of servers, and one reply comes back. The
-//! meaning of a reply is not decided here.
+//! owner of an exchange interprets the reply.
 //!
 //! # Owners
 //!
 //! A forwarded question is sent to the upstreams of its rule, a step of recursion to the servers of
-//! a zone. Both have the same needs: choose a server, send a query with a reply that is hard to
-//! forge, wait, choose another server, and recognise the reply. Both therefore own an [`Exchange`],
-//! and this module does the rest:
+//! a zone. Both need the same steps: choose a server, send a query whose reply is hard to forge,
+//! wait, choose another server, and recognise the reply. Both therefore own an [`Exchange`], and
+//! this module takes these steps:
 //!
 //! ```text
 //!              Task: target of a forwarded question      Fetch: inquiry of walks
@@ -15,13 +15,14 @@
 //!  choose ── send ── PendingQuery ──> Action::Send            (server, socket, ID, question)
 //!                        │
 //!     late or never <────┼────> Resolver::received ── match ──┬── dropped: waiting goes on
-//!     due: the next one  │                                    ├── asked again in another way: TCP,
+//!     due: the next server  │                                    ├── asked again in another way: TCP,
 //!                        │                                    │   no EDNS, the server's cookie
 //!                        └────> Resolver::failed: unreachable └── reply, for the owner to judge
 //! ```
 //!
-//! The owner takes the reply, or rejects it so that another server is queried. A forwarded question
-//! scrubs it and follows aliases; a walk sorts it into answer, referral, error and lame.
+//! The owner takes the reply, or rejects it so that another server is queried. The owner of a
+//! forwarded question removes unwanted records and follows aliases. A walk classifies the reply as
+//! answer, referral, error or lame.
 //!
 //! # Servers
 //!
@@ -98,11 +99,11 @@ use pending::{Closing, Pending};
 use server::{Server, Servers};
 use timers::Timers;
 
-/// The state of one question to a set of servers. Each set of servers has one bit per place among
-/// the candidates.
+/// The state of one question to a set of servers. Sets of servers are stored as bits, one for each
+/// index among the candidates.
 #[derive(Debug, Default)]
 pub(crate) struct Exchange {
-    /// Outstanding queries.
+    /// The numbers of the outstanding queries.
     pub(crate) queries: Vec<u32>,
     /// Number of queries that count against the limits.
     pub(crate) sends: u32,
@@ -110,23 +111,24 @@ pub(crate) struct Exchange {
     pub(crate) unsent: u32,
     /// Milliseconds for which the last query waited without a reply.
     pub(crate) waited_ms: u64,
-    /// Number of rounds in which all servers were queried.
+    /// Number of completed rounds. In each round, all servers are queried.
     pub(crate) round: u32,
     /// Servers that were queried in this round, and servers that must not be queried again.
     pub(crate) tried: u64,
     pub(crate) failed: u64,
-    /// The sets of servers to be queried over TCP, without EDNS, and in lower case.
+    /// Servers to query over TCP (this field), without EDNS (`plain`), and in `lower_case`.
     pub(crate) by_tcp: u64,
     pub(crate) plain: u64,
     pub(crate) lower_case: u64,
-    /// Servers that were queried over an unproven connection alone: they are queried in plain next.
+    /// Servers that were last queried over an unproven connection alone. They are queried in plain
+    /// next.
     pub(crate) encrypted: u64,
-    /// Servers with errors that may be due to mixed case.
+    /// Servers that returned errors, perhaps because of mixed letter case.
     pub(crate) minding_case: u64,
-    /// The server whose denial of a name in mixed case is being verified.
+    /// The server that denied a name in mixed case. The denial is being verified in lower case.
     pub(crate) denied: u64,
-    /// The servers in the set `plain` for which only a timeout suggests that they do not support
-    /// EDNS.
+    /// Those servers of `plain` that did not answer a query with EDNS, but did not reject EDNS
+    /// either.
     pub(crate) guessed_plain: u64,
     pub(crate) bad_cookies: u8,
     /// Number of queries that were sent again because the kept connection was closed.
@@ -151,18 +153,18 @@ pub(crate) struct Silence {
     pub(crate) server: EndpointId,
     /// Milliseconds since the query.
     pub(crate) after_ms: u32,
-    /// The server's place among the candidates.
+    /// The server's index among the candidates.
     pub(crate) place: u8,
     /// The transport of the query; the copy of a plain query has [`Passage::PlainAndProbe`].
     pub(crate) passage: Passage,
 }
 
-/// The servers that may be queried, by place.
+/// The servers that may be queried; each is identified by its index.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Candidates<'a> {
     /// Servers of a rule, which are pinned.
     Pinned(&'a [EndpointId]),
-    /// Servers of a zone, which get a number when they are queried.
+    /// Servers of a zone. A server gets a number when it is queried.
     Found(&'a [Endpoint]),
 }
 
@@ -175,12 +177,12 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Returns the set of all indices, for at most 64 servers.
+    /// Returns the set of all candidates, which are at most 64.
     pub(crate) fn all(&self) -> u64 {
         u64::MAX.checked_shr(64 - self.len().min(64) as u32).unwrap_or(0)
     }
 
-    /// Returns the record of the server with an index, if there is one.
+    /// Returns the record of the server with this index, if it has one.
     pub(crate) fn known(&self, servers: &'a Servers, place: u8) -> Option<&'a Server> {
         match self {
             Self::Pinned(ids) => ids.get(usize::from(place)).map(|&id| &servers[id]),
@@ -195,9 +197,9 @@ pub(crate) struct Exchanges {
     pub(crate) pending: Pending,
     pub(crate) timers: Timers,
     pub(crate) loss: Loss,
-    /// The connections to unproven endpoints.
+    /// The number of connections to unproven endpoints.
     pub(crate) links: LinkBounds,
-    /// The turn of [`Strategy::RoundRobin`](endpoint::Strategy).
+    /// The number of the next turn for [`Strategy::RoundRobin`](endpoint::Strategy).
     pub(crate) turn: u32,
     pub(crate) rng: ChaCha12Rng,
 }
@@ -268,8 +270,8 @@ impl Exchanges {
         exchange.queries.iter().any(counts)
     }
 
-    /// Records the overdue queries of an exchange, and ends those that were not sent. Returns the
-    /// silent servers.
+    /// Records that queries of an exchange are overdue. Ends those among them that this host could
+    /// not send. Returns the servers that did not answer.
     pub(crate) fn expire<W>(
         &mut self,
         exchange: &mut Exchange,
@@ -287,7 +289,7 @@ impl Exchanges {
             if query.unsent {
                 exchange.unsent += 1;
                 self.end(exchange, at, Closing::Answered, actions);
-                // Another query has taken the place of the ended one.
+                // Another query has moved to the index of the query that ended.
                 place -= 1;
                 continue;
             }

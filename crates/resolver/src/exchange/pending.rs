@@ -6,10 +6,11 @@ use crate::chains::Chains;
 /// Maximum number of queries that are remembered after they ended without a reply.
 const REMEMBERED: usize = 1024;
 
-/// The slot number of the kept connection in a key. No pool has this many slots.
+/// The value that represents the kept connection in a key, in place of a slot number. No pool has
+/// this many slots.
 const STREAM: u64 = 0xffff;
 
-/// The end of a query.
+/// How a query ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Closing {
     /// No further reply is expected.
@@ -21,12 +22,12 @@ pub(crate) enum Closing {
 /// The owner of a query.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Owner {
-    /// The query has no owner: its place is free.
+    /// The query has no owner, because its entry is free.
     #[default]
     Nobody,
-    /// The target of a forwarded question, by its task.
+    /// The task with this number: one target of a forwarded question.
     Task(u32),
-    /// A fetch that walks wait for.
+    /// The fetch with this number, which walks wait for.
     Fetch(u32),
 }
 
@@ -35,23 +36,24 @@ pub(crate) enum Owner {
 pub(crate) struct PendingQuery {
     pub(crate) owner: Owner,
     pub(crate) socket: SocketId,
-    /// The index key of socket and ID, for a query on a shared socket.
+    /// The index key made of socket and ID. Only for a query on a shared socket.
     key: u64,
-    /// The server's place among the candidates of the owner.
+    /// The server's index among the candidates of the owner.
     pub(crate) place: u8,
     pub(crate) id: u16,
     pub(crate) sent_ms: u64,
-    /// The time at which the next server is queried; this query still waits for its reply.
+    /// The time at which the next server is queried, in ms. A reply to this query is still accepted
+    /// later.
     pub(crate) due_ms: u64,
     pub(crate) overdue: bool,
     /// Whether this host could not send the query.
     pub(crate) unsent: bool,
-    /// Whether the query is a probe in addition to the query of the exchange.
+    /// Whether the query is an additional probe, which was sent together with another query.
     pub(crate) aside: bool,
     pub(crate) with_edns: bool,
-    /// Whether the query has our cookie. A reply with another cookie is then forged.
+    /// Whether the query has our client cookie. A reply with another client cookie is then forged.
     pub(crate) with_cookie: bool,
-    /// Whether the reply must have the same letter case.
+    /// Whether the question in the reply must have the same letter case.
     pub(crate) exact_case: bool,
     /// Whether the name was sent in mixed case.
     pub(crate) is_mixed: bool,
@@ -89,7 +91,7 @@ impl PendingQuery {
     }
 }
 
-/// All outstanding queries: by number, and by socket and ID for replies.
+/// All outstanding queries. They are found by number, and replies find them by socket and ID.
 ///
 /// A query with its own socket has the same number as the socket. An index finds the queries on
 /// shared sockets.
@@ -101,7 +103,7 @@ pub(crate) struct Pending {
     remembered: Box<[(u64, u64)]>,
 }
 
-/// Returns the index key of a shared socket or connection and an ID on it.
+/// Returns the index key for an ID on a shared socket or connection.
 fn key(socket: SocketId, id: u16) -> u64 {
     let slot = match socket.slot {
         SocketSlot::Pooled(slot) => u64::from(slot),
@@ -110,8 +112,8 @@ fn key(socket: SocketId, id: u16) -> u64 {
     u64::from(socket.endpoint.0) << 32 | slot << 16 | u64::from(id)
 }
 
-/// Returns the chain of a key in the index: one for all queries of a UDP socket, so that a socket
-/// error finds them.
+/// Returns the hash of a key in the index. All queries of a UDP socket have the same hash, so that
+/// a socket error finds all of them.
 fn hash(key: u64) -> u64 {
     let is_stream = key >> 16 & 0xffff == STREAM;
     let of_chain = if is_stream { key } else { key & !0xffff };
@@ -136,7 +138,7 @@ impl Pending {
         }
     }
 
-    /// Returns an outstanding query on this UDP socket that `is_meant` accepts.
+    /// Returns an outstanding query on this UDP socket for which `is_meant` returns `true`.
     pub(crate) fn on_socket(
         &self,
         socket: SocketId,
@@ -164,8 +166,8 @@ impl Pending {
         all.filter(|(_, query)| waits(query)).map(|(at, query)| (at, query.id)).collect()
     }
 
-    /// Allocates a place for a query with this question as sent. The caller fills in the other
-    /// fields before it calls [`Pending::enter`].
+    /// Allocates an entry for a query with this question. The caller fills in the other fields
+    /// before it calls [`Pending::enter`].
     pub(crate) fn allocate(&mut self, question: &[u8]) -> u32 {
         let at = self.free.pop().unwrap_or_else(|| {
             self.all.push(PendingQuery::VACANT);
@@ -178,7 +180,7 @@ impl Pending {
         at
     }
 
-    /// Adds a query to the index.
+    /// Adds the query with this number to the index.
     pub(crate) fn enter(&mut self, at: u32) {
         let query = &mut self.all[at as usize];
         if query.socket.slot.single().is_none() {
@@ -187,8 +189,8 @@ impl Pending {
         }
     }
 
-    /// Removes a query. If it is on a shared socket and may get a late reply, it is remembered for
-    /// a while.
+    /// Removes a query. A query on a shared socket is remembered for a while if a late reply may
+    /// arrive.
     pub(crate) fn remove(&mut self, at: u32, closing: Closing) {
         let query = &mut self.all[at as usize];
         query.owner = Owner::Nobody;

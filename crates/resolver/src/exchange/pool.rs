@@ -1,13 +1,14 @@
-//! The pool of UDP sockets to one server: the uses and outstanding queries of each slot, and when
-//! its port must change (RFC 5452 §9.2).
+//! The pool of UDP sockets to one server. It counts the uses and the outstanding queries of each
+//! slot, and decides when the port of a slot must change (RFC 5452 §9.2).
 
 use chacha20::ChaCha12Rng;
 use chacha20::rand_core::Rng;
 
-/// Queries that a socket sends before it gets another port. A new socket costs 11 us, so this adds
-/// 0.2 us per query; with 4,096 slots at 10,000 queries/s a port lives for 26 s.
+/// Number of queries that a socket sends before it gets another port. A new socket costs 11 us,
+/// which adds 0.2 us to each query. With 4,096 slots and 10,000 queries/s, a port lives for 26 s.
 const USES: u16 = 64;
-/// Slots drawn for one query before it gets its own socket.
+/// Number of slots that are drawn for one query. If all must be skipped, the query gets its own
+/// socket.
 const DRAWS: usize = 8;
 #[derive(Clone, Copy, Debug)]
 struct PoolSocket {
@@ -15,7 +16,7 @@ struct PoolSocket {
     outstanding: u16,
 }
 
-/// A slot of the pool to send from.
+/// A slot that was drawn from the pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Drawn {
     pub(crate) slot: u16,
@@ -30,20 +31,20 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Creates a pool; `size` is a power of two. The driver opens a slot at its first use at the
-    /// latest.
+    /// Creates a pool; `size` is a power of two. The driver opens a socket when its slot is first
+    /// used, or earlier.
     pub(crate) fn new(size: usize) -> Self {
         Self { slots: vec![PoolSocket { uses: 0, outstanding: 0 }; size] }
     }
 
-    /// Returns log2 of the number of sockets.
+    /// Returns the binary logarithm of the number of sockets.
     pub(crate) fn bits(&self) -> u32 {
         self.slots.len().ilog2()
     }
 
-    /// Draws a slot uniformly. A slot whose port must change is skipped while queries are
-    /// outstanding on it, so that it becomes idle however busy the pool is. Returns `None` if
-    /// several slots in a row are skipped: the query gets its own socket.
+    /// Draws a random slot. A slot that needs another port is skipped while it has outstanding
+    /// queries, so that it becomes idle even if the pool is busy. Returns `None` if several slots
+    /// in a row are skipped; the query then gets its own socket.
     pub(crate) fn draw(&mut self, rng: &mut ChaCha12Rng) -> Option<Drawn> {
         let mask = self.slots.len() - 1;
         for _ in 0..DRAWS {

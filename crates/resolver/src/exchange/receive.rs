@@ -1,4 +1,5 @@
-//! Messages from servers: matches them to queries, and records their evidence about the server.
+//! Messages from servers: finds the queries that they answer, and records what they show about the
+//! server.
 
 use avocet_wire::hash::eq_folded;
 use avocet_wire::header::{HEADER_LEN, QR, TC};
@@ -10,23 +11,23 @@ use super::rtt::Fate;
 use super::server::Guessed;
 use super::{Exchange, Exchanges};
 
-/// The result of matching a received message to the outstanding queries. A message that does not
-/// certainly belong to a query is dropped, and the query stays outstanding (S8).
+/// The relation of a received message to the outstanding queries. A message that does not certainly
+/// belong to a query is dropped, and the query stays outstanding (S8).
 pub(crate) enum Received<'m> {
     /// The message is not a reply.
     Malformed,
-    /// A reply to none of our queries.
+    /// The message is a reply, but not to a query of this resolver.
     Foreign,
-    /// A reply to a query that has ended.
+    /// The message is a reply to a query that has ended.
     Late,
-    /// A reply to this query without the question, which rejects EDNS: servers without EDNS may
-    /// answer like that.
+    /// The message is a reply to this query, without a question, that rejects EDNS. Servers without
+    /// EDNS may answer like this.
     NoQuestion(u32, Rcode),
-    /// A reply to this query with other letter case.
+    /// The message is a reply to this query, but the question has other letter case.
     OtherCase(u32),
-    /// A truncated reply to this query.
+    /// The message is a truncated reply to this query.
     Truncated(u32),
-    /// A reply to this query.
+    /// The message is a reply to this query.
     Reply(u32, MessageView<'m>),
 }
 
@@ -37,7 +38,7 @@ pub(crate) enum Edns {
     Present,
 }
 
-/// The relation of a message to the query with its ID.
+/// How the question of a message differs from the query with the message's ID.
 enum Match {
     Exact,
     /// The names differ only in letter case.
@@ -100,7 +101,8 @@ impl Exchanges {
         Received::Late
     }
 
-    /// Records that a server answered a query, so that its earlier unanswered queries were lost.
+    /// Records that a server answered a query, so that its earlier unanswered queries must have
+    /// been lost.
     pub(crate) fn note_reply(&mut self, exchange: &Exchange, at: u32, now_ms: u64) {
         let query = &self.pending[at];
         let server = &mut self.servers[query.server()];
@@ -121,9 +123,9 @@ impl Exchanges {
         self.loss.note_reply(server.endpoint.addr.ip(), lost, now_ms);
     }
 
-    /// Reads the cookies of a reply. Returns `false` if the client cookie is not ours, so that the
-    /// reply may be forged (RFC 7873 §5.3). A reply over TCP is accepted, because the connection
-    /// shows that it is not forged.
+    /// Reads the cookies in a reply. Returns `false` if the client cookie is not ours, so that the
+    /// reply may be forged (RFC 7873 §5.3). Over TCP, always returns `true`, because the connection
+    /// shows that the reply is not forged.
     pub(crate) fn learn_cookie(&mut self, at: u32, cookie: &[u8]) -> bool {
         let query = &self.pending[at];
         if cookie.is_empty() || !query.with_cookie {
@@ -132,8 +134,8 @@ impl Exchanges {
         self.servers[query.server()].cookie.learn(cookie) || query.over_tcp()
     }
 
-    /// Records whether an answer or denial shows that the server supports EDNS, or that it answers
-    /// only queries without EDNS.
+    /// Records what an answer or a denial shows about EDNS: the server supports it, or answers only
+    /// queries without it.
     pub(crate) fn learn_edns(&mut self, exchange: &Exchange, at: u32, edns: Edns, now_ms: u64) {
         let query = &self.pending[at];
         let server = &mut self.servers[query.server()];
@@ -147,8 +149,8 @@ impl Exchanges {
         }
     }
 
-    /// Returns whether a message without the question may be used at once: on a socket with a
-    /// single query it had to match ID and port.
+    /// Returns whether a message without the question may be used at once. It may if the query had
+    /// its own socket, because the message then had to match ID and port.
     pub(crate) fn is_hard_to_forge(&self, at: u32) -> bool {
         !matches!(self.pending[at].socket.slot, SocketSlot::Pooled(_))
     }

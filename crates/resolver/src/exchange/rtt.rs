@@ -3,20 +3,23 @@
 //! Replies are matched to queries exactly, so that retransmissions cause no ambiguity and each
 //! reply is a sample.
 
-/// Timeout before the first measurement, in ms (Unbound uses 376, BIND 800).
+/// Timeout before the first measurement of a server, in ms (Unbound uses 376, BIND 800).
 const FIRST_TIMEOUT_MS: u32 = 400;
-/// The worst score at which a server is preferred to an unknown one: it would answer in time.
+/// The worst score with which a measured server is preferred to an unknown server. With this score,
+/// the server would still answer in time.
 pub(crate) const MOST_UNKNOWN: u32 = 8 * FIRST_TIMEOUT_MS;
-/// Least share of the deviation in the timeout, in ms: more than the width of a timer's slot.
+/// Minimum of the part of the timeout that comes from the deviation, in ms. It exceeds the width of
+/// a timer's slot.
 const MIN_VARIANCE_MS: u32 = 10;
 /// Half-life of the penalty for a failure, in ms.
 const PENALTY_HALF_LIFE_MS: u64 = 8_000;
 /// Penalty for a failure, in ms of the score.
 const FAILURE_PENALTY_MS: u32 = 400;
 const MAX_PENALTY_MS: u32 = 10_000;
-/// The loss, of 256, from which a server counts as lossy: nearly a fifth.
+/// The share of lost queries, of 256, from which a server counts as lossy: nearly a fifth.
 const LOSSY: u32 = 48;
-/// The loss, of 256, from which a server counts as losing most queries: three of five.
+/// The share of lost queries, of 256, from which a server counts as losing most queries: three of
+/// five.
 const LOSING_MOST: u32 = 154;
 
 /// The outcome of a query.
@@ -53,8 +56,8 @@ impl Rtt {
         self.penalty_ms /= 2;
     }
 
-    /// Records that a query was answered, or that it was lost because a later query was answered
-    /// first.
+    /// Records that a query was answered, or that it was lost because the server answered only a
+    /// later query.
     pub(crate) fn note_fate(&mut self, fate: Fate) {
         let sample = match fate {
             Fate::Answered => 0,
@@ -63,7 +66,7 @@ impl Rtt {
         self.loss = (7 * self.loss + sample) / 8;
     }
 
-    /// Returns whether the loss is so high that longer waits are pointless.
+    /// Returns whether so many queries are lost that longer waits are pointless.
     pub(crate) fn is_lossy(&self) -> bool {
         self.loss > LOSSY
     }
@@ -84,7 +87,7 @@ impl Rtt {
         self.penalty_ms.checked_shr(halvings.min(31) as u32).unwrap_or(0)
     }
 
-    /// Returns how long to wait for a reply in ms, before limits.
+    /// Returns the time to wait for a reply, in ms, before the rule's limits are applied.
     pub(crate) fn timeout_ms(&self) -> u32 {
         if !self.measured {
             return FIRST_TIMEOUT_MS;
@@ -97,8 +100,8 @@ impl Rtt {
         self.measured.then_some(self.smoothed / 8)
     }
 
-    /// Returns the value that strategies compare, in eighths of a ms; less is better. A server that
-    /// was never queried has a good score, so that it is queried.
+    /// Returns the value that strategies compare, in eighths of a ms. Lower values are better. A
+    /// server that was never queried has a low score, so that it is queried soon.
     pub(crate) fn score(&self, now_ms: u64) -> u32 {
         self.smoothed + 8 * self.penalty(now_ms)
     }

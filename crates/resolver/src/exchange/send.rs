@@ -1,4 +1,4 @@
-//! Sends a query: its form, its socket, and the wait for the reply.
+//! Sends a query: decides its form and its socket, and how long to wait for the reply.
 
 use std::net::IpAddr;
 
@@ -14,49 +14,51 @@ use crate::action::{Action, Actions};
 use crate::plan::HeaderPlace;
 use crate::query::{self, OptOf, Privacy};
 
-/// Minimum number of unpredictable bits of a query from a pool (RFC 5452 §9). A query with fewer
-/// letters gets its own socket.
+/// Minimum number of unpredictable bits of a query from a pool (RFC 5452 §9). A query with too few
+/// letters for this gets its own socket.
 const MIN_BITS: u32 = 32;
 /// Number of bits of the ID.
 const ID_BITS: u32 = 16;
-/// Unpredictable bits of the port of a socket for one query: drawn from at least 32,768 ports. By
-/// default there are some 59,700, or 15.9 bits. A name without letters has only the bits of ID and
-/// port.
+/// Number of unpredictable bits of the port of a socket for one query. The port is drawn from at
+/// least 32,768 ports; by default from some 59,700, which is 15.9 bits. A query for a name without
+/// letters has only the bits of ID and port.
 const SINGLE_PORT_BITS: u32 = 15;
-/// Draws for an ID that is not in use on its socket.
+/// Maximum number of IDs that are drawn to find one that is not in use on the socket.
 const ID_DRAWS: usize = 8;
-/// Wait for one reply under heavy loss, in ms, if the server is fast enough.
+/// The wait for each reply under heavy loss, in ms, if the server is fast enough.
 const LOSSY_TIMEOUT_MS: u32 = 250;
-/// Limits of the wait for a reply over TCP, in ms. The system retransmits lost segments in this
-/// time.
+/// Lowest and highest wait for a reply over TCP, in ms. The system retransmits lost segments in
+/// this time.
 const TCP_TIMEOUT_MS: (u32, u32) = (1_000, 3_000);
 
 /// Whether a query counts against the limits of its exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Weight {
     Counts,
-    /// The query does not count: it only measures another server.
+    /// The query does not count, because it only measures another server.
     Aside,
 }
 
-/// The sockets that queries leave from.
+/// Which sockets the queries of an exchange use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sockets {
     /// The server's pool and its kept connection. A query that would be too easy to forge gets its
     /// own socket.
     Shared,
-    /// A socket for each query.
+    /// Each query has its own socket.
     Single,
 }
 
 /// The transports over which a query with EDNS has a cookie (RFC 7873).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cookies {
-    /// No transport.
+    /// No query has a cookie.
     Off,
-    /// UDP. To an authoritative server, a TCP connection proves the same as a cookie.
+    /// Only queries over UDP have a cookie. To an authoritative server, a TCP connection proves the
+    /// client's address as well as a cookie does.
     OverUdp,
-    /// All transports, because some forwarders send BADCOOKIE over TCP as well.
+    /// Queries over all transports have a cookie, because some forwarders send BADCOOKIE over TCP,
+    /// too.
     Always,
 }
 
@@ -65,52 +67,53 @@ pub(crate) enum Cookies {
 pub(crate) enum Preface {
     /// The server gets no information.
     None,
-    /// The address of the client; `None` for a query of this server.
+    /// The server gets a header with the address of the client, or with no address (`None`) if this
+    /// server itself causes the query.
     Header(HeaderPlace, Option<IpAddr>),
 }
 
-/// Longest waits for a reply over UDP before another server is queried, in ms.
+/// The longest time to wait for a reply over UDP before another server is queried, in ms.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Longest {
     pub(crate) measured_ms: u32,
-    /// The wait for servers without a measurement.
+    /// The longest wait for a server that was not measured yet.
     pub(crate) blind_ms: u32,
 }
 
 impl Longest {
-    /// No limits other than those of the rule.
+    /// Limits that do not shorten the wait: only the limits of the rule apply.
     pub(crate) const OF_RULE: Self = Self { measured_ms: u32::MAX, blind_ms: u32::MAX };
 }
 
-/// The form in which a question must be sent.
+/// The requirements of an exchange on its queries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms<'a> {
     pub(crate) question: Question<'a>,
-    /// RD and CD.
+    /// The flags RD and CD.
     pub(crate) flags: u16,
     pub(crate) udp_size: u16,
     pub(crate) dnssec_ok: bool,
-    /// Data of the client subnet option; empty without the option.
+    /// The data of the client subnet option; empty if the query has no such option.
     pub(crate) ecs: &'a [u8],
     pub(crate) cookies: Cookies,
     pub(crate) case_randomisation: bool,
-    /// The round from which a server without known EDNS support is queried without EDNS, because it
-    /// may drop such queries; `None` for never.
+    /// The round from which a server is queried without EDNS if it is not known to support EDNS,
+    /// because it may drop queries with EDNS. `None` if queries always have EDNS.
     pub(crate) plain_round: Option<u32>,
-    /// Shortest and longest wait for a reply in ms.
+    /// The shortest and the longest wait for a reply, in ms.
     pub(crate) timeout_ms: (u32, u32),
     pub(crate) longest: Longest,
     pub(crate) sockets: Sockets,
     pub(crate) preface: Preface,
 }
 
-/// A query to be sent.
+/// The instruction to send a query to one server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueryOrder {
     pub(crate) owner: Owner,
     pub(crate) server: EndpointId,
-    /// The server with the round-trip time that decides the wait. For an unproven endpoint, it is
-    /// the plain server at the same address, so that no client waits longer than for a datagram.
+    /// The server whose round-trip time determines the wait. For an unproven endpoint, it is the
+    /// plain server at the same address, so that no client waits longer than for a reply over UDP.
     pub(crate) timed_as: EndpointId,
     /// The server's index among the candidates.
     pub(crate) place: u8,
@@ -128,17 +131,17 @@ pub(crate) struct Sent {
     pub(crate) socket: DrawnSocket,
 }
 
-/// The socket that a query leaves from.
+/// The socket from which a query is sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DrawnSocket {
     pub(crate) slot: SocketSlot,
     /// Whether the driver must open the socket again with another port.
     pub(crate) renew: bool,
-    /// Unpredictable bits of the query: ID, port and letters.
+    /// Number of unpredictable bits of the query, from ID, port and letter case.
     pub(crate) bits: u32,
 }
 
-/// The form of one query.
+/// The decisions about the form of one query.
 struct QueryForm {
     carrier: Carrier,
     with_edns: bool,
@@ -212,7 +215,7 @@ impl Exchanges {
             Transport::Udp if exchange.by_tcp & bit != 0 => Carrier::Tcp,
             Transport::Udp => Carrier::Udp,
         };
-        // Silence on a connection with TLS has other reasons.
+        // If a server does not answer over TLS, the reason is not EDNS.
         let may_drop_edns = !carrier.is_encrypted()
             && terms.plain_round.is_some_and(|round| exchange.round >= round);
         if may_drop_edns && !server.speaks_edns && exchange.plain & bit == 0 {
@@ -244,7 +247,7 @@ impl Exchanges {
                 && terms.case_randomisation
                 && exchange.lower_case & bit == 0
                 && server.keeps_case(order.now_ms),
-            // A late reply is still accepted.
+            // After the wait, a late reply is still accepted.
             wait_ms: if is_timed_as_stream { wait_ms } else { wait_ms.min(longest_ms) },
         }
     }
@@ -259,9 +262,9 @@ impl Exchanges {
         case.letters
     }
 
-    /// Draws the socket of the query at `at`: one of the pool if ID, slot and letters have at least
-    /// [`MIN_BITS`] unpredictable bits, otherwise its own. A connection that begins with the
-    /// address of a client carries only this query.
+    /// Draws the socket of the query at `at`. It is a socket of the pool if ID, slot and letter
+    /// case have at least [`MIN_BITS`] unpredictable bits; otherwise the query gets its own socket.
+    /// A connection that begins with a PROXY header carries only one query.
     fn draw_socket(
         &mut self,
         order: &QueryOrder,
@@ -301,8 +304,8 @@ impl Exchanges {
         DrawnSocket { slot, renew: false, bits }
     }
 
-    /// Draws an ID. An ID that is in use on the socket is taken only if several draws yield no
-    /// other.
+    /// Draws an ID. Uses an ID that is in use on the socket only if several draws yield no other
+    /// ID.
     fn draw_id(&mut self, socket: SocketId) -> u16 {
         let mut id = self.rng.next_u32() as u16;
         for _ in 1..ID_DRAWS {
@@ -331,7 +334,7 @@ impl Exchanges {
     }
 }
 
-/// Appends the header before a message.
+/// Appends the PROXY protocol header that comes before a message.
 #[cold]
 fn write_preface(octets: &mut Vec<u8>, client: Option<IpAddr>, carrier: Carrier) {
     let by = if carrier.is_stream() { ProxiedBy::Stream } else { ProxiedBy::Datagram };

@@ -1,8 +1,9 @@
-//! The record of each server: speed, health, abilities, and the zones that it has a delegation for
-//! but does not serve.
+//! The record of each server: its speed, health and abilities, and the zones that are delegated to
+//! it but that it does not serve.
 //!
 //! Servers of the plan are *pinned*: they keep their records, have a pool of sockets, and appear in
-//! reports. The number of servers from delegations is limited; the least used are forgotten.
+//! reports. The number of other servers, which come from delegations, is limited. Servers that were
+//! not used recently are forgotten.
 
 use avocet_wire::{FoldedName, SharedName};
 use std::collections::HashMap;
@@ -16,24 +17,26 @@ use super::rtt::Rtt;
 use super::streams::Streams;
 use crate::metrics::UpstreamCounters;
 
-/// Maximum number of servers in the table that are not pinned, per resolver, unless more have
-/// outstanding queries.
+/// Maximum number of servers in the table of one resolver that are not pinned. Servers with
+/// outstanding queries may exceed it.
 pub(crate) const MAX_SERVERS: usize = 16_384;
 /// Maximum number of zones that are recorded for a server: zones that it does not serve, and zones
 /// that it serves without signatures.
 const MAX_ZONES: usize = 8;
 /// Lifetime in ms of a record about a server and one zone (Unbound: 15 minutes).
 const ZONE_MS: u64 = 900_000;
-/// Lifetime in ms of the record that a server lacks an ability (Unbound: 15 minutes). Then one
-/// query tests the server again. This costs less than queries without EDNS or 0x20 long after the
-/// server was repaired.
+/// The time in ms for which a server is assumed to lack an ability, such as EDNS (Unbound: 15
+/// minutes). After this time, one query tests the server again. The test is cheap, and a repaired
+/// server soon gets queries with EDNS and 0x20 again.
 pub(crate) const INABILITY_MS: u64 = 900_000;
-/// The duration of [`INABILITY_MS`] if the only evidence is silence, which may be chance.
+/// The equivalent of [`INABILITY_MS`] if the only evidence is that the server did not answer, which
+/// may be by chance.
 const GUESSED_INABILITY_MS: u64 = 60_000;
-/// Number of successive answers to queries without EDNS after which EDNS counts as unsupported.
+/// Number of answers in a row to queries without EDNS, after failures with EDNS, that show that a
+/// server does not support EDNS.
 const GUESSES: u32 = 3;
 
-/// Whether EDNS failure was inferred from a timeout.
+/// Whether missing EDNS support was only guessed from a timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Guessed {
     No,
@@ -48,22 +51,24 @@ pub(crate) struct Server {
     pub(crate) cookie: Cookie,
     pub(crate) breaker: Breaker,
     folds_case_until_ms: u64,
-    /// Whether the server has found a name in mixed case, or denied one in lower case as well.
+    /// Whether the server answers names in mixed case correctly: it has found such a name, or has
+    /// denied the name in lower case, too.
     pub(crate) finds_any_case: bool,
     fails_any_case_until_ms: u64,
-    /// Zones for which the server returned an error in lower case as in mixed case.
+    /// Zones for which the server returned the same error in lower case and in mixed case.
     failing_any_case: Zones,
-    /// Number of times that the server answered in lower case, but was silent in mixed case.
+    /// Number of times that the server answered in lower case after it had not answered in mixed
+    /// case.
     case_guesses: u32,
     fails_edns_until_ms: u64,
     /// Whether the server has answered a query with EDNS by a reply with EDNS.
     pub(crate) speaks_edns: bool,
-    /// The number of times that the server answered only without EDNS.
+    /// Number of times that the server answered only without EDNS.
     guesses: u32,
     lame: Zones,
     unsigned: Zones,
     used: bool,
-    /// Outstanding queries.
+    /// Number of outstanding queries.
     pub(crate) outstanding: u32,
     pub(crate) streams: Streams,
     /// The state of an unproven endpoint.
@@ -81,7 +86,7 @@ pub(crate) struct Pinned {
     pub(crate) pool: Pool,
     /// Counters of forwarded queries.
     pub(crate) counters: UpstreamCounters,
-    /// The reason why TLS failed, unless a reply has arrived since.
+    /// The reason why TLS failed; `None` if a reply has arrived since.
     pub(crate) tls_fault: Option<TlsFault>,
 }
 
@@ -127,7 +132,8 @@ impl Server {
         {
             pinned.counters.breaker_opened += 1;
             // The operator may have replaced the server at this address. A server from a delegation
-            // keeps the record: silence is no reason to do without signatures.
+            // keeps its record, because silence is no reason to query it without EDNS, and thus
+            // without signatures.
             self.speaks_edns = false;
         }
     }
@@ -145,24 +151,25 @@ impl Server {
         self.pinned.as_mut().map(|pinned| &mut pinned.counters)
     }
 
-    /// Returns whether the server is assumed to be dead.
+    /// Returns whether the server's breaker is open, so that it is assumed to be dead.
     pub(crate) fn is_open(&self) -> bool {
         self.breaker.state() == BreakerState::Open
     }
 
-    /// Returns whether the server is an unproven endpoint with a connection: another server must
-    /// not get its number.
+    /// Returns whether the server is an unproven endpoint with a connection. Another server must
+    /// not get its number then.
     fn is_linked(&self) -> bool {
         self.encryption.as_ref().is_some_and(|state| state.link != Link::Closed)
     }
 
-    /// Returns whether the server answered recently, so that a missing reply counts as lost.
+    /// Returns whether the server answered recently. If so, a missing reply means that a packet was
+    /// lost.
     pub(crate) fn is_alive(&self, now_ms: u64) -> bool {
         self.breaker.is_alive(now_ms)
     }
 
-    /// Returns whether the server is taken to be dead and no probe is due: it is queried only if
-    /// there is no other.
+    /// Returns whether the server is assumed to be dead and no probe is due, so that it is queried
+    /// only if there is no other server.
     pub(crate) fn is_shunned(&self, now_ms: u64) -> bool {
         self.is_open() && now_ms < self.breaker.probe_at_ms()
     }
@@ -193,21 +200,21 @@ impl Server {
         self.folds_case_until_ms = now_ms + INABILITY_MS;
     }
 
-    /// Returns whether an error of the server may be due to mixed case. This is not assumed of a
-    /// server that has found a name in mixed case, or that returns errors in lower case as well.
+    /// Returns whether an error of the server may be due to mixed case. The result is `false` for a
+    /// server that has found a name in mixed case, or that returns errors in lower case, too.
     pub(crate) fn may_mind_case(&self, now_ms: u64) -> bool {
         !self.finds_any_case && now_ms >= self.fails_any_case_until_ms
     }
 
-    /// Returns whether the silence of the server may be due to mixed case.
+    /// Returns whether the server may have ignored a query because of mixed case.
     pub(crate) fn may_drop_mixed_case(&self, now_ms: u64) -> bool {
         self.endpoint.transport == Transport::Udp
             && self.keeps_case(now_ms)
             && self.may_mind_case(now_ms)
     }
 
-    /// Records that the server answered in lower case after silence in mixed case. The silence may
-    /// be due to a lost query.
+    /// Records that the server answered in lower case after it had not answered in mixed case. The
+    /// query in mixed case may also have been lost.
     pub(crate) fn guess_folded_case(&mut self, now_ms: u64) {
         self.case_guesses += 1;
         if self.case_guesses >= GUESSES && !self.finds_any_case {
@@ -221,20 +228,20 @@ impl Server {
     }
 
     /// Returns whether an error of the server for a zone may be due to mixed case. Results for
-    /// other zones do not matter, because one address may belong to several programs.
+    /// other zones do not matter, because several programs may serve one address.
     pub(crate) fn may_mind_case_of(&self, zone: FoldedName<'_>, now_ms: u64) -> bool {
         !self.failing_any_case.has(zone, now_ms)
     }
 
-    /// Records that the server returned an error for a zone in lower case as in mixed case.
+    /// Records that the server returned the same error for a zone in lower case and in mixed case.
     pub(crate) fn note_failed_any_case_of(&mut self, zone: SharedName, now_ms: u64) {
         self.note_failed_any_case(now_ms);
         self.failing_any_case.add(zone, now_ms);
     }
 
-    /// Records that the server answers for a zone in lower case after an error in mixed case.
+    /// Records that the server answered for a zone in lower case, after an error in mixed case.
     pub(crate) fn note_minded_case(&mut self, zone: FoldedName<'_>, now_ms: u64) {
-        // Names of its other zones keep their random case, which makes forgeries harder.
+        // Names of the server's other zones keep their random case, which makes forgeries harder.
         if !self.finds_any_case {
             self.note_folded_case(now_ms);
         }
@@ -268,7 +275,7 @@ impl Server {
     }
 }
 
-/// Zones that are recorded for a while. The oldest is replaced.
+/// Zones that are recorded for a limited time. If there are too many, the oldest is replaced.
 #[derive(Debug, Default)]
 struct Zones(Vec<(SharedName, u64)>);
 
@@ -298,7 +305,7 @@ pub(crate) struct Servers {
     /// The free numbers.
     vacant: Vec<EndpointId>,
     pinned: usize,
-    /// The position of the search for a server to forget.
+    /// The index at which the search for a server to forget continues.
     hand: usize,
     cookie_secret: [u8; 16],
     pool_size: usize,
@@ -319,7 +326,8 @@ impl Servers {
         }
     }
 
-    /// Returns the number of a server, which is constant while queries to it are outstanding.
+    /// Returns the number of a server, which gets one if it has none. The number is constant while
+    /// queries to the server are outstanding.
     pub(crate) fn number(&mut self, endpoint: Endpoint) -> EndpointId {
         if let Some(&id) = self.by_endpoint.get(&endpoint) {
             self[id].used = true;
@@ -340,7 +348,7 @@ impl Servers {
         id
     }
 
-    /// Returns the number of `endpoint`. The endpoint with the number `id` is not forgotten to make
+    /// Returns the number of `endpoint`. The server with the number `id` is never forgotten to make
     /// room for it.
     pub(crate) fn number_next_to(&mut self, id: EndpointId, endpoint: Endpoint) -> EndpointId {
         self[id].outstanding += 1;
@@ -349,7 +357,7 @@ impl Servers {
         other
     }
 
-    /// Pins a server of the plan.
+    /// Pins a server of the plan, and returns its number.
     pub(crate) fn pin(&mut self, endpoint: Endpoint) -> EndpointId {
         let id = self.number(endpoint);
         // A server that gets no UDP queries needs no pool.
@@ -365,7 +373,8 @@ impl Servers {
         id
     }
 
-    /// Marks all pinned servers as outside the plan, until [`Servers::pin`] adds them to another.
+    /// Marks all pinned servers as not in the plan. [`Servers::pin`] then marks the servers of the
+    /// next plan.
     pub(crate) fn unplan(&mut self) {
         for pinned in self.all.iter_mut().filter_map(|server| server.pinned.as_mut()) {
             pinned.is_planned = false;
@@ -403,14 +412,14 @@ impl Servers {
         self.by_endpoint.get(&endpoint).map(|&id| &self[id])
     }
 
-    /// Forgets a server that was not used since the last pass and has no outstanding query. Returns
-    /// `None` while there is room, or if there is no such server. Servers with outstanding queries
-    /// or an unproven connection keep their places, and their number limits the table.
+    /// Forgets a server that was not used since the last pass and has no outstanding query, and
+    /// returns its number. Returns `None` while the table has room, or if there is no such server.
+    /// Servers with outstanding queries or an unproven connection are not forgotten.
     fn evict(&mut self) -> Option<EndpointId> {
         if self.all.len() - self.pinned < MAX_SERVERS {
             return None;
         }
-        // The first pass marks all as unused.
+        // The first pass only marks all servers as unused.
         for _ in 0..2 * self.all.len() {
             self.hand = (self.hand + 1) % self.all.len();
             let server = &mut self.all[self.hand];

@@ -1,19 +1,21 @@
-//! Experience with the connections to one server: whether one connection carries several queries,
-//! and whether the server still answers on the kept connection.
+//! Observations of the connections to one server: whether the server answers several queries on one
+//! connection, and whether it still answers on the kept connection.
 //!
 //! RFC 7766 §6.2.1 recommends to pipeline queries on one connection. Some servers close the
-//! connection after each answer, and a connection may be dead without a sign of it, as after a
-//! change of the network. In both cases queries get connections of their own, so that no client
-//! loses an answer.
+//! connection after each answer, and a connection may be dead without being closed, for example
+//! after a change of the network. In both cases queries get connections of their own, so that no
+//! client loses an answer.
 
 use super::server::INABILITY_MS;
 
-/// Milliseconds without a message after a query, after which queries avoid the kept connection.
+/// Milliseconds without a message after a query on the kept connection. Later queries then use
+/// other connections.
 const SILENT_MS: u64 = 900;
-/// Number of answers after which a close with outstanding queries is ordinary, as when a server
-/// restarts.
+/// Number of answers on a connection after which a close is considered normal, even with
+/// outstanding queries: the server may have restarted.
 const MANY_ANSWERS: u32 = 16;
-/// Connections in a row that were closed early, after which queries get their own connections.
+/// Number of connections in a row that the server closed early. After that, queries get their own
+/// connections.
 const EARLY_CLOSES: u8 = 2;
 /// Maximum number of connections for single queries to a server of a rule. Further queries use the
 /// kept connection.
@@ -22,14 +24,15 @@ const MAX_SINGLES: u32 = 64;
 /// The record of a server's kept connections.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
-    /// Answers on the connection that is kept now.
+    /// Number of answers on the present kept connection.
     answers: u32,
-    /// The time at which the first query after the last message was sent on the connection.
+    /// The time of the first query on the kept connection since the last message on it; `None` if
+    /// there was none.
     asked_ms: Option<u64>,
-    /// Connections in a row that ended after few answers, with queries outstanding.
+    /// Number of connections in a row that ended after few answers, with outstanding queries.
     early_closes: u8,
     single_until_ms: u64,
-    /// Open connections for single queries.
+    /// Number of open connections for single queries.
     pub(crate) singles: u32,
 }
 
@@ -52,8 +55,9 @@ impl Streams {
         self.asked_ms = None;
     }
 
-    /// Records the end of the kept connection. Returns whether the server has answered on it. If
-    /// so, the server is alive, and its outstanding queries are worth another connection.
+    /// Records the end of the kept connection. Returns whether the server has answered on the
+    /// connection. If so, the server is alive, and the outstanding queries are sent again on
+    /// another connection.
     pub(crate) fn ended(&mut self, outstanding: usize, now_ms: u64) -> bool {
         let answers = std::mem::take(&mut self.answers);
         self.asked_ms = None;

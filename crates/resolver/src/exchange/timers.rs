@@ -12,7 +12,7 @@ pub(crate) enum Timer {
 }
 
 impl Timer {
-    /// Returns the entry of the timer in the wheel.
+    /// Returns the number of the timer's entry in the wheel.
     fn entry(self) -> u32 {
         match self {
             Self::Task(at) => at << 1,

@@ -1,9 +1,9 @@
 //! A timer wheel: one timer for each entry, in slots with linked lists. The cost of setting,
-//! clearing and expiring a timer does not depend on their number.
+//! clearing and expiring a timer does not depend on the number of timers.
 
-/// Width of a slot in ms; timers expire up to this much late.
+/// Width of a slot in ms. Timers expire up to this time late.
 const TICK_MS: u64 = 4;
-/// Slots of the wheel: 8 s, more than the longest timer.
+/// Number of slots of the wheel. They cover 8 s, more than the longest timer.
 const SLOTS: usize = 2048;
 const NONE: u32 = u32::MAX;
 
@@ -23,7 +23,7 @@ pub(crate) struct Wheel {
     heads: Vec<u32>,
     occupied: [u64; SLOTS / 64],
     links: Vec<Link>,
-    /// The current tick; all slots of earlier ticks are empty.
+    /// The current tick. The slots of all earlier ticks are empty.
     position: u64,
 }
 
@@ -99,7 +99,8 @@ impl Wheel {
         self.next_occupied(self.position).map(|tick| tick * TICK_MS)
     }
 
-    /// Returns the first tick from `from` on, within one round, with an occupied slot.
+    /// Returns the first tick from `from` on, within one round of the wheel, whose slot has a
+    /// timer.
     fn next_occupied(&self, from: u64) -> Option<u64> {
         let start = slot_of(from);
         let words = SLOTS / 64;

@@ -1,9 +1,10 @@
-//! Addresses of name servers that a delegation lacks, or that are unusable.
+//! The look-up of addresses of name servers that are missing in a delegation, or are unusable
+//! there.
 //!
-//! Glue serves to reach a server and is not authoritative (RFC 9471 §2, RFC 2181 §5.4.1). If a
-//! server has no usable address, or its addresses did not answer, its name is resolved in the zone
-//! that owns it, one address family after the other. A question may make only a few look-ups that
-//! yield nothing (S9).
+//! Glue is only for reaching a server, and is not authoritative (RFC 9471 §2, RFC 2181 §5.4.1). If
+//! a server has no usable address, or its addresses did not answer, its name is resolved in the
+//! zone that owns it, one address family after the other. A question may make only a few look-ups
+//! that yield nothing (S9).
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -23,57 +24,58 @@ use crate::recursion::{AddressReach, may_ask};
 use crate::scrub::MAX_ALIASES;
 use crate::trace::{Step, Why};
 
-/// Maximum number of look-ups of servers in one question that yield no address, in total (Unbound:
+/// Maximum number of look-ups of servers that yield no address, in total for one question (Unbound:
 /// 5).
 pub(super) const MAX_FAILED_SERVERS: u32 = 4;
-/// Maximum number of labels of a registry zone, which lists the existing domains: the root and the
-/// top-level domains.
+/// Maximum number of labels of a registry's zone. A registry is the root or a top-level domain,
+/// which delegates domains to others.
 const REGISTRY_LABELS: usize = 1;
 
 type Deeper<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A look-up of a server's name, for one address family.
+/// A look-up of a server's addresses in one address family.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct LookUp {
     pub(super) server: Name,
     rtype: Rtype,
-    /// The part of the name that a denial must cover.
+    /// The part of the server's name that a denial must cover.
     extent: Extent,
 }
 
-/// Look-ups of the servers of one zone cut.
+/// The look-ups that were made for the servers of one zone cut.
 #[derive(Default)]
 pub(super) struct LookUps {
     made: Vec<LookUp>,
-    /// Servers that do not exist, or cannot be resolved.
+    /// Servers without an address: their names do not exist, or cannot be resolved.
     given_up: Vec<Name>,
     /// Servers that probably do not exist, because an ancestor of their name was denied.
     denied_in_part: Vec<Name>,
 }
 
-/// The reason to look up a server, the most promising first.
+/// The reason to look up a server. Reasons that are more likely to help come first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Need {
     /// The server has no address that may be queried.
     NoAddress,
     /// The addresses of the server may be wrong.
     Doubt,
-    /// Only an ancestor of the server's name was denied, and some servers deny empty non-terminals.
+    /// Only an ancestor of the server's name was denied. Some servers wrongly deny empty
+    /// non-terminals.
     DeniedInPart,
 }
 
 /// The result of looking up the addresses of a server.
 enum AddressLookup {
     Addresses(Vec<IpAddr>),
-    /// The name does not exist.
+    /// The name, or an ancestor of it, does not exist.
     Denied(DenialSource, Extent),
 }
 
-/// The source of a denial, which decides whether it counts as a failed look-up.
+/// Where a denial comes from. This decides whether it counts as a failed look-up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DenialSource {
     Cache,
-    /// The registry of the server's domain.
+    /// The denial comes from the registry of the server's domain.
     Registry,
     Other,
 }
@@ -86,15 +88,15 @@ impl Walker {
         wanted.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, rtype)| rtype)
     }
 
-    /// Returns where this server of a delegated zone may be. Servers below a stub zone, which the
-    /// operator configured, are often private. No outsider decides their addresses: the stub zone
-    /// delegates the zone, and the server's name is in a configured zone, too.
+    /// Returns which addresses this server of a delegated zone may have. Servers below a stub zone,
+    /// which the operator configured, are often private. Others do not decide about these
+    /// addresses, because both the delegation and the server's name are in configured zones.
     fn reach(&self, zone: &Name, server: &Name) -> AddressReach {
-        // A rule or a stub zone for the root would contain all names.
+        // A rule or a stub zone for the root does not count, because it contains all names.
         let configured = |name: &Name| {
             self.plan.configured(name.view()).filter(|configured| configured.apex_len() > 1)
         };
-        // A delegation of the stub zone itself comes from its parent.
+        // The delegation of the stub zone itself comes from its parent, so it does not count.
         let is_below_stub = matches!(
             configured(zone),
             Some(Configured::Stub(_, apex_len)) if zone.len() > usize::from(apex_len)
@@ -114,7 +116,7 @@ impl Walker {
         addrs.any(|addr| self.is_to_be_asked(zone, server, addr))
     }
 
-    /// Returns the next look-up of this server, with its reason; `None` if no look-up remains.
+    /// Returns the next look-up of this server and the reason for it; `None` if no look-up remains.
     fn open(&self, cut: &Cut, made: &LookUps, server: &NameServer) -> Option<(Need, LookUp)> {
         let look_up = |rtype, extent| LookUp { server: server.name.clone(), rtype, extent };
         let is_open = |look_up: &LookUp| !made.made.contains(look_up);
@@ -130,18 +132,18 @@ impl Walker {
         if !any(&server.addresses) && !any(&server.spare) {
             return Some((Need::NoAddress, next));
         }
-        // A name within the zone could only be resolved by the servers that did not answer.
+        // Only the servers that did not answer could resolve a name within the zone.
         (!name::is_under(&server.name, &cut.zone)).then_some((Need::Doubt, next))
     }
 
-    /// Returns the most promising reason among the remaining look-ups at this zone cut.
+    /// Returns the most promising reason of the look-ups that remain at this zone cut.
     pub(super) fn need(&self, cut: &Cut, made: &LookUps) -> Option<Need> {
         let CutServers::Named(servers) = &cut.servers else { return None };
         servers.iter().filter_map(|server| self.open(cut, made, server)).map(|(need, _)| need).min()
     }
 
-    /// Returns the next look-up at this cut. Among equally promising ones, a server in a zone with
-    /// a known delegation comes first.
+    /// Returns the next look-up at this zone cut. Among equally promising look-ups, those of a
+    /// server in a zone with a known delegation come first.
     pub(super) async fn next_look_up(&mut self, cut: &Cut, made: &LookUps) -> Option<LookUp> {
         let CutServers::Named(servers) = &cut.servers else { return None };
         let open: Vec<_> =
@@ -162,7 +164,8 @@ impl Walker {
         best.map(|(_, look_up)| look_up)
     }
 
-    /// Returns the number of labels of the nearest zone above a name with a known delegation.
+    /// Returns the number of labels of the nearest zone above the name `server` whose delegation is
+    /// known.
     async fn known_labels(&mut self, server: &Name) -> usize {
         for zone in server.view().ancestors().skip(1).take_while(|zone| zone.len() > 1) {
             if self.io.look_up(Side::Delegation, &zone.into(), Rtype::NS).await.is_some() {
@@ -172,8 +175,8 @@ impl Walker {
         0
     }
 
-    /// Looks up a server of the cut and adds the addresses to it. Returns false if none of them may
-    /// be queried.
+    /// Looks up a server of the cut and adds the addresses to it. Returns `false` if none of these
+    /// addresses may be queried.
     pub(super) async fn look_up_server(
         &mut self,
         cut: &mut Cut,
@@ -251,7 +254,7 @@ impl Walker {
         found
     }
 
-    /// Returns the addresses of a server, which are used only to send queries. They are never
+    /// Looks up the addresses of a server. They are used only to send queries, and are never
     /// returned to a client.
     fn addresses_of<'a>(
         &'a mut self,
@@ -262,12 +265,13 @@ impl Walker {
         Box::pin(async move {
             let mut at = server.clone();
             for _ in 0..=MAX_ALIASES {
-                // A foreign delegation must not find servers in a configured zone.
+                // The delegation of a zone that others control must not lead to servers in a
+                // configured zone.
                 if self.plan.is_in_own_zone(at.view()) {
                     return Ok(AddressLookup::Denied(DenialSource::Cache, Extent::Whole));
                 }
                 let mut part = self.part(&at, qtype, frame).await?;
-                // Data is not validated here: use only the first alias.
+                // The data is not validated here, so only the first alias is used.
                 part.ends_with_alias();
                 if !part.denies_above(at.view()) {
                     self.keep(&part, qtype);
@@ -304,12 +308,12 @@ impl Walker {
 }
 
 /// Returns whether the root or a top-level domain denies that the domain of this server is
-/// registered. A zone often has many servers in one domain that no longer exists, and one query per
-/// server is no attack on the registry.
+/// registered. Such a denial does not count as a failed look-up: a zone often has many servers in a
+/// domain that no longer exists, and one query for each server is no attack on the registry.
 fn is_of_registry(denial: &Denial, denied: &Name, server: &Name) -> bool {
     let labels = |name: &Name| name.view().labels().count();
     let Some(of_soa) = denial.soa.as_ref().map(|soa| labels(&soa.owner)) else { return false };
-    // Without QNAME minimisation the complete name was queried.
+    // Without QNAME minimisation, the complete name was queried.
     let below = if denied.len() < server.len() { 1 } else { 2 };
     of_soa <= REGISTRY_LABELS && labels(denied) == of_soa + below
 }

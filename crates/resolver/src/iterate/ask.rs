@@ -1,5 +1,5 @@
-//! Queries the servers of a zone cut until one returns a usable reply. Addresses of servers without
-//! one are looked up on the way, few at a time (S9).
+//! Queries the servers of a zone cut until one returns a usable reply. If servers lack addresses,
+//! looks up a few of these at a time (S9).
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
@@ -26,21 +26,22 @@ use crate::trace::{Step, Taken};
 /// Maximum number of servers of a cut that may return an error or be lame before the cut is given
 /// up.
 const MAX_BAD_REPLIES: u32 = 8;
-/// Maximum number of servers of a cut that may return data that does not match its type: most zones
-/// have the same data on all servers.
+/// Maximum number of servers of a cut that may return data that does not match its type. More
+/// attempts would be useless, because most zones have the same data on all servers.
 pub(crate) const MAX_MALFORMED: u32 = 2;
 /// Maximum number of servers of a zone that one question skips because of missing signatures. If
-/// all of these servers omit signatures, the other servers omit them as well (Unbound: 4).
+/// this number of servers omits signatures, the others probably do, too (Unbound: 4).
 const MAX_UNSIGNED: usize = 3;
 /// Maximum number of servers of a zone that are queried again in lower case after errors in mixed
 /// case.
 const MAX_LOWER_CASE: usize = 2;
-/// Maximum number of signers of records of one question with prefetched keys.
+/// Maximum number of zones for which keys are prefetched because the zones signed records of one
+/// question.
 const MAX_SIGNERS: usize = 16;
-/// Limits of the wait for one server, in ms.
+/// The shortest and the longest wait for one server, in ms.
 const TIMEOUT_MS: (u32, u32) = (50, 2_000);
 
-/// The endpoint that represents the copy of the root zone; no server has this address.
+/// The endpoint that represents the copy of the root zone in replies. No server has this address.
 const HERE: Endpoint = Endpoint {
     addr: SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0)),
     transport: Transport::Udp,
@@ -51,34 +52,36 @@ const HERE: Endpoint = Endpoint {
 pub(crate) struct ZoneQuestion<'a> {
     pub(crate) name: &'a Name,
     pub(crate) rtype: Rtype,
-    /// Whether the name is the whole name of the question.
+    /// Whether the name is the complete name of the question, or was shortened.
     pub(crate) extent: Extent,
 }
 
 /// The result of querying the servers of a cut.
 pub(crate) enum Reply {
-    /// The servers refer to this cut: continue there.
+    /// The servers refer to this zone cut, at which the resolution continues.
     Referral(Cut),
     Part(Box<Part>),
 }
 
-/// The progress at one cut.
+/// The servers and replies so far at one zone cut.
 #[derive(Default)]
 struct Tried {
     servers: Vec<SocketAddr>,
     look_ups: LookUps,
-    /// Servers of `servers` that did not answer in one round.
+    /// Servers that were queried without an answer in one round; a part of `servers`.
     silent: Vec<SocketAddr>,
     bad_replies: u32,
     /// Number of replies with data that does not match its type.
     malformed: u32,
     failure: Option<Failure>,
-    /// A reply from a server that does not seem to serve the zone, or that has no data.
+    /// A reply from a server that does not seem to serve the zone, or that has no data. It is used
+    /// only if there is no better reply.
     hearsay: Option<Box<Part>>,
-    /// Whether an earlier reply did not validate.
+    /// Whether an earlier reply failed validation.
     is_retry: bool,
     letters: Letters,
-    /// Servers with errors that may be due to mixed case, to be queried in lower case.
+    /// Servers that returned errors, perhaps because of mixed letter case. They can be queried in
+    /// lower case.
     minding_case: Vec<Endpoint>,
     /// The first reply without the expected signatures, as a fallback.
     unsigned: Option<(Inquiry, Arc<Fetched>)>,
@@ -89,7 +92,7 @@ impl Tried {
         self.failure = self.failure.max(Some(failure));
     }
 
-    /// Records a server that may answer in lower case.
+    /// Records that a server returned an error and may answer a query in lower case.
     fn note_case(&mut self, inquiry: &Inquiry, fetched: &Fetched) {
         let server = inquiry.servers.iter().find(|server| **server == fetched.server);
         if let Some(server) = server
@@ -100,7 +103,8 @@ impl Tried {
         }
     }
 
-    /// Returns whether the question fails unless a server answers in lower case.
+    /// Returns whether servers can be queried in lower case, because there is no usable reply
+    /// otherwise.
     fn may_ask_in_lower_case(&self) -> bool {
         !self.minding_case.is_empty() && self.hearsay.is_none() && self.unsigned.is_none()
     }
@@ -114,7 +118,7 @@ impl Tried {
         vec![self.minding_case.remove(0)]
     }
 
-    /// Keeps the first reply with any data as a fallback.
+    /// Keeps the first reply with any data, for use if there is no better reply.
     fn note_hearsay(&mut self, part: Box<Part>) {
         if self.hearsay.as_ref().is_none_or(|known| known.is_empty()) {
             self.hearsay = Some(part);
@@ -154,7 +158,7 @@ impl Tried {
 }
 
 impl Walker {
-    /// Asks a cut's servers for a name and type.
+    /// Queries the servers of a zone cut for a name and type.
     pub(crate) async fn ask(
         &mut self,
         cut: &mut Cut,
@@ -177,7 +181,8 @@ impl Walker {
                     }
                     let inquiry = self.inquiry(cut, question, servers, &tried, frame).await;
                     if frame.is_first() {
-                        // The walk itself will send the same inquiry, which then joins this one.
+                        // The walk will send the same inquiry itself, and then gets the result of
+                        // this one.
                         let patience = self.patience(cut, &tried, Extent::Whole);
                         self.ask_keys_ahead(&inquiry, patience).await;
                     }
@@ -223,7 +228,7 @@ impl Walker {
         }
     }
 
-    /// Returns the inquiry with a question to these `servers` of a cut.
+    /// Returns the inquiry that asks these `servers` of a zone cut a question.
     async fn inquiry(
         &mut self,
         cut: &Cut,
@@ -234,7 +239,8 @@ impl Walker {
     ) -> Inquiry {
         let manner = self.manner(cut).await;
         if manner.strategy == Strategy::Ordered {
-            // The sort is stable: the server that answered before comes first.
+            // The server that answered before comes first. The others keep their order, because the
+            // sort is stable.
             servers.sort_by_key(|server| Some(server.addr) != self.relied_on);
         }
         Inquiry {
@@ -251,8 +257,8 @@ impl Walker {
         }
     }
 
-    /// Lets the rest of the question start at the server that answered in place of a slow one, if
-    /// the servers are queried in order.
+    /// Makes the rest of the question start at the server that answered after slower servers did
+    /// not, if servers are queried in order.
     fn rely_on(&mut self, inquiry: &Inquiry, fetched: &Fetched) {
         let is_answer = matches!(fetched.rcode, Rcode::NOERROR | Rcode::NXDOMAIN);
         let is_first = inquiry.servers.first().is_some_and(|first| *first == fetched.server);
@@ -261,7 +267,7 @@ impl Walker {
         }
     }
 
-    /// Accepts a usable reply, or records how usable the reply is.
+    /// Accepts a usable reply, or keeps it for use if there is no better one.
     ///
     /// # Errors
     /// No other server of the zone can give a better reply.
@@ -282,14 +288,14 @@ impl Walker {
             // An empty reply may come from a server without the zone.
             Ok(Reply::Part(part)) if part.is_empty() => tried.note_hearsay(part),
             Ok(reply) => return Ok(Some(reply)),
-            // The zone's data is too large on every server.
+            // The data is too large, which is probably the same on every server of the zone.
             Err(failure @ Failure::TooManyRecords) => return Err(failure),
             Err(failure) => tried.note(failure),
         }
         Ok(None)
     }
 
-    /// Returns the fallback if no server gave a better reply.
+    /// Returns the best reply that was kept, because no server gave a better one.
     fn make_do(&mut self, cut: &Cut, tried: Tried) -> Result<Reply, Failure> {
         let failure = tried.failure.unwrap_or(Failure::NoServers);
         match &tried.unsigned {
@@ -300,16 +306,16 @@ impl Walker {
         }
     }
 
-    /// Returns whether an untried address of a server of the cut is known.
+    /// Returns whether the cut has a server with a known address that was not queried yet.
     fn has_untried(&self, cut: &Cut, tried: &Tried) -> bool {
         tried.bad_replies < MAX_BAD_REPLIES
             && self.candidates(cut).iter().any(|candidate| !tried.servers.contains(&candidate.addr))
     }
 
-    /// Returns whether a reply of this signed zone has no signatures at all, for the first time
-    /// from this server in this question. This is evident if the reply is about the zone itself:
-    /// its apex, a zone directly below it, or its SOA record. Other data may belong to an unsigned
-    /// zone below it (RFC 4035 §5.2).
+    /// Returns whether a reply from this signed zone has no signatures, and this is the server's
+    /// first such reply in this question. Signatures can only be expected if the reply is about the
+    /// zone itself: its apex, a zone directly below it, or its SOA record. Other data may belong to
+    /// an unsigned zone below the signed one (RFC 4035 §5.2).
     fn lacks_signatures(&mut self, inquiry: &Inquiry, fetched: &Fetched, sorted: &Sort) -> bool {
         let Inquiry { zone, qname, manner, .. } = inquiry;
         if !manner.is_signed || !manner.dnssec_ok || fetched.server == HERE {
@@ -318,7 +324,7 @@ impl Walker {
         let is_soa =
             |record: &ReplyRecord<'_>| record.rtype == Rtype::SOA && *record.owner == **zone;
         let is_due = match sorted {
-            // For a zone directly below the apex, no other zone is between the two.
+            // No other zone can be between the apex and a zone directly below it.
             Sort::Referral(child) => name::parent(child) == Some(&**zone),
             Sort::Answer => qname == zone || fetched.reply.records().any(|record| is_soa(&record)),
             Sort::Hearsay | Sort::Lame | Sort::Failed(_) => false,
@@ -363,7 +369,8 @@ impl Walker {
                 Err(Failure::Lame)
             }
             Sort::Failed(Rcode::REFUSED) => {
-                // Some servers refuse only ANY.
+                // An error for ANY does not show that the server is lame: some servers refuse only
+                // ANY.
                 if inquiry.qtype != Rtype::ANY {
                     self.io.note(Note::Lame(fetched.server, inquiry.zone.clone()));
                 }
@@ -374,7 +381,8 @@ impl Walker {
         }
     }
 
-    /// Answers from the copy of the root zone, unless its data failed to validate before.
+    /// Answers from the copy of the root zone, unless data of the copy has failed validation
+    /// before.
     fn ask_local_root(
         &self,
         cut: &Cut,
@@ -394,13 +402,14 @@ impl Walker {
         Some((inquiry, Arc::new(fetched)))
     }
 
-    /// Returns the copy of the root zone, if there is a usable one.
+    /// Returns the copy of the root zone; `None` if there is no usable copy.
     pub(crate) fn local_root(&self) -> Option<Arc<LocalRoot>> {
         let slot = self.recursion().local_root.as_ref()?;
         slot.at(self.io.moment().wall_secs).map(|(zone, _)| zone)
     }
 
-    /// Prefetches the keys of a zone in the same round trip, if they will be needed.
+    /// Fetches the keys of a zone early, in the same round trip as the inquiry, if they will be
+    /// needed.
     async fn ask_keys_ahead(&mut self, inquiry: &Inquiry, patience: Patience) {
         if self.will_need_keys(inquiry).await {
             let qname = inquiry.zone.clone();
@@ -409,9 +418,9 @@ impl Walker {
         }
     }
 
-    /// Prefetches the keys of a zone from a forwarder in the round trip of its DS records, if the
-    /// zone signed records of the question. A forwarder shows no zone cuts, so that each zone of
-    /// the chain would otherwise take two round trips.
+    /// Fetches the keys of a zone from a forwarder early, in the same round trip as the zone's DS
+    /// records, if the zone signed records of the question. Otherwise, each zone of the chain would
+    /// take two round trips, because a forwarder shows no zone cuts.
     async fn ask_signers_keys_ahead(&mut self, inquiry: &Inquiry) {
         let zone = &inquiry.qname;
         let is_wanted = inquiry.manner.recursion_desired
@@ -435,7 +444,7 @@ impl Walker {
         }
     }
 
-    /// Returns whether the keys of the zone will be needed in any case: its parent has usable DS
+    /// Returns whether the keys of the zone will certainly be needed: its parent has usable DS
     /// records, and the keys are not cached.
     async fn will_need_keys(&mut self, inquiry: &Inquiry) -> bool {
         let zone = &inquiry.zone;
@@ -472,17 +481,18 @@ impl Walker {
         (fetched.rcode == Rcode::NOERROR).then_some(fetched)
     }
 
-    /// Returns the patience with servers of a cut: little while addresses of other servers can be
-    /// looked up.
+    /// Returns how long to query the servers of a zone cut that do not answer. The patience is low
+    /// while addresses of other servers can be looked up.
     fn patience(&self, cut: &Cut, tried: &Tried, extent: Extent) -> Patience {
         let may_look_up = self.failed_servers < MAX_FAILED_SERVERS;
         match self.need(cut, &tried.look_ups).filter(|_| may_look_up) {
             _ if extent == Extent::Part => Patience::Shortened,
             _ if tried.letters == Letters::Lower => Patience::OneRound,
-            // There is a fallback.
+            // Another reply can be used instead.
             _ if tried.unsigned.is_some() => Patience::OneRound,
             Some(Need::NoAddress) => Patience::OneRound,
-            // No wait for a server that never answered: the data may simply fail to validate.
+            // Do not wait for servers that never answered, because the reason may be data that
+            // cannot be validated.
             _ if tried.is_retry => Patience::WhileKnown,
             Some(Need::Doubt) => Patience::WhileKnown,
             Some(Need::DeniedInPart) | None => Patience::All,
@@ -504,7 +514,7 @@ impl Walker {
         }
     }
 
-    /// Returns the number of earlier queries that these servers of a zone left unanswered.
+    /// Returns the number of earlier queries to these servers of a zone that were not answered.
     fn unanswered(&self, zone: &Name, servers: &[Endpoint]) -> u32 {
         let of_zone = self.silences.iter().find(|silence| silence.zone == *zone);
         let are_known =
@@ -530,7 +540,8 @@ impl Walker {
         }
     }
 
-    /// Returns whether the zone is known to be signed: by an anchor, by its parent, or by its keys.
+    /// Returns whether the zone is known to be signed: because of an anchor, its parent's DS
+    /// records, or its keys.
     async fn is_known_signed(&self, zone: &Name) -> bool {
         let Some(validation) = self.validation() else { return false };
         if validation.anchors.point(zone).is_some() {
@@ -550,9 +561,9 @@ impl Walker {
         }
     }
 
-    /// Returns the next servers, like [`Walker::next_servers`]. If no other is left and there was
-    /// no reply, silent servers get more time. Finally, some servers with errors are queried in
-    /// lower case.
+    /// Returns the next servers to query, like [`Walker::next_servers`]. If no other server is left
+    /// and there was no reply, servers that did not answer get more time. Finally, some servers
+    /// with errors are queried in lower case.
     async fn servers_to_ask(
         &mut self,
         cut: &mut Cut,
@@ -575,8 +586,8 @@ impl Walker {
         self.next_servers(cut, tried, frame).await
     }
 
-    /// Returns servers of the cut that were not tried. If none is left, looks up addresses of its
-    /// servers.
+    /// Returns the servers of the zone cut that were not queried yet. If none is left, looks up
+    /// addresses of servers of the cut.
     async fn next_servers(
         &mut self,
         cut: &mut Cut,
@@ -602,7 +613,7 @@ impl Walker {
                 return Vec::new();
             }
             if self.look_up_server(cut, &mut tried.look_ups, look_up, frame).await {
-                // Servers that were silent for a round are queried again, in turn with the new
+                // Servers that did not answer for a round are queried again, in turn with the new
                 // servers.
                 let silent = std::mem::take(&mut tried.silent);
                 tried.servers.retain(|addr| !silent.contains(addr));
@@ -613,7 +624,7 @@ impl Walker {
     }
 }
 
-/// Adds the spare addresses of a cut's servers. Returns `false` if there are none.
+/// Adds the spare addresses of a zone cut's servers. Returns `false` if there are none.
 fn use_spare(cut: &mut Cut) -> bool {
     let CutServers::Named(servers) = &mut cut.servers else { return false };
     let had_any = servers.iter().any(|server| !server.spare.is_empty());
@@ -635,7 +646,8 @@ fn failure_of(why: NotFetched) -> Failure {
     }
 }
 
-/// Returns an inquiry for data other than the client's question; the caller sets its servers.
+/// Returns an inquiry for data that the resolution needs, other than the answer for the client. The
+/// caller sets the servers of the inquiry.
 fn inquiry_of(cut: &Cut, (qname, qtype): (&Name, Rtype), manner: Manner) -> Inquiry {
     Inquiry {
         zone: cut.zone.clone(),

@@ -2,8 +2,8 @@
 //!
 //! A walk is an `async` function without wakers: the resolver polls it when it can continue. A walk
 //! sends a [`Request`] and is pending; the resolver sends a [`Response`] and polls again. [`Note`]s
-//! need no response. The walk therefore knows no socket, no clock and no runtime, and only the
-//! driver determines the order of events.
+//! need no response. The walk therefore needs no socket, no clock and no runtime. Only the driver
+//! determines the order of events.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,18 +21,18 @@ use crate::report::Report;
 use crate::trace::{Step, Trace, Why};
 use crate::validation::Chain;
 
-/// A request of a walk.
+/// A request of a walk to the resolver.
 #[derive(Debug)]
 pub(crate) enum Request {
-    /// The cached data of a name and type.
+    /// Look up the cached data of a name and type.
     LookUp(Side, Name, Rtype),
-    /// The keys of a zone, or the reason why it has none.
+    /// Look up the cached keys of a zone, or the reason why it has none.
     Keys(Name),
-    /// The cached NXDOMAIN that covers a name.
+    /// Look up the cached NXDOMAIN that covers a name.
     LookUpNxdomain(Side, Name),
-    /// The NSEC or NSEC3 record that covers a name.
+    /// Look up the NSEC or NSEC3 record that covers a name.
     Gap(Sought),
-    /// A question for the servers of a zone.
+    /// Send a question to the servers of a zone.
     Fetch(Box<Inquiry>),
 }
 
@@ -60,24 +60,25 @@ pub(crate) enum Note {
     Lame(Endpoint, Name),
     /// A server omitted the signatures of a signed zone.
     Unsigned(Endpoint, Name),
-    /// A question that the walk will ask soon; its response may arrive in the meantime.
+    /// The walk will soon send this question. Its response may arrive in the meantime.
     Ahead(Box<Inquiry>),
-    /// An answer was synthesized from NSEC or NSEC3 records.
+    /// The walk has synthesized an answer from NSEC or NSEC3 records.
     Synthesised,
-    /// The copy of the root zone was used.
+    /// The walk has used the copy of the root zone.
     LocalRoot,
-    /// An error in a zone that names a reporting agent.
+    /// There is an error in a zone that has a reporting agent.
     Report(Report),
-    /// Validated NSEC or NSEC3 RRsets of the zone with this apex, with its SOA RRset if there was
-    /// one.
+    /// The walk has validated these NSEC or NSEC3 RRsets of the zone with this apex. Its SOA RRset
+    /// is included if there was one.
     Gaps(Name, Option<Rrset>, Vec<Rrset>),
-    /// Number of times that the question reached each limit of validation.
+    /// The question has reached limits of validation. Holds the number of times for each limit.
     Limits([u32; avocet_dnssec::Limit::ALL.len()]),
-    /// The end of the chain of trust at a zone, valid for this number of seconds.
+    /// The walk has found the end of the chain of trust at this zone. The result is valid for this
+    /// number of seconds.
     Keys(Name, Chain, u32),
 }
 
-/// The time of a poll.
+/// The time at which a walk is polled.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Moment {
     /// Seconds since 1970, for the validity of signatures.
@@ -95,7 +96,7 @@ struct Channel {
     trace: Trace,
 }
 
-/// The walk's end of the channel; the driver's is [`DriverEnd`].
+/// The walk's end of the channel. [`DriverEnd`] is the other end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Io(Arc<Mutex<Channel>>);
 
@@ -157,7 +158,7 @@ impl Io {
         self.with(|channel| channel.trace.record(step));
     }
 
-    /// Records the following steps as part of resolving this name, until [`Io::leave`].
+    /// Marks the following steps in the trace as part of resolving this name, until [`Io::leave`].
     pub(crate) fn enter(&self, why: Why, name: &Name, rtype: Rtype) {
         self.with(|channel| channel.trace.enter(why, name, rtype));
     }
@@ -202,7 +203,7 @@ impl DriverEnd {
         self.0.clone()
     }
 
-    /// Sets the response and the time for the next poll.
+    /// Sets the response and the time that the walk gets at the next poll.
     pub(crate) fn supply(&self, response: Option<Response>, moment: Moment) {
         self.0.with(|channel| {
             channel.response = response;

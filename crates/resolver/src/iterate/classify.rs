@@ -1,4 +1,4 @@
-//! Classifies the reply of an authoritative server: an answer, a referral, or useless (RFC 1034
+//! Classifies the reply of an authoritative server as an answer, a referral, or useless (RFC 1034
 //! §5.3.3 step 4).
 
 use avocet_wire::view::RecordSection;
@@ -14,10 +14,10 @@ use crate::scrub::MAX_ALIASES;
 pub(crate) enum Sort {
     /// The reply has data, a negative response, or an alias.
     Answer,
-    /// A referral to the zone of this name, below the queried zone.
+    /// The reply is a referral to the zone with this name, below the queried zone.
     Referral(Name),
-    /// Like [`Sort::Answer`], but from a server that recurses and does not serve the zone: used
-    /// only as a last resort.
+    /// The reply is like [`Sort::Answer`], but the server recurses and does not serve the zone. The
+    /// reply is used only as a last resort.
     Hearsay,
     /// The server does not serve the zone.
     Lame,
@@ -28,7 +28,7 @@ pub(crate) enum Sort {
 /// Classifies the reply to this inquiry.
 pub(crate) fn sort(inquiry: &Inquiry, fetched: &Fetched) -> Sort {
     let recursive = inquiry.manner.recursion_desired;
-    // The answers of a recursive server come from its cache.
+    // The answers of a recursive server come from its cache, not from the zone.
     let is_hearsay = fetched.offers_recursion() && !fetched.is_authoritative() && !recursive;
     match fetched.rcode {
         Rcode::NOERROR | Rcode::YXDOMAIN => {}
@@ -54,7 +54,7 @@ pub(crate) fn is_malformed(inquiry: &Inquiry, fetched: &Fetched) -> bool {
         && !answers(inquiry, fetched)
 }
 
-/// Returns whether there is a record of the queried type, or an alias, at the name.
+/// Returns whether the reply has a record of the queried type, or an alias, at the QNAME.
 fn answers(inquiry: &Inquiry, fetched: &Fetched) -> bool {
     let answer = || fetched.reply.section(RecordSection::Answer);
     let mut at = inquiry.qname.view().to_buf();
@@ -84,14 +84,15 @@ fn sort_by_authority(inquiry: &Inquiry, fetched: &Fetched, denial: Sort) -> Sort
     }
     for ns in authority(Rtype::NS) {
         if *ns.owner == *inquiry.zone {
-            // The zone's own NS records without an answer: NODATA, if the server is authoritative.
+            // The reply has the zone's own NS records but no answer. From an authoritative server,
+            // this is NODATA.
             return if fetched.is_authoritative() { Sort::Answer } else { Sort::Lame };
         }
         if !name::is_under(&ns.owner, &inquiry.zone) {
-            // A referral upward or sideways.
+            // The referral leads upward or sideways.
             return Sort::Lame;
         }
-        // DS records belong to the parent: its reply with the delegation is the answer.
+        // DS records belong to the parent, so the parent's reply with the delegation is the answer.
         let is_parents = inquiry.qtype == Rtype::DS && *ns.owner == *inquiry.qname;
         if is_parents {
             return Sort::Answer;
@@ -100,6 +101,6 @@ fn sort_by_authority(inquiry: &Inquiry, fetched: &Fetched, denial: Sort) -> Sort
             return Sort::Referral(ns.owner.into());
         }
     }
-    // An empty reply: NODATA, unless other servers of the zone have data.
+    // The reply is empty. It is taken as NODATA, unless other servers of the zone have data.
     denial
 }

@@ -2,8 +2,8 @@
 //! and 4b).
 //!
 //! Delegations are parent-centric: only the parent's NS RRset decides which servers are queried,
-//! never the NS RRset of the zone itself. A zone that its parent removes therefore disappears when
-//! its delegation expires (S22).
+//! never the NS RRset of the zone itself. If the parent removes a zone, the zone therefore
+//! disappears when its cached delegation expires (S22).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -25,34 +25,34 @@ use crate::trace::Why;
 pub(crate) const MAX_NS: usize = 13;
 /// Maximum number of addresses that are used for one server.
 pub(crate) const MAX_ADDRESSES: usize = 6;
-/// Shortest life of a cached delegation. Without this limit, an answer could outlive the
-/// delegation, and policies could not test its servers.
+/// Minimum lifetime of a cached delegation, in seconds. Without this limit, an answer could outlive
+/// the delegation, and the policy could then not test the servers.
 const MIN_DELEGATION_SECS: u32 = 1;
 /// Seconds between priming queries (RFC 8109).
 const PRIMED_SECS: u32 = 86_400;
 
-/// Seconds between priming queries after a failed one: the hints are used in the meantime.
+/// Seconds between priming queries after a failed one. The hints are used in the meantime.
 const UNPRIMED_SECS: u32 = 300;
 
-/// A zone and its servers.
+/// A zone cut: a zone and its servers.
 #[derive(Clone, Debug)]
 pub(crate) struct Cut {
     pub(crate) zone: Name,
     pub(crate) servers: CutServers,
-    /// The remaining TTL, at most that of the delegations above, because no delegation outlives
-    /// them (S22).
+    /// The remaining TTL. It is at most the remaining TTL of the delegations above, because no
+    /// delegation outlives these (S22).
     pub(crate) left_secs: u32,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum CutServers {
-    /// The names of a delegation, with glue.
+    /// The name servers of a delegation, with their glue.
     Named(Vec<NameServer>),
-    /// Servers from the configuration.
+    /// The configured servers of a stub zone or forwarding rule.
     Listed { servers: Vec<Endpoint>, forward: Option<ForwardManner> },
 }
 
-/// The way in which the servers of a forwarding rule are queried.
+/// How the servers of a forwarding rule are queried.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ForwardManner {
     pub(crate) strategy: Strategy,
@@ -65,14 +65,14 @@ pub(crate) struct ForwardManner {
 pub(crate) struct NameServer {
     pub(crate) name: Name,
     pub(crate) addresses: Vec<IpAddr>,
-    /// Addresses from the parent that differ from the addresses in the server's own zone: a last
-    /// resort.
+    /// Other addresses of the server: those from the parent if `addresses` come from the server's
+    /// own zone, or vice versa. They are used as a last resort.
     pub(crate) spare: Vec<IpAddr>,
 }
 
 impl Cut {
-    /// Returns the delegation in a referral, with acceptable glue: addresses of names within the
-    /// queried zone (S5).
+    /// Returns the zone cut in a referral, with the glue that is acceptable: addresses of names
+    /// within the queried zone (S5).
     pub(crate) fn from_referral(zone: Name, asked: &[u8], fetched: &Fetched) -> Self {
         let ns = fetched.reply.section(RecordSection::Authority);
         let ns = ns.filter(|record| record.rtype == Rtype::NS && record.owner == zone.view());
@@ -102,12 +102,14 @@ impl Cut {
         matches!(self.servers, CutServers::Named(_))
     }
 
-    /// Returns whether the servers of this cut recurse for this resolver.
+    /// Returns whether the servers of this cut are recursive resolvers, to which queries are
+    /// forwarded.
     pub(crate) fn recurses(&self) -> bool {
         matches!(&self.servers, CutServers::Listed { forward: Some(_), .. })
     }
 
-    /// Returns whether the addresses of a server can be resolved without querying this zone.
+    /// Returns whether any server has a name outside of this zone, so that its addresses can be
+    /// resolved without querying the zone. Always `true` for configured servers.
     fn names_others(&self) -> bool {
         match &self.servers {
             CutServers::Named(servers) => {
@@ -133,19 +135,19 @@ fn name_of_server(rdata: &[u8]) -> Option<Name> {
 }
 
 impl Walker {
-    /// Returns the nearest zone cut above a name with known servers. DS records belong to the
-    /// parent.
+    /// Returns the nearest zone cut at or above a name whose servers are known. For DS records, the
+    /// cut is above the name, because they belong to the parent.
     pub(crate) async fn nearest_cut(&mut self, qname: &Name, qtype: Rtype) -> Cut {
         let skip = usize::from(qtype == Rtype::DS && qname.len() > 1);
         self.cut_above(qname.view().ancestors().nth(skip).unwrap_or(FoldedName::ROOT).into()).await
     }
 
-    /// Returns the nearest cut above `zone`.
+    /// Returns the nearest zone cut above `zone`.
     pub(crate) async fn cut_of_parent(&mut self, zone: &Name) -> Cut {
         self.cut_above(zone.view().parent().unwrap_or(FoldedName::ROOT).into()).await
     }
 
-    /// Returns the nearest zone cut at or above a name with known servers.
+    /// Returns the nearest zone cut at or above `start` whose servers are known.
     async fn cut_above(&mut self, start: Name) -> Cut {
         let configured = self.plan.configured(start.view());
         if let Some(Configured::Forward(_)) = configured {
@@ -201,7 +203,7 @@ impl Walker {
         Cut { zone, servers, left_secs: u32::MAX }
     }
 
-    /// Returns the root's servers, from a priming response or from the hints.
+    /// Returns the zone cut of the root, with servers from a priming response or from the hints.
     async fn root(&mut self) -> Cut {
         let root: Name = FoldedName::ROOT.into();
         if self.recursion().priming
@@ -278,7 +280,8 @@ impl Walker {
             let (addresses, spare) = if is_own_usable { (own, glue) } else { (glue, own) };
             servers.push(NameServer { name, addresses, spare });
         }
-        // The root has no parent that could remove it.
+        // The delegation of the root never expires, because the root has no parent that could
+        // remove it.
         let left_secs = if zone.len() > 1 { ns.ttl_secs } else { u32::MAX };
         Some(Cut { zone: zone.clone(), servers: CutServers::Named(servers), left_secs })
     }
@@ -336,7 +339,7 @@ impl Walker {
         }
     }
 
-    /// Extracts the delegation of a referral, and caches it.
+    /// Extracts the delegation from a referral, and caches it.
     pub(crate) fn take_referral(&mut self, zone: Name, asked: &Cut, fetched: &Fetched) -> Cut {
         let mut cut = Cut::from_referral(zone, &asked.zone, fetched);
         self.drop_glue_of_stubs(&mut cut, asked);
@@ -359,7 +362,7 @@ impl Walker {
         let glue = glue.filter(|record| {
             matches!(record.rtype, Rtype::A | Rtype::AAAA) && is_glue(record.owner)
         });
-        // Glue never outlives its delegation (S22).
+        // Glue must not outlive its delegation (S22).
         let glue = glue.map(|record| {
             let ungrouped = Ungrouped::of(&record);
             Ungrouped { ttl_secs: ungrouped.ttl_secs.min(ttl_secs), ..ungrouped }
@@ -369,8 +372,8 @@ impl Walker {
         cut
     }
 
-    /// Removes glue of servers in stub zones below the queried zone: the servers of the stub zone
-    /// give those addresses.
+    /// Removes the glue of servers that are in stub zones below the queried zone, because the stub
+    /// zone's own servers have these addresses.
     fn drop_glue_of_stubs(&self, cut: &mut Cut, asked: &Cut) {
         let CutServers::Named(servers) = &mut cut.servers else { return };
         for server in servers {
@@ -381,7 +384,7 @@ impl Walker {
         }
     }
 
-    /// Returns the known addresses of a cut that may be queried.
+    /// Returns the known addresses of a zone cut's servers that may be queried.
     pub(crate) fn candidates(&self, cut: &Cut) -> Vec<Endpoint> {
         let mut candidates = Vec::new();
         match &cut.servers {
@@ -409,8 +412,8 @@ impl Walker {
         candidates
     }
 
-    /// Returns whether a configured server with this address may be queried: any address except one
-    /// of this server's own.
+    /// Returns whether a configured server with this address may be queried. It may, unless the
+    /// address is this server's own.
     fn is_listed_to_be_asked(&self, addr: SocketAddr) -> bool {
         !self.recursion().own.contains(&addr)
     }

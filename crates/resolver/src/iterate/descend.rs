@@ -1,6 +1,6 @@
-//! Follows referrals from the nearest known zone cut down to the servers of a name. Each server
-//! gets only the part of the name that it needs (QNAME minimisation in relaxed mode, RFC 9156, with
-//! the rule of §2.3 for underscores).
+//! Follows referrals from the nearest known zone cut down to the servers of a name. Each query has
+//! only the part of the name that the server needs (QNAME minimisation in relaxed mode, RFC 9156,
+//! with the rule of §2.3 for underscores).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -26,27 +26,28 @@ const MAX_MINIMISED: u32 = 10;
 /// MINIMISE_ONE_LAB).
 const MINIMISED_BY_ONE: u32 = 4;
 
-/// The types under which the cache is searched for a minimised name: those that clients query most.
+/// The types of cached data that show that a minimised name exists: the types that clients query
+/// most.
 const KNOWN_BY: [Rtype; 4] = [Rtype::A, Rtype::AAAA, Rtype::MX, Rtype::TXT];
 
 type Proving<'a> = Pin<Box<dyn Future<Output = Option<Part>> + Send + 'a>>;
 
-/// The information on a minimised name.
+/// What is known about the complete name after a query for a minimised name.
 enum Shortened {
-    /// The name exists.
+    /// The minimised name exists, so the complete name may exist.
     Exists,
-    /// The response says nothing about the complete name.
+    /// The response to the minimised name shows nothing about the complete name.
     Unknown,
     /// The response answers the question for the complete name.
     Ends(Box<Part>),
 }
 
-/// The servers' response to a minimised name, kept for the duration of a question.
+/// The result of an earlier query for a minimised name. It is kept until the question ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Seen {
     /// The shortened name exists.
     Exists,
-    /// The shortened name was denied, or there was no response: the complete name is queried next.
+    /// The shortened name was denied, or there was no response. The complete name is queried next.
     Unknown,
 }
 
@@ -59,11 +60,11 @@ impl Shortened {
     }
 }
 
-/// The part of a name that servers see.
+/// The part of a name that queries show to servers.
 struct Shown {
     qname: Name,
     labels: usize,
-    /// Labels that are known to exist.
+    /// Number of labels that are known to exist.
     known: usize,
     queries: u32,
     whole: bool,
@@ -85,7 +86,7 @@ impl Shown {
         shown.len() == self.qname.len()
     }
 
-    /// Returns the name to query next.
+    /// Returns the minimised name to query next.
     fn next(&mut self) -> Name {
         let left = self.labels.saturating_sub(self.known);
         if self.whole || self.queries >= MAX_MINIMISED || left <= 1 {
@@ -99,8 +100,8 @@ impl Shown {
         self.queries += 1;
         let mut hidden = left - more.clamp(1, left);
         let labels: Vec<&[u8]> = name::labels(&self.qname).take(hidden + 1).collect();
-        // Labels that begin with an underscore are not zone boundaries (RFC 9156 §2.3): add them
-        // together.
+        // Labels with an underscore at their start are usually not zone cuts, so several such
+        // labels are added at once (RFC 9156 §2.3).
         let is_scope =
             |label: usize| labels.get(label).is_some_and(|label| label.first() == Some(&b'_'));
         while hidden > 0 && is_scope(hidden) && is_scope(hidden - 1) {
@@ -109,14 +110,14 @@ impl Shown {
         self.qname.view().ancestors().nth(hidden).unwrap_or(self.qname.view()).into()
     }
 
-    /// Goes back to adding single labels. Returns false if that changes nothing.
+    /// Makes later queries add single labels again. Returns `false` if they already do.
     fn reveals_slowly(&mut self) -> bool {
         let hides = self.queries == 0 && self.labels > self.known + 1;
         self.whole &= !hides;
         hides
     }
 
-    /// Records that a name exists, and so do its ancestors.
+    /// Records that a minimised name exists. Its ancestors then exist, too.
     fn exists(&mut self, shown: &Name) {
         self.known = self.known.max(name::labels(shown).count());
     }
@@ -132,30 +133,32 @@ impl Shown {
     }
 }
 
-/// The next step after the servers of a cut failed.
+/// What to do after all servers of a zone cut failed.
 enum Afterwards {
     /// The question fails.
     End,
-    /// Query the parent for the delegation once more; fail if that is not possible.
+    /// Query the parent for the delegation once more. The question fails if that is not possible.
     GoUp,
     /// Query the complete name.
     Widen,
 }
 
-/// Returns whether the answer to a DS query is the child's instead of the parent's: an alias, from
-/// a server of both zones. A recursive server queries the parent itself.
+/// Returns whether the answer to a DS query comes from the child zone instead of the parent: it is
+/// an alias, and the server may serve both zones. For a recursive server, the result is `false`,
+/// because such a server queries the parent itself.
 fn is_of_child(part: &Part, qtype: Rtype, cut: &Cut) -> bool {
     qtype == Rtype::DS && part.is_alias() && !cut.recurses()
 }
 
-/// Returns the next step after `failure` of a question that shows `extent` of the name.
+/// Returns what to do after this failure of a query that showed this part (`extent`) of the name.
 fn afterwards(failure: Failure, extent: Extent) -> Afterwards {
     match (failure, extent) {
         (Failure::TooManyQueries | Failure::Crowded, _) => Afterwards::End,
-        // The zone was found, but its data is unusable on every server.
+        // The servers of the zone were found, but their data is unusable everywhere.
         (Failure::TooManyRecords | Failure::Malformed, Extent::Whole) => Afterwards::End,
         (_, Extent::Whole) => Afterwards::GoUp,
-        // Some servers fail for empty non-terminals (relaxed mode).
+        // Some servers fail for empty non-terminals, so the complete name is queried (relaxed
+        // mode).
         (_, Extent::Part) => Afterwards::Widen,
     }
 }
@@ -172,7 +175,7 @@ impl Walker {
         self.tell_cut(&cut);
         let mut shown = Shown { whole: !self.minimises(&cut), ..Shown::new(qname, &cut) };
         let mut referrals = 0;
-        // A cached delegation may be out of date: the parent is queried once.
+        // A cached delegation may be out of date, so the parent is queried once more.
         let mut may_go_up = true;
         loop {
             let asked = shown.next();
@@ -230,7 +233,7 @@ impl Walker {
         }
     }
 
-    /// Returns the information on a minimised name that needs no query.
+    /// Returns what cached data shows about a minimised name, without a query.
     async fn known_shortened(
         &mut self,
         asked: &Name,
@@ -262,7 +265,7 @@ impl Walker {
         )
     }
 
-    /// Evaluates the servers' response to a minimised name.
+    /// Evaluates the response to a query for a minimised name.
     async fn take_shortened(
         &mut self,
         part: Part,
@@ -282,19 +285,19 @@ impl Walker {
         {
             return Shortened::Ends(Box::new(part));
         }
-        // Some servers deny empty non-terminals: such a denial never reaches a client.
+        // Some servers deny empty non-terminals, so a client never gets such a denial.
         Shortened::Unknown
     }
 
-    /// Returns the cached denial of a minimised name, or of an ancestor.
+    /// Returns the cached denial of a minimised name or of its ancestor.
     async fn denied_before(&mut self, shown: &Name, cut: &Cut) -> Option<Part> {
         let (len, denial, _) = self.io.covering_nxdomain(Side::Delegation, shown).await?;
         let owner = shown.view().ancestor_of_len(len).into();
         (len > cut.zone.len()).then(|| Part::of_cache(Ending::Denied(owner, denial)))
     }
 
-    /// Caches the denial of a minimised name out of reach of clients: the next query below it shows
-    /// the complete name.
+    /// Caches the denial of a minimised name where clients do not find it. Later walks below this
+    /// name then query the complete name at once.
     fn keep_shortened_denial(&self, part: &Part) {
         if let Ending::Denied(owner, denial) = &part.ending
             && denial.rcode == Rcode::NXDOMAIN
@@ -306,8 +309,8 @@ impl Walker {
         }
     }
 
-    /// Returns the denial of the complete name by a validated denial of a minimised one, which
-    /// proves that nothing exists below it (RFC 8020 §2).
+    /// Returns a denial of the complete name if the denial of a minimised name is validated. Such a
+    /// denial proves that no name below the minimised name exists (RFC 8020 §2).
     fn proven_denial<'a>(
         &'a mut self,
         part: &'a Part,
@@ -339,8 +342,8 @@ impl Walker {
     }
 }
 
-/// Returns whether nothing is known of the name itself, so that the complete name can be queried at
-/// once.
+/// Returns whether the reply to a query for a minimised name does not show that the name exists: it
+/// is an alias or a denial of the name.
 fn denies_all(part: &Part) -> bool {
     let denies =
         !matches!(&part.ending, Ending::Denied(_, denial) if denial.rcode == Rcode::NOERROR);

@@ -7,26 +7,26 @@ use super::rrset::Name;
 use crate::exchange::endpoint::{Endpoint, Strategy, TlsFault};
 use crate::read::Reply;
 
-/// Maximum number of servers of one inquiry: one bit each in the sets of an exchange.
+/// Maximum number of servers of one inquiry. The sets of an exchange have one bit for each server.
 pub(crate) const MAX_CANDIDATES: usize = 32;
 
-/// The way in which the servers of a zone are queried.
+/// How the servers of a zone are queried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Manner {
-    /// Whether the servers recurse.
+    /// Whether the servers are recursive resolvers.
     pub(crate) recursion_desired: bool,
     pub(crate) dnssec_ok: bool,
     pub(crate) checking_disabled: bool,
     pub(crate) strategy: Strategy,
     pub(crate) case_randomisation: bool,
     pub(crate) timeout_ms: (u32, u32),
-    /// Whether the zone is known to be signed: without EDNS there are no signatures, and the reply
-    /// is useless.
+    /// Whether the zone is known to be signed. If so, queries need EDNS: replies without it have no
+    /// signatures and are useless.
     pub(crate) is_signed: bool,
 }
 
 impl Manner {
-    /// The way in which a local copy of a zone is queried.
+    /// How the local copy of a zone is queried.
     pub(crate) const OF_COPY: Self = Self {
         recursion_desired: false,
         dnssec_ok: true,
@@ -47,26 +47,27 @@ pub(crate) struct Inquiry {
     pub(crate) servers: Vec<Endpoint>,
     pub(crate) manner: Manner,
     pub(crate) patience: Patience,
-    /// Whether the configuration names the servers.
+    /// Whether the servers come from the configuration.
     pub(crate) are_listed: bool,
-    /// Whether the data is for a client. Look-ups of servers get fewer retries.
+    /// Whether the data is part of a client's answer. Inquiries for addresses of servers get fewer
+    /// retries.
     pub(crate) is_of_client: bool,
     pub(crate) letters: Letters,
-    /// Queries that these servers left unanswered before.
+    /// Number of earlier queries that these servers did not answer.
     pub(crate) unanswered: u32,
 }
 
 /// The letter case of names in queries.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Letters {
-    /// The case is random, if the server preserves it.
+    /// The letter case is random, unless the server is known not to preserve it.
     #[default]
     Random,
-    /// Lower case, after all servers returned errors for mixed case.
+    /// All letters are in lower case, because all servers returned errors for mixed case.
     Lower,
 }
 
-/// The part of a name in the query.
+/// How much of the name is in the query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Extent {
     Whole,
@@ -74,18 +75,18 @@ pub(crate) enum Extent {
     Part,
 }
 
-/// The patience with silent servers, from the least to the most.
+/// How often servers that do not answer are queried. Later variants query them more often.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Patience {
-    /// Like [`Patience::OneRound`], but a server that has answered before gets two queries: the
-    /// name is shortened, and some servers answer only for the whole name (RFC 9156 §3 step 6e).
+    /// Each server is queried once, and a server that has answered before twice. The name is
+    /// shortened, and some servers answer only for the complete name (RFC 9156 §3 step 6e).
     Shortened,
     /// Each server is queried once, because addresses of other servers can be looked up.
     OneRound,
-    /// Like [`Patience::OneRound`] if none of the servers ever answered: their addresses may be
-    /// wrong.
+    /// If none of the servers has ever answered, each is queried once, because the addresses may be
+    /// wrong. Otherwise like [`Patience::All`].
     WhileKnown,
-    /// Servers are queried up to the limits.
+    /// Servers are queried until a limit of the question is reached.
     All,
 }
 
@@ -100,8 +101,8 @@ impl Inquiry {
         self.qtype == other.qtype && self.qname == other.qname && self.zone == other.zone
     }
 
-    /// Returns whether both inquiries send the same question to the same servers. The more patient
-    /// one serves both.
+    /// Returns whether both inquiries send the same question to the same servers. If so, the more
+    /// patient inquiry can serve both.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.qtype == other.qtype
             && self.qname == other.qname
@@ -112,14 +113,14 @@ impl Inquiry {
     }
 }
 
-/// A reply.
+/// A reply to an inquiry, with the server that sent it.
 #[derive(Debug)]
 pub(crate) struct Fetched {
     pub(crate) reply: Reply,
     pub(crate) rcode: Rcode,
     pub(crate) flags: u16,
     pub(crate) server: Endpoint,
-    /// Whether the reply is an error that may be due to mixed case.
+    /// Whether the reply is an error that mixed letter case may have caused.
     pub(crate) may_mind_case: bool,
 }
 
@@ -141,9 +142,9 @@ impl Fetched {
 /// The reason why there is no reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NotFetched {
-    /// No server replied; this number of queries was sent.
+    /// No server replied. Holds the number of queries that were sent.
     Silence(u32),
-    /// This host lacked sockets, so that no query left.
+    /// No query was sent, because this host had no free sockets.
     Unsent,
     /// The network reported that the servers are unreachable.
     Unreachable,
@@ -151,10 +152,10 @@ pub(crate) enum NotFetched {
     Tls(TlsFault),
     /// The received message was no usable reply.
     Unusable,
-    /// No server may be queried.
+    /// There is no server that may be queried.
     NoServers,
-    /// The question has reached its limit of queries.
+    /// The question has reached its limit on queries.
     Exhausted,
-    /// The zone, or all its servers, have reached their limit of inquiries in flight.
+    /// The zone, or each of its servers, has reached its limit on inquiries in flight.
     Crowded,
 }

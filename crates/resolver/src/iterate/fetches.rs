@@ -1,4 +1,4 @@
-//! Inquiries in flight.
+//! Fetches: inquiries that were sent and have no result yet.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,16 +9,17 @@ use super::fetch::{Fetched, Inquiry};
 use super::rrset::Name;
 use crate::exchange::Exchange;
 
-/// An inquiry in flight.
+/// An inquiry that was sent and has no result yet.
 #[derive(Debug)]
 pub(crate) struct Fetch {
     pub(crate) inquiry: Inquiry,
-    /// The tasks with walks that wait for the fetch.
+    /// The numbers of the tasks whose walks wait for the fetch.
     pub(crate) waiters: Vec<u32>,
     pub(crate) exchange: Exchange,
-    /// The NXDOMAIN reply to a name in mixed case, used if the repeated query in lower case fails.
+    /// The NXDOMAIN reply for a name in mixed case. It is used if the repeated query in lower case
+    /// fails.
     pub(crate) denied: Option<Arc<Fetched>>,
-    /// Whether the limits on inquiries in flight do not apply.
+    /// Whether the fetch is exempt from the limits on inquiries in flight.
     pub(crate) is_free: bool,
 }
 
@@ -34,17 +35,17 @@ impl Fetch {
     }
 }
 
-/// All fetches.
+/// All fetches of a resolver.
 #[derive(Debug, Default)]
 pub(crate) struct Fetches {
     all: Vec<Option<Fetch>>,
     free: Vec<u32>,
-    /// The fetches in flight by name and type.
+    /// The numbers of the fetches in flight, by name and type.
     index: HashMap<(Name, Rtype), Vec<u32>>,
 }
 
 impl Fetches {
-    /// Returns a fetch in flight that serves this inquiry.
+    /// Returns a fetch in flight whose result also answers this inquiry.
     pub(crate) fn find(&self, inquiry: &Inquiry) -> Option<u32> {
         let alike = self.index.get(&(inquiry.qname.clone(), inquiry.qtype))?;
         let is_same = |at: &u32| self.get(*at).is_some_and(|fetch| fetch.inquiry.is_same(inquiry));

@@ -1,4 +1,4 @@
-//! The chain of questions from the client's question to the current one.
+//! The chain of nested questions: from the client's question to the one that is being resolved.
 
 use avocet_wire::{FoldedName, Rtype};
 
@@ -8,13 +8,14 @@ use super::rrset::Name;
 /// Maximum depth of nested look-ups of name servers (BIND: 7).
 const MAX_NESTING: u32 = 8;
 
-/// A question, and the question that needs its answer. The chain has no cycle.
+/// A question, with a link to the question that needs its answer. The chain of questions has no
+/// cycle.
 pub(crate) struct Frame<'a> {
     above: Option<&'a Frame<'a>>,
     name: Name,
     qtype: Rtype,
     depth: u32,
-    /// The part of the name that a denial must cover.
+    /// The part of the name that a denial must cover to end the look-up.
     pub(super) to_deny: Extent,
 }
 
@@ -28,7 +29,8 @@ impl Frame<'_> {
         self.depth == 0
     }
 
-    /// Returns whether the chain has this question. Both address families of a server count as one.
+    /// Returns whether this question is in the chain. The A and AAAA questions for a server count
+    /// as the same.
     fn contains(&self, name: FoldedName<'_>, qtype: Rtype) -> bool {
         let is_address = |qtype| matches!(qtype, Rtype::A | Rtype::AAAA);
         let is_same_type = self.qtype == qtype || is_address(qtype) && is_address(self.qtype);
@@ -36,14 +38,15 @@ impl Frame<'_> {
         is_this || self.above.is_some_and(|above| above.contains(name, qtype))
     }
 
-    /// Adds a question. Returns `None` for a cycle, or if the chain is too long.
+    /// Adds a question to the chain. Returns `None` if this would be a cycle, or if the chain is
+    /// too long.
     pub(crate) fn below<'b>(&'b self, name: &Name, qtype: Rtype) -> Option<Frame<'b>> {
         let fits = self.depth < MAX_NESTING && !self.contains(name.view(), qtype);
         let (depth, to_deny) = (self.depth + 1, Extent::Whole);
         fits.then(|| Frame { above: Some(self), name: name.clone(), qtype, depth, to_deny })
     }
 
-    /// Returns the same question, with the part of the name that a denial must cover.
+    /// Returns this question with another value for the part of the name that a denial must cover.
     pub(crate) fn denied_by(self, extent: Extent) -> Self {
         Self { to_deny: extent, ..self }
     }

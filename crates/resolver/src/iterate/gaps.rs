@@ -1,5 +1,5 @@
-//! Validated NSEC and NSEC3 records of signed zones: a range between two names denies all names
-//! within it (RFC 8198 §5). `synthesis` makes answers from them.
+//! Validated NSEC and NSEC3 records of signed zones: each record denies all names in the range
+//! between two names (RFC 8198 §5). The module `synthesis` makes answers from these records.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -17,20 +17,20 @@ const MAX_GAPS: usize = 1_024;
 /// usual sizes.
 const MAX_ALL_GAPS: usize = 32_768;
 
-/// The position of a range.
+/// What to look for among the ranges.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Sought {
     /// The range at or right before a name, in the nearest zone above the name that has ranges.
     Name(Name),
-    /// The range at or before a hash, in the zone with this apex.
+    /// The range at or right before a hash, in the zone with this apex.
     Hash(Name, Hash),
 }
 
-/// The records found at a position.
+/// The records that were found for a [`Sought`] range.
 #[derive(Clone, Debug)]
 pub(crate) struct Gap {
     pub(crate) apex: Name,
-    /// The SOA record; `None` until a negative response of the zone was seen.
+    /// The SOA record of the zone; `None` if no negative response of the zone was seen yet.
     pub(crate) soa: Option<Rrset>,
     pub(crate) by: By,
 }
@@ -43,12 +43,13 @@ impl Gap {
     }
 }
 
-/// The proof in a [`Gap`]; TTLs are counted down.
+/// The proof in a [`Gap`]. Its TTLs are reduced by the time since it was cached.
 #[derive(Clone, Debug)]
 pub(crate) enum By {
     /// The NSEC or NSEC3 RRset.
     Set(Rrset),
-    /// The zone uses NSEC3 with these parameters: the caller must search for hashes.
+    /// The zone uses NSEC3 with these parameters, so the caller must look for hashes instead of the
+    /// name.
     Hashing(Hashing),
 }
 
@@ -59,7 +60,7 @@ pub(crate) struct Hashing {
     pub(crate) salt: Box<[u8]>,
 }
 
-/// An RRset and its expiry, in ms.
+/// An RRset and the time at which it expires, in ms.
 type Timed = (Rrset, u64);
 
 /// The ranges of one zone.
@@ -69,12 +70,13 @@ type Timed = (Rrset, u64);
 #[derive(Debug, Default)]
 struct ZoneProofs {
     soa: Option<Timed>,
-    /// NSEC RRsets by [`order`].
+    /// NSEC RRsets by their owners, in canonical order; see [`order`].
     names: BTreeMap<Vec<u8>, Timed>,
     hashing: Option<Hashing>,
     /// NSEC3 RRsets by their owners' hashes.
     hashes: BTreeMap<Hash, Timed>,
-    /// Whether the ranges were used since the zone was inserted or last spared by an eviction.
+    /// Whether the ranges were used since the zone was inserted, or since the last eviction passed
+    /// it over.
     used: bool,
 }
 
@@ -82,7 +84,7 @@ struct ZoneProofs {
 #[derive(Debug, Default)]
 pub(crate) struct Gaps {
     zones: HashMap<Name, ZoneProofs>,
-    /// Zones in the order in which they were inserted or last spared by an eviction.
+    /// The zones, in the order in which they are considered for eviction.
     order: VecDeque<Name>,
     count: usize,
 }
@@ -92,7 +94,8 @@ fn left((set, until_ms): &Timed, now_ms: u64) -> Option<Rrset> {
     (ttl_secs > 0).then(|| Rrset { ttl_secs: ttl_secs as u32, ..set.clone() })
 }
 
-/// Makes room for another entry: removes expired entries, or all if none has expired.
+/// Makes room for another entry. Removes the expired entries; if there are none, removes all
+/// entries.
 fn make_room<K: Ord>(map: &mut BTreeMap<K, Timed>, now_ms: u64) {
     if map.len() >= MAX_GAPS {
         map.retain(|_, (_, until_ms)| *until_ms > now_ms);
@@ -138,7 +141,8 @@ impl ZoneProofs {
                 left(nsec, now_ms).map(By::Set)
             }
             (Sought::Hash(_, hash), _) => {
-                // The range that begins at the last hash covers the hashes before the first one.
+                // The range that begins at the last hash also covers the hashes before the first
+                // one.
                 let before = self
                     .hashes
                     .range(..=*hash)
@@ -180,8 +184,8 @@ impl Gaps {
         }
     }
 
-    /// Removes the first unused zone, so that zones queried by an attacker do not displace those in
-    /// use.
+    /// Removes the first zone that was not used since the last eviction. Zones that an attacker
+    /// queries once thus do not displace zones that are in use.
     fn evict(&mut self) {
         while let Some(first) = self.order.pop_front() {
             match self.zones.get_mut(&first) {
@@ -198,7 +202,7 @@ impl Gaps {
         }
     }
 
-    /// Returns the records at a position.
+    /// Returns the records for a [`Sought`] range.
     pub(crate) fn get(&mut self, sought: &Sought, now_ms: u64) -> Option<Gap> {
         let apex: Name = match sought {
             Sought::Name(owner) => {

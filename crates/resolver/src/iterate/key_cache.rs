@@ -1,4 +1,4 @@
-//! Cached ends of chains of trust: the keys of zones, and the reasons why zones have none.
+//! Cached ends of chains of trust: the keys of zones, or the reasons why zones have none.
 
 use avocet_wire::FoldedName;
 use std::collections::{HashMap, VecDeque};
@@ -6,14 +6,14 @@ use std::collections::{HashMap, VecDeque};
 use super::rrset::Name;
 use crate::validation::Chain;
 
-/// Maximum number of zones, in each resolver, with about 2 kB each for keys of usual sizes.
+/// Maximum number of zones in each resolver. With keys of usual sizes, a zone takes about 2 kB.
 const MAX_ZONES: usize = 8_192;
 
-/// The ends of chains by zone.
+/// The cached ends of chains of trust, by zone.
 #[derive(Debug, Default)]
 pub(crate) struct KeyCache {
     zones: HashMap<Name, Kept>,
-    /// Zones in the order in which they were inserted or last spared by an eviction.
+    /// The zones, in the order in which they are considered for eviction.
     order: VecDeque<Name>,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct KeyCache {
 struct Kept {
     chain: Chain,
     until_ms: u64,
-    /// Whether the entry was used since it was inserted or last spared by an eviction.
+    /// Whether the entry was used since it was inserted, or since the last eviction passed it over.
     used: bool,
 }
 
@@ -42,8 +42,8 @@ impl KeyCache {
         }
     }
 
-    /// Removes the first unused zone, so that zones queried by an attacker do not displace those in
-    /// use.
+    /// Removes the first zone that was not used since the last eviction. Zones that an attacker
+    /// queries once thus do not displace zones that are in use.
     fn evict(&mut self) {
         while let Some(first) = self.order.pop_front() {
             match self.zones.get_mut(&first) {

@@ -1,5 +1,5 @@
-//! The load of each zone and each client, so that none takes the share of others (S28: floods of
-//! random names below one zone).
+//! The load that each zone and each client causes. A zone or client with too much load is limited,
+//! so that it does not affect others (S28: floods of random names below one zone).
 //!
 //! Two counts are kept by zone: inquiries in flight, which are always limited, and inquiries begun
 //! recently. The second count shows which zone uses most of a thread's time while the thread is
@@ -13,21 +13,22 @@ use avocet_wire::hash::HashKey;
 
 use super::rrset::Name;
 
-/// Number of counted zones at which idle zones are removed. Zones with inquiries in flight stay;
-/// the number of fetches limits them.
+/// Number of counted zones from which idle zones are removed. Zones with inquiries in flight
+/// remain; their number is limited by the number of fetches.
 const MAX_ZONES: usize = 4_096;
-/// Number of places in the table of clients. Clients that hash to the same place share it.
+/// Number of slots for clients. Clients with the same hash share a slot.
 const CLIENT_PLACES: usize = 4_096;
-/// Half-life of recent counts in ms.
+/// Half-life of recent counts, in ms.
 const HALF_LIFE_MS: u64 = 500;
-/// Divisor of the recent inquiries. Under overload, the result limits the inquiries of a zone.
+/// The divisor for the limit of a zone under overload: the number of recent inquiries of all zones
+/// is divided by it.
 const ZONE_SHARE: u32 = 4;
-/// Divisor of the recent inquiries: under overload, the result limits the recent questions of a
-/// network of clients.
+/// The divisor for the limit of a network of clients under overload: the number of recent questions
+/// of all clients is divided by it.
 const CLIENT_SHARE: u32 = 2;
-/// Minimum number of recent inquiries that count as a flood.
+/// Minimum number of recent inquiries or questions at which a zone or network is limited.
 const FEW: u32 = 64;
-/// Lowest percentage of busy time at which a thread counts as overloaded.
+/// Percentage of busy time from which a thread counts as overloaded.
 const PRESSED_PERCENT: u32 = 90;
 
 /// A count that decreases over time.
@@ -45,7 +46,8 @@ impl Recent {
 
     fn add(&mut self, now_ms: u64) {
         let count = self.at(now_ms).saturating_add(1);
-        // The rest of a half-life is carried over, so that frequent additions decay as well.
+        // The remaining part of a half-life is kept, so that the count decreases even if it is
+        // increased often.
         let rest = now_ms.saturating_sub(self.at_ms) % HALF_LIFE_MS;
         *self = Self { count, at_ms: now_ms - rest.min(now_ms) };
     }
@@ -62,17 +64,17 @@ struct ZoneLoad {
 pub(crate) enum Excess {
     /// The zone has reached its limit of inquiries in flight.
     UnderWay,
-    /// The thread is overloaded, and the zone uses most of its time.
+    /// The thread is overloaded, and this zone causes most of the load.
     Zone,
-    /// The thread is overloaded, and the client's network uses most of its time.
+    /// The thread is overloaded, and the client's network causes most of the load.
     Client,
 }
 
 /// The load of zones and clients; see the module.
 pub(crate) struct Loads {
     zones: HashMap<Name, ZoneLoad>,
-    /// The number of zones at which idle ones are removed: twice the number that the last removal
-    /// left.
+    /// The number of counted zones at which idle zones are removed next: twice the number that
+    /// remained after the last removal.
     sweep_at: usize,
     clients: Box<[Recent]>,
     key: HashKey,
@@ -81,7 +83,7 @@ pub(crate) struct Loads {
 }
 
 impl Loads {
-    /// Creates empty counts. `key` determines which clients share a place.
+    /// Creates empty counts. `key` is the hash key that determines which clients share a slot.
     pub(crate) fn new(key: HashKey) -> Self {
         let clients = vec![Recent::default(); CLIENT_PLACES].into();
         let (zones, all) = (HashMap::new(), Recent::default());
@@ -93,9 +95,9 @@ impl Loads {
         self.busy_percent = percent;
     }
 
-    /// Returns why a question below this name exceeds the share of its zone, before any work is
-    /// done for the question. If the servers of a zone between the name and the counted zone are
-    /// known, the question goes to these servers and is not counted here.
+    /// Returns why a question for this name exceeds the share of its zone. This is checked before
+    /// any work is done for the question. If the servers of a zone between the name and the counted
+    /// zone are known, the question goes to those servers, and the counted zone does not limit it.
     pub(crate) fn excess_of_zone(
         &self,
         qname: FoldedName<'_>,
@@ -108,8 +110,8 @@ impl Loads {
         { between }.all(|zone| !is_delegated(zone)).then_some(excess)
     }
 
-    /// Returns the excess of the nearest counted zone above a name, and the length of the zone's
-    /// name in octets.
+    /// Returns whether the nearest counted zone above a name exceeds its limit, with the reason and
+    /// the length of the zone's name in octets.
     fn excess_above(
         &self,
         qname: FoldedName<'_>,
@@ -125,11 +127,11 @@ impl Loads {
         (self.is_pressed() && zone.recent.at(now_ms) > most).then_some((len, Excess::Zone))
     }
 
-    /// Returns the reason to refuse a question of this client, if its network exceeds its share and
-    /// there are other clients.
+    /// Returns why a question of this client is rejected: its network exceeds its share, and there
+    /// are other clients. Otherwise returns `None`.
     pub(crate) fn excess_of_client(&self, client: IpAddr, now_ms: u64) -> Option<Excess> {
         let (all, own) = (self.all.at(now_ms), self.clients[self.place(client)].at(now_ms));
-        // Without other clients, a client takes no share from others.
+        // If there are no other clients, this client cannot affect them.
         let is_alone = all.saturating_sub(own) < FEW;
         (self.is_pressed() && !is_alone && own > FEW.max(all / CLIENT_SHARE))
             .then_some(Excess::Client)
@@ -145,8 +147,8 @@ impl Loads {
         self.clients[place].add(now_ms);
     }
 
-    /// Begins an inquiry to the servers of a zone. Returns `false` if the zone has reached the
-    /// limit.
+    /// Counts the begin of an inquiry to the servers of a zone. Returns `false` if the zone has
+    /// reached the limit.
     pub(crate) fn enter(&mut self, zone: &Name, limit: u32, now_ms: u64) -> bool {
         if self.zones.len() >= self.sweep_at && !self.zones.contains_key(zone) {
             self.zones.retain(|_, zone| zone.under_way > 0 || zone.recent.at(now_ms) > FEW);
@@ -162,20 +164,20 @@ impl Loads {
         true
     }
 
-    /// Ends an inquiry.
+    /// Counts the end of an inquiry.
     pub(crate) fn leave(&mut self, zone: &Name) {
         if let Some(entry) = self.zones.get_mut(zone) {
             entry.under_way = entry.under_way.saturating_sub(1);
         }
     }
 
-    /// Returns the inquiries in flight to the servers of a zone.
+    /// Returns the number of inquiries in flight to the servers of a zone.
     #[cfg(test)]
     fn under_way(&self, zone: FoldedName<'_>) -> u32 {
         self.zones.get(zone.wire()).map_or(0, |zone| zone.under_way)
     }
 
-    /// Returns the place of a client: one per IPv4 address, or per 64-bit network of an IPv6 host.
+    /// Returns the slot of a client: the same for all addresses of a 64-bit IPv6 network.
     fn place(&self, client: IpAddr) -> usize {
         let hash = match client.to_canonical() {
             IpAddr::V4(ip) => self.key.hash(&ip.octets(), 4),

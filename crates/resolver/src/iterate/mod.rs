@@ -1,5 +1,5 @@
-//! Recursion: resolves a question from the root, or the nearest known zone cut, down to the servers
-//! of the name (RFC 1034 §5.3.3).
+//! Recursion: resolves a question, starting at the root or the nearest known zone cut and ending at
+//! the servers of the name (RFC 1034 §5.3.3).
 //!
 //! # What a walk is
 //!
@@ -44,7 +44,7 @@
 //! to find servers and never reach a client. The parent's NS RRset alone decides which servers are
 //! queried, so that a zone cannot extend its own delegation. Stub zones and forwarding rules are
 //! cuts with configured servers; the copy of the root zone replies in place of the root servers.
-//! All of them use the same code.
+//! All these cuts use the same code.
 //!
 //! # Chain of trust
 //!
@@ -125,17 +125,17 @@ use rrset::{Name, Rrset, Signed};
 
 type Resolving = Pin<Box<dyn Future<Output = Result<Resolution, Failure>> + Send>>;
 
-/// A question that recursion resolves.
+/// A question that recursion resolves, with the progress of the resolution.
 pub(crate) struct Walk {
     future: Resolving,
     line: DriverEnd,
-    /// The fetch for which the walk waits.
+    /// The number of the fetch that the walk waits for.
     pub(crate) waits_for: Option<u32>,
-    /// Fetches that were started early.
+    /// The fetches that were started before the walk needs them.
     pub(crate) ahead: Vec<Ahead>,
 }
 
-/// A fetch that was started early, and its result.
+/// A fetch that was started before the walk needs it, and the result of the fetch.
 #[derive(Debug)]
 pub(crate) struct Ahead {
     pub(crate) inquiry: Inquiry,
@@ -167,7 +167,8 @@ impl Walk {
             Poll::Ready(result) => WalkStep::Done(result),
             Poll::Pending => match self.line.take_request() {
                 Some(request) => WalkStep::Asks(request),
-                // The walk is pending without a request: a bug, which ends only this question.
+                // The walk waits although it sent no request. This is a bug, which must end only
+                // this question.
                 None => WalkStep::Done(Err(Failure::Unusable)),
             },
         }
@@ -195,11 +196,11 @@ pub(crate) struct WalkQuestion {
     pub(crate) qname: Name,
     pub(crate) qtype: Rtype,
     pub(crate) checking_disabled: bool,
-    /// Whether to ignore the cached answer to the question itself.
+    /// Whether to query servers even if the answer to the question itself is cached.
     pub(crate) anew: bool,
     /// Whether the client requests DNSSEC records.
     pub(crate) signatures: Signed,
-    /// The seed for everything that the walk draws at random.
+    /// The seed of all random choices of the walk.
     pub(crate) luck: u64,
 }
 
@@ -211,47 +212,49 @@ pub(crate) struct Walker {
     pub(crate) plan: Arc<Plan>,
     pub(crate) checking_disabled: bool,
     pub(crate) is_priming: bool,
-    /// Look-ups of servers that yielded no address.
+    /// Number of look-ups of servers that yielded no address.
     pub(crate) failed_servers: u32,
-    /// Servers of zones that did not answer, with the number of queries they were sent.
+    /// Servers of zones that did not answer, with the number of queries that were sent to them.
     pub(crate) silences: Vec<Silence>,
-    /// The DS records and proofs in referrals, by the delegated zone.
+    /// The DS records and proofs that were in referrals, by the delegated zone.
     pub(crate) referrals: HashMap<Name, Vec<Rrset>>,
     /// The results of queries for minimised names: each name is queried only once.
     pub(crate) shortened: HashMap<Name, Seen>,
-    /// Zones with keys that were fetched ahead.
+    /// Zones for which keys were fetched before they were needed.
     pub(crate) keys_ahead: Vec<Name>,
-    /// Zones that signed records of the question: their keys will be needed.
+    /// Zones that signed records of the question, so that their keys will be needed.
     signers: Vec<Name>,
     /// Ends of chains of trust that are valid for this question only.
     pub(crate) chains: HashMap<Name, Chain>,
-    /// NSEC and NSEC3 RRsets of replies, which may prove zone cuts.
+    /// NSEC and NSEC3 RRsets from replies, which may prove where zone cuts are.
     pub(crate) proofs: Vec<Rrset>,
     /// Servers that omitted the signatures of a signed zone.
     pub(crate) unsigned: Vec<(Name, Endpoint)>,
-    /// With servers in a fixed order, the server that answered after all servers before it failed.
+    /// If servers are queried in a fixed order: the server that answered after all servers before
+    /// it had failed.
     pub(crate) relied_on: Option<SocketAddr>,
-    /// Servers with an answer that failed validation, by question.
+    /// Servers whose answer failed validation, with the question of the answer.
     pub(crate) distrusted: Vec<(Name, Rtype, SocketAddr)>,
-    /// Whether the question itself ignores the cache.
+    /// Whether the cache is ignored for the question itself.
     pub(crate) asks_anew: bool,
-    /// Whether cached data failed validation, so that the cache is ignored.
+    /// Whether the cache is ignored because cached data failed validation.
     pub(crate) passes_over_cache: bool,
-    /// Hashes of names for NSEC3 proofs: no name is hashed twice with the same parameters.
+    /// Hashes of names for NSEC3 proofs. They are kept, so that no name is hashed twice with the
+    /// same parameters.
     pub(crate) hashes: Hashes,
     /// The remaining budget of validation.
     pub(crate) budget: Budget,
     /// Seconds for which the last denial of DS records, or the last DS RRset without a supported
     /// algorithm, is valid.
     pub(crate) insecure_secs: u32,
-    /// Whether a limit of this question or of this server prevented a query.
+    /// Whether a query was not sent because of a limit of this question or of this server.
     pub(crate) reached_limit: bool,
     /// The reporting agents of zones.
     pub(crate) agents: HashMap<Name, FoldedNameBuf>,
     luck: u64,
 }
 
-/// Servers of a zone that did not answer.
+/// Servers of a zone that did not answer, and the number of queries sent to them.
 #[derive(Debug)]
 pub(crate) struct Silence {
     pub(crate) zone: Name,
@@ -292,7 +295,7 @@ impl Walker {
 
     /// Draws an unpredictable number.
     pub(crate) fn draw(&mut self) -> u64 {
-        // SplitMix64 with a random seed per question.
+        // The generator is SplitMix64. Each question has a random seed.
         self.luck = self.luck.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.luck ^ (self.luck >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb)

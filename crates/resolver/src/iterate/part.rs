@@ -1,5 +1,5 @@
-//! The part of an answer that one reply or the cache gives: a name's aliases, and the data or
-//! denial at their end.
+//! The part of an answer that comes from one reply or from the cache: aliases that begin at a name,
+//! and the data or the denial at the end of the aliases.
 
 use avocet_cache::Security;
 use avocet_wire::view::RecordSection;
@@ -19,15 +19,16 @@ use crate::read::{Reply, ReplyRecord, folded_target};
 use crate::scrub::{Asked, Belief, Scrubber, Verdict};
 use avocet_dnssec::budget::MAX_RRSET_RECORDS;
 
-/// A part of an answer.
+/// A part of an answer, from one reply or from the cache.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
-    /// The aliases in order, then the queried RRset.
+    /// The aliases in order, followed by the queried RRset.
     pub(crate) sets: Vec<Rrset>,
     pub(crate) ending: Ending,
-    /// NSEC and NSEC3 RRsets of the reply.
+    /// The NSEC and NSEC3 RRsets of the reply.
     pub(crate) proof: Vec<Rrset>,
-    /// RRsets from the authority and additional sections, for responses that are not minimal.
+    /// The RRsets of the authority and additional sections. They are only needed for responses that
+    /// are not minimal.
     pub(crate) beside: Vec<(Section, Rrset)>,
     /// The zone that the reply comes from; `None` for the cache.
     pub(crate) zone: Option<Name>,
@@ -37,7 +38,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Returns a part from the cache, without records.
+    /// Creates a part from the cache that has no records yet.
     pub(crate) fn of_cache(ending: Ending) -> Self {
         Self {
             sets: Vec::new(),
@@ -55,14 +56,15 @@ impl Part {
         self.sets.first().is_some_and(|set| set.rtype == Rtype::CNAME)
     }
 
-    /// Cuts the part after its first alias, if there is one.
+    /// Removes everything after the first alias, if there is an alias.
     pub(crate) fn ends_with_alias(&mut self) {
         if let Some(alias) = self.sets.iter().position(|set| set.rtype == Rtype::CNAME) {
             self.ends_before(alias + 1);
         }
     }
 
-    /// Cuts the part after the alias before the RRset with this index, if there is one.
+    /// Removes the RRsets from this index on, if the RRset before is an alias. Returns whether it
+    /// is.
     pub(crate) fn ends_before(&mut self, at: usize) -> bool {
         let alias = at.checked_sub(1).and_then(|before| self.sets.get(before));
         let alias =
@@ -73,7 +75,7 @@ impl Part {
         true
     }
 
-    /// Returns whether the part denies an ancestor of this name, but not the name itself.
+    /// Returns whether the part denies an ancestor of this name, and not the name itself.
     pub(crate) fn denies_above(&self, name: FoldedName<'_>) -> bool {
         matches!(&self.ending, Ending::Denied(owner, _) if owner.len() < name.len() && self.sets.is_empty())
     }
@@ -88,9 +90,9 @@ impl Part {
         self.sets.iter().chain(&self.proof).chain(denied).any(|set| !set.signatures.is_empty())
     }
 
-    /// Cuts the part after its last alias if an authoritative server denies the target without
-    /// signatures. Some servers add their SOA record to each alias, also if its target exists or
-    /// belongs to a zone below: like other resolvers, query the target.
+    /// Removes the denial of the last alias's target if an authoritative server gave the denial
+    /// without signatures. Some servers add their SOA record to each alias, even if the target
+    /// exists or belongs to a zone below. The target is then queried, as other resolvers do.
     fn keep_denial_if_believed(&mut self, belief: &Belief) {
         let Ending::Denied(_, denial) = &self.ending else { return };
         let is_signed = denial.proof.iter().any(|set| !set.signatures.is_empty());
@@ -109,12 +111,12 @@ impl Part {
     }
 }
 
-/// The end of a chain of aliases.
+/// What is at the end of a chain of aliases.
 #[derive(Clone, Debug)]
 pub(crate) enum Ending {
     Answered,
     Denied(Name, Denial),
-    /// The target of the last alias, which must be resolved next.
+    /// The target of the last alias must be resolved next.
     GoesOn(Name),
 }
 
@@ -123,7 +125,7 @@ impl Walker {
     ///
     /// # Errors
     ///
-    /// Why the reply is unusable.
+    /// The reply is unusable. The failure is the reason.
     pub(crate) fn part_of(&self, inquiry: &Inquiry, fetched: &Fetched) -> Result<Part, Failure> {
         let belief = match self.plan.configured(inquiry.qname.view()) {
             Some(Configured::Forward(route)) if inquiry.manner.recursion_desired => {
@@ -142,7 +144,7 @@ impl Walker {
         let verdict = scrubber.scrub(fetched.rcode);
         let rcode = match verdict {
             Verdict::Answer { rcode, .. } => Some(rcode),
-            // The caller detects alias loops.
+            // The caller detects loops of aliases.
             Verdict::GoOn | Verdict::Loop => None,
             Verdict::Unusable => return Err(Failure::Unusable),
             Verdict::TooLarge => return Err(Failure::TooManyRecords),
@@ -178,7 +180,7 @@ impl Walker {
             Some(rcode) => {
                 let mut soa = soa_in(&gathered);
                 signatures.give_to(&mut soa);
-                // The proof may also show that an alias is a wildcard expansion.
+                // The proof may also be needed for an alias that is a wildcard expansion.
                 let proof = if part.sets.is_empty() {
                     std::mem::take(&mut part.proof)
                 } else {
@@ -195,8 +197,8 @@ impl Walker {
     }
 }
 
-/// Returns the RRsets outside of the answer; the scrubber has removed them if responses are
-/// minimal.
+/// Returns the RRsets outside of the answer section. There are none if responses are minimal,
+/// because the scrubber has removed them.
 fn beside_in(gathered: &Gathered, signatures: &Signatures<'_>) -> Vec<(Section, Rrset)> {
     let is_proof = |rtype| matches!(rtype, Rtype::SOA | Rtype::NSEC | Rtype::NSEC3);
     let sets = |section| {
@@ -208,17 +210,17 @@ fn beside_in(gathered: &Gathered, signatures: &Signatures<'_>) -> Vec<(Section, 
     sets(Section::Authority).chain(sets(Section::Additional)).collect()
 }
 
-/// Maximum number of RRsets of an answer to ANY, all of which are validated: a part of them is a
+/// Maximum number of RRsets of an answer to ANY. Each of them is validated, and some of them are a
 /// valid answer (RFC 8482 §4.1).
 const MAX_ANY_SETS: usize = 24;
-/// Maximum number of RRsets of one section that are grouped: each of 11 aliases may have a DNAME.
+/// Maximum number of RRsets in one section. It permits 11 aliases that each have a DNAME.
 const MAX_SECTION_SETS: usize = 64;
 
-/// The RRSIG records of a reply by the RRsets they cover, from all sections: some servers put
-/// signatures into other sections than the RRset.
+/// The RRSIG records of a reply, by the RRset that they cover. They come from all sections, because
+/// some servers put signatures into another section than the RRset.
 struct Signatures<'r> {
     covered: Numbering<(FoldedName<'r>, Rtype)>,
-    /// The data of the RRSIG records, by the index of the RRset.
+    /// For each RRset, the data of its RRSIG records.
     data: Vec<Vec<&'r [u8]>>,
 }
 
@@ -302,7 +304,8 @@ fn ungrouped(gathered: &Gathered, section: Section) -> impl Iterator<Item = Ungr
     })
 }
 
-/// Returns the RRsets of a section. A CNAME after a DNAME of an ancestor is synthesized.
+/// Returns the RRsets of a section. A CNAME that follows a DNAME of an ancestor counts as
+/// synthesized.
 fn sets_of(gathered: &Gathered, section: Section) -> Vec<Rrset> {
     let most = Most { sets: MAX_SECTION_SETS, records: MAX_RRSET_RECORDS };
     let mut sets = group(ungrouped(gathered, section), most);

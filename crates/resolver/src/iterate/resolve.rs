@@ -1,5 +1,5 @@
-//! Resolves a question completely: follows aliases from name to name, and takes each part from the
-//! cache or from authoritative servers.
+//! Resolves a question completely: follows aliases from name to name, and gets each part of the
+//! answer from the cache or from authoritative servers.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ use crate::report::{Report, is_of_zone};
 use crate::scrub::{MAX_ALIASES, substitute};
 use crate::trace::Step;
 
-/// Seconds for which a DNAME record with a TTL of 0 is used. All names below it that are queried
-/// within one or two seconds belong to one transaction (RFC 1035 §3.2.1).
+/// Seconds for which a DNAME record with a TTL of 0 is used. Queries for names below its owner
+/// within one or two seconds count as one transaction (RFC 1035 §3.2.1).
 const TRANSACTION_SECS: u32 = 2;
 
 /// Maximum number of times that other servers are queried after a validation failure.
@@ -34,15 +34,15 @@ const MAX_RETRIES: u32 = 3;
 #[derive(Debug)]
 pub(crate) struct Resolution {
     pub(crate) rcode: Rcode,
-    /// The aliases in order, then the queried RRset.
+    /// The aliases in order, followed by the queried RRset.
     pub(crate) sets: Vec<Rrset>,
     pub(crate) denial: Option<Denial>,
-    /// NSEC and NSEC3 RRsets of a positive answer.
+    /// The NSEC and NSEC3 RRsets that a positive answer needs.
     pub(crate) proof: Vec<Rrset>,
-    /// RRsets of other sections, for responses that are not minimal.
+    /// The RRsets of other sections, for responses that are not minimal.
     pub(crate) beside: Vec<(Section, Rrset)>,
-    /// The reason why the chain of aliases has no end: the response is SERVFAIL with the aliases
-    /// (RFC 1034 §3.6.2).
+    /// The reason why the last alias's target could not be resolved. The response is then SERVFAIL
+    /// with the aliases (RFC 1034 §3.6.2).
     pub(crate) failure: Option<Failure>,
 }
 
@@ -68,14 +68,15 @@ impl Resolution {
             && denial.is_none_or(|denial| denial.security == Security::Secure)
     }
 
-    /// Returns the missing support because of which signed data is not validated, such as an
-    /// unsupported algorithm.
+    /// Returns the support that this resolver lacks to validate signed data, such as an unsupported
+    /// algorithm; `None` if it lacks none.
     pub(crate) fn unsupported(&self) -> Option<Unsupported> {
         let of_sets = self.sets.iter().find_map(|set| set.unsupported);
         of_sets.or_else(|| self.denial.as_ref()?.unsupported)
     }
 
-    /// Adds the records of the answer, with DNSSEC records if `signed` says so.
+    /// Adds the records of the answer to `out`, together with DNSSEC records if `signed` requests
+    /// them.
     pub(crate) fn gather(&self, out: &mut Gathered, signed: Signed) {
         out.clear();
         for set in &self.sets {
@@ -134,7 +135,7 @@ impl Walker {
             seen.extend(
                 sets.iter().filter(|set| set.rtype == Rtype::CNAME).map(|set| set.owner.clone()),
             );
-            // Several links of a chain may share a DNAME.
+            // Several aliases of a chain may come from the same DNAME.
             let is_new = |set: &Rrset| {
                 !resolution.sets.iter().any(|known| known.is_at(set.owner.view(), set.rtype))
             };
@@ -208,8 +209,8 @@ impl Walker {
         judged
     }
 
-    /// Resolves one part of an answer, and validates it if configured. After a validation failure,
-    /// other servers are queried.
+    /// Resolves one part of an answer, and validates it if validation is configured. After a
+    /// validation failure, queries other servers.
     async fn valid_part(
         &mut self,
         qname: &Name,
@@ -249,8 +250,8 @@ impl Walker {
         Err(bogus.map_or(Failure::Unusable, |fault| self.bogus((qname, qtype), &fault)))
     }
 
-    /// Records that a server omits the signatures of a signed zone. Does not apply to forwarders,
-    /// where an omission says nothing about the server.
+    /// Records that a server omits the signatures of a signed zone. Does nothing for forwarders,
+    /// because the omission may not be their fault.
     fn note_lack_of_signatures(&mut self, part: &Part, reason: Reason) {
         let (Some(zone), Some(server)) = (&part.zone, part.server) else { return };
         let is_lack = matches!(reason, Reason::SignatureMissing | Reason::DenialMissing);
@@ -259,8 +260,8 @@ impl Walker {
         }
     }
 
-    /// Reports a validation failure to the zone's reporting agent (RFC 9567), and returns it as an
-    /// error.
+    /// Reports a validation failure to the zone's reporting agent (RFC 9567), and returns the
+    /// failure.
     fn bogus(
         &self,
         (qname, qtype): (&Name, Rtype),
@@ -276,8 +277,8 @@ impl Walker {
         Failure::Bogus(ede)
     }
 
-    /// Returns the reason why nothing in the zone of this name can be validated, if that is cached
-    /// (RFC 9520 §3.2).
+    /// Returns the cached reason why nothing in the zone of this name can be validated; `None` if
+    /// there is no such reason (RFC 9520 §3.2).
     async fn broken_chain(&mut self, qname: &Name, qtype: Rtype) -> Option<Reason> {
         if self.validation().is_none() || self.checking_disabled {
             return None;
@@ -286,7 +287,7 @@ impl Walker {
         for zone in qname.view().ancestors().skip(above) {
             let Some(chain) = self.io.keys(&zone.into()).await else { continue };
             let reason = chain.err().filter(|reason| reason.verdict() == Verdict::Bogus)?;
-            // An anchor below the zone begins a separate chain.
+            // Below the zone, an anchor begins a separate chain of trust.
             return self
                 .anchor_of(qname.view())
                 .is_ok_and(|anchor| anchor.len() <= zone.len())
@@ -295,7 +296,7 @@ impl Walker {
         None
     }
 
-    /// Resolves one part of an answer: from the cache, from NSEC ranges, or from servers.
+    /// Resolves one part of an answer from the cache, from NSEC ranges, or from servers.
     pub(crate) async fn part(
         &mut self,
         qname: &Name,
@@ -339,7 +340,8 @@ impl Walker {
             }
             _ => {}
         }
-        // DS records belong to the parent, and an alias of the child does not apply to them.
+        // DS records belong to the parent zone, so an alias in the child zone does not apply to
+        // them.
         if qtype != Rtype::DS
             && let Some((sets, next)) = self.alias_from_cache(qname).await
         {
@@ -348,9 +350,9 @@ impl Walker {
             return Some(part(sets, ending));
         }
         let (len, denial, provenance) = self.io.covering_nxdomain(Side::Zone, qname).await?;
-        // Ignores an NXDOMAIN from above the configured zone that contains the name (S23).
+        // An NXDOMAIN from above the configured zone that contains the name is ignored (S23).
         let covers = len >= self.plan.boundary_len(qname.view()) && provenance.asked_with_do;
-        // The child's denial at its apex says nothing about the DS records there.
+        // An NXDOMAIN at the child's apex does not deny the DS records there.
         let is_of_child = denial.soa.as_ref().is_some_and(|soa| soa.owner == *qname);
         let covers = covers && (qtype != Rtype::DS || !is_of_child);
         covers.then(|| part(Vec::new(), Ending::Denied(qname.clone(), denial)))
@@ -364,7 +366,7 @@ impl Walker {
             let target = folded_target(set.records.first()?)?;
             return Some((vec![set], target.view().into()));
         }
-        // A DNAME from above the configured zone is ignored, too.
+        // A DNAME above the configured zone is ignored, too.
         let boundary_len = self.plan.boundary_len(qname.view()).max(2);
         for owner in
             qname.view().ancestors().skip(1).take_while(|owner| owner.len() >= boundary_len)
@@ -391,8 +393,8 @@ impl Walker {
         }
     }
 
-    /// Caches the data of a part. Data that servers give for an alias's target is cached only if it
-    /// is secure, or if forwarders give it and nothing is validated.
+    /// Caches the data of a part. Data for an alias's target, which the alias's servers sent, is
+    /// cached only if it is secure, or if it comes from forwarders and nothing is validated.
     pub(crate) fn keep(&self, part: &Part, qtype: Rtype) {
         let Some(zone) = part.zone.as_ref().filter(|_| qtype != Rtype::ANY) else { return };
         let is_believed = self.validation().is_none() && self.is_forwarded(zone);
@@ -412,15 +414,16 @@ impl Walker {
                 let brief = Rrset { ttl_secs: TRANSACTION_SECS, ..set.clone() };
                 self.io.note(Note::Store(brief, Stored { side: Side::Delegation, ..how }));
             }
-            // A CNAME that a DNAME implies is synthesized again when needed. An alias in place of
-            // DS records is the parent's; the zone there may have a rule or an anchor of its own.
+            // A CNAME that a DNAME implies is not cached, because it can be synthesized again. An
+            // alias in place of DS records comes from the parent zone, but the zone at this name
+            // may have its own rule or anchor.
             let is_parents_alias = qtype == Rtype::DS && set.rtype == Rtype::CNAME;
             let is_of_zone = !set.synthesised && !is_parents_alias;
             if is_of_zone && !set.rtype.is_meta() && !set.rtype.is_dnssec_proof() {
                 self.io.note(Note::Store(set.clone(), how));
             }
             if set.rtype == Rtype::CNAME {
-                // AA applies only to the first name (RFC 2181 §5.4.1).
+                // The AA flag applies only to the first name in the answer (RFC 2181 §5.4.1).
                 how.rank = Rank::NonAuthoritativeAnswer;
                 is_behind_alias = true;
             }
@@ -435,8 +438,8 @@ impl Walker {
         }
     }
 
-    /// Returns whether the parent of a configured zone denies its apex in a response for DS
-    /// records. Caching that would deny all names of the zone (S23).
+    /// Returns whether this is the denial of a configured zone's apex by the parent, in a response
+    /// for DS records. If it were cached, it would deny all names of the zone (S23).
     fn denies_own_zone(&self, owner: &Name, qtype: Rtype, rcode: Rcode) -> bool {
         qtype == Rtype::DS
             && rcode == Rcode::NXDOMAIN

@@ -1,4 +1,4 @@
-//! The RRsets and denials of a walk, from replies and from the cache.
+//! The RRsets and denials that a walk uses, from replies and from the cache.
 
 use avocet_cache::{
     Cached, Freshness, Negative, NegativeKind, NegativeRecord, NegativeView, Provenance, Rank,
@@ -12,7 +12,7 @@ use crate::numbering::Numbering;
 use crate::own::OwnSet;
 use crate::read::ReplyRecord;
 
-/// A name of a walk.
+/// A folded name that is cheap to clone.
 pub(crate) type Name = SharedName;
 
 /// Returns a name for tests, folded.
@@ -30,23 +30,23 @@ pub(crate) struct Rrset {
     pub(crate) records: Vec<Box<[u8]>>,
     pub(crate) signatures: Vec<Box<[u8]>>,
     pub(crate) security: Security,
-    /// The reason why the RRset is insecure although it is signed.
+    /// The reason why the RRset is insecure although it is signed, if it is.
     pub(crate) unsupported: Option<Unsupported>,
-    /// A CNAME that was synthesized from the preceding DNAME.
+    /// Whether the RRset is a CNAME that was synthesized from the preceding DNAME.
     pub(crate) synthesised: bool,
 }
 
 /// A negative response, with its proof.
 #[derive(Clone, Debug)]
 pub(crate) struct Denial {
-    /// NOERROR or NXDOMAIN.
+    /// The RCODE, which is NOERROR or NXDOMAIN.
     pub(crate) rcode: Rcode,
     /// The SOA record; `None` if the servers sent none. Such a denial is not cached (RFC 2308 §5).
     pub(crate) soa: Option<Rrset>,
-    /// NSEC and NSEC3 RRsets.
+    /// The NSEC and NSEC3 RRsets that prove the denial.
     pub(crate) proof: Vec<Rrset>,
     pub(crate) security: Security,
-    /// The reason why the denial is insecure although it is signed.
+    /// The reason why the denial is insecure although it is signed, if it is.
     pub(crate) unsupported: Option<Unsupported>,
 }
 
@@ -57,19 +57,19 @@ pub(crate) enum CachedAnswer {
     Denied(Denial),
 }
 
-/// The class of the cache in which data is stored.
+/// The side of the cache in which data is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
     /// Authoritative data of zones.
     Zone,
-    /// Data for finding servers: delegations, glue (RFC 9471) and denials of minimised names. It
-    /// never reaches a client.
+    /// Data for finding servers: delegations, glue (RFC 9471) and denials of minimised names.
+    /// Clients never get this data.
     Delegation,
 }
 
 impl Side {
-    /// Returns the class of the cache. Delegations have a class that no query can have (RFC 6895
-    /// §3.2: private use).
+    /// Returns the class under which this side of the cache stores data. Delegations have a class
+    /// that no query can have (RFC 6895 §3.2: private use).
     pub(crate) const fn class(self) -> u16 {
         match self {
             Self::Zone => Class::IN.0,
@@ -84,7 +84,7 @@ impl Side {
 }
 
 impl Denial {
-    /// Returns a denial from this server's own data.
+    /// Returns a denial that this server makes from its own data.
     pub(crate) fn of_own(rcode: Rcode, soa: &OwnSet<'_>) -> Self {
         let soa = Some(Rrset::of_own(soa));
         Self { rcode, soa, proof: Vec::new(), security: Security::Insecure, unsupported: None }
@@ -129,7 +129,7 @@ impl Rrset {
         }
     }
 
-    /// Adds the records to a message, with signatures if `signed` says so.
+    /// Adds the records to a message, together with signatures if `signed` requests them.
     pub(crate) fn put(&self, out: &mut Gathered, section: Section, signed: Signed) {
         let kind =
             |rtype| RecordFields { section, rtype, class: Class::IN, ttl_secs: self.ttl_secs };
@@ -141,7 +141,7 @@ impl Rrset {
         }
     }
 
-    /// Returns whether the RRset has signatures and all of them are by this zone.
+    /// Returns whether the RRset has signatures and this zone made all of them.
     pub(crate) fn is_signed_only_by(&self, apex: FoldedName<'_>) -> bool {
         let mut signers = self.signatures.iter().map(|rrsig| signer_of(rrsig));
         !self.signatures.is_empty()
@@ -161,7 +161,7 @@ impl Rrset {
     }
 }
 
-/// Whether signatures are requested.
+/// Whether the client requests signatures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Signed {
     Yes,
@@ -169,7 +169,7 @@ pub(crate) enum Signed {
 }
 
 impl From<bool> for Signed {
-    /// Converts the DO bit of a query.
+    /// Returns `Signed::Yes` if the DO bit is set.
     fn from(dnssec_ok: bool) -> Self {
         if dnssec_ok { Self::Yes } else { Self::No }
     }
@@ -182,7 +182,7 @@ fn remaining(freshness: Freshness) -> u32 {
     }
 }
 
-/// A record before grouping.
+/// A record of a reply before it is grouped with the others of its RRset.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ungrouped<'a> {
     pub(crate) owner: FoldedName<'a>,
@@ -199,12 +199,12 @@ impl<'a> Ungrouped<'a> {
     }
 }
 
-/// The limits when records are grouped into RRsets. Records beyond the limits are ignored, and an
-/// RRset without them fails validation.
+/// The limits on the grouping of records into RRsets. Records beyond the limits are ignored; a
+/// signed RRset that is thus incomplete fails validation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Most {
     pub(crate) sets: usize,
-    /// Records of one RRset.
+    /// Maximum number of records of one RRset.
     pub(crate) records: usize,
 }
 
@@ -212,18 +212,19 @@ pub(crate) struct Most {
 pub(crate) const MAX_SIGNATURES: usize = 32;
 /// Maximum number of NSEC and NSEC3 RRsets per reply.
 pub(crate) const MAX_PROOF: usize = 32;
-/// Maximum number of records of an NSEC or NSEC3 RRset. A valid one has a single record, and
-/// validation checks all proofs of a question for each label of a name.
+/// Maximum number of records of an NSEC or NSEC3 RRset. A valid RRset of these types has a single
+/// record. The limit is low, because validation checks all proofs of a question for each label of a
+/// name.
 pub(crate) const MAX_PROOF_RECORDS: usize = 4;
 
-/// The common properties of an RRset's records.
+/// The properties that all records of an RRset have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct SetKey<'a> {
     owner: FoldedName<'a>,
     rtype: Rtype,
-    /// Set for an NSEC record at its zone's apex. The parent has a different NSEC record at that
-    /// name, and one message of a forwarder may contain both if an alias leads from one zone to the
-    /// other (RFC 4035 §2.3).
+    /// Whether this is an NSEC record at the apex of its zone. The parent zone has a different NSEC
+    /// record at that name, and one message of a forwarder may contain both if an alias leads from
+    /// one zone to the other (RFC 4035 §2.3).
     of_apex: bool,
 }
 
@@ -233,7 +234,8 @@ impl<'a> SetKey<'a> {
         Self { owner, rtype, of_apex: rtype == Rtype::NSEC && lists_soa(rdata) }
     }
 
-    /// Returns the RRset that an RRSIG record covers, which its signer helps to identify.
+    /// Returns the key of the RRset that an RRSIG record covers. The signer of the record helps to
+    /// identify the RRset.
     fn covered(owner: FoldedName<'a>, rrsig: &[u8]) -> Option<Self> {
         let rtype = rrsig.first_chunk().map(|covered| Rtype(u16::from_be_bytes(*covered)))?;
         let signer = rrsig.get(BEFORE_SIGNER..).and_then(|rest| rest.get(..owner.len()));
@@ -246,11 +248,11 @@ impl<'a> SetKey<'a> {
     }
 }
 
-/// Returns whether the type bitmap of this NSEC record has SOA, which means that its owner is an
-/// apex.
+/// Returns whether the type bitmap of an NSEC record has SOA, so that the owner is the apex of a
+/// zone.
 fn lists_soa(nsec: &[u8]) -> bool {
     let types = name::wire_len(nsec).ok().and_then(|len| nsec.get(len..));
-    // The first octet of the first window, for types 0 to 7 (RFC 4034 §4.1.2).
+    // The first octet of window 0 has the bits of types 0 to 7 (RFC 4034 §4.1.2).
     matches!(types, Some([0, len, first, ..]) if *len > 0 && *first & (0x80 >> Rtype::SOA.0) != 0)
 }
 
@@ -292,12 +294,12 @@ pub(crate) fn group<'a>(
     sets
 }
 
-/// The source of data.
+/// The properties of cached data that depend on its source.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stored {
     pub(crate) side: Side,
     pub(crate) rank: Rank,
-    /// Whether the query had DO, so that missing signatures do not exist.
+    /// Whether the query had DO, so that signatures that are missing do not exist.
     pub(crate) with_do: bool,
 }
 
@@ -318,8 +320,8 @@ pub(crate) fn store(cache: &RrsetCache, set: &Rrset, how: &Stored, now_secs: u32
     let records: Vec<&[u8]> = set.records.iter().map(AsRef::as_ref).collect();
     let signatures: Vec<&[u8]> = set.signatures.iter().map(AsRef::as_ref).collect();
     let mut provenance = how.provenance(set.security, set.unsupported);
-    // The proof of a wildcard expansion is not cached with it: the entry must not answer queries
-    // that need the proof.
+    // The proof of a wildcard expansion is not cached with the RRset, so the entry must not answer
+    // queries that need the proof.
     provenance.asked_with_do &= !set.is_expanded();
     let new =
         ReceivedRrset { provenance, ttl: set.ttl_secs, records: &records, signatures: &signatures };
@@ -373,7 +375,7 @@ pub(crate) fn store_denial(
     cache.insert_negative(&key, &negative, now_secs);
 }
 
-/// Returns the cached data within its TTL.
+/// Returns the cached data for a key, unless its TTL has expired.
 pub(crate) fn look_up(
     cache: &RrsetCache,
     key: &RrsetKey<'_>,
@@ -502,7 +504,7 @@ mod tests {
         let both = [(&above[..], &[&by_above[..]][..]), (&apex[..], &[&by_apex[..]][..])];
         check(&[&above, &apex], &[&by_apex, &by_above], &both);
         check(&[&apex, &above], &[&by_apex, &by_above], &[both[1], both[0]]);
-        // If a set has its own signatures, these are used.
+        // If an RRset has signatures of its own, these are used.
         check(&[&above], &[&by_apex, &by_above], &[(&above, &[&by_apex, &by_above])]);
     }
 

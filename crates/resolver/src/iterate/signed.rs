@@ -7,7 +7,7 @@ use super::rrset::{Name, Rrset};
 /// Number of octets of RRSIG data before the signer's name (RFC 4034 §3.1).
 pub(super) const BEFORE_SIGNER: usize = 18;
 
-/// Passes RRsets to the validator.
+/// Converts RRsets to the validator's type, and calls `act` with them.
 pub(crate) fn lend<R>(sets: &[Rrset], act: impl FnOnce(&[avocet_dnssec::Rrset<'_>]) -> R) -> R {
     fn lent(data: &[Box<[u8]>]) -> Vec<&[u8]> {
         data.iter().map(AsRef::as_ref).collect()
@@ -28,7 +28,8 @@ pub(crate) fn lend<R>(sets: &[Rrset], act: impl FnOnce(&[avocet_dnssec::Rrset<'_
     act(&views)
 }
 
-/// Returns the signer in the first signature of these RRsets, if it may sign for `owner`.
+/// Returns the signer's name in the first signature of these RRsets, if this signer may sign for
+/// `owner`.
 pub(crate) fn signer<'a>(
     sets: impl IntoIterator<Item = &'a Rrset>,
     owner: FoldedName<'_>,
@@ -37,7 +38,7 @@ pub(crate) fn signer<'a>(
     signer_of(signature).filter(|signer| name::is_under(&owner, signer))
 }
 
-/// Returns the signer in RRSIG data, folded.
+/// Returns the signer's name in the data of an RRSIG record, folded.
 pub(crate) fn signer_of(rrsig: &[u8]) -> Option<Name> {
     let wire = rrsig.get(BEFORE_SIGNER..)?;
     let signer =

@@ -17,14 +17,14 @@ use super::rrset::{CachedAnswer, Denial, Name, Rrset, Side};
 use super::signed::lend;
 use crate::read::folded_target;
 
-/// Maximum number of ranges that are looked up for one answer: with NSEC3 one per label and two
-/// more.
+/// Maximum number of ranges that are looked up for one answer. NSEC3 needs one range for each
+/// label, and two more.
 const MAX_STEPS: u32 = 12;
-/// Maximum number of names that are hashed for one answer; beyond that the servers are queried.
-/// These hashes do not count towards the budget of validation.
+/// Maximum number of names that are hashed for one answer. If more are needed, the servers are
+/// queried. These hashes do not count towards the budget of validation.
 const MAX_HASHES: u32 = 12;
 
-/// The records of a name's zone that were looked up.
+/// The cached records of one zone that may prove an answer.
 struct Evidence {
     apex: Name,
     soa: Option<Rrset>,
@@ -54,7 +54,7 @@ impl Evidence {
         said
     }
 
-    /// Returns the position at which to look for a name.
+    /// Returns the range to look for, in order to prove something about a name.
     fn sought(&mut self, wanted: &NameBuf) -> Option<Sought> {
         let Some(hashing) = &self.hashing else {
             return Some(Sought::Name(wanted.folded().view().into()));
@@ -64,8 +64,8 @@ impl Evidence {
         Some(Sought::Hash(self.apex.clone(), hash))
     }
 
-    /// Adds the records of a position. Returns `None` if they belong to another zone, or are not
-    /// new.
+    /// Adds the records of a range. Returns `None` if they belong to another zone, or are already
+    /// known.
     fn add(&mut self, gap: Gap) -> Option<()> {
         let By::Set(set) = gap.by else { return None };
         if gap.apex != self.apex || self.sets.iter().any(|known| known.owner == set.owner) {
@@ -91,10 +91,10 @@ impl Evidence {
     }
 }
 
-/// A wildcard that applies, and the proof that no closer name exists.
+/// A wildcard that applies to a name, and the proof that no closer name exists.
 struct KnownWildcard<'a> {
     wildcard: Name,
-    /// The zone of the proof.
+    /// The zone that the proof belongs to.
     apex: &'a Name,
     proof: &'a [Rrset],
 }
@@ -112,7 +112,7 @@ fn part(sets: Vec<Rrset>, ending: Ending, proof: Vec<Rrset>) -> Part {
 }
 
 impl Walker {
-    /// Synthesizes an answer from cached ranges. Returns `None` for names that exist.
+    /// Synthesizes an answer from cached ranges. Returns `None` if the name may exist.
     pub(crate) async fn part_from_gap(&mut self, qname: &Name, qtype: Rtype) -> Option<Part> {
         let is_data = !qtype.is_meta() && !qtype.is_dnssec_proof();
         if !is_data
@@ -123,7 +123,7 @@ impl Walker {
             return None;
         }
         let gap = self.io.gap(Sought::Name(qname.clone())).await?;
-        // A configured zone closer to the name takes precedence (S23).
+        // If a configured zone is closer to the name, the range does not apply (S23).
         let nearest =
             self.plan.configured(qname.view()).map_or(0, |zone| usize::from(zone.apex_len()));
         if nearest > gap.apex.len() {
@@ -158,9 +158,9 @@ impl Walker {
                     return self.part_by_wildcard(known, qname, qtype).await;
                 }
                 Synthesis::Missing(wanted) => {
-                    // For a name that is proven not to exist, a record of the wildcard itself is
-                    // sufficient. An ancestor that begins with an asterisk is a closest encloser
-                    // and not expanded (RFC 4592 §3.3.1).
+                    // For a name that is proven not to exist, the record of the wildcard itself
+                    // suffices. An ancestor that begins with an asterisk is itself the closest
+                    // encloser, and is not expanded (RFC 4592 §3.3.1).
                     let wildcard: Name = wanted.folded().view().into();
                     let is_wildcard = name::labels(&wildcard).next() == Some(b"*")
                         && !name::is_under(qname, &wildcard);
@@ -181,8 +181,8 @@ impl Walker {
     }
 
     /// Finds the closest encloser by hash, from the name upward, and the range directly below it
-    /// that denies the name (RFC 5155 §8.3). Ranges further below prove nothing. An existing
-    /// wildcard also proves that its parent exists and is then the answer.
+    /// that denies the name (RFC 5155 §8.3). Ranges further below prove nothing. If the wildcard
+    /// exists, its parent exists, too, and the wildcard is the answer.
     async fn by_encloser(
         &mut self,
         evidence: &mut Evidence,
@@ -218,7 +218,7 @@ impl Walker {
         None
     }
 
-    /// Returns the cached RRset of a wildcard, expanded to a name (RFC 8198 §5.3).
+    /// Returns the answer from the cached RRset of a wildcard, expanded to a name (RFC 8198 §5.3).
     async fn part_by_wildcard(
         &mut self,
         known: KnownWildcard<'_>,
@@ -231,8 +231,8 @@ impl Walker {
             else {
                 continue;
             };
-            // Ranges of a zone do not apply to a child zone, and with several signers the cache
-            // does not record which signature was verified (RFC 8198 §5.3, RFC 4035 §5.3.4).
+            // The ranges of a zone do not apply to a child zone. With several signers, the cache
+            // does not show which signature was verified (RFC 8198 §5.3, RFC 4035 §5.3.4).
             if found.security != Security::Secure || !found.is_signed_only_by(known.apex.view()) {
                 return None;
             }

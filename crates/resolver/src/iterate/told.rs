@@ -15,7 +15,7 @@ use crate::trace::{Find, Step, Taken};
 use crate::validation::Chain;
 
 impl Walker {
-    /// Notes in the trace that data was found without a query.
+    /// Records in the trace that data was found without a query.
     pub(super) fn tell_cached(&self, owner: &Name, rtype: Rtype, part: &Part) {
         let (find, ttl_secs, security) = match (&part.ending, part.sets.last()) {
             (Ending::Denied(_, denial), _) => {
@@ -29,7 +29,7 @@ impl Walker {
         self.io.record(Step::Cached { name: owner.clone(), rtype, find, ttl_secs, security });
     }
 
-    /// Notes in the trace that an NSEC or NSEC3 range denies the name.
+    /// Records in the trace that an NSEC or NSEC3 range denies the name.
     pub(super) fn tell_gap(&self, owner: &Name, rtype: Rtype, part: &Part) {
         let soa = match &part.ending {
             Ending::Denied(_, denial) => denial.soa.as_ref(),
@@ -40,7 +40,7 @@ impl Walker {
         self.io.record(Step::Cached { name: owner.clone(), rtype, find, ttl_secs, security });
     }
 
-    /// Notes in the trace that the resolution continues at this cut.
+    /// Records in the trace that the resolution continues at this zone cut.
     pub(super) fn tell_cut(&self, cut: &Cut) {
         let (servers, addresses) = match &cut.servers {
             CutServers::Named(servers) => {
@@ -51,7 +51,7 @@ impl Walker {
         self.io.record(Step::Cut { zone: cut.zone.clone(), servers, addresses });
     }
 
-    /// Notes in the trace how a reply was classified.
+    /// Records in the trace how a reply was classified.
     pub(super) fn tell_taken(&self, sort: &Sort) {
         self.io.record(Step::Taken(match sort {
             Sort::Answer => Taken::Answer,
@@ -62,7 +62,7 @@ impl Walker {
         }));
     }
 
-    /// Notes in the trace that no server of a cut sent a usable reply.
+    /// Records in the trace that no server of a zone cut sent a usable reply.
     pub(super) fn tell_no_reply(&mut self, why: NotFetched) {
         self.io.record(Step::NoReply(match why {
             NotFetched::Silence(_) => "no server answered",
@@ -78,19 +78,19 @@ impl Walker {
         }));
     }
 
-    /// Notes in the trace that a limit of this question or of this server prevents a query.
+    /// Records in the trace that a limit of this question or of this server prevents a query.
     pub(super) fn tell_limit(&mut self, limit: &'static str) {
         self.reached_limit = true;
         self.io.record(Step::Limit(limit));
     }
 
-    /// Notes in the trace that the chain of trust of a zone was cached.
+    /// Records in the trace that the chain of trust of a zone was cached.
     pub(super) fn tell_known_chain(&self, zone: &Name, chain: &Chain) {
         self.io
             .record(Step::KnownChain { zone: zone.clone(), fault: chain.as_ref().err().copied() });
     }
 
-    /// Notes in the trace that keys were verified with DS records or an anchor, or failed
+    /// Records in the trace that keys were verified with DS records or an anchor, or failed
     /// verification.
     pub(super) fn tell_chain(&self, zone: &Name, ds: &[Box<[u8]>], keys: Result<Vec<u16>, Reason>) {
         let tag = |ds: &[u8]| ds.first_chunk().map(|tag| u16::from_be_bytes(*tag));
@@ -104,12 +104,12 @@ impl Walker {
         });
     }
 
-    /// Notes in the trace the security status of an RRset.
+    /// Records in the trace the security status of an RRset.
     pub(super) fn tell_judged(&self, set: &Rrset, result: Result<(), Reason>) {
         self.tell_verdict((&set.owner, set.rtype), first_signature(set), set.security, result);
     }
 
-    /// Notes in the trace the security status of a denial.
+    /// Records in the trace the security status of a denial.
     pub(super) fn tell_denial(
         &self,
         what: (&Name, Rtype),

@@ -1,7 +1,6 @@
 //! DNS64 (RFC 6147): synthesizes IPv6 addresses for names that have only IPv4 addresses.
 //!
-//! Synthesized records are part of the answer only. The RRset cache has the records they are based
-//! on.
+//! Synthesized records are not cached. The RRset cache has the records from which they are made.
 
 use std::sync::Arc;
 
@@ -14,14 +13,14 @@ use super::rrset::{Name, Rrset};
 use crate::dns64::Dns64;
 use crate::failure::Failure;
 
-/// The name for the discovery of a translator (RFC 7050), and its addresses.
+/// The name that clients query to discover DNS64 (RFC 7050), and its well-known addresses.
 const IPV4ONLY: &[u8] = b"\x08ipv4only\x04arpa\x00";
 const IPV4ONLY_ADDRESSES: [[u8; 4]; 2] = [[192, 0, 0, 170], [192, 0, 0, 171]];
-/// Longest TTL of a synthesized record, in seconds, if no SOA record limits it (RFC 6147 §5.1.7).
+/// Maximum TTL of a synthesized record, in seconds, if no SOA record limits it (RFC 6147 §5.1.7).
 const MAX_TTL_SECS: u32 = 600;
 
 impl Walker {
-    /// Finds an answer like [`Walker::find`], with synthesized addresses if needed.
+    /// Finds an answer like [`Walker::find`], and synthesizes addresses if necessary.
     pub(crate) async fn translated(
         &mut self,
         dns64: Arc<Dns64>,
@@ -42,7 +41,8 @@ impl Walker {
                 .unwrap_or(Resolution::empty()));
         }
         let found = match self.find(qname.clone(), Rtype::AAAA).await {
-            // Some servers fail for AAAA (RFC 6147 §5.1.2).
+            // Some servers return an error for AAAA. It counts as an empty answer (RFC 6147
+            // §5.1.2).
             Err(Failure::Servfail(_) | Failure::Refused | Failure::Unusable) => Resolution::empty(),
             found => found?,
         };
@@ -53,7 +53,7 @@ impl Walker {
             found.denial.as_ref().and_then(|denial| denial.soa.as_ref()).map(|soa| soa.ttl_secs);
         let security = if found.is_authentic() { Security::Secure } else { Security::Insecure };
         let of_v4 = self.find(qname, Rtype::A).await;
-        // An error of the query for A records is the answer (RFC 6147 §5.1.6).
+        // If the query for A records fails, its error is the answer (RFC 6147 §5.1.6).
         let made = translate(&dns64, of_v4?, security, ttl_secs.unwrap_or(MAX_TTL_SECS));
         Ok(made.unwrap_or(found))
     }
@@ -73,13 +73,14 @@ impl Walker {
     }
 }
 
-/// Returns whether the answer has an address outside of the excluded ranges.
+/// Returns whether the answer has an AAAA record with an address outside of the excluded ranges.
 pub(crate) fn has_address(dns64: &Dns64, found: &Resolution) -> bool {
     let sets = found.sets.iter().filter(|set| set.rtype == Rtype::AAAA);
     sets.flat_map(|set| &set.records).any(|rdata| !dns64.is_excluded(rdata))
 }
 
-/// Replaces the A records with AAAA records. Returns `None` if there are none.
+/// Replaces the A records of an answer with AAAA records. Returns `None` if the answer has no A
+/// records.
 fn translate(
     dns64: &Dns64,
     mut found: Resolution,

@@ -23,31 +23,32 @@ use crate::failure::Failure;
 use crate::trace::Why;
 use crate::validation::{Chain, Validation};
 
-/// Maximum number of times that the chain to one name queries another server after a validation
-/// failure.
+/// Maximum number of times that another server is queried after a validation failure, for the chain
+/// of trust to one name.
 const MAX_RETRIES: u32 = 2;
 
 /// Seconds for which a broken chain of trust is cached for a zone (RFC 9520 §3.2; Unbound: 60).
 const BOGUS_SECS: u32 = 60;
-/// Seconds for which a chain is cached as broken if servers did not send DS or DNSKEY records.
+/// Seconds for which a chain of trust is cached as broken after servers did not send DS or DNSKEY
+/// records.
 const UNREACHABLE_SECS: u32 = 5;
 
 type Climbing<'a> = Pin<Box<dyn Future<Output = Chain> + Send + 'a>>;
 
-/// Data of the DS records or anchors that authenticate the keys of a zone.
+/// The data that authenticates the keys of a zone: DS records or anchors.
 struct Vouched {
     ds: Vec<Box<[u8]>>,
     dnskeys: Vec<Box<[u8]>>,
     lifetime_secs: u32,
 }
 
-/// The parent's information on a name.
+/// What the parent zone shows about a name below it.
 enum Link {
     /// A zone begins at the name, with these keys.
     Keys(Arc<ZoneKeys>),
-    /// The name belongs to the parent zone.
+    /// The name is not a zone cut, so it belongs to the parent zone.
     NoCut,
-    /// The chain ends at a zone in between that has no keys, for this reason.
+    /// The chain of trust ends at a zone between the two, which has no keys. Holds the reason.
     EndsBetween(Reason),
 }
 
@@ -62,8 +63,8 @@ impl Walker {
         Context { now_secs: self.io.moment().wall_secs as u32, policy }
     }
 
-    /// Returns the keys of the zone with this apex. Without a zone cut at the apex, returns the
-    /// keys of the zone above.
+    /// Returns the keys of the zone with this apex. If there is no zone cut at this name, returns
+    /// the keys of the zone that contains the name.
     pub(crate) fn keys_of<'a>(&'a mut self, zone: &'a Name, frame: &'a Frame<'a>) -> Climbing<'a> {
         Box::pin(async move {
             if let Some(chain) = self.known_chain(zone).await {
@@ -88,8 +89,8 @@ impl Walker {
         })
     }
 
-    /// Returns the keys of the zone above, if they prove that there is no zone cut at an anchor
-    /// that failed. Any matching anchor is sufficient (RFC 6840 §5.10), but the anchor of an
+    /// Returns the keys of the zone above a failed anchor, if they prove that there is no zone cut
+    /// at the anchor's name. Another anchor may then be used (RFC 6840 §5.10). The anchor of an
     /// existing zone is never ignored.
     async fn keys_over_anchor(&mut self, zone: &Name, frame: &Frame<'_>) -> Option<Arc<ZoneKeys>> {
         let parent: Name = zone.view().parent()?.into();
@@ -99,9 +100,9 @@ impl Walker {
         matches!(link, Link::NoCut).then_some(above)
     }
 
-    /// Fails for data of a private zone, so that no DS records are queried above the zone. Also
-    /// fails for data below a negative trust anchor, which need not be a zone. The DS records of an
-    /// apex belong to the parent.
+    /// Returns an error for data that is not validated: data of a private zone, for which no DS
+    /// records must be queried above the zone, and data below a negative trust anchor, whose name
+    /// need not be a zone. The DS records of an apex belong to the parent.
     pub(crate) fn check_excluded(&self, owner: FoldedName<'_>, rtype: Rtype) -> Result<(), Reason> {
         let above = if rtype == Rtype::DS { owner.parent().unwrap_or(owner) } else { owner };
         let Some(validation) = self.validation() else { return Ok(()) };
@@ -132,7 +133,8 @@ impl Walker {
         }
     }
 
-    /// Returns the end of the chain at a zone, if it is known from this question, or cached.
+    /// Returns the end of the chain of trust at a zone, if this question has found it before, or if
+    /// it is cached.
     async fn known_chain(&mut self, zone: &Name) -> Option<Chain> {
         match self.io.keys(zone).await {
             None => self.chains.get(zone).cloned(),
@@ -140,29 +142,32 @@ impl Walker {
         }
     }
 
-    /// Caches the end of a chain at the zone where it was found. Child zones find it there.
+    /// Caches the end of a chain of trust at the zone where it was found. Walks for child zones
+    /// find it there.
     fn keep_chain(&mut self, zone: &Name, chain: &Chain) {
         let lifetime_secs = match chain {
             Ok(keys) if keys.zone().wire() == &**zone => {
                 keys.lifetime_secs(self.context().now_secs)
             }
-            // There is no zone cut at present, but there may be one soon.
+            // The result is not cached, because a zone cut may be made here at any time.
             Ok(_) => return,
-            // The limits of one question do not apply to the next.
+            // The result is not cached, because the limits of one question do not apply to the
+            // next.
             Err(Reason::Limit(_) | Reason::NotAsked) => return,
             Err(Reason::Unreachable | Reason::NetworkError) => UNREACHABLE_SECS,
             Err(reason) if reason.verdict() == Verdict::Bogus => BOGUS_SECS,
             Err(_) => self.insecure_secs,
         };
         if lifetime_secs == 0 {
-            // The question that caused the query may use the result (RFC 1035 §3.2.1).
+            // The TTL is zero. Only the question that caused the query may use the result (RFC 1035
+            // §3.2.1).
             self.chains.insert(zone.clone(), chain.clone());
             return;
         }
         self.io.note(Note::Keys(zone.clone(), chain.clone(), lifetime_secs));
     }
 
-    /// Returns keys that the anchor itself authenticates.
+    /// Returns the keys of a zone that its own anchor authenticates.
     async fn anchored_keys(&mut self, zone: &Name, frame: &Frame<'_>) -> Chain {
         let data = |validation: &Validation| {
             let point = validation.anchors.point(zone);
@@ -178,11 +183,11 @@ impl Walker {
         self.trusted_keys(zone, &Vouched { ds, dnskeys, lifetime_secs: u32::MAX }, frame).await
     }
 
-    /// Queries the keys of a zone, and verifies them with trusted data.
+    /// Queries the keys of a zone, and verifies them with the DS records or anchors in `vouched`.
     async fn trusted_keys(&mut self, zone: &Name, vouched: &Vouched, frame: &Frame<'_>) -> Chain {
         let mut fault = None;
         for _ in 0..=MAX_RETRIES {
-            // If no other server can be queried, the first error is reported.
+            // If no other server can be queried, the first error is the result.
             let part = match (self.chain_part(zone, Rtype::DNSKEY, frame).await, fault) {
                 (Ok(part), _) => part,
                 (Err(reason), fault) => return Err(end_of(fault, reason)),
@@ -231,12 +236,13 @@ impl Walker {
         Err(fault.unwrap_or(Reason::DnskeyMissing))
     }
 
-    /// Returns DS or DNSKEY records, from the cache or from servers that have not sent bad records.
+    /// Returns DS or DNSKEY records from the cache, or from servers that have not sent records that
+    /// failed validation.
     ///
     /// # Errors
     ///
-    /// [`Reason::NotAsked`] if the question reached a limit: that says nothing about the zone (RFC
-    /// 9520 §3.2 is about failures of the resolution itself).
+    /// The result is [`Reason::NotAsked`] if the question reached a limit. This is not a fault of
+    /// the zone, so it is not cached (RFC 9520 §3.2).
     async fn chain_part(
         &mut self,
         owner: &Name,
@@ -277,7 +283,7 @@ impl Walker {
             if name != zone && !self.is_known_cut(name).await {
                 continue;
             }
-            // A negative trust anchor may be anywhere in between.
+            // Any name in between may have a negative trust anchor.
             self.anchor_of(name.view())?;
             match self.link_over_cuts(&above, name, frame).await {
                 Ok(Link::Keys(keys)) => {
@@ -301,9 +307,9 @@ impl Walker {
             || self.io.look_up(Side::Delegation, name, Rtype::NS).await.is_some()
     }
 
-    /// Adds a link to the chain of trust like [`Walker::link`]. If the records found belong to
-    /// neither zone, searches for zone cuts name by name: a child zone on the servers of its parent
-    /// causes no referral.
+    /// Adds a link to the chain of trust like [`Walker::link`]. If the records that were found
+    /// belong to neither zone, searches for zone cuts name by name. If the same servers serve
+    /// parent and child, there is no referral that shows the cut.
     async fn link_over_cuts(
         &mut self,
         above: &Arc<ZoneKeys>,
@@ -317,7 +323,7 @@ impl Walker {
         let parent: Name = child.view().parent().unwrap_or(FoldedName::ROOT).into();
         match self.ends_between(above, &parent, &[], frame).await {
             Ok(below) if below.zone() != above.zone() => {
-                // Data that the parent's keys did not verify may verify with these keys.
+                // Data that the parent's keys did not verify may be verified with these keys.
                 self.distrusted.retain(|(name, rtype, _)| (name, *rtype) != (child, Rtype::DS));
                 self.link(&below, child, frame).await
             }
@@ -326,7 +332,7 @@ impl Walker {
         }
     }
 
-    /// Returns the information of the zone with these keys on a name below it.
+    /// Returns what the zone with these keys shows about a name below it.
     async fn link(
         &mut self,
         above: &Arc<ZoneKeys>,
@@ -341,7 +347,7 @@ impl Walker {
         }
         if let Some(sets) = self.referrals.get(child).cloned() {
             match self.link_by(above, child, &sets, frame).await {
-                // Records of a zone in between, or the absence of records, are not an error yet.
+                // Records of a zone in between are not an error yet. Neither are missing records.
                 Err(reason) if !is_final(reason) => {}
                 Err(reason) if reason.verdict() == Verdict::Bogus => fault = Some(reason),
                 link => return link,
@@ -359,7 +365,7 @@ impl Walker {
                 }
                 link => {
                     if let Ending::Denied(_, denial) = &part.ending {
-                        // The proof may also cover names further below.
+                        // The proof may also cover other names further below.
                         self.note_proof(&denial.proof);
                     }
                     self.keep_denial_of_ds(&part, child);
@@ -370,8 +376,8 @@ impl Walker {
         Err(fault.unwrap_or(Reason::Unreachable))
     }
 
-    /// Adds a link to the chain of trust like [`Walker::link_by`], with the answer to a DS query.
-    /// If the answer belongs to a zone in between, that zone's keys are used.
+    /// Adds a link to the chain of trust like [`Walker::link_by`], from the answer to a DS query.
+    /// If the answer belongs to a zone in between, uses that zone's keys.
     async fn link_by_part(
         &mut self,
         above: &Arc<ZoneKeys>,
@@ -386,7 +392,7 @@ impl Walker {
                 sets.extend(denial.proof.iter().cloned());
                 soa = denial.soa.as_ref().map(|soa| soa.owner.clone());
             }
-            // An alias from a wildcard needs the proof in the same reply.
+            // An alias that comes from a wildcard needs the proof in the same reply.
             Ending::GoesOn(_) => sets.extend(part.proof.iter().cloned()),
             Ending::Answered => {}
         }
@@ -411,8 +417,8 @@ impl Walker {
         }
     }
 
-    /// Returns the information in these records of the parent on a name: DS records, or the proof
-    /// that there are none.
+    /// Returns what these records of the parent show about a name: DS records, or a proof that
+    /// there are none.
     async fn link_by(
         &mut self,
         above: &Arc<ZoneKeys>,
@@ -456,8 +462,8 @@ impl Walker {
     }
 
     /// Returns whether the parent has a signed alias at this name, so that there is no zone cut
-    /// (RFC 1034 §3.6.2). An alias from a wildcard counts if the name is proven not to exist: a
-    /// wildcard never replaces a delegation (RFC 1034 §4.3.3).
+    /// (RFC 1034 §3.6.2). An alias from a wildcard also shows this if the name is proven not to
+    /// exist, because a wildcard never replaces a delegation (RFC 1034 §4.3.3).
     fn is_alias_of(&mut self, above: &ZoneKeys, child: &Name, sets: &[Rrset]) -> bool {
         let Some(alias) = sets.iter().find(|set| set.rtype == Rtype::CNAME && set.owner == *child)
         else {
@@ -477,8 +483,9 @@ impl Walker {
         }
     }
 
-    /// Returns whether the chain ends between a zone and a name below it, at a cut that no referral
-    /// showed. `proof` comes from the same reply.
+    /// Returns whether the chain of trust ends between a zone and a name below it, at a zone cut
+    /// without a referral. If not, returns the keys for the name. `proof` has the records of the
+    /// reply.
     pub(crate) async fn ends_between(
         &mut self,
         keys: &Arc<ZoneKeys>,
@@ -520,15 +527,15 @@ impl Walker {
         Ok(above)
     }
 
-    /// Caches an RRset with a verified signature. Other data of the chain is not cached as secure.
+    /// Caches an RRset as secure. The caller has verified its signature.
     fn keep_secure(&self, set: Rrset) {
         let how = Stored { side: Side::Zone, rank: Rank::AuthoritativeAnswer, with_do: true };
         self.io.note(Note::Store(Rrset { security: Security::Secure, ..set }, how));
     }
 
-    /// Caches a denial of DS records that the chain depends on. A client needs a stronger proof
-    /// than the chain, so the denial is cached as received. A denial after an alias is not cached,
-    /// because the alias was not validated.
+    /// Caches a denial of DS records that the chain depends on. The denial is cached as received,
+    /// and not as secure, because clients need more proof than the chain of trust does. A denial
+    /// after an alias is not cached, because the alias was not validated.
     fn keep_denial_of_ds(&self, part: &Part, child: &Name) {
         if matches!(&part.ending, Ending::Denied(owner, _) if owner == child)
             && part.sets.is_empty()
@@ -537,8 +544,8 @@ impl Walker {
         }
     }
 
-    /// Records a validation failure, so that another server is queried next. After a failure of
-    /// cached data, any server may be queried.
+    /// Records a validation failure, so that another server is queried next. If the data came from
+    /// the cache, ignores the cache from now on.
     pub(crate) fn distrust(&mut self, (qname, qtype): (&Name, Rtype), part: &Part) {
         match part.server {
             Some(server) => self.distrusted.push((qname.clone(), qtype, server.addr)),
@@ -547,8 +554,9 @@ impl Walker {
     }
 }
 
-/// Returns the error of a search that continued after a fault and found nothing more. After a limit
-/// was reached, other servers might have answered differently.
+/// Returns the error of a search that continued after a first error, `fault`, and found nothing. It
+/// is `fault`, unless the search ended at a limit: other servers might then have answered
+/// differently.
 fn end_of(fault: Option<Reason>, reason: Reason) -> Reason {
     if reason == Reason::NotAsked { reason } else { fault.unwrap_or(reason) }
 }

@@ -15,13 +15,13 @@ use super::rrset::{Denial, Name, Rrset, Side, Stored};
 use super::signed::{lend, signer};
 use crate::validation::Chain;
 
-/// Maximum number of NSEC and NSEC3 RRsets of one question that are kept for the chain of trust.
+/// Maximum number of NSEC and NSEC3 RRsets that are kept for the chain of trust of one question.
 const MAX_PROOFS: usize = 24;
 
-/// The reply that contained an RRset.
+/// Facts about the reply that contained an RRset.
 pub(crate) struct Said<'a> {
     pub(crate) qtype: Rtype,
-    /// NSEC and NSEC3 RRsets of the reply.
+    /// The NSEC and NSEC3 RRsets of the reply.
     pub(crate) proof: &'a [Rrset],
     /// The zone that the reply comes from; `None` for the cache.
     pub(crate) zone: Option<&'a Name>,
@@ -30,12 +30,12 @@ pub(crate) struct Said<'a> {
 impl Walker {
     /// Determines the security status of all data in a part. Data after an alias is used only if it
     /// is secure, or if it is insecure and comes from the servers of its own zone or the forwarders
-    /// of its own rule. Otherwise the part ends at the alias, and its target is resolved
+    /// of its own rule. Otherwise, the part is cut after the alias, and the target is resolved
     /// separately. Insecure data after an alias answers this question only and is not cached (S5).
     ///
     /// # Errors
     ///
-    /// Why the part is bogus.
+    /// The part is bogus. The result has the reason.
     pub(crate) async fn validate(
         &mut self,
         part: &mut Part,
@@ -45,8 +45,8 @@ impl Walker {
         self.budget.begin_message();
         let zone = part.zone.clone();
         self.note_proof(&part.proof);
-        // The cache gives single links of a chain, so other data comes from the servers of its own
-        // zone or rule: the scrubber removes the rest.
+        // A part from the cache has one alias at most. Other data comes from the servers of its own
+        // zone or rule, because the scrubber has removed the rest.
         let is_of_servers = zone.is_some();
         let is_used = |security: Security| {
             security == Security::Secure || is_of_servers && security == Security::Insecure
@@ -54,8 +54,8 @@ impl Walker {
         let mut before = Security::Unchecked;
         for at in 0..part.sets.len() {
             if at > 0 {
-                // Each RRset gets the signature checks of a message; the limits of the question
-                // still apply.
+                // Each RRset gets the budget for signature checks of a whole message. The limits of
+                // the question still apply.
                 self.budget.begin_message();
             }
             if is_open(part.sets[at].security) {
@@ -81,13 +81,14 @@ impl Walker {
         {
             let (owner, mut denial) = (owner.clone(), denial.clone());
             if denial.rcode == Rcode::YXDOMAIN {
-                // The DNAME substitution exceeds the length of a name, which needs no proof.
+                // The name after substitution by the DNAME would be too long. This needs no proof.
                 denial.security = Security::Insecure;
             } else {
                 let judged =
                     self.judge_denial((&owner, qtype), &mut denial, zone.as_ref(), frame).await;
                 self.tell_denial((&owner, qtype), &denial.proof, denial.security, judged);
-                // Without proof, only its own servers or a forwarder deny the target of an alias.
+                // Without a proof, the target of an alias is denied only by the servers of its own
+                // zone, or by a forwarder.
                 let is_own = part.sets.is_empty()
                     || zone.as_ref().is_some_and(|zone| self.is_forwarded(zone));
                 let is_used = judged.is_ok()
@@ -107,7 +108,7 @@ impl Walker {
     ///
     /// # Errors
     ///
-    /// Why the RRset is bogus.
+    /// The RRset is bogus. The result is the reason.
     pub(crate) async fn judge(
         &mut self,
         set: &mut Rrset,
@@ -115,12 +116,12 @@ impl Walker {
         frame: &Frame<'_>,
     ) -> Result<(), Reason> {
         if set.rtype == Rtype::RRSIG {
-            // RRSIG records are not signed (RFC 4035 §2.2).
+            // RRSIG records have no signatures (RFC 4035 §2.2).
             set.security = Security::Insecure;
             return Ok(());
         }
         let hint = signer([&*set], set.owner.view());
-        // An alias in place of DS records also belongs to the parent (RFC 4035 §3.1.4.1).
+        // An alias in place of DS records also belongs to the parent zone (RFC 4035 §3.1.4.1).
         let side =
             if qtype == Rtype::DS && set.rtype == Rtype::CNAME { Rtype::DS } else { set.rtype };
         let keys = match self.zone_of(&set.owner, side, hint, zone, frame).await {
@@ -191,7 +192,8 @@ impl Walker {
         said
     }
 
-    /// Keeps NSEC and NSEC3 RRsets for the chain of trust. They replace the oldest.
+    /// Keeps NSEC and NSEC3 RRsets for the chain of trust. If there are too many, the oldest are
+    /// dropped.
     pub(super) fn note_proof(&mut self, proof: &[Rrset]) {
         self.proofs
             .retain(|known| !proof.iter().any(|set| known.is_at(set.owner.view(), set.rtype)));
@@ -223,8 +225,8 @@ impl Walker {
             return;
         }
         let lifetime = |set: &Rrset| {
-            // The parent and the child of a cut may both have an RRset there, only one of which was
-            // validated.
+            // The parent and the child of a zone cut may both have an RRset with this owner and
+            // type. Only one of them was validated.
             let is_it = |(owner, rtype, _): &&Believed| *owner == set.owner && *rtype == set.rtype;
             let believed = believed.iter().find(is_it).map(|(.., secs)| *secs);
             believed.filter(|_| set.is_signed_only_by(keys.zone().view()))
@@ -237,8 +239,9 @@ impl Walker {
         self.io.note(Note::Gaps(keys.zone().view().into(), soa.cloned(), sets));
     }
 
-    /// Returns the keys of the zone that contains a name: the zone of the reply, or one below it if
-    /// the signer hints at it. The chain of trust shows whether that is a zone.
+    /// Returns the keys of the zone that contains a name. This is the zone of the reply, or a zone
+    /// below it if the signer's name suggests so. The chain of trust shows whether the signer's
+    /// name is a zone.
     async fn zone_of(
         &mut self,
         owner: &Name,
@@ -252,7 +255,7 @@ impl Walker {
             Some(zone) if !self.is_forwarded(zone) => zone.clone(),
             _ => self.nearest_zone(owner, rtype).await,
         };
-        // There is no chain above the anchor.
+        // There is no chain of trust above the anchor.
         let anchor = self.validation().and_then(|validation| validation.anchors.closest(owner));
         let base = match anchor.map(|anchor| anchor.view()) {
             Some(anchor)
@@ -274,7 +277,8 @@ impl Walker {
         self.keys_of(&zone, frame).await
     }
 
-    /// Returns whether a forwarding rule covers the zone: its servers answer for foreign zones.
+    /// Returns whether a forwarding rule covers the zone. If so, the servers also answer for other
+    /// zones.
     pub(super) fn is_forwarded(&self, zone: &Name) -> bool {
         matches!(self.plan.configured(zone.view()), Some(crate::configured::Configured::Forward(_)))
     }
@@ -294,7 +298,7 @@ impl Walker {
         let named = denial.soa.as_ref().map(|soa| soa.owner.clone());
         let hint = signer(denial.soa.iter().chain(&denial.proof), owner.view()).or(named);
         if let Some(child) = &hint {
-            // The proof in the reply may show whether this is a zone.
+            // The proof in the reply may show whether the child is a zone.
             self.referrals.entry(child.clone()).or_insert_with(|| denial.proof.clone());
         }
         let keys = match self.zone_of(owner, qtype, hint, zone, frame).await {
@@ -340,10 +344,11 @@ impl Walker {
         let (proven, believed) = self.prove(keys, &denial.proof, |proof, budget| {
             let proven = match denial.rcode {
                 Rcode::NXDOMAIN => match proof.nxdomain(owner, budget) {
-                    // The name may be an empty non-terminal: the proof counts, not the RCODE.
+                    // The name may be an empty non-terminal. The proof decides, and not the RCODE.
                     Err(Reason::DenialMissing) => {
                         let proven = proof.nodata(owner, qtype, budget)?;
-                        // An Opt-Out range proves nothing about the name itself (RFC 5155 §8.5).
+                        // A range with Opt-Out does not show whether the name itself exists (RFC
+                        // 5155 §8.5).
                         let is_there = matches!(
                             proven.kind,
                             DenialKind::Nodata | DenialKind::EmptyNonTerminal
@@ -384,8 +389,8 @@ impl Walker {
     }
 }
 
-/// Accepts data that is not bogus as insecure, and records a missing algorithm (RFC 8914 §4.2,
-/// §4.3, §4.28).
+/// Accepts data as insecure, unless the reason makes it bogus. Records a missing algorithm (RFC
+/// 8914 §4.2, §4.3, §4.28).
 fn accept_insecure(
     reason: Reason,
     (security, unsupported): (&mut Security, &mut Option<Unsupported>),
@@ -414,25 +419,25 @@ fn believed(proof: &Proof<'_>) -> Vec<Believed> {
     proof.believed().filter_map(parts).collect()
 }
 
-/// Returns whether another chain cannot change the result.
+/// Returns whether another attempt to find the chain cannot change this result.
 pub(super) fn is_final(reason: Reason) -> bool {
     !matches!(reason, Reason::SignatureMissing | Reason::WrongSigner | Reason::DenialMissing)
 }
 
-/// Returns whether the zone of these keys has signed any of the RRsets, so that they belong to no
-/// child zone.
+/// Returns whether the zone of these keys has signed any of the RRsets, so that they do not belong
+/// to a child zone.
 fn is_signed_by<'a>(sets: impl IntoIterator<Item = &'a Rrset>, keys: &ZoneKeys) -> bool {
     let apex = keys.zone().wire();
     sets.into_iter()
         .any(|set| signer([set], set.owner.view()).is_some_and(|signer| *signer == *apex))
 }
 
-/// Returns whether the status has not been determined.
+/// Returns whether the security status was not determined yet.
 fn is_open(security: Security) -> bool {
     !matches!(security, Security::Secure | Security::Insecure)
 }
 
-/// Returns the name up to which there may be zone cuts above data of this type.
+/// Returns the lowest name above data of this type at which there may be a zone cut.
 fn parent_side(owner: &Name, rtype: Rtype) -> Name {
     if rtype == Rtype::DS {
         owner.view().parent().unwrap_or(FoldedName::ROOT).into()

@@ -18,56 +18,59 @@ use crate::iterate::fetches::Fetch;
 use crate::plan::Rule;
 use crate::task::Task;
 
-/// Maximum number of queries for one target while an upstream is alive but many packets are lost:
-/// with half of all datagrams lost in each direction, 99 % of questions are still answered.
+/// Maximum number of queries for one target if an upstream is alive but many packets are lost. If
+/// half of all datagrams are lost in each direction, 99 % of questions are still answered.
 const MAX_SENDS_ALIVE: u32 = 24;
-/// Maximum number of queries for one target to a few silent upstreams.
+/// Maximum number of queries for one target if there are only a few upstreams, and none of them
+/// answers.
 const MAX_SENDS_FEW: u32 = 4;
-/// The limit in place of [`MAX_SENDS_FEW`] for several upstreams, or if one answered recently: 8
-/// together with a probe.
+/// The limit that replaces [`MAX_SENDS_FEW`] for several upstreams, or if an upstream answered
+/// recently. With a probe, there are 8 queries.
 const MAX_SENDS_AGAIN: u32 = 7;
-/// Maximum number of queries to silent servers of a zone: one for each server that a delegation may
-/// have, or the same number of queries to fewer servers.
+/// Maximum number of queries to servers of a zone if none of them answers. It suffices for one
+/// query to each server that a delegation may have.
 const MAX_SENDS_SILENT: u32 = 13;
 /// The limit that replaces [`MAX_SENDS_SILENT`] for configured servers.
 const MAX_SENDS_LISTED: u32 = 8;
-/// The limit in place of [`MAX_SENDS_SILENT`] for a shortened name, if one of the servers has
+/// The limit that replaces [`MAX_SENDS_SILENT`] for a shortened name, if one of the servers has
 /// answered before.
 const MAX_SENDS_SHORTENED: u32 = 2;
 /// Maximum number of queries of one fetch if the network, or the path to one of the servers, loses
 /// many packets.
 const MAX_SENDS_LOSSY: u32 = 24;
-/// The limit in place of [`MAX_SENDS_LOSSY`] if half of all datagrams may be lost in each
-/// direction: about one fetch of ten thousand fails.
+/// The limit that replaces [`MAX_SENDS_LOSSY`] if half of all datagrams may be lost in each
+/// direction. About one fetch in ten thousand then fails.
 const MAX_SENDS_LOSING_MOST: u32 = 32;
 /// Number of queries to each of a few servers before another server is looked up, if the network
 /// loses many packets.
 const LOSSY_ROUNDS: u32 = 6;
-/// One of this many fetches first queries a server that was not queried for long, or never.
+/// One in this number of fetches first queries a server that was not queried for a long time, or
+/// never.
 const EXPLORE_ONE_OF: u32 = 16;
-/// With [`Strategy::Fastest`], one of this many forwarded questions also goes to another upstream,
-/// to notice an upstream that became faster.
+/// With [`Strategy::Fastest`], one in this number of forwarded questions is also sent to another
+/// upstream, in order to detect that it has become faster.
 const EXPLORE_ASIDE_ONE_OF: u32 = 64;
 /// Number of queries of a fetch without a reply after which two queries are sent at once, if the
-/// last one waited for at least [`LONG_WAIT_MS`].
+/// last of them waited for at least [`LONG_WAIT_MS`].
 const SINGLE_SENDS: u32 = 2;
-/// Wait for a reply in ms after which two queries may be sent at once: see [`SINGLE_SENDS`]. If
-/// replies are fast, one query at a time suffices.
+/// The wait for a reply, in ms, after which two queries may be sent at once: see [`SINGLE_SENDS`].
+/// If servers reply faster, one query at a time suffices.
 const LONG_WAIT_MS: u64 = 400;
 
-/// The kind of server wanted.
+/// Which server to choose next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pick {
-    /// The next server, in the first round that has one left.
+    /// The next server, in the first round in which one is left.
     Next,
-    /// The next server, but not a reserve, because another query may still be answered.
+    /// The next server for an additional query, which is no reserve because an earlier query may
+    /// still be answered.
     Copy,
-    /// Another server of this round that is not a reserve.
+    /// Another server of the same round, but no reserve.
     Further,
 }
 
 impl<W> Resolver<W> {
-    /// Chooses a server that was not queried in this round, or begins another round.
+    /// Chooses a server that was not queried in this round. If there is none, begins another round.
     pub(super) fn choose(&mut self, owner: Owner, pick: Pick, now_ms: u64) -> Option<u8> {
         match owner {
             Owner::Nobody => None,
@@ -84,7 +87,7 @@ impl<W> Resolver<W> {
         }
         let task = &self.tasks[at];
         let (choice, _) = self.upstreams_of(task, now_ms)?;
-        // A question that came back is sent once if there is no other server.
+        // A question that an upstream sent back is sent only once, if there is no other server.
         let sends = task.exchange.sends;
         if sends > 0 && (task.looped || sends >= most_sends_of(&choice)) {
             return None;
@@ -121,8 +124,8 @@ impl<W> Resolver<W> {
         Some((choice, rule))
     }
 
-    /// Chooses a server for an additional query that tests it: one with an open breaker and a due
-    /// probe, or occasionally one that is not the fastest.
+    /// Chooses a server for an additional query that tests the server. Its breaker is open and a
+    /// probe is due, or it is occasionally a server that is not the fastest.
     pub(super) fn choose_aside(&mut self, at: u32, now_ms: u64) -> Option<u8> {
         let task = &self.tasks[at];
         let (choice, rule) = self.upstreams_of(task, now_ms)?;
@@ -189,7 +192,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Returns the places of the reserves among the servers of an inquiry.
+    /// Returns the indices of the reserves among the servers of an inquiry.
     fn reserves_of(&self, inquiry: &Inquiry) -> u64 {
         let plan = &self.bound.plan;
         if !inquiry.are_listed || !plan.has_reserves() {
@@ -223,7 +226,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Returns whether each server is queried no more than once in a round.
+    /// Returns whether each server is queried at most once in a round.
     fn gives_up(&self, fetch: &Fetch, now_ms: u64) -> bool {
         let is_known =
             self.servers_of(fetch, now_ms).any_is(|server| server.rtt.smoothed_ms().is_some());
@@ -244,7 +247,8 @@ impl<W> Resolver<W> {
         server.outstanding >= self.bound.plan.fetch_limits.per_server
     }
 
-    /// Returns the maximum number of queries of a fetch: more if replies were probably lost.
+    /// Returns the maximum number of queries of a fetch. It is higher if replies were probably
+    /// lost.
     fn most_sends(&self, fetch: &Fetch, now_ms: u64) -> u32 {
         let most = if fetch.inquiry.are_listed { MAX_SENDS_LISTED } else { MAX_SENDS_SILENT };
         match self.loss_of(fetch, now_ms) {
@@ -267,7 +271,7 @@ impl<W> Resolver<W> {
     }
 }
 
-/// Returns the maximum number of queries for a target.
+/// Returns the maximum number of queries for one target of a task.
 fn most_sends_of(choice: &Choice<'_>) -> u32 {
     let count = choice.candidates.len() as u32;
     let silent = (count + 1).clamp(MAX_SENDS_FEW, MAX_SENDS_AGAIN).max(count);

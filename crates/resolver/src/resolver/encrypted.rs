@@ -1,4 +1,4 @@
-//! Queries of walks over unproven connections: TLS to authoritative servers without a proof
+//! Queries of walks over unproven connections: TLS to authoritative servers that prove no identity
 //! (RFC 9539). See [`crate::exchange::encryption`] for the state of each server.
 //!
 //! ```text
@@ -22,7 +22,8 @@ use crate::iterate::fetch::{Fetched, Inquiry, Letters};
 use crate::recursion::is_own;
 use crate::trace::Step;
 
-/// An unproven endpoint that gets a query, alone or in addition to the plain server.
+/// The unproven endpoint of a server, and how the next query uses it: alone, or in addition to the
+/// plain server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unproven {
     endpoint: EndpointId,
@@ -59,15 +60,16 @@ impl Exchanges {
         (order.server, sent)
     }
 
-    /// Returns whether a query left over an unproven connection.
+    /// Returns whether a query was sent over an unproven connection.
     pub(super) fn is_unproven(&self, query_at: u32) -> bool {
         self.servers[self.pending[query_at].server()].encryption.is_some()
     }
 }
 
 impl<W> Resolver<W> {
-    /// Returns the unproven endpoint that gets the next query to a server, if any. A server that
-    /// has never answered is not probed: a delegation may name the address of a victim.
+    /// Returns the unproven endpoint that gets the next query to a server, if there is one. Servers
+    /// that have never answered are not probed, because the address in a delegation may be that of
+    /// a victim.
     pub(super) fn unproven_of(
         &mut self,
         fetch_at: u32,
@@ -109,7 +111,7 @@ impl<W> Resolver<W> {
         let server = &mut servers[socket.endpoint];
         server.streams.heard();
         let Some(state) = &mut server.encryption else { return };
-        // The reply to the copy of a plain query mostly arrives after the question was answered.
+        // The reply to the copy of a plain query usually arrives after the question was answered.
         let is_answered = match received {
             Received::Late | Received::Reply(..) => {
                 MessageView::new(octets).is_ok_and(|view| is_authoritative(&view))
@@ -123,8 +125,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Returns whether a reply over an unproven connection is useless, as from a resolver at the
-    /// address of an authoritative server. The server's plain reply counts instead.
+    /// Returns whether a reply over an unproven connection is useless. It may come from a resolver
+    /// at the address of an authoritative server. The server's reply in plain is then used instead.
     pub(super) fn refuses(&self, query_at: u32, fetched: &Fetched) -> bool {
         let Owner::Fetch(at) = self.exchanges.pending[query_at].owner else { return false };
         let Some(fetch) = self.fetches.get(at) else { return false };
@@ -132,7 +134,7 @@ impl<W> Resolver<W> {
         is_malformed(&fetch.inquiry, fetched) || !matches!(sorted, Sort::Answer | Sort::Referral(_))
     }
 
-    /// Ends a query over an unproven connection with a useless reply: its server is queried in
+    /// Ends a query over an unproven connection after a useless reply, and queries the server in
     /// plain. Returns `false` for any other query.
     pub(super) fn refuse(&mut self, query_at: u32, cx: &mut Context<'_, W>) -> bool {
         let query = &self.exchanges.pending[query_at];
@@ -153,8 +155,8 @@ impl<W> Resolver<W> {
         true
     }
 
-    /// Records that an unproven connection ended or could not be made, and closes it. Its servers
-    /// are queried in plain.
+    /// Records that an unproven connection ended or could not be made, and closes it. Queries the
+    /// servers of its queries in plain.
     pub(super) fn unproven_failed(
         &mut self,
         socket: SocketId,
@@ -174,7 +176,7 @@ impl<W> Resolver<W> {
         }
         cx.actions.list.push(Action::Forget { endpoint: socket.endpoint });
         for (query_at, id) in outstanding {
-            // An earlier step of the loop may have ended this query.
+            // An earlier iteration of this loop may have ended the query.
             if self.exchanges.pending.find(socket, id) != Some(query_at) {
                 continue;
             }
@@ -187,8 +189,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Ends a query over an unproven connection, and queries its server in plain unless that was
-    /// done before.
+    /// Ends a query over an unproven connection. Queries the server in plain, unless a plain query
+    /// was already sent.
     fn end_unproven(&mut self, query_at: u32, cx: &mut Context<'_, W>) {
         let query = &self.exchanges.pending[query_at];
         let (owner, place, is_done) = (query.owner, query.place, query.aside || query.overdue);
@@ -202,8 +204,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Records the time of an accepted reply over an unproven connection for the plain server: the
-    /// choice among servers compares plain ones.
+    /// Records the round-trip time of a reply over an unproven connection in the record of the
+    /// plain server, because servers are chosen by the records of plain servers.
     pub(super) fn note_unproven_reply(&mut self, query_at: u32, fetched: &Fetched, now_ms: u64) {
         let query = &self.exchanges.pending[query_at];
         if query.aside || query.socket.slot != SocketSlot::Stream {
@@ -215,7 +217,8 @@ impl<W> Resolver<W> {
     }
 }
 
-/// Returns whether the message is an answer or denial, but not one of a resolver without the zone.
+/// Returns whether the message is an answer or a denial of an authoritative server, and not of a
+/// resolver that does not serve the zone.
 fn is_authoritative(view: &MessageView<'_>) -> bool {
     let header = view.header();
     let is_answer = matches!(header.rcode(), Rcode::NOERROR | Rcode::NXDOMAIN | Rcode::YXDOMAIN);

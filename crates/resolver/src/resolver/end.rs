@@ -1,4 +1,4 @@
-//! The end of a task, or its restart at the name that aliases lead to.
+//! The end of a task, or its continuation with the name to which aliases lead.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use crate::store::{self, Fetched};
 use crate::task::Key;
 use crate::trace::Step;
 
-/// Seconds after a failure in which successes are reported to the failure cache: more than the
-/// lifetime of its longest entry.
+/// Seconds after a failure during which successes are reported to the failure cache. It is longer
+/// than the lifetime of any entry there.
 const FAILURE_MEMORY_SECS: u32 = 600;
 
-/// Seconds for which a denial without any record is cached (RFC 2308 §5 has no TTL for it).
+/// Seconds for which a denial without any record is cached. Such a denial has no TTL (RFC 2308 §5).
 const EMPTY_SECS: u32 = 5;
 
 /// An answer with its properties.
@@ -40,12 +40,13 @@ pub(super) struct FoundAnswer {
 
 impl<W> Resolver<W> {
     /// Returns whether the task follows the plan in force. The result of an older plan may come
-    /// from servers that are no longer allowed: the waiting clients get it, and it is not cached.
+    /// from servers that are no longer allowed. The waiting clients get this result, but it is not
+    /// cached.
     pub(super) fn is_current(&self, at: u32) -> bool {
         self.tasks[at].bound.as_ref().is_some_and(|bound| Arc::ptr_eq(bound, &self.bound))
     }
 
-    /// Stores the records of the last reply, unless they are for some clients only.
+    /// Caches the records of the last reply, unless the reply is only for some clients.
     pub(super) fn store(
         &self,
         at: u32,
@@ -57,7 +58,8 @@ impl<W> Resolver<W> {
             return;
         }
         let task = &self.tasks[at];
-        // An answer to one client of these servers is not used for other clients.
+        // These servers know the client's address, so their answer must not be used for other
+        // clients.
         if self.bound.plan.introduces(task.route) {
             return;
         }
@@ -75,7 +77,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Continues with the name that the gathered aliases lead to.
+    /// Continues with the name to which the gathered aliases lead.
     pub(super) fn follow_alias(&mut self, at: u32, cx: &mut Context<'_, W>) {
         let end = self.chain_end;
         let task = &mut self.tasks[at];
@@ -92,7 +94,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Continues with the name that cached aliases of `start` lead to.
+    /// Continues with the name to which cached aliases of `start` lead.
     fn follow_cached(&mut self, at: u32, start: FoldedNameBuf, cx: &mut Context<'_, W>) {
         let Some(bound) = self.tasks[at].bound.clone() else { return };
         let task = &mut self.tasks[at];
@@ -126,8 +128,8 @@ impl<W> Resolver<W> {
     }
 
     /// Continues with the target of a cached DNAME above the question's name, for example if an
-    /// alias leads below that DNAME. Returns `false` if there is no such DNAME, or for a question
-    /// without a client, which refreshes the cache.
+    /// alias leads below that DNAME. Returns `false` if there is no such DNAME. Also returns
+    /// `false` for a question without a client, because its purpose is to refresh the cache.
     pub(super) fn follow_cached_dname(&mut self, at: u32, cx: &mut Context<'_, W>) -> bool {
         let task = &self.tasks[at];
         if !cx.rrsets.may_hold_dnames() || task.set.is_some() || task.waiters.is_empty() {
@@ -170,9 +172,9 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Splits a question that several clients share into one question per client, because aliases
-    /// led to servers that learn the client's address. Clients for which there is no room get a
-    /// failure.
+    /// Splits a question that several clients share into one question for each client. This is
+    /// necessary if aliases lead to servers that get the client's address. Clients for which there
+    /// is no room get a failure.
     fn split(&mut self, at: u32, cx: &mut Context<'_, W>) {
         let waiters = std::mem::take(&mut self.tasks[at].waiters);
         for waiting in waiters {
@@ -242,8 +244,8 @@ impl<W> Resolver<W> {
             && !self.tasks[at].is_for_few()
             && self.is_current(at)
             && !self.tasks[at].is_report;
-        // An empty denial lives as long as a failure, so that the same question is not sent again
-        // at once.
+        // An empty denial is cached for as long as a failure, so that the same question is not sent
+        // again immediately.
         let brief =
             found.cacheable && resolved.ttl_offsets.is_empty() && self.tasks[at].is_recursive();
         let ttl_secs = if brief { EMPTY_SECS } else { resolved.ttl_secs };
@@ -259,7 +261,8 @@ impl<W> Resolver<W> {
 
     /// Fails like [`Resolver::fail`], with records that show the reason.
     pub(super) fn fail_with(&mut self, at: u32, shown: &Gathered, cx: &mut Context<'_, W>) {
-        // The servers may fail for the network of this client alone.
+        // If the answer depends on the client or its network, the servers may fail for this client
+        // only.
         let is_for_all = !self.tasks[at].is_for_few() && self.tasks[at].ecs.is_empty();
         if self.is_current(at) && self.tasks[at].set.is_none() && is_for_all {
             let task = &self.tasks[at];
@@ -270,7 +273,7 @@ impl<W> Resolver<W> {
         self.end_unanswered(at, shown, cx);
     }
 
-    /// Fails like [`Resolver::fail`], for a task that is ended before its time.
+    /// Fails like [`Resolver::fail`], for a task that must end before it is resolved.
     pub(super) fn end_early(&mut self, at: u32, cx: &mut Context<'_, W>) {
         self.end_unanswered(at, &Gathered::default(), cx);
     }
@@ -309,12 +312,12 @@ impl<W> Resolver<W> {
         self.retire(at, cx);
     }
 
-    /// Removes a task without waiting clients and without queries.
+    /// Removes a task that has neither waiting clients nor queries.
     fn retire(&mut self, at: u32, cx: &mut Context<'_, W>) {
         self.exchanges.timers.clear(Timer::Task(at));
         let bound = self.tasks[at].bound.take();
         self.tasks.remove(at);
-        // This was the last task of a replaced plan.
+        // This was the last task that used a replaced plan.
         if bound.is_some_and(|bound| Arc::strong_count(&bound) == 1) {
             self.forget_unplanned(cx.actions);
         }

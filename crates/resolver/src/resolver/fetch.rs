@@ -27,18 +27,18 @@ use crate::read::{Reply, folded_target};
 use crate::recursion::Recursion;
 use crate::trace::{Reaction, Step};
 
-/// Longest wait for a reply over UDP before the next query is sent, in ms.
+/// The longest wait for a reply over UDP before the next query is sent, in ms.
 const MAX_WAIT_MS: u32 = 800;
-/// The limit in place of [`MAX_WAIT_MS`] under heavy loss, when a late reply was probably lost, and
-/// for servers without a measurement, most of which are near.
+/// The limit that replaces [`MAX_WAIT_MS`] under heavy loss, because a late reply was probably
+/// lost. Also for servers that were never measured, most of which are near.
 const MAX_BLIND_WAIT_MS: u32 = 400;
-/// The round in which a server without known EDNS support is queried without EDNS, because it may
-/// drop such queries.
+/// The round from which a server is queried without EDNS if it is not known to support EDNS,
+/// because it may drop queries with EDNS.
 const PLAIN_ROUND: u32 = 2;
 /// The round from which names are in lower case, because a server may drop queries in mixed case.
-/// Port and ID have at least 31 unpredictable bits.
+/// Port and ID alone have at least 31 unpredictable bits.
 const LOWER_CASE_ROUND: u32 = 3;
-/// Maximum number of fetches in flight per resolver; a question rarely has more than one.
+/// Maximum number of fetches in flight per resolver. A question rarely has more than one.
 const MAX_FETCHES: usize = 32_768;
 
 impl<W> Resolver<W> {
@@ -83,9 +83,10 @@ impl<W> Resolver<W> {
         Err(if unanswered > 0 { NotFetched::Silence(0) } else { NotFetched::NoServers })
     }
 
-    /// Admits an inquiry within the limits of its zone and servers.
+    /// Begins a fetch for an inquiry if the limits of its zone and servers permit it.
     fn admit_fetch(&mut self, inquiry: Inquiry, now_ms: u64) -> Result<u32, NotFetched> {
-        // Links of chains of trust are few, and all names of a zone need them.
+        // DS and DNSKEY records are exempt from the limits: there are few of them, and all names of
+        // a zone need them.
         let is_link = matches!(inquiry.qtype, Rtype::DS | Rtype::DNSKEY);
         let is_free = is_link || inquiry.manner.recursion_desired;
         let per_zone = if is_free { u32::MAX } else { self.bound.plan.fetch_limits.per_zone };
@@ -108,7 +109,7 @@ impl<W> Resolver<W> {
         Some(fetch)
     }
 
-    /// Removes a task from the waiters; a fetch without waiters ends.
+    /// Removes a task from the waiters of a fetch. Ends the fetch if it has no other waiters.
     pub(super) fn leave_fetch(&mut self, fetch_at: u32, at: u32, cx: &mut Context<'_, W>) {
         let Some(fetch) = self.fetches.get_mut(fetch_at) else { return };
         fetch.waiters.retain(|&waiter| waiter != at);
@@ -117,7 +118,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Ends a fetch and resumes its waiters.
+    /// Ends a fetch, and continues the walks that wait for it.
     fn complete(
         &mut self,
         fetch_at: u32,
@@ -131,16 +132,16 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Returns whether a fetch without further servers waits for late replies.
+    /// Returns whether a fetch that has no further servers must wait for late replies.
     pub(super) fn waits_for_late_replies(&self, fetch_at: u32) -> bool {
         self.fetches.get(fetch_at).is_some_and(|fetch| {
-            // The additional copy of a query is not worth the wait.
+            // The additional copy of a query is no reason to wait.
             let counts = |at: &u32| !self.exchanges.pending[*at].aside;
             fetch.exchange.queries.iter().any(counts) && fetch.inquiry.patience == Patience::All
         })
     }
 
-    /// Ends a fetch without further servers.
+    /// Ends a fetch without a reply, because it has no further servers.
     pub(super) fn complete_in_vain(&mut self, fetch_at: u32, cx: &mut Context<'_, W>) {
         let Some(fetch) = self.fetches.get(fetch_at) else { return };
         let Exchange { sends, unsent, any_unusable, any_unreachable, tls_fault, .. } =
@@ -163,7 +164,8 @@ impl<W> Resolver<W> {
         self.complete(fetch_at, Err(why), cx);
     }
 
-    /// Sends an inquiry to a server. Returns `None` if no waiter may send more.
+    /// Sends an inquiry to a server. Returns `None` if each waiting question has reached its limit
+    /// on queries.
     pub(super) fn send_for_fetch(
         &mut self,
         fetch_at: u32,
@@ -173,11 +175,11 @@ impl<W> Resolver<W> {
         let loss = self.loss_of(self.fetches.get(fetch_at)?, cx.now_ms);
         let fetch = self.fetches.get(fetch_at)?;
         let candidate = *fetch.inquiry.servers.get(usize::from(place))?;
-        // Only one waiter pays for each query, so that each query counts once.
+        // Each query counts towards the limit of only one waiting question.
         let payer = *fetch.waiters.iter().find(|at| self.tasks[**at].may_ask())?;
         self.tasks[payer].sends += 1;
         let server = self.exchanges.servers.number(candidate);
-        // A shunned server gets a longer wait if this query fails, too.
+        // If this query fails, too, the next probe of the server is delayed.
         self.exchanges.servers[server].breaker.take_probe(cx.now_ms);
         let unproven = self.unproven_of(fetch_at, (server, place), cx.now_ms);
         let Fetch { inquiry, exchange, .. } = self.fetches.get_mut(fetch_at)?;
@@ -251,8 +253,8 @@ impl<W> Resolver<W> {
     }
 
     /// Returns whether a denial must be verified in lower case, and records whether the server
-    /// finds names in mixed case. Some servers find no name in mixed case. A denial without a
-    /// proof, from a server that has found none so far, is verified once.
+    /// finds names in mixed case. Some servers find no names in mixed case. A denial without a
+    /// proof is verified once if its server has not found any name in mixed case yet.
     fn doubts_denial(
         &mut self,
         (fetch_at, query): (u32, &PendingQuery),
@@ -264,7 +266,7 @@ impl<W> Resolver<W> {
         let is_mixed = query.is_mixed;
         let is_denied = fetched.rcode == Rcode::NXDOMAIN;
         if is_mixed && is_denied {
-            // The root servers are known to find all letter cases.
+            // The root servers are known to find names in any letter case.
             let is_open = fetch.inquiry.is_of_client
                 && (fetch.inquiry.zone.len() > 1 || fetch.inquiry.manner.recursion_desired)
                 && fetch.denied.is_none();
@@ -273,8 +275,8 @@ impl<W> Resolver<W> {
         if is_mixed {
             server.finds_any_case |= fetched.rcode == Rcode::NOERROR;
         } else if fetch.exchange.lower_case & 1 << query.place != 0 {
-            // If both replies are equal, mixed case is safe; otherwise it is not used for this
-            // server.
+            // If the replies in mixed and lower case are equal, the server handles mixed case.
+            // Otherwise mixed case is no longer used for this server.
             server.finds_any_case |= is_denied;
             if fetched.rcode == Rcode::NOERROR {
                 server.note_folded_case(now_ms);
@@ -283,8 +285,8 @@ impl<W> Resolver<W> {
         false
     }
 
-    /// Returns whether this RCODE may be due to the mixed case of the name: some servers refuse
-    /// such names, or fail. Records the result of a query in lower case.
+    /// Returns whether the mixed case of the name may be the reason for this RCODE. Some servers
+    /// refuse such names, or fail. Records the result of a query in lower case.
     fn may_mind_case(
         &mut self,
         (fetch_at, query): (u32, &PendingQuery),
@@ -306,7 +308,8 @@ impl<W> Resolver<W> {
     }
 }
 
-/// Returns the form of an inquiry in a round, given the loss.
+/// Returns the requirements for the queries of an inquiry, which depend on the round and on packet
+/// loss.
 fn terms_of<'a>(
     question: Question<'a>,
     inquiry: &Inquiry,

@@ -20,15 +20,15 @@ use crate::read::{Extent, Malformed};
 use crate::scrub::{Asked, Belief, Scrubber, Verdict};
 use crate::trace::{Reaction, Step, Taken};
 
-/// The round in which an upstream without known EDNS support is queried without EDNS, because it
-/// may drop such queries.
+/// The round from which an upstream is queried without EDNS if it is not known to support EDNS,
+/// because it may drop queries with EDNS.
 const PLAIN_ROUND: u32 = 2;
-/// The value of [`PLAIN_ROUND`] for several upstreams without known EDNS support: silent ones get
-/// one and a half queries each, so that the second round is the last certain one.
+/// The equivalent of [`PLAIN_ROUND`] for several upstreams. If they do not answer, each gets one
+/// and a half queries on average, so only the second round is certain to begin.
 const PLAIN_ROUND_OF_MANY: u32 = 1;
 
 /// The round from which names are in lower case, because an upstream may drop queries in mixed
-/// case. Port and ID have at least 31 unpredictable bits.
+/// case. Port and ID alone have at least 31 unpredictable bits.
 const LOWER_CASE_ROUND: u32 = 1;
 /// Maximum number of upstreams of a question that are queried again in lower case after errors.
 const MAX_LOWER_CASE: u32 = 2;
@@ -50,7 +50,8 @@ impl<W> Resolver<W> {
         self.rearm(owner);
     }
 
-    /// Sends the target to an upstream. Returns `None` if the task may send no more.
+    /// Sends a query for a task's target to an upstream. Returns `None` if the task has reached its
+    /// limit on queries.
     pub(super) fn send_for_task(
         &mut self,
         at: u32,
@@ -88,7 +89,8 @@ impl<W> Resolver<W> {
             udp_size: query::UDP_SIZE,
             dnssec_ok: task.dnssec_ok,
             ecs: &task.ecs,
-            // With a header, the server's cookie belongs to the address of the client.
+            // After a header with the client's address, the server's cookie would be for the
+            // address of the client.
             cookies: if header.is_some() { Cookies::Off } else { Cookies::Always },
             case_randomisation: rule.case_randomisation,
             plain_round: Some(if are_plain { PLAIN_ROUND_OF_MANY } else { PLAIN_ROUND }),
@@ -140,9 +142,9 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Returns whether an NXDOMAIN may be due to the mixed case of the name, and must be verified
-    /// in lower case. This is done once for a target, and only if the upstream has found no name in
-    /// mixed case so far.
+    /// Returns whether the mixed case of the name may be the reason for an NXDOMAIN, so that it
+    /// must be verified in lower case. This is done once for a target, and only if the upstream has
+    /// not found any name in mixed case yet.
     fn doubts_forwarded_denial(&mut self, query_at: u32, rcode: Rcode, now_ms: u64) -> bool {
         let query = &self.exchanges.pending[query_at];
         let Owner::Task(at) = query.owner else { return false };
@@ -161,7 +163,8 @@ impl<W> Resolver<W> {
         is_in_doubt
     }
 
-    /// Records whether an upstream returns errors for names in mixed case, denies or drops them.
+    /// Records how an upstream handles names in mixed case: whether it returns errors for them,
+    /// denies them, or does not answer.
     fn learn_case(&mut self, query_at: u32, rcode: Rcode, now_ms: u64) {
         let query = &self.exchanges.pending[query_at];
         let (is_mixed, bit) = (query.is_mixed, 1 << query.place);
@@ -176,7 +179,8 @@ impl<W> Resolver<W> {
             }
         } else if exchange.lower_case & bit != 0 {
             match rcode {
-                // If both replies are equal, mixed case is safe.
+                // If the replies in mixed and lower case are equal, the upstream handles mixed
+                // case.
                 Rcode::NXDOMAIN if exchange.denied & bit != 0 => server.finds_any_case = true,
                 Rcode::NOERROR | Rcode::NXDOMAIN
                     if (exchange.minding_case | exchange.denied) & bit != 0 =>
@@ -203,8 +207,8 @@ impl<W> Resolver<W> {
         self.ask(Owner::Task(at), place, Weight::Counts, cx)
     }
 
-    /// Queries another upstream after a reply with data that does not match its type; most
-    /// upstreams have this data from the same zone.
+    /// Queries another upstream after a reply with data that does not match its type. Does so only
+    /// a few times, because most upstreams get this data from the same zone.
     fn give_up_malformed(&mut self, at: u32, query_at: u32, cx: &mut Context<'_, W>) {
         self.note_reply(query_at, Reaction::Malformed, cx);
         let task = &mut self.tasks[at];
@@ -281,7 +285,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Gathers the trusted records of a reply. Sets the end of its chain of aliases.
+    /// Gathers the trusted records of a reply. Stores the end of the reply's chain of aliases in
+    /// `chain_end`.
     fn scrub(&mut self, at: u32, rcode: Rcode) -> Option<Verdict> {
         let task = &self.tasks[at];
         let bound = task.bound.as_ref()?;

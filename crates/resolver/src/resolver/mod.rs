@@ -3,8 +3,8 @@
 //! A question passes through the files below in this order. `submit` takes it. For forwarding,
 //! `forward` begins an exchange and evaluates its replies; for recursion, `walk` polls the walk and
 //! `fetch` has an exchange for each of its inquiries. For both, `choose` chooses a server, `send`
-//! queries it, `reply` takes the reply and `timer` its absence. `encrypted` has the queries of
-//! walks over TLS without a proof. `end` answers the clients.
+//! queries it, `reply` handles the reply and `timer` a missing reply. `encrypted` handles queries
+//! of walks over TLS to servers that prove no identity. `end` answers the clients.
 
 mod choose;
 mod encrypted;
@@ -50,9 +50,9 @@ pub use traced::Handing;
 /// Maximum number of sockets in the pool of an upstream, per worker (RFC 5452 §9.2).
 pub const MAX_POOL: usize = 4096;
 
-/// The environment of an event: time, caches and the list of actions.
+/// The environment of an event: the time, the caches, and the list of actions.
 pub struct Context<'a, W> {
-    /// A monotonic clock in ms; the caches use its seconds.
+    /// The time of a monotonic clock, in ms. The caches use its seconds.
     pub now_ms: u64,
     /// Seconds since 1970, for the validity of signatures.
     pub wall_secs: u64,
@@ -60,7 +60,7 @@ pub struct Context<'a, W> {
     pub rrsets: &'a RrsetCache,
     /// The cache of failures.
     pub failures: &'a FailureCache,
-    /// Receives the actions.
+    /// The list that receives the actions.
     pub actions: &'a mut Actions<W>,
 }
 
@@ -73,7 +73,7 @@ impl<W> Context<'_, W> {
 /// The result of submitting a question.
 #[derive(Debug)]
 pub enum Submitted<W> {
-    /// The question is being resolved; [`Action::Finish`] follows later.
+    /// The question is being resolved. [`Action::Finish`] follows later.
     Started,
     /// The question waits for an equal question that is already being resolved.
     Joined,
@@ -91,13 +91,13 @@ pub enum Submitted<W> {
 /// The reason why a question was rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shed {
-    /// The limit of questions in flight is reached, and all of them are recent.
+    /// The limit on questions in flight is reached, and none of these is old enough to be replaced.
     Tasks,
-    /// The limit of waiting clients is reached, for this question or in total.
+    /// The limit on waiting clients is reached, for this question or in total.
     Waiters,
-    /// The limit of actions that wait to be executed is reached.
+    /// The limit on actions that wait to be executed is reached.
     Actions,
-    /// The zone has reached its limit of inquiries in flight, or it uses most of the time of an
+    /// The zone has reached its limit on inquiries in flight, or it uses most of the time of an
     /// overloaded thread.
     Zone,
     /// The client's network uses most of the time of an overloaded thread.
@@ -106,7 +106,7 @@ pub enum Shed {
     NoRule,
 }
 
-/// A question that was in flight when its resolver failed: see [`Resolver::abandon`].
+/// A question that was in flight when its resolver failed with a panic: see [`Resolver::abandon`].
 #[derive(Debug)]
 pub struct Abandoned<W> {
     /// The question; see [`Ask`](crate::Ask).
@@ -126,17 +126,17 @@ pub struct Abandoned<W> {
 /// The state of an upstream, for reports.
 #[derive(Clone, Copy, Debug)]
 pub struct UpstreamReport<'a> {
-    /// The number.
+    /// The number of the upstream.
     pub id: EndpointId,
     /// The address and transport.
     pub endpoint: Endpoint,
-    /// Whether the server is queried.
+    /// The state of the circuit breaker.
     pub state: BreakerState,
     /// The smoothed round-trip time; `None` before the first reply.
     pub rtt_ms: Option<u32>,
     /// Outstanding queries.
     pub outstanding: u32,
-    /// The reason why TLS failed, unless a reply has arrived since.
+    /// The reason why TLS failed; `None` if a reply has arrived since.
     pub tls_fault: Option<TlsFault>,
     /// The counters.
     pub counters: &'a UpstreamCounters,
@@ -223,15 +223,15 @@ pub struct Resolver<W> {
     keys: KeyCache,
     gaps: Gaps,
     counters: Counters,
-    /// Traces of failed questions.
+    /// The traces of recently failed questions.
     kept: Kept,
-    /// Requested traces that were not taken yet.
+    /// Requested traces that are complete and were not taken yet.
     traced: Vec<Traced>,
     handing: Handing,
-    /// The time of the last failure; successes soon after it remove the cached failure.
+    /// The second of the last failure. A success soon after it removes the failure from the cache.
     last_failure_secs: Option<u32>,
 
-    // Memory that is reused for each reply.
+    // The following memory is reused for each reply.
     reply: Reply,
     gathered: Gathered,
     /// The end of the chain of aliases in the last reply to a task.
@@ -242,14 +242,14 @@ pub struct Resolver<W> {
 
 impl<W> Resolver<W> {
     /// Creates a resolver with this plan. `seed` must come from the system's random source and be
-    /// used once. Each upstream gets a pool of `pool_size` sockets, rounded down to a power of two:
-    /// 4096 for 12 unpredictable bits.
+    /// used once. Each upstream gets a pool of `pool_size` sockets, rounded down to a power of two.
+    /// For example, 4096 sockets give 12 unpredictable bits.
     #[must_use]
     pub fn new(plan: Arc<Plan>, seed: [u8; 32], pool_size: usize) -> Self {
         let mut rng = ChaCha12Rng::from_seed(seed);
         let mut cookie_secret = [0; 16];
         rng.fill_bytes(&mut cookie_secret);
-        // Neither of these two uses reveals the secret.
+        // The secret is used for two purposes, neither of which reveals it.
         let mut loads_key = [0; 32];
         loads_key[..16].copy_from_slice(&cookie_secret);
         let in_flight = plan.settings.in_flight;
@@ -279,7 +279,7 @@ impl<W> Resolver<W> {
         resolver
     }
 
-    /// Returns all questions in flight, after a fault left this resolver in an unknown state. The
+    /// Returns all questions in flight, after a panic left this resolver in an unknown state. The
     /// resolver must not be used again.
     pub fn abandon(&mut self) -> impl Iterator<Item = Abandoned<W>> {
         self.tasks.take_all().map(|task| {
@@ -296,11 +296,11 @@ impl<W> Resolver<W> {
         })
     }
 
-    /// Puts another plan in force. The records of upstreams in both plans are kept; questions in
-    /// flight end with the plan with which they began.
+    /// Puts another plan in force. The records of upstreams that are in both plans are kept. A
+    /// question in flight keeps the plan with which it began.
     pub fn replace_plan(&mut self, plan: Arc<Plan>, actions: &mut Actions<W>) {
         self.bind(plan);
-        // The trust anchors may differ.
+        // The trust anchors of the new plan may be different.
         self.forget_proofs();
         self.forget_unplanned(actions);
     }
@@ -313,7 +313,7 @@ impl<W> Resolver<W> {
 
     fn bind(&mut self, plan: Arc<Plan>) {
         self.exchanges.servers.unplan();
-        // With recursion, only the servers of sets are pinned.
+        // With recursion, only the servers of server sets are pinned.
         let is_pinned = plan.recursion.is_none() || plan.has_sets();
         let servers = &mut self.exchanges.servers;
         let mut pin = |number: &u16| servers.pin(plan.upstreams[usize::from(*number)]);
@@ -365,7 +365,8 @@ impl<W> Resolver<W> {
         self.tasks.len()
     }
 
-    /// Returns how many more questions may begin before earlier questions are ended for them.
+    /// Returns how many more questions may begin before earlier questions must be ended to make
+    /// room.
     #[must_use]
     pub fn room(&self) -> usize {
         self.bound.plan.settings.in_flight.saturating_sub(self.tasks.len())

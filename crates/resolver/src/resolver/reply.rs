@@ -1,5 +1,5 @@
-//! Messages and errors from servers: finds their query, and derives the next form of the query from
-//! them. The query's owner evaluates the contents of the reply.
+//! Messages and errors from servers: finds the query that they belong to, and decides whether the
+//! query must be repeated in another form. The query's owner evaluates the contents of a reply.
 
 use avocet_wire::Rcode;
 
@@ -13,29 +13,29 @@ use crate::exchange::send::Weight;
 use crate::failure::Failure;
 use crate::trace::{Reaction, Step};
 
-/// Expected duration of a shortage of descriptors or buffers, in ms.
+/// The expected duration of a lack of file descriptors or buffers, in ms.
 const UNSENT_WAIT_MS: u64 = 50;
 
 /// Maximum number of times that a question is sent again after the server closed a connection on
 /// which it had answered other questions.
 const MAX_STREAM_RETRIES: u8 = 4;
 
-/// Milliseconds of the unit of the keepalive option (RFC 7828 §3.1).
+/// The unit of the keepalive option, in ms (RFC 7828 §3.1).
 const KEEPALIVE_UNIT_MS: u32 = 100;
 
-/// The evidence of a reply about the form of its query.
+/// The parts of a reply that show whether the query must be repeated in another form.
 #[derive(Clone, Copy)]
 pub(super) struct ReplyForm {
     pub(super) rcode: Rcode,
     pub(super) has_opt: bool,
-    /// Whether the reply has our cookie, or no cookie.
+    /// Whether the reply has our client cookie, or has no cookie.
     pub(super) has_our_cookie: bool,
     /// Time for which the connection may be idle, in units of 100 ms.
     pub(super) keepalive: Option<u16>,
 }
 
 impl<W> Resolver<W> {
-    /// Takes a message from a socket or connection.
+    /// Processes a message that arrived on a socket or connection.
     pub fn received(&mut self, socket: SocketId, octets: &[u8], cx: &mut Context<'_, W>) {
         let received = self.exchanges.receive(socket, octets, cx.now_ms);
         if socket.slot == SocketSlot::Stream {
@@ -50,7 +50,8 @@ impl<W> Resolver<W> {
             Received::Truncated(query_at) => {
                 self.note_reply(query_at, Reaction::Truncated, cx);
                 match self.exchanges.pending[query_at].over_tcp() {
-                    // There is no way to get the rest (RFC 2181 §9).
+                    // The reply over TCP is truncated, too. There is no way to get the rest (RFC
+                    // 2181 §9).
                     true => self.give_up(query_at, Failure::Unusable, cx),
                     false => self.repeat(query_at, Repeat::ByTcp, cx),
                 }
@@ -63,8 +64,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Records that a socket or connection yields no reply. Sockets are connected, so that the
-    /// sender of a forged ICMP message must know the port (S3).
+    /// Records that a socket or connection yields no reply. The sockets are connected, so that an
+    /// attacker that forges an ICMP message must know the port (S3).
     pub fn failed(&mut self, socket: SocketId, fault: SocketFault, cx: &mut Context<'_, W>) {
         if let SocketFault::Tls(fault) = fault {
             self.exchanges.servers[socket.endpoint].note_tls_fault(fault);
@@ -96,8 +97,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Records that a query was not sent because this host lacks a resource: this server or another
-    /// is queried a little later. Returns whether there was such a query.
+    /// Records that a query was not sent because this host lacks a resource. The same or another
+    /// server is queried a little later. Returns whether there was such a query.
     fn unsent(&mut self, socket: SocketId, now_ms: u64) -> bool {
         let pending = &mut self.exchanges.pending;
         let Some(query_at) = pending.on_socket(socket, |query| !query.unsent) else { return false };
@@ -116,7 +117,7 @@ impl<W> Resolver<W> {
         let most =
             if server.streams.ended(outstanding.len(), cx.now_ms) { MAX_STREAM_RETRIES } else { 1 };
         for (query_at, id) in outstanding {
-            // An earlier step of the loop may have ended this query.
+            // An earlier iteration of this loop may have ended the query.
             if self.exchanges.pending.find(socket, id) != Some(query_at) {
                 continue;
             }
@@ -125,8 +126,8 @@ impl<W> Resolver<W> {
             let is_retried = self.with_exchange(owner, |exchanges, exchange, _| {
                 let is_retried = fault == SocketFault::Closed && exchange.stream_retries < most;
                 if is_retried {
-                    // RFC 7766 §6.2.3: a server may close an idle connection at the moment when a
-                    // query is sent.
+                    // A server may close an idle connection just when a query is sent on it (RFC
+                    // 7766 §6.2.3).
                     exchange.stream_retries += 1;
                     exchanges.end(exchange, query_at, Closing::Answered, cx.actions);
                 }
@@ -160,9 +161,9 @@ impl<W> Resolver<W> {
         self.give_up(query_at, failure, cx);
     }
 
-    /// Handles a reply without a question that rejects EDNS: the query is repeated without EDNS,
-    /// which the server may answer. If the reply is easy to forge, only the next query to the
-    /// server is without EDNS.
+    /// Handles a reply without a question that rejects EDNS. Repeats the query without EDNS,
+    /// because the server may answer such a query. If the reply is easy to forge, only the next
+    /// query to the server is without EDNS.
     fn no_question(&mut self, query_at: u32, rcode: Rcode, cx: &mut Context<'_, W>) {
         self.counters.malformed += 1;
         if self.refuse(query_at, cx) {
@@ -178,8 +179,8 @@ impl<W> Resolver<W> {
     }
 
     /// Handles a reply with other letter case, changed by the server or by an attacker that sees
-    /// our queries. The question is repeated over TCP. From now on, queries to this server have no
-    /// random case, but their own sockets.
+    /// our queries. The question is repeated over TCP. From now on, each query to this server is in
+    /// lower case and has its own socket.
     fn near_miss(&mut self, query_at: u32, cx: &mut Context<'_, W>) {
         self.counters.near_misses += 1;
         self.record_reply(query_at, Reaction::OtherCase, cx.now_ms);
@@ -188,17 +189,17 @@ impl<W> Resolver<W> {
         self.repeat(query_at, Repeat::ByTcp, cx);
     }
 
-    /// Handles a reply with another client cookie: a forgery, or the reply of a server that repeats
-    /// the cookie of another client. The reply is discarded (RFC 7873 §5.3) and the query is
-    /// repeated over TCP, where the connection authenticates the server.
+    /// Handles a reply with a client cookie that is not ours. It is forged, or the server has
+    /// repeated the cookie of another client. The reply is discarded (RFC 7873 §5.3) and the query
+    /// is repeated over TCP, where the connection authenticates the server.
     fn other_cookie(&mut self, query_at: u32, cx: &mut Context<'_, W>) {
         self.counters.near_misses += 1;
         self.record_reply(query_at, Reaction::OtherCookie, cx.now_ms);
         self.repeat(query_at, Repeat::ByTcp, cx);
     }
 
-    /// Evaluates the form of a reply: cookies and EDNS. Returns the RCODE if the owner must
-    /// evaluate it; otherwise the question is repeated in another form.
+    /// Evaluates the form of a reply: its cookies and EDNS. Returns the RCODE if the owner must
+    /// evaluate the reply. Otherwise, repeats the query in another form and returns `None`.
     pub(super) fn settle_form(
         &mut self,
         query_at: u32,
@@ -243,8 +244,8 @@ impl<W> Resolver<W> {
         Some(rcode)
     }
 
-    /// Handles BADCOOKIE: repeats the query with the server's cookie, then over TCP, then gives up
-    /// (S11).
+    /// Handles BADCOOKIE. Repeats the query with the server's cookie, then over TCP, and then gives
+    /// up (S11).
     fn bad_cookie(&mut self, query_at: u32, cx: &mut Context<'_, W>) {
         let owner = self.exchanges.pending[query_at].owner;
         let count = self.with_exchange(owner, |_, exchange, _| {
@@ -258,7 +259,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Records a reply: the server answers, so that its earlier unanswered queries were lost.
+    /// Records a reply. Earlier queries to the server that were not answered must have been lost.
     pub(super) fn note_reply(
         &mut self,
         query_at: u32,

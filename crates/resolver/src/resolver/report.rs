@@ -1,5 +1,5 @@
-//! Error reports to the agents that the servers of a zone name (RFC 9567): queries with names that
-//! state the error.
+//! Error reports to the agents that the servers of a zone announce (RFC 9567). A report is a query
+//! whose name states the error.
 //!
 //! A report never causes another: failures of names that begin like reports are not reported. The
 //! result of a report is cached, so that the same error is not reported again during its TTL.
@@ -18,10 +18,10 @@ const MAX_REPORTS: u32 = 20;
 /// The time in ms to which [`MAX_REPORTS`] applies.
 const WINDOW_MS: u64 = 60_000;
 
-/// The reports of the current period.
+/// The reports of the current period of [`WINDOW_MS`].
 #[derive(Debug, Default)]
 pub(super) struct Reports {
-    /// Reports to be sent when the current event is processed.
+    /// Reports that are sent after the current event was processed.
     due: Vec<Report>,
     since_ms: u64,
     sent: u32,
@@ -68,8 +68,8 @@ impl<W> Resolver<W> {
             self.counters.reports_withheld += 1;
             return;
         }
-        // The packet cache does not store the result, and no client's question must find it, so any
-        // hash will do.
+        // Any hash may be used: the packet cache does not store the result, and no client's
+        // question may be joined to this one.
         let key = Key {
             question: question.view(),
             hash: 0,

@@ -1,5 +1,5 @@
-//! Queries servers for an owner: the next server, several servers at once, or the same server in
-//! another form. Ends the exchange if there is no server left.
+//! Sends queries for the owner of an exchange: to the next server, to several servers at once, or
+//! to the same server in another form. Ends the exchange if there is no server left.
 
 use super::choose::Pick;
 use super::{Context, Resolver};
@@ -10,7 +10,7 @@ use crate::exchange::{Candidates, Exchange, Exchanges};
 use crate::failure::Failure;
 use crate::trace::Step;
 
-/// The form in which a server is queried again.
+/// The change to a query that is sent to the same server again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeat {
     ByTcp,
@@ -22,9 +22,10 @@ pub(super) enum Repeat {
 /// The number of queries that are sent at the same time.
 #[derive(Clone, Copy)]
 pub(super) struct AtOnce {
-    /// Queries to different servers.
+    /// Number of different servers that are queried at the same time.
     pub(super) race: u32,
-    /// Queries to the next servers, or repeated ones if there are no other servers.
+    /// Number of additional copies. They go to the next servers, or to the same servers if there
+    /// are no others.
     pub(super) copies: u32,
 }
 
@@ -33,8 +34,8 @@ impl AtOnce {
 }
 
 impl<W> Resolver<W> {
-    /// Calls a function with an owner's exchange and the servers that it may query. Returns `None`
-    /// if the owner has ended.
+    /// Calls a function with the exchange of this owner and the servers that the exchange may
+    /// query. Returns `None` if the owner has ended.
     pub(super) fn with_exchange<R>(
         &mut self,
         owner: Owner,
@@ -56,7 +57,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Continues after a query failed or was not answered in time: with the next server, unless
+    /// Continues after a query failed or was not answered in time. Queries the next server, unless
     /// another query may still be answered in time.
     pub(super) fn advance(&mut self, owner: Owner, cx: &mut Context<'_, W>) {
         let is_in_time =
@@ -75,15 +76,15 @@ impl<W> Resolver<W> {
             Owner::Nobody => {}
             Owner::Task(at) if self.ask_in_lower_case(at, cx) => self.rearm(owner),
             Owner::Task(at) if self.tasks[at].exchange.queries.is_empty() => self.fail(at, cx),
-            // A late reply is still accepted.
+            // The exchange waits, because a late reply is still accepted.
             Owner::Task(_) => self.rearm(owner),
             Owner::Fetch(at) if self.waits_for_late_replies(at) => self.rearm(owner),
             Owner::Fetch(at) => self.complete_in_vain(at, cx),
         }
     }
 
-    /// Queries the next server, or several at once. Returns `false` if there is none, or if the
-    /// limit is reached.
+    /// Queries the next server, or several servers at once. Returns `false` if there is no server
+    /// left, or if a limit is reached.
     pub(super) fn ask_next(&mut self, owner: Owner, cx: &mut Context<'_, W>) -> bool {
         let Some(place) = self.choose(owner, Pick::Next, cx.now_ms) else { return false };
         let AtOnce { race, copies } = self.at_once(owner, cx.now_ms);
@@ -96,7 +97,8 @@ impl<W> Resolver<W> {
         sent
     }
 
-    /// Sends a query to the server at a place. Returns `false` if the owner may send no more.
+    /// Sends a query to the server with this index. Returns `false` if the owner has reached its
+    /// limit on queries.
     pub(super) fn ask(
         &mut self,
         owner: Owner,
@@ -161,11 +163,11 @@ impl<W> Resolver<W> {
     }
 
     /// Queries the same server again in another form. If the server was already queried in that
-    /// form since, the query just ends.
+    /// form, only ends the query.
     pub(super) fn repeat(&mut self, query_at: u32, how: Repeat, cx: &mut Context<'_, W>) {
         let query = &self.exchanges.pending[query_at];
         let (owner, place) = (query.owner, query.place);
-        // After a reply with other letters, the true reply may still arrive.
+        // After a reply with other letter case, the genuine reply may still arrive.
         let closing = if how == Repeat::ByTcp { Closing::Unanswered } else { Closing::Answered };
         let is_repeated = self.with_exchange(owner, |exchanges, exchange, _| {
             let set = match how {
@@ -186,7 +188,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Ends a query without another attempt at the same server, and queries the next server.
+    /// Ends a query without repeating it, and queries the next server.
     pub(super) fn give_up(&mut self, query_at: u32, failure: Failure, cx: &mut Context<'_, W>) {
         if self.refuse(query_at, cx) {
             return;

@@ -1,4 +1,4 @@
-//! Submits a question: it is answered from a cache, joins an equal task, or becomes a task.
+//! Submits a question. It is answered from a cache, joins an equal task, or becomes a task.
 
 use std::sync::Arc;
 
@@ -21,19 +21,19 @@ const TASK_WAITERS: usize = 1_000;
 /// Maximum number of questions in flight that differ only by the client subnet (S7: birthday
 /// attacks).
 const SUBNETS_IN_FLIGHT: usize = 4;
-/// Milliseconds for which a question may be in flight before others may replace it.
+/// Milliseconds for which a question may be in flight before another question may replace it.
 const JOSTLE_MS: u64 = 200;
-/// Number of the oldest tasks that are searched for a task without a client.
+/// Number of the oldest tasks among which a task without a client is searched.
 const PREFETCHES_LOOKED_AT: usize = 16;
-/// Time in ms after a question was sent to an upstream. If the upstream sends the same question
-/// within this time, the question is our own.
+/// Time in ms after a question was sent to an upstream. If the upstream sends the same question to
+/// this server within this time, the question has come back.
 const LOOP_WINDOW_MS: u64 = 100;
-/// The window in place of [`LOOP_WINDOW_MS`] for upstreams on this host, where other clients have
-/// the same address.
+/// The time that replaces [`LOOP_WINDOW_MS`] for upstreams on this host, because other clients on
+/// this host have the same address.
 const LOCAL_LOOP_WINDOW_MS: u64 = 5;
 
 /// Maximum number of actions that may wait to be executed while questions are accepted. Answers
-/// without network access are actions, too, and no other limit counts them.
+/// without network access are also actions, and have no other limit.
 const MAX_ACTIONS: usize = 16_384;
 
 impl<W> Resolver<W> {
@@ -71,7 +71,7 @@ impl<W> Resolver<W> {
         if recurses && let Some(reason) = self.excess(ask, cx) {
             return Submitted::Shed { reason, waiter };
         }
-        // A prefetch replaces no other question.
+        // A prefetch must not replace another question.
         if self.tasks.len() >= self.bound.plan.settings.in_flight
             && (waiter.is_none() || !self.make_room(cx))
         {
@@ -103,7 +103,8 @@ impl<W> Resolver<W> {
         refuse(ask, Rcode::REFUSED, ede, waiter, cx)
     }
 
-    /// Returns the rule for a question. With recursion, the walk finds the rule itself.
+    /// Returns the rule for a question; `None` if no rule applies. With recursion, a name without a
+    /// rule gets a placeholder, because its walk finds the servers.
     pub(super) fn route_of(&self, ask: &Ask<'_>) -> Option<Route> {
         let plan = &self.bound.plan;
         if !ask.servers.is_empty() {
@@ -132,8 +133,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Returns why this question exceeds the share of its zone or its client. Forwarded zones have
-    /// no limit.
+    /// Returns why this question exceeds the share of its zone or its client; `None` if it does
+    /// not. Forwarded zones have no limit.
     fn excess(&mut self, ask: &Ask<'_>, cx: &Context<'_, W>) -> Option<Shed> {
         let (qname, now_ms) = (ask.question.qname(), cx.now_ms);
         let is_forwarded =
@@ -154,8 +155,8 @@ impl<W> Resolver<W> {
         Some(reason)
     }
 
-    /// Returns the question as it is sent upstream: with the client's subnet only if the rule
-    /// requires it, and with few subnets at a time.
+    /// Returns the question as it is sent to upstreams. It has the client's subnet only if the rule
+    /// permits it, and if few other subnets are in flight.
     pub(super) fn key_of<'a>(&mut self, ask: &'a Ask<'a>, route: Route, ecs: &'a [u8]) -> Key<'a> {
         let key = Key {
             question: ask.question,
@@ -176,10 +177,11 @@ impl<W> Resolver<W> {
         Key { ecs: &[], ..key }
     }
 
-    /// Returns whether a question may be in flight with its subnet.
+    /// Returns whether the question may be sent with the client's subnet, because few other subnets
+    /// are in flight.
     #[inline(never)]
     fn may_have_subnet(&self, key: &Key<'_>) -> bool {
-        // The last place is for the question without a subnet.
+        // One place is reserved for the question without a subnet.
         self.tasks.find(key).is_some() || self.tasks.same_question(key) + 1 < SUBNETS_IN_FLIGHT
     }
 
@@ -206,7 +208,7 @@ impl<W> Resolver<W> {
         Submitted::Joined
     }
 
-    /// Returns whether the question comes from the server that it was just sent to.
+    /// Returns whether the question comes from the server to which it was just sent.
     fn comes_back(&self, at: u32, ask: &Ask<'_>, now_ms: u64) -> bool {
         let Some(client) = ask.client.map(|client| client.to_canonical()) else { return false };
         let window_ms = if client.is_loopback() { LOCAL_LOOP_WINDOW_MS } else { LOOP_WINDOW_MS };
@@ -218,8 +220,9 @@ impl<W> Resolver<W> {
         })
     }
 
-    /// Excludes the server that sent the question, or queries it only once if there is no other
-    /// (S25: servers that forward to each other). All clients on this host have the same address.
+    /// Excludes the server that sent the question from the servers to query. If there is no other
+    /// server, queries it only once (S25: servers that forward to each other). All clients on this
+    /// host have the same address.
     fn spare_asker(&mut self, at: u32, ask: &Ask<'_>) {
         let client =
             ask.client.map(|client| client.to_canonical()).filter(|client| !client.is_loopback());
@@ -246,8 +249,9 @@ impl<W> Resolver<W> {
         self.waiters += 1;
     }
 
-    /// Ends a task so that another can begin: one without a client, or else the oldest if it is
-    /// older than [`JOSTLE_MS`]. Quick questions thus succeed however many slow ones there are.
+    /// Ends a task so that another task can begin. The ended task has no client, or is the oldest
+    /// and is older than [`JOSTLE_MS`]. Quick questions thus succeed even if there are many slow
+    /// ones.
     fn make_room(&mut self, cx: &mut Context<'_, W>) -> bool {
         let is_unwanted =
             |at: &u32| self.tasks[*at].waiters.is_empty() && self.tasks[*at].traced.is_none();

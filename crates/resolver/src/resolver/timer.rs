@@ -1,4 +1,4 @@
-//! Timers: queries without a timely reply.
+//! The timers of the resolver: handles queries that were not answered in time.
 
 use super::{Context, Resolver};
 use crate::action::Action;
@@ -24,7 +24,7 @@ impl<W> Resolver<W> {
     fn wake(&mut self, at: u32, cx: &mut Context<'_, W>) {
         self.release_overdue(at, cx);
         if self.exchanges.loss.is_heavy(cx.now_ms) {
-            // Under heavy loss, the absence of progress says little.
+            // Under heavy loss, a task without progress may still succeed.
             self.tasks[at].progress_ms = cx.now_ms;
         }
         if cx.now_ms >= self.tasks[at].deadline_ms && !self.tasks[at].extend_deadline(cx.now_ms) {
@@ -60,7 +60,7 @@ impl<W> Resolver<W> {
         self.advance(owner, cx);
     }
 
-    /// Releases the clients for which stale data is available (RFC 8767 §5).
+    /// Answers the clients for which stale data is available (RFC 8767 §5).
     fn release_overdue(&mut self, at: u32, cx: &mut Context<'_, W>) {
         let first_action = cx.actions.list.len();
         let waiters = &mut self.tasks[at].waiters;
@@ -79,7 +79,7 @@ impl<W> Resolver<W> {
         self.hand_copy_over(at, first_action, cx);
     }
 
-    /// Sets the timer of an owner to its next event.
+    /// Sets the timer of an owner to the time of its next event.
     pub(super) fn rearm(&mut self, owner: Owner) {
         match owner {
             Owner::Nobody => {}
@@ -94,7 +94,8 @@ impl<W> Resolver<W> {
                 let Some(fetch) = self.fetches.get(at) else { return };
                 match self.exchanges.due_ms(&fetch.exchange) {
                     Some(due_ms) => self.exchanges.timers.set(Timer::Fetch(at), due_ms),
-                    // The deadlines of the waiters end the fetch.
+                    // The fetch needs no timer: it ends when its waiting tasks reach their
+                    // deadlines.
                     None => self.exchanges.timers.clear(Timer::Fetch(at)),
                 }
             }

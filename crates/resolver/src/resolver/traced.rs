@@ -1,4 +1,4 @@
-//! Traces: requests for a trace, and the end of traces that were not requested.
+//! Traces: handles requests for a trace, and keeps the traces of failed questions.
 
 use std::ops::Range;
 
@@ -9,20 +9,20 @@ use crate::exchange::pending::Owner;
 use crate::plan::Ask;
 use crate::trace::{Step, Trace, Traced};
 
-/// Whether a resolver hands the trace of each question over.
+/// Whether a resolver passes the trace of each question to its driver.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Handing {
-    /// The resolver does not hand traces over.
+    /// The resolver does not pass traces on.
     #[default]
     Off,
-    /// The resolver hands traces over.
+    /// The resolver passes the traces on.
     On,
 }
 
 impl<W> Resolver<W> {
     /// Resolves a question for its trace, regardless of cached answers, cached failures and equal
-    /// questions in flight. [`Resolver::take_traced`] returns the trace under this number. Cached
-    /// delegations, addresses and keys are used.
+    /// questions in flight. [`Resolver::take_traced`] later returns the trace with this `number`.
+    /// Cached delegations, addresses and keys are used.
     pub fn submit_traced(
         &mut self,
         ask: &Ask<'_>,
@@ -73,14 +73,14 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Begins or ends to hand the trace of each question over to the driver, with the action that
-    /// answers its clients: see [`Actions::trace_of`](crate::Actions::trace_of).
+    /// Sets whether the trace of each question is passed to the driver, together with the action
+    /// that answers its clients: see [`Actions::trace_of`](crate::Actions::trace_of).
     pub fn hand_traces_over(&mut self, handing: Handing) {
         self.handing = handing;
     }
 
-    /// Hands over a copy of the trace of a question that is still in flight, with the actions from
-    /// the place `first` on.
+    /// Passes a copy of the trace of a question that is still in flight to the driver, for the
+    /// actions from index `first` on.
     pub(super) fn hand_copy_over(&mut self, at: u32, first: usize, cx: &mut Context<'_, W>) {
         if self.handing == Handing::On && first < cx.actions.list.len() {
             let task = &mut self.tasks[at];
@@ -91,7 +91,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Records the end, and hands the trace over or keeps it. The action of the end is added next.
+    /// Records the last step of a question, and passes the trace to the driver or keeps it. The
+    /// caller adds the final action next.
     pub(super) fn conclude_trace(
         &mut self,
         at: u32,
@@ -139,8 +140,9 @@ mod tests {
         ZoneRule,
     };
 
-    /// Asks a server that never answers, until the question fails. Returns for each action about
-    /// clients the number of queries in its trace, and whether it has ended; `None` without one.
+    /// Queries a server that never answers, until the question fails. For each action about
+    /// clients, returns the number of queries in its trace and whether the trace has ended; `None`
+    /// without a trace.
     fn handed(handing: Handing, stale_available: bool) -> Vec<Option<(usize, bool)>> {
         let ttl = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3_600 };
         let addr = ([192, 0, 2, 1], 53).into();
@@ -214,7 +216,7 @@ mod tests {
         let found = handed(Handing::On, false);
         assert!(matches!(found[..], [Some((2.., true))]), "{found:?}");
         assert_eq!(handed(Handing::Off, false), [None]);
-        // Both clients get expired data at the same moment, and no client waits for the end.
+        // Both clients get expired data at the same time, so no client waits for the end.
         let found = handed(Handing::On, true);
         assert!(matches!(found[..], [Some((1.., false)), Some((1.., false)), None]), "{found:?}");
         assert_eq!(found[0], found[1]);

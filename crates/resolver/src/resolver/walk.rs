@@ -1,4 +1,4 @@
-//! Drives walks: serves their requests and passes the results to them.
+//! The driver of walks: serves their requests and passes the results to them.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::iterate::resolve::Resolution;
 use crate::iterate::rrset::{self, Denial, Signed};
 use crate::iterate::{Ahead, Walk, WalkQuestion, WalkStep};
 
-/// Maximum number of prefetches of one walk, for the keys of the zones on its way.
+/// Maximum number of fetches that one walk starts early, for the keys of zones above the name.
 const MAX_AHEAD: usize = 4;
 
 impl<W> Resolver<W> {
@@ -49,7 +49,8 @@ impl<W> Resolver<W> {
     ) {
         let Some(walk) = &mut self.tasks[at].walk else { return };
         if walk.waits_for != Some(fetch_at) {
-            // Numbers of fetches are reused: an entry with a result belongs to an earlier fetch.
+            // Numbers of fetches are reused. An entry that already has a result belongs to an
+            // earlier fetch.
             for ahead in walk
                 .ahead
                 .iter_mut()
@@ -87,7 +88,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Serves a request of a walk. Returns `None` while it is in flight.
+    /// Serves a request of a walk. Returns `None` if the response comes later.
     fn serve(&mut self, at: u32, request: Request, cx: &mut Context<'_, W>) -> Option<Response> {
         let now_secs = cx.now_secs();
         match request {
@@ -126,7 +127,7 @@ impl<W> Resolver<W> {
             && let Some(place) =
                 walk.ahead.iter().position(|ahead| ahead.inquiry.is_alike(&inquiry))
         {
-            // The servers of the prefetch may be silent, and other servers may be known by now.
+            // The servers of the early fetch may not answer, and other servers may be known by now.
             let are_same = walk.ahead[place].inquiry.servers == inquiry.servers;
             match &walk.ahead[place].result {
                 None if are_same => {
@@ -152,8 +153,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Prefetches data that a walk will need soon. If the prefetch fails, the walk requests the
-    /// data itself.
+    /// Starts a fetch for data that a walk will need soon. If the fetch fails, the walk requests
+    /// the data itself.
     fn fetch_ahead(&mut self, at: u32, inquiry: Inquiry, cx: &mut Context<'_, W>) {
         let has_room =
             self.tasks[at].walk.as_ref().is_some_and(|walk| walk.ahead.len() < MAX_AHEAD);
@@ -166,7 +167,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Removes lame servers from an inquiry, unless all are lame.
+    /// Removes the servers that are lame from an inquiry, unless all servers are lame.
     fn without_lame(&self, mut inquiry: Inquiry, now_ms: u64) -> Inquiry {
         let serves = |endpoint| {
             self.exchanges
@@ -202,10 +203,11 @@ impl<W> Resolver<W> {
                 let limits = self.counters.validation_limits.iter_mut().zip(reached);
                 limits.for_each(|(count, reached)| *count += u64::from(reached));
             }
-            // The result of a replaced plan may come from servers that are no longer allowed.
+            // The results of a replaced plan may come from servers that are no longer allowed, so
+            // they are not cached.
             _ if !self.is_current(at) => {}
             Note::Gaps(apex, soa, sets) => self.gaps.insert(&apex, soa, sets, cx.now_ms),
-            // A lost reply is requested again.
+            // Under heavy loss, the reply was probably lost, so the failure is not cached.
             Note::Keys(_, Err(Reason::Unreachable), _)
                 if self.exchanges.loss.is_heavy(cx.now_ms) => {}
             Note::Keys(zone, chain, lifetime_secs) => {
@@ -226,7 +228,8 @@ impl<W> Resolver<W> {
                 let signed = if task.dnssec_ok { Signed::Yes } else { Signed::No };
                 resolution.gather(&mut self.gathered, signed);
                 if let Some(failure) = resolution.failure {
-                    // If answers are validated, SERVFAIL has no data (RFC 4035 §5.5).
+                    // If answers are validated, a response with SERVFAIL has no data (RFC 4035
+                    // §5.5).
                     if self.validates() && !self.tasks[at].checking_disabled {
                         self.gathered.clear();
                     }
@@ -261,14 +264,13 @@ impl<W> Resolver<W> {
         self.bound.plan.recursion.as_ref().is_some_and(|recursion| recursion.validation.is_some())
     }
 
-    /// Ends a task with SERVFAIL and the gathered records.
+    /// Ends a task with SERVFAIL. The response has the gathered records.
     fn end_with(&mut self, at: u32, failure: Failure, cx: &mut Context<'_, W>) {
         let failure = self.tasks[at].cause(failure);
         self.tasks[at].note(failure);
         self.count_failure(failure);
         if failure == Failure::Crowded {
-            // The load of other questions is no property of this question, so the failure is not
-            // cached.
+            // The load of other questions caused the failure, so it is not cached.
             return self.end_early(at, cx);
         }
         let gathered = std::mem::take(&mut self.gathered);
@@ -287,7 +289,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Removes the walk from its task, which keeps the trace.
+    /// Removes the walk from its task. The task keeps the trace.
     fn take_walk(&mut self, at: u32) -> Option<Box<Walk>> {
         let task = &mut self.tasks[at];
         let walk = task.walk.take()?;
@@ -296,7 +298,7 @@ impl<W> Resolver<W> {
         Some(walk)
     }
 
-    /// Ends a walk before its result.
+    /// Ends a walk that has no result yet.
     pub(super) fn drop_walk(&mut self, at: u32, cx: &mut Context<'_, W>) {
         if let Some(walk) = self.take_walk(at) {
             self.leave_fetches(at, &walk, cx);

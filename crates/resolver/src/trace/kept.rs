@@ -1,22 +1,23 @@
-//! The traces of failed questions: one per question, and a bounded number.
+//! The traces of recently failed questions: at most one for each question, and a limited number in
+//! total.
 
 use std::collections::VecDeque;
 
 use super::Trace;
 
-/// Maximum number of traces in one resolver; with 256 steps of about 80 octets they take at most
-/// 1.3 MB.
+/// Maximum number of traces that a resolver keeps. A trace has at most 256 steps of about 80
+/// octets, so the traces take at most 1.3 MB.
 pub(crate) const MAX_KEPT: usize = 64;
 
-/// The kept traces, the latest last.
+/// The traces that are kept. The latest trace is last.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     traces: VecDeque<Trace>,
 }
 
 impl Kept {
-    /// Stores a trace, replacing an earlier one of the same question or, if there is no room, the
-    /// oldest. Returns the replaced trace for the reuse of its memory.
+    /// Keeps a trace. It replaces an earlier trace of the same question or, if there is no room,
+    /// the oldest trace. Returns the replaced trace, so that its memory can be reused.
     pub(crate) fn keep(&mut self, mut trace: Trace) -> Trace {
         trace.events.shrink_to_fit();
         let same = self.traces.iter().position(|other| other.question == trace.question);
@@ -53,7 +54,7 @@ mod tests {
         for number in 0..MAX_KEPT as u16 + 2 {
             kept.keep(trace(number));
         }
-        // Storing the trace for the second of these questions again makes it the latest.
+        // Keeping a trace for the second of these questions again makes it the latest.
         kept.keep(trace(3));
         let numbers: Vec<u16> =
             kept.iter().filter_map(|trace| Some(trace.question()?.qtype().0)).collect();

@@ -1,5 +1,5 @@
-//! How a question was resolved, step by step. Each step is recorded as it happens; no trace is
-//! reconstructed afterwards.
+//! Traces show how questions were resolved, step by step. Each step is recorded when it happens; no
+//! trace is reconstructed later.
 //!
 //! ```text
 //! walk ──────┐                       ┌── asked for by the operator: handed over with the answer
@@ -7,8 +7,8 @@
 //!            │                       ├── the driver exports traces: handed over with the action
 //! forwarding ┘                       └── else: its memory serves the next question
 //! ```
-//! Every question is recorded, because it is not known beforehand which one fails. A step is one
-//! push into memory that is used again; names are shared, not copied.
+//! Every question has a trace, because it is not known in advance which questions will fail. To
+//! record a step, it is pushed to memory that is reused. Names are shared and not copied.
 
 mod kept;
 mod step;
@@ -22,18 +22,19 @@ use crate::iterate::rrset::Name;
 pub(crate) use kept::Kept;
 pub use step::{Find, Reaction, Step, Taken, Why};
 
-/// Maximum number of steps of one trace: about as many as a question takes that reaches all its
-/// limits.
+/// Maximum number of steps of one trace. A question that reaches all its limits takes about this
+/// number.
 pub(crate) const MAX_STEPS: usize = 256;
 
-/// A step with its time and depth. The steps of a subordinate question are one level deeper.
+/// A step with its time and depth. The steps of a subordinate question are one level deeper than
+/// the question's own steps.
 #[derive(Clone, Debug)]
 pub struct Event {
     /// The time in ms since the start of the question.
     pub at_ms: u32,
-    /// The depth of the step; 0 for the question itself.
+    /// The nesting depth of the step; 0 for steps of the question itself.
     pub depth: u8,
-    /// The event.
+    /// The step.
     pub step: Step,
 }
 
@@ -45,7 +46,7 @@ pub struct Trace {
     depth: u8,
     events: Vec<Event>,
     dropped: u32,
-    /// The question, set only if the trace outlives its task.
+    /// The question. It is only set if the trace is kept longer than its task.
     question: Option<QuestionBuf>,
     began_wall_secs: u64,
 }
@@ -58,19 +59,19 @@ impl Trace {
         (self.began_ms, self.now_ms, self.depth, self.dropped) = (now_ms, now_ms, 0, 0);
     }
 
-    /// Sets the time.
+    /// Sets the time of the following steps.
     pub(crate) fn turn_to(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
     }
 
-    /// Records a step at a time.
+    /// Records a step with this time.
     #[inline]
     pub(crate) fn record_at(&mut self, now_ms: u64, step: Step) {
         self.turn_to(now_ms);
         self.record(step);
     }
 
-    /// Records a step. Above [`MAX_STEPS`], steps are only counted.
+    /// Records a step. If the trace already has [`MAX_STEPS`] steps, only counts it.
     #[inline]
     pub(crate) fn record(&mut self, step: Step) {
         if self.events.len() >= MAX_STEPS {
@@ -81,8 +82,7 @@ impl Trace {
         self.events.push(Event { at_ms, depth: self.depth, step });
     }
 
-    /// Records a step like [`Trace::record`], for the last step of a question, which is never
-    /// omitted.
+    /// Records the last step of a question, like [`Trace::record`], but never omits it.
     pub(crate) fn conclude(&mut self, step: Step) {
         self.depth = 0;
         if self.events.len() >= MAX_STEPS {
@@ -92,7 +92,7 @@ impl Trace {
         self.record(step);
     }
 
-    /// Records the following steps as part of resolving this name, until [`Trace::leave`].
+    /// Makes the following steps part of resolving this name, until [`Trace::leave`].
     pub(crate) fn enter(&mut self, why: Why, name: &Name, rtype: Rtype) {
         self.record(Step::Seek { why, name: name.clone(), rtype });
         self.depth = self.depth.saturating_add(1);
@@ -102,7 +102,7 @@ impl Trace {
         self.depth = self.depth.saturating_sub(1);
     }
 
-    /// Sets the question and the time, because the trace outlives its task.
+    /// Sets the question and the wall time, because the trace is kept longer than its task.
     pub(crate) fn label(&mut self, question: Question<'_>, now_wall_secs: u64) {
         self.question = Some(question.into());
         self.began_wall_secs =
@@ -115,13 +115,13 @@ impl Trace {
         &self.events
     }
 
-    /// Returns the number of steps beyond the limit.
+    /// Returns the number of steps that were omitted because of the limit.
     #[must_use]
     pub fn dropped(&self) -> u32 {
         self.dropped
     }
 
-    /// Returns the question; `None` while the task has the trace.
+    /// Returns the question; `None` if the task still has the trace.
     #[must_use]
     pub fn question(&self) -> Option<Question<'_>> {
         self.question.as_ref().map(QuestionBuf::view)
@@ -139,7 +139,7 @@ impl Trace {
         self.began_ms
     }
 
-    /// Returns the duration in ms.
+    /// Returns the duration of the resolution, in ms.
     #[must_use]
     pub fn took_ms(&self) -> u64 {
         self.now_ms.saturating_sub(self.began_ms)
@@ -152,12 +152,12 @@ impl fmt::Debug for Trace {
     }
 }
 
-/// A requested trace, with the answer.
+/// A trace that was requested, with the answer to its question.
 #[derive(Clone, Debug)]
 pub struct Traced {
     /// The number of the request: see [`Resolver::submit_traced`](crate::Resolver::submit_traced).
     pub number: u64,
-    /// The steps.
+    /// The trace.
     pub trace: Trace,
     /// The answer as a message with ID 0 and without OPT; empty if there is none.
     pub answer: Vec<u8>,

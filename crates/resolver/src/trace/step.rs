@@ -12,7 +12,7 @@ use crate::iterate::rrset::Name;
 /// An event during the resolution of a question. Names are folded, in wire format.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// A subordinate question starts. The deeper steps that follow belong to it.
+    /// A subordinate question starts. The deeper steps after this step belong to it.
     Seek {
         /// The purpose of the subordinate question.
         why: Why,
@@ -21,28 +21,28 @@ pub enum Step {
         /// The type of the subordinate question.
         rtype: Rtype,
     },
-    /// The addresses of a server were resolved; the number of addresses.
+    /// The addresses of a server were looked up. Holds the number of addresses that were found.
     Addresses(usize),
     /// Data was found in the cache.
     Cached {
-        /// The name.
+        /// The owner of the data.
         name: Name,
-        /// The type.
+        /// The type of the data.
         rtype: Rtype,
         /// The kind of data.
         find: Find,
-        /// The remaining TTL.
+        /// The remaining TTL, in seconds.
         ttl_secs: u32,
-        /// The security status.
+        /// The security status of the data.
         security: Security,
     },
     /// The resolution continues at this zone cut.
     Cut {
         /// The zone.
         zone: Name,
-        /// The number of server names; for a configured zone, of addresses.
+        /// The number of names of servers; for a configured zone, the number of their addresses.
         servers: usize,
-        /// The number of known addresses.
+        /// The number of known addresses of servers.
         addresses: usize,
     },
     /// A query was sent.
@@ -51,9 +51,10 @@ pub enum Step {
         server: SocketAddr,
         /// The zone for which the server was queried; `None` for a forwarder.
         zone: Option<Name>,
-        /// The QNAME; `None` for the QNAME of the question, or the current end of its aliases.
+        /// The QNAME of the query; `None` if it is the question's QNAME, or the current end of its
+        /// aliases.
         name: Option<Name>,
-        /// The QTYPE.
+        /// The QTYPE of the query.
         rtype: Rtype,
         /// The transport of the query.
         carrier: Carrier,
@@ -62,21 +63,22 @@ pub enum Step {
         /// Whether a header of the PROXY protocol came before the query.
         with_proxy_header: bool,
     },
-    /// The copy of the root zone replied instead of the root servers.
+    /// The local copy of the root zone replied instead of a root server.
     LocalRoot {
-        /// The name.
+        /// The QNAME that the copy replied to.
         name: Name,
-        /// The type.
+        /// The QTYPE that the copy replied to.
         rtype: Rtype,
     },
     /// An alias led to a name that this server answers itself.
     Own {
-        /// The name.
+        /// The name to which the alias led.
         name: Name,
-        /// The type.
+        /// The queried type.
         rtype: Rtype,
     },
-    /// An equal query was in flight for another question: its response serves both.
+    /// An equal query was already in flight for another question. Its response serves both
+    /// questions.
     Joined,
     /// A matching response arrived.
     Replied {
@@ -87,20 +89,20 @@ pub enum Step {
         /// The kind of response.
         reaction: Reaction,
     },
-    /// No response arrived within the timeout; a late one is still accepted.
+    /// No response arrived within the timeout. A late response is still accepted.
     Silent {
         /// The server.
         server: SocketAddr,
-        /// The timeout.
+        /// The timeout, in ms.
         after_ms: u32,
     },
-    /// The network rejected a query, or its connection broke.
+    /// The network reported that this server is unreachable, or its connection broke.
     Unreachable(SocketAddr),
-    /// TLS to a server failed.
+    /// TLS to this server failed.
     Tls(SocketAddr, TlsFault),
-    /// The evaluation of the response.
+    /// The response was evaluated, with this result.
     Taken(Taken),
-    /// No server sent a usable response.
+    /// No server sent a usable response. Holds the reason.
     NoReply(&'static str),
     /// An alias leads to this name.
     Alias(Name),
@@ -108,18 +110,18 @@ pub enum Step {
     Chain {
         /// The zone.
         zone: Name,
-        /// Key tags of the DS records or trust anchors.
+        /// The key tags of the DS records or trust anchors that authenticate the keys.
         vouched: Vec<u16>,
-        /// Key tags of the keys.
+        /// The key tags of the zone's keys.
         keys: Vec<u16>,
-        /// The reason why the keys are not secure; `None` if they are.
+        /// The reason why the keys are not secure; `None` if they are secure.
         fault: Option<Reason>,
     },
-    /// The end of the chain of trust at a zone was cached.
+    /// The end of the chain of trust at a zone was known from the cache.
     KnownChain {
         /// The zone.
         zone: Name,
-        /// The reason why the zone has no usable keys; `None` if it has.
+        /// The reason why the zone has no usable keys; `None` if it has usable keys.
         fault: Option<Reason>,
     },
     /// Data or a denial was validated.
@@ -130,16 +132,16 @@ pub enum Step {
         rtype: Rtype,
         /// Signer, key tag and algorithm of the first signature.
         signature: Option<(Name, u16, u8)>,
-        /// The status.
+        /// The security status.
         verdict: Verdict,
-        /// The reason why the answer is bogus.
+        /// The reason why the data is not secure; `None` if it is secure.
         fault: Option<Reason>,
     },
-    /// A limit was reached.
+    /// A limit was reached. Holds its description.
     Limit(&'static str),
     /// The question ended with an answer.
     Answered {
-        /// RCODE.
+        /// The RCODE.
         rcode: Rcode,
         /// Whether the whole answer is validated.
         authentic: bool,
@@ -148,69 +150,72 @@ pub enum Step {
     Failed {
         /// The code of the extended error for clients.
         ede: u16,
-        /// The text.
+        /// The text of the extended error.
         text: &'static str,
     },
 }
 
-/// The purpose of a subordinate question.
+/// The purpose for which a subordinate question is resolved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
-    /// The root's servers.
+    /// To find the servers of the root zone.
     Priming,
-    /// The address of a name server.
+    /// To find the addresses of a name server.
     Servers,
-    /// The chain of trust.
+    /// To build the chain of trust.
     Trust,
 }
 
 /// The kind of cached data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Find {
-    /// Records of the type, or an alias.
+    /// Records of the type, or an alias in their place.
     Records,
-    /// NODATA.
+    /// A NODATA response.
     Nodata,
-    /// NXDOMAIN for the name or an ancestor.
+    /// An NXDOMAIN response for the name or for an ancestor.
     Nxdomain,
     /// An NSEC or NSEC3 range that denies the name (RFC 8198).
     Gap,
 }
 
-/// The kind of a response.
+/// How a response was classified before its evaluation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reaction {
-    /// A message with this RCODE.
+    /// The response is a message with this RCODE.
     Message(Rcode),
-    /// Truncated: the query is repeated over TCP.
+    /// The response is truncated, so the query is repeated over TCP.
     Truncated,
-    /// The question has a different letter case: the query is repeated over TCP.
+    /// The question in the response has other letter case, so the query is repeated over TCP.
     OtherCase,
-    /// The client cookie is not ours: the query is repeated over TCP.
+    /// The client cookie in the response is not ours, so the query is repeated over TCP.
     OtherCookie,
-    /// Malformed.
+    /// The response is malformed.
     Malformed,
-    /// BADCOOKIE.
+    /// The response has the RCODE BADCOOKIE.
     BadCookie,
-    /// The server may not support EDNS: the query is repeated without EDNS.
+    /// The response suggests that the server does not support EDNS, so the query is repeated
+    /// without EDNS. Holds the RCODE.
     WithoutEdns(Rcode),
 }
 
-/// The evaluation of a response.
+/// The result of evaluating a response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Taken {
-    /// An answer, a negative response or an alias.
+    /// The response has an answer, a denial or an alias.
     Answer,
-    /// A referral to this zone.
+    /// The response is a referral to this zone.
     Referral(Name),
-    /// Data from a server that does not serve the zone: a last resort.
+    /// The response has data from a server that does not serve the zone. It is used only as a last
+    /// resort.
     Hearsay,
     /// The server does not serve the zone.
     Lame,
-    /// Data without the signatures of a signed zone: a last resort.
+    /// The response has data without the signatures of a signed zone. It is used only as a last
+    /// resort.
     Unsigned,
-    /// An error.
+    /// The response has this RCODE, which is an error.
     Error(Rcode),
-    /// Unusable.
+    /// The response is unusable.
     Unusable,
 }
