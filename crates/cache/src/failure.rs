@@ -1,6 +1,7 @@
 //! The failure cache (RFC 9520): questions that failed to resolve and must not be retried yet. The
-//! first failure is remembered for five seconds, and each further one for twice as long as the
-//! previous one, up to five minutes (RFC 9520 §3.2). A successful resolution removes the entry.
+//! first failure is remembered for five seconds. Each further failure is remembered for twice as
+//! long as the previous one, up to five minutes (RFC 9520 §3.2). A successful resolution removes
+//! the entry.
 
 use avocet_wire::hash::HashKey;
 use avocet_wire::{FoldedName, Question};
@@ -22,10 +23,10 @@ const MEAN_ENTRY_BYTES: usize = 56;
 const MAX_QUESTION_BYTES: usize = 259;
 const CD_BIT: u32 = 1 << 16;
 
-/// A failure whose backoff is still running.
+/// A failure whose backoff has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The extended error (RFC 8914) of the last attempt.
+    /// The code of the extended error (RFC 8914) of the last attempt.
     pub ede: u16,
     /// Seconds until the next attempt is permitted, at least one.
     pub retry_in_secs: u32,
@@ -74,7 +75,7 @@ impl FailureKey<'_> {
 pub struct FailureCache {
     store: Store,
     hash_key: HashKey,
-    /// The end of the latest backoff. From then on a look-up need not touch the store.
+    /// The end of the latest backoff. After this time, a look-up need not access the store.
     in_force_until: AtomicU64,
 }
 
@@ -88,8 +89,8 @@ impl FailureCache {
         Ok(FailureCache { store: Store::new(config)?, hash_key, in_force_until: AtomicU64::new(0) })
     }
 
-    /// Records a failed resolution and returns its backoff in seconds. A failure recorded while the
-    /// previous backoff is running, from an attempt that began earlier, does not extend it.
+    /// Records a failed resolution and returns its backoff in seconds. If the previous backoff has
+    /// not ended, the failed attempt began before it, so the backoff is not extended.
     pub fn record(&self, key: &FailureKey<'_>, ede: u16, now: u32) -> u32 {
         let backoff = match self.read(key) {
             Some(last) => match last.remaining(now) {
@@ -111,7 +112,7 @@ impl FailureCache {
         if stored == Inserted::Stored { backoff } else { 0 }
     }
 
-    /// Returns the failure whose backoff is running for a question. Takes no lock, allocates
+    /// Returns the failure of a question if its backoff has not ended. Takes no lock, and allocates
     /// nothing.
     pub fn lookup(&self, key: &FailureKey<'_>, now: u32) -> Option<Failure> {
         if u64::from(now) >= self.in_force_until.load(Ordering::Relaxed) {
@@ -134,7 +135,7 @@ impl FailureCache {
         });
     }
 
-    /// Returns counts and memory.
+    /// Returns the counts of the cache and its memory.
     pub fn stats(&self) -> StoreStats {
         self.store.stats()
     }

@@ -1,11 +1,11 @@
-//! The lengths of all names that were ever stored in a cache. Most look-ups of a name's ancestors
-//! end here, without access to the store.
+//! The lengths of all names that were ever stored in a cache. If no name of an ancestor's length
+//! was stored, a look-up of the ancestor needs no access to the store.
 
 use avocet_wire::hash::HashKey;
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Lengths of names in octets, 0 to 255, one bit each. Bits are never cleared.
+/// The lengths of names in octets, 0 to 255, with one bit for each length. Bits are never cleared.
 #[derive(Debug, Default)]
 pub(crate) struct LengthsSeen {
     words: [AtomicU64; 4],

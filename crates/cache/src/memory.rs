@@ -19,18 +19,19 @@ pub(crate) fn prefetch_line_of(word: &AtomicU64) {
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch is a hint that cannot fault, and the address is that of a live word.
+        // SAFETY: a prefetch is only a hint, so that it cannot fail. The address is that of a live
+        // word.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(word).cast()) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(loom))))]
     let _ = word;
 }
 
-/// Asks the system for large pages for the words, and to provide these pages at once. A partial
-/// page is left unchanged.
+/// Requests large pages for the words from the system, and requests that the system provides these
+/// pages immediately. A part of a page at either end is left unchanged.
 ///
-/// Large pages of an index are all touched by the first hundred names, and the system clears two
-/// megabytes at each first touch. Here that happens before the first query instead of during it.
+/// The first hundred names access all large pages of an index, and the system clears two megabytes
+/// when a page is first accessed. This function makes that happen before the first query.
 pub(crate) fn take_large_pages(words: &[AtomicU64]) {
     #[cfg(all(target_os = "linux", not(loom)))]
     {
@@ -38,9 +39,10 @@ pub(crate) fn take_large_pages(words: &[AtomicU64]) {
         let end = (words.as_ptr() as usize + size_of_val(words)) / LARGE_PAGE * LARGE_PAGE;
         if begin < end {
             for advice in [libc::MADV_HUGEPAGE, libc::MADV_POPULATE_WRITE] {
-                // SAFETY: the range lies within `words`, which this process owns. Both advices
-                // change how the kernel maps the pages but not their content, and their failure
-                // (Linux before 5.14 does not know the second) has no effect.
+                // SAFETY: the range lies within `words`, which this process owns. Both kinds of
+                // advice change how the kernel maps the pages, but not their contents. If the
+                // advice fails (Linux before 5.14 does not support the second kind), it has no
+                // effect.
                 unsafe { libc::madvise(begin as *mut libc::c_void, end - begin, advice) };
             }
         }

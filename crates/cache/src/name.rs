@@ -3,7 +3,7 @@
 /// Maximum number of labels of a name including the root (RFC 1035 §3.1: 255 octets).
 const MAX_LABELS: usize = 128;
 
-/// Returns the name and its ancestors up to the root. Ends early at octets that are not
+/// Returns the name and its ancestors up to the root. Ends early if the octets are not a name in
 /// uncompressed wire form.
 pub(crate) fn ancestors(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::successors(Some(name), |rest| {

@@ -1,8 +1,8 @@
 //! The packet cache: complete responses, stored ready to be sent again.
 //!
 //! Most queries that a resolver receives repeat a recent one. The packet cache answers them without
-//! assembling a message: a hit is one copy, a few patched fields and no decision. It is derived
-//! data. [`crate::RrsetCache`] holds the truth about names; dropping any packet costs only time.
+//! assembling a message: a hit is one copy, a few patched fields and no decision. Its data is
+//! derived from other data, such as the [`crate::RrsetCache`], so any entry may be dropped.
 //!
 //! # Entries
 //!
@@ -94,7 +94,7 @@ const TRAILER_BYTES: usize = 5;
 const FEW_TTL_OFFSETS: usize = 32;
 const COUNT_BITS: u32 = 13;
 const MAX_TTL_OFFSETS: usize = (1 << COUNT_BITS) - 1;
-/// Ring bytes of an entry with one address record.
+/// Expected number of ring bytes of an entry: those of an entry with one address record.
 const MEAN_ENTRY_BYTES: usize = 96;
 
 /// Bits of [`PacketKey::flags`] and of [`PacketMeta::flags`].
@@ -115,7 +115,7 @@ pub mod packet_flags {
 pub struct PacketKey<'a> {
     /// The client's profile.
     pub profile: u16,
-    /// [`packet_flags::DO`], [`packet_flags::CD`] and [`packet_flags::RD`].
+    /// A combination of [`packet_flags::DO`], [`packet_flags::CD`] and [`packet_flags::RD`].
     pub flags: u8,
     /// The question.
     pub question: Question<'a>,
@@ -164,17 +164,17 @@ pub struct PacketMeta {
 /// A valid response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketHit {
-    /// Bytes of the response in the buffer.
+    /// Number of bytes of the response in the buffer.
     pub len: usize,
     /// Seconds of remaining validity, at least one.
     pub remaining_secs: u32,
-    /// The entry is popular and expires soon: the caller should refresh it.
+    /// Whether the entry is popular and expires soon, so that the caller should refresh it.
     pub prefetch: bool,
-    /// The flags, as stored.
+    /// The flags that were stored with the response.
     pub flags: u8,
-    /// The EDE INFO-CODE, as stored.
+    /// The INFO-CODE of the extended error that was stored with the response.
     pub ede: Option<u16>,
-    /// The note, as stored.
+    /// The note that was stored with the response.
     pub note: u16,
 }
 
@@ -182,23 +182,22 @@ pub struct PacketHit {
 /// AD is clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketStale {
-    /// Bytes of the response in the buffer.
+    /// Number of bytes of the response in the buffer.
     pub len: usize,
     /// Seconds since the validity ended.
     pub stale_secs: u32,
-    /// The flags, as stored.
+    /// The flags that were stored with the response.
     pub flags: u8,
-    /// The EDE INFO-CODE, as stored.
+    /// The INFO-CODE of the extended error that was stored with the response.
     pub ede: Option<u16>,
 }
 
-/// A stored response, shown to the caller that decides whether it is still correct under a later
-/// epoch.
+/// A stored response from an earlier epoch. The caller decides whether it is still correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredPacket<'a> {
     /// The epoch under which the response was stored.
     pub epoch: u32,
-    /// The flags, as stored.
+    /// The flags that were stored with the response.
     pub flags: u8,
     /// The response, with the TTLs that it was stored with.
     pub response: &'a [u8],
@@ -219,8 +218,8 @@ pub enum PacketLookup {
     Hit(PacketHit),
     /// A stale response, to be sent if resolution fails or is slow.
     Stale(PacketStale),
-    /// A valid response longer than the buffer. The buffer holds its header, its question and the
-    /// octets that fit.
+    /// A valid response that is longer than the buffer. The buffer has its header, its question,
+    /// and as many further octets as fit.
     Longer {
         /// Number of bytes that a buffer needs for the response.
         needed: usize,
@@ -305,8 +304,8 @@ impl PacketCache {
     }
 
     /// Moves a response to this epoch if `holds` accepts it. Returns whether the response was
-    /// moved. Also returns false if `buffer` has no room for the response and two more bytes for
-    /// each of its records. Locks a part of the cache for the time of one insertion.
+    /// moved. Also returns `false` if `buffer` is too short for the response and two bytes for each
+    /// of its records. Locks a part of the cache for the duration of one insertion.
     #[cold]
     pub fn renew(
         &self,
@@ -323,19 +322,19 @@ impl PacketCache {
             return false;
         }
         let entry = EntryParts { meta: Meta { epoch, ..found.meta }, parts: [payload, &[]] };
-        // Another thread may have stored a newer response meanwhile: that one stays.
+        // Another thread may have stored a newer response in the meantime. That response stays.
         let is_unchanged = |meta: &Meta| *meta == found.meta;
         self.store.insert(hash, &entry, same, is_unchanged) == Inserted::Stored
     }
 
-    /// Prefetches the index cells of a key with this hash, the first step of a look-up.
+    /// Prefetches the index cells of a key with this hash. This is the first step before a look-up.
     #[inline]
     pub fn prefetch_index(&self, hash: u64) {
         self.store.prefetch_index(hash);
     }
 
-    /// Prefetches the entry that the index names for this hash, the second step. Call it some time
-    /// after [`PacketCache::prefetch_index`]. Returns false if there is no such entry.
+    /// Prefetches the entry that the index has for this hash. This is the second step, to be called
+    /// some time after [`PacketCache::prefetch_index`]. Returns `false` if there is no such entry.
     #[inline]
     pub fn prefetch_entry(&self, hash: u64) -> bool {
         self.store.prefetch_entry(hash)
@@ -382,8 +381,8 @@ impl PacketCache {
         self.store.insert(hash, &entry, |meta, payload| key.is_key_of(meta, payload), |_| true)
     }
 
-    /// Removes the responses whose QNAME is `below` or below it, for all profiles. The root removes
-    /// everything. Returns the number of responses removed.
+    /// Removes the responses with a QNAME that is `below` or is below it, for all profiles. With
+    /// the root, removes all responses. Returns the number of removed responses.
     pub fn flush(&self, below: FoldedName<'_>) -> usize {
         self.store.retain(|_, payload| {
             let question = payload.get(HEADER_BYTES..).unwrap_or_default();
@@ -392,8 +391,8 @@ impl PacketCache {
     }
 
     /// Calls `visit` for each valid response that `holds` accepts, until `visit` fails. The
-    /// arguments are the key, the first twelve octets and the remaining seconds. Holds no lock
-    /// meanwhile, so entries stored concurrently may be missed or visited twice.
+    /// arguments are the key, the first twelve octets and the remaining seconds. Holds no lock, so
+    /// that entries that are stored at the same time may be missed or visited twice.
     pub fn try_visit<E>(
         &self,
         now: u32,
@@ -413,7 +412,7 @@ impl PacketCache {
         })
     }
 
-    /// Returns counts and memory.
+    /// Returns the counts of the cache and its memory.
     pub fn stats(&self) -> StoreStats {
         self.store.stats()
     }
@@ -437,7 +436,8 @@ impl PacketCache {
         })
     }
 
-    /// Stores an entry from [`Self::try_for_each`] again. Returns false if it is malformed.
+    /// Stores an entry from [`Self::try_for_each`] again. Returns `false` if the entry is
+    /// malformed.
     pub(crate) fn restore(
         &self,
         meta: Meta,
@@ -455,13 +455,14 @@ impl PacketCache {
     }
 }
 
-/// Writes the part after the message. `trailer` must have the exact length.
+/// Writes the part of an entry after the message. `trailer` must have exactly the length of this
+/// part.
 fn write_trailer(trailer: &mut [u8], ttl_offsets: &[u16], meta: &PacketMeta) {
     let (offsets, rest) = trailer.split_at_mut(2 * ttl_offsets.len());
     for (place, offset) in offsets.as_chunks_mut::<2>().0.iter_mut().zip(ttl_offsets) {
         *place = offset.to_be_bytes();
     }
-    // INFO-CODEs are at most 65,534, so the highest value can represent a missing one.
+    // INFO-CODEs are at most 65,534, so the highest value can mean that there is none.
     let [high, low] = meta.ede.unwrap_or(u16::MAX).to_be_bytes();
     let [note_low, note_high] = meta.note.to_le_bytes();
     rest.copy_from_slice(&[high, low, note_low, note_high, meta.flags]);
@@ -503,8 +504,9 @@ fn stale(found: &FoundEntry, stale_secs: u32, out: &mut [u8]) -> PacketLookup {
     })
 }
 
-/// Clears AD: validation is no longer known to hold after the TTL, which never exceeds the
-/// signature's validity (RFC 4035 §5.3.3). Not inlined, so that fresh hits do not pay for it.
+/// Clears AD. The data may not be valid after the TTL, which never exceeds the validity of the
+/// signatures (RFC 4035 §5.3.3). The function is not inlined, so that it does not slow down fresh
+/// hits.
 #[cold]
 #[inline(never)]
 fn clear_ad(response: &mut [u8]) {
@@ -513,7 +515,7 @@ fn clear_ad(response: &mut [u8]) {
     }
 }
 
-/// A copied payload, split into its parts.
+/// The parts of a payload that was copied to a buffer.
 struct Trailer<'a> {
     response: &'a mut [u8],
     offsets: &'a [[u8; 2]],

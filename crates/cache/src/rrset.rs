@@ -1,10 +1,10 @@
-//! The RRset cache: data received from servers. Each RRset has its security status and its rank,
-//! the trustworthiness of its source (RFC 2181 §5.4.1). Negative answers are stored as well (RFC
-//! 2308, RFC 8020). The cache is independent of clients and policy.
+//! The RRset cache: data received from servers. Each RRset has a security status and a rank: the
+//! trustworthiness of its source (RFC 2181 §5.4.1). Negative answers are stored as well (RFC 2308,
+//! RFC 8020). The cache is independent of clients and policy.
 //!
 //! Positive sets and NODATA are stored at (owner, type, class). An NXDOMAIN is stored at (owner,
-//! type 0, class) and also covers all names below the owner. A CNAME is found by a look-up of the
-//! owner's CNAME type. [`view`] describes the byte layout of entries.
+//! type 0, class) and also covers all names below the owner. A CNAME is found only by a look-up of
+//! type CNAME. [`view`] describes the byte layout of entries.
 
 mod view;
 
@@ -23,13 +23,14 @@ use crate::{
     },
 };
 
-/// The type at which NXDOMAIN is stored. It is reserved, so no query asks for it (RFC 6895 §3.1).
+/// The type at which NXDOMAIN is stored. No query has this type, because it is reserved (RFC 6895
+/// §3.1).
 const NXDOMAIN_TYPE: u16 = 0;
-/// DNAME (RFC 6672), looked up at every ancestor.
+/// The type DNAME (RFC 6672). It is looked up at each ancestor of a name.
 const DNAME_TYPE: u16 = 39;
 /// The highest valid TTL. A TTL with the top bit set counts as zero (RFC 2181 §8).
 const MAX_WIRE_TTL: u32 = i32::MAX as u32;
-/// Number of ring bytes of an address RRset.
+/// Expected number of ring bytes of an entry: those of an RRset of addresses.
 const MEAN_ENTRY_BYTES: usize = 72;
 
 /// The key of an RRset.
@@ -58,30 +59,31 @@ pub enum Security {
     Secure = 4,
 }
 
-/// The missing support that made the validator treat signed data as insecure (RFC 4035 §5.2, RFC
-/// 9276 §3.2).
+/// The feature that this server lacks, so that the validator treats signed data as insecure (RFC
+/// 4035 §5.2, RFC 9276 §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
-    /// The algorithm or the size of all keys is unsupported.
+    /// The server supports the algorithm or the size of no key.
     Algorithm = 1,
-    /// The digest of all DS records is unsupported.
+    /// The server supports the digest type of no DS record.
     Digest = 2,
-    /// NSEC3 uses more iterations than supported.
+    /// NSEC3 uses more iterations than the server supports.
     Iterations = 3,
 }
 
-/// The trustworthiness of data by its source, lowest first (RFC 2181 §5.4.1). Data from hosted
-/// zones is never cached and has no rank here.
+/// The trustworthiness of data according to its source. Lower ranks come first (RFC 2181 §5.4.1).
+/// Data from hosted zones is never cached and has no rank here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
-    /// Additional section, or authority section of an answer without AA: referrals and glue.
+    /// The data is from the additional section, or from the authority section of an answer without
+    /// AA: referrals and glue.
     Additional = 0,
-    /// Answer section of an answer without AA, or non-authoritative data in an AA answer, such as
-    /// the records after a CNAME.
+    /// The data is from the answer section of an answer without AA, or is non-authoritative data in
+    /// an answer with AA, such as the records after a CNAME.
     NonAuthoritativeAnswer = 1,
-    /// The authority section of an AA answer.
+    /// The data is from the authority section of an answer with AA.
     AuthoritativeAuthority = 2,
-    /// Answer section of an AA answer, or the denial in its place.
+    /// The data is from the answer section of an answer with AA, or is the denial in its place.
     AuthoritativeAnswer = 3,
 }
 
@@ -90,13 +92,13 @@ pub enum Rank {
 pub struct Provenance {
     /// The result of validation.
     pub security: Security,
-    /// The missing support, if it is the reason for an insecure result.
+    /// The feature that the server lacks, if this is the reason why the data is insecure.
     pub unsupported: Option<Unsupported>,
     /// The section and kind of answer that the data comes from.
     pub rank: Rank,
-    /// The query had DO set, so absent signatures and proofs do not exist.
+    /// Whether the query had DO set, so that signatures and proofs that are absent do not exist.
     pub asked_with_do: bool,
-    /// The query had CD set, so an upstream may not have validated the data.
+    /// Whether the query had CD set, so that an upstream may not have validated the data.
     pub asked_with_cd: bool,
 }
 
@@ -107,9 +109,9 @@ pub struct ReceivedRrset<'a> {
     pub provenance: Provenance,
     /// The TTL in seconds, as received or as limited by the signatures. The cache clamps it.
     pub ttl: u32,
-    /// RDATA in uncompressed wire form.
+    /// The RDATA of each record, in uncompressed wire form.
     pub records: &'a [&'a [u8]],
-    /// RDATA of the RRSIG records that cover the set.
+    /// The RDATA of the RRSIG records that cover the RRset.
     pub signatures: &'a [&'a [u8]],
 }
 
@@ -145,7 +147,7 @@ pub struct Negative<'a> {
     /// TTL of the SOA record in seconds. The lifetime of the entry is the lower of this TTL and the
     /// record's MINIMUM field (RFC 2308 §5), clamped.
     pub soa_ttl: u32,
-    /// NSEC, NSEC3 and RRSIG records of the proof, possibly none.
+    /// The NSEC, NSEC3 and RRSIG records of the proof. Empty if there is no proof.
     pub proof: &'a [NegativeRecord<'a>],
 }
 
@@ -158,24 +160,26 @@ pub struct TtlBounds {
     pub max: u32,
     /// The lower bound for negative data.
     pub negative_min: u32,
-    /// Upper bound for negative data (RFC 2308 §5 suggests one to three hours).
+    /// The upper bound for negative data (RFC 2308 §5 suggests one to three hours).
     pub negative_max: u32,
 }
 
 impl TtlBounds {
-    /// Returns the lifetime of a negative answer whose SOA record yields `ttl_secs`.
+    /// Returns the lifetime of a negative answer, in seconds. `ttl_secs` is the lower of the SOA
+    /// record's TTL and its MINIMUM field.
     #[must_use]
     pub fn negative(&self, ttl_secs: u32) -> u32 {
         ttl_secs.max(self.negative_min).min(self.negative_max).min(self.max)
     }
 }
 
-/// The time of a look-up and the staleness it accepts.
+/// The time of a look-up, and the age of stale data that it accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadAt {
-    /// Seconds of the caller's clock.
+    /// The time, in seconds of the caller's clock.
     pub now: u32,
-    /// Seconds past its TTL during which data is accepted (RFC 8767), zero for fresh data only.
+    /// Seconds after the end of the TTL during which data is accepted (RFC 8767). With zero, only
+    /// fresh data is accepted.
     pub stale_window: u32,
 }
 
@@ -194,26 +198,27 @@ pub enum Freshness {
     },
 }
 
-/// The entry at a key. Its data is in the caller's buffer.
+/// The cached data for a key, in the caller's buffer.
 #[derive(Clone, Copy, Debug)]
 pub enum Cached<'a> {
-    /// Records.
+    /// The key has these records.
     Rrset(RrsetView<'a>),
-    /// No records of this type.
+    /// The key has no records, as this denial shows.
     Nodata(NegativeView<'a>),
 }
 
-/// An entry of the cache as shown by [`RrsetCache::try_visit`].
+/// A cached entry, as [`RrsetCache::try_visit`] shows it.
 #[derive(Clone, Copy, Debug)]
 pub enum Held<'a> {
-    /// Records.
+    /// The entry has these records.
     Rrset(RrsetView<'a>),
-    /// A denial: either the type or the name with all names below it does not exist.
+    /// The entry is a denial. Either the type does not exist, or neither the name nor any name
+    /// below it exists.
     Negative(NegativeKind, NegativeView<'a>),
 }
 
-/// The lowest hash bit that type and class may change: from here on the bits form the slot's tag,
-/// not its shard or bucket.
+/// The lowest bit of the hash that depends on type and class. This bit and all higher ones form the
+/// tag of the slot, and do not affect the shard or the bucket.
 const TAG_BITS_AT: u32 = 32;
 const TYPE_SHIFT: u32 = 50;
 
@@ -254,7 +259,8 @@ pub struct RrsetCache {
     store: Store,
     bounds: TtlBounds,
     hash_key: HashKey,
-    /// Owner lengths of all DNAMEs and of all denied names ever stored.
+    /// The lengths of the owners of all DNAMEs ever stored. The next field has those of all denied
+    /// names.
     dnames: LengthsSeen,
     denied: LengthsSeen,
 }
@@ -280,8 +286,8 @@ impl RrsetCache {
         })
     }
 
-    /// Stores an RRset, unless the cache has an entry within its TTL that has a higher rank, or
-    /// that is validated while the RRset is not. An RRset whose TTL is zero after clamping is not
+    /// Stores an RRset, unless the cache has a fresh entry with a higher rank, or a fresh validated
+    /// entry while the RRset is not validated. An RRset whose TTL is zero after clamping is not
     /// stored.
     pub fn insert(&self, key: &RrsetKey<'_>, rrset: &ReceivedRrset<'_>, now: u32) -> Inserted {
         let ttl = self.clamp(rrset.ttl, rrset.provenance.security);
@@ -291,8 +297,8 @@ impl RrsetCache {
         self.store_body(key, &body, &rrset.provenance, Meta { valid_for: ttl, ..body.meta(now) })
     }
 
-    /// Stores a negative answer with the precedence of [`Self::insert`]: NODATA at the key,
-    /// NXDOMAIN at its owner and class.
+    /// Stores a negative answer with the same precedence as [`Self::insert`]. NODATA is stored for
+    /// the key, and NXDOMAIN for the owner and class of the key.
     pub fn insert_negative(
         &self,
         key: &RrsetKey<'_>,
@@ -327,7 +333,7 @@ impl RrsetCache {
         self.store.prefetch_index(self.hash_key.hash(&owner, 0));
     }
 
-    /// Reports whether a DNAME may be cached. False as long as none was ever stored.
+    /// Reports whether a DNAME may be cached. Returns `false` if none was ever stored.
     #[inline]
     #[must_use]
     pub fn may_hold_dnames(&self) -> bool {
@@ -335,7 +341,7 @@ impl RrsetCache {
     }
 
     /// Returns the entry at the key. `buf` should hold [`crate::MAX_PAYLOAD_BYTES`]: an entry
-    /// longer than `buf` is not found. Takes no lock, allocates nothing.
+    /// longer than `buf` is not found. Takes no lock, and allocates nothing.
     pub fn lookup<'b>(
         &self,
         key: &RrsetKey<'_>,
@@ -357,8 +363,8 @@ impl RrsetCache {
     }
 
     /// Returns the NXDOMAIN of `owner` or of its nearest ancestor (RFC 8020 §2), and the length of
-    /// that name, a suffix of `owner`. Whether an unvalidated NXDOMAIN covers names below it is the
-    /// caller's decision.
+    /// that name, a suffix of `owner`. The caller decides whether an unvalidated NXDOMAIN covers
+    /// names below its owner.
     pub fn covering_nxdomain<'b>(
         &self,
         owner: FoldedName<'_>,
@@ -376,8 +382,8 @@ impl RrsetCache {
         Some((key.owner.len(), NegativeView::new(body, &found.meta, freshness)))
     }
 
-    /// Removes all sets and denials at and below `below`. The root removes everything. Returns the
-    /// number of entries removed.
+    /// Removes all RRsets and denials of `below` and of names below it. With the root, removes
+    /// everything. Returns the number of removed entries.
     pub fn flush(&self, below: FoldedName<'_>) -> usize {
         self.store.retain(|_, payload| {
             !name::leading_name(payload).is_some_and(|owner| name::is_at_or_below(owner, &below))
@@ -385,7 +391,7 @@ impl RrsetCache {
     }
 
     /// Removes all sets and denials at `name`, and the NXDOMAIN entries of its ancestors, which
-    /// cover it. Returns the number of entries removed.
+    /// cover it. Returns the number of removed entries.
     pub fn flush_name(&self, name: FoldedName<'_>) -> usize {
         self.store.retain(|meta, payload| {
             let Some(owner) = name::leading_name(payload) else { return false };
@@ -395,8 +401,8 @@ impl RrsetCache {
     }
 
     /// Calls `visit` with all entries that [`Self::lookup`] and [`Self::covering_nxdomain`] can
-    /// return, until `visit` fails. Holds no lock meanwhile, so entries stored concurrently may be
-    /// missed or visited twice.
+    /// return, until `visit` fails. Holds no lock, so that entries that are stored at the same time
+    /// may be missed or visited twice.
     pub fn try_visit<E>(
         &self,
         at: ReadAt,
@@ -413,7 +419,7 @@ impl RrsetCache {
         })
     }
 
-    /// Returns counts and memory.
+    /// Returns the counts of the cache and its memory.
     pub fn stats(&self) -> StoreStats {
         self.store.stats()
     }
@@ -431,8 +437,8 @@ impl RrsetCache {
         self.store.try_for_each(visit)
     }
 
-    /// Stores an entry from [`Self::try_for_each`] again. Returns false if it is malformed or an
-    /// existing entry takes precedence.
+    /// Stores an entry from [`Self::try_for_each`] again. Returns `false` if the entry is
+    /// malformed, or if an existing entry takes precedence.
     pub(crate) fn restore(&self, meta: Meta, payload: &[u8]) -> bool {
         let Some((key, _)) = split_key(payload) else { return false };
         let entry = EntryParts { meta, parts: [payload, &[]] };
@@ -463,8 +469,8 @@ impl RrsetCache {
         self.store.insert(self.hash(key), &entry, |_, payload| is_at(key, payload), may_replace)
     }
 
-    /// Records the length of an owner name, before the insertion: a reader that finds the entry
-    /// must find its length recorded.
+    /// Records the length of an owner. This happens before the insertion, so that a reader that
+    /// finds the entry also finds its length.
     fn note_length(&self, key: &RrsetKey<'_>) {
         match key.rtype {
             DNAME_TYPE => self.dnames.note(&key.owner),
@@ -489,8 +495,8 @@ impl RrsetCache {
         valid_wire_ttl(ttl).max(bounds.min).min(bounds.max)
     }
 
-    /// Returns the bounds for a TTL. They never raise the TTL of validated data, because the
-    /// signatures limit it (RFC 4035 §5.3.3).
+    /// Returns the bounds on the TTL of data with this security status. They never raise the TTL of
+    /// validated data, because its signatures limit it (RFC 4035 §5.3.3).
     fn bounds_of(&self, security: Security) -> TtlBounds {
         match security {
             Security::Secure => TtlBounds { min: 0, negative_min: 0, ..self.bounds },
@@ -498,9 +504,9 @@ impl RrsetCache {
         }
     }
 
-    /// Hashes the owner to a shard and two buckets. Type and class change only the tag, so
-    /// everything about an owner shares two buckets: the type, a CNAME and a denial are looked up
-    /// together.
+    /// Hashes the owner to a shard and two buckets. Type and class change only the tag. All entries
+    /// of an owner are thus in two buckets, so that the queried type, a CNAME and a denial are
+    /// looked up together.
     fn hash(&self, key: &RrsetKey<'_>) -> u64 {
         let rest = ((u64::from(key.rtype) << 16) | u64::from(key.class))
             .wrapping_mul(0x9e37_79b9_7f4a_7c15);

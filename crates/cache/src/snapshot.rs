@@ -29,29 +29,31 @@ const PACKET: u8 = 1;
 const RRSET: u8 = 2;
 const ENTRY_HEAD_BYTES: usize = 24;
 
-/// Clocks and policy at the time of saving or loading.
+/// The clocks and the configuration hashes at the time of saving or loading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotMoment {
     /// Wall-clock seconds since 1970.
     pub wall_now: u64,
     /// The same moment on the caches' clock.
     pub now: u32,
-    /// The current epoch, which loaded packets are assigned to.
+    /// The current epoch. Loaded packets get this epoch.
     pub epoch: u32,
     /// A hash of policy and hosted zones. Packets are loaded only if it is unchanged since saving.
     pub policy: u64,
-    /// A hash of the servers that names are resolved by. RRsets are loaded only if it is unchanged.
+    /// A hash of the servers from which names are resolved. RRsets are loaded only if it is
+    /// unchanged since saving.
     pub sources: u64,
 }
 
-/// Numbers of entries saved or loaded.
+/// Numbers of entries that were saved or loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotCounts {
     /// Entries of the packet cache.
     pub packets: u64,
     /// Entries of the RRset cache.
     pub rrsets: u64,
-    /// Entries not loaded: too old, of another policy, malformed, or already cached.
+    /// Entries that were not loaded, because they are too old, malformed or already cached, or
+    /// because the configuration has changed.
     pub dropped: u64,
 }
 
@@ -162,8 +164,8 @@ pub fn save(
 }
 
 /// Checks the whole snapshot, then fills the caches from it. `packet_hash` is the hash that the
-/// caller looks packets up with. No entry gets younger: if the wall clock has gone back, ages stay
-/// as they were at the time of saving.
+/// caller looks packets up with. Entries never become younger: if the wall clock was set back, they
+/// keep the age that they had when they were saved.
 pub fn load<R: Read + Seek>(
     input: &mut R,
     packets: &PacketCache,
@@ -204,9 +206,10 @@ struct Head {
 }
 
 struct SavedEntry {
-    /// Wall-clock seconds.
+    /// The time of storage, in seconds of the wall clock.
     stored_at: u64,
-    /// The properties of the entry. Their `stored_at` refers to a clock that no longer exists.
+    /// The properties of the entry. The field `stored_at` in them refers to the clock of an earlier
+    /// process.
     meta: Meta,
 }
 

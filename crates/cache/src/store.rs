@@ -4,8 +4,8 @@
 //! All memory is reserved at construction, as zeroed pages that cost nothing until written, and
 //! divided into shards. Each shard has an index of 8-way buckets, a small and a main ring of words,
 //! and a ghost table. Reading takes no lock ([`shard`]); writing locks one shard ([`write`]). The
-//! store compares hashes itself. It leaves the comparison of keys to `same`, because a key is part
-//! of its payload: a message contains its question anyway.
+//! store compares hashes. The caller's function `same` compares keys, because a key is a part of
+//! its payload: for example, a message contains its question.
 
 mod entry;
 mod ghost;
@@ -27,7 +27,8 @@ pub use write::Inserted;
 
 /// Smallest budget of a store, in bytes.
 pub(crate) const MIN_BUDGET_BYTES: usize = 64 * 1024;
-/// Smallest shard, in bytes, when a store has several: room for several of the longest entries.
+/// Smallest size of a shard, in bytes, if a store has several shards. A shard has room for several
+/// of the longest entries.
 const MIN_SHARD_BYTES: usize = 4 * 1024 * 1024;
 const MAX_SHARDS: usize = 64;
 
@@ -50,13 +51,13 @@ impl fmt::Display for BudgetTooSmall {
 
 impl std::error::Error for BudgetTooSmall {}
 
-/// Counts made by writers, and memory. Readers count hits and misses themselves: a shared counter
-/// would cost them more than the look-up.
+/// The counts that writers make, and the memory of a store. Callers count hits and misses
+/// themselves, because a shared counter would cost more than a look-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
     /// Live entries.
     pub entries: u64,
-    /// Entries stored since startup, replacements included.
+    /// Entries stored since the start, including those that replaced other entries.
     pub inserts: u64,
     /// Entries too long to store.
     pub refused: u64,
@@ -64,15 +65,15 @@ pub struct StoreStats {
     pub evicted_unvisited: u64,
     /// Entries evicted from the main ring.
     pub evicted_main: u64,
-    /// Entries evicted because the buckets of another key were full.
+    /// Entries evicted because both buckets of another key were full.
     pub evicted_bucket: u64,
-    /// Entries dropped at a ring's tail after their validity and the stale window.
+    /// Entries dropped at the tail of a ring after their validity and the stale window had ended.
     pub outlived: u64,
-    /// Ring entries that writers examined to make room: the work of eviction.
+    /// Entries that writers examined in order to make room: the work of eviction.
     pub walked: u64,
-    /// Index, ghost table and the rings' words between tail and head.
+    /// Bytes in use: the index, the ghost table, and the words of the rings between tail and head.
     pub bytes_used: usize,
-    /// The budget. Total memory never exceeds it.
+    /// The memory budget in bytes. The total memory never exceeds it.
     pub bytes_limit: usize,
 }
 
@@ -86,7 +87,7 @@ pub(crate) struct Store {
 /// The parameters of a store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoreConfig {
-    /// The most memory, in bytes.
+    /// Maximum memory, in bytes.
     pub(crate) bytes: usize,
     /// Expected ring bytes of an entry, which determine the size of the index.
     pub(crate) mean_entry_bytes: usize,
@@ -132,8 +133,9 @@ impl Store {
         self.shard(hash).prefetch_entry(hash)
     }
 
-    /// Stores `entry`, unless `may_replace` refuses to replace the live entry that `same` accepts.
-    /// `same` receives the first [`shard::KEY_PREFIX_BYTES`] of a payload.
+    /// Stores `entry`. If there is a live entry that `same` accepts, replaces it only if
+    /// `may_replace` permits that. `same` receives the first [`shard::KEY_PREFIX_BYTES`] of a
+    /// payload.
     pub(crate) fn insert(
         &self,
         hash: u64,
@@ -149,13 +151,14 @@ impl Store {
         self.shard(hash).remove(hash, same);
     }
 
-    /// Reports whether an entry is past its validity and the time it is kept afterwards.
+    /// Reports whether an entry must be dropped: its validity, and the time for which it is kept
+    /// afterwards, have ended.
     pub(crate) fn is_outlived(&self, meta: &Meta, now: u32) -> bool {
         meta.is_outlived(now, self.keep_secs)
     }
 
-    /// Removes the entries that `keep` refuses and returns their number. Locks a shard for one
-    /// bucket at a time.
+    /// Removes the entries that `keep` refuses, and returns their number. Locks a shard only while
+    /// it processes one bucket.
     pub(crate) fn retain(&self, mut keep: impl FnMut(&Meta, &[u8]) -> bool) -> usize {
         let mut removed = 0;
         let mut scratch = vec![0; MAX_PAYLOAD_BYTES];
@@ -172,8 +175,8 @@ impl Store {
         removed
     }
 
-    /// Calls `visit` with every entry, copied bucket by bucket, without holding a lock. Entries
-    /// stored meanwhile may be missed or, when replaced, visited twice.
+    /// Calls `visit` with a copy of every entry, bucket by bucket. Holds no lock, so that entries
+    /// that are stored at the same time may be missed or, if they are replaced, visited twice.
     pub(crate) fn try_for_each<E>(
         &self,
         mut visit: impl FnMut(&Meta, &[u8]) -> Result<(), E>,
@@ -218,7 +221,8 @@ impl Store {
 
     #[inline]
     fn shard(&self, hash: u64) -> &Shard {
-        // The number of shards is a power of two. These bits determine neither tag nor bucket.
+        // The number of shards is a power of two. These bits of the hash affect neither the tag nor
+        // the bucket.
         &self.shards[(hash >> 48) as usize & (self.shards.len() - 1)]
     }
 }

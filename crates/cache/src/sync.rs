@@ -1,6 +1,6 @@
-//! The atomics and the lock of the store, from the standard library or, in the model, from loom.
-//! The lock is `std`'s rather than parking_lot's: only writers hold it, for a few hundred
-//! nanoseconds, so its larger size matters less than one dependency saved.
+//! The atomics and the lock of the store, from the standard library or, for model tests, from loom.
+//! The lock is that of `std` and not of parking_lot. Only writers hold it, for a few hundred
+//! nanoseconds, so avoiding a dependency is worth more than a smaller lock.
 
 #[cfg(loom)]
 pub(crate) use loom::{
@@ -19,8 +19,8 @@ pub(crate) use std::{
     },
 };
 
-/// Returns zeroed words on fresh pages of the system: an unwritten page costs address space but no
-/// memory.
+/// Returns zeroed words on fresh pages of the system. A page that was not written yet takes address
+/// space but no memory.
 #[cfg(not(loom))]
 pub(crate) fn zeroed_words(count: usize) -> Box<[AtomicU64]> {
     bytemuck::zeroed_slice_box(count)

@@ -1,12 +1,12 @@
-//! Entries in memory that the writer has taken from the rings but not written yet. Their texts are
-//! interned.
+//! Entries in memory that the writer has taken from the rings but has not written yet. Each
+//! different text is stored once and has a number.
 
 use std::collections::HashMap;
 
 use crate::column::{INTS, SETS, TEXTS};
 use crate::interned::Interned;
 
-/// One entry, with numbers instead of texts and sets.
+/// One entry, with the numbers of its texts and sets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct EntryRow {
     pub(crate) ints: [i64; INTS],
@@ -23,20 +23,21 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Removes all entries but keeps the memory for reuse.
+    /// Removes all entries, but keeps the memory for reuse.
     pub(crate) fn clear(&mut self) {
         self.rows.clear();
         self.texts.clear();
         self.sets.clear();
     }
 
-    /// Returns the approximate size in octets of the batch as a block before compression.
+    /// Returns the approximate number of octets that the batch would have as a block before
+    /// compression.
     pub(crate) fn octets(&self) -> usize {
         self.rows.len() * 32 + self.texts.0.octets()
     }
 }
 
-/// Texts by number. Number zero is the empty text.
+/// Texts, each with a number. Number zero is the empty text.
 pub(crate) struct Texts(Interned);
 
 impl Default for Texts {
@@ -74,7 +75,7 @@ impl Texts {
     }
 }
 
-/// Sets of texts by number. Number zero is the empty set.
+/// Sets of texts, each with a number. Number zero is the empty set.
 pub(crate) struct Sets {
     members: Vec<Vec<u32>>,
     numbers: HashMap<Vec<u32>, u32>,

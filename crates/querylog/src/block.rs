@@ -1,4 +1,5 @@
-//! A block: some entries of the head, which can be read without any other block.
+//! A block: some entries of the head (the files with the latest entries). A block can be read
+//! without any other block.
 //!
 //! A block holds its own texts, so a damaged block does not affect the others. Inside, entries are
 //! stored by column, which halves their size after compression and lets a search decode only the
@@ -33,10 +34,10 @@ use crate::varint;
 /// Number of octets of the header of a block.
 pub(crate) const HEADER: usize = 44;
 pub(crate) const MAGIC: [u8; 4] = *b"AVQB";
-/// Maximum number of octets of a payload, compressed or not. It is far more than the writer
-/// collects.
+/// Maximum number of octets of a payload, compressed or not. The writer collects far fewer octets
+/// for a block.
 pub(crate) const MAX_PAYLOAD: usize = 1 << 24;
-/// Level of zstd. This level compresses the most octets per second.
+/// Compression level of zstd. At this level, most octets are compressed per second.
 const LEVEL: i32 = 1;
 const COLUMNS: usize = INTS + TEXTS + SETS;
 
@@ -73,12 +74,12 @@ impl BlockHeader {
         (octets[..4] == MAGIC && is_bounded).then_some(header)
     }
 
-    /// Reports whether the header and the payload match the checksum.
+    /// Reports whether the checksum is correct for the header and the payload.
     pub(crate) fn matches(&self, octets: &[u8; HEADER], payload: &[u8]) -> bool {
         checksum(octets, payload) == self.crc
     }
 
-    /// Returns the ids of the entries in the block.
+    /// Returns the range of ids of the entries in the block.
     pub(crate) fn ids(&self) -> Range<u64> {
         self.first_id..self.first_id + u64::from(self.count)
     }
@@ -180,8 +181,8 @@ impl Encoder {
     }
 }
 
-/// Appends a column of integers. Times are stored as differences; null is stored as zero in a
-/// column that permits null.
+/// Appends a column of integers. Times are stored as differences. In a column that permits null,
+/// zero means null.
 fn put_ints(rows: &[EntryRow], int: Int, out: &mut Vec<u8>) {
     let mut last = 0;
     for row in rows {
@@ -245,7 +246,7 @@ impl Block {
         self.header.count as usize
     }
 
-    /// Returns the texts by number.
+    /// Returns the texts of the block, by number.
     pub(crate) fn dictionary(&self) -> &Arc<Dictionary> {
         &self.texts
     }
@@ -255,7 +256,7 @@ impl Block {
         LogError::damaged(&self.path, "a block has an unknown format")
     }
 
-    /// Returns all sets. A set contains the numbers of its texts.
+    /// Returns all sets of the block. A set contains the numbers of its texts.
     pub(crate) fn sets(&self) -> &[Vec<u32>] {
         &self.sets
     }

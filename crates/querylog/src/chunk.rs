@@ -1,5 +1,6 @@
 //! A chunk: entries with consecutive ids that are stored together, by column. A chunk is a block of
-//! the head or a row group of a segment. Sealing, search and export read both through this type.
+//! the head or a row group of a segment. The code that seals, searches and exports reads both
+//! through this type.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use crate::column::{Int, Set, Text};
 use crate::error::LogError;
 use crate::segment::{FileColumn, RowGroup};
 
-/// Texts by number.
+/// The texts of a chunk, by number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dictionary {
     octets: Bytes,
@@ -19,7 +20,7 @@ pub(crate) struct Dictionary {
 }
 
 impl Dictionary {
-    /// Creates a dictionary. `places` are the ranges of the texts in `octets`.
+    /// Creates a dictionary. `places` has the range of each text in `octets`.
     pub(crate) fn new(octets: Bytes, places: Vec<Range<u32>>) -> Self {
         Self { octets, places }
     }
@@ -34,7 +35,7 @@ impl Dictionary {
         self.octets.get(place.start as usize..place.end as usize).unwrap_or_default()
     }
 
-    /// Returns for each text whether it matches.
+    /// Returns, for each text, whether it matches.
     fn matching(&self, matches: &dyn Fn(&[u8]) -> bool) -> Vec<bool> {
         (0..self.len() as u32).map(|number| matches(self.get(number))).collect()
     }
@@ -47,19 +48,19 @@ pub(crate) enum Words {
     Set(Set),
 }
 
-/// A column with texts.
+/// The texts of some rows in one column.
 pub(crate) struct TextColumn {
     pub(crate) dictionary: Arc<Dictionary>,
-    /// The number of the text of each row.
+    /// The number of each row's text.
     pub(crate) numbers: Vec<u32>,
 }
 
-/// A column with sets of texts.
+/// The sets of texts of some rows in one column.
 pub(crate) struct SetColumn {
     pub(crate) dictionary: Arc<Dictionary>,
-    /// The end of the set of each row in `members`.
+    /// For each row, the end of its set in `members`.
     pub(crate) ends: Vec<u32>,
-    /// The numbers of the texts of all sets, row by row.
+    /// The numbers of the texts in all sets, row by row.
     pub(crate) members: Vec<u32>,
 }
 
@@ -144,8 +145,8 @@ impl Chunk {
         }
     }
 
-    /// Clears `wanted` for the rows without a matching text. `first` is the row of the first item
-    /// in `wanted`.
+    /// Clears the elements of `wanted` for rows that have no matching text. The first element of
+    /// `wanted` is for row `first`.
     pub(crate) fn restrict(
         &self,
         column: Words,

@@ -1,5 +1,5 @@
-//! Conversion of entries from the rings to rows of a batch: applies privacy and replaces numbers by
-//! texts.
+//! Converts entries from the rings to rows of a batch: conceals clients as configured, and replaces
+//! numbers with texts.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ use crate::summary::Summary;
 /// whole table is cleared when it is full.
 const MAX_KNOWN: usize = 1 << 14;
 
-/// A kind of short text that is made from a number.
+/// The kinds of short texts that are made from numbers.
 #[derive(Clone, Copy)]
 enum Code {
     Label(Label),
@@ -32,9 +32,9 @@ pub(crate) struct Collector {
     pub(crate) batch: Batch,
     concealment: Concealment,
     summary: Summary,
-    /// The texts of labels, which are kept from batch to batch.
+    /// For each label, its texts. They are kept from batch to batch.
     known: HashMap<u64, Vec<Box<str>>>,
-    /// The number in the batch of a label's text, by the label.
+    /// For each label, the number of its text in the batch.
     codes: HashMap<u64, u32>,
     groups: HashMap<u64, u32>,
     clients: HashMap<(IpAddr, u8), u32>,
@@ -108,7 +108,7 @@ impl Collector {
         }
         set(Text::Qtype, code(Code::Qtype, facts.qtype));
         set(Text::Qclass, code(Code::Qclass, facts.qclass));
-        // Without a reply there is no RCODE.
+        // Without a reply, there is no RCODE.
         if facts.response_size > 0 {
             set(Text::Rcode, code(Code::Rcode, facts.rcode));
         }
@@ -162,7 +162,7 @@ impl Collector {
     }
 
     fn qname(&mut self, wire: &[u8]) -> u32 {
-        // Most clients send names in lower case, which are found directly.
+        // Most clients send names in lower case. Such names are found directly.
         if let Some(number) = self.qnames.get(wire) {
             return *number;
         }
@@ -204,7 +204,7 @@ impl Collector {
     }
 }
 
-/// Returns the texts of a number in a revision.
+/// Returns the texts of a number in a revision of the configuration.
 fn known<'k>(
     known: &'k mut HashMap<u64, Vec<Box<str>>>,
     label: Label,

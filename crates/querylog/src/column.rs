@@ -1,7 +1,7 @@
 //! The columns of the log. The head, the segments, the search and the export all use this table.
 //!
-//! There are three kinds: integers, texts and sets of texts. Texts are stored once in a block or
-//! row group and all columns refer to them by number.
+//! There are three kinds: integers, texts and sets of texts. Each text is stored once in a block or
+//! row group, and all columns refer to it by number.
 
 /// A column with integers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,9 +11,9 @@ pub enum Int {
     Time = 0,
     /// Revision of the configuration.
     Revision = 1,
-    /// The second 16 bits of the reply's header: the flags and the RCODE.
+    /// The second 16 bits of the reply's header: its flags and RCODE.
     Flags = 2,
-    /// Extended error; may be null.
+    /// The code of the extended error; may be null.
     Ede = 3,
     /// Time from the query to the answer in microseconds.
     Delay = 4,
@@ -55,7 +55,7 @@ pub enum Text {
     Rule = 10,
     /// Upstream that answered.
     Upstream = 11,
-    /// How the caches were used.
+    /// The state of the caches: how they were used.
     Cache = 12,
     /// The result of validation.
     Validation = 13,
@@ -78,7 +78,7 @@ pub(crate) const INTS: usize = 9;
 pub(crate) const TEXTS: usize = 15;
 pub(crate) const SETS: usize = 2;
 
-/// The value that represents null in a column of integers.
+/// The integer that means null in a column of integers.
 pub(crate) const NULL: i64 = i64::MIN;
 
 /// Names of the columns with integers, in the order of [`Int`].

@@ -11,7 +11,8 @@ pub(crate) struct Date {
 impl Date {
     /// Returns the date of a day, counted from 1970-01-01.
     pub(crate) fn of_day(days: u64) -> Self {
-        // If years begin in March, they end with the leap day, and 400 of them have 146,097 days.
+        // If years begin in March, the leap day is their last day. A cycle of 400 such years has
+        // 146,097 days.
         let days = days + 719_468;
         let (era, of_era) = (days / 146_097, days % 146_097);
         let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;

@@ -1,14 +1,14 @@
 //! The files of the log and their names.
 //!
-//! The names are the whole protocol between the writer, the upkeep and a search, which may be
-//! different threads or processes:
+//! The writer, the upkeep and a search may be different threads or processes. They communicate only
+//! by the names of files:
 //!
 //! ```text
 //! lock                                        locked by the process that writes
 //! head-FIRST.blocks                           entries from id FIRST on; the last one grows
 //! queries-TIME-FIRST-LAST-REWRITES-TAIL-CRC.parquet
 //!                                             a sealed segment with ids FIRST to LAST
-//! *.part                                      a file that is not complete; renamed when it is
+//! *.part                                      an incomplete file; renamed when it is complete
 //! ```
 //!
 //! FIRST and LAST are ids in hexadecimal, below 2^62. The id of an entry never changes. A segment
@@ -45,12 +45,12 @@ pub(crate) struct SegmentName {
     pub(crate) crc: u32,
 }
 
-/// The part of a segment's name that is known before the file is complete.
+/// The part of a segment's name that is known before the file is written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SegmentLabel {
-    /// The time of the first entry, as in `20261123T112700Z`.
+    /// The time of the first entry, in the form `20261123T112700Z`.
     pub(crate) stamp: String,
-    /// Ids of the entries. Retention may have removed some of them.
+    /// The range of ids of the entries. Retention may have removed some of these entries.
     pub(crate) ids: RangeInclusive<u64>,
     /// Number of times that retention has rewritten the segment. If two segments have the same ids,
     /// the one with the higher number replaces the other.
@@ -77,11 +77,11 @@ impl SegmentLabel {
 pub(crate) struct Listing {
     pub(crate) segments: Vec<SegmentName>,
     pub(crate) heads: Vec<HeadName>,
-    /// Files that a segment has replaced.
+    /// Files that readers ignore, because a segment has replaced them.
     pub(crate) replaced: Vec<PathBuf>,
-    /// Incomplete files that a process left.
+    /// Incomplete files that an earlier process left.
     pub(crate) parts: Vec<PathBuf>,
-    /// Parquet files with names that this log does not use.
+    /// Parquet files whose names are not those of this log.
     pub(crate) foreign: Vec<PathBuf>,
 }
 
@@ -94,7 +94,7 @@ impl Listing {
         let mut listing = Self::default();
         for file in fs::read_dir(directory).map_err(LogError::file("read", directory))? {
             let path = file.map_err(LogError::file("read", directory))?.path();
-            // Opening a pipe would wait for its other end.
+            // A pipe is not opened, because opening it would wait for its other end.
             if fs::metadata(&path).is_ok_and(|file| file.is_file()) {
                 listing.add(path);
             }
@@ -117,7 +117,7 @@ impl Listing {
     }
 
     fn drop_replaced(&mut self) {
-        // Of two ranges with the same start, the larger comes first.
+        // Of two ranges with the same start, the longer range comes first.
         self.segments.sort_by_key(|segment| {
             let SegmentLabel { ids, generation, .. } = &segment.label;
             (*ids.start(), u64::MAX - ids.end(), u8::MAX - generation)
@@ -144,7 +144,7 @@ impl Listing {
         });
     }
 
-    /// Returns the id that follows the ids of all segments.
+    /// Returns the id after the last id of all segments.
     pub(crate) fn id_after_segments(&self) -> u64 {
         self.segments.last().map_or(0, |segment| segment.label.ids.end() + 1)
     }

@@ -1,39 +1,40 @@
 //! The record of one answer, as a worker writes it.
 //!
-//! A [`RawEntry`] borrows all that is longer than a few octets: the worker copies them once, into
-//! its [ring](crate::ring()). The thread that takes a record out completes it to an [`Entry`].
-//! Numbers represent everything that has a name, such as a rule. The writer of the log translates
-//! them through [`Labels`], once for each number and revision, so that no text is handled while a
-//! query is answered. The summary of the answer is also left to the writer: the worker hands over
-//! the first octets of the answer section.
+//! A [`RawEntry`] borrows all data that is longer than a few octets. The worker copies this data
+//! only once, into its [ring](crate::ring()). The thread that takes a record out completes it to an
+//! [`Entry`]. Numbers represent everything that has a name, such as a rule. The writer of the log
+//! translates them through [`Labels`], once for each number and revision, so that no text is
+//! handled while a query is answered. The writer also makes the summary of the answer: the worker
+//! only copies the first octets of the answer section.
 
 use std::net::IpAddr;
 
-/// Number of octets of the answer section that an entry holds, without parsing on the path of a
-/// query. They suffice for an alias and four IPv4 addresses or two IPv6 addresses.
+/// Maximum number of octets of the answer section that an entry holds. The worker copies them
+/// without parsing. They suffice for an alias, and four IPv4 addresses or two IPv6 addresses.
 pub const MAX_ANSWER_OCTETS: usize = 96;
-/// Maximum number of lists that an entry names. If a name is on more lists, the entry has the first
-/// of them.
+/// Maximum number of lists in an entry. If a name is on more lists, the entry has the first of
+/// them.
 pub const MAX_ENTRY_LISTS: usize = 15;
 
-/// One answer.
+/// The record of one answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry<'a> {
     /// The fields that have a fixed size.
     pub facts: Facts,
     /// QNAME in uncompressed wire form, as in the query or folded. Empty if no question was read.
     pub qname: &'a [u8],
-    /// Numbers of all lists that contain the name, as [`Label::List`]. At most [`MAX_ENTRY_LISTS`]
-    /// are kept.
+    /// The numbers of the lists that contain the name, as [`Label::List`]. At most
+    /// [`MAX_ENTRY_LISTS`] are kept.
     pub lists: &'a [u16],
-    /// The reply after its question. At most [`MAX_ANSWER_OCTETS`] are kept. Empty if there is no
-    /// answer section.
+    /// The octets of the reply after its question, of which at most [`MAX_ANSWER_OCTETS`] are kept.
+    /// Empty if there is no answer section.
     pub answer: &'a [u8],
 }
 
 /// The part of an [`Entry`] with a fixed size.
 ///
-/// The number of a label is valid only within its revision of the configuration; see [`Label`].
+/// Most numbers have a text; see [`Label`]. Such a number is valid only within one revision of the
+/// configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
     /// Time of the answer in microseconds since the epoch.
@@ -42,7 +43,8 @@ pub struct Facts {
     pub client: IpAddr,
     /// Time from the query to the answer in microseconds.
     pub response_delay_us: u32,
-    /// Round-trip time of the upstream that answered, in microseconds; zero if none was queried.
+    /// Round-trip time of the upstream that answered, in microseconds; zero if no upstream was
+    /// queried.
     pub upstream_rtt_us: u32,
     /// Revision of the configuration that decided the answer.
     pub revision: u32,
@@ -50,13 +52,15 @@ pub struct Facts {
     pub profile: u16,
     /// Number of the client's name, as [`Label::Device`]; zero if the client has no name.
     pub device: u16,
-    /// Number that identifies the client's device, as [`RawFacts::device`].
+    /// Number that identifies the client's device; see [`RawFacts::device`].
     pub known_as: u64,
     /// Number of the listener, as [`Label::Listener`]; zero if the listener has no name.
     pub listener: u16,
-    /// Number of the upstream that answered, as [`Label::Upstream`]; zero if none was queried.
+    /// Number of the upstream that answered, as [`Label::Upstream`]; zero if no upstream was
+    /// queried.
     pub upstream: u16,
-    /// Number of the rule or list that decided the answer, as [`Label::Rule`]; zero if none did.
+    /// Number of the rule or list that decided the answer, as [`Label::Rule`]; zero if neither
+    /// decided.
     pub rule: u16,
     /// QTYPE.
     pub qtype: u16,
@@ -64,7 +68,7 @@ pub struct Facts {
     pub qclass: u16,
     /// The second 16 bits of the reply's header: QR to RCODE (RFC 1035 §4.1.1).
     pub flags: u16,
-    /// RCODE with the bits from OPT (RFC 6891 §6.1.3).
+    /// RCODE, including its upper bits from OPT (RFC 6891 §6.1.3).
     pub rcode: u16,
     /// INFO-CODE of the extended error (RFC 8914); [`NO_EDE`] if there is none.
     pub ede: u16,
@@ -72,7 +76,7 @@ pub struct Facts {
     pub answer_count: u16,
     /// Number of octets of the query.
     pub query_size: u16,
-    /// Number of octets of the reply; zero if none was sent.
+    /// Number of octets of the reply; zero if no reply was sent.
     pub response_size: u16,
     /// Number of the stage that decided the answer, as [`Label::Stage`].
     pub stage: u8,
@@ -88,15 +92,15 @@ pub struct Facts {
     pub privacy: Privacy,
 }
 
-/// One answer as its worker pushes it, with references to the messages.
+/// The record of one answer, as a worker pushes it to a ring. It borrows the messages.
 #[derive(Clone, Copy, Debug)]
 pub struct RawEntry<'a> {
     /// Address of the client.
     pub client: &'a IpAddr,
-    /// The question in wire form, in any letter case; empty if none was read.
+    /// The question in wire form, in any letter case; empty if no question was read.
     pub question: &'a [u8],
-    /// The reply; empty if none was sent. At most [`MAX_ANSWER_OCTETS`] after the question are
-    /// kept.
+    /// The reply; empty if no reply was sent. At most [`MAX_ANSWER_OCTETS`] octets after the
+    /// question are kept.
     pub reply: &'a [u8],
 }
 
@@ -108,21 +112,23 @@ pub struct RawFacts {
     pub time_us: u64,
     /// Time from the query to the answer in microseconds.
     pub response_delay_us: u32,
-    /// Round-trip time of the upstream that answered, in milliseconds; zero if none was queried.
+    /// Round-trip time of the upstream that answered, in milliseconds; zero if no upstream was
+    /// queried.
     pub upstream_rtt_ms: u32,
     /// The revision of the configuration that decided the answer.
     pub revision: u32,
     /// The number of the client's groups in the worker's configuration.
     pub profile: u16,
-    /// Number that identifies the client's device, whatever its address; zero if none is known.
+    /// Number that identifies the client's device, independent of its address; zero if the device
+    /// is not known.
     pub device: u64,
     /// Number of the listener.
     pub listener: u16,
-    /// The number of the upstream in the worker's configuration; zero if none was queried.
+    /// The number of the upstream in the worker's configuration; zero if no upstream was queried.
     pub upstream: u16,
-    /// Number of the rule or list that decided the answer; zero if none did.
+    /// Number of the rule or list that decided the answer; zero if neither decided.
     pub rule: u16,
-    /// RCODE with the bits from OPT (RFC 6891 §6.1.3).
+    /// RCODE, including its upper bits from OPT (RFC 6891 §6.1.3).
     pub rcode: u16,
     /// INFO-CODE of the extended error (RFC 8914); [`NO_EDE`] if there is none.
     pub ede: u16,
@@ -138,11 +144,11 @@ pub struct RawFacts {
     pub validation: u8,
 }
 
-/// The value of [`Facts::ede`] if there is no extended error. The registry reserves it for private
-/// use.
+/// The value of [`Facts::ede`] if there is no extended error. The IANA registry reserves this code
+/// for private use.
 pub const NO_EDE: u16 = u16::MAX;
 
-/// The end of a query, in the few kinds that overviews, retention and filters distinguish.
+/// The outcome of a query. Overviews, retention and filters distinguish only these few outcomes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Outcome {
@@ -154,13 +160,13 @@ pub enum Outcome {
     Blocked = 2,
     /// The query was answered with different data, by a rule.
     Rewritten = 3,
-    /// The query was refused: the client is not allowed, or a rate limit applies.
+    /// The query was refused, because the client is not allowed or a rate limit was exceeded.
     Refused = 4,
     /// No reply was sent.
     Dropped = 5,
     /// Resolution failed.
     Failed = 6,
-    /// The query was malformed or of a kind that is not implemented.
+    /// The query was malformed, or is of a kind that is not implemented.
     Malformed = 7,
 }
 
@@ -195,7 +201,7 @@ impl Outcome {
 }
 
 impl Facts {
-    /// Returns the facts of an answered query for an A record, with nothing else known.
+    /// Returns the facts of an answered query for an A record. All other facts have default values.
     #[must_use]
     pub const fn of(time_us: u64, client: IpAddr) -> Self {
         Self {
@@ -228,12 +234,12 @@ impl Facts {
     }
 }
 
-/// How much the log shows of a client and its questions. Workers do not push answers to clients
-/// with the setting `off`.
+/// How much the log shows of a client and its questions. Answers to clients with the setting `off`
+/// are not logged at all.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(u8)]
 pub enum Privacy {
-    /// All details.
+    /// The log shows all details.
     #[default]
     Full = 0,
     /// The address is shortened to /24 or /56, and the client's name is omitted.
@@ -270,10 +276,11 @@ pub enum Label {
     List = 9,
 }
 
-/// The texts that belong to numbers.
+/// A source of the texts that belong to numbers.
 ///
-/// Only the thread of the writer calls this trait. It asks once for each number and revision, and
-/// remembers the texts for some time. A revision that is no longer known has no texts.
+/// Only the thread of the writer calls this trait. The writer calls it once for each number and
+/// revision, and keeps the texts for some time. For a revision that is no longer known, there are
+/// no texts.
 pub trait Labels {
     /// Calls `found` with each text of a number. There is one text, or any number of texts for
     /// [`Label::Groups`].

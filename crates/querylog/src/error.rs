@@ -1,4 +1,5 @@
-//! Errors of the log. They never stop the service: the writer counts lost entries and continues.
+//! Errors of the query log. They do not affect the DNS service: the writer counts lost entries and
+//! continues.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use thiserror::Error;
 /// An error of the query log.
 #[derive(Debug, Error)]
 pub enum LogError {
-    /// A file or the directory cannot be used. Possible reasons are permissions, a full disk and a
+    /// A file or the directory cannot be used, for example because of permissions, a full disk or a
     /// failing device.
     #[error("cannot {action} {}: {source}", .path.display())]
     File {
@@ -36,7 +37,7 @@ pub enum LogError {
 }
 
 impl LogError {
-    /// Returns a closure that adds the attempted action and the path to an error of the system.
+    /// Returns a closure that converts an error of the system, and adds the action and the path.
     pub(crate) fn file<'a>(
         action: &'static str,
         path: &'a Path,

@@ -10,17 +10,17 @@ use crate::date::rfc3339;
 use crate::search::{Broken, Filter, LogEntry, LogReader, SearchExtent};
 use crate::segment::{GROUP_ROWS, RowGroups, RowSource};
 
-/// Number of entries that the export reads at once.
+/// Number of entries that an export reads at once.
 const PAGE_ENTRIES: usize = 4096;
-/// Maximum number of blocks and row groups in one row group of an export. The limit bounds memory,
-/// because whole blocks are in memory.
+/// Maximum number of blocks and row groups in one row group of an export. It limits memory, because
+/// complete blocks are kept in memory.
 const MAX_SOURCES: usize = 64;
 
 /// A format of an export.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExportFormat {
-    /// Comma-separated values with a header line. Sets are separated by spaces. A text that a
-    /// spreadsheet would take for a formula begins with an apostrophe.
+    /// Comma-separated values with a header line. Sets are separated by spaces. An apostrophe is
+    /// put before a text that a spreadsheet would take for a formula.
     Csv,
     /// One JSON object in each line.
     JsonLines,
@@ -28,17 +28,17 @@ pub enum ExportFormat {
     Parquet,
 }
 
-/// The outcome of an export.
+/// The result of an export.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Exported {
     /// Number of entries that were written.
     pub entries: u64,
-    /// Files that were skipped, or read only in part.
+    /// The files that were skipped, or were read only in part.
     pub broken: Vec<Broken>,
 }
 
-/// Writes the wanted entries. The newest come first, except in [`ExportFormat::Parquet`].
-/// `progress` is called occasionally with the number of entries so far.
+/// Writes the entries that `filter` selects. The newest entries come first, except in
+/// [`ExportFormat::Parquet`]. Calls `progress` occasionally with the number of entries so far.
 ///
 /// # Errors
 /// `out` cannot be written.
@@ -63,7 +63,7 @@ pub fn export(
             write_entry(format, entry, out)?;
         }
         exported.entries += page.entries.len() as u64;
-        // A page names only the files that it tried to read.
+        // A page has only the broken files among those that it tried to read.
         broken.extend(page.broken);
         progress(exported.entries);
         match page.next_before_id {
@@ -100,7 +100,8 @@ impl Write for UnsentOctets {
     }
 }
 
-/// Writes row groups of the wanted entries. Only one row group is in memory.
+/// Writes the entries that `filter` selects as row groups. Only one row group is in memory at a
+/// time.
 fn parquet(
     reader: &LogReader,
     filter: &Filter,
@@ -189,8 +190,8 @@ fn write_csv(entry: &LogEntry, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"\r\n")
 }
 
-/// Writes a cell. Clients choose names freely. A text that a spreadsheet would take for a formula
-/// therefore begins with an apostrophe.
+/// Writes a cell. Clients choose names freely, so an apostrophe is put before a text that a
+/// spreadsheet would take for a formula.
 fn write_cell(text: &str, out: &mut dyn Write) -> io::Result<()> {
     let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
     if text.contains([',', '"', '\r', '\n']) {
@@ -246,7 +247,7 @@ fn write_string(text: &str, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn is_special(character: char) -> bool {
-    // Terminals also obey the control characters from 0x7f to 0x9f.
+    // Terminals also interpret the control characters from 0x7f to 0x9f.
     matches!(character, '"' | '\\' | '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}')
 }
 

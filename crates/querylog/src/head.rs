@@ -1,8 +1,8 @@
 //! The head: the latest entries, in files that only grow.
 //!
-//! A file of the head is a sequence of [blocks](crate::block). The writer appends whole blocks and
-//! continues in a new file at each start, so it never has to repair a file. A reader accepts a
-//! block if its checksum matches. Otherwise it looks for the next block that matches and counts the
+//! A file of the head is a sequence of [blocks](crate::block). The writer appends complete blocks.
+//! At each start, it begins a new file, so it never has to repair a file. A reader accepts a block
+//! if its checksum matches. Otherwise it looks for the next block that matches and counts the
 //! octets that it skipped: a truncated or damaged block loses only its own entries.
 
 use std::fs::{File, OpenOptions, TryLockError};
@@ -14,24 +14,24 @@ use std::sync::Arc;
 use crate::block::{Block, BlockHeader, HEADER, MAGIC};
 use crate::error::LogError;
 
-/// Number of octets that a search for the next block reads at once.
+/// Number of octets that are read at once in the search for the next block.
 const WINDOW: usize = 1 << 16;
 
-/// The file of the head that the writer appends to.
+/// The file of the head to which the writer appends blocks.
 pub(crate) struct HeadFile {
     file: File,
     path: PathBuf,
     pub(crate) octets: u64,
     pub(crate) entries: u64,
-    /// Number of octets of the blocks in the file before their compression.
+    /// Total number of octets of the blocks in the file before compression.
     pub(crate) raw: u64,
     /// Whether blocks were appended since the last [`sync`](Self::sync).
     is_dirty: bool,
 }
 
 impl HeadFile {
-    /// Creates the file and locks it. The lock prevents [sealing](is_written) while the file is
-    /// open.
+    /// Creates the file and locks it. While the file is locked, it is not sealed; see
+    /// [`is_written`].
     ///
     /// # Errors
     /// The file exists or cannot be created.
@@ -48,10 +48,10 @@ impl HeadFile {
     /// Appends a block.
     ///
     /// # Errors
-    /// The block cannot be written. If a part was written, it is cut off if possible.
+    /// The block cannot be written. If a part of it was written, that part is removed if possible.
     pub(crate) fn append(&mut self, block: &[u8], header: &BlockHeader) -> Result<(), LogError> {
         if let Err(source) = self.file.write_all(block) {
-            // If this also fails, readers skip the partial block.
+            // If this fails, too, readers skip the incomplete block.
             let _ = self.file.set_len(self.octets);
             return Err(LogError::file("write", &self.path)(source));
         }
@@ -89,7 +89,7 @@ impl HeadFile {
     /// Deletes the file if no block was appended.
     pub(crate) fn discard_if_empty(self) {
         if self.octets == 0 {
-            // If this also fails, the file is sealed without entries.
+            // If this fails, the file is later sealed without entries.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -104,7 +104,7 @@ pub(crate) fn is_written(path: &Path) -> Result<bool, LogError> {
     Ok(matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-/// The damaged parts of the log that a reader skipped.
+/// The loss of a reader: the damaged parts of the log that it skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct HeadLoss {
     /// Number of octets outside of intact blocks.
@@ -114,7 +114,7 @@ pub struct HeadLoss {
 }
 
 impl HeadLoss {
-    /// Returns a sentence about the loss, if there is one.
+    /// Returns a sentence that describes the loss; `None` if there is none.
     pub(crate) fn reason(self) -> Option<String> {
         let Self { octets, entries } = self;
         (octets > 0).then(|| {
@@ -138,7 +138,7 @@ pub(crate) struct HeadReader {
     path: Arc<Path>,
     pub(crate) blocks: Vec<BlockPlace>,
     pub(crate) loss: HeadLoss,
-    /// Offset up to which the file was searched for blocks.
+    /// The offset up to which the file has been searched for blocks.
     scanned: u64,
 }
 
@@ -166,8 +166,8 @@ impl HeadReader {
     fn scan(&mut self) -> std::io::Result<()> {
         let len = self.file.metadata()?.len();
         let mut payload = Vec::new();
-        // The octets at the end that count as lost may be a block that is being written, so they
-        // are counted again.
+        // The octets at the end may be a block that is being written. They count as lost for now,
+        // and are counted again by the next call.
         let mut lost = HeadLoss::default();
         let mut at = self.scanned;
         while at + HEADER as u64 <= len {
@@ -190,7 +190,8 @@ impl HeadReader {
         Ok(())
     }
 
-    /// Returns the loss of a complete file, including the rest after its last intact block.
+    /// Returns the loss of a file that is complete, including the octets after its last intact
+    /// block.
     pub(crate) fn final_loss(&self) -> HeadLoss {
         let len = self.file.metadata().map_or(self.scanned, |metadata| metadata.len());
         let rest = len.saturating_sub(self.scanned);
@@ -254,7 +255,7 @@ impl HeadReader {
             .ok_or_else(|| LogError::damaged(&self.path, "a block has an unknown format"))
     }
 
-    /// Returns the id that follows the last entry, or `None` if there are no entries.
+    /// Returns the id after that of the last entry; `None` if there are no entries.
     pub(crate) fn end_id(&self) -> Option<u64> {
         self.blocks.last().map(|place| place.header.ids().end)
     }

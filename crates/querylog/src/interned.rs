@@ -6,17 +6,18 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 
-/// Number of slots of an empty table.
+/// Number of slots of a table without texts.
 const MIN_SLOTS: usize = 64;
 /// A slot without a number.
 const FREE: u32 = u32::MAX;
 
-/// Texts, numbered in the order of their arrival.
+/// Texts that are numbered in the order of their arrival.
 pub(crate) struct Interned {
     octets: Vec<u8>,
     /// The offset at which each text ends.
     ends: Vec<u32>,
-    /// The slots, whose number is a power of two. At most half of them are in use.
+    /// The slots of the hash table. Their number is a power of two, and at most half of them are in
+    /// use.
     slots: Vec<Slot>,
     keys: RandomState,
 }

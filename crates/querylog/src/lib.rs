@@ -9,7 +9,7 @@
 //!    entries out of the rings, completes each, passes it to [`Writer::add`] unless the client's
 //!    privacy is `off`, and calls [`Writer::tick`]. It logs and counts their errors: the writer goes
 //!    on by itself. It also adds up [`Consumer::dropped`].
-//! 3. The server implements [`Labels`]: the texts of the numbers in an entry, by revision.
+//! 3. The server implements [`Labels`], which has the texts of the numbers in entries.
 //!
 //! 4. Another thread, with low priority, calls [`Upkeep::step`] until it returns `false`, and again
 //!    some seconds later.
@@ -22,7 +22,7 @@
 //!                                                            LogReader <──┴──┘
 //! ```
 //!
-//! The parts share nothing but the directory; `directory.rs` describes its files.
+//! The parts share only the directory; `directory.rs` describes its files.
 //!
 //! ```
 //! use avocet_querylog::column::Text;

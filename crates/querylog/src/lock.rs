@@ -7,7 +7,7 @@ use crate::error::LogError;
 
 const LOCK: &str = "lock";
 
-/// The right to change the log in a directory, until it is dropped.
+/// The exclusive right to change the log in a directory. The right ends when the value is dropped.
 pub(crate) struct LogLock(#[expect(dead_code, reason = "the lock lasts as long as the file")] File);
 
 impl LogLock {

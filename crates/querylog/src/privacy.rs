@@ -1,4 +1,4 @@
-//! The representation of client addresses in the log.
+//! The form in which the log shows addresses of clients.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,27 +6,28 @@ use aws_lc_rs::cipher::{AES_128, EncryptingKey, UnboundCipherKey};
 
 use crate::entry::Privacy;
 
-/// Number of bits of an IPv4 or IPv6 address that [`Privacy::Truncated`] keeps: the network of at
-/// least one household.
+/// Number of bits of an IPv4 or IPv6 address that [`Privacy::Truncated`] keeps. They identify a
+/// network that belongs to at least one household.
 const KEPT_V4: u32 = 24;
 const KEPT_V6: u32 = 56;
 
 /// The method that conceals addresses of clients.
 pub struct Concealment {
-    /// The cipher, or `None` if the library refuses the key. It accepts every key of 16 octets.
+    /// The cipher, or `None` if the library refuses the key. The library accepts every key of 16
+    /// octets.
     cipher: Option<EncryptingKey>,
 }
 
 impl Concealment {
-    /// Creates a concealment with the key of pseudonyms. A client keeps its pseudonym while the key
-    /// stays the same.
+    /// Creates a concealment. `key` is the key of pseudonyms. While it stays the same, a client
+    /// keeps its pseudonym.
     #[must_use]
     pub fn new(key: &[u8; 16]) -> Self {
         let cipher = UnboundCipherKey::new(&AES_128, key).and_then(EncryptingKey::ecb);
         Self { cipher: cipher.ok() }
     }
 
-    /// Returns the address that the log shows for a client, or `None` if it shows none.
+    /// Returns the address that the log shows for a client; `None` if it shows no address.
     #[must_use]
     pub fn shown(&self, client: IpAddr, privacy: Privacy) -> Option<IpAddr> {
         match privacy {

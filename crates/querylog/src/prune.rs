@@ -1,8 +1,8 @@
 //! Deletion on request of the entries that a filter selects.
 //!
-//! Single entries cannot be removed from a segment, so a segment without them replaces it. A file
-//! of the head is first sealed as a segment. After a crash, each file is either unchanged or
-//! replaced.
+//! Single entries cannot be removed from a segment, so a new segment without the entries replaces
+//! it. A file of the head is first sealed as a segment. After a crash, each file is either
+//! unchanged or replaced.
 
 use std::path::Path;
 
@@ -26,8 +26,8 @@ pub struct Pruned {
 
 impl Upkeep {
     /// Deletes the entries that a filter selects from all complete files. These are the segments,
-    /// and the files of the head that begin before an id. `goes_on` is called before each file, and
-    /// ends the work if it returns false.
+    /// and the files of the head that begin before an id. Calls `goes_on` before each file, and
+    /// stops if that returns `false`.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -60,8 +60,8 @@ impl Upkeep {
         Ok(pruned)
     }
 
-    /// Replaces a segment by one without the selected entries. Returns the number of deleted
-    /// entries.
+    /// Replaces a segment with a segment that lacks the selected entries. Returns the number of
+    /// deleted entries.
     fn prune_segment(&self, name: &SegmentName, filter: &Filter) -> Result<u64, LogError> {
         let is_whole = filter.overlap(0..u64::MAX) == Overlap::All && filter.conditions.is_empty();
         if is_whole {
@@ -105,8 +105,8 @@ fn without(group: RowGroup, filter: &Filter) -> Result<RowSource, LogError> {
     Ok(RowSource { chunk, kept })
 }
 
-/// Deletes the entries that a filter selects from a log that no other process is writing.
-/// `progress` is called before each file.
+/// Deletes the entries that a filter selects from a log that no other process is writing. Calls
+/// `progress` before each file.
 ///
 /// # Errors
 /// Another process writes the log, the directory cannot be read, or the roll-ups cannot be written.

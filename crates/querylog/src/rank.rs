@@ -1,4 +1,4 @@
-//! Rankings of the entries that a filter selects. They are counted from the entries, because
+//! Rankings of the entries that a filter selects. They are made by counting entries, because
 //! roll-ups cannot be filtered.
 
 use std::collections::HashSet;
@@ -10,8 +10,8 @@ use crate::search::{Broken, Filter, LogReader, SearchExtent};
 
 /// Number of entries that the ranking reads at once.
 const PAGE_ENTRIES: usize = 4096;
-/// Maximum number of texts that are kept, which bounds the memory. A household or an office queries
-/// fewer names.
+/// Maximum number of texts that are kept, which limits the memory. The users of a household or an
+/// office query fewer names.
 const KEPT: usize = 1 << 16;
 
 /// The most frequent texts of some entries.
@@ -21,12 +21,12 @@ pub struct Ranked {
     pub top: Top,
     /// Number of entries that were counted.
     pub entries: u64,
-    /// Files that were skipped, or read only in part.
+    /// The files that were skipped, or were read only in part.
     pub broken: Vec<Broken>,
 }
 
-/// Counts the texts of the entries that a filter selects. `progress` is called occasionally with
-/// the number of entries so far.
+/// Counts the texts of the entries that a filter selects. Calls `progress` occasionally with the
+/// number of entries so far.
 pub fn rank(
     reader: &LogReader,
     filter: &Filter,

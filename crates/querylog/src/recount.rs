@@ -1,6 +1,6 @@
-//! Roll-ups that are counted from entries. The roll-ups of a directory are the stored state and the
-//! entries after it, which a killed process did not store. Other roll-ups count only a part of the
-//! entries.
+//! Roll-ups that are made by counting entries. To read the roll-ups of a directory, the entries
+//! after the stored state are counted, because a killed process did not store these counts. Other
+//! roll-ups are counts of only a part of the entries.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -10,31 +10,32 @@ use crate::error::LogError;
 use crate::rollup::Rollups;
 use crate::search::{Filter, LogReader, SearchExtent};
 
-/// Maximum number of entries that are counted again if no state is stored. This takes some seconds.
+/// Maximum number of entries that are counted again if there is no stored state. Counting them
+/// takes some seconds.
 const MAX_RECOUNT: u64 = 1 << 20;
 /// Number of entries that a recount reads at once.
 pub(crate) const RECOUNT_PAGE: usize = 4096;
-/// Number of rows that are examined between two calls of `rest`.
+/// Number of rows that are examined between two calls of the function `rest`.
 const SLICE_ROWS: u64 = 1 << 18;
 
-/// The counts of some of the entries.
+/// The counts of a part of the entries.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct PartCounts {
     /// The roll-ups of the counted entries.
     pub rollups: Rollups,
-    /// Time in microseconds before which no entries were counted, because the caller ended the
-    /// work. It is 0 if all entries were counted.
+    /// The time in microseconds before which entries were not counted, because the caller stopped
+    /// the work. It is 0 if all entries were counted.
     pub cut_us: u64,
 }
 
 impl PartCounts {
-    /// Counts the entries that a filter selects, the newest first. `rest` is called occasionally
-    /// and ends the work if it returns `Break`.
+    /// Counts the entries that a filter selects, the newest first. Calls `rest` occasionally, and
+    /// stops if that returns `Break`.
     pub fn of(reader: &LogReader, filter: &Filter, rest: impl FnMut() -> ControlFlow<()>) -> Self {
         Self::in_slices(reader, filter, SLICE_ROWS, rest)
     }
 
-    /// Counts like [`of`](Self::of), in slices of `max_rows`.
+    /// Counts entries like [`of`](Self::of), in slices of at most `max_rows` rows.
     pub(crate) fn in_slices(
         reader: &LogReader,
         filter: &Filter,
@@ -56,7 +57,8 @@ impl PartCounts {
     }
 }
 
-/// Returns the time in microseconds of the entry with this id, up to which a search has come.
+/// Returns the time, in microseconds, of the entry with this id. A search has continued up to this
+/// entry.
 fn time_us(reader: &LogReader, id: u64) -> u64 {
     let before_id = id.saturating_add(1);
     let extent = SearchExtent { before_id, entries: 1, max_rows: SLICE_ROWS };

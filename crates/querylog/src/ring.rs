@@ -2,9 +2,9 @@
 //!
 //! Each worker has its own ring, so a worker writes memory that no other worker touches. A ring
 //! holds words, not octets: a slot is an `AtomicU64`, which both sides may access without `unsafe`.
-//! A relaxed store to it costs as much as a plain one. The worker fills the slots of a record and
-//! then publishes the record by one store with release order. If there is no room, the record is
-//! dropped and counted: the worker never waits.
+//! A relaxed store to such a slot costs as much as an ordinary store. The worker fills the slots of
+//! a record and then publishes the record by one store with release order. If there is no room, the
+//! record is dropped and counted: the worker never waits.
 //!
 //! ```text
 //!            consumed                published
@@ -15,9 +15,9 @@
 //!
 //! Each of the two indices has its own cache line. The worker reads the writer's index only if the
 //! value it last read leaves no room. A record therefore causes no transfer of cache lines except
-//! its own. Behind the last slot there is room for one record, so the words of a record are always
-//! consecutive. [`Producer::push`] allocates nothing. The row "cache hit, logged" of the bench
-//! counts its instructions.
+//! its own. After the last slot there is room for another record, so that the words of a record are
+//! always consecutive. [`Producer::push`] allocates nothing. The row "cache hit, logged" of the
+//! bench counts its instructions.
 //!
 //! ```text
 //!  0  octets 16 | octets of the question 16 | transport, validation, cache, stage
@@ -53,21 +53,21 @@ const TYPE_AND_CLASS: usize = 4;
 const MAX_OCTETS: usize = HEADER_LEN + MAX_QUESTION + MAX_ANSWER_OCTETS;
 /// Number of words of the longest record.
 const MAX_WORDS: usize = FIXED + V6_WORDS + MAX_OCTETS.div_ceil(8);
-/// Number of bits of the time in its word: enough for two thousand years.
+/// Number of bits of the time in its word. They suffice for two thousand years.
 const TIME_BITS: u32 = 56;
 /// The bit in the word of the time that marks an IPv6 address.
 const IS_V6: u64 = 1 << 63;
 
-/// A word that has a pair of cache lines to itself: processors fetch lines in pairs.
+/// A word that has a pair of cache lines to itself, because processors fetch cache lines in pairs.
 #[repr(align(128))]
 struct Lone(AtomicU64);
 
 struct Slots {
-    /// The slots, whose number is a power of two, followed by [`MAX_WORDS`] further words.
+    /// The slots, followed by [`MAX_WORDS`] further words. The number of slots is a power of two.
     words: Box<[AtomicU64]>,
-    /// Index after the last record that the worker has published.
+    /// The index after the last record that the worker has published.
     published: Lone,
-    /// Index of the first word that the writer has not read.
+    /// The index of the first word that the writer has not read yet.
     consumed: Lone,
     /// Number of dropped records. Only the worker writes it.
     dropped: Lone,
@@ -79,15 +79,16 @@ impl Slots {
         self.words.len() - MAX_WORDS
     }
 
-    /// Returns the words from an index on. There are at least as many as the longest record has.
+    /// Returns the words from an index on. They are at least as many words as the longest record
+    /// has.
     fn from(&self, index: u64) -> &[AtomicU64] {
         let start = index as usize & (self.count() - 1);
         self.words.get(start..).unwrap_or_default()
     }
 }
 
-/// Creates a ring of at least `octets` octets, in which at least one record fits. `outcomes` has
-/// the outcome of each stage by its number. The consumer looks it up, so that the worker has less
+/// Creates a ring of at least `octets` octets, and of room for at least one record. `outcomes` has
+/// the outcome for each stage. The consumer looks outcomes up there, so that the worker has less
 /// work.
 #[must_use]
 pub fn ring(octets: usize, outcomes: &'static [Outcome]) -> (Producer, Consumer) {
@@ -109,28 +110,28 @@ pub struct Producer {
     slots: Arc<Slots>,
     /// The mask that converts an index to the position of a slot.
     mask: usize,
-    /// Index of the next word that the worker writes.
+    /// The index of the next word that the worker writes.
     end: u64,
-    /// Index up to which the slots are known to be free.
+    /// The index up to which the slots are known to be free.
     limit: u64,
     dropped: u64,
 }
 
 impl Producer {
-    /// Appends an entry, or counts it as dropped if there is no room. `facts` is called only if
-    /// there is room.
+    /// Appends an entry, or counts it as dropped if there is no room. Calls `facts` only if there
+    /// is room.
     #[inline(always)]
     pub fn push(&mut self, entry: &RawEntry<'_>, facts: impl FnOnce() -> RawFacts) {
         let RawEntry { client, question, reply } = *entry;
         match kept(question.len(), reply) {
             Some(octets) => self.put(entry, octets, facts),
-            // Arguments are not passed by reference, because a referenced value would be written to
+            // No argument is a reference, because a value that is referenced would be written to
             // memory for every entry.
             None => self.push_without_question(client, question, reply, facts()),
         }
     }
 
-    /// Appends an entry with no reply, or with a reply that does not repeat the question.
+    /// Appends an entry that has no reply, or has a reply without the question.
     #[cold]
     #[inline(never)]
     fn push_without_question(
@@ -151,7 +152,8 @@ impl Producer {
         self.put(&RawEntry { client, question, reply }, octets, || facts);
     }
 
-    /// Appends an entry and the octets of its reply that are kept. There must be at least eight.
+    /// Appends an entry with `octets`, the part of its reply that is kept. `octets` must have at
+    /// least eight octets.
     #[inline(always)]
     fn put(&mut self, entry: &RawEntry<'_>, octets: &[u8], facts: impl FnOnce() -> RawFacts) {
         let v6_words = if entry.client.is_ipv6() { V6_WORDS } else { 0 };
@@ -161,14 +163,14 @@ impl Producer {
             return;
         }
         let start = self.end as usize & self.mask;
-        // If the facts were read before the check for room, they would be written to memory for
-        // every entry.
+        // The facts are read after the check for room. Otherwise they would be written to memory
+        // for every entry.
         put(self.slots.words.get(start..).unwrap_or_default(), entry, octets, facts());
         self.end = end;
         self.slots.published.0.store(end, Ordering::Release);
     }
 
-    /// Reads the writer's progress again. Reports whether there is room up to an index.
+    /// Reads again how far the writer has read. Reports whether there is room up to an index.
     #[cold]
     #[inline(never)]
     fn has_room(&mut self, end: u64) -> bool {
@@ -185,9 +187,9 @@ impl Producer {
     }
 }
 
-/// Returns the octets of a reply that a record keeps: up to the end of its question, and the start
-/// of its answer if there is one. Returns `None` if there is no question or the octets exceed
-/// [`MAX_OCTETS`].
+/// Returns the octets of a reply that a record keeps: those up to the end of the question, and the
+/// start of the answer section, if there is one. Returns `None` if the reply has no question, or if
+/// the octets exceed [`MAX_OCTETS`].
 #[inline(always)]
 fn kept(question: usize, reply: &[u8]) -> Option<&[u8]> {
     let [_, _, _, _, questions_high, questions_low, high, low, ..] = reply else { return None };
@@ -208,8 +210,8 @@ fn put(words: &[AtomicU64], entry: &RawEntry<'_>, octets: &[u8], facts: RawFacts
     set(2, halves(facts.response_delay_us, facts.upstream_rtt_ms));
     set(3, u64::from(facts.revision) | quarters([0, 0, facts.profile, facts.rule]));
     set(4, quarters([facts.upstream, facts.listener, facts.rcode, facts.ede]));
-    // The device is written even if it is zero: a word costs less than the decision whether to
-    // write it.
+    // The device is written even if it is zero, because to write a word costs less than to decide
+    // whether it must be written.
     set(6, facts.device);
     let sizes = quarters([facts.query_size, entry.reply.len() as u16, 0, 0]);
     match entry.client {
@@ -237,7 +239,7 @@ fn put_octets(words: &[AtomicU64], octets: &[u8]) {
     let Some(last) = octets.last_chunk() else { return };
     let (pairs, rest) = octets[..octets.len() - 1].as_chunks::<16>();
     let Some((twos, ones)) = words.split_at_checked(2 * pairs.len()) else { return };
-    // Each step writes two words, because the steps cost more than the words.
+    // Each step writes two words, because the cost of a step exceeds that of the words.
     for ([low, high], pair) in twos.as_chunks::<2>().0.iter().zip(pairs) {
         let pair = u128::from_le_bytes(*pair);
         low.store(pair as u64, Ordering::Relaxed);
@@ -266,10 +268,10 @@ fn quarters([a, b, c, d]: [u16; 4]) -> u64 {
 /// The writer's end of a ring.
 pub struct Consumer {
     slots: Arc<Slots>,
-    /// The outcome of each stage, by the number of the stage.
+    /// The outcome for each stage, by the number of the stage.
     outcomes: &'static [Outcome],
     start: u64,
-    /// Index up to which records are known to be complete.
+    /// The index up to which records are known to be complete.
     end: u64,
 }
 
@@ -289,14 +291,14 @@ impl Consumer {
         true
     }
 
-    /// Returns the share of the ring that is in use, from 0 to 1.
+    /// Returns which part of the ring is in use, from 0 to 1.
     #[must_use]
     pub fn fill(&self) -> f64 {
         let published = self.slots.published.0.load(Ordering::Relaxed);
         published.saturating_sub(self.start) as f64 / self.slots.count() as f64
     }
 
-    /// Returns the number of records dropped since the ring was created.
+    /// Returns the number of records that were dropped since the ring was created.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.slots.dropped.0.load(Ordering::Relaxed)
@@ -307,7 +309,7 @@ impl Consumer {
 pub struct Record {
     facts: Facts,
     octets: [u8; MAX_OCTETS.next_multiple_of(8)],
-    /// Number of octets of the reply.
+    /// Number of octets of the reply that are kept.
     len: usize,
     /// Number of octets of the question.
     question: usize,
@@ -321,8 +323,8 @@ impl Default for Record {
 }
 
 impl Record {
-    /// Returns the entry with the data from the worker. It has no lists and no device name, and
-    /// full privacy.
+    /// Returns the entry with the data that the worker has written. The entry has no lists and no
+    /// device name, and its privacy is [`Privacy::Full`].
     #[must_use]
     pub fn entry(&self) -> Entry<'_> {
         let after_header = self.octets.get(HEADER_LEN..self.len).unwrap_or_default();
@@ -344,7 +346,8 @@ impl Record {
         Entry { facts, qname, lists: &[], answer }
     }
 
-    /// Reads a record at the start of a slice of words. Returns the number of its words.
+    /// Reads the record at the start of a slice of words. Returns the number of words of the
+    /// record.
     fn read(&mut self, words: &[AtomicU64]) -> usize {
         let Some((slots, rest)) = words.split_first_chunk::<FIXED>() else { return 0 };
         let fixed = slots.each_ref().map(|word| word.load(Ordering::Relaxed));

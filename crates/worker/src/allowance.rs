@@ -1,18 +1,19 @@
 //! The time that one kind of work may take in a turn of a worker, so that all other work gets its
 //! share.
 //!
-//! The number of queries alone bounds nothing: with a hostile list, each query may take some
-//! milliseconds, and a client can pipeline thousands of them.
+//! A limit on the number of queries alone would not suffice: with a hostile list, each query may
+//! take some milliseconds, and a client can pipeline thousands of queries.
 
 /// Microseconds in a turn for one kind of work. A query that has begun is completed, so a turn may
-/// be longer by the time of one query.
+/// take longer by the duration of one query.
 const TURN_US: u64 = 2_000;
 /// Maximum number of microseconds for one connection, so that all connections get their share.
 const SHARE_US: u64 = 1_000;
-/// Maximum number of queries between two readings of the clock. The first query of a run is always
-/// measured.
+/// Maximum number of queries between two readings of the clock. The first query after a pause is
+/// always measured.
 const MAX_STRIDE: u32 = 8;
-/// Microseconds of a run of queries below which the next run may be longer.
+/// If a run of queries (between two readings of the clock) takes less than this number of
+/// microseconds, the next run may have more queries.
 const SHORT_RUN_US: u64 = 50;
 
 /// The remaining time for one kind of work.
@@ -20,9 +21,9 @@ const SHORT_RUN_US: u64 = 50;
 pub(super) struct Allowance {
     turn_us: u64,
     share_us: u64,
-    /// The time of the last reading of the clock.
+    /// The time of the last reading of the clock, in microseconds.
     read_us: u64,
-    /// Whether the work has ended: further work does not count.
+    /// Whether the work has ended. Time is then no longer deducted.
     has_ended: bool,
     /// The number of queries until the next reading of the clock, and the length of the present
     /// run.
@@ -43,12 +44,13 @@ impl Allowance {
         self.turn_us = TURN_US;
     }
 
-    /// Begins work at this time. The time since the last call of [`Self::note`] does not count.
+    /// Begins work at this time. The time between the last call of [`Self::note`] and this call is
+    /// not deducted.
     pub(super) fn begin(&mut self, now_us: u64) {
         *self = Self { turn_us: self.turn_us, read_us: now_us, ..Self::default() };
     }
 
-    /// Ends work at this time. Later time does not count until the next call of [`Self::begin`].
+    /// Ends work at this time. Later time is not deducted until the next call of [`Self::begin`].
     pub(super) fn end(&mut self, now_us: u64) {
         self.take(now_us);
         self.has_ended = true;
@@ -60,7 +62,7 @@ impl Allowance {
         self.turn_us > 0
     }
 
-    /// Notes that a query was answered. `now_us` is called from time to time.
+    /// Counts a query that was answered. Calls `now_us` to read the clock only after some queries.
     pub(super) fn note(&mut self, now_us: impl FnOnce() -> u64) {
         if self.has_ended {
             return;
@@ -74,7 +76,7 @@ impl Allowance {
         self.until_reading = self.stride;
     }
 
-    /// Deducts the time since the last reading of the clock.
+    /// Deducts the time since the last reading of the clock, and returns it.
     pub(super) fn take(&mut self, now_us: u64) -> u64 {
         let took_us = now_us.saturating_sub(self.read_us);
         self.read_us = now_us;
@@ -83,7 +85,7 @@ impl Allowance {
         took_us
     }
 
-    /// Returns whether the connection may have another query answered in this turn.
+    /// Returns whether another query of the present connection may be answered in this turn.
     pub(super) fn has_time(&self) -> bool {
         self.turn_us > 0 && self.share_us > 0
     }

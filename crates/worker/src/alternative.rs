@@ -1,4 +1,4 @@
-//! HTTP/3 of upstreams over HTTPS: the announcements in their replies (RFC 7838), and whether it
+//! HTTP/3 of upstreams over HTTPS: whether their replies announce it (RFC 7838), and whether it
 //! works.
 
 use std::collections::HashMap;
@@ -8,15 +8,15 @@ use std::sync::{Mutex, PoisonError};
 use avocet_session::http::AltSvc;
 use avocet_session::quic::client::QuicSettings;
 
-/// Milliseconds without an attempt after the first failure. Each further failure doubles them.
+/// Milliseconds to wait after the first failure. Each further failure doubles the wait.
 const BACK_OFF_MS: u64 = 60_000;
-/// Maximum number of doublings of the wait: about 17 hours.
+/// Maximum number of times that the wait is doubled, up to about 17 hours.
 const MAX_DOUBLINGS: u32 = 10;
 
-/// HTTP/3 of an upstream over HTTPS. All workers share it.
+/// The state of HTTP/3 of an upstream over HTTPS. All workers share it.
 pub(crate) struct Alternative {
     settings: QuicSettings,
-    /// The state of HTTP/3, by the address of HTTP/2. There is at most one entry for each address
+    /// The state of HTTP/3 for each address of HTTP/2. There is at most one entry for each address
     /// of the upstream.
     known: Mutex<HashMap<SocketAddr, KnownH3>>,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Alternative {
 /// The state of HTTP/3 at one address.
 #[derive(Clone, Copy, Default)]
 struct KnownH3 {
-    /// The UDP port of HTTP/3; 0 for none.
+    /// The UDP port of HTTP/3; 0 if none is announced.
     port: u16,
     /// The time at which the announcement of the server expires, in milliseconds on the monotonic
     /// clock.
@@ -35,7 +35,7 @@ struct KnownH3 {
 }
 
 impl Alternative {
-    /// Creates the state before anything is known of any address.
+    /// Creates the state, without knowledge of any address.
     pub(crate) fn new(settings: QuicSettings) -> Self {
         Self { settings, known: Mutex::default() }
     }
@@ -50,7 +50,7 @@ impl Alternative {
         change(known.entry(addr).or_default());
     }
 
-    /// Notes the announcement of the server at an address.
+    /// Records the announcement of the server at an address.
     pub(crate) fn note(&self, addr: SocketAddr, said: AltSvc, now_ms: u64) {
         self.change(addr, |known| match said {
             AltSvc::Clear => known.port = 0,
@@ -61,7 +61,7 @@ impl Alternative {
         });
     }
 
-    /// Returns the address at which HTTP/3 must be tried now.
+    /// Returns the address at which HTTP/3 must be tried now; `None` if it must not be tried.
     pub(crate) fn target(&self, addr: SocketAddr, now_ms: u64) -> Option<SocketAddr> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let KnownH3 { port, until_ms, retry_ms, .. } = *known.get(&addr)?;
@@ -69,8 +69,9 @@ impl Alternative {
         is_due.then(|| SocketAddr::new(addr.ip(), port))
     }
 
-    /// Notes that HTTP/3 does not work at an address: it is not tried for a while. During this
-    /// time, connections of other workers may fail for the same reason.
+    /// Records that HTTP/3 does not work at an address, so that it is not tried for a while.
+    /// Further calls in this time have no effect, because connections of other workers may fail for
+    /// the same reason.
     pub(crate) fn failed(&self, addr: SocketAddr, now_ms: u64) {
         self.change(addr, |known| {
             if now_ms < known.retry_ms {
@@ -81,7 +82,7 @@ impl Alternative {
         });
     }
 
-    /// Notes that a connection in HTTP/3 has ended without a failure.
+    /// Records that a connection in HTTP/3 has ended without a failure.
     pub(crate) fn worked(&self, addr: SocketAddr) {
         self.change(addr, |known| known.failures = 0);
     }

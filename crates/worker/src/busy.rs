@@ -1,9 +1,9 @@
-//! The load of a worker: the share of time in which it does not wait for events, while queries pile
-//! up.
+//! The load of a worker: the share of time in which it does not wait for events while queries are
+//! queued.
 //!
-//! The share alone says little: a thread that other processes keep from its core seems busy, too,
-//! and clients that wait for each answer may use a complete core without harm. A queue of queries
-//! shows that some are lost.
+//! The share of time alone is not sufficient. A thread also seems busy if other processes use its
+//! core, and clients that wait for each answer may use a whole core without harm. A queue of
+//! queries shows that the worker cannot keep up.
 
 use avocet_nameserver::clock::Moment;
 
@@ -22,13 +22,13 @@ pub(super) struct Busy {
 }
 
 impl Busy {
-    /// Records the number of datagrams that were waiting.
+    /// Records the number of datagrams that are waiting in the socket.
     pub(super) fn note_queue(&mut self, waiting: usize) {
         self.longest_queue = self.longest_queue.max(waiting);
     }
 
-    /// Records a turn. At the end of each window, returns the percentage of busy time; 0 if there
-    /// was no queue.
+    /// Records a turn of the worker. At the end of each window, returns the percentage of busy
+    /// time; 0 if there was no queue.
     pub(super) fn note(&mut self, began: Moment, ended: Moment) -> Option<u32> {
         self.worked_us += ended.micros().saturating_sub(began.micros());
         let window_us = ended.micros().saturating_sub(self.window_began_us);

@@ -32,11 +32,13 @@ use thiserror::Error;
 
 use crate::home_ca;
 
-/// Permissions of users that neither own a file nor are in its group.
+/// The bits of a file's mode that give access to users who neither own the file nor are in its
+/// group.
 const OTHERS: u32 = 0o007;
 /// Maximum number of octets of a file with certificates or a key.
 pub const MAX_PEM: u64 = 1 << 20;
-/// Maximum number of sets of authorities whose tickets are kept: more than listeners have.
+/// Maximum number of sets of client authorities for which ticket keys are kept. Listeners have
+/// fewer sets.
 const MAX_CLIENT_TICKETS: usize = 256;
 
 /// The reason why a certificate is not used.
@@ -69,12 +71,12 @@ pub enum CertificateFault {
     /// A `[[certificate]]` cannot be used.
     #[error("{}: {source}", .path.display())]
     Refused {
-        /// The file at fault.
+        /// The file that cannot be used.
         path: PathBuf,
         /// The reason.
         source: CertificateError,
     },
-    /// The system trusts no authority.
+    /// The system has no trusted certificate authorities.
     #[error(
         "the system has no authorities for certificates: install the package ca-certificates, or \
          set `ca` or `pins`"
@@ -103,36 +105,36 @@ impl CertificateFault {
     }
 }
 
-/// The certificates that clients with TLS see, by the address that they connect to.
+/// The certificates of listeners with TLS, by the address to which a client connects.
 pub struct TlsListeners {
     tickets: Tickets,
     quic_keys: QuicKeys,
     /// The ticket keys of addresses that request client certificates, by the authorities of these
-    /// certificates. A ticket restores the proof of a client, which must not count at an address
-    /// with other authorities.
+    /// certificates. A ticket restores a client's proven identity, which must not be accepted at an
+    /// address with other authorities.
     client_tickets: Mutex<HashMap<[u8; 32], Tickets>>,
     in_force: Mutex<InForce>,
-    /// The proofs that authorities currently look for, and whether there are any.
+    /// The proofs that certificate authorities currently check; `None` if there are none.
     proofs: Mutex<Option<ShownProofs>>,
     has_proofs: AtomicBool,
 }
 
-/// Proofs of the control of names (RFC 8737).
+/// Certificates that prove the control of names to an authority (RFC 8737).
 #[derive(Clone)]
 struct ShownProofs {
     certificates: Arc<ChallengeCertificates>,
-    /// The configuration for clients that may see only proofs.
+    /// The TLS configuration for clients that may see only these proofs.
     only: Arc<ServerConfig>,
 }
 
-/// Certificates that were read.
+/// Certificates that were read and are not in force yet.
 #[derive(Default)]
 pub struct TlsState {
-    /// The configurations by entrance; `None` without TLS.
+    /// The TLS configuration of each entrance; `None` without TLS.
     listeners: Vec<Option<Arc<ServerConfig>>>,
-    /// The listeners by entrance; `None` without QUIC.
+    /// The QUIC listener of each entrance; `None` without QUIC.
     quic: Vec<Option<QuicListener>>,
-    /// The state of the files before they were read.
+    /// The fingerprints of the files, taken before the files were read.
     files: Vec<SeenFile>,
     /// The certificates in the order of the configuration; `None` for a certificate that the server
     /// has not obtained yet.
@@ -143,7 +145,8 @@ impl TlsState {
     /// Returns the names of the certificates, and the server's addresses for which they are valid.
     pub fn shown_names(&self, config: &Config) -> Arc<[ShownCertificate]> {
         let own: BTreeSet<_> = config.server.addresses().iter().map(SocketAddr::ip).collect();
-        // A certificate that is not obtained yet has no name, so that no client is sent to it.
+        // A certificate that the server has not obtained yet has no name, so that no client is
+        // directed to it.
         let shown = |one: &Option<Certificate>| ShownCertificate {
             names: one.as_ref().map_or_else(Vec::new, |one| one.names().to_vec()),
             addresses: own
@@ -159,11 +162,11 @@ impl TlsState {
 #[derive(Default)]
 struct InForce {
     state: TlsState,
-    /// The files at the last check.
+    /// The fingerprints of the files at the last check.
     last_seen: Vec<SeenFile>,
     /// The number of times that certificates were put in force.
     version: u64,
-    /// The reason why later files are not in force.
+    /// The reason why files that changed later are not in force.
     fault: Option<String>,
 }
 
@@ -172,7 +175,7 @@ pub struct CertificatesInUse {
     /// The certificates, in the order of the configuration; `None` for one that the server has not
     /// obtained yet.
     pub certificates: Vec<Option<Certificate>>,
-    /// The reason why the present files are not in force; `None` if they are.
+    /// The reason why the present files are not in force; `None` if they are in force.
     pub fault: Option<String>,
 }
 
@@ -185,7 +188,7 @@ impl InForce {
     }
 }
 
-/// The state of the two files of a certificate at one time.
+/// The fingerprints of the two files of a certificate at one time.
 type SeenFile = [Option<FileFingerprint>; 2];
 
 impl TlsListeners {
@@ -194,8 +197,8 @@ impl TlsListeners {
     /// # Errors
     /// A certificate cannot be used.
     pub fn load(config: &Config) -> Result<Self, CertificateFault> {
-        // A server that switches to another account could not use the files. It tries again when it
-        // runs.
+        // A server that later switches to another account could not use these files. Such a server
+        // makes them when it runs.
         if let (Some(home_ca), None) = (&config.home_ca, &config.server.user)
             && let Err(fault) = home_ca::keep(home_ca, wall_secs())
         {
@@ -324,22 +327,23 @@ impl TlsListeners {
         }
     }
 
-    /// Returns the settings for a client that may see proofs of the control of names, and nothing
-    /// else: an authority may be at any address. Returns `None` if no authority looks for a proof.
+    /// Returns the settings for a client that the access list does not allow. It may see only
+    /// proofs of the control of names, because an authority may connect from any address. Returns
+    /// `None` if there is no proof to be seen.
     pub fn for_authorities(&self) -> Option<Arc<ServerConfig>> {
         self.proofs().map(|proofs| proofs.only)
     }
 
     fn proofs(&self) -> Option<ShownProofs> {
-        // Connections rarely begin while an authority looks.
+        // Proofs are rarely shown, so this test avoids the lock for most connections.
         if !self.has_proofs.load(Ordering::Relaxed) {
             return None;
         }
         self.proofs.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Shows a proof, a certificate in DER with its key in PKCS #8, in addition to the proofs that
-    /// are shown already.
+    /// Shows a proof, in addition to the proofs that are already shown. A proof is a certificate in
+    /// DER with its key in PKCS #8.
     ///
     /// # Errors
     /// The certificate cannot be used.
@@ -360,7 +364,7 @@ impl TlsListeners {
         Ok(())
     }
 
-    /// Ends the presentation of proofs.
+    /// Removes all proofs.
     pub fn clear_proofs(&self) {
         self.has_proofs.store(false, Ordering::Relaxed);
         *self.proofs.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -377,7 +381,7 @@ impl TlsListeners {
         &self.quic_keys
     }
 
-    /// Reads the files that have changed, once they have stayed the same since the last call. If a
+    /// Reads the files that have changed, if they have not changed again since the last call. If a
     /// file cannot be used, the present certificates stay in force. Returns whether new
     /// certificates came into force.
     pub fn look(&self, config: &Config) -> bool {
@@ -398,7 +402,8 @@ impl TlsListeners {
         match self.read(config) {
             Ok(state) => {
                 let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
-                // Meanwhile, a reload has put the certificates of a later configuration in force.
+                // A reload has put the certificates of a later configuration in force in the
+                // meantime.
                 if in_force.version != version {
                     return false;
                 }
@@ -429,14 +434,14 @@ fn seen(config: &Config) -> Vec<SeenFile> {
     certificates.chain(authorities.iter().map(prints_of_authority)).collect()
 }
 
-/// The authorities of clients, as they were read.
+/// The certificate authorities of clients, as read from a file.
 struct ReadAuthority {
     authority: ClientAuthority,
-    /// SHA-256 of the file, and whether certificates are required.
+    /// The SHA-256 digest of the file and of whether certificates are required.
     digest: [u8; 32],
 }
 
-/// Reads the authorities of clients.
+/// Reads the certificate authorities of clients.
 fn read_authorities(
     config: &Config,
 ) -> Result<HashMap<&ClientCertificates, ReadAuthority>, CertificateFault> {
@@ -461,8 +466,8 @@ fn read_all(config: &Config) -> Result<Vec<Option<Certificate>>, CertificateFaul
     config.certificates.iter().map(read_if_there).collect()
 }
 
-/// Reads a certificate. A certificate that the server obtains may not exist yet; if its file is
-/// damaged, it is obtained again.
+/// Reads a certificate. A certificate that the server obtains may not exist yet. If the file of
+/// such a certificate is damaged, the certificate is obtained again.
 fn read_if_there(config: &CertificateConfig) -> Result<Option<Certificate>, CertificateFault> {
     match (read_one(config), config.source) {
         (Ok(read), _) => Ok(Some(read)),

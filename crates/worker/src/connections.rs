@@ -6,7 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use avocet_config::TcpConfig;
 
-/// Open TCP connections, in total and per client. Accessed only when a connection opens or closes.
+/// The numbers of open TCP connections, in total and for each client. They are accessed only when a
+/// connection opens or closes.
 #[derive(Default)]
 pub struct ConnectionCounts {
     total: AtomicUsize,
@@ -16,9 +17,9 @@ pub struct ConnectionCounts {
 /// The limits for open connections.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
-    /// The limit for all clients together.
+    /// Maximum number of connections of all clients together.
     pub total: usize,
-    /// The limit for each client.
+    /// Maximum number of connections of each client.
     pub per_client: usize,
 }
 
@@ -32,9 +33,9 @@ impl ConnectionLimits {
 /// The limit that a connection exceeds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Crowded {
-    /// The limit for all clients together.
+    /// The limit for all clients together is reached.
     Total,
-    /// The limit for each client.
+    /// The limit for one client is reached.
     Client,
 }
 

@@ -1,8 +1,8 @@
 //! Panics in a worker: each costs at most the one query that caused it.
 //!
-//! A panic while one query or one reply is made ends there ([`contained`]). Elsewhere it ends the
-//! turn. Then state that may be half changed is rebuilt, and the questions in flight are resolved
-//! again, once each: clients of a question that causes a second panic get SERVFAIL.
+//! A panic while one query or one reply is made ends there ([`contained`]). A panic elsewhere ends
+//! the turn. State that may be inconsistent is then rebuilt, and each question in flight is
+//! resolved again, but only once. If a question causes a second panic, its clients get SERVFAIL.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(test)]
@@ -26,8 +26,8 @@ pub(super) fn planted(fault: &AtomicBool) {
     assert!(!fault.swap(false, Ordering::Relaxed), "a fault, planted by a test");
 }
 
-/// Returns the result of `make`, or `None` if it panics. `make` must not leave shared state half
-/// changed.
+/// Returns the result of `make`, or `None` if it panics. If `make` panics, it must not leave shared
+/// state inconsistent.
 #[inline]
 pub(super) fn contained<T>(metrics: &WorkerMetrics, make: impl FnOnce() -> T) -> Option<T> {
     let made = catch_unwind(AssertUnwindSafe(make));

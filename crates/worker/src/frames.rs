@@ -11,13 +11,13 @@ use super::fault::contained;
 use super::resolution::QueryPath;
 use super::values::{Answer, Answered};
 
-/// Answers frames by the query path, and counts the steps.
+/// A service that answers frames by the query path, and counts the results.
 pub(super) struct Frames<'w> {
     /// The query path.
     pub(super) path: QueryPath<'w>,
-    /// The counters of the outbox.
+    /// The worker's counters, borrowed from the outbox.
     pub(super) metrics: &'w WorkerMetrics,
-    /// The time for the queries of these frames in this turn.
+    /// The time that the queries of these frames may take in this turn.
     pub(super) allowance: &'w mut Allowance,
 }
 

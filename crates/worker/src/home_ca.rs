@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! authority.key ──> authority.pem (ten years): devices install it
-//!       └─────────> certificate.pem (397 days): names and addresses, new after two thirds of its
+//!       └─────────> certificate.pem (397 days): names and addresses, renewed after two thirds of its
 //!                                               life, and at once when these change
 //! ```
 //! The server makes an authority once and never replaces it, because each device would have to
-//! install the new authority. A file that is damaged or half missing is an error that the operator
-//! resolves. The server watches `certificate.pem` as it watches the files of `[[certificate]]`. The
-//! first line of this file states its purpose.
+//! install the new authority. If a file is damaged, or one of the two files is missing, the
+//! operator must resolve the error. The server watches `certificate.pem` as it watches the files of
+//! `[[certificate]]`. The first line of this file states its purpose.
 
 use std::fs::{DirBuilder, Permissions};
 use std::io;
@@ -31,17 +31,17 @@ use thiserror::Error;
 use zeroize::Zeroizing;
 
 const DAY_SECS: u64 = 86_400;
-/// The life of an authority.
+/// The lifetime of an authority, in seconds.
 const AUTHORITY_SECS: u64 = 3_650 * DAY_SECS;
-/// The life of a certificate. Devices of Apple accept up to 825 days from an installed authority,
-/// and browsers up to 398 days from other authorities.
+/// The lifetime of a certificate, in seconds. Devices of Apple accept up to 825 days from an
+/// installed authority, and browsers up to 398 days from other authorities.
 const CERTIFICATE_SECS: u64 = 397 * DAY_SECS;
 /// Number of seconds by which the validity of a certificate begins before its creation, because the
 /// clocks of devices differ.
 const EARLY_SECS: u64 = DAY_SECS;
-/// A clock before this Unix second is wrong: 2026-01-01.
+/// The Unix second 2026-01-01. If the clock shows an earlier time, it is wrong.
 const EARLIEST_CLOCK: u64 = 1_767_225_600;
-/// Seconds between two checks of the files.
+/// Seconds between two checks of the files of authority and certificate.
 const LOOK_SECS: u64 = 3_600;
 /// Seconds until the next attempt after an error.
 const RETRY_SECS: u64 = 60;
@@ -64,7 +64,7 @@ pub enum HomeCaFault {
         /// The error of the system.
         source: io::Error,
     },
-    /// Key or certificate is missing.
+    /// One of key and certificate is missing.
     #[error(
         "{} is missing, and without it nothing can be issued: restore it, or remove {} to begin \
          with another authority, which each device must install", .missing.display(),
@@ -73,7 +73,7 @@ pub enum HomeCaFault {
     Half {
         /// The file that is missing.
         missing: PathBuf,
-        /// The file that is there.
+        /// The file that exists.
         present: PathBuf,
     },
     /// A file has no certificate that can be used.
@@ -92,7 +92,7 @@ pub enum HomeCaFault {
         /// The reason why the key cannot be used.
         source: KeyFault,
     },
-    /// The cryptographic library makes no certificate.
+    /// The cryptographic library cannot make a certificate.
     #[error("no certificate can be made: {0}")]
     Cryptography(#[from] KeyFault),
     /// The file has no certificate with dates.
@@ -106,7 +106,7 @@ pub enum HomeCaFault {
     Ends(PathBuf),
 }
 
-/// An authority as devices install it.
+/// The certificate of an authority, for installation on devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShownAuthority {
     /// The file of the authority.
@@ -115,7 +115,7 @@ pub struct ShownAuthority {
     pub pem: String,
     /// The SHA-256 of the certificate in DER, in hexadecimal form.
     pub sha256: String,
-    /// The last Unix second of its life.
+    /// The last Unix second at which the certificate is valid.
     pub not_after: u64,
 }
 
@@ -133,7 +133,7 @@ struct HomeCaState {
 }
 
 impl HomeCa {
-    /// Returns the authority of the settings at the start, after a first check of the files.
+    /// Checks the files of the configured authority for the first time, and returns the authority.
     pub fn begin(config: Option<&HomeCaConfig>, now_secs: u64) -> Self {
         let begun = Self::default();
         begun.look(config, now_secs);
@@ -147,7 +147,7 @@ impl HomeCa {
             *kept = HomeCaState::default();
             return None;
         };
-        // The clock may have been set back.
+        // The clock may have been set back, so a check that is due much later is made now.
         let is_new = kept.config.as_ref() != Some(config);
         if !is_new && now_secs < kept.due && kept.due <= now_secs + LOOK_SECS {
             return kept.fault.clone();
@@ -165,7 +165,8 @@ impl HomeCa {
         kept.fault.clone()
     }
 
-    /// Returns the authority; `None` without `[home-ca]`, or before it was made.
+    /// Returns the certificate of the authority; `None` without `[home-ca]`, or before the
+    /// authority was made.
     pub fn shown(&self) -> Option<ShownAuthority> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).shown.clone()
     }
@@ -207,8 +208,8 @@ impl Authority {
         match (read(&path)?, read(&key_path)?.map(Zeroizing::new)) {
             (Some(own), Some(key)) => Self::read(config, &own, &key),
             (Some(_), None) => Err(HomeCaFault::Half { missing: key_path, present: path }),
-            // The server ended after it had written only the key. Devices trust the key, whatever
-            // certificate it has.
+            // A previous server ended after it had written only the key. Devices trust the key, so
+            // a new certificate for it is sufficient.
             (None, Some(key)) => Self::make(config, private_key(&key, &key_path)?, now_secs),
             (None, None) => {
                 let key = CertificateKey::draw()?;
@@ -219,7 +220,7 @@ impl Authority {
         }
     }
 
-    /// Reads the texts of the two files.
+    /// Creates the authority from the texts of its two files.
     fn read(config: &HomeCaConfig, own: &[u8], key: &[u8]) -> Result<Self, HomeCaFault> {
         let (path, key_path) = (config.authority(), config.authority_key());
         let certificate = Certificate::read(own, key, &[]).map_err(|source| {
@@ -315,7 +316,7 @@ pub fn authority_of(config: &HomeCaConfig) -> Option<Vec<u8>> {
     CertificateDer::from_pem_slice(&text).ok().map(|one| one.to_vec())
 }
 
-/// Returns whether the certificate of this server has this purpose and is not due.
+/// Returns whether the certificate of this server has this first line, and need not be renewed yet.
 fn is_current(config: &HomeCaConfig, purpose: &str, now_secs: u64) -> Result<bool, HomeCaFault> {
     let Some(text) = read(&config.certificate())?.map(Zeroizing::new) else { return Ok(false) };
     if text.split(|octet| *octet == b'\n').next() != Some(purpose.as_bytes()) {
@@ -330,8 +331,8 @@ fn is_current(config: &HomeCaConfig, purpose: &str, now_secs: u64) -> Result<boo
     }))
 }
 
-/// Returns the first line of the certificate's file, which names the settings of the certificate. A
-/// different line means that a new certificate is necessary.
+/// Returns the first line of the certificate's file. It states the settings of the certificate. If
+/// the line changes, a new certificate is necessary.
 fn purpose(config: &HomeCaConfig, authority: &Authority) -> String {
     format!("[home-ca] of {} for {}", authority.sha256(), shown_names(config))
 }
@@ -341,23 +342,23 @@ fn shown_names(config: &HomeCaConfig) -> String {
     config.names.iter().cloned().chain(addresses).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the name of an authority. Two servers, or two keys, have different names.
+/// Returns the subject name of an authority. Different servers and keys have different names.
 fn subject(key: &CertificateKey) -> String {
     let digest = digest(&SHA256, &key.public());
     let id = digest.as_ref().get(..4).unwrap_or_default();
     format!("Avocet home authority {}", HEXLOWER.encode(id))
 }
 
-/// Returns a serial number (RFC 5280 §4.1.2.2).
+/// Returns a random serial number (RFC 5280 §4.1.2.2).
 fn serial() -> [u8; 16] {
     let mut octets = [0; 16];
-    // Without randomness, keys could not be drawn, either.
+    // If the random source failed, no key could have been made before.
     let _ = getrandom::fill(&mut octets);
     octets[0] = octets[0] & 0x7f | 1;
     octets
 }
 
-/// Creates the directory, readable by the account of the server only. An existing directory may
+/// Creates the directory. Only the account of the server may read it. An existing directory may
 /// have other files, and keeps its mode.
 fn create(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
@@ -366,8 +367,8 @@ fn create(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// Replaces a file, which only its owner may read. Until the file has this mode, the directory
-/// keeps other users away.
+/// Replaces a file that only its owner may read. Until the file has the correct mode, the
+/// directory's mode protects it.
 fn write(path: &Path, parts: &[&[u8]]) -> Result<(), HomeCaFault> {
     let replaced = disk::replace(path, parts);
     let private =

@@ -1,8 +1,8 @@
 //! The workers of the server: each is one thread with one event loop for all that its clients and
 //! their servers need.
 //!
-//! A worker has three parts, each with one owner. They know nothing of one another: they exchange
-//! only values (`values`), and only the event loop (`worker`) calls all three.
+//! A worker has three parts, each with one owner. The parts do not refer to one another. They
+//! exchange only values (`values`), and only the event loop (`worker`) calls all three.
 //!
 //! ```text
 //!             octets, client, entrance                step
@@ -17,7 +17,7 @@
 //!                  +------------------- StreamReply ----------------+
 //! ```
 //!
-//! - `intake`: what clients reach. Datagrams, connections, and the bounds on them.
+//! - `intake`: the sockets for clients. Datagrams, connections, and their limits.
 //! - `resolution`: the state in force, the queries that wait, the resolver, its timers, and the
 //!   sockets towards servers.
 //! - `outbox`: each reply is counted, limited and sent through it, at once or late.
@@ -33,14 +33,14 @@
 //! Each of these steps has an allowance of time (`allowance`), or ends with the batch in which its
 //! time is over (`worker`). Work that is left over comes first in the next turn.
 //!
-//! Nothing blocks, and nothing is shared but the caches, which are read without locks. A name is
-//! always resolved by the worker that its hash belongs to, so that all clients that wait for it
-//! meet there. Workers send one another letters.
+//! No step blocks. Workers share only the caches, which they read without locks. The hash of a name
+//! determines the worker that resolves the name, so that one resolution answers all clients that
+//! wait for the name. Workers exchange messages (letters).
 //!
-//! Two exceptions to a strict split, both for speed. The service of the query path
+//! There are two exceptions to this division, both for speed. The service of the query path
 //! (`nameserver::datagrams`) counts and limits the replies of a batch with state that the outbox
-//! lends. The listener sends the replies at the end of the batch. And a connection keeps both of
-//! its directions in the intake, since each bounds the other.
+//! lends. The listener sends the replies at the end of the batch. The intake has both directions of
+//! a connection, because each limits the other.
 
 #![forbid(unsafe_code)]
 

@@ -10,7 +10,8 @@ use avocet_nameserver::query::asked::Transport;
 
 use crate::load_report::LoadReport;
 
-/// Maximum number of samples. A worker takes one in each sweep, so they reach back ten seconds.
+/// Maximum number of samples. A worker takes one sample in each sweep, so the samples cover ten
+/// seconds.
 const MAX_SAMPLES: usize = 21;
 
 /// The counts of a worker at one time.
@@ -23,12 +24,12 @@ pub(super) struct LoadSample {
     batches: u64,
 }
 
-/// Samples of the last seconds, with the earliest first.
+/// Samples of the last seconds. The earliest sample is first.
 #[derive(Default)]
 pub(super) struct LoadSamples(VecDeque<LoadSample>);
 
 impl LoadSamples {
-    /// Adds a sample, and returns the load since the earliest one.
+    /// Adds a sample, and returns the load since the earliest sample.
     pub(super) fn note(&mut self, last: LoadSample) -> LoadReport {
         if self.0.len() >= MAX_SAMPLES {
             self.0.pop_front();
@@ -76,7 +77,7 @@ mod tests {
         let (mut samples, mut now) = (LoadSamples::default(), LoadSample::default());
         assert_eq!(samples.note(now).recent, RecentLoad::default());
         let mut found = LoadReport::default();
-        // Twenty idle seconds, and then ten busy ones.
+        // The worker is idle for twenty seconds, and then busy for ten.
         for half_secs in 1..=60 {
             now.at_us += 500_000;
             if half_secs > 40 {

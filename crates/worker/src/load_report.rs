@@ -1,4 +1,5 @@
-//! The report of a worker on its load: published at each sweep, read for the API and metrics.
+//! The report of a worker on its load. The worker publishes it at each sweep, and the API and
+//! metrics read it.
 
 use avocet_control::load::RecentLoad;
 

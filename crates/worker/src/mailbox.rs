@@ -19,7 +19,7 @@ const MAX_WAITING: usize = 65_536;
 /// Maximum number of octets of waiting responses and datagrams for one worker.
 const MAX_OCTETS: usize = 64 << 20;
 
-/// A question to resolve with a trace.
+/// An order to resolve a question with a trace.
 pub struct TraceOrder {
     /// The question.
     pub question: QuestionBuf,
@@ -31,7 +31,7 @@ pub struct TraceOrder {
     pub checking_disabled: bool,
     /// The servers that a rule selects; empty for the servers of the plan.
     pub servers: Box<[SocketAddr]>,
-    /// The channel for the trace. The worker drops it if it cannot make a trace.
+    /// The channel that receives the trace. The worker drops the channel if it cannot make a trace.
     pub reply: Sender<Traced>,
 }
 
@@ -39,11 +39,12 @@ pub struct TraceOrder {
 pub struct KeptOrder {
     /// The name.
     pub qname: SharedName,
-    /// The channel for the traces, the latest one last.
+    /// The channel that receives the traces. The latest trace is last.
     pub reply: Sender<Vec<Trace>>,
 }
 
-/// A datagram of QUIC whose connection another worker has: the client has changed its address.
+/// A datagram that belongs to a QUIC connection of another worker, because the client has changed
+/// its address.
 pub struct ForwardedDatagram {
     /// The endpoints of the datagram.
     pub path: QuicPath,
@@ -53,7 +54,7 @@ pub struct ForwardedDatagram {
 
 /// The reply to an update of a zone.
 pub struct LateUpdate {
-    /// The client.
+    /// The client that waits for the reply.
     pub waiter: Waiter,
     /// The signed reply.
     pub message: Vec<u8>,
@@ -61,25 +62,25 @@ pub struct LateUpdate {
     pub rcode: Rcode,
 }
 
-/// A message to a worker, mostly from another one.
+/// A message to a worker. Most messages come from other workers.
 pub enum Letter {
-    /// A query whose name the receiver resolves.
+    /// A query for a name that the receiver resolves.
     Miss(Box<Miss>),
     /// The response to a query on a stream of the receiver.
     Answer(StreamRoute, Box<[u8]>),
-    /// The reply to an update that the receiver took.
+    /// The reply to an update that arrived at the receiver.
     Updated(Box<LateUpdate>),
-    /// A question to resolve with a trace.
+    /// The receiver must resolve a question with a trace.
     Trace(Box<TraceOrder>),
-    /// A request for kept traces.
+    /// The receiver must send the kept traces of a name.
     Kept(Box<KeptOrder>),
-    /// A datagram for a connection of the receiver.
+    /// A datagram for a QUIC connection of the receiver.
     Datagram(Box<ForwardedDatagram>),
-    /// Strangers are identified: their queries can be answered.
+    /// Clients were identified, so that their held queries can be answered.
     Identified,
-    /// Close an idle connection of a client that is over its limit.
+    /// The receiver must close an idle connection of this client, which exceeds its limit.
     MakeRoom(IpAddr),
-    /// Stop reading queries, complete those in flight, and end.
+    /// The receiver must stop reading queries, complete the queries in flight, and end.
     Drain,
 }
 
@@ -97,12 +98,12 @@ struct Waiting {
 }
 
 impl Mailbox {
-    /// Creates an empty mailbox; `waker` wakes its owner.
+    /// Creates an empty mailbox. `waker` wakes the worker that owns it.
     pub fn new(waker: Waker) -> Self {
         Self { waiting: Mutex::default(), waker }
     }
 
-    /// Adds a letter and wakes the owner. Returns the letter if the box is full.
+    /// Adds a letter and wakes the owner of the mailbox. Returns the letter if the mailbox is full.
     pub fn send(&self, letter: Letter) -> Result<(), Letter> {
         let octets = match &letter {
             Letter::Answer(_, octets) => octets.len(),
@@ -131,17 +132,17 @@ impl Mailbox {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes the owner.
+    /// Wakes the owner of the mailbox.
     pub fn wake(&self) {
         self.waker.wake();
     }
 
-    /// Returns whether the box is empty.
+    /// Returns whether the mailbox is empty.
     pub fn is_empty(&self) -> bool {
         self.lock().letters.is_empty()
     }
 
-    /// Takes all letters, and leaves the empty `spare` in the box.
+    /// Takes all letters, and leaves the empty vector `spare` in the mailbox.
     pub fn take(&self, spare: &mut Vec<Letter>) {
         self.waker.clear();
         let mut waiting = self.lock();

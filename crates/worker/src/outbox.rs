@@ -37,7 +37,7 @@ use crate::state::Shared;
 pub(crate) struct Outbox {
     index: u16,
     shared: Arc<Shared>,
-    /// The replies that could not be sent immediately, by address.
+    /// The replies that could not be sent immediately, for each address of the server.
     late: Vec<LateReplies>,
 }
 
@@ -69,7 +69,8 @@ impl Outbox {
         metrics.replies_dropped.add(batch.dropped as u64);
     }
 
-    /// Sends a late reply. Returns the reply if it is for a connection of this worker.
+    /// Sends a late reply, unless it is for a connection of this worker. In that case, returns the
+    /// reply.
     pub(crate) fn send<'r>(&mut self, late: LateStep<'r>) -> Option<StreamReply<'r>> {
         let LateStep { ended, route, step, message, cx } = late;
         if let QueryStep::Reply(_) = step {
@@ -78,7 +79,7 @@ impl Outbox {
         }
         let len = match close(cx, self.metrics(), &step, || ended, message) {
             Delivery::Message(len) => len,
-            // A connection must learn that there is nothing to wait for.
+            // The connection must learn that the query gets no reply.
             Delivery::Nothing => 0,
             Delivery::Later => return None,
         };

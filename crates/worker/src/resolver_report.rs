@@ -1,10 +1,11 @@
-//! The report of a worker on its resolver: published at each sweep, read for metrics.
+//! The report of a worker on its resolver. The worker publishes it at each sweep, and metrics read
+//! it.
 
 use std::net::SocketAddr;
 
 use avocet_resolver::{BreakerState, Counters, EndpointId, TlsFault, Transport, UpstreamCounters};
 
-/// The prefix that the query log writes before the address of an encrypted upstream: TLS, HTTPS,
+/// The prefixes of encrypted upstreams in the query log, before their addresses: for TLS, HTTPS,
 /// QUIC and HTTP/3.
 pub const LOGGED_ENCRYPTED: [&str; 4] = ["tls://", "https://", "quic://", "h3://"];
 
@@ -27,7 +28,7 @@ pub struct UpstreamReport {
     pub addr: SocketAddr,
     /// The transport.
     pub transport: Transport,
-    /// The reason why TLS fails.
+    /// The reason why TLS fails; `None` if it does not fail.
     pub tls_fault: Option<TlsFault>,
     /// The counters.
     pub counters: UpstreamCounters,
@@ -36,7 +37,7 @@ pub struct UpstreamReport {
 }
 
 impl UpstreamReport {
-    /// Returns the upstream in the form of the query log.
+    /// Returns the upstream as text for the query log.
     pub fn logged(&self) -> String {
         let scheme = match self.transport {
             Transport::Udp | Transport::Tcp => "",

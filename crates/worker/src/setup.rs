@@ -1,4 +1,4 @@
-//! The inputs of a worker at its start.
+//! The inputs with which a worker starts.
 
 use avocet_config::Protocol;
 use avocet_dnstap::TapSender;
@@ -19,7 +19,7 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Returns the UDP sockets of a protocol.
+    /// Returns the UDP sockets that serve this protocol.
     pub fn datagrams_of(&mut self, protocol: Protocol) -> &mut Vec<UdpListener> {
         if protocol.uses_quic() { &mut self.quic } else { &mut self.datagrams }
     }
@@ -27,17 +27,17 @@ impl Listeners {
 
 /// Returns the worker that resolves a question with this hash.
 pub fn owner_of(hash: u64, workers: usize) -> usize {
-    // The highest bits are those of the question alone.
+    // The highest bits of the hash depend on the question alone.
     ((hash >> 48) % workers as u64) as usize
 }
 
-/// The worker's ends of its rings.
+/// The worker's ends of its rings for the query log, dnstap and traces.
 pub struct WorkerRings {
     /// The producer of the query log.
     pub(crate) log: Producer,
     /// The sender of dnstap.
     pub(crate) tap: TapSender,
-    /// The sender of exported traces.
+    /// The sender of traces for export.
     pub(crate) trace: TraceSender,
 }
 
@@ -49,10 +49,10 @@ pub(crate) struct Setup {
     pub(crate) pool_size: u32,
     /// Maximum number of UDP sockets for upstreams that the worker may open.
     pub(crate) upstream_sockets: usize,
-    /// Maximum number of client connections for which there are descriptors.
+    /// Maximum number of client connections that the limit on file descriptors permits.
     pub(crate) most_streams: usize,
-    /// Seed of the random numbers of the worker, from the system's source.
+    /// Seed of the worker's random numbers, from the random source of the system.
     pub(crate) seed: [u8; 32],
-    /// Seed of the random numbers of QUIC, from the system's source.
+    /// Seed of the random numbers of QUIC, from the random source of the system.
     pub(crate) quic_seed: [u8; 32],
 }

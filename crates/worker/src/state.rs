@@ -23,30 +23,30 @@ use discoveries::Discoveries;
 use pool_waker::PoolWaker;
 use strangers::StrangerQueue;
 
-/// The state that lives as long as the process.
+/// The state that all threads share, and that lives as long as the process.
 pub struct Shared {
     /// Caches, secrets, and the snapshot in force.
     pub name_server: NameServer,
     /// The metrics of each worker.
     pub metrics: Vec<WorkerMetrics>,
-    /// The state of each worker's resolver at its last sweep.
+    /// The report of each worker on its resolver, from the last sweep.
     pub resolver_reports: Vec<Mutex<ResolverReport>>,
-    /// The load of each worker at its last sweep.
+    /// The report of each worker on its load, from the last sweep.
     pub loads: Vec<Mutex<LoadReport>>,
     /// The mailbox of each worker.
     pub mailboxes: Vec<Mailbox>,
-    /// Whether each worker drains and waits for nothing. Workers that still wait may send it
-    /// letters.
+    /// Whether each worker is draining and waits for nothing. Other workers that still wait may
+    /// send letters to such a worker.
     pub quiet: Vec<AtomicBool>,
     /// The certificates that clients with TLS see.
     pub tls: TlsListeners,
     /// The upstreams with TLS.
     pub upstream_peers: Arc<UpstreamPeers>,
-    /// The servers that other servers designate.
+    /// The results of the discovery of encrypted servers.
     pub discoveries: Discoveries,
     /// The TCP connections of all workers.
     pub connections: ConnectionCounts,
-    /// The clients to be looked up.
+    /// The clients that must be looked up.
     pub strangers: StrangerQueue,
     /// The waker of the thread that probes pools.
     pub pool_waker: PoolWaker,
@@ -81,13 +81,14 @@ impl Shared {
         self.name_server.snapshot()
     }
 
-    /// Makes workers forget keys and NSEC ranges after names were dropped from the caches.
+    /// Makes workers forget keys and NSEC ranges, because names were dropped from the caches.
     pub fn forget_proofs(&self) {
         self.name_server.forget_proofs();
         self.mailboxes.iter().for_each(Mailbox::wake);
     }
 
-    /// Puts a snapshot in force and wakes the workers and the thread of pools to use it.
+    /// Puts a snapshot in force. Wakes the workers and the thread that probes pools, so that they
+    /// use it.
     pub fn replace(&self, snapshot: Snapshot) {
         self.name_server.replace(snapshot);
         self.mailboxes.iter().for_each(Mailbox::wake);

@@ -20,28 +20,30 @@ use crate::setup::{Listeners, Setup, WorkerRings};
 use crate::state::Shared;
 use crate::worker::Worker;
 
-/// Number of octets of a worker's ring for the query log: about 25,000 entries, more than a worker
-/// writes between two rounds of the thread that reads them.
+/// Number of octets of a worker's ring for the query log: about 25,000 entries. A worker writes
+/// fewer entries between two passes of the thread that reads them.
 const LOG_OCTETS: usize = 4 << 20;
 /// Number of octets of a worker's ring for dnstap: some ten thousand replies, or a second of full
 /// load.
 const TAP_OCTETS: usize = 4 << 20;
-/// Number of descriptors for other purposes than upstream sockets: listeners, log, snapshot,
+/// Number of file descriptors for purposes other than upstream sockets: listeners, log, snapshot,
 /// control.
 const OTHER_FILES: usize = 128;
-/// The divisor that gives the maximum share of client connections in the descriptors.
+/// The divisor of the limit on file descriptors that gives the maximum number of client
+/// connections.
 const STREAM_PART: usize = 4;
-/// Minimum number of slots of a pool. With so few, most queries get their own socket.
+/// Minimum number of slots of a pool. If a pool has only this number, most queries get their own
+/// socket.
 const MIN_POOL: usize = 16;
-/// Pools with fewer slots are logged: the port then adds fewer than 8 unpredictable bits to those
-/// of ID and letter case.
+/// Number of slots below which a pool causes a warning. The port then adds fewer than 8
+/// unpredictable bits to those of ID and letter case.
 const FEW_PORTS: u32 = 256;
 
-/// The reason why the workers do not start, with the failed action.
+/// The reason why the workers do not start: the action that failed, and its error.
 #[derive(Debug, Error)]
 #[error("cannot {attempt}: {error}")]
 pub struct ThreadError {
-    /// The failed action, as in "cannot start a thread".
+    /// The action that failed, as in "cannot start a thread".
     pub attempt: &'static str,
     /// The error of the system.
     pub error: io::Error,
@@ -51,11 +53,11 @@ fn cannot(attempt: &'static str) -> impl Fn(io::Error) -> ThreadError {
     move |error| ThreadError { attempt, error }
 }
 
-/// Returns an event queue for each worker, and the mailbox that wakes it.
+/// Returns an event queue for each worker, and a mailbox that can wake the worker.
 ///
 /// # Errors
 ///
-/// There are no descriptors left.
+/// There are no free file descriptors.
 pub fn mailboxes(workers: usize) -> Result<(Vec<Poller>, Vec<Mailbox>), ThreadError> {
     let mut pollers = Vec::new();
     let mut mailboxes = Vec::new();
@@ -69,13 +71,13 @@ pub fn mailboxes(workers: usize) -> Result<(Vec<Poller>, Vec<Mailbox>), ThreadEr
     Ok((pollers, mailboxes))
 }
 
-/// The ends of the rings of a worker that other threads hold.
+/// The ends of a worker's rings that other threads own.
 pub struct RingEnds {
-    /// The consumer of the query log.
+    /// The consumer of the query log's entries.
     pub logged: Consumer,
-    /// The receiver of dnstap.
+    /// The receiver of replies for dnstap.
     pub tapped: TapReceiver,
-    /// The receiver of exported traces.
+    /// The receiver of traces for export.
     pub traced: TraceReceiver,
 }
 
@@ -83,7 +85,7 @@ pub struct RingEnds {
 pub struct Seat {
     poller: Poller,
     listeners: Listeners,
-    /// The ends of its rings.
+    /// The worker's ends of its rings.
     ends: WorkerRings,
 }
 
@@ -103,17 +105,18 @@ pub fn rings() -> (WorkerRings, RingEnds) {
     (WorkerRings { log, tap, trace }, RingEnds { logged, tapped, traced })
 }
 
-/// Returns the resources of each worker, in their order.
+/// Returns the resources of each worker, in the order of the workers.
 pub fn seats(pollers: Vec<Poller>, sockets: Vec<Listeners>, ends: Vec<WorkerRings>) -> Vec<Seat> {
     let parts = pollers.into_iter().zip(sockets).zip(ends);
     parts.map(|((poller, listeners), ends)| Seat { poller, listeners, ends }).collect()
 }
 
-/// Starts the workers. They run until a letter ends them.
+/// Starts the workers. They run until a letter tells them to end.
 ///
 /// # Errors
 ///
-/// A worker cannot watch its sockets, the random source cannot be read, or there is no thread left.
+/// A worker cannot watch its sockets, the random source fails, or the system permits no more
+/// threads.
 pub fn start_workers(
     shared: &Arc<Shared>,
     seats: Vec<Seat>,
@@ -165,7 +168,7 @@ fn run_worker(mut worker: Worker, core: Option<usize>) {
         tracing::warn!(core, %error, "cannot pin a worker to its core");
     }
     loop {
-        // A panic may leave state inconsistent: it is rebuilt before the worker continues.
+        // A panic may leave state inconsistent, so it is rebuilt before the worker continues.
         match panic::catch_unwind(AssertUnwindSafe(|| worker.run())) {
             Ok(Ok(())) => return,
             Ok(Err(error)) => return tracing::error!(%error, "a worker ended"),
@@ -185,14 +188,14 @@ fn sockets_each(open_files: usize, config: &Config) -> usize {
     (open_files.saturating_sub(reserved) / config.server.workers).max(2 * MIN_POOL)
 }
 
-/// Returns the number of pool slots for each upstream. The sockets limit the number, less a reserve
-/// for queries that need their own. The ports limit it too: half of them are left to queries with
-/// their own socket and to other programs.
+/// Returns the number of pool slots for each upstream. It is limited by the number of sockets, with
+/// a reserve for queries that need their own socket. It is also limited by the number of ports.
+/// Half of the ports are left for queries with their own socket, and for other programs.
 fn pool_size(sockets: usize, source_ports: usize, config: &Config) -> u32 {
     let upstreams: usize = config.forwards.iter().map(|forward| forward.upstreams.len()).sum();
     let by_ports = source_ports / 2 / config.server.workers;
     let slots = (sockets - sockets / 4).min(by_ports) / upstreams.max(1);
-    // A power of two: a draw masks random bits.
+    // The number is a power of two, so that a slot can be drawn by masking random bits.
     1 << slots.clamp(MIN_POOL, MAX_POOL).ilog2()
 }
 
@@ -331,7 +334,7 @@ mod tests {
             thread::yield_now();
         }
         let reply_len = loop {
-            // The query before the fault may have been repeated: the last reply counts.
+            // The query before the fault may have been repeated, so the last reply is used.
             let (len, from) =
                 upstream.recv_from(&mut octets).expect("the same query after the fault");
             octets[2] |= 0x80;
@@ -347,7 +350,8 @@ mod tests {
             &reply[..reply_len]
         );
 
-        // Two queries in one read, each with an action that answers it: no server has their names.
+        // One read returns two queries. An action answers each of them, because no server has their
+        // names.
         let head = b"\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01";
         let name = b"\x05other\x00\x00\x01\x00\x01";
         let frames = [1, 2].map(|id| [&[0, 25, 0, id], &head[..], &[b'a' + id], name].concat());

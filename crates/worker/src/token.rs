@@ -1,4 +1,4 @@
-//! The source of an event of the poller, packed into its 64 bits.
+//! The source of an event of the poller, packed into the 64 bits that an event carries.
 //!
 //! ```text
 //! | kind 8 | number 24 | socket 32 |
@@ -18,7 +18,7 @@ pub(crate) enum Token {
     Datagrams(u16),
     /// Connections at the TCP listener with this number.
     Accept(u16),
-    /// The connection of a proxy in this slot, which begins with a header.
+    /// The connection in this slot, from a proxy whose PROXY header has not arrived yet.
     Header(u32),
     /// The client connection in this slot.
     Stream(u32),
@@ -29,7 +29,7 @@ pub(crate) enum Token {
 }
 
 impl Token {
-    /// Packs the token.
+    /// Packs the token into 64 bits.
     pub(crate) fn pack(self) -> u64 {
         let (kind, number, socket) = match self {
             Self::Mailbox => (0, 0, 0),
@@ -48,7 +48,7 @@ impl Token {
                 (kind, endpoint.0, number)
             }
         };
-        // A resolver has far fewer servers than 24 bits count.
+        // The number of servers of a resolver always fits into 24 bits.
         kind << 56 | u64::from(number & MAX_NUMBER) << 32 | u64::from(socket)
     }
 

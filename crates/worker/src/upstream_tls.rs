@@ -1,5 +1,5 @@
-//! The settings of TLS to upstreams: read at the start and by a reload, and shared by all workers,
-//! so that each worker can resume the sessions of the others.
+//! The settings of TLS for upstreams. They are read at the start and by a reload. All workers share
+//! them, so that a worker can resume the sessions of another worker.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -38,7 +38,7 @@ use zeroize::Zeroizing;
 use crate::alternative::Alternative;
 use crate::certificates::{CertificateFault, MAX_PEM};
 
-/// The port that the authority of an HTTPS request leaves out.
+/// The default port of HTTPS, which is omitted in the authority of a request.
 const HTTPS_PORT: u16 = 443;
 /// Milliseconds between two warnings about one upstream.
 const WARN_MS: u64 = 60_000;
@@ -47,25 +47,27 @@ const WARN_MS: u64 = 60_000;
 #[derive(Default)]
 pub struct UpstreamPeers {
     in_force: Mutex<InForce>,
-    /// The settings of all authoritative servers.
+    /// The settings that are used for all authoritative servers.
     unproven: OnceLock<Option<Arc<UpstreamPeer>>>,
 }
 
-/// Upstreams by number.
+/// Upstreams, by the number of the peer.
 pub type PeerMap = HashMap<PeerId, Arc<UpstreamPeer>>;
 
 #[derive(Default)]
 struct InForce {
     peers: PeerMap,
-    /// The peers of the previous configuration, whose queries may still be in flight.
+    /// The upstreams of the previous configuration. Queries to them may still be in flight.
     before: PeerMap,
-    /// The peers that other upstreams designate.
+    /// The encrypted servers that upstreams designate.
     designated: PeerMap,
-    /// The peers that upstreams designated before the present ones.
+    /// The encrypted servers that upstreams designated before. Queries to them may still be in
+    /// flight.
     designated_before: PeerMap,
 }
 
-/// Configurations of clients by required proof and by protocol, so that files are read once.
+/// TLS configurations of clients, by required proof and by protocol. They are kept, so that files
+/// are read only once.
 #[derive(Default)]
 pub struct ClientConfigs(HashMap<(UpstreamTls, &'static [u8]), Arc<ClientConfig>>);
 
@@ -85,15 +87,15 @@ impl ClientConfigs {
     }
 }
 
-/// An upstream with TLS, apart from its address.
+/// The settings of an upstream with TLS, without its address.
 pub struct UpstreamPeer {
     carrier: PeerCarrier,
     /// The name in the certificate of the upstream; `None` for an authoritative server, which need
     /// not prove anything.
     name: Option<ServerName<'static>>,
-    /// The path of queries in HTTP; `None` for other protocols.
+    /// The path of queries in HTTP; `None` if the protocol is not HTTP.
     target: Option<HttpTarget>,
-    /// HTTP/3 of an upstream that is queried in HTTP/2.
+    /// The state of HTTP/3, for an upstream that is queried in HTTP/2.
     alternative: Option<Alternative>,
     /// Time in milliseconds of the last warning by a worker; `u64::MAX` if there was none.
     warned_ms: AtomicU64,
@@ -107,16 +109,17 @@ enum PeerCarrier {
     Quic(QuicSettings),
 }
 
-/// The verification of a primary with TLS.
+/// The TLS settings for a primary with TLS.
 #[derive(Clone)]
 pub struct PrimaryTls {
-    /// The configuration of the client, with the proofs that the primary must provide.
+    /// The TLS configuration, with the proofs that the primary must provide.
     pub config: Arc<ClientConfig>,
     /// The name in the certificate of the primary.
     pub name: ServerName<'static>,
 }
 
-/// The proofs that the server of a URL must provide, and the certificate that this server shows it.
+/// The TLS settings for the server of a URL: the proofs that it must provide, and the certificate
+/// that this server presents to it.
 pub struct UrlTls {
     /// The trusted authorities; `None` for the authorities of the system.
     pub authorities: Option<Vec<CertificateDer<'static>>>,
@@ -153,10 +156,10 @@ impl UpstreamPeers {
         in_force.before = std::mem::replace(&mut in_force.peers, peers);
     }
 
-    /// Puts the settings of the upstreams in force that other upstreams designate.
+    /// Puts the settings of designated servers in force.
     pub fn put_designated(&self, peers: PeerMap) {
         let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
-        // Connections of workers with the previous plan need its peers.
+        // Connections of workers with the previous plan still need its peers.
         let is_same = peers.keys().all(|id| in_force.designated.contains_key(id))
             && peers.len() == in_force.designated.len();
         let before = std::mem::replace(&mut in_force.designated, peers);
@@ -165,7 +168,7 @@ impl UpstreamPeers {
         }
     }
 
-    /// Returns the settings of an upstream.
+    /// Returns the settings of the upstream with this number.
     pub fn at(&self, id: PeerId) -> Option<Arc<UpstreamPeer>> {
         if id == PeerId::UNPROVEN {
             return self.unproven.get_or_init(|| UpstreamPeer::unproven().map(Arc::new)).clone();
@@ -185,7 +188,7 @@ impl UpstreamPeers {
 }
 
 impl UpstreamPeer {
-    /// Reads the settings of an upstream. Returns `None` for a name that no certificate has.
+    /// Reads the settings of an upstream. Returns `None` if no certificate can have its name.
     ///
     /// # Errors
     /// A file cannot be used.
@@ -217,8 +220,8 @@ impl UpstreamPeer {
         }))
     }
 
-    /// Returns the settings of authoritative servers (RFC 9539 §4.2): no certificate is verified.
-    /// Returns `None` if the library of TLS cannot be used.
+    /// Returns the settings for authoritative servers, which verify no certificate (RFC 9539 §4.2).
+    /// Returns `None` if the TLS library cannot be used.
     fn unproven() -> Option<Self> {
         let config = client_showing(Trust::Nobody, None, &[ALPN_DOT]).ok()?;
         Some(Self {
@@ -230,9 +233,9 @@ impl UpstreamPeer {
         })
     }
 
-    /// Returns the name of the server at an address. An upstream without a name gets its address as
-    /// name. An address is not sent (RFC 9539 §4.2: no SNI), and sessions are resumed only with the
-    /// same address.
+    /// Returns the name of the server at an address. If the upstream has no name, it is the
+    /// address. An address is not sent in the handshake (RFC 9539 §4.2: no SNI), and sessions are
+    /// resumed only with the same address.
     fn name_at(&self, addr: SocketAddr) -> ServerName<'static> {
         self.name.clone().unwrap_or_else(|| ServerName::from(addr.ip()))
     }
@@ -255,7 +258,7 @@ impl UpstreamPeer {
     /// Begins a session with an address of the upstream.
     ///
     /// # Errors
-    /// An error of rustls.
+    /// The TLS library reports an error.
     pub fn session(&self, addr: SocketAddr) -> io::Result<ClientSession> {
         let PeerCarrier::Stream(config) = &self.carrier else {
             return Err(io::Error::other(UnknownPeer));
@@ -269,7 +272,7 @@ impl UpstreamPeer {
         session.map_err(io::Error::other)
     }
 
-    /// Begins a connection of QUIC to an address of the upstream.
+    /// Begins a QUIC connection to an address of the upstream.
     ///
     /// # Errors
     /// The address or name cannot be used.
@@ -282,36 +285,37 @@ impl UpstreamPeer {
             .map_err(io::Error::other)
     }
 
-    /// Notes the announcement of HTTP/3 by an upstream in HTTP/2.
+    /// Records an announcement of HTTP/3 by an upstream that is queried in HTTP/2.
     pub fn note_alternative(&self, addr: SocketAddr, said: AltSvc, now_ms: u64) {
         if let Some(alternative) = &self.alternative {
             alternative.note(addr, said, now_ms);
         }
     }
 
-    /// Returns the address at which an upstream in HTTP/2 must be tried in HTTP/3 now.
+    /// Returns the address at which HTTP/3 must be tried now, for an upstream that is queried in
+    /// HTTP/2.
     pub fn alternative(&self, addr: SocketAddr, now_ms: u64) -> Option<SocketAddr> {
         self.alternative.as_ref()?.target(addr, now_ms)
     }
 
-    /// Notes that HTTP/3 of an upstream in HTTP/2 does not work.
+    /// Records that HTTP/3 does not work, for an upstream that is queried in HTTP/2.
     pub fn note_failed_alternative(&self, addr: SocketAddr, now_ms: u64) {
         if let Some(alternative) = &self.alternative {
             alternative.failed(addr, now_ms);
         }
     }
 
-    /// Notes that HTTP/3 of an upstream in HTTP/2 has worked.
+    /// Records that HTTP/3 has worked, for an upstream that is queried in HTTP/2.
     pub fn note_worked_alternative(&self, addr: SocketAddr) {
         if let Some(alternative) = &self.alternative {
             alternative.worked(addr);
         }
     }
 
-    /// Begins a connection in HTTP/3 to an upstream in HTTP/2.
+    /// Begins an HTTP/3 connection to an upstream that is queried in HTTP/2.
     ///
     /// # Errors
-    /// The upstream is not one in HTTP/2, or the address or name cannot be used.
+    /// The upstream is not queried in HTTP/2, or the address or name cannot be used.
     pub fn alternative_at(&self, at: SocketAddr, now: Instant) -> io::Result<QuicUpstream> {
         let Some(alternative) = &self.alternative else {
             return Err(io::Error::other(UnknownPeer));
@@ -322,7 +326,7 @@ impl UpstreamPeer {
             .map_err(io::Error::other)
     }
 
-    /// Returns the host name, unless the upstream has only its address.
+    /// Returns the host name; `None` if the upstream is known by its address only.
     pub fn host_name(&self) -> Option<&str> {
         match &self.name {
             Some(ServerName::DnsName(name)) => Some(name.as_ref()),
@@ -330,7 +334,7 @@ impl UpstreamPeer {
         }
     }
 
-    /// Logs that TLS, HTTPS or QUIC failed, unless a worker has done so lately. Failures of
+    /// Logs that TLS, HTTPS or QUIC failed, unless a worker has logged this recently. Failures of
     /// authoritative servers are not logged, because most of these servers have no TLS.
     pub fn warn(&self, addr: SocketAddr, error: &io::Error, now_ms: u64) {
         if self.name.is_none() {
@@ -368,9 +372,9 @@ pub fn read(config: &Config) -> Result<PeerMap, CertificateFault> {
             peers.insert(peer.id(), Arc::new(settings));
         }
     }
-    // The requirements for designated servers are read when such servers are found. Files that the
-    // configuration names for them are read now as well. A system without authorities may use
-    // servers without encryption.
+    // The settings for designated servers are read when such servers are found. But the files that
+    // the configuration requires for them are read now. A missing list of authorities is no error
+    // here, because the servers can be used without encryption.
     let discover = config.forwards.iter().filter(|forward| forward.discover != Discovery::Off);
     for forward in discover {
         match configs.of(&forward.tls, ALPN_DOT) {
@@ -378,8 +382,8 @@ pub fn read(config: &Config) -> Result<PeerMap, CertificateFault> {
             Err(fault) => return Err(fault),
         }
     }
-    // Members of a catalog have the primaries of the catalog. Thousands of members would read the
-    // same authorities.
+    // The members of a catalog have the primaries of the catalog. The same authorities would
+    // otherwise be read for each of thousands of members.
     let zones = config.zones.iter().filter(|zone| !zone.catalog.is_member());
     let lists = config.policy.lists.iter().filter_map(|list| list.source.zone());
     let of_lists = lists.map(|list| &list.primaries);
@@ -390,7 +394,8 @@ pub fn read(config: &Config) -> Result<PeerMap, CertificateFault> {
     }
     for source in config.zones.iter().filter_map(|zone| zone.source_url()) {
         match &source.database {
-            // Without files and over a Unix socket, the authorities of the system are not needed.
+            // The authorities of the system are not needed if files are configured, or over a Unix
+            // socket.
             Some(_) if source.ca.is_none() && source.client.is_none() => {}
             Some(_) => drop(of_database(source)?),
             None => drop(of_url(source)?),
@@ -450,8 +455,8 @@ pub fn of_url(source: &ZoneUrl) -> Result<UrlTls, CertificateFault> {
     Ok(UrlTls { authorities, shown })
 }
 
-/// Reads the checks for the server of a database, and the certificate of this server. The files are
-/// read for each connection.
+/// Reads the TLS settings for the server of a database: the proofs that it must provide, and the
+/// certificate of this server. The files are read for each connection.
 ///
 /// # Errors
 /// A file cannot be used.
@@ -467,7 +472,7 @@ pub fn of_database(source: &ZoneUrl) -> Result<Arc<ClientConfig>, CertificateFau
 
 fn shown_by_url(files: &CertificateFiles) -> Result<ClientCert, CertificateFault> {
     let (chain, key) = (read_file(&files.chain)?, Zeroizing::new(read_file(&files.key)?));
-    // A certificate and a key that do not match must be refused before a connection uses them.
+    // A certificate and key that do not match must be refused before a connection uses them.
     certificate_of(files, &chain, &key)?;
     let unusable = |path: &Path, error: ureq::Error| {
         let source = io::Error::new(io::ErrorKind::InvalidData, error);
@@ -509,7 +514,8 @@ fn client_config(tls: &UpstreamTls, alpn: &[u8]) -> Result<Arc<ClientConfig>, Ce
     client_showing(trust, shown.as_ref(), &[alpn]).map_err(CertificateFault::Cryptography)
 }
 
-/// Reads the proofs that servers must provide, and the certificate that this server shows them.
+/// Reads the proofs that servers must provide, and the certificate that this server presents to
+/// them.
 fn proof(tls: &UpstreamTls) -> Result<(Trust, Option<Certificate>), CertificateFault> {
     let shown = tls.client.as_ref().map(certificate).transpose()?;
     let pins = || tls.pins.iter().map(|pin| pin.0).collect();

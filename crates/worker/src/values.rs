@@ -9,7 +9,7 @@ use avocet_nameserver::query::miss::{ReplyRoute, StreamRoute};
 use avocet_nameserver::query::{Client, QueryContext, QueryStep};
 use avocet_nameserver::transfers::TransferRest;
 
-/// A moment on both clocks, which are read once for each turn and batch.
+/// One moment on both clocks. The clocks are read once for each turn and for each batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Time {
     /// The time on the monotonic clock.
@@ -33,42 +33,42 @@ impl Time {
     }
 }
 
-/// The arguments of resolution that are the same for all calls of a turn.
+/// The arguments that all calls of resolution in one turn have in common.
 pub(crate) struct WorkerTurn<'t, D> {
     /// The poller that watches the sockets of resolution.
     pub(crate) poller: &'t Poller,
     /// The moment of the call.
     pub(crate) time: Time,
-    /// The receiver of the steps of queries that have waited.
+    /// The receiver of the results of queries that have waited.
     pub(crate) late: D,
 }
 
-/// The step of a query that has waited: from resolution to the outbox.
+/// The result of a query that has waited. Resolution passes it to the outbox.
 pub(crate) struct LateStep<'s> {
-    /// The query.
+    /// The facts about the query.
     pub(crate) ended: Ended<'s>,
     /// The route of the reply.
     pub(crate) route: &'s ReplyRoute,
-    /// The step.
+    /// The result of the query path.
     pub(crate) step: QueryStep,
-    /// The buffer with the reply at its start, if there is a reply.
+    /// The buffer. The reply is at its start, if there is one.
     pub(crate) message: &'s mut [u8],
-    /// The state and the time with which the step was taken.
+    /// The context in which the result was made.
     pub(crate) cx: &'s QueryContext<'s>,
 }
 
-/// A receiver of the steps of queries that have waited.
+/// A receiver of the results of queries that have waited.
 pub(crate) trait Deliver {
-    /// Takes one step.
+    /// Takes one result.
     fn deliver(&mut self, late: LateStep<'_>);
 }
 
-/// A reply that was counted and limited, for a connection that this worker holds: from the outbox
-/// to the intake.
+/// A reply that was counted and limited, for a connection of this worker. The outbox passes it to
+/// the intake.
 pub(crate) struct StreamReply<'r> {
-    /// The connection.
+    /// The connection that gets the reply.
     pub(crate) route: StreamRoute,
-    /// The message; empty if the query gets none.
+    /// The message; empty if the query gets no reply.
     pub(crate) message: &'r [u8],
 }
 
@@ -76,23 +76,23 @@ pub(crate) struct StreamReply<'r> {
 pub(crate) enum Answered<'r> {
     /// The query gets this reply.
     Now(&'r [u8]),
-    /// The query gets this reply, and then the messages of a transfer.
+    /// The query gets this reply, followed by the messages of a transfer.
     Transfer(&'r [u8], Box<TransferRest>),
     /// The reply comes later, as a [`StreamReply`].
     Later,
-    /// The query gets no reply.
+    /// The query gets no reply, neither now nor later.
     Never,
 }
 
 /// A service that answers the queries that arrive on connections.
 pub(crate) trait Answer {
-    /// Answers the query in `octets`.
+    /// Answers the query in `octets` from this client.
     fn answer(&mut self, octets: &[u8], client: &Client<'_>) -> Answered<'_>;
 
-    /// Begins the share of the next connection. Returns `false` if no time is left in this turn.
-    /// The queries of the connection then wait for the next turn.
+    /// Begins the share of time for the next connection. Returns `false` if no time is left in this
+    /// turn. The queries of the connection then wait for the next turn.
     fn begin_share(&mut self) -> bool;
 
-    /// Returns whether the connection may have another query answered in this turn.
+    /// Returns whether another query of the present connection may be answered in this turn.
     fn has_time(&self) -> bool;
 }

@@ -28,22 +28,22 @@ use crate::values::{Deliver, LateStep, StreamReply, Time, WorkerTurn};
 
 /// Maximum number of kernel events per turn.
 const EVENTS: usize = 256;
-/// Maximum number of batches of datagrams served from one listener in one turn.
+/// Maximum number of batches of datagrams that are answered for one listener in one turn.
 const MAX_BATCHES: usize = 16;
-/// Microseconds of a turn after which no further batch of a listener is served, because other
+/// Microseconds after which no further batch of a listener is answered in this turn, because other
 /// listeners, connections and servers wait. A thousand cached answers take one or two thousand
 /// microseconds.
 const DATAGRAMS_US: u64 = 5_000;
-/// Number of datagrams in a batch below which the socket counts as drained. Then the poller must
-/// report it again.
+/// Number of datagrams in a batch below which the socket counts as empty. The poller must then
+/// report the socket again.
 const SMALL_BATCH: usize = 8;
-/// Milliseconds between sweeps: timeouts of connections, and reports.
+/// Milliseconds between two sweeps. A sweep handles timeouts of connections, and publishes reports.
 const SWEEP_MS: u64 = 500;
-/// Milliseconds between turns of an idle worker while it opens sockets ahead of need.
+/// Milliseconds between turns of an idle worker while it opens sockets in advance.
 const WARMING_MS: u64 = 1;
-/// Longest time for queries in flight when a worker ends, in milliseconds.
+/// Maximum number of milliseconds that an ending worker waits for queries in flight.
 const DRAIN_MS: u64 = 6_000;
-/// Longest idle time of client connections while a worker ends, in milliseconds.
+/// Maximum idle time of client connections while a worker is ending, in milliseconds.
 const DRAIN_IDLE_MS: u64 = 1_000;
 
 /// A worker of the server.
@@ -56,18 +56,19 @@ pub(crate) struct Worker {
     outbox: Outbox,
     time: Time,
     quic_allowance: Allowance,
-    /// Whether this turn left queries to the next turn.
+    /// Whether this turn left queries for the next turn.
     is_cut_short: bool,
     busy: Busy,
     load: LoadSamples,
-    /// Letters that were taken from the mailbox and not read yet.
+    /// Letters that were taken from the mailbox and were not processed yet.
     letters: Vec<Letter>,
     swept_ms: u64,
-    /// The time at which draining began.
+    /// The time at which the worker began to drain, in milliseconds; `None` before that.
     draining_since: Option<u64>,
 }
 
-/// The way of late replies: through the outbox, and on to the connections of this worker.
+/// The receiver of late results: passes them to the outbox, and replies for connections to the
+/// intake.
 struct LatePath<'w> {
     outbox: &'w mut Outbox,
     intake: &'w mut Intake,
@@ -86,7 +87,7 @@ impl Worker {
     /// The token of the mailbox's waker.
     pub(crate) const MAILBOX_TOKEN: u64 = 0;
 
-    /// Creates a worker that watches its sockets.
+    /// Creates a worker. Its sockets are added to the poller.
     ///
     /// # Errors
     /// The poller cannot watch a socket.
@@ -121,13 +122,13 @@ impl Worker {
         self
     }
 
-    /// Runs until it has drained.
+    /// Runs the worker until it has drained.
     ///
     /// # Errors
     /// The poller fails.
     pub(crate) fn run(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
-        // A turn that ended in a panic may have been woken for letters and not have read them.
+        // A turn that ended in a panic may have been woken for letters without reading them.
         self.read_letters();
         self.submit_misses();
         loop {
@@ -139,7 +140,8 @@ impl Worker {
                 match Token::unpack(event.token()) {
                     Token::Mailbox => self.read_letters(),
                     Token::Datagrams(number) => self.serve_datagrams(number, DATAGRAMS_US),
-                    // Only after the last event is it known which connections have queries.
+                    // Connections are read after the last event, because events may still report
+                    // connections with queries.
                     Token::Accept(_) | Token::Header(_) => has_new = true,
                     Token::Quic(number) => self.serve_quic(number),
                     Token::Stream(slot) => self.intake.note_readable(slot),
@@ -170,7 +172,7 @@ impl Worker {
         self.outbox.metrics()
     }
 
-    /// Returns resolution, with the parts that it uses in this turn.
+    /// Returns resolution, with the parts of the worker that it uses in this turn.
     fn resolving(&mut self) -> (&mut Resolution, WorkerTurn<'_, LatePath<'_>>) {
         let Self { poller, intake, resolution, outbox, time, .. } = self;
         (
@@ -191,7 +193,7 @@ impl Worker {
         self.shared.name_server.clock.now().micros()
     }
 
-    /// Answers the datagrams at a listener. After `most_us` microseconds, no further batch begins.
+    /// Answers the datagrams at a listener. Begins no further batch after `most_us` microseconds.
     fn serve_datagrams(&mut self, number: u16, most_us: u64) {
         let began_us = self.time.now.micros();
         let Self { shared, intake, resolution, outbox, time, is_cut_short, .. } = self;
@@ -228,7 +230,7 @@ impl Worker {
                 break;
             }
             if time.now.micros() - began_us > most_us {
-                // A whole batch means that more may wait.
+                // If the batch is full, more datagrams may be waiting.
                 waiting = if batch.received == BATCH { waiting.max(QUEUE) } else { waiting };
                 *is_cut_short = true;
                 break;
@@ -238,7 +240,7 @@ impl Worker {
         self.submit_misses();
     }
 
-    /// Answers the queries in the datagrams of QUIC at a listener.
+    /// Answers the queries in the QUIC datagrams at a listener.
     fn serve_quic(&mut self, number: u16) {
         self.quic_allowance.begin(self.now_us());
         for _ in 0..MAX_BATCHES {
@@ -260,7 +262,7 @@ impl Worker {
         self.submit_misses();
     }
 
-    /// Begins handshakes of QUIC, handles its timers, and answers queries that earlier turns have
+    /// Begins QUIC handshakes, handles timers of QUIC, and answers queries that earlier turns have
     /// left.
     fn drive_quic(&mut self) {
         if !self.intake.is_quic_due(self.time) {
@@ -269,7 +271,8 @@ impl Worker {
         self.serve_with_allowance(|intake, time, frames| intake.drive_quic(time, frames));
     }
 
-    /// Lets the intake serve queries for as long as a turn allows, then resolves the misses.
+    /// Calls `serve` with an allowance of time for queries, and then submits the misses for
+    /// resolution.
     fn serve_with_allowance(&mut self, serve: impl FnOnce(&mut Intake, Time, &mut Frames<'_>)) {
         let mut allowance = Allowance::default();
         allowance.begin(self.now_us());
@@ -280,7 +283,7 @@ impl Worker {
         self.submit_misses();
     }
 
-    /// Answers the queries in a datagram that reached another worker.
+    /// Answers the queries in a QUIC datagram that arrived at another worker.
     fn take_datagram(&mut self, datagram: &ForwardedDatagram) {
         self.quic_allowance.begin(self.now_us());
         let Self { intake, resolution, outbox, time, quic_allowance: allowance, .. } = self;
@@ -289,8 +292,8 @@ impl Worker {
         self.submit_misses();
     }
 
-    /// Accepts connections, and reads the headers of proxies. Either may close another connection
-    /// to make room.
+    /// Accepts connections, and reads the headers of proxies. Both may close another connection to
+    /// make room.
     fn begin_connections(&mut self, events: &Events) {
         for event in events.iter() {
             match Token::unpack(event.token()) {
@@ -306,14 +309,14 @@ impl Worker {
         intake.accept(poller, resolution.state(), number, *time);
     }
 
-    /// Reads the header of a connection of a proxy.
+    /// Reads the PROXY header of a connection from a proxy.
     fn read_header(&mut self, slot: u32) {
         let Self { poller, intake, resolution, time, .. } = self;
         intake.read_header(poller, resolution.state(), slot, *time);
     }
 
     /// Answers the queries on the connections of clients. Each pace has its own time in a turn, so
-    /// that neither waits for the other.
+    /// that fast connections do not wait for slow ones.
     fn serve_streams(&mut self) {
         for pace in Pace::ALL {
             if !self.intake.has_unread() {
@@ -335,7 +338,7 @@ impl Worker {
         resolution.submit_misses(&mut turn);
     }
 
-    /// Reads the messages that a panic left unread, then those in the mailbox.
+    /// Processes the letters that a panic left unprocessed, and then the letters in the mailbox.
     fn read_letters(&mut self) {
         self.read_taken_letters();
         self.shared.mailboxes[usize::from(self.index)].take(&mut self.letters);
@@ -390,7 +393,7 @@ impl Worker {
         }
     }
 
-    /// Does the work that is due, sends queued messages, and sweeps.
+    /// Does the work at the end of a turn: timers, queued messages and sweeps.
     fn end_turn(&mut self) {
         let (resolution, mut turn) = self.resolving();
         resolution.end_turn(&mut turn);
@@ -403,7 +406,7 @@ impl Worker {
         }
     }
 
-    /// Ends connections that have timed out, and publishes reports. It runs about twice a second.
+    /// Ends connections that have timed out, and publishes reports. Called about twice a second.
     fn sweep(&mut self) {
         let patience = self.patience();
         self.intake.sweep(&self.poller, patience, self.time);
@@ -457,8 +460,8 @@ impl Worker {
     }
 
     /// Returns whether this worker drains and no worker waits for anything any more, or draining
-    /// has taken too long. A worker that still reads from a connection may send letters to this
-    /// one, but does so before it counts as quiet.
+    /// has taken too long. Another worker may still send letters to this one while it reads from a
+    /// connection, but only before it counts as quiet.
     fn has_drained(&self) -> bool {
         let Some(since) = self.draining_since else { return false };
         let is_quiet = self.resolution.in_flight() == 0 && self.intake.open_streams() == 0;
@@ -472,7 +475,7 @@ impl Worker {
         all_quiet && mailbox.is_empty() || self.time.millis() >= since + DRAIN_MS
     }
 
-    /// Rebuilds the parts that a panic in [`Worker::run`] may have left half changed. Listeners and
+    /// Rebuilds the parts that a panic in [`Worker::run`] may have left inconsistent. Listeners and
     /// connections stay, and so do the queries that wait.
     pub(crate) fn recover(&mut self) {
         self.metrics().panics.add(1);
@@ -481,14 +484,15 @@ impl Worker {
     }
 }
 
-/// Returns the service of a listener.
+/// Returns the service that answers the datagrams of a listener.
 #[cfg(not(test))]
 #[inline]
 fn served(datagrams: Datagrams<'_>) -> Datagrams<'_> {
     datagrams
 }
 
-/// Returns the service of a listener, which panics if a test has planted a fault.
+/// Returns the service that answers the datagrams of a listener. It panics if a test has planted a
+/// fault.
 #[cfg(test)]
 fn served(datagrams: Datagrams<'_>) -> crate::faulty::Faulty<'_> {
     crate::faulty::Faulty(datagrams)

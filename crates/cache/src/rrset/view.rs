@@ -23,10 +23,10 @@ const KIND_SHIFT: u32 = 5;
 const DO_BIT: u32 = 1 << 7;
 const CD_BIT: u32 = 1 << 8;
 const UNSUPPORTED_SHIFT: u32 = 9;
-/// Payload capacity that spares a small set a second allocation.
+/// Initial capacity of a payload, in octets. A small RRset needs no second allocation.
 const TYPICAL_PAYLOAD_BYTES: usize = 128;
 
-/// An encoded entry: its payload and the words of its meta that describe it.
+/// An encoded entry: its payload, and the fields of its [`Meta`] that describe the payload.
 pub(super) struct Body {
     pub(super) bytes: Vec<u8>,
     epoch: u32,
@@ -34,7 +34,7 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// Returns the meta of an entry stored now. The caller sets its time to live.
+    /// Returns the [`Meta`] of an entry that is stored now. The caller sets its validity.
     pub(super) fn meta(&self, now: u32) -> Meta {
         Meta { stored_at: now, valid_for: 0, epoch: self.epoch, user: self.user }
     }
@@ -132,7 +132,7 @@ pub(super) fn provenance_of(user: u32) -> Provenance {
     }
 }
 
-/// An RRset, read from the caller's buffer.
+/// A cached RRset, read from the caller's buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct RrsetView<'a> {
     /// The source of the data.
@@ -191,13 +191,12 @@ impl<'a> Iterator for Rdatas<'a> {
     }
 }
 
-/// A negative answer, read from the caller's buffer.
+/// A cached negative answer, read from the caller's buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct NegativeView<'a> {
     /// The source of the data.
     pub provenance: Provenance,
-    /// The relation of the data to its TTL. The remaining seconds are the TTL of all of its
-    /// records.
+    /// The relation of the data to its TTL. The remaining seconds are the TTL of all its records.
     pub freshness: Freshness,
     /// The TTL at insertion, in seconds.
     pub original_ttl: u32,
@@ -216,7 +215,7 @@ impl<'a> NegativeView<'a> {
         }
     }
 
-    /// Returns the SOA record, which every entry stored by the cache itself has.
+    /// Returns the SOA record. Every entry has one, unless it comes from a malformed snapshot.
     pub fn soa(&self) -> Option<NegativeRecord<'a>> {
         self.all().next()
     }

@@ -5,12 +5,12 @@
 //! word 1: stored_at (32) | valid_for (32)
 //! word 2: epoch (32) | user (32)
 //! ```
-//! The key is part of the payload, at a place only the caller knows. The low half of the hash leads
-//! back to the entry's two buckets when the ring frees it.
+//! The key is part of the payload, at a place only the caller knows. When the ring frees an entry,
+//! the low half of the hash shows in which two buckets the entry is.
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Words before the payload.
+/// Number of words before the payload.
 pub(super) const HEADER_WORDS: usize = 3;
 const WORD: usize = 8;
 const PADDING_BITS: u32 = 3;
@@ -26,24 +26,25 @@ const _: () = assert!(MAX_PAYLOAD_BYTES / WORD + HEADER_WORDS <= WORDS_MASK as u
 /// The properties that the store keeps with the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Meta {
-    /// Seconds of the caller's clock.
+    /// The time of storage, in seconds of the caller's clock.
     pub(crate) stored_at: u32,
     /// The validity in seconds, counted from `stored_at`.
     pub(crate) valid_for: u32,
-    /// A word for the caller.
+    /// A value of the caller, which the store does not interpret.
     pub(crate) epoch: u32,
-    /// A word for the caller.
+    /// A value of the caller, which the store does not interpret.
     pub(crate) user: u32,
 }
 
 impl Meta {
-    /// Returns the seconds since the entry was stored, zero if the clock stepped back.
+    /// Returns the seconds since the entry was stored; zero if the clock was set back.
     #[inline]
     pub(crate) fn age(&self, now: u32) -> u32 {
         (now.wrapping_sub(self.stored_at) as i32).max(0) as u32
     }
 
-    /// Returns the seconds left, or as an error the seconds since the validity ended.
+    /// Returns the remaining seconds of validity, or, as an error, the seconds since the validity
+    /// ended.
     #[inline]
     pub(crate) fn remaining(&self, now: u32) -> Result<u32, u32> {
         let age = self.age(now);
@@ -73,7 +74,7 @@ impl EntryParts<'_> {
     }
 }
 
-/// The first words of a stored entry.
+/// The header words of a stored entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header {
     pub(super) low: u32,
@@ -130,7 +131,7 @@ pub(super) fn store_entry(words: &[AtomicU64], low: u32, entry: &EntryParts<'_>)
     pack(&entry.parts, put);
 }
 
-/// Packs the parts into words and pads the last one with zeros.
+/// Packs the parts into words, and pads the last word with zeros.
 fn pack(parts: &[&[u8]], mut put: impl FnMut(u64)) {
     let mut carry = [0u8; WORD];
     let mut filled = 0;
@@ -153,8 +154,8 @@ fn pack(parts: &[&[u8]], mut put: impl FnMut(u64)) {
     }
 }
 
-/// Copies the first `len` bytes of `words` to `out`, or as many as it holds. If `out` has room, the
-/// last word is copied whole, which may zero up to seven bytes after `len`.
+/// Copies the first `len` bytes of `words` to `out`, or as many bytes as fit. If `out` has room,
+/// the last word is copied whole, which may zero up to seven bytes after `len`.
 #[inline]
 pub(super) fn copy_payload(words: &[AtomicU64], out: &mut [u8], len: usize) {
     let (chunks, tail) = out.as_chunks_mut::<WORD>();

@@ -1,6 +1,7 @@
-//! Fingerprints of keys that left the small ring unvisited (S3-FIFO's ghost queue). A key that
-//! returns soon goes straight to the main ring. Each word is a queue of four 16-bit fingerprints. A
-//! false match admits one entry in several thousand to the main ring too early.
+//! Fingerprints of keys that left the small ring unvisited (S3-FIFO's ghost queue). If such a key
+//! is stored again soon, it is stored in the main ring immediately. Each word is a queue of four
+//! 16-bit fingerprints. A false match admits one entry in several thousand to the main ring too
+//! early.
 
 use crate::store::slot::Tag;
 
@@ -18,7 +19,7 @@ impl Ghost {
         Ghost { queues: vec![0; count].into_boxed_slice() }
     }
 
-    /// Records a key in place of the oldest key of its queue.
+    /// Records a key. It replaces the oldest key in its queue.
     pub(super) fn remember(&mut self, low: u32, tag: Tag) {
         let mark = fingerprint(low, tag);
         if let Some(queue) = self.queue(low) {
@@ -47,7 +48,7 @@ impl Ghost {
     }
 }
 
-/// Returns a fingerprint that is never zero, because zero marks a free lane.
+/// Returns a fingerprint of the key. It is never zero, because zero marks a free place.
 fn fingerprint(low: u32, tag: Tag) -> u64 {
     let mixed = u64::from(low.wrapping_mul(0x85eb_ca6b) >> 16) ^ tag.number();
     mixed.max(1)

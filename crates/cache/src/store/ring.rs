@@ -5,8 +5,8 @@
 //! in one piece:   [ free | tail ... head | free ]
 //! wrapped:        [ ... head | free | tail ... wrap | lost ]
 //! ```
-//! Wrapped with head = tail is full; in one piece with head = tail is empty. The words lost after
-//! `wrap` become available again in the next lap.
+//! If head and tail are equal, a wrapped ring is full, and a ring in one piece is empty. The words
+//! lost after `wrap` become available again in the next lap.
 
 use super::slot::Spot;
 
@@ -21,7 +21,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Creates a ring over `capacity` words from `base` on.
+    /// Creates a ring of `capacity` words that begins at word `base`.
     pub(super) fn new(base: usize, capacity: usize) -> Self {
         Ring { base, capacity, head: 0, tail: 0, wrap: None, lap: 0 }
     }
@@ -42,12 +42,12 @@ impl Ring {
         }
     }
 
-    /// Returns the offset of the oldest entry. Meaningless while the ring is empty.
+    /// Returns the offset of the oldest entry. The result has no meaning if the ring is empty.
     pub(super) fn tail_offset(&self) -> usize {
         self.base + self.tail
     }
 
-    /// Takes `words` at the head if that many contiguous ones are free.
+    /// Allocates `words` words at the head; `None` if there are not enough contiguous free words.
     pub(super) fn take(&mut self, words: usize) -> Option<Spot> {
         match self.wrap {
             Some(_) if self.head + words <= self.tail => {}

@@ -24,19 +24,20 @@ use super::{
 use crate::memory;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence, spin_loop, zeroed_words};
 
-/// Cells of a bucket: one cache line.
+/// Number of cells of a bucket, which fill one cache line.
 pub(super) const WAYS: usize = 8;
 const CACHE_LINE: usize = 64;
-/// Words of a cache line.
+/// Number of words of a cache line.
 const LINE_WORDS: usize = CACHE_LINE / size_of::<u64>();
-/// Cache lines of an entry to prefetch: header and an answer of one or two records.
+/// Number of cache lines of an entry that are prefetched: header and an answer of one or two
+/// records.
 const PREFETCHED_LINES: usize = 3;
-/// Bytes of an index cell and its share of the ghost table.
+/// Number of bytes of an index cell together with its share of the ghost table.
 const CELL_BYTES: usize = 10;
-/// Restarts of a reader that the writer disturbs before it reports a miss.
+/// Number of times that a reader starts again because of the writer before it reports a miss.
 const READ_ATTEMPTS: usize = if cfg!(loom) { 2 } else { 64 };
-/// Bytes at the start of a payload that must include the whole key: the writer passes only these
-/// bytes to `same`.
+/// Number of bytes at the start of a payload that include the whole key. The writer passes only
+/// these bytes to `same`.
 pub(crate) const KEY_PREFIX_BYTES: usize = 288;
 
 /// The sizes of a shard's parts.
@@ -49,8 +50,9 @@ pub(super) struct Geometry {
 }
 
 impl Geometry {
-    /// Divides `bytes` so that the index is four fifths full when the rings are full of entries of
-    /// `mean_entry_bytes`. The small ring gets a tenth of the ring words.
+    /// Divides `bytes` among the parts of a shard, so that the index is four fifths full when the
+    /// rings are full of entries of `mean_entry_bytes`. The small ring gets a tenth of the words of
+    /// both rings.
     pub(super) fn within(bytes: usize, mean_entry_bytes: usize) -> Geometry {
         let cells = bytes * 5 / (4 * mean_entry_bytes + 5 * CELL_BYTES);
         let buckets = (cells / WAYS).max(1);
@@ -67,14 +69,14 @@ impl Geometry {
         size_of::<Shard>() + words * 8
     }
 
-    /// Returns the length of the longest entry: half the small ring. Every entry passes through
-    /// that ring, and one insertion must not sweep it out.
+    /// Returns the maximum length of an entry in words: half of the small ring. Every entry passes
+    /// through that ring, and one insertion must not evict all its entries.
     pub(super) fn max_entry_words(&self) -> usize {
         self.small_words / 2
     }
 }
 
-/// A wrapper that keeps data changed by writers off the cache lines that readers use.
+/// A wrapper that keeps data that writers change on other cache lines than data that readers use.
 #[repr(align(128))]
 pub(super) struct Padded<T>(T);
 
@@ -82,9 +84,9 @@ pub(super) struct Padded<T>(T);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FoundEntry {
     pub(crate) meta: Meta,
-    /// Number of bytes of the payload, possibly more than were copied.
+    /// Number of bytes of the payload. Fewer bytes may have been copied.
     pub(crate) len: usize,
-    /// Whether the entry had been read before since it was stored or last moved.
+    /// Whether the entry was read before, since it was stored or last moved.
     pub(crate) visited: bool,
 }
 
@@ -96,9 +98,9 @@ enum Copied {
 
 /// A part of the store with its own index, rings and lock.
 pub(super) struct Shard {
-    /// The indexes of all shards, one after another.
+    /// The indexes of all shards, one after another in one allocation.
     index: Arc<Box<[AtomicU64]>>,
-    /// First cell of this shard's index, aligned to a cache line.
+    /// The first cell of this shard's index, which is aligned to a cache line.
     index_start: usize,
     pub(super) words: Box<[AtomicU64]>,
     pub(super) geometry: Geometry,
@@ -126,8 +128,8 @@ impl Shard {
         (0..count).map(shard).collect()
     }
 
-    /// Locks the state of the writer. Ignores poisoning: a panic under the lock leaves at most a
-    /// dead entry.
+    /// Locks the state of the writer. Ignores poisoning, because a panic while the lock is held
+    /// leaves at most one unusable entry.
     pub(super) fn lock(&self) -> MutexGuard<'_, Writer> {
         self.writer.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -160,7 +162,7 @@ impl Shard {
         }
     }
 
-    /// Prefetches the entry with the key's tag. Returns false if there is none.
+    /// Prefetches the entry with the key's tag. Returns `false` if there is none.
     #[inline]
     pub(super) fn prefetch_entry(&self, hash: u64) -> bool {
         let tag = Tag::of(hash);
@@ -256,14 +258,15 @@ impl Shard {
     }
 }
 
-/// An error: the writer was changing an entry with the wanted tag.
+/// An error: the writer was changing an entry with the same tag as the key.
 struct Disturbed;
 
 #[inline]
 fn count_visit(cell: &AtomicU64, slot: Slot) {
     let counted = slot.with_visits(slot.visits() + 1);
     if counted != slot {
-        // A visit is lost if the writer or another reader changes the cell at the same time.
+        // The visit is not counted if the writer or another reader changes the cell at the same
+        // time.
         let _ = cell.compare_exchange(slot.0, counted.0, Ordering::Relaxed, Ordering::Relaxed);
     }
 }

@@ -6,10 +6,10 @@
 //! |  lap  15   | gen 5  |   tag 14   |  offset 27 (in words)  | live | visits  2 |
 //! +------------+--------+------------+------------------------+------+-----------+
 //! ```
-//! `lap` counts the rounds of the ring, `gen` the rewrites in place within a lap. Offset, lap and
-//! generation together identify one writing of one entry: a reader that sees the same slot before
-//! and after its copy has copied that writing, unless the ring went round exactly a multiple of
-//! 32,768 times in between.
+//! `lap` counts the rounds of the ring. `gen` counts how often the entry was overwritten in place
+//! within a lap. Offset, lap and generation together identify one writing of one entry: a reader
+//! that sees the same slot before and after its copy has copied that writing, unless the ring made
+//! exactly a multiple of 32,768 rounds in between.
 //!
 //! `visits` counts reads up to three, as S3-FIFO prescribes.
 //!
@@ -47,12 +47,12 @@ impl Tag {
     }
 }
 
-/// A place in a ring during one of its laps.
+/// A position in a ring during one of its laps (rounds).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spot {
-    /// Words from the start of the shard's memory.
+    /// The position, in words from the start of the shard's memory.
     pub(super) offset: usize,
-    /// Number of rounds through the ring. Only the low 15 bits are kept.
+    /// The number of the lap. Only the low 15 bits are kept.
     pub(super) lap: u64,
 }
 
@@ -64,7 +64,7 @@ impl Slot {
     /// An empty cell.
     pub(super) const EMPTY: Slot = Slot(0);
 
-    /// Creates a live, unvisited slot.
+    /// Creates a slot for a live entry that was not read yet.
     pub(super) fn new(tag: Tag, spot: Spot) -> Self {
         Slot((spot.lap << LAP_SHIFT) | tag.0 | ((spot.offset as u64) << OFFSET_SHIFT) | LIVE)
     }
@@ -77,7 +77,7 @@ impl Slot {
         self.0 & LIVE != 0
     }
 
-    /// Returns the reads since the entry was stored or last moved, at most three.
+    /// Returns how often the entry was read since it was stored or last moved, at most three.
     #[inline]
     pub(super) fn visits(self) -> u64 {
         self.0 & VISITS_MASK
@@ -108,13 +108,13 @@ impl Slot {
         Slot((self.0 & !VISITS_MASK) | visits.min(VISITS_MASK))
     }
 
-    /// Returns the slot that readers see while the words change.
+    /// Returns the slot that readers see while the writer changes the words of the entry.
     pub(super) fn moving(self) -> Slot {
         Slot((self.0 & TAG_MASK) | VISITS_MASK)
     }
 
-    /// Returns the slot after a rewrite of its words in place. Returns `None` when the generations
-    /// of this lap are used up and the entry has to move.
+    /// Returns the slot after a rewrite of its words in place. Returns `None` if the generations of
+    /// this lap are used up, so that the entry must move.
     pub(super) fn rewritten(self) -> Option<Slot> {
         if self.0 & GENERATION_MASK == GENERATION_MASK {
             return None;

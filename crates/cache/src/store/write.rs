@@ -10,8 +10,9 @@
 //!    +------- key in ghost, or its entry in main ---------------------+ v
 //!                                                                    evicted
 //! ```
-//! Every loop here frees words at a tail, so the requested words bound its length.
-//! [`REINSERTED_PER_INSERT`] bounds the entries that main moves to its head in one insertion.
+//! Every loop here frees words at a tail, so its length is limited by the number of words that are
+//! requested. [`REINSERTED_PER_INSERT`] bounds the entries that main moves to its head in one
+//! insertion.
 
 use super::{
     entry::{EntryParts, HEADER_WORDS, Header, Meta, copy_payload, store_entry},
@@ -25,10 +26,11 @@ use crate::sync::{AtomicU64, Ordering, fence};
 /// Maximum number of entries that the main ring moves to its head in one insertion. Further visited
 /// entries are evicted.
 const REINSERTED_PER_INSERT: u32 = 64;
-/// Maximum number of empty cells in the first bucket of a key at which the key takes the emptier of
-/// its two buckets.
+/// Maximum number of empty cells in the first bucket of a key at which the key uses the bucket with
+/// more empty cells.
 const SPARE_CELLS: u32 = 2;
-/// Dead or outlived entries that the main ring frees to admit an unvisited one.
+/// Maximum number of dead or outlived entries that the main ring frees to make room for an
+/// unvisited entry.
 const RECLAIMED_PER_MOVE: u32 = 8;
 
 /// The result of an insertion.
@@ -36,14 +38,14 @@ const RECLAIMED_PER_MOVE: u32 = 8;
 pub enum Inserted {
     /// The entry is in the cache.
     Stored,
-    /// A better entry exists and was kept.
+    /// A better entry exists and stays in the cache.
     Kept,
-    /// The entry is too long or malformed. If it is too long, the older entry of its key is
-    /// removed.
+    /// The entry is too long or malformed. If the entry is too long, an older entry with the same
+    /// key is removed.
     Refused,
 }
 
-/// Writer-side counts of a shard. All except `entries` only grow.
+/// The counts that the writer of a shard makes. All counts except `entries` only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ShardCounts {
     pub(super) entries: u64,
@@ -103,14 +105,16 @@ struct LiveEntry<'a> {
     header: Header,
 }
 
-/// The clock of one insertion, and the number of entries that it may still move to the head.
+/// The time of one insertion, and the number of entries that it may still move to the head of the
+/// main ring.
 struct Sweep {
     now: u32,
     reinsertions: u32,
 }
 
 impl Shard {
-    /// Stores `entry` in place of the entry that `same` accepts, if `may_replace` agrees.
+    /// Stores `entry`. If there is an entry that `same` accepts, replaces it only if `may_replace`
+    /// permits that.
     pub(super) fn insert(
         &self,
         hash: u64,
@@ -144,7 +148,7 @@ impl Shard {
         let spot = self.reserve(writer, queue, entry.words(), &mut sweep);
         self.write_entry(spot.offset, hash as u32, entry);
         let fresh = Slot::new(Tag::of(hash), spot);
-        // Making room may have moved or evicted the old entry.
+        // To make room, the old entry may have been moved or evicted.
         match old.and_then(|_| self.find(hash, &same)) {
             Some(old) => publish(old.cell, fresh.with_visits(old.slot.visits())),
             None => publish(self.free_cell(writer, hash as u32), fresh),
@@ -183,7 +187,7 @@ impl Shard {
 
     fn find(&self, hash: u64, same: &impl Fn(&Meta, &[u8]) -> bool) -> Option<LiveEntry<'_>> {
         let (low, tag) = (hash as u32, Tag::of(hash));
-        // Copies the prefix only for a likely match: few slots have the tag.
+        // The prefix is copied only if the tag matches, which is rare for other keys.
         let is_same = |slot: Slot, header: &Header| {
             let mut prefix = [0; KEY_PREFIX_BYTES];
             same(&header.meta, self.payload(slot, header, &mut prefix))
@@ -207,7 +211,7 @@ impl Shard {
         self.words.get(offset..)?.first_chunk().map(Header::load)
     }
 
-    /// Returns the payload, cut at the length of `out`.
+    /// Returns the payload of an entry, truncated to the length of `out`.
     fn payload<'b>(&self, slot: Slot, header: &Header, out: &'b mut [u8]) -> &'b [u8] {
         let start = slot.offset() + HEADER_WORDS;
         let words = self.words.get(start..start + header.payload_words()).unwrap_or_default();
@@ -217,7 +221,7 @@ impl Shard {
     }
 
     /// Overwrites an entry of equal length in place, so that repeated refreshes of a name do not
-    /// fill the ring. Returns false if that is impossible.
+    /// fill the ring. Returns `false` if this is not possible.
     fn rewrite(&self, old: &LiveEntry<'_>, entry: &EntryParts<'_>) -> bool {
         let Some(next) = old.slot.rewritten() else {
             return false;
@@ -231,14 +235,13 @@ impl Shard {
         true
     }
 
-    /// Writes an entry. The cells that point at these words must have been cleared or changed
-    /// before.
+    /// Writes an entry. Cells that refer to these words must have been cleared or changed before.
     fn write_entry(&self, offset: usize, low: u32, entry: &EntryParts<'_>) {
         fence(Ordering::Release);
         store_entry(&self.words[offset..offset + entry.words()], low, entry);
     }
 
-    /// Moves words to a place that may start below and overlap them.
+    /// Moves words to a position that may be lower and overlap them.
     fn copy_words(&self, from: usize, to: usize, count: usize) {
         fence(Ordering::Release);
         for step in 0..count {
@@ -306,8 +309,8 @@ impl Shard {
         publish(cell, Slot::new(slot.tag(), spot));
     }
 
-    /// Takes room in the main ring if that evicts no live entry. A cache that is not full thus
-    /// loses nothing.
+    /// Allocates words in the main ring, if this evicts no live entry. Thus, a cache that is not
+    /// full loses no entry.
     fn spare_room(&self, writer: &mut Writer, words: usize, now: u32) -> Option<Spot> {
         for _ in 0..RECLAIMED_PER_MOVE {
             let spot = writer.main.take(words);
@@ -349,8 +352,9 @@ impl Shard {
         clear(writer, cell);
     }
 
-    /// Returns an empty cell in one of the key's buckets, evicting an entry if necessary, unvisited
-    /// ones first. Examines sixteen cells, whichever keys an attacker chooses.
+    /// Returns an empty cell in one of the key's buckets, after evicting an entry if necessary.
+    /// Unvisited entries are evicted first. Examines only sixteen cells, even if an attacker
+    /// chooses the keys.
     fn free_cell(&self, writer: &mut Writer, low: u32) -> &AtomicU64 {
         writer.counts.entries += 1;
         let [first, second] = self.buckets_of(low);

@@ -42,14 +42,13 @@ pub(crate) fn numbered(number: u32, privacy: Privacy) -> Entry<'static> {
         privacy,
         ..Facts::of(1_700_000_000_000_000 + u64::from(number), [192, 0, 2, number as u8].into())
     };
-    // The answer has an alias from the QNAME to `a.` followed by the QNAME, and an address of that
-    // alias.
+    // The answer has an alias, from the QNAME to the name `a.QNAME`, and an address of that name.
     let answer = b"\xc0\x0c\x00\x05\x00\x01\x00\x00\x00\x09\x00\x04\x01a\xc0\x0c\
                    \xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x09\x00\x04\xc0\x00\x02\x09";
     Entry { facts, qname: b"\x03WwW\x07Example\x00", lists: &[4, 9], answer }
 }
 
-/// Writes entries with `per_block` of them in each block. Returns the files of the head.
+/// Writes entries in blocks of `per_block` entries. Returns the files of the head.
 fn written(scratch: &Scratch, count: u32, per_block: u32) -> Vec<PathBuf> {
     let mut now = 0;
     let mut writer = Writer::open(options(scratch), now).unwrap();
@@ -68,7 +67,7 @@ fn share(block: &Block, number: u32) -> String {
     String::from_utf8(block.dictionary().get(number).to_vec()).unwrap()
 }
 
-/// Returns the delays in all intact blocks, which identify the entries.
+/// Returns the delays of all entries in intact blocks. The delays identify the entries.
 fn delays(reader: &HeadReader) -> Vec<i64> {
     let mut delays = Vec::new();
     for place in &reader.blocks {

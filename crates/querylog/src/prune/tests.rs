@@ -13,7 +13,7 @@ use crate::{
 const HOUR_US: u64 = 3_600_000_000;
 const START_US: u64 = 490_000 * HOUR_US;
 
-/// A log with a running writer.
+/// A log with an open writer.
 struct Log {
     scratch: Scratch,
     writer: Writer,
@@ -27,8 +27,8 @@ impl Log {
         Self { scratch, writer, next: 0 }
     }
 
-    /// Writes one entry per minute. The delay of an entry is its number; every third is blocked,
-    /// and every second is for `b.`.
+    /// Writes one entry per minute. The delay of an entry is its number. Every third entry is
+    /// blocked, and every second entry is for `b.`.
     fn write(&mut self, count: u32) {
         for _ in 0..count {
             let number = self.next;
@@ -83,7 +83,7 @@ fn where_(condition: Condition) -> Filter {
 #[test]
 fn wanted_entries_go_from_all_files_and_the_writer_goes_on() {
     let mut log = Log::create();
-    // Two files of the head become segments; the third is still open.
+    // Two files of the head become segments. The third file is still open.
     log.write(120);
     let mut upkeep = log.upkeep();
     while upkeep.step(START_US).unwrap() {}
@@ -137,7 +137,7 @@ fn roll_ups_lose_what_was_deleted_as_far_as_counts_permit() {
         rollups.series(Period::Hour, 0..u64::MAX).count()
     };
     assert_eq!(hours(&log), 36);
-    // An hour remains in the roll-ups if only a part of it is deleted.
+    // If only a part of an hour is deleted, the hour remains in the roll-ups.
     let old = Filter { time_us: 0..START_US + 10 * HOUR_US + 1, ..Filter::default() };
     assert_eq!(log.prune(&old).entries, 601);
     assert_eq!(hours(&log), 26);

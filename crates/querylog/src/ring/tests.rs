@@ -6,7 +6,7 @@ use crate::entry::NO_EDE;
 /// The outcomes of the first stages.
 const OUTCOMES: [Outcome; 8] = Outcome::ALL;
 
-/// A query in which each field depends on its number.
+/// A query whose fields all depend on a number.
 struct Numbered {
     client: IpAddr,
     question: Vec<u8>,
@@ -25,7 +25,7 @@ impl Numbered {
         let reply = if number.is_multiple_of(3) {
             Vec::new()
         } else {
-            // There is an answer unless the question is missing or ANCOUNT is zero.
+            // There is an answer, unless the question is missing or ANCOUNT is zero.
             let header = [1, 2, 0x81, 0x80, 0, 1, 0, (number % 2) as u8, 0, 0, 0, 0];
             let has_answer = number % 2 == 1 && !question.is_empty();
             let answer = if has_answer { length(MAX_ANSWER_OCTETS, 7) } else { 0 };
@@ -171,7 +171,7 @@ mod threads {
         (0..1000).for_each(|number| Numbered::of(number).push(&mut producer));
         let (mut record, mut kept, mut last) = (Record::default(), 0, None);
         while consumer.pop(&mut record) {
-            // A short record may fit after a long one did not.
+            // A short record may fit after a long record did not.
             let number = record.entry().facts.time_us;
             assert_eq!(record.entry(), Numbered::of(number).entry());
             assert!(Some(number) > last);
@@ -211,7 +211,7 @@ mod threads {
     }
 }
 
-/// Tests every interleaving of a worker and the writer. Run with `RUSTFLAGS="--cfg loom" cargo test
+/// Tests all interleavings of a worker and the writer. Run with `RUSTFLAGS="--cfg loom" cargo test
 /// -p avocet-querylog --release loom`.
 #[cfg(loom)]
 #[test]
@@ -220,7 +220,7 @@ fn loom_a_record_is_seen_whole_or_not_at_all() {
     model.preemption_bound = Some(2);
     model.check(|| {
         let (mut producer, mut consumer) = ring(0, &OUTCOMES);
-        // The indices start near the end of the slots, so that records cross it.
+        // The indices start near the end of the slots, so that some records cross this end.
         let start = consumer.slots.count() as u64 - 7;
         producer.end = start;
         producer.limit = start + FIXED as u64 + 2;

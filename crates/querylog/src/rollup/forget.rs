@@ -1,5 +1,5 @@
-//! Removal of deleted entries from roll-ups. Only deletion on request changes roll-ups; entries
-//! that retention deletes stay counted.
+//! Removal of deleted entries from roll-ups. Roll-ups change only if entries are deleted on
+//! request. Entries that retention deletes are still counted.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use crate::search::Filter;
 impl Rollups {
     /// Removes deleted entries from the counts, as far as possible. A filter without conditions
     /// removes the periods inside its time range. A condition on names or clients removes these
-    /// texts from the tops. All other counts stay. Deleted times of clients are removed as well.
+    /// texts from the tops. All other counts stay the same. Deleted times of clients are also
+    /// removed.
     pub(crate) fn forget(&mut self, deleted: &Filter) {
         Arc::make_mut(&mut self.seen).forget(deleted);
         for period in Period::ALL {

@@ -1,12 +1,12 @@
 //! Roll-ups: totals and tops for each minute, hour and day, and when each client was seen.
 //!
-//! The writer adds each block before it writes it. Overviews read only these numbers, so they cost
-//! the same at any size of the log. The number of periods of each length is bounded, and so are the
-//! texts of each [`Top`].
+//! The writer adds the entries of each block before it writes the block. Overviews read only these
+//! numbers, so their cost does not depend on the size of the log. The number of periods of each
+//! length is limited, and so is the number of texts of each [`Top`].
 //!
 //! The state is stored whenever a file of the head is complete, and when the writer is closed.
-//! [`Rollups::end_id`] says which entries the state counts. After a crash, the entries from there
-//! on are read from the log again.
+//! [`Rollups::end_id`] shows which entries the state counts. After a crash, the entries from this
+//! id on are read from the log again.
 //!
 //! A copy of [`Rollups`] shares its periods with the original, so a reader holds the writer's lock
 //! only for the copy and computes without the lock.
@@ -50,8 +50,8 @@ pub enum Ranking {
     BlockedQnames = 7,
     /// Addresses of clients whose queries were blocked.
     BlockedClients = 8,
-    /// Lists of blocked queries without a rule and with only one list: no other list blocks the
-    /// name.
+    /// Lists that alone block a name. Only blocked queries count that have no rule and exactly one
+    /// list.
     LoneLists = 9,
 }
 
@@ -70,7 +70,7 @@ impl Ranking {
         Self::LoneLists,
     ];
 
-    /// Returns the column that contains the texts, or `None` for the set of lists.
+    /// Returns the column with the texts of the ranking; `None` for rankings of lists.
     pub(crate) fn column(self) -> Option<Text> {
         Some(match self {
             Self::Qtypes => Text::Qtype,
@@ -83,25 +83,25 @@ impl Ranking {
         })
     }
 
-    /// Reports whether the ranking counts entries with an outcome.
+    /// Reports whether the ranking counts entries with this outcome.
     pub(crate) fn takes(self, outcome: Option<Outcome>) -> bool {
         !matches!(self, Self::BlockedQnames | Self::BlockedClients | Self::LoneLists)
             || outcome == Some(Outcome::Blocked)
     }
 
-    /// Reports whether the ranking counts the lists of an entry, given their number and the rule
-    /// that decided, if any.
+    /// Reports whether the ranking counts the lists of an entry with this number of lists. `rule`
+    /// is the rule that decided; empty if none did.
     pub(crate) fn takes_lists(self, lists: usize, rule: &str) -> bool {
         self != Self::LoneLists || lists == 1 && rule.is_empty()
     }
 }
 
 const RANKINGS: usize = 10;
-/// Number of rankings that are kept for minutes. The other rankings are kept only for hours and
+/// Number of rankings that are kept for each minute. The other rankings are kept only for hours and
 /// days.
 const SMALL_RANKINGS: usize = 2;
-/// Number of classes of the histogram. Class `n` has the delays of less than 2 to the power `n`
-/// microseconds that are in no lower class.
+/// Number of classes of the histogram. Class `n` has the delays of less than `2^n` microseconds
+/// that are in no lower class.
 pub const DELAY_CLASSES: usize = 32;
 
 /// The length of a period.
@@ -126,18 +126,18 @@ impl Period {
         [60_000_000, 3_600_000_000, 86_400_000_000][self as usize]
     }
 
-    /// Returns the number of periods that are kept: the minutes of a day, the hours of a week, or
-    /// the days of a year.
+    /// Returns the number of periods that are kept: the minutes of one day, the hours of one week,
+    /// or the days of one year.
     fn kept(self) -> usize {
         [1440, 168, 366][self as usize]
     }
 
-    /// Returns the number of texts in a top of the latest period.
+    /// Returns the number of texts that are kept for each ranking of the latest period.
     fn open_texts(self) -> usize {
         [16, 512, 1024][self as usize]
     }
 
-    /// Returns the number of texts in a top after its period has ended.
+    /// Returns the number of texts that are kept for each ranking of a period that has ended.
     fn closed_texts(self) -> usize {
         [16, 64, 128][self as usize]
     }
@@ -147,16 +147,16 @@ impl Period {
     }
 }
 
-/// The totals of a period.
+/// The totals of one period.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Totals {
-    /// Start of the period in microseconds since the epoch.
+    /// The start of the period, in microseconds since the epoch.
     pub start_us: u64,
     /// Number of entries.
     pub entries: u64,
     /// Number of entries by outcome, in the order of [`Outcome`].
     pub outcomes: [u64; OUTCOMES.len()],
-    /// Number of entries by class of the delay.
+    /// Number of entries for each class of the delay.
     pub delays: [u64; DELAY_CLASSES],
     tops: [Top; RANKINGS],
 }
@@ -169,7 +169,7 @@ impl Totals {
         Self { start_us, entries, outcomes, delays, tops: Default::default() }
     }
 
-    /// Returns the top of a ranking. Minutes have tops only for QTYPEs and RCODEs.
+    /// Returns the top texts of a ranking. Minutes have them only for QTYPEs and RCODEs.
     #[must_use]
     pub fn top(&self, ranking: Ranking) -> &Top {
         &self.tops[ranking as usize]
@@ -186,8 +186,9 @@ impl Totals {
         self.delays[(bits as usize).min(DELAY_CLASSES - 1)] += 1;
     }
 
-    /// Returns the time in microseconds within which this share of the queries was answered. It is
-    /// the upper bound of a class. Returns `None` if there are no replies.
+    /// Returns the time in microseconds within which this share of the queries (0 to 1) was
+    /// answered. The result is the upper limit of a delay class. Returns `None` if there are no
+    /// replies.
     #[must_use]
     pub fn delay_us(&self, share: f64) -> Option<u64> {
         let replies: u64 = self.delays.iter().sum();
@@ -200,14 +201,14 @@ impl Totals {
         class.map(|class| 1 << class)
     }
 
-    /// Adds the counts of another period, but not its tops.
+    /// Adds the counts of other totals, but not their top texts.
     pub fn add_counts(&mut self, other: &Self) {
         self.entries += other.entries;
         self.outcomes.iter_mut().zip(other.outcomes).for_each(|(sum, more)| *sum += more);
         self.delays.iter_mut().zip(other.delays).for_each(|(sum, more)| *sum += more);
     }
 
-    /// Returns the sum of several totals. Its tops have up to `kept` texts.
+    /// Returns the sum of several totals. Keeps up to `kept` top texts.
     fn sum<'t>(start_us: u64, all: impl Iterator<Item = &'t Self> + Clone, kept: usize) -> Self {
         let mut sum = Self::new(start_us);
         all.clone().for_each(|totals| sum.add_counts(totals));
@@ -221,14 +222,14 @@ impl Totals {
 /// Totals of all periods.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Rollups {
-    /// The periods of each length in the order of their starts.
+    /// For each length, the periods in the order of their starts.
     periods: [VecDeque<Arc<Totals>>; 3],
     seen: Arc<Sightings>,
     end_id: u64,
 }
 
 impl Rollups {
-    /// Returns the id that follows the ids of the counted entries.
+    /// Returns the id after those of all counted entries.
     #[must_use]
     pub fn end_id(&self) -> u64 {
         self.end_id
@@ -254,14 +255,14 @@ impl Rollups {
         Totals::sum(start_us, self.series(period, time_us), Period::Day.open_texts())
     }
 
-    /// Returns the sum of one top over the periods in a time range.
+    /// Returns the top texts of one ranking, summed over the periods in a time range.
     #[must_use]
     pub fn top(&self, period: Period, time_us: std::ops::Range<u64>, ranking: Ranking) -> Top {
         let tops = self.series(period, time_us).map(|totals| totals.top(ranking));
         Top::sum(tops, Period::Day.open_texts())
     }
 
-    /// Reports whether all periods of this length that begin at a time or later are still kept.
+    /// Reports whether all periods of this length that begin at this time or later are still kept.
     #[must_use]
     pub fn reaches(&self, period: Period, time_us: u64) -> bool {
         let periods = &self.periods[period as usize];
@@ -269,22 +270,24 @@ impl Rollups {
             || periods.front().is_some_and(|first| first.start_us <= time_us)
     }
 
-    /// Returns the clients with the times of their first and latest queries, the latest first.
+    /// Returns the clients with the times of their first and latest queries. The client with the
+    /// latest query comes first.
     #[must_use]
     pub fn clients(&self) -> Vec<SeenClient> {
         self.seen.list()
     }
 
     /// Forgets clients that sent no query for 366 days, and repairs times that a wrong clock
-    /// caused. Call this only with a trusted clock.
+    /// caused. The caller must trust its clock.
     pub fn tidy_clients(&mut self, now_us: u64) {
-        // If nothing changes, the data that readers share need not be copied.
+        // If nothing must change, the data that readers share need not be copied.
         if !self.seen.is_tidy(now_us) {
             Arc::make_mut(&mut self.seen).tidy(now_us);
         }
     }
 
-    /// Counts the entries of a batch that is sorted by time. `end_id` follows their ids.
+    /// Counts the entries of a batch, which are sorted by time. `end_id` is the id after the last
+    /// of them.
     pub(crate) fn add(&mut self, batch: &Batch, end_id: u64) {
         let minute =
             |row: &EntryRow| row.ints[Int::Time as usize].max(0) as u64 / Period::Minute.us();
@@ -331,7 +334,7 @@ impl Rollups {
     fn totals(&mut self, period: Period, time_us: u64) -> &mut Totals {
         let start_us = time_us / period.us() * period.us();
         let periods = &mut self.periods[period as usize];
-        // If the clock was set back, the period is an earlier one.
+        // After the clock was set back, the period may be an earlier one.
         let at = periods.partition_point(|totals| totals.start_us < start_us);
         if periods.get(at).is_some_and(|totals| totals.start_us == start_us) {
             return Arc::make_mut(&mut periods[at]);
@@ -341,8 +344,8 @@ impl Rollups {
             // An entry that is older than all kept periods is counted in the oldest one.
             return Arc::make_mut(&mut periods[0]);
         }
-        // Usually the latest period so far precedes the new period. If entries are counted newest
-        // first, it follows the new period.
+        // Usually, the latest period so far is before the new period. It is after the new period if
+        // entries are counted newest first.
         if let Some(last) = periods.get_mut(at.min(periods.len().saturating_sub(1))) {
             let tops = Arc::make_mut(last).tops.iter_mut();
             tops.for_each(|top| top.shrink(period.closed_texts()));
@@ -355,8 +358,8 @@ impl Rollups {
     }
 }
 
-/// The counts of some rows of a batch, and the number of occurrences of each text by ranking and
-/// text number.
+/// The counts of some rows of a batch. For each ranking, they include the number of occurrences of
+/// each text, by the text's number.
 struct Tallies {
     counts: Totals,
     texts: [Vec<u32>; RANKINGS],

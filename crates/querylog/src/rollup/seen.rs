@@ -1,6 +1,6 @@
-//! The times of the first and the latest query of each client, in bounded memory. Retention of
-//! entries does not change them. Old clients are forgotten, and times from a wrong clock are
-//! repaired, only while the clock is trusted: by a wrong clock, all clients may look old.
+//! The times of the first and the latest query of each client, in limited memory. Retention of
+//! entries does not change these times. Old clients are forgotten, and times from a wrong clock are
+//! repaired, only while the clock is trusted. With a wrong clock, all clients could seem old.
 
 use std::collections::HashMap;
 
@@ -12,20 +12,20 @@ use crate::search::{Condition, Filter, LogEntry};
 /// Maximum number of clients. A device with temporary addresses (RFC 8981) counts as a few clients
 /// each day.
 pub(super) const MAX_SIGHTINGS: usize = 4096;
-/// Number of clients that remain after others were removed.
+/// Number of clients that are kept when others must be removed.
 const KEPT_CLIENTS: usize = MAX_SIGHTINGS / 4 * 3;
 
-/// The start of 2025 in microseconds since the epoch. The server did not exist before, so an
-/// earlier time comes from a clock that was not set yet.
+/// The start of 2025 in microseconds since the epoch. The server did not exist then, so an earlier
+/// time comes from a clock that was not set yet.
 const EARLIEST_US: u64 = 1_735_689_600_000_000;
-/// Time in microseconds after its latest query at which a client is forgotten: 366 days, the same
-/// time for which counts of days are kept.
+/// Microseconds after its latest query at which a client is forgotten: 366 days. Counts of days are
+/// kept for the same time.
 const KEPT_US: u64 = 366 * 86_400_000_000;
 
-/// The first and the latest query of a client.
+/// A client, with the times of its first and latest queries.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SeenClient {
-    /// The client in the form of the log: an address, a network or a pseudonym.
+    /// The client as the log shows it: an address, a network or a pseudonym.
     pub client: String,
     /// The name of the client's device at the latest query, or an empty text.
     pub name: String,
@@ -43,14 +43,14 @@ pub(super) struct Sighting {
     pub(super) last_us: u64,
 }
 
-/// The sightings of all clients.
+/// The times and names of all clients.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Sightings {
     pub(super) clients: HashMap<Box<str>, Sighting>,
 }
 
-/// Returns whether a query with this outcome shows that its sender is a client. Refused, dropped or
-/// malformed queries may come from any address.
+/// Returns whether a query with this outcome shows that its sender is a client. Queries that were
+/// refused or dropped, or are malformed, may come from any address.
 fn is_of_client(outcome: &str) -> bool {
     let none = [Outcome::Refused, Outcome::Dropped, Outcome::Malformed];
     Outcome::named(outcome).is_none_or(|outcome| !none.contains(&outcome))
@@ -59,8 +59,8 @@ fn is_of_client(outcome: &str) -> bool {
 impl Sightings {
     /// Adds the clients of a batch.
     pub(super) fn add(&mut self, batch: &Batch) {
-        // The number of the name and the times of the first and the last query, by the number of
-        // the client.
+        // For each client, by its number: the number of its name, and the times of its first and
+        // last query.
         let mut spans: Vec<Option<(u32, u64, u64)>> = vec![None; batch.texts.len()];
         for row in &batch.rows {
             if !is_of_client(batch.texts.get(row.texts[Text::Outcome as usize])) {
@@ -71,11 +71,11 @@ impl Sightings {
             let span = &mut spans[row.texts[Text::Client as usize] as usize];
             *span = Some(match *span {
                 None => (name, time_us, time_us),
-                // The rows are sorted by time, so the latest name is kept.
+                // The rows are sorted by time, so the last name is the latest.
                 Some((_, first, last)) => (name, first.min(time_us), last.max(time_us)),
             });
         }
-        // Number zero is the empty text of entries whose client the log does not show.
+        // Number zero is the empty text: the client of these entries is not shown in the log.
         for (number, span) in spans.into_iter().enumerate().skip(1) {
             let Some((name, first_us, last_us)) = span else { continue };
             let name = batch.texts.get(name).into();
@@ -93,8 +93,8 @@ impl Sightings {
         }
     }
 
-    /// Adds a client, unless the clock was not yet set at its latest query. In that case, none of
-    /// its times is known.
+    /// Adds a client, unless the clock was not set yet when the client sent its latest query. In
+    /// that case, neither of its times is known.
     fn add_plausible(&mut self, client: &str, mut seen: Sighting) {
         if seen.last_us < EARLIEST_US {
             return;
@@ -105,7 +105,7 @@ impl Sightings {
         self.add_one(client, seen);
     }
 
-    /// Returns whether [`tidy`](Self::tidy) would change nothing.
+    /// Returns whether [`tidy`](Self::tidy) would not change anything.
     pub(super) fn is_tidy(&self, now_us: u64) -> bool {
         let oldest_us = oldest(now_us);
         !self.is_plausible(now_us)
@@ -116,8 +116,8 @@ impl Sightings {
     }
 
     /// Forgets the clients that sent no query for a long time, and repairs times that a wrong clock
-    /// caused. A time in the future becomes the present, the latest that it can have been. A first
-    /// time before the server existed becomes the latest time, the only one that is known. Nothing
+    /// caused. A time in the future becomes the present time, because the true time cannot be
+    /// later. If the first time is before the server existed, it becomes the latest time. Nothing
     /// changes if the clock is implausible.
     pub(super) fn tidy(&mut self, now_us: u64) {
         if self.is_tidy(now_us) {
@@ -133,9 +133,9 @@ impl Sightings {
         });
     }
 
-    /// Returns whether the clock may judge the times. It must be set, and at most half of the
-    /// clients may have later times. If more have later times, it is more likely that the clock is
-    /// slow.
+    /// Returns whether the clock is plausible enough to repair times. It must be set, and at most
+    /// half of the clients may have later times. If more clients have later times, the clock is
+    /// probably slow.
     fn is_plausible(&self, now_us: u64) -> bool {
         let ahead = self.clients.values().filter(|one| one.last_us > now_us).count();
         now_us >= EARLIEST_US && ahead <= self.clients.len() / 2
@@ -156,8 +156,8 @@ impl Sightings {
         self.clients.insert(client.into(), seen);
     }
 
-    /// Forgets the clients that were not seen for the longest time. Clients without a name go
-    /// first, because any device of the network can take many addresses.
+    /// Forgets the clients that were not seen for the longest time. Clients without a name are
+    /// forgotten first, because any device of the network can use many addresses.
     fn make_room(&mut self) {
         let ranks = self.clients.iter().map(|(client, one)| {
             let is_named = !one.name.is_empty();
@@ -170,8 +170,9 @@ impl Sightings {
         }
     }
 
-    /// Forgets deleted entries, as far as the two times permit. A client with no other queries is
-    /// forgotten. A time that was deleted becomes the nearest time that was not.
+    /// Adapts the times of clients to deleted entries, as far as possible. A client is forgotten if
+    /// all its queries were deleted. A deleted time is replaced with the nearest time that was not
+    /// deleted.
     pub(super) fn forget(&mut self, deleted: &Filter) {
         let range = &deleted.time_us;
         self.clients.retain(|client, one| {
@@ -209,7 +210,7 @@ impl Sightings {
     }
 }
 
-/// Returns the oldest time of a latest query for which a client is kept.
+/// Returns the time at which a client must have sent its latest query in order to be kept.
 fn oldest(now_us: u64) -> u64 {
     now_us.saturating_sub(KEPT_US).max(EARLIEST_US)
 }
@@ -309,7 +310,7 @@ mod tests {
         for number in 0..5 {
             seen.add_one(&format!("{number}"), sighting("", now - 9, now - number));
         }
-        // Clients that came while the clock was slow, and a client that is old even by the slow
+        // These clients came while the clock was slow. One client is old even according to the slow
         // clock.
         seen.add_one("recent", sighting("", behind - 9, behind - 8));
         seen.add_one("gone", sighting("", EARLIEST_US, EARLIEST_US + 1));
@@ -317,10 +318,10 @@ mod tests {
         assert!(seen.is_tidy(behind));
         seen.tidy(behind);
         assert_eq!(all(&seen), before);
-        // Once the clock is set, the times of the clients are correct.
+        // When the clock is set, the times of the clients are correct.
         seen.tidy(now);
         assert_eq!(all(&seen), before[..6]);
-        // Half of the clients do not outweigh the clock: the times change.
+        // If only half of the clients have later times, the clock is trusted, and the times change.
         let mut half = Sightings::default();
         half.add_one("a", sighting("", now - 1, now));
         half.add_one("b", sighting("", now - 1, now + 5));

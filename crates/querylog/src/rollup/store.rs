@@ -20,8 +20,8 @@ const MAGIC: [u8; 4] = *b"AVQV";
 const CLIENTLESS_MAGIC: [u8; 4] = *b"AVQU";
 /// The magic number of files that also lack the last ranking.
 const EARLIER_MAGIC: [u8; 4] = *b"AVQT";
-/// Maximum number of octets of the content before compression. It is far more than the bounds of
-/// the roll-ups allow.
+/// Maximum number of octets of the content before compression. The limits of roll-ups permit far
+/// fewer octets.
 const MAX_OCTETS: usize = 1 << 26;
 const LEVEL: i32 = 3;
 const FILE: &str = "rollups";
@@ -55,13 +55,13 @@ impl Rollups {
         write().map_err(LogError::file("write", &part))
     }
 
-    /// Reads the state from a directory. The state is empty if the file is missing or damaged.
+    /// Reads the state from a directory. If the file is missing or damaged, the state is empty.
     pub(crate) fn load(directory: &Path) -> Self {
         fs::read(directory.join(FILE)).ok().and_then(|file| read(&file)).unwrap_or_default()
     }
 
-    /// Renames a damaged file, so that the next file does not replace it. Returns the error if the
-    /// file is damaged.
+    /// Renames the file if it is damaged, so that the next file does not replace it. Returns the
+    /// error in this case.
     pub(crate) fn keep_damaged(directory: &Path) -> Option<LogError> {
         let path = Self::path(directory);
         let error = Self::damage(directory)?;
@@ -70,7 +70,7 @@ impl Rollups {
         Some(error)
     }
 
-    /// Deletes a damaged file that was kept. It may contain the entries that must be deleted.
+    /// Deletes a damaged file that was kept, because it may contain entries that must be deleted.
     ///
     /// # Errors
     /// The file cannot be deleted.
@@ -94,7 +94,7 @@ impl Rollups {
         directory.join(FILE)
     }
 
-    /// Returns the error of a file that exists but is damaged.
+    /// Returns the error if the file exists but is damaged.
     pub(crate) fn damage(directory: &Path) -> Option<LogError> {
         let path = Self::path(directory);
         let file = fs::read(&path).ok()?;
@@ -218,8 +218,8 @@ mod tests {
         let scratch = Scratch::create();
         let mut rollups = Rollups { end_id: 3, ..Rollups::default() };
         rollups.totals(Period::Minute, 0).entries = 7;
-        // One octet means that there are no clients, and two octets are an empty top. Before them,
-        // there are no hours and days.
+        // The content ends with one octet for no clients, and before it two octets for an empty
+        // top. Hours and days come before these.
         for (magic, fewer) in [(CLIENTLESS_MAGIC, 1), (EARLIER_MAGIC, 3)] {
             rollups.store(&scratch.0).unwrap();
             let path = Rollups::path(&scratch.0);

@@ -81,7 +81,7 @@ fn totals_and_tops_are_those_of_the_entries_also_after_a_restart() {
 #[test]
 fn entries_after_the_stored_state_are_counted_again_after_a_crash() {
     let scratch = Scratch::create();
-    // The state is stored with each complete file of the head.
+    // The state is stored whenever a file of the head is complete.
     let writer = write(&scratch, 90, 0..300);
     let expected = writer.rollups().lock().unwrap().clone();
     drop(writer);
@@ -268,6 +268,6 @@ fn tops_of_past_periods_are_small_in_each_order_of_counting() {
     };
     check(&mut (0..9));
     check(&mut (0..9).rev());
-    // The newest entries come first, after periods that were stored.
+    // After periods that were stored, the newest entries come first.
     check(&mut (0..4).chain((4..9).rev()));
 }

@@ -1,4 +1,4 @@
-//! The most frequent texts of a stream, in bounded memory, with their error.
+//! The most frequent texts of a stream, in limited memory, and the possible error of their counts.
 //!
 //! The method is that of *space saving*, with evictions in batches: a table holds up to twice the
 //! texts that it keeps. When it is full, the rarer half is dropped, and the count of the most
@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-/// A text of a [`Top`].
+/// A text of a [`Top`], with its count.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TopText {
     /// The text.
@@ -26,7 +26,7 @@ pub(super) struct Tally {
     pub(super) error: u64,
 }
 
-/// The sums of the counts and errors of a text, over the streams that have it.
+/// The sums of the counts and errors of one text, over all streams that contain it.
 #[derive(Default)]
 struct Occurrences {
     count: u64,
@@ -34,7 +34,7 @@ struct Occurrences {
     floors: u64,
 }
 
-/// The most frequent texts.
+/// The most frequent texts of a stream.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Top {
     pub(super) tallies: HashMap<Box<str>, Tally>,
@@ -75,8 +75,8 @@ impl Top {
         self.floor = self.floor.max(floor);
     }
 
-    /// Returns the top of several streams together. A text that is absent from a stream may have
-    /// occurred there up to the floor of the stream.
+    /// Returns the most frequent texts of several streams together. If a text is absent from a
+    /// stream, it may have occurred there as often as the floor of the stream.
     pub(super) fn sum<'t>(streams: impl Iterator<Item = &'t Self>, kept: usize) -> Self {
         let mut floor = 0;
         let mut found: HashMap<&'t str, Occurrences> = HashMap::new();
@@ -95,7 +95,7 @@ impl Top {
         };
         let mut sums: Vec<(&str, Tally)> = found.into_iter().map(tally).collect();
         if sums.len() > kept {
-            // Only the texts that remain are copied.
+            // Only the texts that remain in the result are copied.
             let (_, first_gone, _) =
                 sums.select_nth_unstable_by_key(kept, |(_, tally)| std::cmp::Reverse(tally.count));
             let limit = first_gone.1.count;
@@ -106,7 +106,7 @@ impl Top {
         Self { tallies, floor }
     }
 
-    /// Removes the texts for which `is_gone` returns true.
+    /// Removes the texts for which `is_gone` returns `true`.
     pub(super) fn remove(&mut self, is_gone: impl Fn(&str) -> bool) {
         self.tallies.retain(|text, _| !is_gone(text));
     }
@@ -128,7 +128,7 @@ impl Top {
         texts
     }
 
-    /// Returns the greatest number of times that an absent text may have occurred.
+    /// Returns how often a text that is absent may have occurred at most.
     #[must_use]
     pub fn floor(&self) -> u64 {
         self.floor
@@ -147,7 +147,7 @@ mod tests {
             let chance = &mut Chance::new(seed);
             let (mut parts, mut truth) = ([Top::default(), Top::default()], HashMap::new());
             for _ in 0..20_000 {
-                // Small numbers are drawn more often.
+                // Small numbers are drawn more often than large ones.
                 let limit = 1 + chance.below(300);
                 let text = chance.below(limit).to_string();
                 parts[chance.below(2) as usize].add(&text, 1, 20);

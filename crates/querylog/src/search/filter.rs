@@ -1,4 +1,4 @@
-//! The filter of a search: a time range, and conditions that must all be true.
+//! The filter of a search: a time range, and a list of conditions that an entry must meet.
 
 use std::ops::Range;
 
@@ -11,9 +11,9 @@ use crate::segment::{FileColumn, RowGroup};
 /// A condition on one column.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Condition {
-    /// The text in the column is one of these. Names are in lower case and end with a dot.
+    /// The text in the column is one of these texts. Names are in lower case and end with a dot.
     Is(Text, Vec<String>),
-    /// The QNAME is this name or below it. The name is in lower case and ends with a dot.
+    /// The QNAME is this name, or a name below it. The name is in lower case and ends with a dot.
     Under(String),
     /// The client is in this network.
     Within(ClientNetwork),
@@ -26,9 +26,9 @@ pub enum Condition {
 /// The conditions on the entries that a search selects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Filter {
-    /// Times in microseconds since the epoch.
+    /// The range of times, in microseconds since the epoch.
     pub time_us: Range<u64>,
-    /// Conditions that must all be true.
+    /// The conditions, which an entry must all meet.
     pub conditions: Vec<Condition>,
 }
 
@@ -38,7 +38,7 @@ impl Default for Filter {
     }
 }
 
-/// The number of a chunk's entries that are in a time range: none, some or all. It is derived from
+/// How many entries of a chunk are in a time range: none, some or all. The result is derived from
 /// the times of the first and the last entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Overlap {
@@ -48,8 +48,8 @@ pub(crate) enum Overlap {
 }
 
 impl Filter {
-    /// Reports whether the filter wants every entry with a text in this column. Only the columns of
-    /// the QNAME and of the client are supported.
+    /// Reports whether the filter selects every entry with this text in this column. Only the
+    /// columns of the QNAME and of the client are supported.
     pub(crate) fn implies(&self, column: Text, text: &str) -> bool {
         let [condition] = self.conditions.as_slice() else { return false };
         match (condition, column) {
@@ -71,12 +71,13 @@ impl Filter {
         }
     }
 
-    /// Reports whether a row group may have a wanted entry, according to its bloom filters.
+    /// Reports whether a row group may have an entry that the filter selects, according to the
+    /// group's bloom filters.
     pub(crate) fn may_match(&self, group: &RowGroup) -> bool {
         self.conditions.iter().all(|condition| condition.may_match(group))
     }
 
-    /// Returns for each row of a range whether it is wanted.
+    /// Returns, for each row of a range, whether the filter selects it.
     pub(crate) fn select(
         &self,
         chunk: &Chunk,
@@ -91,7 +92,8 @@ impl Filter {
             }
         }
         for condition in &self.conditions {
-            // Most conditions leave few rows, and often no rows for the next condition.
+            // Most conditions leave only a few rows or no rows, so the remaining conditions may be
+            // skipped.
             if !wanted.contains(&true) {
                 break;
             }
@@ -114,8 +116,8 @@ impl Condition {
         }
     }
 
-    /// Removes the rows that do not meet the condition from `wanted`. `start` is the row of the
-    /// first item in `wanted`.
+    /// Removes the rows that do not meet the condition from `wanted`. The first element of `wanted`
+    /// is for row `start`.
     fn restrict(&self, chunk: &Chunk, start: usize, wanted: &mut [bool]) -> Result<(), LogError> {
         let column = match self {
             Self::Is(text, _) => Words::Text(*text),
@@ -150,7 +152,7 @@ impl Condition {
     }
 }
 
-/// Reports whether a name in presentation format is at or below another.
+/// Reports whether a name in presentation format is `zone` or is below it.
 fn is_under(name: &[u8], zone: &[u8]) -> bool {
     if zone == b"." {
         return !name.is_empty();

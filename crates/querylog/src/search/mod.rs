@@ -1,14 +1,14 @@
 //! The search: pages of entries, the newest first, and exact counts.
 //!
 //! The search reads the head and the segments in the order of their ids. It skips a row group that
-//! is excluded by its times or its bloom filters. In the others, it first decodes only the columns
-//! with conditions, and decodes the remaining columns only for the rows of the page. A page is
-//! continued by the id of its last entry, which stays valid while entries arrive and segments are
-//! merged.
+//! is excluded by its times or its bloom filters. In the other row groups, it first decodes only
+//! the columns with conditions, and decodes the remaining columns only for the rows of the page. A
+//! page is continued by the id of its last entry, which stays valid while entries arrive and
+//! segments are merged.
 //!
-//! The work of a call has a bound in rows: a call that reaches it returns the rows that it has
-//! found, and where to continue. A damaged file is named in the result, and the others are
-//! searched.
+//! The number of rows that a call examines is limited. A call that reaches the limit returns the
+//! rows that it has found, and where to continue. The result lists damaged files; all other files
+//! are searched.
 
 mod filter;
 mod network;
@@ -50,7 +50,7 @@ impl LogEntry {
         Some(self.ints[int as usize]).filter(|value| *value != NULL)
     }
 
-    /// Returns the text in a column. It is empty if the entry has none.
+    /// Returns the text in a column. It is empty if the entry has no value there.
     #[must_use]
     pub fn text(&self, text: Text) -> &str {
         &self.texts[text as usize]
@@ -63,19 +63,19 @@ impl LogEntry {
     }
 }
 
-/// The starting point of a search, and the limits of its cost.
+/// The start of a search, and the limits on its work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SearchExtent {
-    /// Only entries with smaller ids are searched. For a next page, this is the id at which the
-    /// previous page ended.
+    /// The search considers only entries with ids below this one. For a further page, it is the
+    /// [`Page::next_before_id`] of the previous page.
     pub before_id: u64,
     /// Maximum number of entries on the page.
     pub entries: usize,
-    /// Maximum number of rows to examine, rounded up to whole parts of a row group.
+    /// Maximum number of rows to examine. The search rounds it up to whole parts of a row group.
     pub max_rows: u64,
 }
 
-/// A page of entries.
+/// A page of entries that a search found.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Page {
     /// The entries, the newest first.
@@ -85,7 +85,7 @@ pub struct Page {
     pub next_before_id: Option<u64>,
     /// Number of rows that were examined.
     pub examined: u64,
-    /// Files that were skipped, or searched only in part.
+    /// The files that were skipped, or were searched only in part.
     pub broken: Vec<Broken>,
 }
 
@@ -106,16 +106,16 @@ impl Page {
     }
 }
 
-/// The number of entries that match.
+/// The result of a count.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Count {
     /// Number of entries that match.
     pub entries: u64,
-    /// The id at which the count continues, if the bound of rows was reached.
+    /// The id at which the count continues; `None` if all rows were examined.
     pub next_before_id: Option<u64>,
     /// Number of rows that were examined.
     pub examined: u64,
-    /// Files that were skipped, or counted only in part.
+    /// The files that were skipped, or were counted only in part.
     pub broken: Vec<Broken>,
 }
 
@@ -128,7 +128,7 @@ pub struct Broken {
     pub reason: String,
 }
 
-/// A reader of a log. It may be in a different process than the writer.
+/// A reader of a log. The writer may be in another process.
 pub struct LogReader {
     directory: PathBuf,
     heads: HashMap<PathBuf, HeadReader>,
@@ -137,7 +137,7 @@ pub struct LogReader {
     places: Vec<Place>,
 }
 
-/// The location of a chunk that is not read yet.
+/// The location of a chunk that was not read yet.
 struct Place {
     ids: Range<u64>,
     times: Range<u64>,
@@ -153,7 +153,8 @@ impl LogReader {
     /// Opens the log in a directory.
     ///
     /// # Errors
-    /// The directory cannot be read. Damaged files are not an error: searches name them.
+    /// The directory cannot be read. Damaged files are not an error, but are listed in the results
+    /// of searches.
     pub fn open(directory: PathBuf) -> Result<Self, LogError> {
         let mut reader = Self {
             directory,

@@ -12,7 +12,7 @@ use super::*;
 
 const NOW: u64 = 1_795_000_000;
 
-/// A directory of a test's own, removed at its end.
+/// A directory that one test uses, and that is removed at the end of the test.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -91,7 +91,7 @@ fn the_authority_stays_and_certificates_are_renewed_in_time() {
     assert_eq!(keep(&other, NOW).unwrap(), first);
     assert_ne!(certificate(), issued, "other names");
     assert!(is_accepted(&other, "dns.home.arpa", NOW));
-    // No certificate outlives the authority.
+    // No certificate is valid for longer than the authority.
     let late = NOW + AUTHORITY_SECS - CERTIFICATE_SECS / 2;
     keep(&config, late).unwrap();
     assert!(is_accepted(&config, "avocet.home.arpa", late));

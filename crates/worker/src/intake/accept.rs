@@ -1,4 +1,4 @@
-//! The rules by which connections of clients are accepted, or closed to make room.
+//! The rules for accepting connections of clients, and for closing connections to make room.
 
 use std::io;
 use std::net::{IpAddr, TcpStream};
@@ -27,11 +27,11 @@ impl Intake {
             let (stream, ip) = match listener.accept() {
                 Ok(Some((stream, addr))) => (stream, addr.ip()),
                 Ok(None) => return,
-                // Without free descriptors, accept(2) fails before it checks whether a client
-                // waits. If a client waits, the poller reports it again.
+                // Without free file descriptors, accept(2) fails even if no client waits. If a
+                // client waits, the poller reports it again.
                 Err(_) if accepted > 0 => return,
                 Err(error) => {
-                    // Out of descriptors: close one idle connection to make room.
+                    // There are no free file descriptors. Closing one idle connection makes room.
                     if !self.door().evict(Whose::Anyone) {
                         self.rest_from_accepting(poller, number, &error);
                     }
@@ -56,7 +56,7 @@ impl Intake {
         time: Time,
     ) {
         let StreamClient { ip, entrance } = client;
-        // A client that gets no answers must not take the place of one that does.
+        // A client that gets no answers must not prevent the connection of a client that does.
         let session = match state.allow.admits(entrance, ip) {
             true => self.session(entrance),
             false => self.session_of_authority(entrance),
@@ -78,7 +78,7 @@ impl Intake {
         if is_open { metrics.tcp_accepted.add(1) } else { metrics.tcp_rejected.add(1) }
     }
 
-    /// Begins the connection of a client behind a proxy if its header has arrived already.
+    /// Begins the connection of a client behind a proxy if the PROXY header has already arrived.
     /// Otherwise, waits for the header.
     fn await_header(
         &mut self,
@@ -108,8 +108,8 @@ impl Intake {
         }
     }
 
-    /// Stops accepting until the next sweep: without room, the poller would report the same waiting
-    /// connection again and again.
+    /// Stops accepting connections at a listener until the next sweep. Without room for a
+    /// connection, the poller would otherwise report the same waiting connection in each turn.
     fn rest_from_accepting(&mut self, poller: &Poller, number: u16, error: &io::Error) {
         tracing::warn!(%error, "cannot accept connections");
         let listener = self.listeners.streams.get(usize::from(number));
@@ -152,8 +152,8 @@ impl Intake {
         }
     }
 
-    /// Closes the longest idle connection of a client that is over its limit, because another
-    /// worker has accepted a connection of this client.
+    /// Closes the connection that was idle longest of a client that exceeds its limit. Another
+    /// worker has accepted a further connection of this client.
     pub(crate) fn make_room(&mut self, state: &Snapshot, ip: IpAddr, time: Time) {
         let limits = ConnectionLimits::of(&state.config.server.tcp);
         if self.shared.connections.of_client(ip) > limits.per_client
@@ -163,8 +163,8 @@ impl Intake {
         }
     }
 
-    /// Closes the oldest connection of a client whose handshakes are incomplete on half of the
-    /// connections that it may have.
+    /// Limits incomplete handshakes of a client. If half of its permitted connections are in a
+    /// handshake, closes the oldest of these.
     fn limit_handshakes(&mut self, ip: IpAddr, limits: ConnectionLimits) {
         let most = (limits.per_client / 2).max(1);
         if let Some(ip) = self.streams.close_handshake(ip, most) {
@@ -174,24 +174,25 @@ impl Intake {
     }
 }
 
-/// The limits on connections, which count those of TCP and of QUIC together.
+/// The limits on the number of connections. Connections of TCP and QUIC are counted together.
 pub(super) struct Door<'d> {
     pub(super) index: u16,
     pub(super) shared: &'d Shared,
     pub(super) streams: &'d mut Streams,
-    /// Maximum number of connections that the descriptors of the process permit.
+    /// Maximum number of connections of this worker, as the limit on file descriptors of the
+    /// process permits.
     pub(super) most: usize,
-    /// The number of open connections of QUIC, and of those that wait for the header of a proxy.
+    /// Number of open QUIC connections, and of connections that wait for a PROXY header.
     pub(super) others: usize,
 }
 
 impl Door<'_> {
     /// Counts a connection of a client. If the limits require it, closes an idle TCP connection
-    /// first. If none is idle, returns whose connection must be closed first.
+    /// first. If no TCP connection is idle, returns which client's connection must be closed first.
     pub(super) fn admit(&mut self, ip: IpAddr, limits: ConnectionLimits) -> Result<(), Whose> {
-        // Each worker has a share of all connections, beyond which its own idle ones make room.
-        // Otherwise a worker that accepts faster could leave nothing to the others, which cannot
-        // evict its connections.
+        // Each worker has a share of all connections. If a worker exceeds its share, it closes its
+        // own idle connections. Otherwise, a worker that accepts connections faster could use the
+        // whole limit, because other workers cannot close its connections.
         let share = (limits.total / self.shared.mailboxes.len()).min(self.most).max(1);
         let whose = match self.shared.connections.open(ip, &limits) {
             Ok(()) => {
@@ -208,8 +209,8 @@ impl Door<'_> {
     }
 
     /// Admits a client at its limit that has no idle connection in this worker, and asks the other
-    /// workers to close one. Until they have, or if they find none, the client is over its limit by
-    /// at most one connection per worker.
+    /// workers to close one. Until another worker has closed one, or if none can, the client
+    /// exceeds its limit by at most one connection per worker.
     pub(super) fn admit_over_limit(&self, ip: IpAddr, limits: ConnectionLimits) -> bool {
         let others = self.shared.mailboxes.len() - 1;
         let limits = ConnectionLimits { per_client: limits.per_client + others, ..limits };
@@ -217,7 +218,8 @@ impl Door<'_> {
         if is_open {
             let mailboxes = self.shared.mailboxes.iter().enumerate();
             for (_, mailbox) in mailboxes.filter(|(worker, _)| *worker != usize::from(self.index)) {
-                // If a mailbox is full, one connection beyond the limit is the smaller problem.
+                // If the mailbox is full, the client exceeds its limit by one connection, which is
+                // acceptable.
                 let _ = mailbox.send(Letter::MakeRoom(ip));
             }
         }

@@ -1,9 +1,9 @@
-//! The identities of a client's device on its connection, in the numbers that the policy uses.
+//! The identities of a client's device on a connection, as the numbers that the policy uses.
 
 use avocet_policy::client::{DeviceClaims, DeviceId};
 use avocet_session::proof::{ClientProof, HandshakeFacts};
 
-/// The identities from a handshake.
+/// The identities that a device sent or proved in a handshake.
 pub(super) struct ConnectionDevice {
     proven: Vec<DeviceId>,
     word: DeviceId,
@@ -20,8 +20,8 @@ impl ConnectionDevice {
     }
 }
 
-/// Returns the claims of the client of a query, from the facts of the handshake and the word in its
-/// request. `known` keeps the identities from the handshake.
+/// Returns the identities that the client of a query claims, from the facts of the handshake and
+/// the word in its request. `known` keeps the identities from the handshake.
 #[inline]
 pub(super) fn claims<'c>(
     known: &'c mut Option<Box<ConnectionDevice>>,

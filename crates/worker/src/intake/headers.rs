@@ -1,8 +1,8 @@
-//! Connections of proxies that have not named their client yet.
+//! Connections of proxies that have not sent the address of their client yet.
 //!
-//! The header comes before all other data, including TLS. A connection stays here until its header
-//! is complete, and then begins as the connection of its client. The data after the header stays in
-//! the socket.
+//! The PROXY header comes before all other data, including TLS. A connection stays here until its
+//! header is complete, and then begins as the connection of its client. The data after the header
+//! stays in the socket.
 
 use std::io::{self, Read};
 use std::net::TcpStream;
@@ -13,10 +13,10 @@ use avocet_wire::proxy::{self, MAX_READ_HEADER, NoHeader};
 use super::streams::StreamClient;
 use crate::token::Token;
 
-/// Maximum number of connections of a worker that wait for a header.
+/// Maximum number of connections of a worker that wait for a PROXY header.
 const MAX_WAITING: usize = 1_024;
 
-/// A connection that begins with a header.
+/// A connection that begins with a PROXY header.
 pub(super) struct WaitingConnection {
     pub(super) stream: TcpStream,
     /// The proxy, and the address to which it connected.
@@ -26,9 +26,9 @@ pub(super) struct WaitingConnection {
     since_ms: u64,
 }
 
-/// The states of a header.
+/// The state of the PROXY header of a connection.
 pub(super) enum HeaderState {
-    /// The header names this client.
+    /// The header is complete. Holds the client that it states.
     Named(StreamClient),
     /// The header is incomplete.
     Waiting,
@@ -61,8 +61,8 @@ impl WaitingConnection {
             return Ok(HeaderState::Refused);
         }
         let all = &buffer[..known + arrived];
-        // All octets of an incomplete header are taken from the socket, or the poller would report
-        // them again.
+        // All octets of an incomplete header are read from the socket. Otherwise, the poller would
+        // report them again.
         let (len, state) = match proxy::read_stream(all) {
             Ok(header) => {
                 let ip = header.client.unwrap_or(self.proxy.ip);
@@ -93,8 +93,8 @@ impl Headers {
         self.open
     }
 
-    /// Adds a connection. If there are `most` already, closes the oldest one first. Returns how
-    /// many were closed.
+    /// Adds a connection. If there are already `most` connections, closes the oldest one first.
+    /// Returns the number of closed connections.
     pub(super) fn insert(
         &mut self,
         poller: &Poller,
@@ -124,7 +124,8 @@ impl Headers {
     }
 
     /// Reads from a connection. When its header is complete or refused, removes the connection and
-    /// returns it with its client; the inner `None` means that it is closed.
+    /// returns it with its client; the inner `None` means that the header was refused and the
+    /// connection must be closed.
     pub(super) fn read(
         &mut self,
         poller: &Poller,
@@ -135,7 +136,7 @@ impl Headers {
             return None;
         }
         let stream = self.remove(slot as usize)?.stream;
-        // The connection is added again as that of its client.
+        // The connection is later added to the poller again, as that of its client.
         let is_free = poller.remove(&stream).is_ok();
         match state {
             HeaderState::Named(client) if is_free => Some(Some((stream, client))),

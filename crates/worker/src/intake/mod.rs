@@ -1,8 +1,9 @@
-//! The intake: the part of a worker where queries come in.
+//! The intake: the part of a worker that receives queries.
 //!
 //! It owns the sockets that clients reach: UDP sockets, listeners for connections, and the
-//! connections. It passes the octets of each query on, with its client and its entrance (the
-//! address that the client reached), and knows nothing of answers or the resolver:
+//! connections. It passes the octets of each query on, together with the client and the entrance
+//! (the address that the client reached). It does not depend on how queries are answered or
+//! resolved:
 //!
 //! ```text
 //! datagrams  -- batch, by recvmmsg --> Service: a reply in the batch, or none for now
@@ -10,9 +11,9 @@
 //! QUIC       -- query of a stream  --> the same
 //! ```
 //!
-//! The party that answers is an argument of the call. So the intake could run in a thread that has
-//! only the query path and sends its misses elsewhere. A late reply comes back as a [`StreamReply`]
-//! with a route. If the connection no longer exists, the reply is dropped.
+//! The service that answers queries is an argument of each call. The intake could thus also run in
+//! a thread that has only the query path. A late reply comes back as a [`StreamReply`] with a
+//! route. If the connection no longer exists, the reply is dropped.
 //!
 //! The intake enforces the bounds on connections: the number, per client and in total
 //! ([`accept`]); the time they may be idle, and how much each may have in flight or leave unread
@@ -52,27 +53,28 @@ pub(crate) struct Intake {
     index: u16,
     shared: Arc<Shared>,
     listeners: Listeners,
-    /// The numbers of the addresses with TCP. After a take-over a worker may have several
-    /// listeners for each, in sets of the same order.
+    /// The entrance numbers of the addresses with TCP. After a take-over, a worker may have several
+    /// listeners for each address, in sets that have the same order.
     stream_entrances: Vec<u16>,
-    /// The number of addresses without TLS, which come first.
+    /// The number of addresses without TLS. These addresses come first.
     plain_addresses: usize,
     /// The protocol that is served at each address.
     protocols: Box<[Protocol]>,
-    /// The port of HTTP/3 of each address with HTTPS; 0 for an address without one.
+    /// The port of HTTP/3 for each address with HTTPS; 0 for an address without HTTP/3.
     h3_ports: Box<[u16]>,
-    /// Connections of proxies that begin with a header.
+    /// Connections of proxies that wait for their PROXY header.
     headers: Headers,
     streams: Streams,
     quic: Quic,
-    /// Maximum number of connections that the descriptors of the process permit.
+    /// Maximum number of connections of this worker, as the limit on file descriptors of the
+    /// process permits.
     most_streams: usize,
-    /// Listeners that accept no connection until the next sweep.
+    /// Listeners that accept no connections until the next sweep.
     resting: Vec<u16>,
 }
 
 impl Intake {
-    /// Creates the intake of a worker, with its listeners watched.
+    /// Creates the intake of a worker. Its listeners are added to the poller.
     ///
     /// # Errors
     /// The poller cannot watch a listener.
@@ -134,7 +136,8 @@ impl Intake {
         Entrance(self.stream_entrances.get(place).copied().unwrap_or_default())
     }
 
-    /// Returns the session of a connection that begins; `None` if there is no certificate for it.
+    /// Returns the session for a new connection at an entrance; `None` if there is no certificate
+    /// for it.
     fn session(&self, entrance: Entrance) -> Option<ServerSession> {
         if usize::from(entrance.0) < self.plain_addresses {
             return Some(ServerSession::plain());
@@ -146,7 +149,8 @@ impl Intake {
         }
     }
 
-    /// Returns the port of HTTP/3 that clients at an address of HTTPS learn; 0 for none.
+    /// Returns the port of HTTP/3 that is announced to clients at an address with HTTPS; 0 if none
+    /// is announced.
     fn h3_port(&self, entrance: Entrance) -> u16 {
         match self.h3_ports.get(usize::from(entrance.0)) {
             // The socket stays open when a reload turns HTTP/3 off.
@@ -155,17 +159,17 @@ impl Intake {
         }
     }
 
-    /// Returns the session of a connection of a client without permission, for an authority that
-    /// looks for a proof (RFC 8737). Queries on the connection are refused, as usual for such a
-    /// client.
+    /// Returns the session for the connection of a client that the access list does not allow. The
+    /// client may be an authority that checks a proof (RFC 8737). Queries on the connection are
+    /// refused, as usual for such a client.
     fn session_of_authority(&self, entrance: Entrance) -> Option<ServerSession> {
         let is_encrypted = usize::from(entrance.0) >= self.plain_addresses;
         let tls = self.shared.tls.for_authorities().filter(|_| is_encrypted)?;
         ServerSession::accept(&tls).ok()
     }
 
-    /// Receives one batch of datagrams, has it answered, and sends the replies. Returns the default
-    /// if there is no such listener.
+    /// Receives one batch of datagrams, passes it to the service, and sends the replies. Returns
+    /// the default value if there is no listener with this number.
     ///
     /// # Errors
     /// Receiving fails for a reason other than an empty queue.
@@ -181,18 +185,18 @@ impl Intake {
         }
     }
 
-    /// Notes that a connection can be read.
+    /// Records that a connection can be read.
     pub(crate) fn note_readable(&mut self, slot: u32) {
         self.streams.note_readable(slot);
     }
 
-    /// Returns whether a connection must be read without waiting for an event.
+    /// Returns whether a connection must be read without waiting for the poller.
     pub(crate) fn has_unread(&self) -> bool {
         self.streams.has_unread()
     }
 
-    /// Reads the queries on the connections of this pace, and has them answered until there is no
-    /// time left in this turn.
+    /// Reads the queries on the waiting connections of this pace, and passes them to `answer` until
+    /// there is no time left in this turn.
     pub(crate) fn read_waiting(&mut self, pace: Pace, now_ms: u64, answer: &mut impl Answer) {
         let mut ended = Vec::new();
         self.streams.read_waiting(pace, now_ms, answer, &mut ended);
@@ -206,7 +210,7 @@ impl Intake {
         }
     }
 
-    /// Returns QUIC, with the parts that it uses while datagrams arrive.
+    /// Returns QUIC, and the parts of the worker that it uses while datagrams arrive.
     fn entering<'t, A>(&'t mut self, answer: &'t mut A) -> (&'t mut Quic, QuicTurn<'t, A>) {
         let Self { index, shared, streams, most_streams, quic, .. } = self;
         let (index, most_streams) = (*index, *most_streams);
@@ -218,8 +222,8 @@ impl Intake {
         self.quic.listeners()
     }
 
-    /// Receives one batch of datagrams of QUIC, and has their queries answered. Returns their
-    /// number.
+    /// Receives one batch of QUIC datagrams, and passes their queries to `answer`. Returns the
+    /// number of datagrams.
     ///
     /// # Errors
     /// Receiving fails for a reason other than an empty queue.
@@ -233,7 +237,7 @@ impl Intake {
         quic.receive(number, time, &mut turn)
     }
 
-    /// Takes a datagram of QUIC that another worker has received.
+    /// Processes a QUIC datagram that another worker has received.
     pub(crate) fn take_datagram(
         &mut self,
         datagram: &ForwardedDatagram,
@@ -244,7 +248,7 @@ impl Intake {
         quic.take(datagram, time, &mut turn);
     }
 
-    /// Reports whether [`Self::drive_quic`] has something to do.
+    /// Reports whether [`Self::drive_quic`] must be called now.
     pub(crate) fn is_quic_due(&self, time: Time) -> bool {
         self.quic.is_due(time)
     }
@@ -255,7 +259,8 @@ impl Intake {
         quic.drive(time, &mut turn);
     }
 
-    /// Returns the milliseconds until [`Self::drive_quic`] has something to do.
+    /// Returns the milliseconds until [`Self::drive_quic`] must be called; `None` if it need not be
+    /// called.
     pub(crate) fn quic_deadline_ms(&self, time: Time) -> Option<u64> {
         self.quic.deadline_ms(time)
     }
@@ -269,7 +274,7 @@ impl Intake {
         self.metrics().replies_dropped.add(dropped as u64);
     }
 
-    /// Closes connections that are idle or slow for too long, accepts connections again at
+    /// Closes connections that have been idle or slow for too long, accepts connections again at
     /// listeners that had to pause, and publishes counts.
     pub(crate) fn sweep(&mut self, poller: &Poller, patience: Patience, time: Time) {
         self.accept_again(poller);
@@ -294,13 +299,13 @@ impl Intake {
         metrics.overflows.set(overflows);
     }
 
-    /// Stops listening. Connections stay, and late replies still leave from the UDP sockets.
+    /// Stops listening. Connections remain open, and the UDP sockets still send late replies.
     pub(crate) fn stop_listening(&mut self, poller: &mut Poller, time: Time) {
         self.quic.finish(&self.shared, poller, time);
         self.streams.announce_end();
         for listener in self.listeners.streams.drain(..) {
-            // A process that takes over has a copy of the listener, so closing this one ends no
-            // connection.
+            // If another process takes over, it has a copy of the listener, so that closing this
+            // one ends no connection.
             let _ = poller.remove(&listener);
         }
         for listener in &self.listeners.datagrams {

@@ -1,4 +1,4 @@
-//! The connections of QUIC of a worker: between the UDP sockets, the query path and
+//! The QUIC connections of a worker. They connect the UDP sockets, the query path and
 //! [`QuicServer`].
 //!
 //! A datagram belongs to the worker that has its connection. The kernel chooses the worker by the
@@ -29,8 +29,7 @@ use crate::state::Shared;
 use crate::token::Token;
 use crate::values::{Answer, Answered, StreamReply, Time};
 
-/// The bit that distinguishes the places of QUIC connections from those of TCP connections in a
-/// route.
+/// The bit of a route's slot that distinguishes QUIC connections from TCP connections.
 const QUIC_PLACE: u32 = 1 << 31;
 
 /// The QUIC of one worker.
@@ -41,16 +40,16 @@ pub(super) struct Quic {
     /// The listeners. After a take-over, there are several sets of them in the same order.
     listeners: Vec<UdpListener>,
     out: QuicOut,
-    /// A moment on the clock of the state machine, and the same moment in microseconds on the clock
-    /// of the server.
+    /// One moment on two clocks: on the clock of the QUIC state machine, and in microseconds on the
+    /// clock of the server.
     origin: (Instant, u64),
 }
 
-/// The output for datagrams.
+/// The output of QUIC datagrams.
 struct QuicOut {
     /// The queues of replies, for each address with QUIC.
     queues: Vec<LateReplies>,
-    /// The numbers of the addresses with QUIC.
+    /// The entrance numbers of the addresses with QUIC.
     entrances: Vec<u16>,
 }
 
@@ -63,7 +62,7 @@ impl QuicOut {
     }
 }
 
-/// The outputs of QUIC that do not concern queries: datagrams, and ends of connections.
+/// The outputs of QUIC other than queries: datagrams, and closed connections.
 struct QuicExit<'e> {
     shared: &'e Shared,
     out: &'e mut QuicOut,
@@ -88,7 +87,7 @@ pub(super) struct QuicTurn<'t, A> {
     pub(super) answer: &'t mut A,
 }
 
-/// A turn, with the exit of datagrams.
+/// A turn of the worker, with the output of datagrams.
 struct QuicEntry<'q, 't, A> {
     turn: &'q mut QuicTurn<'t, A>,
     out: &'q mut QuicOut,
@@ -146,7 +145,7 @@ impl<A: Answer> QuicService for QuicEntry<'_, '_, A> {
             route: Way::Stream(route),
         };
         match self.turn.answer.answer(message, &client) {
-            // Zone transfers run only over TCP and TLS.
+            // Zone transfers are possible only over TCP and TLS.
             Answered::Now(reply) | Answered::Transfer(reply, _) => QuicAnswer::Now(reply),
             Answered::Later => QuicAnswer::Later,
             Answered::Never => QuicAnswer::Never,
@@ -163,8 +162,8 @@ impl<A: Answer> QuicService for QuicEntry<'_, '_, A> {
 }
 
 impl Quic {
-    /// Creates the QUIC of a worker, with its sockets watched. `entrances` are the numbers of the
-    /// addresses with QUIC.
+    /// Creates the QUIC part of a worker. Its sockets are added to the poller. `entrances` are the
+    /// entrance numbers of the addresses with QUIC.
     ///
     /// # Errors
     /// The kernel does not report the address of a socket.
@@ -200,7 +199,8 @@ impl Quic {
         self.server.as_ref().map_or(0, QuicServer::open)
     }
 
-    /// Receives one batch of datagrams and has their queries answered. Returns their number.
+    /// Receives one batch of datagrams, and passes their queries to `turn`. Returns the number of
+    /// datagrams.
     ///
     /// # Errors
     /// Receiving fails for a reason other than an empty queue.
@@ -231,7 +231,7 @@ impl Quic {
         Ok(batch.received)
     }
 
-    /// Takes a datagram that another worker has received.
+    /// Processes a datagram that another worker has received.
     pub(super) fn take(
         &mut self,
         datagram: &ForwardedDatagram,
@@ -244,14 +244,14 @@ impl Quic {
         server.receive(now, &datagram, &mut QuicEntry { turn, out });
     }
 
-    /// Reports whether [`Self::drive`] has something to do.
+    /// Reports whether [`Self::drive`] must be called now.
     pub(super) fn is_due(&self, time: Time) -> bool {
         let Some(server) = &self.server else { return false };
         let now = self.instant(time);
         server.has_work() || server.next_deadline().is_some_and(|at| at <= now)
     }
 
-    /// Begins handshakes, handles timers, and continues with connections that are behind.
+    /// Begins handshakes, handles timers, and continues with connections that have more work.
     pub(super) fn drive(&mut self, time: Time, turn: &mut QuicTurn<'_, impl Answer>) {
         let now = self.instant(time);
         let Self { server: Some(server), out, .. } = self else { return };
@@ -261,7 +261,8 @@ impl Quic {
         server.fire(now, &mut entry);
     }
 
-    /// Returns the milliseconds until [`Self::drive`] has something to do.
+    /// Returns the milliseconds until [`Self::drive`] must be called; `None` if it need not be
+    /// called.
     pub(super) fn deadline_ms(&self, time: Time) -> Option<u64> {
         let server = self.server.as_ref()?;
         if server.has_work() {
@@ -271,7 +272,7 @@ impl Quic {
         Some(left.as_micros().div_ceil(1_000) as u64)
     }
 
-    /// Sends the reply to an earlier query. Returns whether the route is one of QUIC.
+    /// Sends the reply to an earlier query. Returns whether the route belongs to a QUIC connection.
     pub(super) fn reply(&mut self, reply: &StreamReply<'_>, time: Time) -> bool {
         let StreamRoute { slot, generation, request, .. } = reply.route;
         if slot & QUIC_PLACE == 0 {
@@ -285,8 +286,8 @@ impl Quic {
         true
     }
 
-    /// Sends the datagrams of this turn. Returns how many the kernel did not accept: they count as
-    /// lost on the way.
+    /// Sends the datagrams of this turn. Returns the number of datagrams that the kernel did not
+    /// accept. They count as lost.
     pub(super) fn flush(&mut self, shared: &Shared, time: Time) -> usize {
         let now = self.instant(time);
         let Self { server: Some(server), out, .. } = self else { return 0 };
@@ -312,14 +313,14 @@ impl Quic {
         metrics.quic_ends.iter().zip(ends).for_each(|(one, count)| one.set(count));
     }
 
-    /// Closes the connection that was idle longest, and returns its client.
+    /// Closes the connection that was idle longest, and returns its client's address.
     pub(super) fn evict(&mut self, shared: &Shared, whose: Whose, time: Time) -> Option<IpAddr> {
         let now = self.instant(time);
         let Self { server: Some(server), out, .. } = self else { return None };
         server.close_idle(now, whose, &mut QuicExit { shared, out })
     }
 
-    /// Stops listening, and ends each connection once its queries are answered.
+    /// Stops listening. Ends each connection as soon as its queries are answered.
     pub(super) fn finish(&mut self, shared: &Shared, poller: &mut Poller, time: Time) {
         let now = self.instant(time);
         for listener in &self.listeners {
@@ -330,8 +331,8 @@ impl Quic {
     }
 }
 
-/// Sends a datagram to the worker that has its connection, if that is another worker. If the
-/// mailbox is full, the datagram is lost, as it could be in the network.
+/// Sends a datagram to the worker that has its connection. Returns `false` if this is the same
+/// worker. If the mailbox is full, the datagram is dropped, as it could be in the network.
 fn forward(shared: &Shared, index: u16, path: &QuicPath, octets: &[u8]) -> bool {
     let owner = shared.tls.quic_keys().owner(octets).filter(|owner| *owner != index);
     let Some(mailbox) = owner.and_then(|owner| shared.mailboxes.get(usize::from(owner))) else {

@@ -1,10 +1,10 @@
-//! TCP connections of clients, plain (RFC 7766), with TLS (RFC 7858) or HTTPS (RFC 8484): pipelined
-//! queries, replies in the order in which they are ready, and bounds on everything that a client
-//! can make the server store.
+//! TCP connections of clients, plain (RFC 7766), with TLS (RFC 7858) or HTTPS (RFC 8484): queries
+//! are pipelined, replies are sent in the order in which they are ready, and everything that a
+//! client can make the server store is limited.
 //!
-//! One read takes all queries that have arrived, and one write sends all replies that are ready.
-//! The server stops reading from a client with too many queries in flight or unread replies until
-//! the number is lower.
+//! One read takes all queries that have arrived, and one write sends all replies that are ready. If
+//! a client has too many queries in flight or unread replies, the server does not read from it
+//! until the number is lower.
 
 use std::collections::HashMap;
 use std::io;
@@ -35,34 +35,34 @@ const MAX_UNREAD: usize = 256 << 10;
 /// Milliseconds after which the reply to a query counts as lost. Every query is answered within
 /// five seconds, so a connection that still waits is closed, and the client can repeat the query.
 const LOST_MS: u64 = 15_000;
-/// Number of octets of unread replies beyond which the connection is closed.
+/// Number of octets of unread replies at which the connection is closed.
 const MAX_HELD: usize = 1 << 20;
-/// Maximum number of consecutive reads of one connection, so that all connections have their turn,
-/// even if the queries of this one take little time.
+/// Maximum number of consecutive reads of one connection, so that other connections do not have to
+/// wait, even if the queries of this one take little time.
 const MAX_READS: usize = 4;
 
-/// Number of octets of a transfer that may wait to be read by the client. Further messages are made
-/// when the client has read these.
+/// Maximum number of octets of a transfer that wait until the client reads them. Further messages
+/// are made later.
 const MAX_AHEAD: usize = 64 << 10;
 /// Maximum number of messages of a transfer that are made in one turn. They take up to 0.1 ms, in
 /// which other clients wait.
 const MAX_MESSAGES: usize = 4;
-/// Milliseconds after which a transfer is aborted, however little the client reads at a time.
+/// Milliseconds after which a transfer is aborted, even if the client still reads slowly.
 const TRANSFER_MS: u64 = 3_600_000;
 /// Maximum number of milliseconds from the start of a connection with TLS to the end of the
 /// handshake.
 const HANDSHAKE_MS: u64 = 5_000;
-/// Maximum number of connections read in one turn whose handshake is incomplete. A step of a
-/// handshake takes up to 0.3 ms, in which a hundred queries could be answered.
+/// Maximum number of connections with an incomplete handshake that are read in one turn. A step of
+/// a handshake takes up to 0.3 ms, in which a hundred queries could be answered.
 const MAX_HANDSHAKES: u32 = 8;
 
 /// Time limits of connections in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// Maximum idle time without a query in flight.
+    /// Maximum idle time without a query in flight, in milliseconds.
     pub(crate) idle_ms: u64,
-    /// Maximum time for a query that has begun to arrive, and for a response that waits for a
-    /// window of HTTP/2.
+    /// Maximum time for a query that has begun to arrive, and for a response that waits for the
+    /// HTTP/2 window of the client, in milliseconds.
     pub(crate) read_ms: u64,
 }
 
@@ -75,7 +75,8 @@ pub(crate) struct StreamClient {
     pub(crate) entrance: Entrance,
 }
 
-/// A request that waits for the rest of its body, or for the client to take the response.
+/// A request for which the server waits for the client: for the rest of its body, or until the
+/// client takes the response.
 #[derive(Clone, Copy)]
 struct OwedRequest {
     request: u32,
@@ -86,37 +87,40 @@ struct Connection {
     stream: TcpStream,
     client: StreamClient,
     session: ServerSession,
-    /// The start of the connection, while its handshake is incomplete.
+    /// The time at which the connection began, in milliseconds; `None` after the handshake.
     handshake_since_ms: Option<u64>,
     in_flight: u16,
     /// The last time that octets of replies were sent, or that a query arrived while no replies
-    /// waited for the client to read. What TLS and HTTP send without a query does not count.
+    /// waited for the client to read. Data that TLS and HTTP send without a query does not count.
     active_ms: u64,
-    /// The number of replies that [`Self::write`] has seen, and whether octets of them wait.
+    /// The number of replies at the last call of [`Self::write`], and whether octets of them are
+    /// still to be sent.
     replied: u32,
     sends_replies: bool,
-    /// The oldest request that waits for the client while other requests continue, and the start of
-    /// the wait.
+    /// The oldest request for which the server waits for the client while other requests continue,
+    /// and the time at which the wait began.
     owed: Option<OwedRequest>,
-    /// The time at which the first part of an incomplete frame arrived.
+    /// The time at which the first part of an incomplete frame arrived, in milliseconds.
     piece_since_ms: Option<u64>,
-    /// Whether writing waits for the client to read.
+    /// Whether the server cannot write until the client reads.
     blocked: bool,
-    /// Whether reading stopped at a bound. The reader may contain further frames.
+    /// Whether reading has stopped because of a limit. The session may still contain complete
+    /// frames.
     paused: bool,
-    /// The time that the connection took when it was last read.
+    /// The pace that the connection had when it was last read.
     pace: Pace,
-    /// Whether the client sends nothing more. Queries in flight are still answered.
+    /// Whether the client sends no more data. Its queries in flight are still answered.
     half_closed: bool,
-    /// The interest that is registered with the poller.
+    /// The events for which the connection is registered with the poller.
     registered: Option<Interest>,
-    /// The rest of a transfer. While there is one, the worker reads no query of the connection.
+    /// The rest of a transfer. The worker reads no queries of this connection until the transfer is
+    /// complete.
     transfer: Option<RunningTransfer>,
     /// The identities that the client sent and proved in the handshake.
     device: Option<Box<ConnectionDevice>>,
 }
 
-/// A transfer that a connection sends.
+/// A transfer that is being sent on a connection.
 struct RunningTransfer {
     rest: Box<TransferRest>,
     since_ms: u64,
@@ -135,7 +139,7 @@ pub(crate) struct Streams {
     free: Vec<u32>,
     buffer: ReadBuffer,
     unread: Unread,
-    /// Slots with replies to write at the end of the turn.
+    /// The slots of connections with replies, which are written at the end of the turn.
     dirty: Vec<u32>,
     open: usize,
     /// The number of connections with TLS, including those with HTTPS.
@@ -144,9 +148,9 @@ pub(crate) struct Streams {
     /// The numbers of connections that HTTP has ended, in the order of
     /// [`HTTPS_ENDS`](avocet_nameserver::metrics::HTTPS_ENDS).
     https_ends: [u64; 2],
-    /// The number of connections with an incomplete handshake, by client.
+    /// The number of connections with an incomplete handshake, for each client.
     handshaking: HashMap<IpAddr, usize>,
-    /// The number of steps of handshakes that are left in this turn.
+    /// The number of handshake steps that may still be taken in this turn.
     handshakes_left: u32,
     /// The numbers of handshakes since the start, in the order of
     /// [`HANDSHAKES`](avocet_nameserver::metrics::HANDSHAKES).
@@ -154,7 +158,7 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// Creates an empty set.
+    /// Creates the connections of a worker, without any connection yet.
     pub(crate) fn new(worker: u16) -> Self {
         Self {
             worker,
@@ -248,7 +252,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Notes that a connection can be read.
+    /// Records that a connection can be read.
     pub(crate) fn note_readable(&mut self, slot: u32) {
         self.unread.push(slot, Pace::Prompt);
     }
@@ -258,9 +262,9 @@ impl Streams {
         self.unread.len() > 0
     }
 
-    /// Reads the connections of this pace that wait, until `answer` has no time left. The remaining
-    /// connections come first in the next turn. Adds the addresses of connections that ended to
-    /// `ended`.
+    /// Reads the waiting connections of this pace, until `answer` has no time left. The remaining
+    /// connections come first in the next turn. Adds the addresses of clients whose connections
+    /// ended to `ended`.
     pub(crate) fn read_waiting(
         &mut self,
         pace: Pace,
@@ -284,7 +288,7 @@ impl Streams {
         let route = StreamRoute { worker: *worker, slot, generation: *generation, request: 0 };
         let StreamClient { ip, entrance } = connection.client;
         if connection.handshake_since_ms.is_some() {
-            // The poller reports the connection in the next turn too.
+            // The poller reports the connection again in the next turn.
             *handshakes_left = handshakes_left.checked_sub(1)?;
         }
         let transport = connection.transport();
@@ -333,7 +337,7 @@ impl Streams {
         self.close(slot)
     }
 
-    /// Appends a late reply, if the slot still has the connection of the query.
+    /// Appends a late reply, if the slot still contains the connection on which the query arrived.
     pub(crate) fn answer_late(&mut self, route: StreamRoute, message: &[u8]) {
         let Some(slot) = self.slots.get_mut(route.slot as usize) else { return };
         if slot.generation != route.generation {
@@ -342,7 +346,8 @@ impl Streams {
         if let Some(connection) = &mut slot.connection {
             connection.in_flight = connection.in_flight.saturating_sub(1);
             if connection.session.is_over(MAX_HELD) {
-                // The client keeps sending queries without reading: close the connection.
+                // The client keeps sending queries without reading replies, so the connection is
+                // closed.
                 connection.half_closed = true;
             } else {
                 connection.session.push_late(route.request, message);
@@ -351,8 +356,9 @@ impl Streams {
         }
     }
 
-    /// Writes the replies of this turn. Connections that can be read again without an event wait
-    /// for the next turn. Adds the addresses of connections that ended to `ended`.
+    /// Writes the replies of this turn. Connections that can be read again without an event of the
+    /// poller wait for the next turn. Adds the addresses of clients whose connections ended to
+    /// `ended`.
     pub(crate) fn flush(
         &mut self,
         poller: &Poller,
@@ -367,14 +373,14 @@ impl Streams {
             let Some(connection) = connection else { continue };
             let written = connection.write_all(now_ms, wall_secs);
             connection.half_closed |= connection.session.has_ended();
-            // A client that neither reads nor sends is gone.
+            // A client that neither reads nor sends data is no longer there.
             let over = connection.half_closed && (connection.is_quiet() || connection.blocked);
             if written.is_err() || over {
                 ended.extend(self.close(slot));
                 continue;
             }
             if connection.has_more_to_send() {
-                // All other connections have their turn first.
+                // All other connections are read first.
                 self.unread.push(slot, Pace::Prompt);
                 continue;
             }
@@ -401,7 +407,7 @@ impl Streams {
         }
     }
 
-    /// Tells clients that can be told that their connections end soon.
+    /// Announces to clients that their connections end soon, if the protocol permits that.
     pub(crate) fn announce_end(&mut self) {
         for (at, slot) in self.slots.iter_mut().enumerate() {
             if let Some(connection) = slot.connection.as_mut().filter(|one| one.session.is_http()) {
@@ -418,8 +424,9 @@ impl Streams {
         }
     }
 
-    /// Closes the connection that was idle longest, to make room. A connection with queries that
-    /// were not read yet is closed only if no other is idle. Returns `None` if none is idle.
+    /// Closes the connection that was idle longest, to make room, and returns its client. A
+    /// connection with unread queries is closed only if no other connection is idle. Returns `None`
+    /// if no connection is idle.
     pub(crate) fn evict(&mut self, whose: Whose) -> Option<IpAddr> {
         let Self { slots, unread, .. } = self;
         let idle = slots.iter().enumerate().filter_map(|(at, slot)| {
@@ -449,7 +456,7 @@ impl Streams {
             self.handshakes[2] += 1;
             self.forget_handshake(ip);
         }
-        // Closing the descriptor also removes it from the poller.
+        // When the descriptor is closed, the poller no longer watches it.
         self.free.push(slot);
         self.open -= 1;
         Some(ip)
@@ -472,7 +479,7 @@ impl Connection {
         }
     }
 
-    /// Returns the form of the handshake, the first time that it is complete.
+    /// Returns the kind of the handshake when it is complete; `None` on later calls.
     fn ended_handshake(&mut self) -> Option<HandshakeKind> {
         self.handshake_since_ms?;
         if self.session.is_handshaking() {
@@ -536,7 +543,7 @@ impl Connection {
             }
         }
         self.paused = state == ReadState::Stopped;
-        // While the server does not read, the client is not slow.
+        // The client is not considered slow while the server does not read.
         let is_waiting = !self.paused && self.session.is_partial();
         let since_ms = self.piece_since_ms.filter(|_| !has_query).unwrap_or(now_ms);
         self.piece_since_ms = is_waiting.then_some(since_ms);
@@ -572,7 +579,7 @@ impl Connection {
         self.write(now_ms)
     }
 
-    /// Returns whether a transfer continues without waiting for the client.
+    /// Returns whether further messages of a transfer can be sent without waiting for the client.
     fn has_more_to_send(&self) -> bool {
         self.transfer.is_some() && !self.blocked
     }
@@ -594,7 +601,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Notes since when the oldest request waits for the client.
+    /// Records the time since which the oldest request waits for the client.
     fn note_owed(&mut self, now_ms: u64) {
         let request = self.session.oldest_owed();
         let known = self.owed.filter(|owed| Some(owed.request) == request);
@@ -602,7 +609,7 @@ impl Connection {
             known.or_else(|| request.map(|request| OwedRequest { request, since_ms: now_ms }));
     }
 
-    /// Updates the interest at the poller if it has changed.
+    /// Registers the connection for other events with the poller, if the events have changed.
     fn register(&mut self, slot: u32, poller: &Poller) -> io::Result<()> {
         let wanted = match (self.paused || self.half_closed, self.blocked) {
             (false, false) => Some(Interest::Read),

@@ -5,12 +5,12 @@
 //!                                                    read once a turn, first come, first served
 //! stopped, with its time used up --> Pace::Slow ----/
 //! ```
-//! Each pace has its own time in each turn. So clients with cheap queries do not wait for clients
-//! with expensive queries, and the latter take turns.
+//! Each pace has its own time in each turn. Therefore, clients with cheap queries do not wait for
+//! clients with expensive queries. Clients with expensive queries take turns.
 
 use std::collections::VecDeque;
 
-/// The amount of a worker's time that a connection uses.
+/// How much of a worker's time a connection uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pace {
     /// The connection used less than its share when it was last read.
@@ -24,11 +24,11 @@ impl Pace {
     pub(crate) const ALL: [Self; 2] = [Self::Prompt, Self::Slow];
 }
 
-/// Connections that wait to be read, each once.
+/// Connections that wait to be read. Each is in at most one queue.
 #[derive(Default)]
 pub(super) struct Unread {
     queues: [VecDeque<u32>; 2],
-    /// Whether each slot is in a queue.
+    /// Whether each slot's connection is in a queue.
     waits: Vec<bool>,
 }
 

@@ -1,7 +1,7 @@
 //! Executes the actions of the resolver, and resumes the queries that it completes.
 //!
 //! The policy may look up every name of an answer, so that many answers at once take long. When the
-//! time of the turn is over, the rest of the actions waits for the next turn, in order.
+//! time for actions is used up, the remaining actions wait for the next turn, in order.
 
 use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -18,7 +18,7 @@ use crate::fault::contained;
 use crate::fault::{IN_ACTION, planted};
 use crate::values::{Deliver, LateStep, Time, WorkerTurn};
 
-/// Actions that are executed one after another.
+/// Actions of the resolver that are executed one after another.
 pub(super) struct ActionBatch {
     pub(super) actions: Actions<Waiter>,
     /// The index of the next action.
@@ -31,18 +31,19 @@ impl ActionBatch {
     }
 }
 
-/// How the wait of a client ended.
+/// Facts about the end of a client's wait.
 #[derive(Clone, Copy, Default)]
 pub(super) struct WaitEnd<'t> {
-    /// The round-trip time of the upstream that answered; zero if none was queried.
+    /// The round-trip time of the upstream that answered; in milliseconds; zero if no upstream was
+    /// queried.
     rtt_ms: u32,
     /// The trace of the resolution, if traces are exported.
     trace: Option<&'t Trace>,
 }
 
 impl Resolution {
-    /// Executes the actions of the resolver, and those that follow from them, within the time of
-    /// the turn.
+    /// Executes the actions of the resolver, and the actions that result from them, within the time
+    /// of this turn.
     pub(crate) fn act<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
         while self.allowance.begin_share()
             && let Some(mut batch) = self.next_batch()
@@ -50,7 +51,7 @@ impl Resolution {
             self.allowance.begin(self.now_us());
             let done = catch_unwind(AssertUnwindSafe(|| self.perform_some(&mut batch, turn)));
             if let Err(panic) = done {
-                // The remaining actions are ended when the worker recovers.
+                // When the worker recovers, it handles the remaining actions.
                 self.backlog = Some(batch);
                 resume_unwind(panic);
             }
@@ -64,7 +65,7 @@ impl Resolution {
                 self.backlog = Some(batch);
             }
         }
-        // Clients that now wait for another name.
+        // Some clients now wait for another name, so new misses are submitted.
         if !self.misses.is_empty() {
             self.submit_misses(turn);
         }
@@ -97,8 +98,8 @@ impl Resolution {
         self.backlog.is_some() || !self.actions.list.is_empty() || self.held.is_behind()
     }
 
-    /// Ends the waits of clients whose answers were left to the next turn. Drops all other
-    /// actions, because a fault has changed the objects that they refer to.
+    /// Ends the waits of clients whose answers were postponed to the next turn. Drops all other
+    /// actions, because the recovery from a panic has replaced the objects that they refer to.
     pub(super) fn end_backlog<D: Deliver>(
         &mut self,
         batches: impl Iterator<Item = ActionBatch>,
@@ -181,7 +182,7 @@ impl Resolution {
         }
     }
 
-    /// Ends the wait of a client: takes the step of its query, and passes it on.
+    /// Ends the wait of a client: runs the query path for its query, and passes the result on.
     pub(super) fn end_wait<D: Deliver>(
         &mut self,
         waiter: &Waiter,
@@ -197,19 +198,19 @@ impl Resolution {
         let Time { now, wall_secs } = turn.time;
         let cx = QueryContext { shared: &shared.name_server, state, now, wall_secs, scratch };
         let output = Output { message: &mut *message, misses };
-        // A client whose query caused a panic gets no reply, and its connection learns that.
+        // A client whose query caused a panic gets no reply. If it has a connection, the connection
+        // is informed.
         let step = contained(metrics, || take(&cx, output))
             .unwrap_or_else(|| QueryStep::Silent(waiter.failed(state.revision)));
         let ended = Ended { trace, ..Ended::waiting(waiter, rtt_ms) };
         let route = &waiter.route;
         turn.late.deliver(LateStep { ended, route, step, message, cx: &cx });
-        // A query that is shed before the actions of its turn takes nothing from the time of these
+        // A query that is rejected before the actions of its turn does not use the time for these
         // actions.
         self.allowance.note(|| shared.name_server.clock.now().micros());
     }
 
-    /// Ends a query that is turned away without a reply. The query was not counted among the
-    /// waiting queries.
+    /// Ends a query that is rejected without a reply. The query was not counted as waiting.
     pub(super) fn turn_away<D: Deliver>(&mut self, waiter: &Waiter, turn: &mut WorkerTurn<'_, D>) {
         let step = QueryStep::Silent(waiter.turned_away(self.state.revision));
         let cx = self.query_context(turn.time);

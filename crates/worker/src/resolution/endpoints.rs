@@ -1,9 +1,9 @@
 //! The sockets and connections to servers.
 //!
-//! The resolver draws slots and IDs and decides when a slot needs another port. This module opens
-//! the sockets, sends and receives. Ports are drawn at random from [`SourcePorts`]. Servers to
-//! which queries are forwarded have a pool of UDP sockets and a kept connection; any other socket
-//! or connection is for one query, and is closed with it.
+//! The resolver draws slots and IDs, and decides when a slot needs another port. This module opens
+//! the sockets, sends queries, and receives replies. Ports are drawn at random from
+//! [`SourcePorts`]. Servers to which queries are forwarded have a pool of UDP sockets and a kept
+//! connection; any other socket or connection is for one query, and is closed with it.
 
 mod quic;
 
@@ -28,19 +28,20 @@ use crate::resolver_report::SocketCounts;
 use crate::token::Token;
 use crate::upstream_tls::UpstreamPeers;
 
-/// Maximum number of sockets that are opened in advance per turn; each costs about 5 us.
+/// Maximum number of sockets that are opened in advance in one turn. Each takes about 5 us.
 const WARM_AT_ONCE: usize = 8;
 /// The sockets and the connection that are kept open to one server.
 struct KeptSockets {
     addr: SocketAddr,
-    /// Number of slots that were opened in advance.
+    /// Number of slots whose sockets were opened in advance.
     warmed: u32,
     /// The sockets of the slots, up to the last slot that was in use.
     pool: Vec<Option<UpstreamSocket>>,
     stream: Option<Connection>,
     /// A connection in HTTP/3 that may replace the present one.
     candidate: Option<Connection>,
-    /// The former connection in HTTP/2, until its last answer. Another connection has replaced it.
+    /// The former connection in HTTP/2, which another connection has replaced. It is kept until its
+    /// last answer.
     retiring: Option<Connection>,
 }
 
@@ -57,14 +58,14 @@ pub(super) struct StreamQuery<'a> {
     pub(super) socket: SocketId,
     /// The server.
     pub(super) to: Endpoint,
-    /// The header of a new connection, and its place before TLS or in it; empty for a connection
-    /// that was kept.
+    /// The PROXY header for a new connection, and whether it is inside or outside TLS. Empty for a
+    /// connection that already exists.
     pub(super) header: (&'a [u8], HeaderPlace),
     /// The message.
     pub(super) octets: &'a [u8],
 }
 
-/// A datagram to send.
+/// A query that is sent as a datagram.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Query<'a> {
     /// The socket of the datagram.
@@ -75,30 +76,30 @@ pub(super) struct Query<'a> {
 
 /// The sockets and connections of a worker to all servers.
 pub(super) struct Endpoints {
-    /// The kept sockets, by the number of the server.
+    /// The kept sockets and connection of each server, by the server's number.
     kept: Vec<Option<KeptSockets>>,
-    /// The single sockets and connections, by their number.
+    /// The sockets and connections for single queries, by their number.
     singles: HashMap<u32, (EndpointId, SingleSocket)>,
     pool_size: u16,
     budget: usize,
     ports: Arc<SourcePorts>,
     /// The number of open pool sockets.
     pooled: usize,
-    /// The position at which the search for the next socket to close begins: a server, and a slot
-    /// of its pool.
+    /// The position at which the search for the next socket to close begins: the number of a
+    /// server, and a slot of its pool.
     victim: (usize, usize),
     buffer: ReadBuffer,
-    /// The batch; `None` if io_uring is not available.
+    /// The batch of system calls; `None` if io_uring is not available.
     batch: Option<SyscallBatch>,
-    /// The settings of TLS.
+    /// The settings of TLS for each upstream.
     peers: Arc<UpstreamPeers>,
-    /// The connections of QUIC that must be driven.
+    /// The QUIC connections that have data to send, or a timer.
     quic: QuicTimers,
 }
 
 impl Endpoints {
     /// Creates an empty set. Each pool has `pool_size` sockets. At most `budget` UDP sockets and
-    /// connections for one query are open at a time, on these ports.
+    /// connections for single queries are open at the same time. They use these ports.
     pub(super) fn new(
         pool_size: u32,
         budget: usize,
@@ -149,7 +150,7 @@ impl Endpoints {
         Ok(())
     }
 
-    /// Makes room for one more socket: closes a pooled one if the budget is used up. The
+    /// Makes room for another socket. If the budget is used up, closes a socket of a pool. The
     /// outstanding queries of that socket are lost, as datagrams can be in the network.
     fn make_room(&mut self) -> io::Result<()> {
         if self.pooled + self.singles.len() < self.budget {
@@ -172,8 +173,8 @@ impl Endpoints {
         Err(io::ErrorKind::QuotaExceeded.into())
     }
 
-    /// Sends the prepared queries with as few system calls as possible. `failed` gets each socket
-    /// that could not send. A full queue is not a failure: its datagrams count as lost.
+    /// Sends the prepared queries with as few system calls as possible. Calls `failed` with each
+    /// socket on which sending failed. A full queue is not a failure; the datagrams count as lost.
     pub(super) fn send(
         &mut self,
         queries: &[Query<'_>],
@@ -208,7 +209,7 @@ impl Endpoints {
         }
     }
 
-    /// Opens some sockets of the pools ahead of need. Returns `false` once all are open.
+    /// Opens some sockets of the pools in advance. Returns `false` when all of them are open.
     pub(super) fn warm(&mut self, poller: &Poller, rng: &mut impl Rng) -> bool {
         let size = u32::from(self.pool_size);
         if self.pooled + self.singles.len() + WARM_AT_ONCE > self.budget {
@@ -231,14 +232,15 @@ impl Endpoints {
             let id = SocketId { endpoint, slot: SocketSlot::Pooled(socket as u16) };
             match entry.open(poller, id, &self.ports, rng) {
                 Ok(()) => self.pooled += 1,
-                // The socket is opened when its slot is drawn.
+                // The socket is opened later, when its slot is drawn.
                 Err(_) => entry.warmed = size,
             }
         }
         true
     }
 
-    /// Replaces the source ports. Closes the sockets on other ports and returns them.
+    /// Replaces the source ports. Closes the sockets that use other ports, and returns these
+    /// sockets.
     pub(super) fn change_ports(&mut self, ports: Arc<SourcePorts>) -> Vec<SocketId> {
         let is_left = |socket: &UpstreamSocket| {
             socket.local_addr().is_ok_and(|local| !ports.contains(local.port()))
@@ -260,7 +262,7 @@ impl Endpoints {
                 if place.take_if(|socket| is_left(socket)).is_some() {
                     let slot = SocketSlot::Pooled(slot as u16);
                     closed.push(SocketId { endpoint: EndpointId(number as u32), slot });
-                    // The slot is opened ahead of need again.
+                    // The slots are opened in advance again.
                     entry.warmed = 0;
                 }
             }
@@ -286,8 +288,8 @@ impl Endpoints {
         closed
     }
 
-    /// Receives one datagram from each socket with as few system calls as possible. `taken` gets
-    /// each result, except for sockets that are closed in the meantime or have no datagram.
+    /// Receives one datagram from each socket with as few system calls as possible. Calls `taken`
+    /// with each result, except for sockets that were closed in the meantime or have no datagram.
     pub(super) fn receive(
         &mut self,
         sockets: &[SocketId],
@@ -323,8 +325,8 @@ impl Endpoints {
         }
     }
 
-    /// Closes a UDP socket of a pool, or a socket or connection for one query. Closing also removes
-    /// it from the poller.
+    /// Closes a UDP socket of a pool, or a socket or connection for one query. A closed socket or
+    /// connection is no longer watched by the poller.
     pub(super) fn close(&mut self, id: SocketId) {
         match id.slot {
             SocketSlot::Pooled(slot) => {
@@ -353,11 +355,11 @@ impl Endpoints {
         }
     }
 
-    /// Queues a message on a connection, which is opened if there is none.
+    /// Queues a message on a connection. Opens the connection if it does not exist.
     ///
     /// # Errors
-    /// Too many connections are open, the system refuses this one, or the server takes no more
-    /// queries on it.
+    /// Too many connections are open, the system refuses this one, or the server accepts no more
+    /// queries on the connection.
     pub(super) fn send_stream(
         &mut self,
         poller: &Poller,
@@ -380,7 +382,7 @@ impl Endpoints {
         let pool_size = u32::from(self.pool_size);
         let entry = self.entry(id.endpoint, to.addr);
         if is_new {
-            // A server whose first query uses TCP needs no pool.
+            // A server whose first query uses TCP needs no pool of UDP sockets.
             entry.warmed = pool_size;
         }
         if entry.candidate.is_some() {
@@ -392,7 +394,7 @@ impl Endpoints {
             Some(stream) => stream,
             None => Opener { poller, peers, ports, rng, now_ms }.open(id, to)?,
         };
-        // A connection that takes no query any more is closed.
+        // A connection on which the server accepts no more queries is closed.
         if let Err(error) = stream.push(poller, id, (octets, now_ms)) {
             self.quic.forget(id, &mut stream);
             return Err(error);
@@ -402,8 +404,8 @@ impl Endpoints {
         Ok(())
     }
 
-    /// Forgets a kept connection that has ended. The resolver itself closes a connection for a
-    /// single query.
+    /// Removes a kept connection that has ended. Connections for single queries are closed by the
+    /// resolver.
     fn drop_kept(&mut self, id: SocketId) {
         if let Some(Some(entry)) = self.kept.get_mut(id.endpoint.0 as usize)
             && id.slot == SocketSlot::Stream
@@ -434,7 +436,7 @@ impl Endpoints {
         fault.or(retired)
     }
 
-    /// Keeps the connection to a server open while it is idle for this long.
+    /// Sets the time for which a kept connection to a server stays open while it is idle.
     pub(super) fn keep_idle(&mut self, id: SocketId, idle_ms: u32) {
         let entry = self.kept.get_mut(id.endpoint.0 as usize).and_then(Option::as_mut);
         if let Some(stream) = entry.and_then(|entry| entry.stream.as_mut()) {
@@ -442,8 +444,8 @@ impl Endpoints {
         }
     }
 
-    /// Closes connections that are idle or dead, and adds them to `closed`. It is called about
-    /// twice a second.
+    /// Closes connections that are idle or dead, and adds them to `closed`. Called about twice a
+    /// second.
     pub(super) fn expire(
         &mut self,
         poller: &Poller,
@@ -513,7 +515,7 @@ impl Endpoints {
     }
 }
 
-/// Returns a UDP socket, if it is open.
+/// Returns the UDP socket with this number, if it is open.
 #[inline]
 fn find<'s>(
     kept: &'s [Option<KeptSockets>],
@@ -532,7 +534,7 @@ fn find<'s>(
     }
 }
 
-/// Returns a connection, if it is open.
+/// Returns the connection with this number, if it is open.
 fn find_stream<'s>(
     kept: &'s mut [Option<KeptSockets>],
     singles: &'s mut HashMap<u32, (EndpointId, SingleSocket)>,

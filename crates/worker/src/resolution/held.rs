@@ -16,14 +16,15 @@ use crate::fault::contained;
 use crate::state::strangers::Urgency;
 use crate::values::{Deliver, LateStep, Time, WorkerTurn};
 
-/// Maximum number of held queries of a worker over UDP, and the same number over streams. So a
-/// flood of datagrams with forged addresses leaves room for connections, whose clients cannot forge
-/// their address.
+/// Maximum number of held queries of a worker over UDP, and maximum number over streams. The limits
+/// are separate, so that a flood of datagrams with forged addresses does not affect connections,
+/// whose clients cannot forge their addresses.
 const MAX_HELD: usize = 1_024;
-/// Maximum number of octets of the held queries over UDP, and the same number over streams.
+/// Maximum number of octets of the held queries of a worker over UDP, and maximum number over
+/// streams.
 const MAX_OCTETS: usize = 1 << 20;
-/// Milliseconds for which a query is held. A device on the link answers the kernel within some
-/// milliseconds, and clients repeat a query after one second or more.
+/// Maximum number of milliseconds for which a query is held. A device on the local network answers
+/// the kernel within some milliseconds, and clients repeat a query after one second or more.
 const PATIENCE_MS: u64 = 1_500;
 
 /// The held queries of a worker.
@@ -31,14 +32,14 @@ const PATIENCE_MS: u64 = 1_500;
 pub(super) struct HeldQueries {
     datagrams: Hall,
     streams: Hall,
-    /// The time for held queries in this turn, so that actions of the resolver do not wait for all
-    /// of them.
+    /// The time that held queries may take in this turn. It ensures that the actions of the
+    /// resolver do not wait for all held queries.
     allowance: Allowance,
-    /// Whether the last turn left some queries because its time was over.
+    /// Whether the last turn left held queries, because their time was used up.
     is_behind: bool,
 }
 
-/// The queries over one kind of transport.
+/// The held queries over UDP, or those over streams.
 #[derive(Default)]
 struct Hall {
     queries: Vec<HeldQuery>,
@@ -46,7 +47,7 @@ struct Hall {
 }
 
 impl HeldQueries {
-    /// Renews the time of a turn.
+    /// Renews the time for held queries at the start of a turn.
     pub(super) fn renew(&mut self) {
         self.allowance.renew();
     }
@@ -56,12 +57,12 @@ impl HeldQueries {
         self.datagrams.queries.len() + self.streams.queries.len()
     }
 
-    /// Returns whether the last turn left some queries because its time was over.
+    /// Returns whether the last turn left held queries, because their time was used up.
     pub(super) const fn is_behind(&self) -> bool {
         self.is_behind
     }
 
-    /// Keeps a query. Returns the query if there is no room.
+    /// Holds a query. Returns the query if there is no room for it.
     fn keep(&mut self, query: HeldQuery) -> Result<(), HeldQuery> {
         let hall =
             if query.transport.is_stream() { &mut self.streams } else { &mut self.datagrams };
@@ -74,7 +75,7 @@ impl HeldQueries {
         Ok(())
     }
 
-    /// Removes the queries that need not wait any longer.
+    /// Removes and returns the queries for which `is_over` returns `true`.
     fn take(&mut self, mut is_over: impl FnMut(&HeldQuery) -> bool) -> Vec<HeldQuery> {
         let mut taken = Vec::new();
         for hall in [&mut self.datagrams, &mut self.streams] {
@@ -86,7 +87,8 @@ impl HeldQueries {
 }
 
 impl Resolution {
-    /// Keeps the queries of strangers that the path has held, and has their clients looked up.
+    /// Takes the queries of strangers from the query path and holds them. Requests that their
+    /// clients are looked up.
     pub(crate) fn hold_strangers<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
         for query in self.scratch.take_held() {
             let urgency =
@@ -102,8 +104,8 @@ impl Resolution {
         }
     }
 
-    /// Answers the held queries whose clients are identified, or that were held for too long,
-    /// within the time of the turn.
+    /// Answers the held queries whose clients are identified, or that were held for too long. Stops
+    /// when the time for held queries is used up.
     pub(crate) fn resume_held<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
         if self.held.len() == 0 {
             return;
@@ -119,7 +121,7 @@ impl Resolution {
         for query in taken {
             if !self.held.allowance.begin_share() {
                 self.held.is_behind = true;
-                // The room for the query is still free.
+                // The room that the query had before is still free.
                 let _ = self.held.keep(query);
                 continue;
             }
@@ -133,7 +135,7 @@ impl Resolution {
         self.submit_misses(turn);
     }
 
-    /// Ends a query of a client that cannot be identified now.
+    /// Ends a held query whose client cannot be identified now.
     fn turn_off<D: Deliver>(&mut self, query: &HeldQuery, turn: &mut WorkerTurn<'_, D>) {
         self.metrics().unidentified.add(1);
         self.answer_held(query, turn, |cx, output| query::unidentified(cx, query, output));

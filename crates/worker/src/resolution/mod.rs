@@ -1,6 +1,6 @@
-//! Resolution: the part of a worker that knows the answers, or finds them.
+//! Resolution: the part of a worker that finds the answers to queries.
 //!
-//! A query takes one of two ways:
+//! A query is answered in one of two ways:
 //!
 //! ```text
 //! lend     -> query path -> step                                 at once
@@ -19,8 +19,8 @@
 //!
 //! The resolver does no I/O: [`upstreams`] has the sockets towards servers. Events come in as
 //! letters, as readable sockets and as time; every call that may end a query takes a
-//! [`WorkerTurn`]. Clients are values here, [`Waiter`]s with a route for their replies. Resolution
-//! neither sends to a client nor counts its query.
+//! [`WorkerTurn`]. Here, clients are only values: [`Waiter`]s with a route for their replies.
+//! Resolution neither sends to a client nor counts its query.
 
 mod act;
 mod connection;
@@ -68,41 +68,42 @@ pub(crate) struct Resolution {
     /// The snapshot in force in this worker.
     state: Arc<Snapshot>,
     revision: u64,
-    /// The number of removals of proofs when this worker last removed its own.
+    /// The number of times that proofs had been removed from the caches when this worker last
+    /// removed its own proofs.
     forgotten: u64,
     scratch: Scratch,
-    /// Keys of the questions of a batch.
+    /// The results of the look-ahead, one for each datagram of a batch.
     seen: Box<[Seen; BATCH]>,
-    /// The buffer for a whole message: replies over TCP, late replies, replies of servers.
+    /// The buffer for one complete message: a reply over TCP, a late reply, or a reply of a server.
     message: Box<[u8]>,
-    /// Queries that must wait and are not submitted yet.
+    /// Queries that must wait for resolution and were not submitted yet.
     misses: Vec<Miss>,
     resolver: Resolver<Waiter>,
     shares: Shares,
-    /// Traces that control clients wait for.
+    /// Requests of control clients for traces.
     wanted: TraceOrders,
-    /// Queries of strangers.
+    /// The held queries of strangers.
     held: HeldQueries,
     actions: Actions<Waiter>,
     spare_actions: Actions<Waiter>,
-    /// Actions that the last turn did not complete.
+    /// Actions that the last turn did not execute.
     backlog: Option<ActionBatch>,
-    /// The time for the actions of this turn.
+    /// The time that actions may take in this turn.
     allowance: Allowance,
     upstreams: Upstreams,
     limits: SocketLimits,
     rng: ChaCha12Rng,
 }
 
-/// The query path of a worker, lent while its intake reads.
+/// The query path of a worker. Resolution lends it to the intake while that reads queries.
 pub(crate) struct QueryPath<'w> {
     /// The state in force.
     pub(crate) cx: QueryContext<'w>,
-    /// The check for a later state.
+    /// The check for a snapshot that came into force during the turn.
     pub(crate) newer: Newer,
-    /// The queries that must wait.
+    /// The queries that must wait for resolution.
     pub(crate) misses: &'w mut Vec<Miss>,
-    /// The questions of a batch.
+    /// The results of the look-ahead, one for each datagram of a batch.
     pub(crate) seen: &'w mut [Seen; BATCH],
     /// The buffer for a reply over TCP.
     pub(crate) message: &'w mut [u8],
@@ -146,14 +147,14 @@ impl Resolution {
         }
     }
 
-    /// Sets the worker's ends of its rings.
+    /// Sets the worker's ends of its rings for the query log, dnstap and traces.
     pub(crate) fn set_rings(&mut self, rings: WorkerRings) {
         self.scratch.set_log(Some(rings.log));
         self.scratch.set_tap(Some(rings.tap));
         self.scratch.traces().set_sender(Some(rings.trace));
     }
 
-    /// Renews the time of a turn.
+    /// Renews the time for actions and held queries at the start of a turn.
     pub(crate) fn begin_turn(&mut self, time: Time) {
         self.allowance.renew();
         self.held.renew();
@@ -174,7 +175,7 @@ impl Resolution {
             let before = std::mem::replace(&mut self.state, self.shared.snapshot());
             self.resolver.hand_traces_over(handing(&self.state));
             if !Arc::ptr_eq(&before.plan, &self.state.plan) {
-                // Queries in flight complete with the old plan.
+                // Queries in flight keep the old plan until they complete.
                 self.resolver.replace_plan(self.state.plan.clone(), &mut self.actions);
             }
             if !Arc::ptr_eq(&before.ports, &self.state.ports) {
@@ -184,12 +185,12 @@ impl Resolution {
         }
     }
 
-    /// Returns the snapshot in force in this worker.
+    /// Returns the snapshot that this worker uses.
     pub(crate) fn state(&self) -> &Snapshot {
         &self.state
     }
 
-    /// Lends the query path.
+    /// Lends the query path to the caller.
     #[inline]
     pub(crate) fn lend(&mut self, time: Time) -> QueryPath<'_> {
         let Self { shared, state, revision, scratch, misses, seen, message, .. } = self;
@@ -214,7 +215,7 @@ impl Resolution {
         QueryContext { shared: &shared.name_server, state, now, wall_secs, scratch }
     }
 
-    /// Notes that a UDP socket towards a server has something to read.
+    /// Records that a UDP socket for a server can be read.
     pub(crate) fn note_readable(&mut self, id: SocketId) {
         self.upstreams.note_readable(id);
     }
@@ -237,7 +238,7 @@ impl Resolution {
         self.act(turn);
     }
 
-    /// Does the work at the end of a turn: reads the replies of servers, and serves timers.
+    /// Does the work at the end of a turn: reads the replies of servers, and handles timers.
     pub(crate) fn end_turn<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
         if self.held.is_behind() {
             self.resume_held(turn);
@@ -253,11 +254,11 @@ impl Resolution {
         self.drive_quic(turn);
     }
 
-    /// Handles the timers of QUIC to servers, and sends its datagrams: once in a turn, so that the
-    /// queries of a turn share them.
+    /// Handles the timers of QUIC connections to servers, and sends their datagrams. This is done
+    /// once in a turn, so that several queries of the turn share a datagram.
     fn drive_quic<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
-        /// Maximum number of rounds in one turn in which connections fail and their queries go to
-        /// others.
+        /// Maximum number of rounds in one turn. In each round, connections fail, and their queries
+        /// are sent to other servers.
         const MAX_PASSES: usize = 4;
         let now_ms = turn.time.millis();
         self.upstreams.fire_quic(now_ms);
@@ -271,8 +272,8 @@ impl Resolution {
         }
     }
 
-    /// Reads one datagram from each readable socket; the poller reports the remaining datagrams
-    /// again.
+    /// Reads one datagram from each readable socket. The poller reports the sockets with more
+    /// datagrams again.
     fn receive_replies(&mut self, time: Time) {
         let Self { resolver, shared, actions, message, upstreams, .. } = self;
         upstreams.receive(message, |id, received| {
@@ -328,18 +329,18 @@ impl Resolution {
             .min()
     }
 
-    /// Returns whether sockets are still being opened ahead of need.
+    /// Returns whether there are still sockets to open in advance.
     pub(crate) fn is_warming(&self) -> bool {
         self.upstreams.is_warming()
     }
 
-    /// Returns the number of questions in flight and of queries that are held; not zero while
+    /// Returns the number of questions in flight and of held queries. The result is at least one if
     /// actions wait.
     pub(crate) fn in_flight(&self) -> usize {
         self.resolver.in_flight() + self.held.len() + usize::from(self.is_behind())
     }
 
-    /// Notes the percentage of time for which the worker was busy.
+    /// Records the percentage of time for which the worker was busy.
     pub(crate) fn note_busy(&mut self, percent: u32) {
         self.resolver.note_busy(percent);
     }
@@ -349,12 +350,12 @@ impl Resolution {
     }
 }
 
-/// Returns whether traces of resolution are exported.
+/// Returns whether the resolver must pass traces on, because they are exported.
 fn handing(state: &Snapshot) -> Handing {
     if state.traced.is_some() { Handing::On } else { Handing::Off }
 }
 
-/// Returns the generator that draws ports.
+/// Returns the generator for random ports, seeded from the worker's generator.
 fn port_draws(rng: &mut ChaCha12Rng) -> ChaCha12Rng {
     ChaCha12Rng::from_seed(secret(rng))
 }

@@ -7,21 +7,21 @@ use avocet_resolver::{SocketFault, SocketId};
 use super::connection::Connection;
 use crate::token::Token;
 
-/// The connections of QUIC to servers that must be driven.
+/// The QUIC connections to servers that have data to send, or a timer.
 ///
-/// If a timer moves to a later time, it is not changed at once, but set again when it fires: most
-/// timers move with every datagram.
+/// If a timer moves to a later time, it is not changed immediately, but is set again when it fires.
+/// This is cheaper, because most timers move with every datagram.
 #[derive(Default)]
 pub(super) struct QuicTimers {
-    /// The times at which timers are due, in milliseconds on the monotonic clock, each with its
-    /// connection.
+    /// The times at which timers are due, in milliseconds on the monotonic clock, each with the
+    /// number of its connection.
     due: BTreeSet<(u64, u64)>,
-    /// Connections with something to send.
+    /// Connections that may have data to send.
     changed: Vec<SocketId>,
 }
 
 impl QuicTimers {
-    /// Notes that a connection may have something to send, if it is one of QUIC.
+    /// Records that a connection may have data to send, if it is a QUIC connection.
     pub(super) fn note(&mut self, id: SocketId, connection: &mut Connection) {
         if let Some(quic) = connection.as_quic()
             && !quic.is_changed
@@ -31,7 +31,7 @@ impl QuicTimers {
         }
     }
 
-    /// Removes the next connection with data to send.
+    /// Removes and returns the next connection that may have data to send.
     pub(super) fn next_changed(&mut self) -> Option<SocketId> {
         self.changed.pop()
     }
@@ -60,7 +60,7 @@ impl QuicTimers {
         Ok(())
     }
 
-    /// Removes the next connection with a timer that is due.
+    /// Removes and returns the next connection with a timer that is due.
     pub(super) fn next_due(&mut self, now_ms: u64) -> Option<SocketId> {
         let first = self.due.first().filter(|(at_ms, _)| *at_ms <= now_ms).copied()?;
         self.due.remove(&first);
@@ -70,7 +70,7 @@ impl QuicTimers {
         }
     }
 
-    /// Notes that the timer of a connection has fired. A new timer is set with the next datagrams.
+    /// Records that the timer of a connection has fired. The next [`Self::flush`] sets a new timer.
     pub(super) fn note_fired(&mut self, id: SocketId, connection: &mut Connection) {
         if let Some(quic) = connection.as_quic() {
             quic.armed_ms = None;
@@ -78,7 +78,7 @@ impl QuicTimers {
         self.note(id, connection);
     }
 
-    /// Forgets the timer of a connection that is closed.
+    /// Removes the timer of a connection that is closed.
     pub(super) fn forget(&mut self, id: SocketId, connection: &mut Connection) {
         if let Some(armed_ms) = connection.as_quic().and_then(|quic| quic.armed_ms) {
             self.due.remove(&(armed_ms, Token::Server(id).pack()));

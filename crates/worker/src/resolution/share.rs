@@ -1,18 +1,19 @@
-//! Limits the waiting queries of each client, so that none takes all the capacity.
+//! Limits the number of waiting queries of each client, so that no client takes all the capacity.
 //!
-//! An attacker with spoofed queries could otherwise collect thousands of answers for a victim. They
-//! would leave in one burst as soon as a slow upstream responds (DNSBomb, CVE-2024-33655).
+//! An attacker with spoofed queries could otherwise collect thousands of answers for a victim. All
+//! these answers would be sent at the same time when a slow upstream responds (DNSBomb,
+//! CVE-2024-33655).
 
 use std::net::IpAddr;
 
 use avocet_wire::hash::HashKey;
 
-/// Number of counters. Clients with the same counter share it; the hash is keyed.
+/// Number of counters. Clients with the same hash share a counter. The hash is keyed.
 const PLACES: usize = 4096;
 /// Maximum number of waiting queries of one client in one worker, over UDP and without a valid
 /// cookie (the same as Unbound's wait-limit).
 const MAX_WAITING: u16 = 1000;
-/// Number of waiting queries that one network of clients may always have.
+/// Number of waiting queries that a network of clients may have in any case.
 const NETWORK_WAITING: usize = 64;
 
 /// Counts waiting queries by client and by network.
@@ -32,9 +33,10 @@ impl Shares {
         }
     }
 
-    /// Counts a query. Returns `false` without counting if the client has too many waiting queries,
-    /// or if its network has more than `free`, the number of questions that may still begin. So one
-    /// network can take at most half of the capacity, and less as it fills up.
+    /// Counts a waiting query. Returns `false`, without counting the query, if the client has too
+    /// many waiting queries, or if its network has more than `free`: the number of questions that
+    /// may still begin. Thus, one network can use at most half of the capacity, and less if other
+    /// networks use it.
     pub(super) fn take(&mut self, client: IpAddr, free: usize) -> bool {
         let (place, network) = self.places_of(client);
         let is_free = *place < MAX_WAITING && (*network as usize) < free.max(NETWORK_WAITING);
@@ -50,7 +52,8 @@ impl Shares {
         *network = network.saturating_sub(1);
     }
 
-    /// Returns the counts of a client, and of its network of 24 or 56 bits.
+    /// Returns the counter of a client, and the counter of its network with 24 (IPv4) or 56 (IPv6)
+    /// bits.
     fn places_of(&mut self, client: IpAddr) -> (&mut u16, &mut u32) {
         let (client, network) = match client {
             IpAddr::V4(ip) => (self.key.hash(&ip.octets(), 4), self.key.hash(&ip.octets()[..3], 3)),

@@ -7,15 +7,15 @@ use avocet_config::ports::SourcePorts;
 use avocet_io::upstream::UpstreamSocket;
 use chacha20::rand_core::Rng;
 
-/// Maximum number of ports that are tried for one socket, about 5 us each. If nine of ten ports are
-/// taken, all draws fail once in 850 times.
+/// Maximum number of ports that are tried for one socket. Each attempt takes about 5 us. If nine of
+/// ten ports are in use, all attempts fail once in 850 times.
 const PORT_DRAWS: usize = 64;
 
 /// Opens a socket to `addr` from a random port.
 ///
 /// # Errors
-/// An error of the kernel, or a shortage if every port that is drawn is in use. The kernel must not
-/// choose the port, because it could take one that is avoided.
+/// The kernel reports an error, or all ports that were tried are in use. The kernel is not asked to
+/// choose a port, because it could choose one that must be avoided.
 pub(super) fn open_socket(
     addr: SocketAddr,
     ports: &SourcePorts,
@@ -64,7 +64,7 @@ mod tests {
             }
         }
         let ports = any_port();
-        // If this fails, another program uses the port, which has the same effect.
+        // If binding fails, another program uses the port, which has the same effect.
         let _held = std::net::UdpSocket::bind(("0.0.0.0", ports.pick(0)));
         let error = open_socket("127.0.0.1:9".parse().unwrap(), &ports, &mut OnePort).unwrap_err();
         assert!(is_shortage(&error), "{error}");
@@ -88,7 +88,8 @@ mod tests {
         assert!(distinct.len() > DRAWS * 9 / 10, "{} ports of {DRAWS} draws", distinct.len());
         let (low, high) = (ports.iter().min().unwrap(), ports.iter().max().unwrap());
         assert!(*low < 2_048 && *high > 64_000, "{low} to {high}");
-        // Each sixteenth of the range has its share: 250, with a deviation of 15.
+        // Each sixteenth of the range must get its share: 250 ports, with a standard deviation of
+        // 15.
         let mut shares = [0u32; 16];
         ports
             .iter()

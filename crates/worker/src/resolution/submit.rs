@@ -1,4 +1,4 @@
-//! Queries that must wait, on their way to the resolver that resolves their names.
+//! Queries that must wait for resolution: passes them to the workers that resolve their names.
 
 use avocet_nameserver::query;
 use avocet_nameserver::query::miss::{Miss, Waiter};
@@ -11,7 +11,7 @@ use crate::setup::owner_of;
 use crate::values::{Deliver, WorkerTurn};
 
 impl Resolution {
-    /// Gives the queries that must wait to the workers that own their names.
+    /// Passes the queries that must wait to the workers that resolve their names.
     pub(crate) fn submit_misses<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
         if self.scratch.has_held() {
             self.hold_strangers(turn);
@@ -19,7 +19,7 @@ impl Resolution {
         if self.misses.is_empty() {
             return;
         }
-        // The misses are taken one by one, so that a fault loses only one of them. The order within
+        // The misses are taken one by one, so that a panic loses only one of them. The order within
         // a batch does not matter.
         while let Some(miss) = self.misses.pop() {
             let owner = owner_of(miss.hash, self.shared.mailboxes.len());
@@ -40,13 +40,14 @@ impl Resolution {
         self.act(turn);
     }
 
-    /// Gives a query to the resolver of this worker. Its actions wait for [`Resolution::act`].
+    /// Submits a query to the resolver of this worker. [`Resolution::act`] later executes the
+    /// resulting actions.
     pub(crate) fn submit<D: Deliver>(&mut self, miss: Miss, turn: &mut WorkerTurn<'_, D>) {
         let Miss { question, hash, dnssec_ok, checking_disabled, subnet, stale_available, waiter } =
             miss;
         match waiter.as_ref().map(|waiter| (waiter, waiter.unverified_ip())) {
             None => self.metrics().prefetches.add(1),
-            // No reply: if the address is forged, any reply would hit the victim.
+            // No reply is sent: if the client's address is forged, a reply would reach the victim.
             Some((waiter, Some(ip))) if !self.shares.take(ip, self.resolver.room()) => {
                 return self.turn_away(waiter, turn);
             }

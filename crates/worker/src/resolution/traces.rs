@@ -1,4 +1,5 @@
-//! Traces that control clients request from a worker: of a new resolution, or kept after a failure.
+//! Traces that control clients request from a worker. A trace is made by a new resolution, or was
+//! kept after a failure.
 
 use std::sync::mpsc::Sender;
 
@@ -19,7 +20,7 @@ pub(super) struct TraceOrders {
 }
 
 impl Resolution {
-    /// Resolves a question with a trace. Its actions wait for [`Resolution::act`].
+    /// Resolves a question with a trace. [`Resolution::act`] later executes the resulting actions.
     pub(crate) fn trace(&mut self, order: TraceOrder, time: Time) {
         let Self { resolver, shared, actions, wanted, .. } = self;
         if wanted.orders.len() >= MAX_WANTED {
@@ -44,16 +45,16 @@ impl Resolution {
         }
     }
 
-    /// Sends the kept traces of a name.
+    /// Sends the kept traces of a name to the control client.
     pub(crate) fn show_kept(&self, order: &KeptOrder) {
         let is_of = |trace: &&Trace| {
             trace.question().is_some_and(|question| question.qname() == order.qname.view())
         };
-        // The control client may be gone.
+        // The control client may no longer wait.
         let _ = order.reply.send(self.resolver.kept_traces().filter(is_of).cloned().collect());
     }
 
-    /// Sends completed traces.
+    /// Sends the traces that are complete to the control clients.
     pub(super) fn deliver_traces(&mut self) {
         if self.wanted.orders.is_empty() {
             return;

@@ -1,8 +1,8 @@
-//! The traffic of a worker with servers: queries that are ready to leave, sockets that are ready to
-//! be read, and faults.
+//! The traffic of a worker with servers: queries that are ready to be sent, sockets that are ready
+//! to be read, and faults.
 //!
-//! [`Endpoints`] owns the sockets. This module collects the queries of one list of actions and the
-//! readable sockets of one turn, so that few system calls send and receive them.
+//! [`Endpoints`] owns the sockets. This module collects the queries of one list of actions, and the
+//! readable sockets of one turn. A few system calls then send all queries and receive all replies.
 
 use std::io;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use super::endpoints::{Endpoints, Query, StreamQuery};
 use crate::resolver_report::SocketCounts;
 use crate::upstream_tls::UpstreamPeers;
 
-/// Limits of the sockets towards servers.
+/// The limits on the sockets for queries to servers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SocketLimits {
     /// Number of slots of the pool of each server.
@@ -27,17 +27,17 @@ pub(super) struct SocketLimits {
     pub(super) open: usize,
 }
 
-/// The sockets towards servers, with the queries that wait on them.
+/// The sockets for queries to servers, with the queries that wait to be sent.
 pub(super) struct Upstreams {
     endpoints: Endpoints,
-    /// The generator that draws ports.
+    /// The generator for random ports.
     rng: ChaCha12Rng,
-    /// The datagrams to send: the socket of each, and its range in the octets of the current
+    /// The datagrams to send: for each, its socket and its range in the octets of the current
     /// actions.
     prepared: Vec<(SocketId, Range<usize>)>,
     /// The sockets and connections that failed during the current actions.
     faults: Vec<(SocketId, SocketFault)>,
-    /// The UDP sockets that have something to read.
+    /// The UDP sockets that can be read.
     readable: Vec<SocketId>,
     is_warming: bool,
 }
@@ -45,16 +45,16 @@ pub(super) struct Upstreams {
 /// A query of the resolver to a server.
 #[derive(Clone, Debug)]
 pub(super) struct Outbound {
-    /// The socket.
+    /// The socket or connection of the query.
     pub(super) socket: SocketId,
     /// The server.
     pub(super) to: Endpoint,
-    /// Whether the socket needs another port.
+    /// Whether the socket must get another port first.
     pub(super) renew: bool,
-    /// The message and the header before it, within the octets of the actions.
+    /// The PROXY header and the message, as a range in the octets of the actions.
     pub(super) octets: Range<usize>,
-    /// The number of octets of the header before the message, and the place of the header if there
-    /// is TLS.
+    /// The number of octets of the PROXY header before the message, and whether the header is
+    /// inside or outside TLS.
     pub(super) header: (usize, HeaderPlace),
 }
 
@@ -76,8 +76,8 @@ impl Upstreams {
         }
     }
 
-    /// Queues a query on its connection, or prepares its socket: datagrams leave with the next
-    /// [`Upstreams::flush`].
+    /// Queues a query on its connection, or prepares it for its UDP socket. The next
+    /// [`Upstreams::flush`] sends the datagrams.
     pub(super) fn send(&mut self, poller: &Poller, query: Outbound, octets: &[u8], now_ms: u64) {
         let Self { endpoints, prepared, rng, .. } = self;
         let Outbound { socket, to, renew, octets: range, header } = query;
@@ -98,14 +98,15 @@ impl Upstreams {
         }
     }
 
-    /// Closes a socket or connection, and drops unsent data: another query may get its number.
+    /// Closes a socket or connection, and drops its unsent data, because another query may get its
+    /// number.
     pub(super) fn close(&mut self, socket: SocketId) {
         self.endpoints.close(socket);
         self.prepared.retain(|(prepared, _)| *prepared != socket);
         self.faults.retain(|(faulty, _)| *faulty != socket);
     }
 
-    /// Keeps a connection open while it is idle for this long.
+    /// Sets the time for which a connection is kept open while it is idle.
     pub(super) fn keep_idle(&mut self, socket: SocketId, idle_ms: u32) {
         self.endpoints.keep_idle(socket, idle_ms);
     }
@@ -115,7 +116,7 @@ impl Upstreams {
         self.endpoints.forget(endpoint);
     }
 
-    /// Sends the prepared datagrams, which are parts of `octets`.
+    /// Sends the prepared datagrams, which are ranges in `octets`.
     pub(super) fn flush(&mut self, octets: &[u8]) {
         if self.prepared.is_empty() {
             return;
@@ -128,8 +129,8 @@ impl Upstreams {
         endpoints.send(&queries, |id, fault| faults.push((id, fault)));
     }
 
-    /// Replaces the source ports, and closes the sockets on other ports. Queries that wait on a
-    /// closed socket are repeated from another socket.
+    /// Replaces the source ports, and closes the sockets that use other ports. Queries on closed
+    /// sockets are repeated from other sockets.
     pub(super) fn change_ports(&mut self, ports: Arc<SourcePorts>) {
         let closed = self.endpoints.change_ports(ports);
         let fault = |slot| match slot {
@@ -144,7 +145,7 @@ impl Upstreams {
         self.faults.drain(..)
     }
 
-    /// Notes that a UDP socket has something to read.
+    /// Records that a UDP socket can be read.
     pub(super) fn note_readable(&mut self, id: SocketId) {
         self.readable.push(id);
     }
@@ -174,17 +175,17 @@ impl Upstreams {
         self.endpoints.drive_stream(poller, (id, event), now_ms, deliver)
     }
 
-    /// Handles the timers of QUIC that are due. Connections that end are then among the faults.
+    /// Handles the QUIC timers that are due. Connections that end are added to the faults.
     pub(super) fn fire_quic(&mut self, now_ms: u64) {
         self.endpoints.fire_quic(now_ms, &mut self.faults);
     }
 
-    /// Sends the datagrams of QUIC that wait. Connections that end are then among the faults.
+    /// Sends the waiting QUIC datagrams. Connections that end are added to the faults.
     pub(super) fn flush_quic(&mut self, now_ms: u64) {
         self.endpoints.flush_quic(now_ms, &mut self.faults);
     }
 
-    /// Returns when a timer of QUIC is due, in milliseconds on the monotonic clock.
+    /// Returns when the next QUIC timer is due, in milliseconds on the monotonic clock.
     pub(super) fn quic_deadline_ms(&self) -> Option<u64> {
         self.endpoints.quic_deadline_ms()
     }
@@ -194,7 +195,7 @@ impl Upstreams {
         self.is_warming = self.endpoints.warm(poller, &mut self.rng);
     }
 
-    /// Returns whether sockets are still being opened ahead of need.
+    /// Returns whether there are still sockets to open in advance.
     pub(super) fn is_warming(&self) -> bool {
         self.is_warming
     }

@@ -1,10 +1,10 @@
-//! The findings of the thread of discovery, for status and metrics.
+//! The results of the thread that discovers encrypted servers, for status and metrics.
 
 use std::sync::{Mutex, PoisonError};
 
 use avocet_control::status::DiscoveryStatus;
 
-/// The state and the counts of discovery (RFC 9462).
+/// The current results of discovery (RFC 9462), and the counts of attempts.
 #[derive(Default)]
 pub struct Discoveries(Mutex<FoundState>);
 
@@ -14,16 +14,16 @@ struct FoundState {
     attempts: [u64; DiscoveryResult::ALL.len()],
 }
 
-/// The result of an attempt to find designated servers.
+/// The result of an attempt to find the encrypted servers that a server designates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiscoveryResult {
-    /// A designated server gets the queries.
+    /// A designated server was found, and gets the queries.
     Found,
     /// The server designates no encrypted server.
     NotAnnounced,
     /// The server designates no server that can be used.
     Unusable,
-    /// No designated server proves that it may have the queries.
+    /// No designated server proves that it may get the queries.
     Unproven,
     /// The server does not answer.
     NoAnswer,
@@ -53,12 +53,12 @@ impl Discoveries {
         found.attempts[result as usize] += 1;
     }
 
-    /// Replaces the state.
+    /// Replaces the current results.
     pub fn put(&self, current: Vec<DiscoveryStatus>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).current = current;
     }
 
-    /// Returns the discovery state of each server that may designate others.
+    /// Returns the result for each server that may designate others.
     pub fn current(&self) -> Vec<DiscoveryStatus> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).current.clone()
     }

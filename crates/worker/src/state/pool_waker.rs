@@ -1,10 +1,10 @@
-//! Wakes the thread that probes the targets of pools.
+//! The waker of the thread that probes the targets of pools.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The waker of the thread that probes. It wakes the thread for a new configuration, for a decision
-/// of an operator, or to end it.
+/// A waker for the thread that probes the targets of pools. The thread is woken for a new
+/// configuration, for a decision of an operator, or to end.
 #[derive(Default)]
 pub struct PoolWaker {
     closing: Mutex<Closing>,
@@ -18,13 +18,13 @@ struct Closing {
 }
 
 impl PoolWaker {
-    /// Ends the thread.
+    /// Makes the thread end.
     pub fn close(&self) {
         self.closing().is_closed = true;
         self.woken.notify_all();
     }
 
-    /// Wakes the thread, which then looks at the configuration.
+    /// Wakes the thread, which then reads the configuration.
     pub fn wake(&self) {
         self.closing().is_woken = true;
         self.woken.notify_all();

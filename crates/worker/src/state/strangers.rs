@@ -1,24 +1,24 @@
-//! The clients that workers request to be looked up, for the thread that looks them up.
+//! The queue of clients that must be looked up: from the workers to the thread that does so.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Maximum number of addresses that wait, for each [`Urgency`]. Further addresses are dropped:
-/// their queries wait until the worker gives up.
+/// Maximum number of addresses that wait, for each [`Urgency`]. Further addresses are dropped, and
+/// their queries are held until the worker gives up.
 const MAX_WAITING: usize = 4_096;
 
-/// The certainty that an address belongs to the client.
+/// How certain it is that an address belongs to the client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Urgency {
-    /// The client has completed a handshake from the address, which is looked up first.
+    /// The client has completed a handshake from the address. Such addresses are looked up first.
     Proven,
-    /// Only a datagram has the address, which may be forged.
+    /// Only a datagram has this source address, which may be forged.
     Claimed,
 }
 
-/// The addresses to be looked up.
+/// The queue of addresses to look up.
 #[derive(Default)]
 pub struct StrangerQueue {
     waiting: Mutex<WaitingAddresses>,
@@ -65,7 +65,7 @@ impl StrangerQueue {
         Some(taken)
     }
 
-    /// Ends the thread.
+    /// Makes the thread that looks up clients end.
     pub fn close(&self) {
         self.lock().is_closed = true;
         self.arrived.notify_all();

@@ -1,4 +1,5 @@
-//! Tests of the bounds on the memory of a connection, and on the time that it takes from others.
+//! Tests of the limits on the memory of a connection, and on the time that a connection takes from
+//! others.
 
 use super::*;
 
@@ -42,7 +43,8 @@ fn connected() -> (TcpStream, Poller, Streams) {
     (client, poller, streams)
 }
 
-/// Returns a client that sent this number of queries and a piece of another; all of them wait.
+/// Returns a client that has sent this number of queries and a part of another query. All these
+/// queries wait.
 fn waiting(queries: usize) -> (TcpStream, Poller, Streams) {
     let (mut client, poller, mut streams) = connected();
     client.write_all(&[b"\0\x03abc".repeat(queries), b"\0\x03a".to_vec()].concat()).unwrap();
@@ -95,15 +97,14 @@ fn queries_of_a_client_that_never_reads_do_not_keep_it() {
         streams.flush(&poller, (now_ms, 0), &mut Vec::new());
         streams.slots[0].connection.as_ref().is_some_and(|one| one.blocked)
     };
-    // Until the buffers of the system are full.
+    // The buffers of the system are filled first.
     assert!((0..10_000).any(|_| ask(&mut streams, 0)));
     assert!(ask(&mut streams, PATIENCE.idle_ms));
     assert!(!is_open(&mut streams, PATIENCE.idle_ms + 1));
 }
 
-/// A service that counts queries in place of time. It has time for a number of queries in each
-/// turn, and for a number of each connection. It notes the clients by the first octet of their
-/// queries.
+/// A service that counts queries in place of time. It has time for a limited number of queries in
+/// each turn, and of each connection. It records clients by the first octet of their queries.
 struct Counted {
     most_of_turn: usize,
     most_of_share: usize,
@@ -115,7 +116,7 @@ struct Counted {
 
 impl Answer for Counted {
     fn answer(&mut self, octets: &[u8], _: &Client<'_>) -> Answered<'_> {
-        // Cheap queries, in small letters, take no time.
+        // Cheap queries, which are in lower case, take no time.
         if octets[0].is_ascii_uppercase() {
             self.turn_left = self.turn_left.checked_sub(1).expect("time in this turn");
             self.share_left = self.share_left.checked_sub(1).expect("time in this share");
@@ -211,7 +212,7 @@ fn the_expensive_queries_of_a_turn_are_few_and_none_is_lost() {
         client.read_exact(&mut replies).unwrap();
         assert_eq!(replies, queries(*name, QUERIES));
     }
-    // No client is ahead of the others by more than one round allows.
+    // No client may be ahead of the others by more than one round.
     let mut counts = [0_usize; 8];
     for name in worker.run(total) {
         counts[usize::from(name - b'A')] += 1;
@@ -237,8 +238,7 @@ fn cheap_queries_do_not_wait_for_expensive_ones() {
         let wanted = answered(&worker) + 30;
         while answered(&worker) < wanted {
             worker.turn();
-            // While other connections have not had their first share, the client may have to wait
-            // for them.
+            // The client may have to wait while other connections have not had their first share.
             assert!(worker.turns.len() - before <= 6);
         }
     }
@@ -268,8 +268,8 @@ fn a_connection_with_queries_to_read_makes_room_last() {
     for (slot, active_ms) in [(0, 10), (1, 20), (2, 30)] {
         streams.slots[slot].connection.as_mut().unwrap().active_ms = active_ms;
     }
-    // The connection that was idle longest has a query in the socket, the next one has a query in
-    // its buffer.
+    // The connection that was idle longest has a query in the socket, the next connection has a
+    // query in its buffer.
     streams.note_readable(0);
     streams.slots[1].connection.as_mut().unwrap().paused = true;
     let mut evicted = || {

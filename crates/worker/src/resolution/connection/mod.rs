@@ -23,13 +23,13 @@ use crate::upstream_tls::{UnknownPeer, UpstreamPeer, UpstreamPeers};
 use quic::{QuicConnection, QuicPeer, QuicRole};
 use stream::StreamConnection;
 
-/// Milliseconds without traffic after which a kept connection is closed, unless the server says
-/// otherwise.
+/// Milliseconds without traffic after which a kept connection is closed, unless the server states
+/// another time.
 const IDLE_MS: u64 = 20_000;
-/// Milliseconds without a message after a query, after which a kept connection is dead: longer than
-/// the wait for a reply, and far shorter than the timeout of the system.
+/// Milliseconds without a message after a query, after which a kept connection counts as dead. This
+/// is longer than the wait for a reply, and much shorter than the timeout of the system.
 pub(super) const SILENT_MS: u64 = 6_000;
-/// Maximum number of milliseconds of a handshake.
+/// Maximum duration of a handshake, in milliseconds.
 const HANDSHAKE_MS: u64 = 3_000;
 
 /// A connection to a server.
@@ -40,13 +40,13 @@ pub(super) enum Connection {
     Quic(Box<QuicConnection>),
 }
 
-/// The inputs for opening a connection.
+/// The parameters for opening a connection.
 pub(super) struct Opener<'o, R> {
     /// The poller that watches the socket of the connection.
     pub(super) poller: &'o Poller,
-    /// The settings of TLS.
+    /// The settings of TLS for each upstream.
     pub(super) peers: &'o UpstreamPeers,
-    /// The ports of UDP sockets.
+    /// The ports that UDP sockets may use.
     pub(super) ports: &'o SourcePorts,
     /// The generator that draws one of these ports.
     pub(super) rng: &'o mut R,
@@ -58,7 +58,7 @@ impl<R: Rng> Opener<'_, R> {
     /// Opens a connection.
     ///
     /// # Errors
-    /// An error of the system, or a server without settings.
+    /// The system reports an error, or there are no settings for the server.
     pub(super) fn open(&mut self, id: SocketId, to: Endpoint) -> io::Result<Connection> {
         let Self { poller, peers, ports, rng, now_ms } = self;
         let peer = match to.transport.peer() {
@@ -84,7 +84,7 @@ impl<R: Rng> Opener<'_, R> {
     /// Opens a connection in HTTP/3 to a server that is queried in HTTP/2.
     ///
     /// # Errors
-    /// An error of the system.
+    /// The system reports an error.
     pub(super) fn open_alternative(
         &mut self,
         id: SocketId,
@@ -111,7 +111,7 @@ pub(super) struct WantedAlternative {
 }
 
 impl Connection {
-    /// Returns the address at which the server must be tried in HTTP/3; `None` if there is none, or
+    /// Returns the address at which HTTP/3 must be tried; `None` if the server announces none, or
     /// if this connection is not busy enough.
     pub(super) fn alternative(&self, now_ms: u64) -> Option<WantedAlternative> {
         match self {
@@ -120,7 +120,7 @@ impl Connection {
         }
     }
 
-    /// Reports whether a query on the connection has no answer.
+    /// Reports whether a query on the connection was not answered yet.
     pub(super) fn is_owed(&self) -> bool {
         match self {
             Self::Stream(stream) => stream.is_owed(),
@@ -128,7 +128,8 @@ impl Connection {
         }
     }
 
-    /// Sends a header before all other data. A connection of QUIC never has one.
+    /// Sends a PROXY protocol header before all other data. A QUIC connection never has such a
+    /// header.
     pub(super) fn begin_with(&mut self, header: (&[u8], HeaderPlace)) {
         if let Self::Stream(stream) = self {
             stream.begin_with(header);
@@ -138,7 +139,7 @@ impl Connection {
     /// Queues a message.
     ///
     /// # Errors
-    /// An error of the poller, or the server takes no more queries on this connection.
+    /// The poller reports an error, or the server accepts no more queries on this connection.
     pub(super) fn push(
         &mut self,
         poller: &Poller,
@@ -151,8 +152,8 @@ impl Connection {
         }
     }
 
-    /// Reads, and over TCP writes, and passes each message to `deliver`. Returns the fault if the
-    /// connection ended.
+    /// Reads from the connection and, over TCP, writes to it. Passes each message to `deliver`.
+    /// Returns the fault if the connection ended.
     pub(super) fn drive(
         &mut self,
         poller: &Poller,
@@ -166,7 +167,7 @@ impl Connection {
         }
     }
 
-    /// Returns the connection if it is one of QUIC, which is driven by timers as well.
+    /// Returns the connection if it is a QUIC connection, which also has timers.
     pub(super) fn as_quic(&mut self) -> Option<&mut QuicConnection> {
         match self {
             Self::Stream(_) => None,
@@ -174,15 +175,15 @@ impl Connection {
         }
     }
 
-    /// Keeps the connection for as long as the server says. QUIC has its own idle time.
+    /// Sets the time for which the connection is kept open while it is idle, as the server has
+    /// stated. Does nothing for QUIC, which negotiates the idle time itself.
     pub(super) fn keep_idle(&mut self, idle_ms: u32) {
         if let Self::Stream(stream) = self {
             stream.keep_idle(idle_ms);
         }
     }
 
-    /// Returns the reason why the connection must end: it is idle or dead. Returns `None` if it may
-    /// continue.
+    /// Returns why the connection must end, if it is idle or dead; `None` if it may continue.
     pub(super) fn end_at(&self, now_ms: u64) -> Option<SocketFault> {
         match self {
             Self::Stream(stream) => stream.end_at(now_ms),
@@ -190,10 +191,11 @@ impl Connection {
         }
     }
 
-    /// Refills the budget after about half a second, so that waiting queries may leave.
+    /// Refills the budget of the session after about half a second, so that waiting queries may be
+    /// sent.
     ///
     /// # Errors
-    /// An error of the poller.
+    /// The poller reports an error.
     pub(super) fn refill(&mut self, poller: &Poller, id: SocketId) -> io::Result<()> {
         match self {
             Self::Stream(stream) => stream.refill(poller, id),
@@ -204,7 +206,7 @@ impl Connection {
         }
     }
 
-    /// Returns the transport of the connection, for metrics.
+    /// Returns the kind of the connection, for metrics.
     pub(super) fn kind(&self) -> ConnectionKind {
         match self {
             Self::Quic(_) => ConnectionKind::Quic,
@@ -218,7 +220,7 @@ impl Connection {
         matches!(self, Self::Quic(quic) if !ports.contains(quic.port()))
     }
 
-    /// Announces to the server that no more data follows. A connection of QUIC does so when it is
+    /// Announces to the server that no more data follows. A QUIC connection does so when it is
     /// dropped.
     pub(super) fn close(&mut self) {
         if let Self::Stream(stream) = self {
@@ -227,7 +229,7 @@ impl Connection {
     }
 }
 
-/// A transport, for metrics.
+/// The kind of a connection, for metrics.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnectionKind {
     /// TCP without TLS.
@@ -243,12 +245,14 @@ struct Vitals {
     opened_ms: u64,
     active_ms: u64,
     idle_ms: u64,
-    /// The time at which the first query after the last received message was sent.
+    /// The time at which the first query since the last received message was sent; `None` if there
+    /// was none.
     asked_ms: Option<u64>,
-    /// Approximate number of queries without an answer; the resolver may have given some up.
+    /// Approximate number of queries without an answer. The resolver may have given up some of
+    /// them.
     owed: u32,
     has_answered: bool,
-    /// The number of messages from the server.
+    /// Number of messages that the server has sent.
     answers: u64,
 }
 
@@ -265,13 +269,13 @@ impl Vitals {
         }
     }
 
-    /// Notes a query.
+    /// Records that a query was sent.
     fn asked(&mut self, now_ms: u64) {
         self.active_ms = now_ms;
         self.asked_ms.get_or_insert(now_ms);
     }
 
-    /// Notes a message of the server.
+    /// Records that a message of the server arrived.
     fn heard(&mut self, now_ms: u64) {
         (self.active_ms, self.asked_ms) = (now_ms, None);
         self.owed = self.owed.saturating_sub(1);
@@ -279,12 +283,12 @@ impl Vitals {
         self.answers += 1;
     }
 
-    /// Reports whether a handshake that is incomplete has taken too long.
+    /// Reports whether the handshake is incomplete and has taken too long.
     fn is_slow(&self, now_ms: u64) -> bool {
         now_ms.saturating_sub(self.opened_ms) > HANDSHAKE_MS
     }
 
-    /// Reports whether a query has had no answer for so long that the connection is dead.
+    /// Reports whether the connection counts as dead, because a query had no answer for too long.
     fn is_dead(&self, now_ms: u64) -> bool {
         self.asked_ms.is_some_and(|asked| now_ms.saturating_sub(asked) > SILENT_MS)
     }
@@ -298,7 +302,7 @@ impl Vitals {
     }
 }
 
-/// Returns the meaning of an error on a socket or connection for its queries.
+/// Returns the fault that an error on a socket or connection means for its queries.
 pub(super) fn fault_of(id: SocketId, error: &io::Error) -> SocketFault {
     let source = error.get_ref();
     if let Some(error) = source.and_then(|source| source.downcast_ref::<Error>()) {
@@ -318,7 +322,7 @@ pub(super) fn fault_of(id: SocketId, error: &io::Error) -> SocketFault {
     }
 }
 
-/// Returns the meaning of an error of TLS.
+/// Returns the TLS fault that an error means.
 fn tls_fault(error: &Error) -> TlsFault {
     use CertificateError::*;
     match error {

@@ -3,7 +3,7 @@
 //! ```text
 //! push, drive, fire -- changed -- flush: datagrams leave, the timer is set
 //! ```
-//! Datagrams leave once in a turn, so that queries of the same turn share them.
+//! Datagrams are sent once in a turn, so that several queries of the turn share a datagram.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,14 +23,15 @@ use crate::upstream_tls::UpstreamPeer;
 /// Maximum number of datagrams that are read at once. The poller reports the remaining datagrams
 /// again.
 const MAX_DATAGRAMS: usize = 64;
-/// Number of octets of a datagram: more than a path carries.
+/// Number of octets of the buffer for a datagram. Datagrams on usual paths are shorter.
 const DATAGRAM_ROOM: usize = 2_048;
-/// Number of octets of datagrams that the system keeps for a turn.
+/// Size of the receive buffer that the system keeps, in octets: the datagrams of a turn.
 const RECEIVE_BUFFER: usize = 256 << 10;
-/// The time without any datagram after a query, after which the server counts as lost: it has
-/// forgotten the connection, or is gone. During this time, the query is sent again several times.
+/// The time without any datagram after a query, after which the server counts as lost. It may have
+/// lost the state of the connection, or may be down. During this time, the query is sent several
+/// times.
 const UNHEARD: Duration = Duration::from_millis(600);
-/// The same limit as a number of round-trip times, for servers that are far away.
+/// The number of round-trip times that replaces [`UNHEARD`] for servers that are far away.
 const UNHEARD_RTTS: u32 = 6;
 
 /// A connection of QUIC to a server.
@@ -39,15 +40,17 @@ pub(in super::super) struct QuicConnection {
     session: QuicUpstream,
     server: QuicPeer,
     vitals: Vitals,
-    /// The time at which the first query after the last received datagram was sent.
+    /// The time at which the first query since the last received datagram was sent; `None` if there
+    /// was none.
     unheard: Option<Instant>,
-    /// Whether there may be something to send, or another timer.
+    /// Whether there may be datagrams to send, or a new time for the timer.
     pub(in super::super) is_changed: bool,
-    /// The time for which the timer is set, in milliseconds on the monotonic clock.
+    /// The time for which the timer is set, in milliseconds on the monotonic clock; `None` without
+    /// a timer.
     pub(in super::super) armed_ms: Option<u64>,
 }
 
-/// The server of a connection.
+/// The server of a QUIC connection.
 pub(super) struct QuicPeer {
     /// The settings of the server.
     pub(super) peer: Arc<UpstreamPeer>,
@@ -57,12 +60,13 @@ pub(super) struct QuicPeer {
     pub(super) role: QuicRole,
 }
 
-/// The purposes of a connection.
+/// The purpose of a QUIC connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum QuicRole {
-    /// The upstream uses QUIC only.
+    /// The connection is for queries to an upstream that uses QUIC only.
     Upstream,
-    /// The upstream uses HTTP/2, which sends the queries again if this connection fails.
+    /// The connection is HTTP/3 to an upstream that also uses HTTP/2. If it fails, the queries are
+    /// sent again over HTTP/2.
     Alternative,
 }
 
@@ -74,7 +78,7 @@ impl QuicConnection {
         server: QuicPeer,
         now_ms: u64,
     ) -> Self {
-        // Without this buffer, the system keeps only a few datagrams, and the server sends the
+        // Without this buffer, the system keeps only a few datagrams, and the server must send the
         // others again.
         let _ = socket.keep_octets(RECEIVE_BUFFER);
         Self {
@@ -88,10 +92,10 @@ impl QuicConnection {
         }
     }
 
-    /// Watches the socket.
+    /// Adds the socket to the poller.
     ///
     /// # Errors
-    /// An error of the poller.
+    /// The poller reports an error.
     pub(super) fn watch(&self, poller: &Poller, id: SocketId) -> io::Result<()> {
         poller.add(&self.socket, Token::Server(id).pack(), Interest::Read, Trigger::Level)
     }
@@ -99,7 +103,7 @@ impl QuicConnection {
     /// Queues a message.
     ///
     /// # Errors
-    /// The server takes no more queries on this connection.
+    /// The server accepts no more queries on this connection.
     pub(super) fn push(&mut self, octets: &[u8], now_ms: u64) -> io::Result<()> {
         if self.session.is_draining() {
             return Err(io::ErrorKind::ConnectionAborted.into());
@@ -141,7 +145,7 @@ impl QuicConnection {
         self.ended(now_ms)
     }
 
-    /// Logs a failure, unless HTTP/2 takes over.
+    /// Logs a failure, unless HTTP/2 replaces the connection.
     fn warn(&self, error: io::Error, now_ms: u64) {
         let QuicPeer { peer, addr, role } = &self.server;
         if *role == QuicRole::Upstream {
@@ -149,8 +153,8 @@ impl QuicConnection {
         }
     }
 
-    /// Returns the fault of the connection for its queries. If HTTP/2 takes over, the fault is only
-    /// that the connection was closed.
+    /// Returns the fault that this fault means for queries on the connection. If HTTP/2 replaces
+    /// the connection, it counts only as closed.
     fn fault(&self, fault: SocketFault, now_ms: u64) -> SocketFault {
         let QuicPeer { peer, addr, role } = &self.server;
         match role {
@@ -170,7 +174,7 @@ impl QuicConnection {
             && self.session.ended().is_none()
     }
 
-    /// Reports whether a query has no answer.
+    /// Reports whether a query was not answered yet.
     pub(super) fn is_owed(&self) -> bool {
         self.session.is_owed()
     }
@@ -185,7 +189,8 @@ impl QuicConnection {
         self.ended(now_ms)
     }
 
-    /// Returns the time at which the server counts as lost, if nothing arrives.
+    /// Returns the time at which the server counts as lost if no datagram arrives; `None` if no
+    /// query waits.
     fn unheard_until(&self) -> Option<Instant> {
         let patience = UNHEARD.max(self.session.rtt() * UNHEARD_RTTS);
         self.unheard.map(|since| since + patience)
@@ -195,7 +200,7 @@ impl QuicConnection {
     /// monotonic clock.
     ///
     /// # Errors
-    /// The fault if the server cannot be reached.
+    /// The server cannot be reached.
     pub(in super::super) fn flush(&mut self, now_ms: u64) -> Result<Option<u64>, SocketFault> {
         let now = Instant::now();
         let Self { session, socket, .. } = self;
@@ -211,12 +216,12 @@ impl QuicConnection {
             return Err(self.socket_fault(&error, now_ms));
         }
         let next = [self.session.next_deadline(), self.unheard_until()].into_iter().flatten().min();
-        // The clocks may differ by a part of a millisecond.
+        // The two clocks may differ by a fraction of a millisecond.
         let after = |at: Instant| at.saturating_duration_since(now).as_millis() as u64 + 1;
         Ok(next.map(|at| now_ms + after(at)))
     }
 
-    /// Returns the meaning of an error of the socket.
+    /// Returns the fault that an error of the socket means for the queries.
     fn socket_fault(&self, error: &io::Error, now_ms: u64) -> SocketFault {
         let fault = match self.vitals.has_answered {
             true => SocketFault::Closed,
@@ -245,8 +250,7 @@ impl QuicConnection {
         Some(self.fault(fault, now_ms))
     }
 
-    /// Returns the reason why the connection must end: it is idle or dead. Returns `None` if it may
-    /// continue.
+    /// Returns why the connection must end, if it is idle or dead; `None` if it may continue.
     pub(super) fn end_at(&self, now_ms: u64) -> Option<SocketFault> {
         if self.session.is_handshaking() && self.vitals.is_slow(now_ms) {
             self.warn(io::Error::from(io::ErrorKind::TimedOut), now_ms);
@@ -265,7 +269,7 @@ impl QuicConnection {
         Some(SocketFault::Closed)
     }
 
-    /// Refills the budget after about half a second.
+    /// Refills the budget of the session, after about half a second.
     pub(super) fn refill(&mut self) {
         self.session.refill();
     }
@@ -276,7 +280,7 @@ impl QuicConnection {
     }
 }
 
-/// Announces to the server that no more data follows.
+/// A connection that is dropped announces to the server that no more data follows.
 impl Drop for QuicConnection {
     fn drop(&mut self) {
         let now = Instant::now();
@@ -289,7 +293,7 @@ impl Drop for QuicConnection {
     }
 }
 
-/// Returns the fault for the queries of a connection that ended before its first answer.
+/// Returns the fault that queries get if the connection ended before its first answer.
 fn fault_of(error: &QuicError) -> SocketFault {
     match error.fault() {
         QuicFault::Certificate(error) => SocketFault::Tls(tls_fault(error)),

@@ -14,19 +14,19 @@ use super::{Vitals, WantedAlternative, fault_of};
 use crate::token::Token;
 use crate::upstream_tls::UpstreamPeer;
 
-/// Shortest and longest idle time that a server may state (RFC 7828), in milliseconds: a connection
-/// takes a descriptor here as well.
+/// Shortest and longest idle time that a server may state (RFC 7828), in milliseconds. They are
+/// limited because a connection also takes a file descriptor of this host.
 const SAID_IDLE_MS: (u32, u32) = (1_000, 120_000);
-/// Maximum number of octets that wait to be sent. Further queries are dropped, as datagrams are in
-/// a full queue.
+/// Maximum number of octets that wait to be sent. Further queries are dropped, as datagrams are if
+/// a queue is full.
 const MAX_UNSENT: usize = 1 << 20;
-/// Number of answers in HTTP/2 after which a connection in HTTP/3 is worth its handshake.
+/// Number of answers over HTTP/2 after which a handshake for HTTP/3 is worthwhile.
 const MANY_ANSWERS: u64 = 8;
 
 /// A connection to a server over TCP.
 pub(in super::super) struct StreamConnection {
     tcp: TcpStream,
-    /// The unsent part of the header that precedes TLS.
+    /// The part of the PROXY header before TLS that was not sent yet.
     header: Vec<u8>,
     session: ClientSession,
     /// The server; `None` without TLS.
@@ -39,7 +39,7 @@ impl StreamConnection {
     /// Opens a connection.
     ///
     /// # Errors
-    /// An error of the system or of TLS.
+    /// The system or TLS reports an error.
     pub(super) fn open(
         poller: &Poller,
         (id, addr): (SocketId, SocketAddr),
@@ -63,7 +63,7 @@ impl StreamConnection {
         })
     }
 
-    /// Sends a header before all other data.
+    /// Sends a PROXY protocol header before all other data.
     pub(super) fn begin_with(&mut self, (header, place): (&[u8], HeaderPlace)) {
         match place {
             HeaderPlace::InsideTls => self.session.begin_with(header),
@@ -71,7 +71,7 @@ impl StreamConnection {
         }
     }
 
-    /// Writes the header. Returns whether the whole header is written.
+    /// Writes the PROXY header. Returns whether it is written completely.
     fn write_header(&mut self) -> io::Result<bool> {
         while !self.header.is_empty() {
             match self.tcp.write(&self.header) {
@@ -88,7 +88,7 @@ impl StreamConnection {
     /// Queues a message.
     ///
     /// # Errors
-    /// An error of the poller.
+    /// The poller reports an error.
     pub(super) fn push(
         &mut self,
         poller: &Poller,
@@ -112,8 +112,8 @@ impl StreamConnection {
         Ok(())
     }
 
-    /// Writes and reads, and passes each message to `deliver`. Returns the fault if the connection
-    /// ended.
+    /// Writes to and reads from the connection, and passes each message to `deliver`. Returns the
+    /// fault if the connection ended.
     pub(super) fn drive(
         &mut self,
         poller: &Poller,
@@ -142,7 +142,7 @@ impl StreamConnection {
             return Ok(ReadState::Drained);
         }
         let Self { tcp, session, peer, vitals, .. } = self;
-        // Reading may end the connection: write the waiting data first.
+        // Reading may end the connection, so the waiting data is written first.
         if event.is_writable() {
             session.write(tcp)?;
         }
@@ -161,8 +161,7 @@ impl StreamConnection {
         {
             peer.warn(*addr, &io::Error::other(failure), now_ms);
         }
-        // A step of the handshake must be answered, and the end of the handshake lets queries
-        // leave.
+        // A step of the handshake may need an answer, and queries can be sent after the handshake.
         let written = session.write(tcp)?;
         let interest = match written {
             WriteState::Drained => Interest::Read,
@@ -172,10 +171,10 @@ impl StreamConnection {
         Ok(state)
     }
 
-    /// Returns the meaning of an error, and logs a failure of TLS.
+    /// Returns the fault that an error means for the queries, and logs a failure of TLS.
     fn fault(&self, id: SocketId, error: &io::Error, now_ms: u64) -> SocketFault {
         match (fault_of(id, error), &self.peer) {
-            // The certificate was accepted earlier, so the connection breaks like any other.
+            // The certificate was accepted before, so the connection counts only as closed.
             (SocketFault::Tls(_), _) if self.vitals.has_answered => SocketFault::Closed,
             (fault @ SocketFault::Tls(_), Some((peer, addr))) => {
                 peer.warn(*addr, error, now_ms);
@@ -185,7 +184,7 @@ impl StreamConnection {
         }
     }
 
-    /// Returns the address at which the server must be tried in HTTP/3; `None` if there is none, or
+    /// Returns the address at which HTTP/3 must be tried; `None` if the server announces none, or
     /// if this connection is not busy enough.
     pub(super) fn alternative(&self, now_ms: u64) -> Option<WantedAlternative> {
         let (peer, addr) = self.peer.as_ref().filter(|_| self.vitals.answers >= MANY_ANSWERS)?;
@@ -193,19 +192,19 @@ impl StreamConnection {
         Some(WantedAlternative { peer: peer.clone(), addr: *addr, target })
     }
 
-    /// Reports whether a query on the connection has no answer.
+    /// Reports whether a query on the connection was not answered yet.
     pub(super) fn is_owed(&self) -> bool {
         self.session.is_owed()
     }
 
-    /// Keeps the connection for as long as the server says.
+    /// Sets the time for which the connection is kept open while it is idle, as the server has
+    /// stated.
     pub(super) fn keep_idle(&mut self, idle_ms: u32) {
         let (shortest, longest) = SAID_IDLE_MS;
         self.vitals.idle_ms = idle_ms.clamp(shortest, longest).into();
     }
 
-    /// Returns the reason why the connection must end: it is idle or dead. Returns `None` if it may
-    /// continue.
+    /// Returns why the connection must end, if it is idle or dead; `None` if it may continue.
     pub(super) fn end_at(&self, now_ms: u64) -> Option<SocketFault> {
         if self.session.is_handshaking() && self.vitals.is_slow(now_ms) {
             let fault = SocketFault::Tls(TlsFault::Slow);
@@ -217,10 +216,11 @@ impl StreamConnection {
         self.vitals.is_over(now_ms).then_some(SocketFault::Closed)
     }
 
-    /// Refills the budget after about half a second, so that waiting queries may leave.
+    /// Refills the budget of the session after about half a second, so that waiting queries may be
+    /// sent.
     ///
     /// # Errors
-    /// An error of the poller.
+    /// The poller reports an error.
     pub(super) fn refill(&mut self, poller: &Poller, id: SocketId) -> io::Result<()> {
         self.session.refill();
         if self.session.is_empty() {

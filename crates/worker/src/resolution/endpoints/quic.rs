@@ -1,12 +1,13 @@
-//! The QUIC connections to servers: timers, datagrams, and candidates. A candidate is a connection
-//! in HTTP/3 that may replace one in HTTP/2.
+//! The QUIC connections to servers: handles their timers, datagrams and candidates. A candidate is
+//! a connection in HTTP/3 that may replace one in HTTP/2.
 //!
 //! ```text
 //! HTTP/2 kept, with answers -- alt-svc -- candidate: handshake -- complete: the candidate is kept,
 //!                                                            \   HTTP/2 retires after its answers
 //!                                                             failed: back-off
 //! ```
-//! No query waits for a candidate: until it takes over, all queries use HTTP/2.
+//! No query waits for a candidate. Until the candidate replaces the HTTP/2 connection, all queries
+//! use HTTP/2.
 
 use std::collections::HashMap;
 
@@ -19,7 +20,7 @@ use super::super::quic_timers::QuicTimers;
 use super::{Endpoints, KeptSockets, SingleSocket, find_stream};
 
 impl Endpoints {
-    /// Handles the timers of QUIC that are due, and adds the connections that ended to `closed`.
+    /// Handles the QUIC timers that are due. Adds the connections that ended to `closed`.
     pub(in super::super) fn fire_quic(
         &mut self,
         now_ms: u64,
@@ -36,7 +37,7 @@ impl Endpoints {
         }
     }
 
-    /// Sends the datagrams of QUIC that wait, and adds the connections that failed to `closed`.
+    /// Sends the waiting QUIC datagrams. Adds the connections that failed to `closed`.
     pub(in super::super) fn flush_quic(
         &mut self,
         now_ms: u64,
@@ -51,7 +52,7 @@ impl Endpoints {
         }
     }
 
-    /// Forgets a connection of QUIC that has ended.
+    /// Removes a QUIC connection that has ended.
     fn drop_quic(
         &mut self,
         (id, fault): (SocketId, SocketFault),
@@ -67,12 +68,12 @@ impl Endpoints {
         }
     }
 
-    /// Returns when a timer of QUIC is due, in milliseconds on the monotonic clock.
+    /// Returns when the next QUIC timer is due, in milliseconds on the monotonic clock.
     pub(in super::super) fn quic_deadline_ms(&self) -> Option<u64> {
         self.quic.deadline_ms()
     }
 
-    /// Reads the datagrams for a candidate, which has no queries.
+    /// Reads the datagrams that arrived for a candidate. A candidate has no queries yet.
     pub(super) fn drive_candidate(&mut self, id: SocketId, now_ms: u64) {
         let Self { kept, quic, .. } = self;
         let Some(candidate) = candidate(kept, id) else { return };
@@ -83,7 +84,7 @@ impl Endpoints {
         }
     }
 
-    /// Replaces the connection of a server by its candidate, if the candidate is ready.
+    /// Replaces the connection of a server with its candidate, if the candidate is ready.
     pub(super) fn promote(&mut self, id: SocketId) {
         let Some(Some(entry)) = self.kept.get_mut(id.endpoint.0 as usize) else { return };
         let candidate = entry.candidate.as_mut().and_then(Connection::as_quic);
@@ -93,8 +94,8 @@ impl Endpoints {
         }
     }
 
-    /// Reads the last answers on a connection that was replaced. Returns the fault if
-    /// the connection ended before these answers: its queries must be sent again.
+    /// Reads the last answers on a connection that was replaced. Returns the fault if the
+    /// connection ended before these answers, so that its queries must be sent again.
     pub(super) fn drive_retiring(
         &mut self,
         poller: &Poller,
@@ -117,7 +118,7 @@ impl Endpoints {
         fault.filter(|_| was_owed).map(|_| SocketFault::Closed)
     }
 
-    /// Begins and ends candidates, and ends connections that retire. It is called about twice a
+    /// Begins and ends candidates, and ends connections that were replaced. Called about twice a
     /// second.
     pub(in super::super) fn renew_candidates(
         &mut self,
@@ -156,17 +157,17 @@ impl Endpoints {
     }
 }
 
-/// A connection of QUIC.
+/// A QUIC connection, and its purpose.
 struct FoundQuic<'s> {
     connection: &'s mut Connection,
     place: QuicPlace,
 }
 
-/// The purpose of a QUIC connection.
+/// Whether queries use a QUIC connection already.
 enum QuicPlace {
-    /// The connection is for queries.
+    /// The connection is used for queries.
     Queries,
-    /// The connection is a candidate.
+    /// The connection is a candidate, which queries do not use yet.
     Candidate,
 }
 
@@ -177,7 +178,7 @@ fn candidate(kept: &mut [Option<KeptSockets>], id: SocketId) -> Option<&mut Conn
     kept.get_mut(id.endpoint.0 as usize)?.as_mut()?.candidate.as_mut()
 }
 
-/// Returns the QUIC connection with this number: that of a server, or its candidate.
+/// Returns the QUIC connection with this number: the connection of a server, or its candidate.
 fn find_quic<'s>(
     kept: &'s mut [Option<KeptSockets>],
     singles: &'s mut HashMap<u32, (EndpointId, SingleSocket)>,
