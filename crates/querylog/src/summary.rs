@@ -1,8 +1,8 @@
 //! The summary of an answer: its last alias and its addresses.
 //!
 //! The text has the last alias, if there is one, and then up to four addresses, separated by
-//! spaces. It is read from the octets of the answer section in an [`Entry`](crate::Entry), which
-//! may be cut short.
+//! spaces. The summary is computed from the octets of the answer section in an
+//! [`Entry`](crate::Entry), which may be cut short.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -18,10 +18,11 @@ const MAX_ADDRESSES: usize = 4;
 /// Number of octets of a record after its owner: type, class, TTL, length (RFC 1035 §3.2.1).
 const RECORD_HEAD: usize = 10;
 
-/// A writer of summaries, which reuses its memory.
+/// A writer of summaries, which reuses its buffers.
 #[derive(Default)]
 pub(crate) struct Summary {
-    /// The start of the reply at its original offsets, to which compression pointers refer.
+    /// The start of the reply. Octets have the same offsets as in the reply, so that compression
+    /// pointers work.
     message: Vec<u8>,
     text: String,
 }

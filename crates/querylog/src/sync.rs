@@ -1,4 +1,5 @@
-//! The atomics of the ring. They come from the standard library, or from loom in the model.
+//! The atomics of the ring. They come from the standard library, or from loom, which tests all
+//! orders of the threads' steps.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
@@ -11,8 +12,8 @@ pub(crate) use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-/// Returns words of zero. The system allocates their memory at the first use, so an unused ring
-/// takes no memory.
+/// Returns `count` words that are zero. The system allocates their memory at the first use, so an
+/// unused ring takes no memory.
 #[cfg(not(loom))]
 pub(crate) fn zeroed_words(count: usize) -> Box<[AtomicU64]> {
     bytemuck::zeroed_slice_box(count)

@@ -1,4 +1,5 @@
-//! The number of entries that were taken, which a process reads after its predecessor was killed.
+//! The number of entries that the writer took from the workers. A process reads it after its
+//! predecessor was killed.
 //!
 //! An entry is in memory for up to a second before its block is written. If the process is killed
 //! meanwhile, nothing in the files of the head shows that the entry existed. So the writer notes in
@@ -11,12 +12,12 @@ use std::path::Path;
 
 use crate::error::LogError;
 
-/// The name of the file.
+/// The name of the file in the directory of the log.
 const NAME: &str = "taken";
-/// Number of octets of the two ids and their checksum.
+/// Number of octets of the file: two ids and their checksum.
 const OCTETS: usize = 20;
 
-/// The file with the id after the last entry that was taken.
+/// The file with the id after the last entry that the writer took.
 pub(crate) struct TakenFile {
     file: File,
     noted: Noted,
@@ -27,15 +28,15 @@ pub(crate) struct TakenFile {
 struct Noted {
     /// The id after the last entry that was taken from the rings.
     end_id: u64,
-    /// The value of `end_id` at the start of the process. Losses before this id are already
+    /// The value of `end_id` at the start of the process. Losses of ids below this one are already
     /// counted.
     counted_id: u64,
 }
 
 impl TakenFile {
-    /// Opens the file of a log whose other files end before an id. Also returns the number of
-    /// entries that the previous process took but did not write. These losses count as counted from
-    /// now on.
+    /// Opens the file of a log whose entries on disk end before `written_id`. Also returns the
+    /// number of entries that the previous process took but did not write, and notes in the file
+    /// that they are counted.
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -54,12 +55,12 @@ impl TakenFile {
         Ok((taken, end_id - begin))
     }
 
-    /// Returns the id after all entries that were taken from the rings.
+    /// Returns the id after the last entry that was taken from the rings.
     pub(crate) fn end_id(&self) -> u64 {
         self.noted.end_id
     }
 
-    /// Writes the id to the file. If the write fails, the next process counts too few losses.
+    /// Writes the id to the file. If that fails, the next process counts too few losses.
     pub(crate) fn note(&mut self, end_id: u64) {
         self.write(Noted { end_id, ..self.noted });
     }

@@ -31,11 +31,12 @@ const DAY_US: u64 = 86_400_000_000;
 /// The times for which entries are kept.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Retention {
-    /// Number of days after which a segment is deleted; zero for no limit.
+    /// Number of days after which a segment is deleted; zero means never.
     pub days: u64,
-    /// Number of octets of all files from which the oldest segment is deleted; zero for no limit.
+    /// Number of octets that all files together may have before the oldest segment is deleted; zero
+    /// means no limit.
     pub octets: u64,
-    /// Outcomes with their own, shorter retention.
+    /// Outcomes whose entries are deleted earlier.
     pub outcomes: Vec<OutcomeDays>,
 }
 
@@ -44,7 +45,7 @@ pub struct Retention {
 pub struct OutcomeDays {
     /// The outcome.
     pub outcome: Outcome,
-    /// Number of days after which the entries are deleted.
+    /// Number of days after which entries with this outcome are deleted.
     pub days: u64,
 }
 
@@ -62,13 +63,13 @@ pub enum Ages {
 pub struct UpkeepCounters {
     /// Number of entries that were sealed.
     pub sealed: u64,
-    /// Number of segments that were merged into others.
+    /// Number of segments that were merged into a segment of their day.
     pub merged: u64,
-    /// Number of entries that retention deleted.
+    /// Number of entries that were deleted because of age or size.
     pub deleted: u64,
-    /// Number of octets of the head outside of intact blocks.
+    /// Number of octets in files of the head that belong to no intact block.
     pub lost_octets: u64,
-    /// Number of entries that damaged blocks of the head announce.
+    /// Number of entries in damaged blocks, according to the headers of these blocks.
     pub lost_entries: u64,
 }
 
@@ -80,7 +81,7 @@ pub struct Upkeep {
     counters: UpkeepCounters,
     /// Files that could not be processed. They are skipped until the next start.
     refused: HashSet<PathBuf>,
-    /// Segments that were found to have no entries to delete for a limit of an outcome.
+    /// Segments that have no entries to delete yet under the limit of an outcome.
     examined: HashSet<(PathBuf, OutcomeDays)>,
 }
 
@@ -235,10 +236,10 @@ impl Upkeep {
         Ok(true)
     }
 
-    /// Returns segments of a past day that can be merged, if there are several.
+    /// Returns several segments of one past day that can be merged, if there are any.
     fn mergeable<'l>(&self, listing: &'l Listing, now_us: u64) -> Option<&'l [SegmentName]> {
         let today = SegmentLabel::new(now_us, 0..=0);
-        // A run of segments of one day is not interrupted by a head that could not be sealed.
+        // Between two segments of one run, no file of the head may wait to be sealed.
         let same_run = |a: &SegmentName, b: &SegmentName| {
             let between = a.label.ids.end() + 1..*b.label.ids.start();
             a.label.day() == b.label.day()
@@ -251,7 +252,7 @@ impl Upkeep {
         })
     }
 
-    /// Replaces several segments by one.
+    /// Merges segments of one day into one segment.
     fn merge(&mut self, day: &[SegmentName]) -> Result<bool, LogError> {
         let segments: Result<Vec<_>, _> = day.iter().map(Segment::open).collect();
         let segments = segments?;
@@ -268,8 +269,8 @@ impl Upkeep {
         Ok(true)
     }
 
-    /// Replaces a segment by one without the entries whose outcome has a shorter retention that has
-    /// passed.
+    /// Replaces a segment by one without the entries that the limit of their outcome no longer
+    /// keeps.
     fn thin(&mut self, name: &SegmentName, now_us: u64) -> Result<bool, LogError> {
         let limits = self.retention.outcomes.clone();
         let is_unknown =
@@ -308,7 +309,7 @@ impl Upkeep {
     }
 }
 
-/// Returns the time range of the entries of a row group, from its statistics.
+/// Returns the time range of the entries of a row group, from the statistics in the file.
 pub(crate) fn group_times(group: &RowGroup) -> Range<u64> {
     let (first, last) = group.bounds(FileColumn::Int(Int::Time)).unwrap_or((0, i64::MAX - 1));
     first.max(0) as u64..last.max(0) as u64 + 1

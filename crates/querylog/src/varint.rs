@@ -1,6 +1,6 @@
-//! Integers of variable length, with seven bits per octet and the low bits first.
+//! Integers of variable length: seven bits per octet, the low bits first.
 
-/// Appends a number.
+/// Appends a number in this form.
 pub(crate) fn put(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -14,7 +14,7 @@ pub(crate) fn put_signed(out: &mut Vec<u8>, number: i64) {
     put(out, (number << 1 ^ number >> 63) as u64);
 }
 
-/// Takes a number from the start of `octets`, or returns `None` if it is incomplete or too long.
+/// Removes a number from the start of `octets`. Returns `None` if it is incomplete or too long.
 pub(crate) fn take(octets: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
@@ -28,12 +28,14 @@ pub(crate) fn take(octets: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Takes a signed number from the start of `octets`.
+/// Removes a signed number from the start of `octets`. Returns `None` if it is incomplete or too
+/// long.
 pub(crate) fn take_signed(octets: &mut &[u8]) -> Option<i64> {
     take(octets).map(|number| (number >> 1) as i64 ^ -((number & 1) as i64))
 }
 
-/// Takes octets whose count precedes them.
+/// Removes a number from the start of `octets`, and as many octets as it says; returns these
+/// octets.
 pub(crate) fn take_octets<'a>(octets: &mut &'a [u8]) -> Option<&'a [u8]> {
     let count = usize::try_from(take(octets)?).ok()?;
     let (taken, rest) = octets.split_at_checked(count)?;

@@ -1,4 +1,4 @@
-//! The writer: takes entries that are complete and appends them to the head.
+//! The writer: appends logged entries to the head, the newest files of the log.
 //!
 //! ```text
 //!  entry ──add──> batch ──flush──> block ──append──> head-FIRST.blocks
@@ -32,13 +32,13 @@ use crate::taken::TakenFile;
 const BLOCK_ENTRIES: usize = 8192;
 /// Maximum number of octets of a block before compression, because names may be long.
 const BLOCK_OCTETS: usize = 1 << 20;
-/// Maximum number of octets of a file of the head before compression. All of them are in memory
-/// while the file is sealed.
+/// Maximum number of octets of a file of the head before compression. Sealing the file needs all of
+/// them in memory.
 const HEAD_RAW_OCTETS: u64 = 13 << 20;
 /// Maximum time that an entry waits for its block, and that a block waits for the disk. A crash of
 /// the machine loses at most the entries of this time.
 const FLUSH_US: u64 = 1_000_000;
-/// Time after a failure until the next attempt. Blocks in the meantime are lost without an attempt.
+/// Time after a failure until the next attempt. Blocks that are due in this time are lost.
 const RETRY_US: u64 = 2_000_000;
 
 /// Settings of a [`Writer`].
@@ -63,11 +63,11 @@ pub const DEFAULT_HEAD_SECS: u64 = 3600;
 /// Counters since the writer was opened, for metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct WriterCounters {
-    /// Number of entries in blocks that were written, even if another program deleted their file
+    /// Number of entries in blocks that were written, with those whose file another program deleted
     /// later.
     pub written: u64,
-    /// Number of entries that were lost. Either their block could not be written, another program
-    /// deleted their file, or the previous process was killed before it wrote them.
+    /// Number of lost entries: their block could not be written, another program deleted their
+    /// file, or the previous process was killed before it wrote them.
     pub lost: u64,
     /// Number of octets of blocks that were written.
     pub octets: u64,
@@ -75,7 +75,7 @@ pub struct WriterCounters {
     pub failures: u64,
 }
 
-/// The writer of a log. A directory has only one.
+/// The writer of a log. Each directory has only one at a time.
 pub struct Writer {
     options: WriterOptions,
     /// The lock of the directory, held until the writer is dropped.
@@ -91,7 +91,7 @@ pub struct Writer {
     next_id: u64,
     /// Time of the next attempt after a failure.
     retry_us: Option<u64>,
-    /// The error of the roll-ups that was found at the start.
+    /// The error of the stored daily counts (roll-ups) that was found at the start.
     damage: Option<LogError>,
     counters: WriterCounters,
     rollups: Arc<Mutex<Rollups>>,
@@ -110,7 +110,7 @@ impl Writer {
         let lock = LogLock::take(directory)?;
         let damage = Rollups::keep_damaged(directory);
         let rollups = Rollups::read(directory)?;
-        // The ids of deleted entries are not used again.
+        // The id of a deleted entry is never used again.
         let next_id = next_id(&options)?.max(rollups.end_id());
         let (taken, lost) = TakenFile::open(directory, next_id)?;
         let counters = WriterCounters { lost, ..WriterCounters::default() };
@@ -133,7 +133,7 @@ impl Writer {
         })
     }
 
-    /// Takes an entry.
+    /// Adds an entry to the batch, and writes the batch as a block if it is full.
     ///
     /// # Errors
     /// A block cannot be written. Its entries are lost and counted.
@@ -147,8 +147,8 @@ impl Writer {
         if self.is_full() { self.flush(now_us) } else { Ok(()) }
     }
 
-    /// Does the work that is due. Notes which entries were taken, writes the block, waits for the
-    /// disk, and starts the next file of the head.
+    /// Does the work that is due: notes which entries were taken, writes the block, syncs the file,
+    /// and starts the next file of the head.
     ///
     /// # Errors
     /// A file cannot be written. The entries of the block are lost and counted.
@@ -171,7 +171,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the entries that were taken and waits until they are on the disk.
+    /// Writes the remaining entries, and waits until they are on the disk.
     ///
     /// # Errors
     /// The same as those of [`tick`](Self::tick).
@@ -183,7 +183,7 @@ impl Writer {
         Ok(self.counters)
     }
 
-    /// Writes the entries that were taken, and completes the file of the head, so that
+    /// Writes the remaining entries, and completes the file of the head, so that
     /// [`Upkeep::prune_entries`] may replace it. Returns the id of the next entry.
     ///
     /// # Errors
@@ -197,7 +197,8 @@ impl Writer {
         Ok(self.next_id)
     }
 
-    /// Removes deleted entries from the roll-ups, as far as their counts permit, and stores them.
+    /// Subtracts deleted entries from the stored daily counts (roll-ups), as far as these have the
+    /// necessary detail, and stores the new counts.
     ///
     /// # Errors
     /// The roll-ups cannot be written.
@@ -206,7 +207,8 @@ impl Writer {
         self.store_rollups()
     }
 
-    /// Returns the error of the roll-ups that was found at the start. Returns it only once.
+    /// Takes the error of the stored daily counts (roll-ups) that was found at the start. Later
+    /// calls return `None`.
     pub fn take_damage(&mut self) -> Option<LogError> {
         self.damage.take()
     }
@@ -217,7 +219,8 @@ impl Writer {
         self.counters
     }
 
-    /// Returns the roll-ups. The writer locks them for about a millisecond per second.
+    /// Returns the daily counts (roll-ups). The writer locks them for about a millisecond per
+    /// second.
     #[must_use]
     pub fn rollups(&self) -> Arc<Mutex<Rollups>> {
         Arc::clone(&self.rollups)
@@ -258,7 +261,8 @@ impl Writer {
         written
     }
 
-    /// Reports whether the last failure was so recent that no attempt is made.
+    /// Reports whether the last failure was less than [`RETRY_US`] ago, so that no attempt is made
+    /// yet.
     fn is_resting(&mut self, now_us: u64) -> bool {
         // If the clock was set back, the next attempt is due immediately.
         let is_due =
@@ -275,7 +279,7 @@ impl Writer {
             .encoder
             .encode(batch, self.next_id, &mut self.block)
             .map_err(LogError::Compressor)?;
-        // An id is used only once, even if the block is lost.
+        // No id is used twice, even if the block is lost.
         self.next_id = header.ids().end;
         if self.head.is_none() {
             let directory = &self.options.directory;
@@ -302,14 +306,14 @@ impl Writer {
         synced
     }
 
-    /// Abandons the file of the head if another program deleted it. Its entries are lost.
+    /// Gives up the file of the head if another program deleted it. Its entries are lost.
     fn check_place(&mut self, now_us: u64) -> Result<(), LogError> {
         let Some(head) = &self.head else { return Ok(()) };
         let checked = head.check_place();
         if checked.is_err() {
             self.counters.lost += head.entries;
             self.fail(now_us);
-            // The next attempt uses another file, so it need not wait.
+            // The next attempt writes to another file, so it need not wait.
             self.retry_us = None;
         }
         checked
@@ -323,7 +327,7 @@ impl Writer {
         stored
     }
 
-    /// Counts a failure and abandons the file of the head, which may be the cause.
+    /// Counts a failure and gives up the file of the head, which may be the cause.
     fn fail(&mut self, now_us: u64) {
         self.counters.failures += 1;
         self.retry_us = Some(now_us.saturating_add(RETRY_US));
@@ -337,13 +341,13 @@ fn locked(rollups: &Mutex<Rollups>) -> MutexGuard<'_, Rollups> {
     rollups.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the id that follows the last id in all files.
+/// Finds the id after the last one in all files.
 fn next_id(options: &WriterOptions) -> Result<u64, LogError> {
     let listing = Listing::read(&options.directory)?;
     let mut next = listing.id_after_segments();
     for head in &listing.heads {
         let end = HeadReader::open(&head.path)?.end_id().unwrap_or(0);
-        // Even a file without an intact block has used the first id, which is in its name.
+        // Even a file without an intact block has used its first id, which is in its name.
         next = next.max(end).max(head.first_id + 1);
     }
     Ok(next)

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! authority.key ──> authority.pem (ten years): devices install it
-//!       └─────────> certificate.pem (397 days): names and addresses, renewed after two thirds of its
+//!       └─────────> certificate.pem (397 days): names and addresses, new after two thirds of its
 //!                                               life, and at once when these change
 //! ```
 //! The server makes an authority once and never replaces it, because each device would have to

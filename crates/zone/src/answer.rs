@@ -1,9 +1,9 @@
-//! Authoritative answers (RFC 1034 §4.3.2) as drafts of messages: question at offset 12, ID zero,
-//! no OPT.
+//! Authoritative answers (RFC 1034 §4.3.2), written as messages with the question at offset 12, ID
+//! zero and no OPT record.
 //!
 //! Answers are minimal: no NS records in the authority section, additional records only for the
-//! hosts that NS, MX and SRV records name. ANY gets one RRset (RFC 8482 §4.1). Nothing here
-//! allocates.
+//! hosts that NS, MX and SRV records name. ANY gets one RRset (RFC 8482 §4.1). No function of this
+//! module allocates.
 
 use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::header::{AA, QR, RA};
@@ -16,13 +16,13 @@ use crate::find::NameMatch;
 use crate::set::HostedZones;
 use crate::tree::{Flags, HostedRecords, HostedSet, HostedZone, Node};
 
-/// Maximum number of aliases that are followed for one question.
+/// Maximum number of CNAME and DNAME records that are followed for one question.
 const MAX_HOSTED_ALIASES: usize = 16;
-/// Maximum number of aliases from wildcards that are followed for one question in signed zones:
-/// their proofs wait for the authority section.
+/// Maximum number of aliases from wildcards that are followed for one question in signed zones.
+/// Each must be remembered until its proof is written to the authority section.
 const MAX_EXPANSIONS: usize = 8;
-/// Maximum number of names with proofs that are known to be in the authority section: those of all
-/// aliases from wildcards, and the name at the end of the aliases.
+/// Maximum number of remembered names whose proof is in the authority section: those for all
+/// aliases from wildcards, and those for the name at the end of the aliases.
 const MAX_PROVEN: usize = MAX_EXPANSIONS + MAX_PROOF;
 /// Maximum number of hosts with addresses in the additional section.
 const MAX_HOSTS: usize = 32;
@@ -30,13 +30,13 @@ const MAX_HOSTS: usize = 32;
 /// A question to the hosted zones.
 #[derive(Clone, Copy)]
 pub struct HostedQuestion<'q> {
-    /// QNAME.
+    /// The name that is asked for (QNAME).
     pub qname: FoldedName<'q>,
-    /// QTYPE.
+    /// The type that is asked for (QTYPE).
     pub qtype: Rtype,
-    /// Whether signatures and proofs are wanted (DO).
+    /// Whether the client wants signatures and proofs of denial (the DO bit).
     pub proofs: Proofs,
-    /// Maximum number of octets of the message without OPT.
+    /// Maximum number of octets of the message, not counting the OPT record.
     pub limit: usize,
 }
 
@@ -49,14 +49,14 @@ pub enum Proofs {
     Omitted,
 }
 
-/// An answer in the buffer.
+/// An answer that was written to a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostedAnswer {
     /// Number of octets of the message.
     pub len: usize,
-    /// RCODE.
+    /// The response code.
     pub rcode: Rcode,
-    /// The end of the look-up.
+    /// The result of the look-up, which may need further steps.
     pub end: HostedEnd,
 }
 
@@ -65,18 +65,18 @@ pub struct HostedAnswer {
 pub enum HostedEnd {
     /// The answer is complete.
     Complete,
-    /// The name is at or below a delegation to servers that are not known here.
+    /// The name is at or below a delegation to another zone that is not hosted here.
     Referral,
-    /// No version of the zone could be loaded.
+    /// The zone of the name is configured, but could not be loaded.
     NotLoaded,
     /// The aliases in the answer lead to a name that is not hosted, or that is delegated.
     Alias,
-    /// The last record of the answer section is an ALIAS record, which no client gets: the answer
-    /// is the addresses of its target.
+    /// The answer section ends with an ALIAS record, which must not reach the client: the caller
+    /// replaces it with the addresses of its target.
     Flattened,
 }
 
-/// The message has no room for the remaining records.
+/// The error that a message is too small for the remaining records.
 struct Cut;
 
 impl From<Full> for Cut {
@@ -85,11 +85,12 @@ impl From<Full> for Cut {
     }
 }
 
-/// A function that returns whether an answer may contain the addresses of a host that it names, by
-/// the type of address.
+/// A function that decides whether an answer may contain the addresses of a host. Its arguments are
+/// the host and the type of address.
 pub type ShownHost<'s> = dyn Fn(FoldedName<'_>, Rtype) -> bool + 's;
 
-/// Answers a question, if a hosted zone has its name. The message is truncated at `limit`.
+/// Answers a question, or returns `None` if no hosted zone contains its name. An answer of more
+/// than `limit` octets is truncated.
 #[must_use]
 pub fn answer(
     zones: &HostedZones,
@@ -99,8 +100,8 @@ pub fn answer(
     answer_with(zones, question, None, out)
 }
 
-/// Answers a question like [`answer`], with the additional addresses that `shown` permits, or with
-/// all of them if it is `None`. A referral always has the addresses that lead to the zone.
+/// Answers a question like [`answer`], but the additional section only has the addresses that
+/// `shown` accepts; `None` accepts all. Glue of a referral is always included.
 #[must_use]
 pub fn answer_with(
     zones: &HostedZones,
@@ -143,26 +144,26 @@ pub fn answer_with(
     Some(HostedAnswer { len, rcode, end })
 }
 
-/// An answer being written.
+/// The state of an answer while it is written.
 struct Writing<'a, 'z> {
     zones: &'z HostedZones,
     qtype: Rtype,
     proofs: Proofs,
-    /// `None` if additional addresses are shown to all clients.
+    /// A filter for additional addresses; `None` accepts all.
     shown: Option<&'a ShownHost<'a>>,
     builder: Builder<'a>,
     rcode: Rcode,
     end: HostedEnd,
     aliases: usize,
-    /// Aliases from wildcards that are not proven yet, and their number.
+    /// The aliases from wildcards whose proofs are not written yet. Their number is `expanded`.
     expansions: [Option<Expansion<'z>>; MAX_EXPANSIONS],
     expanded: usize,
-    /// The names whose NSEC or NSEC3 records are written, and their number.
+    /// The offsets of the nodes whose NSEC or NSEC3 records are already written.
     proven: [usize; MAX_PROVEN],
     proven_count: usize,
 }
 
-/// A name that a wildcard answers for (RFC 4035 §3.1.3.3).
+/// A name for which a wildcard provided the records (RFC 4035 §3.1.3.3).
 struct Expansion<'z> {
     zone: &'z HostedZone,
     name: FoldedNameBuf,
@@ -170,11 +171,11 @@ struct Expansion<'z> {
 }
 
 impl<'z> Writing<'_, 'z> {
-    /// Follows a name through aliases to its answer.
+    /// Writes the answer for a name; CNAME and DNAME records are followed.
     fn follow(&mut self, first: &'z HostedZone, qname: FoldedName<'_>) -> Result<(), Cut> {
-        // Marks of the names with an alias in the answer: an alias that leads to one of them ends
-        // the chain. If two names share a mark, the chain ends as well, and the client can continue
-        // it.
+        // The hashes of the names with an alias in the answer: an alias that leads to one of them
+        // ends the chain. If two names have the same hash, the chain ends too early, and the client
+        // continues it.
         let mark =
             |name: &FoldedNameBuf| avocet_wire::hash::without_secret(name.view().wire()) as u32;
         let mut zone = first;
@@ -213,8 +214,8 @@ impl<'z> Writing<'_, 'z> {
         }
     }
 
-    /// Answers from a node, or returns the target of its alias. `closest` is the closest encloser
-    /// if the node is a wildcard.
+    /// Writes the answer from a node, or returns the target of its alias. `closest` is the closest
+    /// encloser if the node is a wildcard.
     fn at_name(
         &mut self,
         zone: &'z HostedZone,
@@ -249,15 +250,16 @@ impl<'z> Writing<'_, 'z> {
         Ok(None)
     }
 
-    /// Returns whether the question is for addresses that are made for each answer: those behind an
-    /// ALIAS record, or of a pool.
+    /// Reports whether the question is for addresses that the server determines separately for each
+    /// answer: those of the target of an ALIAS record, or of a pool.
     fn is_made(&self, node: Node<'_>) -> bool {
         matches!(self.qtype, Rtype::A | Rtype::AAAA)
             && (node.flags().has(Flags::MADE) || node.set(Rtype::ALIAS).is_some())
     }
 
-    /// Writes an ALIAS record. If an alias in a signed answer leads to this record, the client must
-    /// continue itself: the addresses are signed in an answer of their own.
+    /// Writes the ALIAS record of a name, which the caller later replaces with addresses. If an
+    /// alias in a signed answer leads to this name, the client must ask for it separately: its
+    /// addresses are signed in their own answer.
     #[cold]
     fn made(
         &mut self,
@@ -277,8 +279,9 @@ impl<'z> Writing<'_, 'z> {
         Ok(None)
     }
 
-    /// Notes a name that a wildcard answers for. Its proof follows the answer section, to which an
-    /// alias may still add records. Returns whether there is room for another name.
+    /// Remembers a name for which a wildcard provided the records. Its proof is written after the
+    /// answer section, to which an alias may still add records. Reports whether another name can be
+    /// remembered.
     fn expand(&mut self, zone: &'z HostedZone, name: FoldedName<'_>, closest: Node<'z>) -> bool {
         if self.proofs == Proofs::Omitted || !zone.is_signed() {
             return true;
@@ -290,7 +293,7 @@ impl<'z> Writing<'_, 'z> {
         self.expanded < MAX_EXPANSIONS
     }
 
-    /// Writes the proofs of all names that wildcards answered for.
+    /// Writes the proofs for all names for which a wildcard provided the records.
     fn prove_expansions(&mut self) -> Result<(), Cut> {
         for at in 0..std::mem::take(&mut self.expanded) {
             let Some(Expansion { zone, name, closest }) = self.expansions[at].take() else {
@@ -301,7 +304,8 @@ impl<'z> Writing<'_, 'z> {
         Ok(())
     }
 
-    /// Writes the DNAME above a name and the CNAME that follows from it (RFC 6672 §3.1).
+    /// Writes the DNAME record of an ancestor, and the CNAME record that follows from it (RFC 6672
+    /// §3.1).
     fn dname(
         &mut self,
         name: FoldedName<'_>,
@@ -337,7 +341,7 @@ impl<'z> Writing<'_, 'z> {
     fn referral(&mut self, zone: &'z HostedZone, cut: Node<'z>) -> Result<(), Cut> {
         self.end = if self.aliases > 0 { HostedEnd::Alias } else { HostedEnd::Referral };
         let Some(servers) = cut.set(Rtype::NS) else { return Ok(()) };
-        // The NS records of a zone cut have no signatures.
+        // The NS records of a delegation are not signed.
         self.records(Section::Authority, cut.name(), servers.iter())?;
         if self.proofs == Proofs::Included && zone.is_signed() {
             match cut.set(Rtype::DS) {
@@ -346,7 +350,7 @@ impl<'z> Writing<'_, 'z> {
             }
         }
         self.prove_expansions()?;
-        // Servers below the cut cannot be reached without glue (RFC 9471).
+        // Name servers below the delegation cannot be reached without glue (RFC 9471).
         for is_needed in [true, false] {
             for server in servers.iter() {
                 let Ok(host) = NameBuf::from_wire(server.rdata) else { continue };
@@ -444,8 +448,8 @@ impl<'z> Writing<'_, 'z> {
         Ok(())
     }
 
-    /// Writes the signatures of all RRsets of a node, as the answer to a query for RRSIG, with the
-    /// proof of a wildcard.
+    /// Answers a question for RRSIG records: writes the signatures of all RRsets of a node, and the
+    /// proof if the node is a wildcard.
     fn all_signatures(
         &mut self,
         zone: &'z HostedZone,
@@ -467,7 +471,7 @@ impl<'z> Writing<'_, 'z> {
         self.prove_expansions()
     }
 
-    /// Writes the addresses of the hosts that the records name, as far as there is room.
+    /// Adds the addresses of the hosts that the records of a set name, if there is room.
     fn addresses_of(&mut self, set: &HostedSet<'z>) {
         if !matches!(set.rtype, Rtype::NS | Rtype::MX | Rtype(33)) {
             return;
@@ -494,7 +498,8 @@ impl<'z> Writing<'_, 'z> {
         }
     }
 
-    /// Writes an RRset and, if wanted, its signatures; both or nothing.
+    /// Writes an RRset and, if wanted, its signatures. If there is no room for both, writes
+    /// neither.
     #[inline]
     fn set(
         &mut self,
@@ -549,7 +554,7 @@ impl<'z> Writing<'_, 'z> {
     }
 }
 
-/// Returns the RRset that answers ANY: the first one that is not a proof of denial.
+/// Returns the RRset that answers a question for ANY: the first one that is not a proof of denial.
 fn first_set(node: Node<'_>) -> Option<HostedSet<'_>> {
     let mut sets = node.sets().filter(|set| set.count > 0 && set.rtype != Rtype::ALIAS);
     let first = sets.next()?;

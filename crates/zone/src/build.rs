@@ -1,4 +1,4 @@
-//! Builds the tree of a zone from its records, which come in any order.
+//! Construction of the tree of a zone from its records, which may be in any order.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -17,37 +17,38 @@ use crate::tree::{
 
 /// Maximum number of records of a zone. A record number has 32 bits, so this limit leaves room.
 pub const MAX_HOSTED_RECORDS: u32 = 1 << 30;
-/// Labels of the longest name.
+/// Maximum number of labels of a name.
 const MAX_LABELS: usize = 127;
 
 /// The records of a zone before they are sorted.
 pub struct ZoneBuilder {
     apex: FoldedNameBuf,
-    /// Sort keys, owners and data.
+    /// The octets of sort keys, owners and data, to which the offsets of other fields refer.
     octets: Vec<u8>,
     runs: Vec<OwnerRun>,
     records: Vec<Staged>,
     owner: NameBuf,
-    /// Names whose addresses are made for each answer, folded, in wire form.
+    /// Names whose addresses the server determines separately for each answer; folded, in wire
+    /// form.
     made: BTreeSet<Box<[u8]>>,
     is_full: bool,
 }
 
-/// A run of consecutive records of one owner.
+/// Consecutive records with the same owner.
 #[derive(Clone, Copy)]
 struct OwnerRun {
-    /// The first octets of the key.
+    /// The first octets of the sort key, for fast comparison.
     prefix: u64,
-    /// Offset of the key: the labels above the apex in reverse order. Octets compare as names do in
-    /// canonical order.
+    /// The offset of the sort key: the labels below the apex in reverse order, encoded so that
+    /// comparing octets gives the canonical order of names.
     key: u32,
     key_len: u16,
     owner_len: u8,
-    /// The first record.
+    /// The index of the first record.
     first: u32,
 }
 
-/// A record.
+/// A record that was added, but is not yet in the tree.
 #[derive(Clone, Copy)]
 pub(crate) struct Staged {
     data: u32,
@@ -58,7 +59,7 @@ pub(crate) struct Staged {
 }
 
 impl ZoneBuilder {
-    /// Begins a zone.
+    /// Creates a builder without records for the zone at `apex`.
     #[must_use]
     pub fn new(apex: FoldedName<'_>) -> Self {
         Self {
@@ -102,10 +103,10 @@ impl ZoneBuilder {
         self.records.push(Staged { data, len, rtype, ttl_secs, place });
     }
 
-    /// Adds a name of the zone whose addresses are made for each answer.
+    /// Adds a name of the zone whose addresses the server determines separately for each answer.
     pub(crate) fn add_made(&mut self, owner: FoldedName<'_>) {
         self.begin_run(owner);
-        // The records that follow are of another run.
+        // The next record must begin a new run.
         self.owner = NameBuf::ROOT;
         self.made.insert(owner.wire().into());
     }
@@ -122,7 +123,7 @@ impl ZoneBuilder {
             let label = &owner.wire()[usize::from(start)..];
             for &octet in &label[1..=usize::from(label[0])] {
                 self.octets.push(octet);
-                // Zero ends a label and is less than any octet of one.
+                // Zero is the end of a label, and sorts before all octets of labels.
                 if octet == 0 {
                     self.octets.push(1);
                 }
@@ -144,10 +145,10 @@ impl ZoneBuilder {
         });
     }
 
-    /// Sorts the records and checks the zone as a whole. Returns `None` if it has errors.
+    /// Sorts the records, builds the tree and checks the zone. Returns `None` if it has errors.
     ///
-    /// `now_secs` is the time since 1970, for the dates of signatures. `whole` is the place for
-    /// faults of the whole zone.
+    /// `now_secs` is the Unix time at which the dates of signatures are checked. `whole` is the
+    /// place that is reported with faults of the whole zone.
     #[must_use]
     pub fn finish(
         mut self,
@@ -189,7 +190,7 @@ impl ZoneBuilder {
     }
 }
 
-/// The tree while nodes are added in canonical order.
+/// The tree of a zone while its names are added in canonical order.
 struct Planting<'b> {
     staged: &'b ZoneBuilder,
     now_secs: u64,
@@ -198,8 +199,8 @@ struct Planting<'b> {
     nodes: Vec<u32>,
     nsec: Vec<u32>,
     nsec3: Vec<([u8; 20], u32)>,
-    /// The ancestors of the last name and the name itself: offset, length, and whether the names
-    /// below it are occluded.
+    /// The name that was added last, and its ancestors: for each, its offset, its length, and
+    /// whether the names below it are occluded.
     path: Vec<Above>,
     pending: Vec<PendingTarget>,
     sets: Vec<(Rtype, u32)>,
@@ -234,7 +235,7 @@ impl<'b> Planting<'b> {
         }
     }
 
-    /// Adds a name with its records. Its ancestors without records are added first.
+    /// Adds a name with its records. Ancestors without records are added first.
     fn plant(&mut self, owner: FoldedName<'_>, records: impl Iterator<Item = u32>) {
         self.sets.clear();
         self.signatures.clear();
@@ -247,7 +248,8 @@ impl<'b> Planting<'b> {
         }
         self.sets.sort_unstable();
         self.signatures.sort_unstable();
-        // Names of NSEC3 records are not part of the tree (RFC 5155 §7.2.8).
+        // The owner of an NSEC3 record is a hash, which is not a name of the tree (RFC 5155
+        // §7.2.8).
         if !self.sets.is_empty() && self.sets.iter().all(|(rtype, _)| *rtype == Rtype::NSEC3) {
             return self.plant_nsec3(owner);
         }
@@ -288,7 +290,7 @@ impl<'b> Planting<'b> {
         self.write_node(owner, Flags(0));
     }
 
-    /// Writes a node with the records in `sets` and `signatures`.
+    /// Adds a node with the records in `sets` and `signatures`.
     fn node(&mut self, owner: FoldedName<'_>) {
         let is_apex = owner.len() == self.staged.apex.view().len();
         let has = |rtype| self.sets.iter().any(|(other, _)| *other == rtype);
@@ -403,7 +405,7 @@ impl<'b> Planting<'b> {
         }
     }
 
-    /// Returns the records in the order of the file, without duplicates.
+    /// Returns the records without duplicates, in the order of the file.
     fn without_duplicates(&self, rtype: Rtype, records: &[(Rtype, u32)]) -> Vec<u32> {
         let data = |index: u32| self.staged.data(&self.staged.records[index as usize]);
         let mut sorted: Vec<u32> = records.iter().map(|(_, index)| *index).collect();
@@ -415,7 +417,8 @@ impl<'b> Planting<'b> {
         sorted
     }
 
-    /// Returns the lowest TTL of an RRset, with a warning if there are several (RFC 2181 §5.2).
+    /// Returns the lowest TTL of the records of an RRset. If their TTLs differ, adds a warning (RFC
+    /// 2181 §5.2).
     fn common_ttl(&mut self, owner: FoldedName<'_>, rtype: Rtype, records: &[u32]) -> Option<u32> {
         let record = |index: &u32| &self.staged.records[*index as usize];
         let lowest = records.iter().map(|index| record(index).ttl_secs).min()?;
@@ -437,7 +440,7 @@ impl<'b> Planting<'b> {
         self.block.extend_from_slice(self.staged.data(record));
     }
 
-    /// Checks a name before it is written.
+    /// Checks a name and its records before they are added.
     fn check_node(&mut self, owner: FoldedName<'_>, flags: Flags) {
         let sets = std::mem::take(&mut self.sets);
         let view = check::NodeView {
@@ -474,7 +477,7 @@ impl<'b> Planting<'b> {
         });
     }
 
-    /// Completes the tree and makes the checks of the whole zone.
+    /// Completes the tree and checks the zone as a whole.
     fn finish(mut self, whole: EntryPlace) -> Option<HostedZone> {
         if self.is_too_large {
             self.faults.error(whole, ZoneProblem::TooLarge);
@@ -500,8 +503,8 @@ impl<'b> Planting<'b> {
     }
 }
 
-/// Reports whether a zone can have records of a type: neither a type of queries and messages, nor
-/// type 0, which is reserved (RFC 6895 §3.1). A master file has only such records.
+/// Reports whether a zone can contain records of a type. Types that occur only in queries or
+/// messages, and the reserved type 0, are excluded (RFC 6895 §3.1).
 pub(crate) const fn is_stored(rtype: Rtype) -> bool {
     rtype.0 != 0 && !rtype.is_meta()
 }
@@ -510,7 +513,8 @@ fn name_of(name: FoldedName<'_>) -> NameBuf {
     NameBuf::from_wire(name.wire()).unwrap_or(NameBuf::ROOT)
 }
 
-/// Returns the chain that proves denials: NSEC3 if the apex has parameters for it, else NSEC.
+/// Returns the index of the NSEC3 records if the apex has their parameters, or of the NSEC records
+/// otherwise.
 fn denial_of(zone: &HostedZone, nsec: Vec<u32>, nsec3: Vec<([u8; 20], u32)>) -> Denial {
     let Some(apex) = zone.node(zone.apex().wire()) else { return Denial::None };
     let parameters = apex.set(Rtype::NSEC3PARAM);

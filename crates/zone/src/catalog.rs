@@ -6,8 +6,8 @@
 //! group.UNIQUE-ID.zones...   TXT "group"
 //! coo.UNIQUE-ID.zones...     PTR other-catalog.
 //! ```
-//! Records of other names and types have no meaning. A catalog with an error is refused as a whole:
-//! its consumer keeps the members that it had.
+//! Other records are ignored. If a catalog has an error, it is refused, and its consumer keeps the
+//! previous members.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,37 +15,39 @@ use avocet_wire::{FoldedName, NameBuf, Rtype};
 
 use crate::tree::{HostedSet, HostedZone, Node};
 
-/// Maximum number of members of a catalog: each is a zone with its files, timers and transfers.
+/// Maximum number of members of a catalog. Each member takes files, timers and transfers.
 pub const MAX_CATALOG_MEMBERS: usize = 4_096;
-/// Maximum number of groups of a member that are kept.
+/// Maximum number of groups of a member; further ones are ignored.
 const MAX_MEMBER_GROUPS: usize = 8;
 
 /// A zone that a catalog lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatalogMember {
-    /// The folded name, in wire form.
+    /// The name of the zone, folded, in wire form.
     pub zone: Box<[u8]>,
-    /// The unique label, folded, as a name in wire form. Another label resets the zone (§5.4).
+    /// The unique label of the member, folded, as a name in wire form. If the label changes, the
+    /// consumer discards its state of the zone (RFC 9432 §5.4).
     pub id: Box<[u8]>,
-    /// The values of the property `group`, sorted (§4.4.2).
+    /// The values of the member's property `group`, sorted (RFC 9432 §4.4.2).
     pub groups: Vec<String>,
-    /// The catalog to which the member moves, folded, in wire form (`coo`, §4.4.1).
+    /// The catalog to which the member moves (the property `coo`, RFC 9432 §4.4.1); folded, in wire
+    /// form.
     pub owner: Option<Box<[u8]>>,
 }
 
 /// The reason why a catalog cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogFault {
-    /// The catalog has no version, several versions, or a malformed one.
+    /// The catalog has no TXT record with a version, several of them, or a malformed one.
     #[error("it is no catalog zone: `version` has not one TXT record")]
     NoVersion,
-    /// The catalog has another version of the format.
+    /// The catalog has a version of the format that is not supported.
     #[error("its version is not 2")]
     OtherVersion,
-    /// A member has several PTR records.
+    /// A member has several PTR records. Contains the label of the member.
     #[error("the member {0} has several PTR records")]
     SeveralZones(String),
-    /// A zone is listed twice.
+    /// A zone is listed twice. Contains its name.
     #[error("the zone {0} is listed twice")]
     Duplicate(String),
     /// The catalog has too many members.
@@ -53,7 +55,7 @@ pub enum CatalogFault {
     TooMany,
 }
 
-/// Returns the members of a catalog by their unique labels.
+/// Reads the members of a catalog, in the order of their unique labels.
 ///
 /// # Errors
 /// The zone is no catalog, or is broken (RFC 9432 §4.1).
@@ -119,8 +121,8 @@ fn add_property(member: &mut CatalogMember, label: &[u8], node: Node<'_>) {
         b"group" => {
             let texts = node.set(Rtype::TXT);
             let texts = texts.iter().flat_map(HostedSet::iter);
-            // The property has one string (RFC 9432 §4.3.2). Otherwise the property is broken, not
-            // the catalog.
+            // The property must have one string (RFC 9432 §4.3.2). Otherwise the property is
+            // ignored, but the catalog stays valid.
             let text = texts.filter_map(|record| match record.rdata {
                 [len, text @ ..] if usize::from(*len) == text.len() => Some(text),
                 _ => None,
@@ -132,7 +134,7 @@ fn add_property(member: &mut CatalogMember, label: &[u8], node: Node<'_>) {
         b"coo" => {
             let set = node.set(Rtype::PTR);
             let targets: Vec<_> = set.iter().flat_map(HostedSet::iter).collect();
-            // Several targets make the property broken, not the catalog.
+            // A property with several targets is ignored, but the catalog stays valid.
             member.owner = match targets[..] {
                 [one] => folded(one.rdata),
                 _ => None,

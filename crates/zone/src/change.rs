@@ -1,9 +1,7 @@
-//! The difference between two versions of a zone, as IXFR transfers it (RFC 1995 §4): the records
-//! that were removed, then those that were added, each list with the SOA record of its version
-//! first.
+//! The difference between two versions of a zone in the form of IXFR (RFC 1995 §4): the removed
+//! records, then the added records. Each list begins with the SOA record of its version.
 //!
-//! A [`HostedZone`] keeps the changes that led to it, so that a version and its differences are
-//! always consistent.
+//! A [`HostedZone`] keeps the changes that led to it, so that they always fit the version.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,11 +13,12 @@ use crate::tree::{HostedRecord, HostedZone, Node, RECORD_HEAD};
 
 /// Maximum number of changes that a zone keeps.
 pub const MAX_KEPT_CHANGES: usize = 1_024;
-/// Number of octets of changes that each zone may keep. A larger zone may keep changes up to its
-/// own size: a difference that is longer than the zone is not sent.
+/// Number of octets of changes that every zone may keep. A larger zone may keep as many octets of
+/// changes as it has itself, because a difference longer than the zone is never sent.
 const MIN_KEPT_OCTETS: usize = 64 << 10;
 
-/// Records of any owners, one after another: each as its owner, then the record as in a message.
+/// A list of records with any owners, encoded one after another: the owner, then the record as in a
+/// message.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct RecordList {
     octets: Vec<u8>,
@@ -33,7 +32,7 @@ pub struct OwnedRecord<'l> {
     pub owner: FoldedName<'l>,
     /// TTL, type and data.
     pub record: HostedRecord<'l>,
-    /// The offset of the next record.
+    /// The offset of the next record in the list.
     pub(crate) next: usize,
 }
 
@@ -49,7 +48,8 @@ impl RecordList {
         self.count += 1;
     }
 
-    /// Reads a list from a file. Returns `None` if the octets are not `count` records.
+    /// Parses a list of `count` records from a file. Returns `None` if the octets are not exactly
+    /// these.
     pub(crate) fn read(octets: &[u8], count: u32) -> Option<Self> {
         let list = Self { octets: octets.to_vec(), count };
         let mut at = 0;
@@ -106,29 +106,29 @@ impl RecordList {
     }
 }
 
-/// A version of a zone: its serial, and a digest of its records without their order.
+/// A version of a zone, identified by its serial and by a digest of its records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ZoneVersion {
     /// The serial.
     pub serial: u32,
-    /// The digest: detects mistakes, not forgeries.
+    /// The digest of the records, regardless of their order. It detects mistakes, not forgeries.
     pub digest: u64,
 }
 
-/// The step from one version of a zone to the next.
+/// A change: the records that lead from one version of a zone to another.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ZoneChange {
-    /// The version before.
+    /// The version before the change.
     pub from: ZoneVersion,
-    /// The version after.
+    /// The version after the change.
     pub to: ZoneVersion,
-    /// The records that were removed: first the SOA record of the version before.
+    /// The removed records, of which the first is the SOA record of the version before.
     pub removed: RecordList,
-    /// The records that were added: first the SOA record of the version after.
+    /// The added records, of which the first is the SOA record of the version after.
     pub added: RecordList,
 }
 
-/// The number of records that a change removes and adds, without SOA records.
+/// The numbers of records that a change removes and adds, without SOA records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChangeSize {
     /// Number of removed records.
@@ -138,23 +138,23 @@ pub struct ChangeSize {
 }
 
 impl ZoneChange {
-    /// Returns the step from a version to itself.
+    /// Creates an empty change, from a version to itself.
     #[must_use]
     pub fn none(version: ZoneVersion) -> Self {
         let none = RecordList::default;
         Self { from: version, to: version, removed: none(), added: none() }
     }
 
-    /// Returns the step between two versions; `None` if it takes more octets than `most`, or if
-    /// the second version is not newer. The work is linear in the size of both.
+    /// Computes the change between two versions. Returns `None` if it has more than `most` octets,
+    /// or if the serial of the second version is not newer. The work is linear in the size of both.
     #[must_use]
     pub fn between(before: &HostedZone, after: &HostedZone, most: usize) -> Option<Self> {
         let is_newer = crate::is_newer(after.serial(), before.serial());
         is_newer.then(|| Self::difference(before, after, most)).flatten()
     }
 
-    /// Returns the difference of two versions with any serials; `None` if it takes more octets
-    /// than `most`.
+    /// Computes the difference of two versions, whose serials may be in any order. Returns `None`
+    /// if it has more than `most` octets.
     #[must_use]
     pub fn difference(before: &HostedZone, after: &HostedZone, most: usize) -> Option<Self> {
         let mut change = Self {
@@ -181,7 +181,7 @@ impl ZoneChange {
         None
     }
 
-    /// Adds the differences of a name.
+    /// Adds the differences between the records of a name in the old and the new version.
     fn compare(&mut self, old: Option<Node<'_>>, new: Option<Node<'_>>) {
         if let (Some(old), Some(new)) = (old, new)
             && old.content() == new.content()
@@ -199,13 +199,13 @@ impl ZoneChange {
         missing(new, old, &mut self.added);
     }
 
-    /// Returns the number of octets of the records of the change.
+    /// Returns the number of octets of all records.
     #[must_use]
     pub fn octets(&self) -> usize {
         self.removed.octets.len() + self.added.octets.len()
     }
 
-    /// Returns the number of records of the change.
+    /// Returns the number of removed and added records.
     #[must_use]
     pub const fn size(&self) -> ChangeSize {
         ChangeSize {
@@ -215,7 +215,7 @@ impl ZoneChange {
     }
 }
 
-/// Returns the records of a name without its SOA record, signatures too.
+/// Returns the records of a name, with signatures, but without the SOA record.
 fn records_of(node: Node<'_>) -> impl Iterator<Item = HostedRecord<'_>> {
     let sets = node.sets();
     let all = sets.flat_map(|set| set.iter().chain(set.signatures()));
@@ -223,13 +223,13 @@ fn records_of(node: Node<'_>) -> impl Iterator<Item = HostedRecord<'_>> {
 }
 
 impl HostedZone {
-    /// Returns the SOA record.
+    /// Returns the SOA record of the zone.
     #[must_use]
     pub fn soa(&self) -> Option<HostedRecord<'_>> {
         self.node(self.apex().wire())?.set(Rtype::SOA)?.iter().next()
     }
 
-    /// Returns serial and digest. The first call reads the whole zone.
+    /// Returns the serial and the digest of this version. The first call reads the whole zone.
     #[must_use]
     pub fn version(&self) -> ZoneVersion {
         let digest = *self.digest.get_or_init(|| {
@@ -256,9 +256,9 @@ impl HostedZone {
         &self.changes
     }
 
-    /// Returns the changes since the version with this serial; `None` if they are not kept, are
-    /// withheld, or are longer than the zone. The list is empty if the serial is that of this
-    /// version.
+    /// Returns the changes since the version with this serial. The list is empty if the serial is
+    /// that of this version. Returns `None` if the changes are not kept, must not be sent, or are
+    /// longer than the zone.
     #[must_use]
     pub fn changes_since(&self, serial: u32) -> Option<&[Arc<ZoneChange>]> {
         if serial == self.serial() {
@@ -267,25 +267,25 @@ impl HostedZone {
         if self.is_withheld(serial) {
             return None;
         }
-        // A serial may occur twice after the version numbers went once around.
+        // Serials wrap, so the same serial may occur twice.
         let at = self.changes.iter().rposition(|change| change.from.serial == serial)?;
         let since = &self.changes[at..];
         let octets: usize = since.iter().map(|change| change.octets()).sum();
         (octets <= self.block.len()).then_some(since)
     }
 
-    /// Returns the maximum number of octets of changes that the zone may keep.
+    /// Returns the maximum number of octets of the changes that the zone may keep.
     #[must_use]
     pub fn most_change_octets(&self) -> usize {
         self.block.len().max(MIN_KEPT_OCTETS)
     }
 
-    /// Keeps the changes of the previous version and the step from that version, without the oldest
-    /// ones if there are too many. The last `needed` changes are kept in any case. If there is no
-    /// step, or the step is too long, no changes are kept.
+    /// Takes over the changes of the previous version, and adds the change from that version to
+    /// this one. The oldest changes are dropped beyond the limits, but the last `needed` ones are
+    /// always kept. If the new change cannot be computed or is too long, no changes are kept.
     #[must_use]
     pub fn following(mut self, before: &Self, needed: usize) -> Self {
-        // One update can remove or add less than this.
+        // Long enough for the effect of any single update.
         let most = 4 * before.most_change_octets().max(self.most_change_octets());
         self.changes = Vec::new();
         if before.version() == self.version() {
@@ -298,8 +298,8 @@ impl HostedZone {
         self
     }
 
-    /// Keeps these changes, which must lead to this version, without the oldest ones if there are
-    /// too many. The last `needed` changes are kept in any case.
+    /// Sets the changes that led to this version. The oldest changes are dropped beyond the limits,
+    /// but the last `needed` ones are always kept.
     #[must_use]
     pub fn with_changes(mut self, changes: Vec<Arc<ZoneChange>>, needed: usize) -> Self {
         self.changes = changes;
@@ -307,21 +307,21 @@ impl HostedZone {
         self
     }
 
-    /// Withholds the changes from versions up to this serial: other servers have other versions
-    /// with these serials. Returns whether there are any such changes. They remain among
-    /// [`Self::changes`].
+    /// Marks the changes from versions up to this serial as not to be sent, because other servers
+    /// have different versions with these serials. Reports whether there are such changes. They
+    /// stay in [`Self::changes`].
     pub fn withhold_changes_from(&self, serial: u32) -> bool {
         self.withheld_from.get_or_init(|| serial);
         self.changes.iter().any(|change| self.is_withheld(change.from.serial))
     }
 
-    /// Returns the serial that [`Self::withhold_changes_from`] got first.
+    /// Returns the serial that was passed to the first call of [`Self::withhold_changes_from`].
     #[must_use]
     pub fn withheld_from(&self) -> Option<u32> {
         self.withheld_from.get().copied()
     }
 
-    /// Returns the oldest serial that changes are sent from.
+    /// Returns the oldest serial from which changes are sent.
     #[must_use]
     pub fn first_sent_serial(&self) -> Option<u32> {
         let mut serials = self.changes.iter().map(|change| change.from.serial);
@@ -332,7 +332,7 @@ impl HostedZone {
         self.withheld_from.get().is_some_and(|from| !crate::is_newer(serial, *from))
     }
 
-    /// Drops the oldest changes beyond the bounds.
+    /// Drops the oldest changes beyond the limits, but keeps the last `needed` ones.
     fn trim(&mut self, needed: usize) {
         let most = self.most_change_octets();
         let (mut octets, mut kept) = (0, 0);
@@ -348,7 +348,7 @@ impl HostedZone {
     }
 }
 
-/// A record in a list needs at most the octets of a record of the zone with a whole owner.
+/// Proof that a record of the zone always fits into a list: its uncompressed form is not too long.
 const _: () = assert!(8 < RECORD_HEAD);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Checks of a zone as a whole. A fault that prevents correct answers is an error, as in
+//! Checks of a complete zone. A fault that prevents correct answers is an error, as in
 //! `named-checkzone`; any other fault is a warning.
 
 use avocet_dnssec::nsec3::MAX_ITERATIONS;
@@ -10,24 +10,24 @@ use crate::fault::{EntryPlace, Faults, ZoneProblem};
 use crate::tree::{Denial, Flags, HostedZone, Node};
 
 const SRV: Rtype = Rtype(33);
-/// Maximum number of iterations of NSEC3 that are computed for an answer.
+/// Maximum number of NSEC3 iterations with which this server computes proofs.
 pub const MAX_SERVED_ITERATIONS: u16 = 150;
 
-/// A name that is about to be added to the tree.
+/// A name that will be added to the tree after these checks.
 pub(crate) struct NodeView<'n> {
     pub(crate) owner: FoldedName<'n>,
     pub(crate) flags: Flags,
     pub(crate) is_apex: bool,
-    /// Types and indices of the name's records, without signatures.
+    /// The types and indices of the name's records, without signatures.
     pub(crate) sets: &'n [(Rtype, u32)],
-    /// The delegation or DNAME above the name.
+    /// The delegation or DNAME record above the name, if there is one.
     pub(crate) above: Option<FoldedNameBuf>,
 }
 
-/// A target within the zone that is checked when the tree is complete.
+/// A host that a record names, to be checked when the tree is complete.
 pub(crate) struct PendingTarget {
     pub(crate) rtype: Rtype,
-    /// The offset of the owner's node.
+    /// The offset of the node of the record's owner.
     pub(crate) owner: u32,
     pub(crate) target: NameBuf,
     pub(crate) place: EntryPlace,
@@ -53,7 +53,7 @@ pub(crate) fn node<'d>(
             faults.error(place(*index), reason);
         }
     }
-    // KEY is permitted by RFC 4034 §10.2, NSEC because every name of a signed zone has it.
+    // A CNAME record permits KEY records (RFC 4034 §10.2) and NSEC records.
     let beside_cname =
         |(rtype, _): &&(Rtype, u32)| !matches!(*rtype, Rtype::CNAME | Rtype::NSEC | Rtype(25));
     if let (Some((_, alias)), Some((_, other))) =
@@ -79,7 +79,7 @@ pub(crate) fn node<'d>(
     {
         faults.warn(place(*index), ZoneProblem::DsWithoutDelegation(owner()));
     }
-    // Addresses below a delegation are glue.
+    // Addresses below a delegation are glue, which is permitted.
     let is_no_glue = |(rtype, _): &&(Rtype, u32)| !matches!(*rtype, Rtype::A | Rtype::AAAA);
     if node.flags.has(Flags::OCCLUDED)
         && let (Some(above), Some((_, index))) = (node.above, node.sets.iter().find(is_no_glue))
@@ -88,7 +88,7 @@ pub(crate) fn node<'d>(
     }
 }
 
-/// Returns the host that a record names, if it needs addresses.
+/// Returns the host that a record names, if the host must have addresses.
 pub(crate) fn target_of(rtype: Rtype, rdata: &[u8]) -> Option<&[u8]> {
     let target = match rtype {
         Rtype::NS => rdata,
@@ -96,11 +96,11 @@ pub(crate) fn target_of(rtype: Rtype, rdata: &[u8]) -> Option<&[u8]> {
         SRV => rdata.get(6..)?,
         _ => return None,
     };
-    // The root denotes a service that does not exist (RFC 7505, RFC 2782).
+    // The root as a target means that there is no such service (RFC 7505, RFC 2782).
     (target != [0]).then_some(target)
 }
 
-/// Checks the dates and the signer of a signature.
+/// Warns if a signature is expired or not yet valid, or if its signer is not this zone.
 pub(crate) fn signature(
     rrsig: &Rrsig<'_>,
     apex: &[u8],
@@ -152,13 +152,13 @@ pub(crate) fn whole(
     }
 }
 
-/// The data of the zone at the target of a record.
+/// The state of a target in the zone.
 enum Target {
-    /// The target has addresses, or is below a delegation to a zone that may have them.
+    /// The target has addresses, or is in another zone that may have them.
     Fine,
     Missing,
     Alias,
-    /// The target is below the delegation that needs it, and has no addresses.
+    /// The target has no addresses, although it is below the delegation that names it.
     NoGlue,
 }
 
@@ -172,7 +172,7 @@ fn target(zone: &HostedZone, one: &PendingTarget, faults: &mut Faults) {
         Target::Alias => ZoneProblem::TargetIsAlias(one.rtype, host),
         Target::NoGlue => ZoneProblem::NoGlue(host),
     };
-    // A zone whose own servers have no address cannot be reached.
+    // If the servers of a zone have no address, the zone cannot be reached.
     if one.rtype == Rtype::NS && is_apex {
         faults.error(one.place, reason);
     } else {

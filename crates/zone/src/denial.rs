@@ -8,14 +8,14 @@ use avocet_wire::{FoldedName, Rtype};
 use crate::find::wildcard_name;
 use crate::tree::{Denial, HostedZone, Node, Nsec3Chain};
 
-/// Maximum number of records of a proof.
+/// Maximum number of NSEC or NSEC3 records of a proof.
 pub(crate) const MAX_PROOF: usize = 4;
 
-/// The nodes with the NSEC or NSEC3 records of a proof, each once.
+/// The nodes whose NSEC or NSEC3 records form a proof, without duplicates.
 #[derive(Clone, Copy)]
 pub(crate) struct DenialProof<'z> {
     nodes: [Option<Node<'z>>; MAX_PROOF],
-    /// The type of the records.
+    /// The type of the records: NSEC or NSEC3.
     pub(crate) rtype: Rtype,
 }
 
@@ -39,22 +39,22 @@ impl<'z> DenialProof<'z> {
     }
 }
 
-/// The kind of name whose absence is proven.
+/// The absence that a proof must show.
 #[derive(Clone, Copy)]
 pub(crate) enum Denied<'n> {
-    /// Neither the name nor a wildcard exists. Contains the closest encloser.
+    /// Neither the name nor a wildcard for it exists. Contains the closest encloser.
     Name(FoldedName<'n>),
-    /// The name does not exist, and a wildcard answered. Holds the closest encloser.
+    /// The name does not exist, but a wildcard answered. Contains the closest encloser.
     Expanded(FoldedName<'n>),
-    /// The name exists and lacks the type.
+    /// The name exists, but has no records of the type.
     Type,
-    /// A wildcard below the closest encloser answered and lacks the type. Holds the closest
-    /// encloser.
+    /// A wildcard matched, but has no records of the type. Contains the closest encloser, the
+    /// parent of the wildcard.
     WildcardType(FoldedName<'n>),
 }
 
 impl HostedZone {
-    /// Returns the proof for a name.
+    /// Finds the records that prove an absence for a name.
     pub(crate) fn proof(&self, name: FoldedName<'_>, denied: Denied<'_>) -> DenialProof<'_> {
         let mut proof = DenialProof { nodes: [None; MAX_PROOF], rtype: Rtype::NSEC };
         match &self.denial {
@@ -113,8 +113,8 @@ impl HostedZone {
             Denied::Type => match matching(name.wire()) {
                 Some(node) => proof.add(Some(node)),
                 None => {
-                    // A name that opt-out leaves out: the closest provable encloser (RFC 5155
-                    // §7.2.4 and §7.2.7).
+                    // The name has no NSEC3 record because of opt-out. The proof starts at the
+                    // closest provable encloser (RFC 5155 §7.2.4 and §7.2.7).
                     if let Some(closest) =
                         name.parent().and_then(|above| self.provable(chain, above))
                     {
@@ -133,15 +133,17 @@ impl HostedZone {
         }
     }
 
-    /// Returns the name or its nearest ancestor with an NSEC3 record: opt-out leaves out insecure
-    /// delegations, and empty non-terminals that are only above these (RFC 5155 §7.1).
+    /// Returns the nearest name with an NSEC3 record: `name` itself or an ancestor. With opt-out,
+    /// insecure delegations have no NSEC3 record, nor have empty names that are only above these
+    /// (RFC 5155 §7.1).
     fn provable<'n>(&self, chain: &Nsec3Chain, name: FoldedName<'n>) -> Option<FoldedName<'n>> {
         let mut above = name.ancestors().take_while(|above| above.len() >= self.apex().len());
         above.find(|above| place_of_hash(chain, above.wire()).is_ok())
     }
 }
 
-/// Returns the place of a name's hash in the chain, or the place at which the hash would be.
+/// Finds the hash of a name in the sorted chain: returns its index, or as an error the index at
+/// which the hash would be inserted.
 fn place_of_hash(chain: &Nsec3Chain, name: &[u8]) -> Result<usize, usize> {
     let parameters = Parameters { iterations: chain.iterations, salt: &chain.salt };
     let hash = parameters.of_own(name);

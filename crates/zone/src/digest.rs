@@ -1,4 +1,4 @@
-//! The digest of a hosted zone in its ZONEMD record (RFC 8976), from its tree.
+//! The digest of a hosted zone for its ZONEMD record (RFC 8976).
 
 use avocet_dnssec::zonemd::{self, DigestHash, ZoneDigester, ZoneRecord};
 use avocet_wire::Rtype;
@@ -8,13 +8,13 @@ use crate::serial::with_serial;
 use crate::tree::{HostedRecord, HostedSet, HostedZone};
 
 impl HostedZone {
-    /// Returns the digest of the zone. The cost is the hashing of all records.
+    /// Computes the digest of the zone. This hashes all records.
     #[must_use]
     pub fn zone_digest(&self, hash: DigestHash) -> Vec<u8> {
         self.digest_with(None, hash)
     }
 
-    /// Returns the digest of the zone with other data in its SOA record.
+    /// Computes the digest of the zone. If `soa` is given, it replaces the data of the SOA record.
     fn digest_with(&self, soa: Option<&[u8]>, hash: DigestHash) -> Vec<u8> {
         let mut digester = ZoneDigester::new(self.apex().wire(), hash);
         for node in self.iter() {
@@ -29,8 +29,8 @@ impl HostedZone {
         digester.finish()
     }
 
-    /// Returns the zone with this serial and one ZONEMD record: the digest of its records. The zone
-    /// must not be signed. `now_secs` is the time since 1970.
+    /// Copies the zone with this serial, and with the digest of its records as the only ZONEMD
+    /// record. The zone must not be signed. `now_secs` is the Unix time.
     ///
     /// # Errors
     /// The zone has errors.
@@ -41,7 +41,7 @@ impl HostedZone {
         now_secs: u64,
     ) -> Result<Self, UnsoundZone> {
         let mut edits = ZoneEdits::of(self);
-        // The record has the TTL of the SOA record (RFC 8976 §2).
+        // The ZONEMD record has the TTL of the SOA record (RFC 8976 §2).
         let soa = self.soa().map(|soa| (soa.ttl_secs, with_serial(soa.rdata, serial)));
         let (ttl_secs, soa) = soa.unwrap_or_default();
         edits.set_soa(ttl_secs, &soa);
@@ -52,8 +52,8 @@ impl HostedZone {
         edits.finish(now_secs)
     }
 
-    /// Returns the zone with another serial. Signatures and digests made by other servers would not
-    /// match the new zone. `now_secs` is the time since 1970.
+    /// Copies the zone with another serial. Signatures and digests that other servers made would
+    /// not match the copy. `now_secs` is the Unix time.
     ///
     /// # Errors
     /// The zone has errors.
@@ -98,11 +98,11 @@ mod tests {
         let published = zone(&format!("{SIMPLE}@ ZONEMD 2018031900 1 1 {DIGEST}\n"));
         let digested = zone(SIMPLE).digested(2_018_031_900, DigestHash::Sha384, 0).unwrap();
         assert_eq!(digested.text(), published.text());
-        // A digest of an earlier version is replaced, and does not count.
+        // A digest of an earlier version is replaced, and is not part of the new digest.
         let earlier = format!("{SIMPLE}@ 60 ZONEMD 2018031800 1 1 {}\n", "00".repeat(48));
         let again = zone(&earlier).digested(2_018_031_900, DigestHash::Sha384, 0).unwrap();
         assert_eq!(again.text(), published.text());
-        // A serial is part of the digest.
+        // The digest depends on the serial.
         let next = SIMPLE.replace("2018031900", "2018031901");
         let next = zone(&next).digested(2_018_031_901, DigestHash::Sha384, 0).unwrap();
         let raised = zone(SIMPLE).digested(2_018_031_901, DigestHash::Sha384, 0).unwrap();

@@ -1,5 +1,5 @@
-//! Edits of a zone: records that are removed and added, and the resulting version, which is checked
-//! as a whole like a zone from a file.
+//! Edits of a zone: records are removed and added. The resulting version is checked like a zone
+//! that was read from a file.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,16 +12,18 @@ use crate::change::ZoneChange;
 use crate::fault::{EntryPlace, Faults, Severity};
 use crate::tree::{HostedRecord, HostedZone};
 
-/// Edits of a version of a zone. The version itself never changes.
+/// Edits of a version of a zone. The version itself does not change; [`Self::finish`] builds a new
+/// one.
 pub struct ZoneEdits<'z> {
     zone: &'z HostedZone,
-    /// The differences from the zone: each record as it is now, or `None` if it was removed.
+    /// The records that differ from the zone: their new form, or `None` if they are removed.
     edits: BTreeMap<EditKey, Option<EditedRecord>>,
-    /// Names whose addresses are made for each answer.
+    /// Names whose addresses the server determines separately for each answer.
     made: Vec<FoldedName<'z>>,
 }
 
-/// A record without its TTL. Two records with the same canonical data are equal.
+/// A record without its TTL, for comparison. Records whose data are the same in canonical form are
+/// equal.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct EditKey {
     owner: Box<[u8]>,
@@ -54,12 +56,13 @@ impl PresentRecord {
     }
 }
 
-/// A change removes a record that the zone does not have, or adds one that it has.
+/// The error that a change cannot be applied exactly: it removes a record that the zone does not
+/// have, or adds one that it has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the difference is not one from the version in force")]
 pub struct NotExact;
 
-/// The edited zone has errors. Contains the first one.
+/// The error that the edited zone is not valid. Contains the first fault.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct UnsoundZone(String);
@@ -73,7 +76,7 @@ impl EditKey {
 }
 
 impl<'z> ZoneEdits<'z> {
-    /// Begins to edit a version.
+    /// Creates an empty set of edits of a version.
     #[must_use]
     pub const fn of(zone: &'z HostedZone) -> Self {
         Self { zone, edits: BTreeMap::new(), made: Vec::new() }
@@ -85,7 +88,7 @@ impl<'z> ZoneEdits<'z> {
         self.zone
     }
 
-    /// Returns whether the zone is the same after the edits.
+    /// Reports whether the edits leave the zone as it is.
     #[must_use]
     pub fn is_without_effect(&self) -> bool {
         self.edits.iter().all(|(key, edited)| {
@@ -94,7 +97,7 @@ impl<'z> ZoneEdits<'z> {
         })
     }
 
-    /// Returns the records of a name, signatures too.
+    /// Returns the records of a name after the edits, with signatures.
     #[must_use]
     pub fn records(&self, owner: FoldedName<'_>) -> Vec<PresentRecord> {
         let before = self.zone.node(owner.wire()).into_iter().flat_map(|node| node.sets());
@@ -115,7 +118,7 @@ impl<'z> ZoneEdits<'z> {
         kept.chain(added).collect()
     }
 
-    /// Returns the TTL of a record; `None` if the zone does not have it.
+    /// Returns the TTL of a record after the edits; `None` if the zone does not have the record.
     fn ttl_of(&self, owner: FoldedName<'_>, key: &EditKey) -> Option<u32> {
         if let Some(edited) = self.edits.get(key) {
             return edited.as_ref().map(|record| record.ttl_secs);
@@ -123,7 +126,7 @@ impl<'z> ZoneEdits<'z> {
         self.ttl_before(owner, key)
     }
 
-    /// Returns the TTL of a record before the edits.
+    /// Returns the TTL of a record before the edits; `None` if the zone did not have the record.
     fn ttl_before(&self, owner: FoldedName<'_>, key: &EditKey) -> Option<u32> {
         let sets = self.zone.node(owner.wire()).into_iter().flat_map(|node| node.sets());
         let mut all = sets.flat_map(|set| set.iter().chain(set.signatures()));
@@ -135,7 +138,7 @@ impl<'z> ZoneEdits<'z> {
         all.find(is_same).map(|found| found.ttl_secs)
     }
 
-    /// Removes a record, with any TTL. Returns whether the zone had it.
+    /// Removes a record, whatever its TTL. Reports whether the zone had the record.
     pub fn remove(&mut self, owner: FoldedName<'_>, record: &HostedRecord<'_>) -> bool {
         let key = EditKey::of(owner, record);
         let had = self.ttl_of(owner, &key).is_some();
@@ -145,7 +148,7 @@ impl<'z> ZoneEdits<'z> {
         had
     }
 
-    /// Adds a record, or sets its TTL. Returns whether the zone did not have it.
+    /// Adds a record, or sets its TTL. Reports whether the record is new.
     pub fn add(&mut self, owner: FoldedName<'_>, record: &HostedRecord<'_>) -> bool {
         let key = EditKey::of(owner, record);
         let ttl_secs = self.ttl_of(owner, &key);
@@ -156,14 +159,14 @@ impl<'z> ZoneEdits<'z> {
         ttl_secs.is_none()
     }
 
-    /// Removes all records of a name with types that `is_meant` accepts.
+    /// Removes the records of a name whose types `is_meant` accepts.
     pub fn remove_all(&mut self, owner: FoldedName<'_>, is_meant: impl Fn(Rtype) -> bool) {
         for one in self.records(owner).iter().filter(|one| is_meant(one.rtype)) {
             self.edits.insert(EditKey::of(owner, &one.view()), None);
         }
     }
 
-    /// Sets the TTL of the records of a set.
+    /// Sets the TTL of all records of an RRset.
     pub fn set_ttl(&mut self, owner: FoldedName<'_>, rtype: Rtype, ttl_secs: u32) {
         for PresentRecord { rdata, .. } in self
             .records(owner)
@@ -175,14 +178,14 @@ impl<'z> ZoneEdits<'z> {
         }
     }
 
-    /// Replaces the SOA record.
+    /// Replaces the SOA record of the zone.
     pub fn set_soa(&mut self, ttl_secs: u32, rdata: &[u8]) {
         let apex = self.zone.apex();
         self.remove_all(apex, |one| one == Rtype::SOA);
         self.add(apex, &HostedRecord { rtype: Rtype::SOA, ttl_secs, rdata });
     }
 
-    /// Applies a change of exactly this version.
+    /// Applies a change that starts at exactly this version.
     ///
     /// # Errors
     /// The change belongs to another version.
@@ -192,7 +195,8 @@ impl<'z> ZoneEdits<'z> {
         if is_new { Ok(()) } else { Err(NotExact) }
     }
 
-    /// Applies a change of another version, as far as it has an effect here. The SOA record stays.
+    /// Applies a change between other versions: records that are already added or removed are
+    /// ignored. The SOA record stays.
     pub fn merge(&mut self, change: &ZoneChange) {
         for one in change.removed.iter().filter(|one| one.record.rtype != Rtype::SOA) {
             self.remove(one.owner, &one.record);
@@ -202,13 +206,14 @@ impl<'z> ZoneEdits<'z> {
         }
     }
 
-    /// Notes that the addresses of a name of the zone are made for each answer.
+    /// Marks a name of the zone as one whose addresses the server determines separately for each
+    /// answer.
     pub(crate) fn add_made(&mut self, owner: FoldedName<'z>) {
         self.made.push(owner);
     }
 
-    /// Builds the version that results, and checks it as a whole. `now_secs` is the time since
-    /// 1970, for the dates of signatures.
+    /// Builds the new version of the zone and checks it. `now_secs` is the Unix time at which the
+    /// dates of signatures are checked.
     ///
     /// # Errors
     /// The zone has errors.

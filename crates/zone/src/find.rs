@@ -4,31 +4,31 @@ use avocet_wire::{FoldedName, NameBuf, Rtype};
 
 use crate::tree::{Flags, HostedZone, Node};
 
-/// The match of a name in a zone.
+/// The way in which a name matches a zone.
 #[derive(Clone, Copy)]
 pub(crate) enum NameMatch<'z> {
-    /// The name exists, with or without records.
+    /// The name exists, with or without records. Contains its node.
     Exact(Node<'z>),
-    /// The name does not exist; this wildcard directly below the closest encloser answers.
+    /// The name does not exist, but a wildcard answers for it.
     Wildcard {
-        /// The wildcard.
+        /// The node of the wildcard.
         node: Node<'z>,
-        /// The closest encloser.
+        /// The closest encloser of the name, which is the parent of the wildcard.
         closest: Node<'z>,
     },
-    /// The name is at or below this zone cut.
+    /// The name is at or below a delegation. Contains the node of the delegation.
     Cut(Node<'z>),
-    /// The name is below this DNAME.
+    /// The name is below a DNAME record. Contains the node of that record.
     Dname(Node<'z>),
-    /// The name does not exist.
+    /// The name does not exist, and no wildcard matches.
     Nothing {
-        /// The closest encloser.
+        /// The closest encloser of the name.
         closest: Node<'z>,
     },
 }
 
 impl HostedZone {
-    /// Finds a name at or below the apex.
+    /// Finds the match of a name that is at or below the apex.
     #[inline]
     pub(crate) fn find(&self, name: FoldedName<'_>, qtype: Rtype) -> Option<NameMatch<'_>> {
         if let Some(node) = self.node(name.wire()) {
@@ -36,14 +36,15 @@ impl HostedZone {
             if flags.has(Flags::OCCLUDED) {
                 return self.occluding(node);
             }
-            // The parent's side of a zone cut has the DS records (RFC 4035 §3.1.4.1).
+            // DS records belong to the parent, so they are not part of the delegated zone (RFC 4035
+            // §3.1.4.1).
             let is_cut = flags.has(Flags::CUT) && qtype != Rtype::DS;
             return Some(if is_cut { NameMatch::Cut(node) } else { NameMatch::Exact(node) });
         }
         self.find_above(name)
     }
 
-    /// Finds the match of a name that has no node.
+    /// Finds the match of a name without a node, from its ancestors.
     fn find_above(&self, name: FoldedName<'_>) -> Option<NameMatch<'_>> {
         let apex_len = self.apex().len();
         let above = name.ancestors().skip(1).take_while(|above| above.len() >= apex_len);
@@ -71,7 +72,7 @@ impl HostedZone {
         self.node(wildcard_name(closest.name())?.wire())
     }
 
-    /// Returns the highest delegation or DNAME above an occluded node.
+    /// Returns the highest delegation or DNAME record above an occluded node.
     fn occluding(&self, node: Node<'_>) -> Option<NameMatch<'_>> {
         let above = node.name().ancestors().skip(1);
         let node = above
@@ -85,7 +86,7 @@ impl HostedZone {
     }
 }
 
-/// Returns the name of the wildcard directly below a name, if that is not too long.
+/// Returns the name of the wildcard directly below a name; `None` if that would be too long.
 pub(crate) fn wildcard_name(closest: FoldedName<'_>) -> Option<NameBuf> {
     NameBuf::from_wire(closest.wire()).and_then(|name| name.prefixed(b"*")).ok()
 }

@@ -1,4 +1,4 @@
-//! The journal of a zone: the octets of a file that is only appended to.
+//! The journal of a zone, a file to which changes are appended.
 //!
 //! ```text
 //! file     "AVOJRNL1"  name of the zone  entries
@@ -19,13 +19,13 @@ use avocet_wire::FoldedName;
 
 use crate::change::{RecordList, ZoneChange, ZoneVersion};
 
-/// The first octets of a journal.
+/// The first octets of a journal, which identify its format.
 const MAGIC: &[u8; 8] = b"AVOJRNL1";
-/// Number of octets of an entry before its kind.
+/// Number of octets before the kind of an entry: the length and the checksum.
 const ENTRY_HEAD: usize = 8;
-/// Number of octets of a version.
+/// Number of octets of an encoded version.
 const VERSION: usize = 12;
-/// Maximum number of octets of an entry: a change is at most as long as its zone, and 1 GiB is 30
+/// Maximum number of octets of an entry. A change is at most as long as its zone, and 1 GiB is 30
 /// million records.
 const MAX_JOURNAL_ENTRY: u32 = 1 << 30;
 
@@ -37,35 +37,35 @@ enum EntryKind {
     Read = 3,
 }
 
-/// The content of a journal.
+/// The content of a journal, up to the last usable entry.
 #[derive(Debug, Default)]
 pub struct JournalContent {
-    /// The changes. Each begins at the version to which the previous one leads.
+    /// The changes. Each begins at the version at which the previous one ends.
     pub changes: Vec<Arc<ZoneChange>>,
-    /// The version that the master file had when the server wrote it last.
+    /// The version that the server wrote to the master file last.
     pub written: Option<ZoneVersion>,
-    /// The step from the master file to the version in force when the server read the file last;
-    /// `None` if the server has written the file since.
+    /// The change from the master file to the version in force, at the time when the server last
+    /// read the file; `None` if the server has written the file since.
     pub read: Option<Arc<ZoneChange>>,
-    /// Number of octets up to the last usable entry.
+    /// Number of octets up to the end of the last usable entry.
     pub usable: usize,
-    /// Number of octets behind the last usable entry.
+    /// Number of octets after the last usable entry, which must be cut off.
     pub cut: usize,
 }
 
-/// Returns the head of the journal of a zone.
+/// Returns the first octets of the journal of a zone, before its entries.
 #[must_use]
 pub fn journal_head(apex: FoldedName<'_>) -> Vec<u8> {
     [&MAGIC[..], apex.wire()].concat()
 }
 
-/// Appends the entry of a change.
+/// Appends a change as an entry.
 pub fn append_change(out: &mut Vec<u8>, change: &ZoneChange) {
     append_entry(out, EntryKind::Change, |out| append_step(out, change));
 }
 
-/// Appends the entry of a master file that was read: the step from the version of the file to the
-/// version that came into force. The step has no records if both are the same.
+/// Appends an entry that says that the master file was read. `step` is the change from the version
+/// of the file to the version in force; it has no records if both are the same.
 pub fn append_read(out: &mut Vec<u8>, step: &ZoneChange) {
     append_entry(out, EntryKind::Read, |out| append_step(out, step));
 }
@@ -80,7 +80,7 @@ fn append_step(out: &mut Vec<u8>, change: &ZoneChange) {
     }
 }
 
-/// Appends the entry of a version that was written to the master file.
+/// Appends an entry that says that this version was written to the master file.
 pub fn append_written(out: &mut Vec<u8>, version: ZoneVersion) {
     append_entry(out, EntryKind::Written, |out| append_version(out, version));
 }
@@ -101,7 +101,7 @@ fn append_entry(out: &mut Vec<u8>, kind: EntryKind, content: impl FnOnce(&mut Ve
     out[start + 4..start + 8].copy_from_slice(&check.to_be_bytes());
 }
 
-/// Reads the journal of a zone, up to the first unusable octet.
+/// Parses the journal of a zone, up to the first unusable octet.
 #[must_use]
 pub fn read_journal(octets: &[u8], apex: FoldedName<'_>) -> JournalContent {
     let mut content = JournalContent { cut: octets.len(), ..JournalContent::default() };
@@ -119,7 +119,8 @@ pub fn read_journal(octets: &[u8], apex: FoldedName<'_>) -> JournalContent {
     content
 }
 
-/// Returns the first entry with its length, if it is whole.
+/// Splits off the first entry: returns its length and its content. Returns `None` if the entry is
+/// incomplete or damaged.
 fn entry(octets: &[u8]) -> Option<(usize, &[u8])> {
     let (head, rest) = octets.split_first_chunk::<ENTRY_HEAD>()?;
     let [a, b, c, d, check @ ..] = *head;
@@ -130,7 +131,8 @@ fn entry(octets: &[u8]) -> Option<(usize, &[u8])> {
 }
 
 impl JournalContent {
-    /// Reads an entry; `None` if it does not continue the previous entries.
+    /// Adds an entry to the content. Returns `None` if the entry does not continue the previous
+    /// ones.
     fn take(&mut self, entry: &[u8]) -> Option<()> {
         let (kind, mut rest) = entry.split_first()?;
         match *kind {
@@ -150,7 +152,7 @@ impl JournalContent {
         Some(())
     }
 
-    /// Returns how many changes lead to a version; `None` if no change leads to it.
+    /// Returns the number of changes up to a version; `None` if no change leads to that version.
     #[must_use]
     pub fn place_of(&self, version: ZoneVersion) -> Option<usize> {
         let after = self.changes.iter().rposition(|change| change.to == version);
@@ -158,7 +160,7 @@ impl JournalContent {
         after.map(|at| at + 1).or_else(before)
     }
 
-    /// Returns the changes that the master file did not have when the server read or wrote it last.
+    /// Returns the changes that the master file lacked when the server read or wrote it last.
     #[must_use]
     pub fn not_on_file(&self) -> Vec<Arc<ZoneChange>> {
         let known = self.read.as_ref().map(|read| read.to).or(self.written);
@@ -169,7 +171,7 @@ impl JournalContent {
     }
 }
 
-/// Reads a step that has all these octets.
+/// Parses a change. Returns `None` unless it takes all octets.
 fn step(mut rest: &[u8]) -> Option<ZoneChange> {
     let (from, to) = (version(&mut rest)?, version(&mut rest)?);
     let (removed, added) = (list(&mut rest)?, list(&mut rest)?);

@@ -107,7 +107,7 @@ pub use zone_id::ZoneId;
 
 /// Reads and checks a zone. Returns all faults, and the zone if it has no errors.
 ///
-/// `open` reads a file, `now_secs` is the time since 1970 for the dates of signatures.
+/// `open` reads a file. `now_secs` is the Unix time at which the dates of signatures are checked.
 #[must_use]
 pub fn load(
     apex: FoldedName<'_>,

@@ -1,9 +1,10 @@
-//! RRsets that are made for one answer: the addresses behind an ALIAS record or of a pool. In a
-//! signed zone they are signed when they are written (online signing).
+//! RRsets that the server determines separately for each answer: the addresses of the target of an
+//! ALIAS record, or of a pool. In a signed zone they are signed when they are written (online
+//! signing).
 //!
 //! The NSEC or NSEC3 record of such a name has the types A and AAAA, so that no validator concludes
-//! from the record that these types are missing (RFC 8198). An answer without addresses has that
-//! record without the type of the question, signed for this answer.
+//! from the record that these types are missing (RFC 8198). An answer without addresses has a
+//! variant of that record, which lacks the type of the question and is signed for this answer.
 
 use std::sync::Arc;
 
@@ -19,40 +20,40 @@ use crate::sign::{INCEPTION_SECS, ZoneSigners, hashes};
 use crate::signature_cache::{SignatureCache, Signatures};
 use crate::tree::{Denial, HostedRecord, HostedZone, Node, OnlineSigner};
 
-/// Octets of the data of an NSEC3 record of this server before its bit map: it has no salt.
+/// Number of octets before the bit map in the data of an NSEC3 record that this server made. Such a
+/// record has no salt.
 const NSEC3_HEAD: usize = 26;
 
-/// An RRset to be written as the answer to a question.
+/// An RRset that is written as the answer to a question.
 #[derive(Clone, Copy, Debug)]
 pub struct MadeSet<'s> {
-    /// QNAME, which is the owner.
+    /// The name that is asked for, which is the owner of the records.
     pub qname: FoldedName<'s>,
-    /// QTYPE, which is the type of the records.
+    /// The type that is asked for, which is the type of the records.
     pub qtype: Rtype,
     /// The TTL in seconds.
     pub ttl_secs: u32,
-    /// The data of the records. If there are no records, the answer says that the name lacks the
-    /// type.
+    /// The data of the records. If there are none, the answer proves that the name lacks the type.
     pub data: &'s [&'s [u8]],
-    /// Whether signatures and proofs are written.
+    /// Whether the answer contains signatures and proofs.
     pub proofs: Proofs,
-    /// The time in seconds since 1970.
+    /// The current Unix time in seconds.
     pub now_secs: u64,
 }
 
-/// A name with the records of one type.
+/// An owner with a type, for which records are signed.
 struct Owned<'o> {
-    /// The owner in the answer.
+    /// The owner of the records in the answer.
     owner: FoldedName<'o>,
-    /// The owner in the zone, which may be a wildcard.
+    /// The owner of the records in the zone, which may be a wildcard.
     signed: FoldedName<'o>,
     rtype: Rtype,
     ttl_secs: u32,
 }
 
 impl Owned<'_> {
-    /// Returns the data that a signature depends on, except its time and key. The records are in
-    /// canonical order, because pools rotate them.
+    /// Returns everything that a signature depends on, except the time and the key. The records are
+    /// sorted, because pools rotate them.
     fn content(&self, data: &[&[u8]]) -> Vec<u8> {
         let mut content = self.signed.wire().to_vec();
         content.extend_from_slice(&self.rtype.0.to_be_bytes());
@@ -68,26 +69,27 @@ impl Owned<'_> {
 }
 
 impl HostedZone {
-    /// Sets the keys that sign answers, once. They are the keys that sign the records of the zone.
+    /// Sets the keys that sign answers. Only the first call has an effect. The same keys sign the
+    /// records of the zone.
     pub fn sign_online_with(&self, signers: &ZoneSigners, validity_secs: u32) {
         let keys = signers.zone.clone();
-        // A version that is published again already has its keys: other keys would have made
-        // another version.
+        // A version that is published a second time already has its keys, since other keys would
+        // have led to another version.
         self.online.get_or_init(|| {
             let made = SignatureCache::default();
             OnlineSigner { keys, validity_secs, made }
         });
     }
 
-    /// Returns a name that has an ALIAS record.
+    /// Returns a name with an ALIAS record, if there is one.
     #[must_use]
     pub fn first_alias(&self) -> Option<FoldedName<'_>> {
         self.iter().find(|node| node.set(Rtype::ALIAS).is_some()).map(Node::name)
     }
 
-    /// Returns the zone with names whose addresses are made for each answer: the proofs of these
-    /// names have the types A and AAAA. Returns `None` if the zone has none of these names.
-    /// `now_secs` is the time since 1970.
+    /// Copies the zone and marks names whose addresses the server determines separately for each
+    /// answer: the proofs of these names get the types A and AAAA. Returns `None` if the zone has
+    /// none of these names. `now_secs` is the Unix time.
     ///
     /// # Errors
     /// The zone would have errors.
@@ -102,7 +104,7 @@ impl HostedZone {
                 let found = self.find(name, Rtype::A);
                 matches!(found, Some(NameMatch::Cut(_) | NameMatch::Dname(_)))
             };
-            // A name with a CNAME has no other types.
+            // A name with a CNAME record has no addresses of its own.
             let is_cname =
                 || self.node(name.wire()).is_some_and(|node| node.set(Rtype::CNAME).is_some());
             name.is_at_or_below(self.apex()) && !is_beyond() && !is_cname()
@@ -120,7 +122,7 @@ impl HostedZone {
     /// with signatures and proofs.
     ///
     /// # Errors
-    /// The message does not hold all of it.
+    /// The message is too small.
     pub fn write_made(&self, set: &MadeSet<'_>, builder: &mut Builder<'_>) -> Result<(), Full> {
         let found = self.find(set.qname, set.qtype);
         let (node, closest) = match found {
@@ -141,7 +143,7 @@ impl HostedZone {
         }
     }
 
-    /// Writes records and the signatures that are made for them.
+    /// Writes records, and signs them if signatures are wanted.
     fn write_signed(
         &self,
         section: Section,
@@ -164,7 +166,7 @@ impl HostedZone {
         Ok(())
     }
 
-    /// Returns the signatures of records, one for each key.
+    /// Returns the signatures of records, one by each key, from the cache or newly made.
     fn signatures(
         &self,
         online: &OnlineSigner,
@@ -177,7 +179,7 @@ impl HostedZone {
         if let Some(signatures) = made.find(&content, now_secs) {
             return signatures;
         }
-        // Times of signatures wrap (RFC 4034 §3.1.5).
+        // Times in signatures wrap (RFC 4034 §3.1.5).
         let now = now_secs as u32;
         let fields = SignatureFields {
             owner: owned.signed,
@@ -187,7 +189,7 @@ impl HostedZone {
             expiration: now.wrapping_add(*validity_secs),
             zone: self.apex(),
         };
-        // Without a signature, a validator asks another server.
+        // If a signature cannot be made, it is left out, and a validator asks another server.
         let sign = |key: &Arc<SigningKey>| key.sign(&fields, data.iter().copied()).ok();
         let signatures: Signatures = keys.iter().filter_map(sign).collect();
         if signatures.len() == keys.len() {
@@ -196,7 +198,7 @@ impl HostedZone {
         signatures
     }
 
-    /// Writes the SOA record and the proof that a name lacks a type.
+    /// Writes the SOA record and the proof that a name has no records of a type.
     fn write_denial(
         &self,
         set: &MadeSet<'_>,
@@ -220,7 +222,7 @@ impl HostedZone {
         self.write_proof(set, node, denied, builder)
     }
 
-    /// Writes a proof. The record with the types of `node` omits the type of the question.
+    /// Writes the records of a proof. In the record of `node`, the type of the question is omitted.
     fn write_proof(
         &self,
         set: &MadeSet<'_>,
@@ -265,15 +267,15 @@ impl HostedZone {
     }
 }
 
-/// Returns the data of an NSEC or NSEC3 record without a type below 256, and its TTL, if it has
-/// this type.
+/// Removes a type below 256 from the data of an NSEC or NSEC3 record. Returns the new data and the
+/// TTL, or `None` if the record lacks the type.
 fn without_type(record: &HostedRecord<'_>, rtype: Rtype) -> Option<(Vec<u8>, u32)> {
     let map_at = match record.rtype {
         Rtype::NSEC => name::wire_len(record.rdata).ok()?,
         _ => NSEC3_HEAD,
     };
     let mut rdata = record.rdata.to_vec();
-    // The first map is that of the types below 256.
+    // The first bit map is the one of the types below 256.
     let [0, len, ..] = *rdata.get(map_at..)? else { return None };
     let (byte, bit) = (usize::from(rtype.0 / 8), 0x80 >> (rtype.0 % 8));
     let octet = rdata.get_mut(map_at + 2 + byte).filter(|octet| **octet & bit != 0)?;

@@ -1,12 +1,12 @@
-//! A zone as the messages of a transfer (AXFR, RFC 5936; IXFR, RFC 1995): made one by one, of
-//! bounded size.
+//! The messages with which a zone is transferred to another server (AXFR, RFC 5936; IXFR, RFC
+//! 1995). They are made one by one and have a limited size.
 //!
 //! ```text
 //! Start --SOA--> Records --all others--> End --SOA--> Done
 //!       --SOA--> Changes --removed, added, of each change--> End
 //! ```
-//! The transfer holds one version of the zone. A new version that comes into force meanwhile does
-//! not affect the transfer.
+//! The transfer holds one version of the zone. A new version that comes into force meanwhile has no
+//! effect on it.
 
 use std::sync::Arc;
 
@@ -17,52 +17,55 @@ use crate::change::{OwnedRecord, ZoneChange};
 use crate::tree::{HostedRecord, HostedZone, Node, RECORD_HEAD};
 use crate::tsig::MAX_TSIG;
 
-/// Number of octets at which a message is sent. All names in it can be the target of a pointer.
+/// Number of octets from which a message is sent. Compression pointers can reach all names in a
+/// message of this length.
 const MESSAGE: usize = 16 << 10;
-/// Length of the longest message with one record in octets.
+/// Maximum number of octets of a message with only one record.
 const LONGEST: usize = 65_535 - MAX_TSIG;
-/// A pointer to QNAME, which is the name of the zone.
+/// A compression pointer to the name in the question, which is the name of the zone.
 const TO_APEX: [u8; 2] = [0xc0, HEADER_LEN as u8];
-/// Maximum number of records of a message: its count has 16 bits, and no record is shorter than 12
-/// octets.
+/// Proof that the records of a message can be counted with 16 bits, since each record has at least
+/// 12 octets.
 const _: () = assert!(MESSAGE / 12 < 0xffff);
 
 /// A transfer of a zone to a client.
 #[derive(Debug)]
 pub struct OutboundTransfer {
     zone: Arc<HostedZone>,
-    /// The changes to send; `None` for the whole zone.
+    /// The changes to send; `None` to send the whole zone.
     changes: Option<Box<[Arc<ZoneChange>]>>,
-    /// The question as received. QNAME is the name of the zone in any letter case.
+    /// The question of the request, whose name is that of the zone in any letter case.
     question: Box<[u8]>,
     id: u16,
-    /// The flags of the request that its reply repeats.
+    /// The flags of the request that the reply repeats.
     flags: u16,
     place: TransferPlace,
 }
 
-/// The next part of the transfer.
+/// The place in the zone at which the transfer continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum TransferPlace {
-    /// The SOA record.
+    /// The first SOA record comes next.
     Start,
-    /// The node at this offset. As many of its records as `sent` were sent already.
+    /// The node at offset `at` comes next, without its first `sent` records, which were already
+    /// sent.
     Records { at: usize, sent: usize },
-    /// The record at this offset of a list. The lists of all changes are numbered consecutively.
+    /// The record at offset `at` of a list comes next. The removed and added records of all changes
+    /// are lists with consecutive numbers.
     Changes { list: usize, at: usize },
-    /// The SOA record again.
+    /// The final SOA record comes next.
     End,
-    /// The transfer is complete.
+    /// All records were sent.
     Done,
 }
 
-/// The zone has a record that no message can hold.
+/// The error that the zone has a record too long for any message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a record is too long for a message")]
 pub struct RecordTooLong;
 
 impl OutboundTransfer {
-    /// Begins a transfer. `header` and `question` are those of the request.
+    /// Creates a transfer of the whole zone. `header` and `question` are those of the request.
     #[must_use]
     pub fn new(zone: Arc<HostedZone>, header: Header, question: &[u8]) -> Self {
         let flags = header.flags & avocet_wire::header::RD;
@@ -70,7 +73,8 @@ impl OutboundTransfer {
         Self { zone, changes: None, question: question.into(), id, flags, place }
     }
 
-    /// Sends the changes since the client's version instead of the zone (RFC 1995 §4).
+    /// Makes the transfer send the changes since the client's version instead of the zone (RFC 1995
+    /// §4).
     #[must_use]
     pub fn of_changes(self, changes: &[Arc<ZoneChange>]) -> Self {
         Self { changes: Some(changes.into()), ..self }
@@ -82,19 +86,19 @@ impl OutboundTransfer {
         self.changes.is_some()
     }
 
-    /// Returns the zone.
+    /// Returns the version of the zone that is transferred.
     #[must_use]
     pub fn zone(&self) -> &HostedZone {
         &self.zone
     }
 
-    /// Returns whether all messages were made.
+    /// Reports whether all messages were made.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.place == TransferPlace::Done
     }
 
-    /// Replaces the contents of `out` by the next message.
+    /// Replaces the content of `out` with the next message.
     ///
     /// # Errors
     /// The zone cannot be transferred.
@@ -177,7 +181,7 @@ impl Page<'_> {
         self.count > 0 && self.out.len() >= MESSAGE
     }
 
-    /// Returns whether the message can take a record.
+    /// Reports whether a record fits into the message.
     fn has_room(&self, one: &OwnedRecord<'_>) -> bool {
         let len = one.owner.len() + RECORD_HEAD + one.record.rdata.len();
         self.count == 0 || self.out.len() + len <= MESSAGE
@@ -194,7 +198,8 @@ impl Page<'_> {
         soa.map_or(Ok(()), |soa| self.put(&TO_APEX, &soa))
     }
 
-    /// Adds the remaining records of a node. Returns the number of sent records, if some remain.
+    /// Adds the records of a node, without the first `sent` ones. If some do not fit, returns the
+    /// number of records that were sent.
     fn put_node(&mut self, node: Node<'_>, sent: usize) -> Result<Option<usize>, RecordTooLong> {
         let own = &node.name().wire()[..node.name().len() - self.apex_len];
         let mut owner = [own, &TO_APEX].concat();

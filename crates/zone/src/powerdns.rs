@@ -1,8 +1,9 @@
 //! Rows of the table `records` in a database of PowerDNS.
 //!
-//! The columns differ from entries of a master file: all names are absolute and have no final dot,
-//! MX and SRV have their first number in `prio`, fields of a SOA may be missing, and a text may
-//! have no quotes. `ordername` and `auth`, which serve PowerDNS's own lookups, are not needed.
+//! The columns differ from entries of a master file in several ways: all names are absolute and
+//! have no final dot, MX and SRV have their first number in `prio`, fields of a SOA may be missing,
+//! and a text may have no quotes. `ordername` and `auth`, which serve PowerDNS's own lookups, are
+//! not needed.
 
 use std::borrow::Cow;
 
@@ -10,41 +11,41 @@ use avocet_wire::rdata::{self, RdataError};
 use avocet_wire::{NameBuf, Rtype, text};
 use thiserror::Error;
 
-/// The wire form of the root: names without a final dot are below it.
+/// The wire form of the root, to which names without a final dot are relative here.
 const ROOT: &[u8] = &[0];
-/// Types that only PowerDNS itself can answer.
+/// Types of records that only PowerDNS can answer.
 const OWN_TYPES: [&str; 5] = ["LUA", "URL", "CURL", "MBOXFW", "ADDR"];
 /// Maximum number of octets of a character-string.
 const MAX_STRING: usize = 255;
 /// Maximum number of octets of the data of a record.
 const MAX_DATA: usize = 65_535;
-/// The fields of a SOA record that may be missing, with PowerDNS's defaults: serial, refresh,
-/// retry, expire, minimum. The serial is that of the provider.
+/// The numbers of an SOA record that may be missing, with PowerDNS's defaults: serial, refresh,
+/// retry, expire, minimum. The serial is set later.
 const SOA_DEFAULTS: [&str; 5] = ["0", "10800", "3600", "604800", "3600"];
 
-/// A row of `records`.
+/// A row of the table `records`.
 #[derive(Clone, Copy, Debug)]
 pub struct PowerDnsRow<'r> {
-    /// `name`
+    /// The column `name`: the owner.
     pub name: &'r str,
-    /// `type`; `None` for an empty non-terminal.
+    /// The column `type`. It is `None` for a name that only has names below it.
     pub rtype: Option<&'r str>,
-    /// `ttl`
+    /// The column `ttl`, in seconds.
     pub ttl: Option<i64>,
-    /// `prio`
+    /// The column `prio`: the first number of MX and SRV records.
     pub prio: Option<i64>,
-    /// `content`
+    /// The column `content`: the data of the record.
     pub content: &'r str,
 }
 
-/// The content of a row.
+/// The meaning of a row.
 #[derive(PartialEq, Eq, Debug)]
 pub enum PowerDnsContent {
     /// A record.
     Record(Box<PowerDnsRecord>),
-    /// An empty non-terminal, which the tree of the zone has by itself.
+    /// A name that only has names below it, for which the zone needs no record.
     Nothing,
-    /// A record of a type that only PowerDNS answers.
+    /// A record of a type that only PowerDNS can answer.
     OwnType,
 }
 
@@ -53,21 +54,21 @@ pub enum PowerDnsContent {
 pub struct PowerDnsRecord {
     /// The owner.
     pub owner: NameBuf,
-    /// The TTL, if the row has one.
+    /// The TTL in seconds, if the row has one.
     pub ttl_secs: Option<u32>,
     /// The type.
     pub rtype: Rtype,
-    /// The data as a master file has it, with absolute names.
+    /// The data in the syntax of a master file, with absolute names.
     pub data: String,
 }
 
-/// The problem with a row.
+/// The problem with a row of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum PowerDnsFault {
-    /// The name is malformed.
+    /// The owner is malformed.
     #[error("its name is malformed: {0}")]
     Name(text::TextError),
-    /// There is no such type of record.
+    /// The type is unknown.
     #[error("there is no such type of record")]
     Type,
     /// The TTL is out of range.
@@ -76,18 +77,18 @@ pub enum PowerDnsFault {
     /// The priority is out of range.
     #[error("its prio is not a number from 0 to 65535")]
     Prio,
-    /// A text is malformed.
+    /// A character-string is malformed.
     #[error("its text has a quote or a backslash that is not escaped")]
     Text,
-    /// A text is too long.
+    /// The data of a text record are too long.
     #[error("its text has more than {MAX_DATA} octets")]
     TooLong,
-    /// The data are malformed.
+    /// The data of the record are malformed.
     #[error("its content: {0}")]
     Data(RdataError),
 }
 
-/// Reads a row of the zone with a name, which ends with a dot.
+/// Reads a row of the table. `zone` is the name of the zone with its final dot.
 ///
 /// # Errors
 /// A column is malformed.
@@ -128,7 +129,7 @@ fn owner(name: &str) -> Result<NameBuf, PowerDnsFault> {
     NameBuf::from_wire(&wire[..len]).map_err(|_| PowerDnsFault::Name(text::TextError::NameTooLong))
 }
 
-/// Returns the data of a record as a master file has them, with names below the root.
+/// Converts the data of a record to the syntax of a master file. Names are relative to the root.
 fn content<'r>(
     row: &PowerDnsRow<'r>,
     mnemonic: &str,
@@ -148,7 +149,7 @@ fn with_prio<'r>(row: &PowerDnsRow<'r>) -> Result<Cow<'r, str>, PowerDnsFault> {
     Ok(format!("{prio} {}", row.content).into())
 }
 
-/// Returns the data of a SOA record with its missing fields. The mailbox may be written as in mail.
+/// Completes the data of an SOA record with defaults. The mailbox may be written with an `@`.
 fn whole_soa(content: &str, zone: &str) -> String {
     let mut fields = content.split_whitespace();
     let primary = fields.next().unwrap_or_default();
@@ -169,8 +170,8 @@ fn whole_soa(content: &str, zone: &str) -> String {
     usual.fold(soa, |soa, field| soa + " " + field)
 }
 
-/// Appends the data of a text. A text without quotes is a single string, and a string that is too
-/// long continues in further strings.
+/// Appends the data of a text record. Text without quotes is a single string; a string that is too
+/// long is split.
 fn strings(content: &str, out: &mut Vec<u8>) -> Result<(), PowerDnsFault> {
     if content.len() > 4 * MAX_DATA {
         return Err(PowerDnsFault::TooLong);
@@ -198,13 +199,13 @@ fn append_string(octets: &[u8], out: &mut Vec<u8>) {
         out.push(0);
     }
     for part in octets.chunks(MAX_STRING) {
-        // A part has at most 255 octets.
+        // The part has at most 255 octets, so its length fits.
         out.push(part.len() as u8);
         out.extend_from_slice(part);
     }
 }
 
-/// Takes the octets before `end`, and `end` itself.
+/// Takes the octets up to `end`, without escapes, and drops `end` itself.
 fn unquoted(rest: &mut &[u8], end: Option<u8>) -> Result<Vec<u8>, PowerDnsFault> {
     let mut octets = Vec::new();
     loop {

@@ -1,7 +1,7 @@
-//! Zones whose records come from a source in a format of its own, such as a table of machines.
+//! Zones whose records come from a source that is not a master file, such as a table of machines.
 //!
-//! A provider turns the source into entries of a master file, one for each record. An entry is read
-//! alone, so that nothing in it can affect another entry, and a fault has the line of the source.
+//! A provider turns the source into entries of a master file, one for each record. Each entry is
+//! read separately: it cannot affect others, and a fault is reported with its line in the source.
 //! The SOA and NS records come from the source, from a head file (a master file with the rest of
 //! the zone), or are made up.
 
@@ -18,65 +18,65 @@ use crate::reader::{OpenFile, read};
 use crate::serial::with_serial;
 use crate::tree::HostedZone;
 
-/// Maximum number of octets of a source: about a million records.
+/// Maximum number of octets of a source, which is enough for about a million records.
 pub const MAX_SOURCE_OCTETS: u64 = 64 << 20;
 
-/// A source of the records of a zone.
+/// A reader of one format of sources.
 pub trait ZoneProvider {
-    /// Reads the octets of the source, and passes each record to `reading`.
+    /// Parses the octets of a source, and passes each record to `reading`.
     fn read(&self, source: &[u8], reading: &mut ProvidedReading<'_>);
 }
 
-/// A zone that a provider fills.
+/// A zone whose records come from a source.
 #[derive(Clone, Copy)]
 pub struct ProvidedSource<'s> {
     /// The name of the zone.
     pub apex: FoldedName<'s>,
-    /// The file with the source.
+    /// The path of the source.
     pub file: &'s Path,
-    /// A master file with records that are not in the source.
+    /// The path of a master file with records that are not in the source.
     pub head: Option<&'s Path>,
-    /// The serial of the zone, regardless of its SOA record.
+    /// The serial of the zone, which replaces that of its SOA record.
     pub serial: u32,
-    /// TTL of records without one.
+    /// The TTL in seconds of records that have none in the source.
     pub ttl_secs: u32,
 }
 
-/// The problem with an entry of a source.
+/// A problem with a source or with one of its entries.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SourceProblem {
-    /// The text is not UTF-8.
+    /// The source is not UTF-8.
     #[error("the text is not UTF-8")]
     Encoding,
-    /// A table without names of its columns.
+    /// A table does not begin with the names of its columns.
     #[error(
         "a line \"#Fields: MachineFunction,StaticIP,MachineName\" must be before the first row"
     )]
     NoFields,
-    /// A column is missing.
+    /// A table lacks a required column.
     #[error("the line \"#Fields:\" has no column {0}")]
     NoColumn(&'static str),
-    /// A row has too few fields.
+    /// A row has fewer fields than the table has columns.
     #[error("the row has {found} fields instead of {expected}")]
     Fields {
-        /// The number of columns.
+        /// Number of columns of the table.
         expected: usize,
-        /// The number of fields in the row.
+        /// Number of fields of the row.
         found: usize,
     },
-    /// A quote is not closed.
+    /// A quoted field does not end.
     #[error("a quote is not closed on its line")]
     OpenQuote,
-    /// A field is not an address.
+    /// A field should be an IP address.
     #[error("\"{0}\" is not an IP address")]
     Address(String),
-    /// A field is not the name of a host.
+    /// A field should be a host name.
     #[error("\"{0}\" is not a host name")]
     HostName(String),
-    /// A row has neither a function nor a machine.
+    /// A row has neither a machine function nor a machine name.
     #[error("the row has neither a function nor a machine")]
     Nameless,
-    /// The JSON text has another shape.
+    /// The JSON text does not have the expected structure.
     #[error(
         "expected {{\"rrsets\": [{{\"name\", \"type\", \"ttl\", \"records\": [{{\"content\"}}]}}]}}: {0}"
     )]
@@ -84,7 +84,7 @@ pub enum SourceProblem {
     /// A record is malformed.
     #[error("the record \"{0}\" is malformed")]
     Record(String),
-    /// A record has an error.
+    /// A record is refused by the reader of master files.
     #[error("the record \"{entry}\": {error}")]
     Entry {
         /// The start of the record.
@@ -94,7 +94,7 @@ pub enum SourceProblem {
     },
 }
 
-/// The zone while a provider fills it.
+/// The zone that a provider is filling.
 pub struct ProvidedReading<'r> {
     source: &'r ProvidedSource<'r>,
     origin: NameBuf,
@@ -102,7 +102,7 @@ pub struct ProvidedReading<'r> {
     faults: &'r mut Faults,
     builder: ZoneBuilder,
     record: MasterRecord,
-    /// The folded owners in the head file.
+    /// The owners in the head file, folded.
     fixed: BTreeSet<Box<[u8]>>,
     has_soa: bool,
     has_ns: bool,
@@ -110,7 +110,7 @@ pub struct ProvidedReading<'r> {
 
 /// Reads and checks a zone from a source. Returns all faults, and the zone if it has no errors.
 ///
-/// `open` reads a file, `now_secs` is the time since 1970 for the dates of signatures.
+/// `open` reads a file. `now_secs` is the Unix time at which the dates of signatures are checked.
 #[must_use]
 pub fn load_provided(
     source: &ProvidedSource<'_>,
@@ -174,7 +174,7 @@ impl ProvidedReading<'_> {
         });
     }
 
-    /// Returns the source as text, or notes the error that it is not text.
+    /// Returns the source as text. If it is not UTF-8, adds an error and returns `None`.
     pub fn text<'s>(&mut self, source: &'s [u8]) -> Option<&'s str> {
         let text = str::from_utf8(source).ok();
         if text.is_none() {
@@ -189,19 +189,20 @@ impl ProvidedReading<'_> {
         self.source.apex
     }
 
-    /// Returns the TTL of records without one.
+    /// Returns the TTL in seconds of records that have none in the source.
     #[must_use]
     pub const fn ttl_secs(&self) -> u32 {
         self.source.ttl_secs
     }
 
-    /// Returns whether the head file has records of a name, in folded wire form.
+    /// Reports whether the head file has records of a name, which is given in folded wire form.
     #[must_use]
     pub fn is_fixed(&self, name: &[u8]) -> bool {
         self.fixed.contains(name)
     }
 
-    /// Adds a record, as an entry of a master file with a TTL. Names are relative to the zone.
+    /// Adds a record, written as an entry of a master file with a TTL. Names are relative to the
+    /// zone. `line` is its line in the source.
     pub fn entry(&mut self, line: u32, entry: &str) {
         let place = self.place(line);
         let ttls = InheritedTtls::default();
@@ -227,7 +228,7 @@ impl ProvidedReading<'_> {
         self.builder.add(&self.record, place, self.faults);
     }
 
-    /// Notes an error of the source at a line from 1; 0 is the source as a whole.
+    /// Adds an error at a line of the source, from 1; 0 is the whole source.
     pub fn fault(&mut self, line: u32, problem: SourceProblem) {
         self.faults.error(self.place(line), ZoneProblem::Source(problem));
     }
@@ -237,7 +238,7 @@ impl ProvidedReading<'_> {
     }
 }
 
-/// Returns the start of an entry, for a message.
+/// Shortens an entry for an error message.
 fn shortened(entry: &str) -> String {
     entry.chars().take(80).collect()
 }

@@ -1,5 +1,5 @@
-//! A reader of a zone's master files (RFC 1035 §5): the entries come from
-//! [`avocet_wire::master`], the included files from the caller.
+//! A reader of a zone's master files (RFC 1035 §5). The caller opens the files;
+//! [`avocet_wire::master`] parses the entries.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,18 +9,18 @@ use avocet_wire::{Class, NameBuf};
 
 use crate::fault::{EntryPlace, Faults, ZoneProblem};
 
-/// Maximum number of files that include one another.
+/// Maximum depth of files that include one another.
 pub const MAX_INCLUDE_DEPTH: usize = 16;
 /// Maximum number of files of a zone. A file that is included several times counts each time.
 const MAX_INCLUDES: u32 = 10_000;
 /// Maximum number of octets of all files of a zone: 4 GiB of text are about 60 million records.
 pub const MAX_ZONE_TEXT: u64 = 4 << 30;
 
-/// Opens files, with a limit in octets for each.
+/// A function that reads a file of at most the given number of octets.
 pub type OpenFile<'o> = &'o mut dyn FnMut(&Path, u64) -> io::Result<Vec<u8>>;
 
-/// Reads a zone from its file and the files included there, and passes each record with its place
-/// to `take`. An entry with an error is noted and left out.
+/// Reads a zone from its master file and the included files, and passes each record with its place
+/// to `take`. An entry with an error is reported and left out.
 pub fn read(
     apex: &NameBuf,
     file: &Path,
@@ -46,14 +46,14 @@ struct Reading<'r> {
     faults: &'r mut Faults,
     take: &'r mut dyn FnMut(&MasterRecord, EntryPlace, &mut Faults),
     record: MasterRecord,
-    /// Number of octets that may still be read.
+    /// Number of octets that may still be read from files.
     rest: u64,
     includes: u32,
     is_full: bool,
 }
 
 impl Reading<'_> {
-    /// Reads one file. `from` is the place that names it.
+    /// Reads one file. `from` is the place of the `$INCLUDE` that names it.
     fn file(
         &mut self,
         path: &Path,
@@ -115,7 +115,7 @@ impl Reading<'_> {
             return self.file(target, from, origin, ttls, depth + 1);
         };
         self.faults.error(from, reason);
-        // Files that include themselves grow without end.
+        // Files that include themselves would otherwise be read without end.
         self.is_full = true;
         ttls
     }
@@ -125,7 +125,7 @@ fn narrow(column: u32) -> u16 {
     u16::try_from(column).unwrap_or(u16::MAX)
 }
 
-/// Returns the path of an included file, relative to the file that includes it.
+/// Returns the path of an included file, which is relative to the directory of the including file.
 fn beside(path: &Path, written: &[u8]) -> PathBuf {
     let written = PathBuf::from(String::from_utf8_lossy(written).into_owned());
     path.parent().map_or_else(|| written.clone(), |directory| directory.join(&written))

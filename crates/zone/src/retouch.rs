@@ -1,8 +1,8 @@
-//! The text of a master file after a change: lines of removed records are deleted, and lines of new
-//! records inserted. Everything else stays as it was written, including comments.
+//! Edits the text of a master file after a change of its zone: removes and inserts the lines of
+//! single records. All other text stays as it is, with comments.
 //!
-//! The result is read again: it is used only if it has exactly the records of the zone. So text
-//! that this module does not understand loses comments, never records.
+//! The new text is used only if a reader finds exactly the records of the zone in it. So an edit
+//! that goes wrong can lose comments, but never records.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -16,28 +16,29 @@ use crate::serial::with_serial;
 use crate::text::append_line;
 use crate::tree::{HostedRecord, HostedZone};
 
-/// An entry of the text that is a record.
+/// The lines of one record in the text.
 struct RecordLines {
     /// The first line, from 0.
     start: usize,
-    /// The number of the line after the last line.
+    /// The line after the last one.
     end: usize,
     owner: NameBuf,
     rtype: Rtype,
     fate: Fate,
 }
 
-/// The fate of an entry.
+/// The effect of a change on an entry of the text.
 enum Fate {
     Stays,
-    /// The entry is the SOA record, and only its serial changes.
+    /// The entry is the SOA record, and only its serial changes. Contains the old and the new
+    /// serial.
     Serial(u32, u32),
     Goes,
 }
 
-/// Returns the text of a master file with the records of a zone, and with the comments on records
-/// that stay. Returns `None` if that is not possible: the text has `$INCLUDE` or `$GENERATE`, has
-/// errors, or is not read as exactly these records.
+/// Edits the text of a master file so that it has exactly the records of a zone, and keeps the
+/// comments of records that stay. Returns `None` if the text has `$INCLUDE`, `$GENERATE` or errors,
+/// or if the edited text would not have these records.
 #[must_use]
 pub fn retouched(text: &str, zone: &HostedZone, now_secs: u64) -> Option<String> {
     let before = read(text, zone.apex(), now_secs)?;
@@ -58,14 +59,14 @@ pub fn retouched(text: &str, zone: &HostedZone, now_secs: u64) -> Option<String>
 }
 
 fn read(text: &str, apex: FoldedName<'_>, now_secs: u64) -> Option<HostedZone> {
-    // A file is opened once: a file that includes others is not changed here.
+    // Only the first file is opened: a text that includes other files is not edited.
     let mut rest = Some(text.as_bytes().to_vec());
     let mut open =
         |_: &Path, _: u64| rest.take().ok_or_else(|| std::io::ErrorKind::NotFound.into());
     crate::load(apex, Path::new(""), now_secs, &mut open).0
 }
 
-/// Returns the entries that are records, in their order.
+/// Finds the entries of the text that are records, in their order.
 fn entries(text: &str, lines: &[&str], zone: &HostedZone) -> Option<Vec<RecordLines>> {
     let origin = NameBuf::from_wire(zone.apex().wire()).ok()?;
     let mut file = MasterFile::of_zone(text.as_bytes(), origin, InheritedTtls::default());
@@ -105,8 +106,7 @@ fn fate(record: &MasterRecord, zone: &HostedZone) -> Fate {
     }
 }
 
-/// Returns the number of lines of the entry that begins with the first line: the lines up to the
-/// end of all parentheses.
+/// Returns the number of lines of the first entry: it continues until all parentheses are closed.
 fn entry_lines(lines: &[&str]) -> Option<usize> {
     let (mut depth, mut is_quoted) = (0_usize, false);
     for (at, line) in lines.iter().enumerate() {
@@ -143,7 +143,7 @@ fn comment(line: &str) -> Option<&str> {
     None
 }
 
-/// The lines to be added, by owner and type.
+/// The lines that must be added, by owner and type.
 #[derive(Default)]
 struct Added(BTreeMap<Vec<u8>, BTreeMap<Rtype, VecDeque<String>>>);
 
@@ -166,11 +166,11 @@ impl Added {
     }
 }
 
-/// Puts the text together: first records that change in place, then new records after their names,
-/// then the rest at the end.
+/// Assembles the new text: changed records keep their place, new records follow the other records
+/// of their owner, and all others are added at the end.
 fn assembled(lines: &[&str], entries: &[RecordLines], mut added: Added) -> String {
     let mut text: Vec<String> = Vec::with_capacity(lines.len());
-    // Without $TTL, a record may have the TTL of the one before it.
+    // Without $TTL, a record may inherit its TTL from the previous record.
     let has_ttl = lines.iter().any(|line| line.trim_start().starts_with("$TTL"));
     let last_of: BTreeMap<&[u8], usize> =
         entries.iter().enumerate().map(|(at, entry)| (entry.owner.wire(), at)).collect();
@@ -213,7 +213,7 @@ fn assembled(lines: &[&str], entries: &[RecordLines], mut added: Added) -> Strin
     text.join("\n") + "\n"
 }
 
-/// Replaces the first number that is a serial.
+/// Replaces the first occurrence of the serial in the lines of an SOA record.
 fn with_token(lines: Vec<String>, before: u32, after: u32) -> Vec<String> {
     let wanted = before.to_string();
     let mut is_done = false;

@@ -1,4 +1,4 @@
-//! Edits of RRsets by people and programs that know the desired contents of the zone.
+//! Edits of RRsets by people and programs, which state the desired records of a name and type.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use crate::edits::ZoneEdits;
 use crate::tree::HostedRecord;
 use crate::update::MAX_UPDATE_STEPS;
 
-/// Longest TTL in seconds (RFC 2181 §8).
+/// Maximum TTL in seconds (RFC 2181 §8).
 const MAX_TTL_SECS: u32 = i32::MAX as u32;
 
 /// The effect of an edit on an RRset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RrsetAction {
-    /// The RRset has exactly these records.
+    /// The RRset then has exactly the given records.
     Replace,
-    /// The RRset gets these records in addition to its own.
+    /// The RRset keeps its records and also gets the given ones.
     Add,
-    /// The RRset does not have the records to remove, or has no records.
+    /// The RRset loses the given records, or all of its records if none are given.
     Remove,
 }
 
@@ -29,14 +29,14 @@ pub enum RrsetAction {
 pub struct RrsetEdit {
     /// The owner.
     pub owner: FoldedNameBuf,
-    /// The type; without it, all types of the owner are removed.
+    /// The type; `None` removes the records of all types.
     pub rtype: Option<Rtype>,
-    /// The effect.
+    /// The effect of the edit.
     pub action: RrsetAction,
-    /// The TTL of the whole RRset in seconds; by default its present TTL, or the TTL of the SOA
-    /// record.
+    /// The TTL of the whole RRset in seconds. By default, the RRset keeps its TTL; a new RRset gets
+    /// the TTL of the SOA record.
     pub ttl_secs: Option<u32>,
-    /// The data of the records, valid for the type.
+    /// The data of the records, already checked for the type.
     pub data: Vec<Box<[u8]>>,
 }
 
@@ -46,43 +46,43 @@ pub enum RrsetFault {
     /// The owner is not in the zone.
     #[error("{0} is not in the zone {1}")]
     OutOfZone(Box<FoldedNameBuf>, Box<FoldedNameBuf>),
-    /// The type occurs only in questions.
+    /// The type occurs only in questions, so no records have it.
     #[error("{0} {1}: no zone has records of this type")]
     NoSuchRecords(Box<FoldedNameBuf>, Rtype),
-    /// The server makes these records itself when it signs the zone.
+    /// The records are made by the server when it signs the zone.
     #[error("{0} {1}: these records are made when the zone is signed")]
     OfSigning(Box<FoldedNameBuf>, Rtype),
-    /// The records of an addition or replacement are missing.
+    /// An addition or replacement has no records.
     #[error("{0} {1}: expected the data of a record")]
     NoData(Box<FoldedNameBuf>, Rtype),
-    /// An addition or replacement without a type.
+    /// An addition or replacement has no type.
     #[error("{0}: expected a type")]
     NoType(Box<FoldedNameBuf>),
-    /// Every zone has exactly one SOA record, at its name.
+    /// The edit would leave the zone without exactly one SOA record at its apex.
     #[error("{0} SOA: a zone has one SOA record, at its name, which can only be replaced")]
     Soa(Box<FoldedNameBuf>),
-    /// The new serial is lower than the present one.
+    /// The new serial is lower than the current one.
     #[error("{0} SOA: the serial {1} is older than {2}, which is in force (RFC 1982)")]
     OldSerial(Box<FoldedNameBuf>, u32, u32),
     /// The TTL is too long.
     #[error("{0} {1}: the TTL {2} is above 2147483647 (RFC 2181 §8)")]
     LongTtl(Box<FoldedNameBuf>, Rtype, u32),
-    /// The names have too many records for one request.
+    /// The request takes too many comparisons of records.
     #[error("these are too many records of one name for one request; send them in several")]
     TooMuchWork,
 }
 
-/// Applies edits in their order. After an error some may be applied.
+/// Applies the edits in their order. If one is refused, those before it stay applied.
 ///
 /// # Errors
-/// The first edit that is refused. Whether the zone is sound is checked by [`ZoneEdits::finish`].
+/// An edit is refused. The resulting zone is checked later, by [`ZoneEdits::finish`].
 pub fn apply_rrset_edits(edits: &[RrsetEdit], zone: &mut ZoneEdits<'_>) -> Result<(), RrsetFault> {
     check_work(edits, zone)?;
     edits.iter().try_for_each(|edit| edit.apply(zone))
 }
 
-/// Checks that the edits take no more than [`MAX_UPDATE_STEPS`]: each record of an edit is compared
-/// with the records of its name.
+/// Checks that the edits take at most [`MAX_UPDATE_STEPS`] comparisons: each record of an edit is
+/// compared with the records of its name.
 fn check_work(edits: &[RrsetEdit], zone: &ZoneEdits<'_>) -> Result<(), RrsetFault> {
     let mut records_of: BTreeMap<&[u8], usize> = BTreeMap::new();
     for one in edits {

@@ -1,21 +1,21 @@
 //! Serial numbers of zones (RFC 1982).
 
-/// Returns whether a serial is newer than another one. If two serials differ by exactly 2^31,
-/// neither is newer.
+/// Reports whether `serial` is newer than `than`. If the two differ by exactly 2^31, neither is
+/// newer.
 #[must_use]
 pub const fn is_newer(serial: u32, than: u32) -> bool {
     serial.wrapping_sub(than).cast_signed() > 0
 }
 
-/// The way in which the serial is raised when the server changes a zone.
+/// The way in which the server raises the serial of a zone that it changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SerialPolicy {
     /// The serial increases by one.
     #[default]
     Increment,
-    /// The serial becomes the date and a number of two digits: 2026112401.
+    /// The serial is the date and a number of two digits, such as 2026112401.
     Date,
-    /// The serial becomes the number of seconds since 1970.
+    /// The serial is the number of seconds since 1970.
     UnixTime,
 }
 
@@ -24,8 +24,8 @@ impl SerialPolicy {
     pub const NAMES: [(Self, &'static str); 3] =
         [(Self::Increment, "increment"), (Self::Date, "date"), (Self::UnixTime, "unixtime")];
 
-    /// Returns the serial that follows `serial`, at a time in seconds since 1970. If the serial of
-    /// the policy is not newer, `serial` is raised by one.
+    /// Returns the serial after `serial`, at a Unix time in seconds. If the policy does not give a
+    /// newer serial, `serial` is increased by one.
     #[must_use]
     pub const fn next(self, serial: u32, now_secs: u64) -> u32 {
         let wanted = match self {
@@ -37,9 +37,9 @@ impl SerialPolicy {
     }
 }
 
-/// Returns the first serial of a day in UTC.
+/// Returns the first serial of a day in UTC, such as 2026112400.
 const fn date_serial(now_secs: u64) -> u32 {
-    // Days since 0000-03-01, so that the leap day is the last of a year.
+    // Days are counted from 0000-03-01, so that a leap day is the last day of its year.
     let days = now_secs / 86_400 + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -51,7 +51,7 @@ const fn date_serial(now_secs: u64) -> u32 {
     (((year * 100 + month) * 100 + day) * 100 + 1) as u32
 }
 
-/// Returns the data of an SOA record with another serial.
+/// Copies the data of an SOA record with another serial.
 #[must_use]
 pub fn with_serial(rdata: &[u8], serial: u32) -> Vec<u8> {
     let mut rdata = rdata.to_vec();

@@ -1,4 +1,4 @@
-//! All hosted zones, and those that a client sees.
+//! The set of all hosted zones, and the part of it that a client sees.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,32 +9,34 @@ use avocet_wire::{FoldedName, Rtype};
 use crate::tree::HostedZone;
 use crate::zone_id::ZoneId;
 
-/// A zone in force; `None` if it could not be loaded.
+/// The zone that answers; `None` if it could not be loaded.
 type Loaded = Option<Arc<HostedZone>>;
 
-/// The zones that a server hosts, by name. Immutable: a new version of a zone makes a new set.
+/// The zones that a server hosts, by name. A set never changes: a new version of a zone is in a new
+/// set.
 ///
-/// Look-ups find the zones that all clients see. Zones of views are stored next to them; a set for
-/// clients of views ([`Self::for_view`]) finds the zones of these views first.
+/// Look-ups find the zones that all clients see. Zones that only the clients of a view see are
+/// stored separately; a set that [`Self::for_view`] returns finds the zones of its views first.
 #[derive(Debug, Default)]
 pub struct HostedZones {
     zones: SuffixMap<Loaded>,
     /// In a set for a view, the zones that all clients see.
     common: Option<Arc<Self>>,
-    /// The zones of all views.
+    /// The zones that only clients of their views see, for all views.
     viewed: BTreeMap<ZoneId, Loaded>,
-    /// In a set for a view, the views of its zones, by name.
+    /// In a set for a view, the name of each zone that belongs to a view, and the name of that
+    /// view.
     views: BTreeMap<Box<[u8]>, Box<str>>,
 }
 
 impl HostedZones {
-    /// Returns these zones, with the given zones of views.
+    /// Adds the zones that only clients of their views see.
     #[must_use]
     pub fn with_views(self, viewed: impl IntoIterator<Item = (ZoneId, Loaded)>) -> Self {
         Self { viewed: viewed.into_iter().collect(), ..self }
     }
 
-    /// Returns the set for clients that see these zones of views. They precede the zones for all
+    /// Creates the set for clients that see these zones of views. These zones precede those for all
     /// clients.
     #[must_use]
     pub fn for_view<'z>(self: &Arc<Self>, seen: impl IntoIterator<Item = &'z ZoneId>) -> Self {
@@ -48,13 +50,13 @@ impl HostedZones {
         Self { zones, common: Some(self.clone()), viewed: BTreeMap::new(), views }
     }
 
-    /// Returns the identity of the zone that a look-up of this name finds.
+    /// Returns the identity of the zone that [`Self::get`] finds under this name.
     #[must_use]
     pub fn id_of(&self, apex: &[u8]) -> ZoneId {
         ZoneId { name: apex.into(), view: self.views.get(apex).cloned() }
     }
 
-    /// Returns whether no zone can be found.
+    /// Reports whether the set finds no zone.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -67,13 +69,13 @@ impl HostedZones {
         self.zones.get(apex).or_else(|| self.common.as_ref()?.get(apex))
     }
 
-    /// Returns the zone of a view, or of all clients.
+    /// Returns the zone with this identity: that of a view, or that of all clients.
     #[must_use]
     pub fn by_id(&self, id: &ZoneId) -> Option<&Option<Arc<HostedZone>>> {
         if id.is_common() { self.zones.get(&id.name) } else { self.viewed.get(id) }
     }
 
-    /// Returns the names of the zones that differ in `next`: added, removed, loaded or replaced.
+    /// Returns the names of the zones that were added, removed, loaded or replaced in `next`.
     #[must_use]
     pub fn changed_to(&self, next: &Self) -> Vec<Box<[u8]>> {
         let version = |zone: Option<&Loaded>| zone.map(|zone| zone.as_ref().map(Arc::as_ptr));
@@ -85,7 +87,8 @@ impl HostedZones {
         apexes.filter(is_other).map(Box::from).chain(viewed.map(|id| id.name.clone())).collect()
     }
 
-    /// Returns the zone with the longest name that is `name` or above it.
+    /// Returns the zone that contains `name`, with the name of the zone. Of several zones, the one
+    /// with the longest name counts.
     #[inline]
     fn nearest<'n>(&self, name: &'n [u8]) -> Option<(&'n [u8], &Loaded)> {
         let own = self.zones.nearest(name);
@@ -95,17 +98,16 @@ impl HostedZones {
         }
     }
 
-    /// Returns the zone that answers a question, or `None` if no zone does; `Some(None)` if the
-    /// zone could not be loaded. The parent's zone answers for DS records, if it is hosted (RFC
-    /// 4035 §3.1.4.1).
+    /// Returns the zone that answers a question. Returns `None` if no hosted zone contains the
+    /// name, and `Some(None)` if the zone could not be loaded. For DS records, the zone is that of
+    /// the parent, if that is hosted (RFC 4035 §3.1.4.1).
     #[inline]
     #[must_use]
     pub fn zone_of(&self, qname: FoldedName<'_>, qtype: Rtype) -> Option<Option<&HostedZone>> {
         self.answering(qname, qtype).map(|(_, zone)| zone.as_deref())
     }
 
-    /// Returns the zone that [`Self::zone_of`] returns, if it is loaded, for as long as the caller
-    /// needs it.
+    /// Returns the zone of [`Self::zone_of`] as a shared pointer, if the zone is loaded.
     #[must_use]
     pub fn shared_zone_of(&self, qname: FoldedName<'_>, qtype: Rtype) -> Option<Arc<HostedZone>> {
         self.answering(qname, qtype)?.1.clone()
@@ -130,8 +132,8 @@ impl HostedZones {
         Some((apex, zone))
     }
 
-    /// Reports whether a question is for the DS records of a zone whose parent is not hosted: only
-    /// the servers of the parent have them (RFC 4035 §3.1.4.1).
+    /// Reports whether a question is for the DS records of a hosted zone whose parent is not
+    /// hosted. Only the servers of the parent have these records (RFC 4035 §3.1.4.1).
     #[inline]
     #[must_use]
     pub fn is_for_other_parent(&self, qname: FoldedName<'_>, qtype: Rtype) -> bool {
@@ -198,7 +200,7 @@ mod tests {
         let check = |zones: &HostedZones, at: u32, below: u32| {
             assert_eq!(serial_for(zones, APEX, Rtype::A), Some(at));
             assert_eq!(serial_for(zones, BELOW, Rtype::A), Some(below));
-            // The parent has the DS records.
+            // The parent zone answers for the DS records.
             assert_eq!(serial_for(zones, BELOW, Rtype::DS), Some(at));
             assert_eq!(zones.get(APEX).unwrap().as_ref().unwrap().serial(), at);
         };
@@ -225,7 +227,7 @@ mod tests {
             zones.is_for_other_parent(FoldedName::new(APEX).unwrap(), Rtype::DS)
         };
         assert!(ds_of(&seen) && !ds_of(&all));
-        // No other server answers for a zone that cannot be loaded.
+        // A zone that could not be loaded stays in the set, so that no other server answers for it.
         let failed = HostedZones::default().with_views([(office.clone(), None)]);
         let failed = Arc::new(failed).for_view([&office]);
         assert!(

@@ -1,25 +1,28 @@
-//! Signatures that were made for earlier answers. A flood of equal queries with DO would otherwise
-//! cost a signature each, ten times as much as the rest of the answer.
+//! A cache of signatures that were made for answers. Without it, each query with the DO bit in a
+//! flood of equal queries would need a new signature, which takes ten times as long as the rest of
+//! the answer.
 //!
-//! No worker waits for another: a slot in use is a miss. The lock is held for one comparison and
-//! one clone of an [`Arc`].
+//! No worker waits for another: if a slot is locked, the signature counts as missing. The lock is
+//! held for one comparison and one clone of an [`Arc`].
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Number of slots. A zone has few names whose addresses are made for an answer.
+/// Number of slots, which is enough because few names of a zone have addresses that are determined
+/// for each answer.
 const SLOTS: usize = 256;
-/// Maximum number of octets of an RRset with its owner and times, so that the cache of a zone takes
-/// at most half a MiB.
+/// Maximum number of octets of an RRset with its owner and times. It limits the cache of a zone to
+/// about half a MiB.
 const MAX_OCTETS: usize = 1024;
-/// Seconds for which a signature is used again: much less than its validity of at least a day.
+/// Time in seconds for which a signature is used again, which is short compared with its validity
+/// of at least a day.
 const REUSE_SECS: u64 = 300;
 
-/// The signatures of recent RRsets. A new RRset replaces the RRset in its slot.
+/// A cache of the signatures of recent RRsets. A new RRset replaces the one in its slot.
 #[derive(Default)]
 pub(crate) struct SignatureCache {
     hasher: RandomState,
-    /// Allocated with the first signature.
+    /// The slots, which are allocated when the first signature is stored.
     slots: OnceLock<Box<[Mutex<Option<KeptSignatures>>]>>,
 }
 
@@ -33,7 +36,7 @@ struct KeptSignatures {
 pub(crate) type Signatures = Arc<[Vec<u8>]>;
 
 impl SignatureCache {
-    /// Returns the signatures that were kept for equal content. `now_secs` is the time since 1970.
+    /// Returns the signatures that were stored for the same content. `now_secs` is the Unix time.
     pub(crate) fn find(&self, content: &[u8], now_secs: u64) -> Option<Signatures> {
         let slots = self.slots.get()?;
         let slot = slots[self.slot(content)].try_lock().ok()?;
@@ -42,7 +45,7 @@ impl SignatureCache {
         is_fresh.then(|| kept.signatures.clone())
     }
 
-    /// Keeps signatures.
+    /// Stores signatures for this content. `now_secs` is the Unix time.
     pub(crate) fn keep(&self, content: &[u8], now_secs: u64, signatures: &Signatures) {
         if content.len() > MAX_OCTETS {
             return;

@@ -1,4 +1,4 @@
-//! A zone as a master file: the SOA record first, then all others in canonical order.
+//! The text of a zone as a master file: the SOA record first, then all others in canonical order.
 
 use std::fmt::Write;
 
@@ -15,8 +15,8 @@ pub fn append_line(text: &mut String, owner: FoldedName<'_>, record: &HostedReco
 }
 
 impl HostedZone {
-    /// Returns all records with their owners: the SOA record first, signatures after the records
-    /// that they sign.
+    /// Returns all records with their owners: the SOA record first, the others in canonical order.
+    /// Signatures follow the records that they sign.
     pub fn in_order(&self) -> impl Iterator<Item = (FoldedName<'_>, HostedRecord<'_>)> {
         let is_soa = |set: &HostedSet<'_>| set.rtype == Rtype::SOA;
         let soa = self.sets_of(self.apex()).into_iter().flatten().filter(is_soa);
@@ -28,7 +28,7 @@ impl HostedZone {
         })
     }
 
-    /// Returns the zone as a master file.
+    /// Returns the text of the zone as a master file.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();

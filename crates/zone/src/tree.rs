@@ -1,4 +1,5 @@
-//! The tree of a zone: immutable, in one block of octets, read without locks.
+//! The tree of a zone, which is stored in one block of octets. The tree never changes, so it is
+//! read without locks.
 //!
 //! ```text
 //! node     flags(1)  length of the name(1)  name  number of RRsets(1)  length of them(4)  RRsets
@@ -21,31 +22,32 @@ use crate::signature_cache::SignatureCache;
 
 /// Number of octets of a record before its data.
 pub(crate) const RECORD_HEAD: usize = 12;
-/// Maximum number of octets of an RRset with its signatures: it must fit in a message (RFC 1035
-/// §4.2.2) after the header, the longest question and OPT, or no client ever gets it.
+/// Maximum number of octets of an RRset with its signatures. It must fit into a message (RFC 1035
+/// §4.2.2) together with the header, the longest question and an OPT record.
 pub(crate) const MAX_SET_OCTETS: usize = 65_535 - 512;
-/// Maximum number of octets of an RRset that this server signs: the rest is for a signature of each
-/// key that a roll-over may need at the same time.
+/// Maximum number of octets of an RRset that this server can sign. The rest is for the signatures
+/// of all keys that a roll-over may need at the same time.
 pub(crate) const MAX_SIGNABLE_OCTETS: usize = MAX_SET_OCTETS - (4 << 10);
 /// Number of octets of an RRset before its records.
 pub(crate) const SET_HEAD: usize = 10;
-/// Slots of the hash table for each four nodes: open addressing needs free slots.
+/// The ratio of slots of the hash table to nodes. A quarter of the slots stays free, as open
+/// addressing requires.
 const SLOTS: (usize, usize) = (4, 3);
 
-/// Properties of a node.
+/// Properties of a node, one bit each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Flags(pub(crate) u8);
 
 impl Flags {
-    /// The node has NS records and is not the apex: a zone cut.
+    /// The node is a delegation: it has NS records and is not the apex.
     pub(crate) const CUT: Self = Self(1);
     /// The node has a DNAME record.
     pub(crate) const DNAME: Self = Self(2);
-    /// The node is below a zone cut or a DNAME.
+    /// The node is below a delegation or a DNAME record, so answers do not contain its records.
     pub(crate) const OCCLUDED: Self = Self(4);
     /// The node has a wildcard directly below it.
     pub(crate) const HAS_WILDCARD: Self = Self(8);
-    /// The A and AAAA records of the node are made for each answer.
+    /// The server determines the A and AAAA records of the node separately for each answer.
     pub(crate) const MADE: Self = Self(16);
 
     pub(crate) const fn has(self, flags: Self) -> bool {
@@ -53,51 +55,53 @@ impl Flags {
     }
 }
 
-/// A zone that was read and checked.
+/// A zone that was read and checked, and that can answer.
 pub struct HostedZone {
     pub(crate) apex: FoldedNameBuf,
     pub(crate) block: Box<[u8]>,
-    /// The upper half of a name's hash, and the offset of its node plus one.
+    /// The hash table of nodes. Each slot has the upper half of the hash of a name, and the offset
+    /// of the node plus one; an empty slot is 0.
     pub(crate) slots: Box<[u64]>,
     pub(crate) denial: Denial,
     pub(crate) records: u32,
     pub(crate) names: u32,
-    /// The digest; see [`HostedZone::version`].
+    /// The cached result of [`HostedZone::version`].
     pub(crate) digest: OnceLock<u64>,
-    /// The changes; see [`HostedZone::changes`].
+    /// The changes that led to this version; see [`HostedZone::changes`].
     pub(crate) changes: Vec<Arc<ZoneChange>>,
-    /// The serial; see [`HostedZone::withhold_changes_from`].
+    /// The serial up to which changes are not sent; see [`HostedZone::withhold_changes_from`].
     pub(crate) withheld_from: OnceLock<u32>,
-    /// The keys that sign answers; see [`HostedZone::sign_online_with`].
+    /// The keys that sign answers with addresses of pools and ALIAS targets; see
+    /// [`HostedZone::sign_online_with`].
     pub(crate) online: OnceLock<OnlineSigner>,
 }
 
-/// The keys that sign answers.
+/// The keys that sign parts of answers, and the cache of signatures that they made.
 pub(crate) struct OnlineSigner {
     pub(crate) keys: Vec<Arc<SigningKey>>,
     pub(crate) validity_secs: u32,
     pub(crate) made: SignatureCache,
 }
 
-/// The records that prove that something does not exist.
+/// The records of a zone that prove that a name or type does not exist.
 pub(crate) enum Denial {
-    /// The zone is not signed.
+    /// The zone has no such records, because it is not signed.
     None,
     /// The offsets of the nodes with NSEC records, in canonical order.
     Nsec(Box<[u32]>),
-    /// NSEC3 records (RFC 5155).
+    /// The NSEC3 records (RFC 5155).
     Nsec3(Box<Nsec3Chain>),
 }
 
-/// The NSEC3 records of a zone with the parameters of its NSEC3PARAM record.
+/// The NSEC3 records of a zone that have the parameters of its NSEC3PARAM record.
 pub(crate) struct Nsec3Chain {
     pub(crate) iterations: u16,
     pub(crate) salt: Box<[u8]>,
-    /// The hashes of the owners, in order, and the offsets of their nodes.
+    /// The hashes of the owners with the offsets of their nodes, sorted by hash.
     pub(crate) hashes: Box<[([u8; 20], u32)]>,
 }
 
-/// A name of a zone.
+/// A node of the tree: a name and its records.
 #[derive(Clone, Copy)]
 pub struct Node<'z> {
     pub(crate) block: &'z [u8],
@@ -111,22 +115,22 @@ pub struct HostedSet<'z> {
     pub rtype: Rtype,
     /// The number of records.
     pub count: u16,
-    /// The records in the form of a message whose QNAME is the owner.
+    /// The records, encoded as in a message whose question has the owner as its name.
     pub records: &'z [u8],
-    /// The number of signatures.
+    /// The number of RRSIG records.
     pub signature_count: u16,
-    /// The RRSIG records in the same form.
+    /// The RRSIG records, encoded in the same way.
     pub signatures: &'z [u8],
 }
 
-/// TTL and data of a record.
+/// A record without its owner.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct HostedRecord<'z> {
     /// The type.
     pub rtype: Rtype,
     /// The TTL in seconds.
     pub ttl_secs: u32,
-    /// The data, uncompressed.
+    /// The data with uncompressed names.
     pub rdata: &'z [u8],
 }
 
@@ -143,13 +147,13 @@ impl HostedZone {
         self.records
     }
 
-    /// Returns the number of names, with the empty non-terminals.
+    /// Returns the number of names, including those that only have names below them.
     #[must_use]
     pub const fn names(&self) -> u32 {
         self.names
     }
 
-    /// Returns the octets of memory that the zone takes.
+    /// Returns the number of octets of memory that the zone takes.
     #[must_use]
     pub fn memory_octets(&self) -> usize {
         let denial = match &self.denial {
@@ -171,19 +175,19 @@ impl HostedZone {
         serial.map_or(0, |serial| u32::from_be_bytes(*serial))
     }
 
-    /// Returns whether the zone has signatures and a chain of NSEC or NSEC3 records.
+    /// Reports whether the zone has signatures and NSEC or NSEC3 records.
     #[must_use]
     pub const fn is_signed(&self) -> bool {
         !matches!(self.denial, Denial::None)
     }
 
-    /// Returns all nodes with records in canonical order, including owners of NSEC3 records.
+    /// Returns all nodes with records in canonical order, including those of NSEC3 records.
     pub fn iter(&self) -> impl Iterator<Item = Node<'_>> {
         self.iter_at(0)
     }
 
-    /// Returns the nodes from a folded name on in canonical order. If the zone does not have the
-    /// name, the place is found by comparing all names before it.
+    /// Returns the nodes from a folded name on, in canonical order. If the zone does not have the
+    /// name, the search compares all names before it.
     pub fn iter_from(&self, name: FoldedName<'_>) -> impl Iterator<Item = Node<'_>> {
         let exact = self.node(name.wire());
         let before = |node: &Node<'_>| compare_names(node.name().wire(), name.wire()).is_lt();
@@ -199,18 +203,18 @@ impl HostedZone {
         })
     }
 
-    /// Returns the RRsets of a folded name; `None` if the zone does not have it.
+    /// Returns the RRsets of a folded name; `None` if the zone does not have the name.
     pub fn sets_of(&self, name: FoldedName<'_>) -> Option<impl Iterator<Item = HostedSet<'_>>> {
         self.node(name.wire()).map(Node::sets)
     }
 
-    /// Returns the node of a folded name.
+    /// Returns the node of a folded name; `None` if the zone does not have the name.
     #[inline]
     pub(crate) fn node(&self, name: &[u8]) -> Option<Node<'_>> {
         let hash = hash::without_secret(name);
         let mut at = first_slot(hash, self.slots.len());
         loop {
-            // Terminates: a quarter of the slots is free.
+            // The loop ends because a quarter of the slots is free.
             let slot = *self.slots.get(at)?;
             if slot == 0 {
                 return None;
@@ -238,7 +242,7 @@ impl std::fmt::Debug for HostedZone {
 }
 
 impl<'z> Node<'z> {
-    /// Returns a number that no other node of any zone has.
+    /// Returns the address of the node in memory, which no other node has.
     pub(crate) fn address(&self) -> usize {
         self.block.as_ptr() as usize + self.at
     }
@@ -253,7 +257,7 @@ impl<'z> Node<'z> {
         Flags(self.octet(0))
     }
 
-    /// Returns the owner.
+    /// Returns the name of the node.
     #[inline]
     #[must_use]
     pub fn name(self) -> FoldedName<'z> {
@@ -262,7 +266,7 @@ impl<'z> Node<'z> {
         FoldedName::from_folded_unchecked(self.block.get(start..end).unwrap_or(&[0]))
     }
 
-    /// Returns the offset of the number of RRsets.
+    /// Returns the offset at which the RRsets begin, with their number.
     #[inline]
     fn sets_at(self) -> usize {
         self.at + 2 + usize::from(self.octet(1))
@@ -291,7 +295,7 @@ impl<'z> Node<'z> {
         })
     }
 
-    /// Returns the RRset of a type.
+    /// Returns the RRset of a type, if the node has one.
     #[inline]
     pub(crate) fn set(self, rtype: Rtype) -> Option<HostedSet<'z>> {
         self.sets().find(|set| set.rtype == rtype && set.count > 0)
@@ -302,7 +306,7 @@ impl<'z> Node<'z> {
         self.block.get(self.sets_at()..self.end()).unwrap_or_default()
     }
 
-    /// Returns whether the node has no records.
+    /// Reports whether the node has no records.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.block.get(self.sets_at()).is_none_or(|count| *count == 0)
@@ -310,14 +314,14 @@ impl<'z> Node<'z> {
 }
 
 impl<'z> HostedSet<'z> {
-    /// Returns the records.
+    /// Returns the records of the RRset.
     #[inline]
     #[must_use]
     pub fn iter(&self) -> HostedRecords<'z> {
         HostedRecords(self.records)
     }
 
-    /// Returns the signatures.
+    /// Returns the RRSIG records of the RRset.
     #[inline]
     #[must_use]
     pub fn signatures(&self) -> HostedRecords<'z> {
@@ -325,7 +329,7 @@ impl<'z> HostedSet<'z> {
     }
 }
 
-/// The records of an RRset.
+/// An iterator over the records of an RRset.
 #[derive(Clone, Copy, Default)]
 pub struct HostedRecords<'z>(pub(crate) &'z [u8]);
 
@@ -344,13 +348,13 @@ impl<'z> Iterator for HostedRecords<'z> {
     }
 }
 
-/// Returns the first slot for a hash.
+/// Returns the slot at which the search for a hash begins.
 #[inline]
 fn first_slot(hash: u64, slots: usize) -> usize {
     (((hash & 0xffff_ffff) * slots as u64) >> 32) as usize
 }
 
-/// Builds the hash table of nodes at these offsets.
+/// Builds the hash table of the nodes at these offsets.
 pub(crate) fn slots_of(block: &[u8], nodes: &[u32]) -> Box<[u64]> {
     let (filled, of) = SLOTS;
     let mut slots = vec![0_u64; nodes.len() * filled / of + 1].into_boxed_slice();

@@ -3,8 +3,8 @@
 //! ```text
 //! octets --read--> ZoneUpdate --prerequisites--> met --permitted--> all --apply--> ZoneEdits
 //! ```
-//! An update is applied as a whole or not at all: nothing is edited before the whole update was
-//! checked.
+//! All edits of an update are checked before the first one is applied. If one is refused, no edit is
+//! applied.
 
 use std::collections::BTreeMap;
 
@@ -16,41 +16,41 @@ use crate::build::is_stored;
 use crate::edits::{PresentRecord, ZoneEdits};
 use crate::tree::HostedRecord;
 
-/// Maximum number of records of an update: a message of 65,535 octets with addresses of short
-/// names.
+/// Maximum number of records of an update, which is about as many addresses of short names as fit
+/// into a message.
 pub const MAX_UPDATE_RECORDS: usize = 4_096;
 
-/// Maximum number of records that are compared for an update, about a tenth of a second of work.
-/// Each record of an update is compared with the records of its name: 700 records may be added to a
-/// name without records.
+/// Maximum number of comparisons of records for an update, which take about a tenth of a second.
+/// Each record of the update is compared with the records of its name, so 700 records may be added
+/// to a new name.
 pub(crate) const MAX_UPDATE_STEPS: usize = 1 << 20;
 
-/// A message that was read.
+/// A dynamic update that was read from a message.
 #[derive(Clone, Debug)]
 pub struct ZoneUpdate {
-    /// The zone.
+    /// The name of the zone that is updated.
     pub zone: FoldedNameBuf,
     prerequisites: Vec<UpdateRecord>,
     edits: Vec<UpdateRecord>,
 }
 
-/// A record of an update.
+/// A prerequisite or an edit of an update.
 #[derive(Clone, Debug)]
 struct UpdateRecord {
     owner: FoldedNameBuf,
     class: Class,
     rtype: Rtype,
-    /// The TTL as it is in the message.
+    /// The TTL as it is in the message, which may be out of range.
     ttl_field: u32,
     rdata: Box<[u8]>,
 }
 
-/// The scope of a record of an update: the owner, and the type, or all types of the owner.
+/// The scope of an edit: an owner, and a type or all types of that owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EditScope<'u> {
-    /// The owner.
+    /// The owner of the records.
     pub owner: FoldedName<'u>,
-    /// The type.
+    /// The type of the records; [`Rtype::ANY`] for all types.
     pub rtype: Rtype,
 }
 
@@ -59,7 +59,7 @@ impl UpdateRecord {
         let owner = record.owner().map_err(|_| Rcode::FORMERR)?.folded();
         let RecordView { rtype, class, ttl_field, .. } = *record;
         let len = match record.rdata() {
-            // A record without data refers to a set or a name.
+            // A record without data refers to all records of a type or a name.
             [] => 0,
             _ => record.expand_rdata(room).map_err(|_| Rcode::FORMERR)?,
         };
@@ -70,8 +70,8 @@ impl UpdateRecord {
         Ok(Self { owner, class, rtype, ttl_field, rdata: rdata.into() })
     }
 
-    /// Returns the record with the TTL that it has in a zone (RFC 2181 §8), so that the file of the
-    /// zone reads back the same.
+    /// Returns the record with a valid TTL (RFC 2181 §8), so that reading the file of the zone
+    /// gives the same record.
     fn record(&self) -> HostedRecord<'_> {
         let ttl_secs = if self.ttl_field > i32::MAX as u32 { 0 } else { self.ttl_field };
         HostedRecord { rtype: self.rtype, ttl_secs, rdata: &self.rdata }
@@ -79,7 +79,7 @@ impl UpdateRecord {
 }
 
 impl ZoneUpdate {
-    /// Reads a message.
+    /// Parses the message of an update.
     ///
     /// # Errors
     /// The RCODE of the reply: FORMERR, or NOTAUTH for a class other than IN.
@@ -110,12 +110,12 @@ impl ZoneUpdate {
         Ok(update)
     }
 
-    /// Returns the scopes of the records of the update.
+    /// Returns the scopes of all edits.
     pub fn edited(&self) -> impl Iterator<Item = EditScope<'_>> {
         self.edits.iter().map(|one| EditScope { owner: one.owner.view(), rtype: one.rtype })
     }
 
-    /// Checks that the update needs at most `MAX_UPDATE_STEPS`.
+    /// Checks that the update needs at most `MAX_UPDATE_STEPS` comparisons.
     ///
     /// # Errors
     /// The RCODE of the reply.
@@ -131,7 +131,7 @@ impl ZoneUpdate {
         (steps.sum::<usize>() <= MAX_UPDATE_STEPS).then_some(()).ok_or(Rcode::REFUSED)
     }
 
-    /// Checks the prerequisites against a zone (RFC 2136 §3.2).
+    /// Checks that a zone meets the prerequisites (RFC 2136 §3.2).
     ///
     /// # Errors
     /// The RCODE of the reply.
@@ -178,8 +178,9 @@ impl ZoneUpdate {
         Ok(())
     }
 
-    /// Checks the form of the edits (RFC 2136 §3.4.1), and whether the client may make each of
-    /// them. Deleting all of a name needs the right for each type that the name has.
+    /// Checks the form of the edits (RFC 2136 §3.4.1), and that the client may make each of them.
+    /// To delete all records of a name, the client needs the permission for each type that the name
+    /// has.
     ///
     /// # Errors
     /// The RCODE of the reply.
@@ -219,8 +220,8 @@ impl ZoneUpdate {
         Ok(())
     }
 
-    /// Applies the edits in their order (RFC 2136 §3.4.2). They were checked before. Afterwards, no
-    /// edited name has DS records without a delegation.
+    /// Applies the edits in their order (RFC 2136 §3.4.2). The caller has checked them. Then
+    /// removes the DS records of edited names without a delegation.
     pub fn apply(&self, zone: &mut ZoneEdits<'_>) {
         for one in &self.edits {
             let owner = one.owner.view();
@@ -239,9 +240,9 @@ impl ZoneUpdate {
         self.remove_stray_ds(zone);
     }
 
-    /// Removes the DS records of a name whose last NS record the update removed, and those that it
-    /// added to a name without NS records, as BIND does: they are for delegations (RFC 4035 §2.4).
-    /// A client without the right to update DS records may end a delegation.
+    /// Removes DS records that lack a delegation: those of a name whose last NS record the update
+    /// removed, and those that the update added to a name without NS records. BIND does the same
+    /// (RFC 4035 §2.4). So a client can end a delegation without permission for DS records.
     fn remove_stray_ds(&self, zone: &mut ZoneEdits<'_>) {
         let affects_ds = |one: &&UpdateRecord| match one.class {
             Class::IN => one.rtype == Rtype::DS,
@@ -257,22 +258,23 @@ impl ZoneUpdate {
     }
 }
 
-/// Returns whether the apex of every zone needs a set of this type.
+/// Reports whether the apex of every zone must have records of this type.
 const fn is_needed(rtype: Rtype) -> bool {
     matches!(rtype, Rtype::SOA | Rtype::NS)
 }
 
-/// Returns whether a set is one that every zone needs.
+/// Reports whether an RRset is one that the zone must have at its apex.
 fn is_of_apex(zone: &ZoneEdits<'_>, owner: FoldedName<'_>, rtype: Rtype) -> bool {
     owner == zone.zone().apex() && is_needed(rtype)
 }
 
-/// Returns whether a record may be next to a CNAME (RFC 4034 §2.5, §3, §4).
+/// Reports whether a name may have records of this type in addition to a CNAME record (RFC 4034
+/// §2.5, §3, §4).
 const fn may_join_alias(rtype: Rtype) -> bool {
     matches!(rtype, Rtype::CNAME | Rtype::RRSIG | Rtype::NSEC)
 }
 
-/// Adds a record, unless it is one that the zone cannot have (RFC 2136 §3.4.2.2).
+/// Adds a record, or ignores it if the zone cannot have it (RFC 2136 §3.4.2.2).
 fn add(zone: &mut ZoneEdits<'_>, owner: FoldedName<'_>, record: &HostedRecord<'_>) {
     let present = zone.records(owner);
     let of_type = |one: &&PresentRecord| one.rtype == record.rtype;
@@ -289,13 +291,13 @@ fn add(zone: &mut ZoneEdits<'_>, owner: FoldedName<'_>, record: &HostedRecord<'_
             }
             return;
         }
-        // The parent zone has the DS records of the apex.
+        // The DS records of the apex are in the parent zone.
         Rtype::DS if owner == zone.zone().apex() => return,
         Rtype::CNAME if present.iter().any(|one| !may_join_alias(one.rtype)) => return,
         rtype if !may_join_alias(rtype) && present.iter().any(|one| one.rtype == Rtype::CNAME) => {
             return;
         }
-        // A name has at most one of these records.
+        // A name has at most one record of these types, so the new one replaces the previous one.
         rtype @ (Rtype::CNAME | Rtype::DNAME) => zone.remove_all(owner, |one| one == rtype),
         // All records of an RRset get the TTL of the record that was added last (RFC 2181 §5.2).
         rtype => zone.set_ttl(owner, rtype, record.ttl_secs),
@@ -303,7 +305,7 @@ fn add(zone: &mut ZoneEdits<'_>, owner: FoldedName<'_>, record: &HostedRecord<'_
     zone.add(owner, record);
 }
 
-/// Removes a record, unless the zone needs it (RFC 2136 §3.4.2.4).
+/// Removes a record, or ignores the edit if the zone must have the record (RFC 2136 §3.4.2.4).
 fn remove(zone: &mut ZoneEdits<'_>, owner: FoldedName<'_>, record: &HostedRecord<'_>) {
     if is_of_apex(zone, owner, record.rtype) {
         let left = zone.records(owner).iter().filter(|one| one.rtype == record.rtype).count();
@@ -322,7 +324,8 @@ mod tests {
     const TEXT: &str = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\na A 192.0.2.2\n\
                         a TXT x\nc CNAME a\n";
 
-    /// Class, type, TTL and data of a record of `NAME.example`.
+    /// A record in short form: the label below `example`, the class, the type and TTL, and the
+    /// data.
     type Line<'l> = (&'l str, Class, (Rtype, u32), &'l [u8]);
 
     fn message(lines: [&[Line<'_>]; 2]) -> Vec<u8> {
@@ -422,7 +425,7 @@ mod tests {
         let cname = "c.example. 60 CNAME a.example.";
         let (any, none, of_in) = (Class::ANY, Class::NONE, Class::IN);
         check(&[], &[ns, a, txt, cname, ns_a]);
-        // The set gets the TTL of the latest record.
+        // All records of the RRset get the TTL of the last one.
         check(
             &[("a", of_in, (Rtype::A, 30), &[192, 0, 2, 9])],
             &[ns, "a.example. 30 A 192.0.2.2", "a.example. 30 A 192.0.2.9", txt, cname, ns_a],
@@ -438,7 +441,7 @@ mod tests {
             ("", none, (Rtype::NS, 0), b"\x02ns\x07example\0"),
         ];
         check(&apex, &[ns, a, txt, cname, ns_a]);
-        // A name cannot have an alias and other records.
+        // A name cannot have a CNAME record and other records.
         check(&[("c", of_in, (Rtype::A, 1), &[1, 1, 1, 1])], &[ns, a, txt, cname, ns_a]);
         check(&[("a", of_in, (Rtype::CNAME, 1), &[0])], &[ns, a, txt, cname, ns_a]);
         // A TTL above 2^31 - 1 counts as 0 (RFC 2181 §8).
@@ -469,10 +472,10 @@ mod tests {
         check(&[ns("d", first)], &["d"]);
         check(&[ns("d", first), ns("d", second)], &[]);
         check(&[("d", any, (Rtype::NS, 0), &[])], &[]);
-        // The delegation is replaced.
+        // The update removes the NS records and adds a new one.
         let other = ("d", of_in, (Rtype::NS, 60), &first[..]);
         check(&[("d", any, (Rtype::NS, 0), &[]), other], &["d"]);
-        // A DS record needs a delegation, which the update may add after it, and not the apex.
+        // A DS record needs a delegation, which the update may add later, and is never at the apex.
         let ds = |owner: &'static str| (owner, of_in, (Rtype::DS, 60), &data[..]);
         check(&[ds("e")], &["d"]);
         check(&[ds("e"), ("e", of_in, (Rtype::NS, 60), &first[..])], &["d", "e"]);
@@ -497,7 +500,7 @@ mod tests {
         let of_in = Class::IN;
         check(("a", of_in, (Rtype::ANY, 1), &[1]), Rcode::FORMERR);
         check(("a", of_in, (Rtype::AXFR, 1), &[1]), Rcode::FORMERR);
-        // Reserved (RFC 6895 §3.1): no master file can have it.
+        // Type 0 is reserved (RFC 6895 §3.1), so no master file can have it.
         check(("a", of_in, (Rtype(0), 1), &[1]), Rcode::FORMERR);
         check(("a", of_in, (Rtype::A, 1), &[]), Rcode::FORMERR);
         check(("a", Class::ANY, (Rtype::A, 1), &[]), Rcode::FORMERR);

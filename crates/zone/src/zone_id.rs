@@ -1,26 +1,27 @@
-//! The identity of a zone, because several zones may have the same name.
+//! The identity of a zone: its name and, because several zones may have the same name, its view.
 
 use std::fmt;
 
 use avocet_wire::text;
 
-/// A zone of a server: its name, and its view if only some clients see it.
+/// The identity of a zone: its name, and its view if only some clients see it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ZoneId {
-    /// The name, folded, in wire form.
+    /// The name of the zone, folded, in wire form.
     pub name: Box<[u8]>,
-    /// The first item of the view.
+    /// The first item of the setting `view` of the zone; `None` if all clients see the zone.
     pub view: Option<Box<str>>,
 }
 
 impl ZoneId {
-    /// Returns the zone with this folded name that all clients see.
+    /// Returns the identity of the zone with this folded name that all clients see.
     #[must_use]
     pub fn common(name: &[u8]) -> Self {
         Self { name: name.into(), view: None }
     }
 
-    /// Returns whether all clients see the zone, unless their view has another zone of this name.
+    /// Reports whether the zone belongs to no view. All clients see it, unless their view has
+    /// another zone with this name.
     #[must_use]
     pub fn is_common(&self) -> bool {
         self.view.is_none()
@@ -28,7 +29,7 @@ impl ZoneId {
 }
 
 impl fmt::Display for ZoneId {
-    /// Writes the name with a final dot, and the view after a slash.
+    /// Writes the name with a final dot, then a slash and the view, if there is one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         text::write_name(&self.name, f)?;
         self.view.as_ref().map_or(Ok(()), |view| write!(f, "/{view}"))

@@ -167,7 +167,7 @@ impl LogReader {
         Ok(reader)
     }
 
-    /// Finds the entries and files that were added since the last call.
+    /// Finds the entries and files that were added to the log since the last call.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -185,7 +185,7 @@ impl LogReader {
         Ok(())
     }
 
-    /// Returns the number of files of the log, including damaged files.
+    /// Returns the number of files of the log, with damaged files.
     #[must_use]
     pub fn files(&self) -> usize {
         self.heads.len() + self.segments.len() + self.broken.len()
@@ -199,7 +199,7 @@ impl LogReader {
                 None => HeadReader::open(&head.path),
             };
             let Some(reader) = self.usable(&head.path, opened) else { continue };
-            // The last block of the newest file may still be written.
+            // In the newest file, the writer may still be writing the last block.
             let is_complete = newest != Some(head.first_id);
             let loss = if is_complete { reader.final_loss() } else { reader.loss };
             self.broken.extend(loss.reason().map(|reason| broken(&head.path, reason)));
@@ -228,8 +228,8 @@ impl LogReader {
         }
     }
 
-    /// Returns an opened file. An error marks the file as broken, unless the upkeep has replaced
-    /// it: the next refresh finds its successor.
+    /// Returns the value of `opened`. If it is an error, marks the file as broken, unless the
+    /// upkeep has replaced the file: the next refresh then finds its successor.
     fn usable<T>(&mut self, path: &Path, opened: Result<T, LogError>) -> Option<T> {
         let error = match opened {
             Ok(file) => return Some(file),
@@ -243,11 +243,11 @@ impl LogReader {
         None
     }
 
-    /// Returns the wanted entries before an id, the newest first.
+    /// Returns a page of the entries that match the filter, the newest first.
     pub fn search(&self, filter: &Filter, extent: SearchExtent) -> Page {
         let mut page = Page { broken: self.broken.iter().cloned().collect(), ..Page::default() };
         let mut places = self.places_before(filter, extent.before_id);
-        // The newest chunk often contains all entries of the page.
+        // The newest chunk alone often has enough entries for the page.
         let mut at_once = 1;
         while page.next_before_id.is_none() {
             let next: Vec<&Place> = places.by_ref().take(at_once).collect();
@@ -269,7 +269,7 @@ impl LogReader {
         page
     }
 
-    /// Returns the number of matching entries before an id.
+    /// Counts the entries that match the filter.
     pub fn count(&self, filter: &Filter, extent: SearchExtent) -> Count {
         let mut count = Count::default();
         let mut broken = self.broken.clone();
@@ -297,14 +297,15 @@ impl LogReader {
         count
     }
 
-    /// Returns the chunks that may have wanted entries before an id, the newest first.
+    /// Returns the chunks that may have matching entries with ids below `before_id`, the newest
+    /// first.
     fn places_before(&self, filter: &Filter, before_id: u64) -> impl Iterator<Item = &Place> {
         let places = self.places.iter().filter(move |place| place.ids.start < before_id);
         places.filter(|place| !self.is_excluded(place, filter))
     }
 
-    /// Calls `found` with the wanted rows of each chunk, the oldest first. Returns the files that
-    /// were skipped or only read in part.
+    /// Calls `found` with the matching rows of each chunk, the oldest chunk first. Returns the
+    /// files that were skipped or only read in part.
     pub(crate) fn matching<E>(
         &self,
         filter: &Filter,
@@ -332,8 +333,8 @@ impl LogReader {
             || matches!(&place.at, Stored::RowGroup(group) if !filter.may_match(group))
     }
 
-    /// Returns the wanted entries of a chunk. The last part of the chunk is searched first: if it
-    /// fills the page, little is decoded.
+    /// Returns the matching entries of a chunk. The last part of the chunk is searched first: if
+    /// its entries fill the page, the rest is not decoded.
     fn search_place(&self, place: &Place, filter: &Filter, extent: SearchExtent) -> Page {
         let mut page = Page::default();
         if let Err(error) = self.search_chunk(place, filter, extent, &mut page) {
@@ -417,8 +418,8 @@ impl LogReader {
     }
 
     /// Compares all octets of the log with their checksums, and returns the files that do not
-    /// match. After each segment, `progress` is called with the number of segments so far and in
-    /// total.
+    /// match. After each file, `progress` is called with the number of files checked so far and the
+    /// number of all files.
     pub fn verify(&self, mut progress: impl FnMut(usize, usize)) -> Vec<Broken> {
         let mut broken = self.broken.clone();
         for (path, head) in &self.heads {
@@ -449,7 +450,7 @@ struct Counted {
 }
 
 impl Place {
-    /// Returns the number of rows of the chunk whose ids are smaller than an id.
+    /// Returns the number of rows of the chunk with an id below `id`.
     fn rows_before(&self, chunk: &Chunk, id: u64) -> Result<usize, LogError> {
         let len = chunk.len();
         if self.ids.end <= id {
@@ -458,8 +459,7 @@ impl Place {
         if self.ids.end - self.ids.start == len as u64 {
             return Ok(id.saturating_sub(self.ids.start) as usize);
         }
-        // Some entries were deleted, so their rows are not consecutive. The ids in a chunk
-        // increase.
+        // The ids of a chunk increase, but have gaps where entries were deleted.
         let ids = chunk.ids(0..len)?;
         Ok(ids.partition_point(|own| (*own as u64) < id))
     }
@@ -473,8 +473,8 @@ impl Place {
     }
 }
 
-/// Reads some rows of a chunk. The rows are in ascending order; the entries are returned in
-/// descending order.
+/// Reads the entries in some rows of a chunk. The rows are in ascending order; the entries are
+/// returned in descending order.
 fn entries(chunk: &Chunk, rows: &[usize]) -> Result<Vec<LogEntry>, LogError> {
     if rows.is_empty() {
         return Ok(Vec::new());

@@ -1,8 +1,8 @@
-//! The networks by which a search finds clients.
+//! The networks by which a search selects clients.
 
 use std::net::IpAddr;
 
-/// A network that contains the wanted clients.
+/// A network whose clients a search selects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClientNetwork {
     bits: u128,
@@ -21,8 +21,8 @@ impl ClientNetwork {
         (prefix <= width).then(|| Self { bits: bits & mask(prefix), prefix, is_v4 })
     }
 
-    /// Reports whether a client is in the network. The log shows the client as an address, or as a
-    /// network.
+    /// Reports whether a client of a log entry is in the network. The log may name the client by
+    /// its address or by a network.
     pub fn includes(&self, client: &str) -> bool {
         let (ip, prefix) = client.split_once('/').unwrap_or((client, ""));
         let Ok(ip) = ip.parse::<IpAddr>() else { return false };
@@ -37,7 +37,7 @@ impl ClientNetwork {
     }
 }
 
-/// Returns the mask of a prefix.
+/// Returns the mask with `prefix` leading ones.
 fn mask(prefix: u8) -> u128 {
     u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0)
 }

@@ -1,5 +1,5 @@
-//! A scan that groups equal entries. A question about millions of queries often needs only the
-//! distinct ones.
+//! A scan that groups equal entries. Questions about millions of entries can often be answered from
+//! the distinct ones.
 //!
 //! The entries of a chunk are grouped by the numbers of their texts in its dictionaries, without
 //! reading a text. Equal entries in two chunks form two groups, so memory is bounded by one row
@@ -21,13 +21,13 @@ const MINUTE_US: i64 = 60_000_000;
 /// Whether entries must be close in time to be equal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TallyTimes {
-    /// Equal entries may have any time.
+    /// Equal entries may be logged at any time.
     Any,
-    /// Equal entries are in the same minute.
+    /// Equal entries are logged in the same minute.
     ByMinute,
 }
 
-/// Entries of a chunk with equal texts.
+/// Entries of one chunk that are equal in the requested columns.
 pub struct EqualEntries<'t> {
     columns: &'t [TextColumn],
     numbers: &'t [u32],
@@ -49,14 +49,14 @@ impl EqualEntries<'_> {
     }
 }
 
-/// The result of a scan.
+/// The result of [`LogReader::tally`].
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Tallied {
-    /// Number of entries that were scanned.
+    /// Number of entries that were counted.
     pub entries: u64,
     /// Files that were skipped, or scanned only in part.
     pub broken: Vec<Broken>,
-    /// Whether the caller ended the scan before the log ended.
+    /// Whether `found` stopped the scan before the end of the log.
     pub is_cut: bool,
 }
 
@@ -65,11 +65,11 @@ pub struct Tallied {
 pub struct TallyBy<'c> {
     /// The columns with texts, at most [`MAX_TALLY_COLUMNS`]; further ones are ignored.
     pub texts: &'c [Text],
-    /// Whether the time distinguishes entries.
+    /// Whether entries must be of the same minute to be equal.
     pub times: TallyTimes,
 }
 
-/// The minute, and the number of the text in each column.
+/// The minute of a group of entries, and the number of its text in each column.
 type GroupKey = (u32, [u32; MAX_TALLY_COLUMNS]);
 
 impl LogReader {

@@ -3,11 +3,11 @@
 use std::panic::resume_unwind;
 use std::thread;
 
-/// Number of threads of a search. The smallest machines have two cores; on larger ones, the other
-/// cores answer queries.
+/// Number of threads that work on one search. The smallest supported machines have two cores; on
+/// larger ones, the other cores stay free to answer queries.
 pub(super) const THREADS: usize = 2;
 
-/// Does the work for all items at the same time. Returns the results in the order of the items.
+/// Applies `work` to the items on several threads. Returns the results in the order of the items.
 pub(super) fn together<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let Some((first, others)) = items.split_first() else { return Vec::new() };
     let work = &work;

@@ -17,13 +17,14 @@ use super::{FileColumn, PAGE_ROWS, numbered};
 use crate::column::Int;
 use crate::error::LogError;
 
-/// A column chunk in the form in which it is written to the file.
+/// An encoded column chunk, ready to be written to the file.
 pub(super) struct Encoded {
     pub(super) octets: Bytes,
     pub(super) close: ColumnCloseResult,
 }
 
-/// An error of a source, or of the crate `parquet`, which may contain an error of the system.
+/// A read error of a source of entries, or an error of the crate `parquet`, which may wrap an I/O
+/// error.
 #[derive(Debug)]
 pub(crate) enum EncodeError {
     Source(LogError),
@@ -31,7 +32,8 @@ pub(crate) enum EncodeError {
 }
 
 impl EncodeError {
-    /// Converts the error. An error of `parquet` gets the path of the file that is being written.
+    /// Converts the error to a [`LogError`]. An error of `parquet` gets the path of the file that
+    /// is being written.
     pub(super) fn of_file(self, path: &Path) -> LogError {
         match self {
             Self::Source(error) => error,
@@ -49,7 +51,7 @@ impl From<EncodeError> for io::Error {
     }
 }
 
-/// Returns the error of the system that an error of the crate `parquet` contains.
+/// Returns the I/O error that an error of the crate `parquet` wraps.
 fn system(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(source) => match source.downcast::<io::Error>() {
@@ -72,7 +74,7 @@ impl From<ParquetError> for EncodeError {
     }
 }
 
-/// Encodes a column of some sources, one after another.
+/// Encodes one column of the sources, whose rows follow one another.
 pub(super) fn column(
     column: FileColumn,
     description: ColumnDescPtr,
@@ -98,7 +100,7 @@ pub(super) fn column(
     Ok(Encoded { octets: sink.into_inner()?.into(), close })
 }
 
-/// A range of rows of a source.
+/// Some consecutive rows of a source.
 pub(super) struct Chosen<'s> {
     source: &'s RowSource,
     rows: std::ops::Range<usize>,
@@ -123,7 +125,7 @@ impl Chosen<'_> {
     }
 }
 
-/// Calls `write` with the values of each page.
+/// Splits the rows of the sources into pages, and calls `write` with the values of each page.
 pub(super) fn pages(
     sources: &[RowSource],
     values: impl Fn(&Chosen<'_>) -> Result<Vec<i64>, LogError>,

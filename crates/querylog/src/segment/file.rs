@@ -1,4 +1,4 @@
-//! Opens and reads a segment.
+//! Opens and reads a sealed file of the log, a segment.
 
 use std::fs::File;
 use std::ops::Range;
@@ -26,13 +26,14 @@ use crate::column::{Int, NULL, Set, Text};
 use crate::directory::SegmentName;
 use crate::error::LogError;
 
-/// Number of octets at the end of a file: the length of the footer, and the magic number.
+/// Number of octets at the end of a Parquet file that have the length of the footer and the magic
+/// number.
 const FOOTER_END: usize = 8;
-/// Maximum number of octets of the tail, enough for a file with hundreds of row groups.
+/// Maximum number of octets of the tail, which is enough for hundreds of row groups.
 const MAX_TAIL: u64 = 1 << 28;
 const MALFORMED: &str = "a column cannot be decoded";
 
-/// An open segment. Its tail matches its checksum.
+/// An open segment whose tail matches the checksum in the file name.
 pub(crate) struct Segment {
     inner: Arc<Inner>,
 }
@@ -42,9 +43,9 @@ struct Inner {
     path: PathBuf,
     metadata: ParquetMetaData,
     tail: Bytes,
-    /// Offset of the tail in the file.
+    /// The offset of the tail in the file.
     tail_start: u64,
-    /// The pieces, which cover all octets between the magic number and the tail.
+    /// The pages of the file, which cover all octets between the magic number and the tail.
     pieces: Vec<Piece>,
 }
 
@@ -97,7 +98,7 @@ impl Segment {
         (0..self.group_count()).map(|index| self.group(index))
     }
 
-    /// Compares all octets with their checksums.
+    /// Compares all octets of the file with their checksums.
     ///
     /// # Errors
     /// The file cannot be read, or it is damaged.
@@ -147,7 +148,7 @@ impl Inner {
     }
 }
 
-/// Entries of a segment that are stored together.
+/// A row group: the entries of a segment that are stored together.
 #[derive(Clone)]
 pub(crate) struct RowGroup {
     inner: Arc<Inner>,
@@ -159,7 +160,7 @@ impl RowGroup {
         self.inner.metadata.row_group(self.index).num_rows().max(0) as usize
     }
 
-    /// Returns the number of octets of the names in the dictionary, compressed.
+    /// Returns the number of octets of the compressed names in the dictionary.
     pub(crate) fn name_octets(&self) -> u64 {
         let meta = self.meta(FileColumn::Text(Text::Qname));
         let pieces = pieces::of_chunk(&self.inner.pieces, meta, self.len());
@@ -172,7 +173,8 @@ impl RowGroup {
         &self.inner.path
     }
 
-    /// Returns the smallest and the largest value of a column of integers.
+    /// Returns the smallest and the largest value of a column of integers, from the statistics in
+    /// the file.
     pub(crate) fn bounds(&self, column: FileColumn) -> Option<(i64, i64)> {
         match self.meta(column).statistics()? {
             Statistics::Int64(values) => Some((*values.min_opt()?, *values.max_opt()?)),
@@ -180,7 +182,8 @@ impl RowGroup {
         }
     }
 
-    /// Reports whether a column may have a text. Returns `false` if the bloom filter excludes it.
+    /// Reports whether a column may contain a text. The result is `false` only if the bloom filter
+    /// of the column excludes the text.
     pub(crate) fn may_have(&self, column: FileColumn, text: &str) -> bool {
         let meta = self.meta(column);
         let filter = || {
@@ -196,8 +199,8 @@ impl RowGroup {
         self.numbers::<Int64Type>(FileColumn::Id, &[rows])
     }
 
-    /// Returns the ids of some rows. In this and the other functions, the rows are in ascending
-    /// order.
+    /// Returns the ids of the entries in some rows. Here and in the other functions, the rows must
+    /// be in ascending order.
     pub(crate) fn ids_at(&self, rows: &[usize]) -> Result<Vec<i64>, LogError> {
         self.numbers::<Int64Type>(FileColumn::Id, &runs(rows))
     }
@@ -321,7 +324,7 @@ impl RowGroup {
     }
 }
 
-/// Groups rows, which are in ascending order, into ranges of consecutive rows.
+/// Groups ascending rows into ranges of consecutive rows.
 fn runs(rows: &[usize]) -> Vec<Range<usize>> {
     let runs = rows.chunk_by(|before, after| before + 1 == *after);
     runs.map(|run| run[0]..run[0] + run.len()).collect()
@@ -344,15 +347,16 @@ impl Column {
     }
 }
 
-/// The octets of a column chunk, which the crate `parquet` reads piece by piece.
+/// The octets of a column chunk, which the crate `parquet` reads page by page.
 struct ColumnOctets {
     inner: Arc<Inner>,
-    /// The error of a piece that could not be read. The crate `parquet` does not return this error.
+    /// The error with which a page could not be read. The crate `parquet` does not pass this error
+    /// on.
     fault: Mutex<Option<LogError>>,
 }
 
 impl ColumnOctets {
-    /// Returns the error of a column that could not be decoded.
+    /// Returns the reason why a column could not be decoded.
     fn failure(&self) -> LogError {
         let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
         fault.unwrap_or_else(|| LogError::damaged(&self.inner.path, MALFORMED))

@@ -42,17 +42,17 @@ use parquet::schema::types::{ColumnPath, SchemaDescriptor, Type};
 
 use crate::column::{INT_NAMES, INTS, Int, SET_NAMES, SETS, Set, TEXT_NAMES, TEXTS, Text};
 
-/// Number of rows of a page, the same in all columns. A page of search results decodes at least
-/// this number of rows.
+/// Number of rows of a page, the same in all columns. A search decodes at least this number of
+/// rows.
 pub(crate) const PAGE_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 15 };
 /// Maximum number of rows of a row group. Larger groups share more texts in their dictionaries, but
 /// need more memory while they are written.
 pub(crate) const GROUP_ROWS: usize = if cfg!(test) { 1 << 8 } else { 5 << 19 };
-/// Number of octets of compressed names in the sources of a row group from which it gets no further
-/// source. Without this limit, an attack with random labels would fill the memory with names.
+/// Number of octets of compressed names after which a row group gets no further source. Without
+/// this limit, an attack with random labels would fill the memory with names.
 pub(crate) const GROUP_NAME_OCTETS: u64 = 1 << 23;
-/// Level of zstd for pages. Most of their octets are packed numbers, which a higher level does not
-/// compress better.
+/// The compression level of zstd. Most octets of pages are packed numbers, which a higher level
+/// does not compress better.
 const LEVEL: i32 = 3;
 /// Level of zstd for dictionaries. They contain texts, and there is one dictionary for many pages
 /// of numbers.
@@ -64,8 +64,7 @@ const PIECES: &str = "avocet.pieces";
 /// The magic number of Parquet, at both ends of a file.
 const PARQUET: [u8; 4] = *b"PAR1";
 
-/// A column of the file. The variants are in the order of the schema: the id, followed by the
-/// columns of `column.rs`.
+/// A column of the file. The order of the columns in the file is the id, then those of `column.rs`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FileColumn {
     Id,
@@ -85,7 +84,7 @@ impl FileColumn {
             .chain(Set::ALL.map(Self::Set))
     }
 
-    /// Returns the number of the column in the file.
+    /// Returns the position of the column in the file.
     pub(crate) fn index(self) -> usize {
         match self {
             Self::Id => 0,
@@ -102,7 +101,7 @@ impl FileColumn {
             Self::Int(int) if int.may_be_null() => {
                 format!("optional int32 {};", INT_NAMES[int as usize])
             }
-            // Revisions are unsigned integers of 32 bits.
+            // A revision is an unsigned integer of 32 bits, which needs 64 bits if signed.
             Self::Int(Int::Revision) => "required int64 revision;".to_owned(),
             Self::Int(int) => format!("required int32 {};", INT_NAMES[int as usize]),
             Self::Text(text) => {
@@ -146,7 +145,7 @@ pub(crate) static SCHEMA: LazyLock<Option<Arc<Type>>> = LazyLock::new(|| {
     parse_message_type(&format!("message query {{ {} }}", columns.join(" "))).ok().map(Arc::new)
 });
 
-/// Returns the schema with its columns in order.
+/// Returns the schema with a descriptor of each column.
 fn descriptor() -> Option<SchemaDescriptor> {
     SCHEMA.clone().map(SchemaDescriptor::new)
 }
@@ -163,7 +162,7 @@ fn properties() -> WriterProperties {
         .set_write_batch_size(PAGE_ROWS)
         .set_data_page_size_limit(1 << 23)
         .set_max_row_group_row_count(None)
-        // All column chunks precede the tail, without gaps: each octet has a checksum.
+        // The tail then follows the column chunks without a gap, so each octet has a checksum.
         .set_bloom_filter_position(BloomFilterPosition::End)
         .set_statistics_enabled(EnabledStatistics::Page);
     for column in FileColumn::all().filter(|column| !column.is_numbered()) {

@@ -1,8 +1,8 @@
 //! Encodes texts, sets and integers as numbers of one dictionary for a row group.
 //!
-//! The sources of a row group have dictionaries of their own. Each text of a source is looked up
-//! once, not once for each row. Numbers are packed into as few bits as the page needs, or into
-//! whole octets if zstd compresses these better.
+//! Each source of a row group has its own dictionary. Each text of a source is looked up once, not
+//! once for each row. Numbers are packed into as few bits as the page needs, or into whole octets
+//! if zstd compresses these better.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -32,9 +32,10 @@ use crate::column::{Int, NULL, Set, Text};
 use crate::interned::Interned;
 use crate::varint;
 
-/// A value that has no number yet.
+/// The number of a value that was not yet numbered.
 const UNKNOWN: u32 = u32::MAX;
-/// Integers below this limit are found in a table: sizes, flags and most durations.
+/// Integers below this limit are looked up in a table instead of a map. They are sizes, flags and
+/// most durations.
 const SMALL: usize = 1 << 16;
 
 /// Encodes a column of texts.
@@ -94,7 +95,8 @@ pub(super) fn ints(
         |values| {
             for value in values {
                 if *value != NULL {
-                    // Durations that do not fit into 32 bits are shown as about half an hour.
+                    // A duration that does not fit into 32 bits is stored as the maximum, about
+                    // half an hour.
                     let value = i32::try_from(*value).unwrap_or(i32::MAX);
                     let place = usize::try_from(value).ok().and_then(|at| small.get_mut(at));
                     let known = place.unwrap_or_else(|| known.entry(value).or_insert(UNKNOWN));
@@ -125,22 +127,22 @@ enum ValueKind {
     Int,
 }
 
-/// The number of values in each row: one, at most one, or any number. The variants hold the end of
-/// each row in the values.
+/// The number of values in each row: one, at most one, or any number. The vector has, for each row,
+/// the end of its values.
 enum Shape {
     Single,
     Optional(Vec<u32>),
     Sets(Vec<u32>),
 }
 
-/// A column of a row group.
+/// A column of a row group whose values are replaced with numbers.
 struct Numbered {
     kind: ValueKind,
     shape: Shape,
     values: Interned,
     /// The number of occurrences of each value.
     counts: Vec<u32>,
-    /// The values of all rows, as numbers.
+    /// The number of each value, in the order of the rows.
     numbers: Vec<u32>,
     /// The numbers of the values in the order of their ranks.
     by_rank: Vec<u32>,
@@ -158,15 +160,15 @@ impl Numbered {
         }
     }
 
-    /// Adds a text of a source. `known` has the numbers of the source's texts that were already
-    /// seen.
+    /// Adds a text of a source. `known` has the numbers of those texts of the source that occurred
+    /// before.
     fn push_text(&mut self, known: &mut [u32], dictionary: &Dictionary, number: u32) {
         if let Some(known) = known.get_mut(number as usize) {
             self.push(known, dictionary.get(number));
         }
     }
 
-    /// Adds a value. `known` is its number if the value was already seen.
+    /// Adds a value. `known` is the number of the value, or [`UNKNOWN`] at its first occurrence.
     fn push(&mut self, known: &mut u32, value: &[u8]) {
         if *known == UNKNOWN {
             *known = self.values.number(value);
@@ -184,8 +186,8 @@ impl Numbered {
         }
     }
 
-    /// Renumbers the values. The most frequent comes first, and values with the same frequency are
-    /// sorted, which compresses them.
+    /// Renumbers the values by falling frequency. Values with the same frequency are sorted, which
+    /// compresses better.
     fn rank(&mut self) {
         let mut by_rank: Vec<u32> = (0..self.values.len() as u32).collect();
         by_rank.sort_unstable_by(|a, b| {
@@ -201,8 +203,8 @@ impl Numbered {
         self.by_rank.get(rank as usize).map_or(&[], |number| self.values.get(*number))
     }
 
-    /// Compresses the values one by one, each text after its length. A second copy of all their
-    /// octets in memory is avoided.
+    /// Compresses the dictionary: the values one by one, each text after its length. So memory
+    /// never has a second copy of all values.
     fn compressed(&self, octets: usize) -> io::Result<Vec<u8>> {
         let mut out = zstd::stream::Encoder::new(Vec::new(), DICTIONARY_LEVEL)?;
         out.set_pledged_src_size(Some(octets as u64))?;
@@ -300,7 +302,7 @@ fn int(octets: &[u8]) -> i32 {
     octets.try_into().map_or(0, i32::from_le_bytes)
 }
 
-/// Returns the index of each number in a permutation.
+/// Inverts a permutation: returns the index at which each number is.
 fn inverse(permutation: &[u32]) -> Vec<u32> {
     let mut places = vec![0; permutation.len()];
     for (place, number) in permutation.iter().enumerate() {
@@ -316,8 +318,9 @@ struct PageValues<'n> {
     levels: Option<Levels>,
 }
 
-/// Levels of Parquet. They show whether a value continues the set of its row, and whether there is
-/// a value. An empty row has a level without a value.
+/// Repetition and definition levels of Parquet. A repetition level shows whether a value belongs to
+/// the same row as the one before; a definition level shows whether there is a value. An empty row
+/// has levels but no value.
 #[derive(Default)]
 struct Levels {
     repeated: Vec<u32>,
@@ -325,7 +328,8 @@ struct Levels {
 }
 
 impl Levels {
-    /// Returns the levels of rows. `ends` are the ends of the rows, counted from `start`.
+    /// Computes the levels of some rows. `ends` are the ends of the rows' values; `start` is the
+    /// end of the row before.
     fn of(start: u32, ends: &[u32]) -> Self {
         let mut levels = Self::default();
         let mut at = start;
@@ -468,8 +472,8 @@ fn of_zstd(error: io::Error) -> EncodeError {
     ParquetError::External(Box::new(error)).into()
 }
 
-/// Numbers in the form in which Parquet stores them in a page: an octet with their width, followed
-/// by one run.
+/// Numbers as Parquet stores them in a page: an octet with their width in bits, followed by one
+/// run.
 struct Packed {
     octets: Vec<u8>,
     uncompressed: usize,
@@ -479,7 +483,7 @@ impl Packed {
     fn shortest(numbers: &[u32], zstd: &mut Compressor<'_>) -> Result<Self, EncodeError> {
         let width = numbers.iter().max().map_or(1, |most| (32 - most.leading_zeros()).max(1));
         let narrow = Self::of(numbers, width, zstd)?;
-        // Numbers with less than eight bits are packed regularly anyway.
+        // Widths below eight bits compress well as they are.
         if width < 8 || width.is_multiple_of(8) {
             return Ok(narrow);
         }
@@ -495,8 +499,8 @@ impl Packed {
     }
 }
 
-/// Appends numbers of `width` bits as one run. The run repeats one number, or has packed groups of
-/// eight numbers.
+/// Appends numbers of `width` bits as one run of the RLE/bit-packing hybrid of Parquet: one
+/// repeated number, or packed groups of eight numbers.
 fn hybrid(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
     let Some(first) = numbers.first() else { return };
     if numbers.iter().all(|number| number == first) {

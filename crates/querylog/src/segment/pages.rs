@@ -1,8 +1,8 @@
 //! Decodes texts and sets from the pages of a column chunk.
 //!
-//! The readers of the crate `parquet` create a value for each text. A search compares each text of
-//! the dictionary once and needs only the numbers per row, so the runs of numbers are decoded here.
-//! The crate still reads the page headers and decompresses.
+//! The readers of the crate `parquet` create a text for each row. A search only needs the number of
+//! the text in each row, since it compares each text of the dictionary once. So this module decodes
+//! the numbers itself. The crate still reads the page headers and decompresses.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::chunk::Dictionary;
 pub(super) struct Decoded {
     pub(super) dictionary: Arc<Dictionary>,
     pub(super) numbers: Vec<u32>,
-    /// End of the texts of each row in `numbers`; empty for a column with one text in each row.
+    /// The end of each row's texts in `numbers`; empty if each row has exactly one text.
     pub(super) ends: Vec<u32>,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn decode(
 }
 
 /// Clears `wanted` for the rows without a matching text. `first` is the row of the first item in
-/// `wanted`. Returns `None` in the same case as [`decode`].
+/// `wanted`. Returns `None` if the pages differ from those that the log writes.
 pub(super) fn restrict(
     reader: &mut dyn PageReader,
     shape: Shape,
@@ -96,7 +96,7 @@ struct Pages<'r> {
 
 /// A data page.
 struct TextPage {
-    /// The rows in the column chunk.
+    /// The rows of the page, counted from the start of the column chunk.
     rows: Range<usize>,
     numbers: Run,
     /// The number of texts in each row of a column with sets.
@@ -104,7 +104,7 @@ struct TextPage {
 }
 
 impl<'r> Pages<'r> {
-    /// Reads the dictionary.
+    /// Reads the dictionary page, the first one of a column chunk.
     fn of(reader: &'r mut (dyn PageReader + 'r), shape: Shape) -> Option<Self> {
         let mut texts = Texts::default();
         if reader.peek_next_page().ok()?.is_some_and(|page| page.is_dict)
@@ -115,8 +115,8 @@ impl<'r> Pages<'r> {
         Some(Self { reader, shape, texts, first: 0 })
     }
 
-    /// Returns the next page that has wanted rows, or `Some(None)` at the end. Returns `None` if a
-    /// page is malformed.
+    /// Returns the next page that has rows for which `wants` is true, or `Some(None)` after the
+    /// last one. Returns `None` if a page is malformed.
     fn next(&mut self, wants: &mut dyn FnMut(&Range<usize>) -> bool) -> Option<Option<TextPage>> {
         while let Some(header) = self.reader.peek_next_page().ok()? {
             let rows = self.first..self.first + header.num_rows?;
@@ -208,7 +208,7 @@ fn overlap(rows: &Range<usize>, first: usize, count: usize) -> Range<usize> {
     start..rows.end.saturating_sub(first).min(count).max(start)
 }
 
-/// Returns the number of texts in each row of a page with lists.
+/// Decodes the levels of a page, and returns the number of texts in each row.
 fn lengths(repeated: Bytes, present: Bytes, count: usize) -> Option<Vec<u32>> {
     let (mut starts, mut levels) = (Vec::new(), Vec::new());
     Run::read(repeated, 1, count)?.append(0..count, &mut starts)?;
@@ -231,7 +231,7 @@ struct Texts {
 }
 
 impl Texts {
-    /// Reads texts, each after its length of four octets.
+    /// Reads `count` texts, each after its length in four octets.
     fn plain(octets: Bytes, count: u32) -> Option<Self> {
         let mut places = Vec::with_capacity((count as usize).min(octets.len() / 4));
         let mut at = 0;
@@ -299,7 +299,7 @@ impl Run {
 /// Appends numbers of `width` bits, low bits first. `octets` must contain enough of them.
 fn unpack(octets: &[u8], width: u32, wanted: Range<usize>, out: &mut Vec<u32>) {
     let mask = (1_u64 << width) - 1;
-    // Numbers that a read of eight octets covers without reading beyond the end.
+    // The numbers before this index can be read as eight octets without reading beyond the end.
     let whole = (octets.len().saturating_sub(8) * 8).checked_div(width as usize).unwrap_or(0);
     let whole = whole.clamp(wanted.start, wanted.end);
     let at = |index: usize| (index * width as usize / 8, index * width as usize % 8);

@@ -8,7 +8,7 @@ use parquet::file::metadata::ColumnChunkMetaData;
 
 use super::PAGE_ROWS;
 
-/// Number of hexadecimal digits of a number.
+/// Number of hexadecimal digits of a length or a CRC-32.
 const DIGITS: usize = 8;
 
 /// A page with its header.
@@ -19,8 +19,8 @@ pub(super) struct Piece {
     pub(super) crc: u32,
 }
 
-/// Appends the pieces of a column chunk to a list. Returns `None` if the rows of its pages are not
-/// those that readers expect.
+/// Appends the pages of a column chunk to a list. Returns `None` if a page has an unexpected number
+/// of rows.
 pub(super) fn list(octets: &[u8], close: &ColumnCloseResult, out: &mut String) -> Option<()> {
     let pages = &close.offset_index.as_ref()?.page_locations;
     let is_regular = |(number, first): (usize, i64)| first == (number * PAGE_ROWS) as i64;
@@ -39,7 +39,7 @@ pub(super) fn list(octets: &[u8], close: &ColumnCloseResult, out: &mut String) -
     rest.is_empty().then_some(())
 }
 
-/// Reads the list of a file whose column chunks begin at an offset.
+/// Parses the list of a file whose first column chunk begins at an offset.
 pub(super) fn read(list: &str, mut offset: u64) -> Option<Vec<Piece>> {
     let number = |digits: &[u8]| u32::from_str_radix(str::from_utf8(digits).ok()?, 16).ok();
     let piece = |digits: &[u8]| {
@@ -51,8 +51,8 @@ pub(super) fn read(list: &str, mut offset: u64) -> Option<Vec<Piece>> {
     list.as_bytes().chunks(2 * DIGITS).map(piece).collect()
 }
 
-/// Returns the pieces of a column chunk with this number of rows. Returns `None` if there are other
-/// pieces than expected.
+/// Finds the pages of a column chunk that has `rows` rows. Returns `None` if the pages are not as
+/// expected.
 pub(super) fn of_chunk<'p>(
     pieces: &'p [Piece],
     meta: &ColumnChunkMetaData,

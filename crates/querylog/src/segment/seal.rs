@@ -17,10 +17,10 @@ use crate::chunk::Chunk;
 use crate::directory::{SegmentLabel, SegmentName};
 use crate::error::LogError;
 
-/// Entries for a row group: all entries of a chunk, or only the kept ones.
+/// Entries for a row group: a chunk, or those of its entries that are kept.
 pub(crate) struct RowSource {
     pub(crate) chunk: Chunk,
-    /// Whether each row is kept. If the list is empty, all rows are kept.
+    /// Whether each row of the chunk is kept. If this list is empty, all rows are kept.
     pub(crate) kept: Vec<bool>,
 }
 
@@ -37,7 +37,7 @@ impl RowSource {
         self.kept.iter().filter(|kept| **kept).count()
     }
 
-    /// Returns the approximate number of octets of the compressed names.
+    /// Estimates the number of octets of the compressed names.
     pub(crate) fn name_octets(&self) -> u64 {
         match &self.chunk {
             Chunk::Block(block) => u64::from(block.header.stored),
@@ -46,17 +46,17 @@ impl RowSource {
     }
 }
 
-/// A writer of row groups to a file or another output.
+/// A writer of row groups to any output, such as a file.
 pub(crate) struct RowGroups<W: Write + Send> {
     writer: SerializedFileWriter<W>,
     schema: SchemaDescriptor,
     properties: WriterPropertiesPtr,
-    /// The list of the pieces that were written.
+    /// The list of the pages that were written, for the footer.
     pieces: String,
 }
 
 impl<W: Write + Send> RowGroups<W> {
-    /// Writes the magic number.
+    /// Creates a writer, and writes the magic number at the start of the file.
     ///
     /// # Errors
     /// `out` cannot be written. The other functions have the same error.
@@ -84,7 +84,7 @@ impl<W: Write + Send> RowGroups<W> {
         Ok(())
     }
 
-    /// Writes the indexes and the footer. Returns the offset at which they start.
+    /// Writes the indexes and the footer of the file. Returns the offset at which they start.
     pub(crate) fn finish(&mut self) -> Result<u64, EncodeError> {
         let pieces = std::mem::take(&mut self.pieces);
         self.writer.append_key_value_metadata(KeyValue::new(PIECES.to_owned(), pieces));
@@ -97,7 +97,7 @@ impl<W: Write + Send> RowGroups<W> {
     }
 }
 
-/// A segment that is being written.
+/// A writer of a segment to a file.
 pub(crate) struct Sealer {
     part: PathBuf,
     groups: RowGroups<File>,
@@ -154,7 +154,7 @@ impl Sealer {
     }
 }
 
-/// The end of a file that is on the disk.
+/// The tail of a file that is synced to the disk.
 struct Tail {
     octets: u64,
     crc: u32,

@@ -15,7 +15,7 @@
 //!  choose ── send ── PendingQuery ──> Action::Send            (server, socket, ID, question)
 //!                        │
 //!     late or never <────┼────> Resolver::received ── match ──┬── dropped: waiting goes on
-//!     due: the next server  │                                    ├── asked again in another way: TCP,
+//!     due: the next one  │                                    ├── asked again in another way: TCP,
 //!                        │                                    │   no EDNS, the server's cookie
 //!                        └────> Resolver::failed: unreachable └── reply, for the owner to judge
 //! ```

@@ -1,11 +1,11 @@
-//! The addresses of a pool that one answer contains. A choice allocates nothing.
+//! The choice of the addresses of a pool for one answer. No function of this module allocates.
 
 use std::net::IpAddr;
 
 use super::health::PoolMasks;
 use super::place::{ClientPlace, MemberPlace, nearness};
 
-/// Maximum number of addresses of a pool: their sets fit one word each.
+/// Maximum number of addresses of a pool. A set of them fits into a word of 64 bits.
 pub const MAX_POOL_ADDRESSES: usize = 64;
 
 /// An address of a pool.
@@ -13,48 +13,47 @@ pub const MAX_POOL_ADDRESSES: usize = 64;
 pub struct PoolMember {
     /// The address in answers.
     pub address: IpAddr,
-    /// The share of the answers in [`PoolMode::Weighted`]; an address with 0 is chosen after all
-    /// others.
+    /// The share of this address in [`PoolMode::Weighted`], relative to the other weights. An
+    /// address with weight 0 is chosen only if no other is available.
     pub weight: u32,
-    /// The clients near the address, for [`PoolMode::Nearest`].
+    /// The clients to which the address is near, for [`PoolMode::Nearest`].
     pub places: Vec<MemberPlace>,
 }
 
-/// The choice among the healthy addresses for an answer.
+/// The rule by which healthy addresses are chosen for an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PoolMode {
     /// All healthy addresses.
     All,
-    /// The first address in the order of the configuration.
+    /// The first healthy address in the order of the configuration.
     First,
-    /// Addresses drawn at random by their weights, at most this many.
+    /// Addresses drawn at random by their weights, up to this number.
     Weighted(u8),
-    /// At most this number of addresses, each equally often.
+    /// Up to this number of addresses. Each address is chosen equally often.
     Rotate(u8),
-    /// Addresses that are the same for the same client as long as they are healthy, at most this
-    /// many.
+    /// Up to this number of addresses. A client gets the same ones as long as they are healthy.
     Consistent(u8),
-    /// The addresses near the client, at most this many.
+    /// Up to this number of addresses near the client.
     Nearest(u8),
 }
 
-/// The contents of an answer if no address is healthy.
+/// The content of an answer if no address is healthy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WhenAllDown {
-    /// All addresses that no operator has taken out.
+    /// All addresses, except those that an operator has disabled.
     All,
     /// No address.
     None,
-    /// The addresses of `fallback`.
+    /// The addresses of [`PoolRule::fallback`].
     Fallback,
 }
 
 /// The family of the addresses of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AddressFamily {
-    /// A records.
+    /// IPv4 addresses, as A records.
     V4,
-    /// AAAA records.
+    /// IPv6 addresses, as AAAA records.
     V6,
 }
 
@@ -64,42 +63,42 @@ impl AddressFamily {
     }
 }
 
-/// The client of an answer.
+/// The properties of a query by which addresses are chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolClient {
     /// The location of the client.
     pub place: ClientPlace,
-    /// A number that differs between queries.
+    /// A number that differs for each query.
     pub turn: u64,
 }
 
-/// The rule by which the addresses of an answer are chosen.
+/// The addresses of a pool, and the rule by which they are chosen.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolRule {
     /// The addresses, at most [`MAX_POOL_ADDRESSES`].
     pub members: Vec<PoolMember>,
     /// The rule that chooses among the healthy addresses.
     pub mode: PoolMode,
-    /// The contents of an answer if no address is healthy.
+    /// The content of an answer if no address is healthy.
     pub when_all_down: WhenAllDown,
     /// The addresses for [`WhenAllDown::Fallback`].
     pub fallback: Vec<IpAddr>,
 }
 
-/// The reason why an answer contains its addresses.
+/// The reason for the choice of addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChosenBy {
-    /// The pool has no address of this family.
+    /// The pool has no address of the wanted family.
     NoFamily,
-    /// The targets are healthy.
+    /// The addresses are healthy and not drained.
     Health,
-    /// Only drained addresses are healthy.
+    /// Only addresses that an operator drains are healthy.
     Drained,
-    /// No address is healthy: `when-all-down` applies.
+    /// No address is healthy, so `when_all_down` applies.
     AllDown,
 }
 
-/// The addresses of an answer, in order.
+/// The addresses that were chosen for an answer, in order.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolChoice {
     positions: [u8; MAX_POOL_ADDRESSES],
@@ -141,8 +140,8 @@ impl PoolChoice {
 }
 
 impl PoolRule {
-    /// Chooses the addresses of an answer. The work is linear in the addresses of the pool. With
-    /// weights, it is also linear in the addresses of the answer.
+    /// Chooses the addresses of an answer. The time is linear in the number of addresses of the
+    /// pool; with weights, it is also linear in the number of chosen addresses.
     #[must_use]
     pub fn choose(
         &self,
@@ -166,7 +165,7 @@ impl PoolRule {
         }
     }
 
-    /// Returns the positions of the members of a family.
+    /// Returns the positions of the members with an address of this family, as a bit set.
     #[must_use]
     pub fn positions_of(&self, family: AddressFamily) -> u64 {
         let members = self.members.iter().take(MAX_POOL_ADDRESSES).enumerate();
@@ -204,13 +203,13 @@ impl PoolRule {
         choice
     }
 
-    /// Draws addresses by their weights, each at most once.
+    /// Chooses up to `most` addresses at random by their weights, each at most once.
     fn draw(&self, mut usable: u64, most: u8, turn: u64, choice: &mut PoolChoice) {
         let mut random = mixed(turn);
         for _ in 0..most {
             let total: u64 = self.among(usable).map(|(_, member)| u64::from(member.weight)).sum();
             let drawn = match total {
-                // Only standbys, with weight 0, are left: take the first one.
+                // Only addresses with weight 0 are left, so the first one is taken.
                 0 => self.among(usable).next().map(|(position, _)| position),
                 total => {
                     let mut left = random % total;
@@ -223,7 +222,7 @@ impl PoolRule {
                 }
             };
             let Some(position) = drawn else { return };
-            // A standby is chosen only if there is no other address.
+            // An address with weight 0 is chosen only if there is no other.
             if total == 0 && !choice.is_empty() {
                 return;
             }
@@ -233,8 +232,8 @@ impl PoolRule {
         }
     }
 
-    /// Takes the addresses with the highest hash together with the client's address (rendezvous
-    /// hashing): if one address fails, only its own clients get another address.
+    /// Chooses the addresses with the highest hash of address and client (rendezvous hashing). If
+    /// an address fails, only the clients that had it get another one.
     fn rank(&self, mut usable: u64, most: u8, client: IpAddr, choice: &mut PoolChoice) {
         let client = client_key(client);
         for _ in 0..most {
@@ -246,8 +245,8 @@ impl PoolRule {
         }
     }
 
-    /// Returns the usable positions nearest to a client. A client that is near to no position gets
-    /// the positions without places, or all positions if each of them has places.
+    /// Returns the usable positions that are nearest to a client. If none is near, returns those of
+    /// members without places, or all positions if every member has places.
     fn near(&self, usable: u64, client: &ClientPlace) -> u64 {
         let nearness = |member: &PoolMember| nearness(&member.places, client);
         let nearest = self.among(usable).map(|(_, member)| nearness(member)).max().unwrap_or(0);
@@ -264,7 +263,7 @@ impl PoolRule {
         }
     }
 
-    /// Returns the members at these positions.
+    /// Returns the members at these positions, each with its position.
     fn among(&self, positions: u64) -> impl Iterator<Item = (u32, &PoolMember)> {
         let members = self.members.iter().take(MAX_POOL_ADDRESSES).zip(0u32..);
         members
@@ -273,7 +272,7 @@ impl PoolRule {
     }
 }
 
-/// Takes `most` positions that follow one another, from a place that differs with each turn.
+/// Chooses `most` consecutive positions. The first one differs with each turn.
 fn rotate(usable: u64, most: u32, turn: u64, choice: &mut PoolChoice) {
     let count = usable.count_ones();
     if count == 0 {
@@ -286,7 +285,7 @@ fn rotate(usable: u64, most: u32, turn: u64, choice: &mut PoolChoice) {
     ahead.chain(behind).take(most as usize).for_each(|position| choice.push(position));
 }
 
-/// Returns the part of a client's address that stays the same: hosts change the last half of an
+/// Returns the part of a client's address that stays the same. Hosts change the last half of their
 /// IPv6 address (RFC 8981).
 fn client_key(address: IpAddr) -> u64 {
     match address {
@@ -305,8 +304,8 @@ fn address_key(address: IpAddr) -> u64 {
     }
 }
 
-/// Mixes the bits of a number (the finalizer of SplitMix64). The hash has no key, because two
-/// servers must choose the same addresses.
+/// Mixes the bits of a number (the finalizer of SplitMix64). The function has no secret key,
+/// because two servers must choose the same addresses.
 fn mixed(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

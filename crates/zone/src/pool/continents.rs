@@ -1,6 +1,6 @@
 //! The continents of countries, by their codes in ISO 3166-1.
 
-/// Codes of the continents, and the countries of each.
+/// The code of each continent, and the countries in it.
 pub const CONTINENTS: [([u8; 2], &str); 7] = [
     (
         *b"AF",
@@ -27,7 +27,7 @@ pub const CONTINENTS: [([u8; 2], &str); 7] = [
     (*b"SA", "AR BO BR CL CO EC FK GF GY PE PY SR UY VE"),
 ];
 
-/// Returns the continent of a country. Searches at most seven short texts.
+/// Returns the continent of a country, or `None` for an unknown country.
 #[must_use]
 pub fn continent_of(country: [u8; 2]) -> Option<[u8; 2]> {
     let has = |countries: &str| countries.as_bytes().chunks(3).any(|code| code[..2] == country);

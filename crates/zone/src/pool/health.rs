@@ -1,50 +1,51 @@
-//! The health of one target, from the results of its probes.
+//! The health of one target, determined from the results of its probes.
 
-/// Maximum number of results that are remembered of a target.
+/// Maximum number of results that are remembered for a target.
 pub const MAX_PROBE_WINDOW: u8 = 64;
-/// Milliseconds after which the penalty for a failure has halved.
+/// Time in milliseconds after which a penalty has decayed to a half.
 const HALF_LIFE_MS: u64 = 300_000;
-/// The penalty of one change to down.
+/// The penalty for one change to [`HealthState::Down`].
 const PENALTY: u32 = 1_000;
-/// Maximum number of doublings of `rise` for a target that keeps going down.
+/// Maximum number of times that `rise` is doubled for a target that goes down repeatedly.
 const MAX_DOUBLINGS: u32 = 3;
 
-/// Number of results that change the health of a target.
+/// The numbers of results after which the health of a target changes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Thresholds {
-    /// Successes in a row after which a target is up, 1 to `window`.
+    /// Number of consecutive successes after which a target is up, from 1 to `window`.
     pub rise: u8,
-    /// Failures among the last `window` results after which the target is down, 1 to `window`.
+    /// Number of failures among the last `window` results after which a target is down, from 1 to
+    /// `window`.
     pub fall: u8,
-    /// The number of results that are considered, at most [`MAX_PROBE_WINDOW`].
+    /// Number of last results that are considered, at most [`MAX_PROBE_WINDOW`].
     pub window: u8,
-    /// The requirements for a target that went down several times within minutes.
+    /// Whether a target that repeatedly goes down needs more successes to come up.
     pub damping: Damping,
 }
 
 /// Whether a target that repeatedly goes down needs more successes each time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Damping {
-    /// `rise` doubles with each change to down within minutes, up to eight times its value.
+    /// Each recent change to down doubles the number of successes that the target needs, up to
+    /// eight times `rise`.
     Doubled,
-    /// The value of `rise` is always the same.
+    /// The target always needs `rise` successes.
     Off,
 }
 
-/// Whether a target is usable.
+/// Whether a target is healthy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HealthState {
-    /// No probe has ended yet. The target counts as up: a new pool must not start without
-    /// addresses.
+    /// No probe has ended yet. The target counts as up, so that a new pool has addresses.
     Unknown,
-    /// The target is up.
+    /// The target is healthy.
     Up,
-    /// The target is down.
+    /// The target is not healthy.
     Down,
 }
 
 impl HealthState {
-    /// Returns the name in reports.
+    /// Returns the name that reports show.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -71,16 +72,17 @@ pub struct HealthChange {
 /// up      --`fall` failures in the window since it came up----> down
 /// down    --`rise` successes in a row, more if it is damped---> up
 /// ```
-/// Failures need not be consecutive, so that a target that answers every other probe goes down. A
+/// Failures need not be consecutive: a target that answers only every other probe goes down. A
 /// target that answers no probe is down after `fall` probes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TargetHealth {
     state: HealthState,
-    /// The results since the last change, the latest in the lowest bit; 1 is a success.
+    /// The results since the last change, one bit each, with the latest in the lowest bit. A
+    /// success is 1.
     results: u64,
-    /// The number of results, at most [`MAX_PROBE_WINDOW`].
+    /// Number of results in `results`, at most [`MAX_PROBE_WINDOW`].
     count: u8,
-    /// The penalty for changes to down at `penal_at_ms`.
+    /// The penalty for changes to down, as it was at `penal_at_ms`.
     penalty: u32,
     penal_at_ms: u64,
 }
@@ -92,7 +94,7 @@ impl Default for TargetHealth {
 }
 
 impl TargetHealth {
-    /// Creates the health of a target with a known state.
+    /// Creates the health of a target that is in a known state.
     #[must_use]
     pub const fn of(state: HealthState) -> Self {
         Self { state, results: 0, count: 0, penalty: 0, penal_at_ms: 0 }
@@ -104,8 +106,8 @@ impl TargetHealth {
         self.state
     }
 
-    /// Takes the result of a probe that ended at `now_ms`, on any clock that does not go back.
-    /// Returns the change that follows.
+    /// Adds the result of a probe that ended at `now_ms`, on any clock that is never set back.
+    /// Returns the change that it causes.
     pub fn take(
         &mut self,
         result: ProbeVerdict,
@@ -138,12 +140,12 @@ impl TargetHealth {
         Some(HealthChange { from, to })
     }
 
-    /// Returns the successes in a row that the target needs to come up.
+    /// Returns the number of consecutive successes that the target needs to come up.
     #[must_use]
     pub fn rise(&self, now_ms: u64, thresholds: &Thresholds) -> u32 {
         let doublings = match thresholds.damping {
             Damping::Off => 0,
-            // A penalty that has decayed by less than half still counts as a change to down.
+            // A change to down counts until its penalty has decayed to less than a half.
             Damping::Doubled => (self.decayed(now_ms) + PENALTY / 2) / PENALTY,
         };
         let doublings = doublings.saturating_sub(1).min(MAX_DOUBLINGS);
@@ -155,14 +157,14 @@ impl TargetHealth {
         self.penalty.checked_shr(u32::try_from(halvings).unwrap_or(u32::MAX)).unwrap_or(0)
     }
 
-    /// Returns the failures among the last `window` results since the last change.
+    /// Returns the number of failures among the last `window` results since the last change.
     fn failures(&self, window: u8) -> u32 {
         let counted = self.count.min(window).min(MAX_PROBE_WINDOW);
         let bits = u64::MAX.checked_shr(64 - u32::from(counted)).unwrap_or(0);
         (!self.results & bits).count_ones()
     }
 
-    /// Returns the successes in a row up to now.
+    /// Returns the number of consecutive successes up to now.
     fn successes(&self) -> u32 {
         self.results.trailing_ones().min(self.count.into())
     }
@@ -171,23 +173,23 @@ impl TargetHealth {
 /// The result of a probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProbeVerdict {
-    /// The target meets the requirements of the probe.
+    /// The target replied as the probe requires.
     Success,
-    /// The target is not healthy, or it did not reply in time.
+    /// The target did not reply in time, or not as the probe requires.
     Failure,
 }
 
-/// The setting of an operator for an address of a pool.
+/// The setting of an operator for one address of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum MemberControl {
-    /// The probes decide whether the address is in the answers.
+    /// The results of probes decide whether answers contain the address.
     #[default]
     Auto,
-    /// The address is in the answers, whatever its probes say.
+    /// Answers contain the address, whatever the results of probes are.
     Up,
-    /// The address is in no answer.
+    /// No answer contains the address.
     Down,
-    /// The address is in answers only if no other address is usable.
+    /// Answers contain the address only if no other one is usable.
     Drain,
 }
 
@@ -213,19 +215,20 @@ impl MemberControl {
     }
 }
 
-/// The addresses of a pool that an answer may contain, as sets of their positions.
+/// The addresses of a pool that an answer may contain. Each set has a bit for each position.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PoolMasks {
-    /// The usable targets that are not drained.
+    /// The usable addresses that are not drained.
     pub healthy: u64,
-    /// The usable targets that are drained. An answer contains them only if `healthy` is empty.
+    /// The usable addresses that are drained. An answer contains them only if `healthy` is empty.
     pub drained: u64,
-    /// The targets that no operator has taken out. An answer may contain them if none is usable.
+    /// The addresses that no operator has disabled. An answer may contain them if no address is
+    /// usable.
     pub present: u64,
 }
 
 impl PoolMasks {
-    /// Returns the sets for members in their order, at most 64.
+    /// Computes the sets from the states and settings of the members, of which at most 64 are read.
     #[must_use]
     pub fn of(members: impl IntoIterator<Item = (HealthState, MemberControl)>) -> Self {
         let mut masks = Self::default();
@@ -243,16 +246,16 @@ impl PoolMasks {
         masks
     }
 
-    /// Returns the sets of a pool in which nothing is known of its `members`.
+    /// Creates the sets of a pool with this number of members before any probe has ended.
     #[must_use]
     pub fn unknown(members: usize) -> Self {
         Self::of((0..members).map(|_| (HealthState::Unknown, MemberControl::Auto)))
     }
 }
 
-/// Returns the time of the next probe of a target whose last probe began at `began_ms`. It is one
-/// interval later, minus up to a tenth by `random`, so that servers that started together do not
-/// probe together.
+/// Returns the time of the next probe of a target whose last probe began at `began_ms`. The time is
+/// one interval later, minus a random part of up to a tenth of the interval, so that servers that
+/// started at the same time do not probe at the same time.
 #[must_use]
 pub fn next_probe_ms(began_ms: u64, interval_ms: u64, random: u16) -> u64 {
     began_ms + interval_ms - interval_ms * u64::from(random) / (10 * (1 << 16))

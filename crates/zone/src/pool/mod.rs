@@ -1,6 +1,6 @@
-//! Names that follow the health of their hosts: a pool of addresses behind one name. Pure: times
-//! and the results of probes go in, the health of each target and the addresses of an answer come
-//! out.
+//! Pools: names whose addresses depend on the health of their hosts. The code is free of I/O: it
+//! gets times and the results of probes, and computes the health of each target and the addresses
+//! of an answer.
 //!
 //! ```text
 //! results of probes --> TargetHealth --+

@@ -1,8 +1,8 @@
-//! The locations of clients, and the addresses of a pool near them.
+//! The locations of clients, and the choice of addresses near them.
 
 use std::net::IpAddr;
 
-/// The clients for which an address of a pool is the right one.
+/// The clients to which an address of a pool is near.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemberPlace {
     /// A network of clients.
@@ -13,18 +13,18 @@ pub enum MemberPlace {
     Continent([u8; 2]),
 }
 
-/// A network of clients. IPv4 addresses are in the last 32 bits, with 96 bits before them.
+/// A network of clients. An IPv4 network is stored as an IPv6 network: 96 bits precede its address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlaceNetwork {
     first: u128,
     prefix_len: u8,
 }
 
-/// Bits before an IPv4 address.
+/// Number of bits that precede an IPv4 address.
 const BITS_BEFORE_V4: u8 = 96;
 
 impl PlaceNetwork {
-    /// Returns the network with this address and length of the prefix.
+    /// Creates the network with this address and prefix length.
     #[must_use]
     pub fn new(address: IpAddr, prefix_len: u8) -> Self {
         let before = if address.is_ipv4() { BITS_BEFORE_V4 } else { 0 };
@@ -37,8 +37,7 @@ impl PlaceNetwork {
     }
 }
 
-/// Returns the bits of an address; those of an IPv4 address as mapped into IPv6 (RFC 4291
-/// §2.5.5.2).
+/// Returns the bits of an address. An IPv4 address is mapped into IPv6 (RFC 4291 §2.5.5.2).
 fn bits(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => u128::from(address.to_ipv6_mapped()),
@@ -55,14 +54,14 @@ fn mask(prefix_len: u8) -> u128 {
 pub struct ClientPlace {
     /// The address or network of the client.
     pub address: IpAddr,
-    /// The country, if it is known.
+    /// The country as a code of two letters, if it is known.
     pub country: Option<[u8; 2]>,
-    /// The continent, if it is known.
+    /// The continent as a code of two letters, if it is known.
     pub continent: Option<[u8; 2]>,
 }
 
-/// Returns how near a place is: networks before countries before continents, and longer prefixes
-/// before shorter ones.
+/// Returns how near a client is to places; larger is nearer, and 0 is not near. Networks are nearer
+/// than countries, countries nearer than continents, and longer prefixes nearer than shorter ones.
 pub(super) fn nearness(places: &[MemberPlace], client: &ClientPlace) -> u8 {
     let of_one = |place: &MemberPlace| match *place {
         MemberPlace::Network(network) if network.contains(client.address) => {

@@ -2,7 +2,7 @@
 
 use avocet_wire::Rtype;
 
-/// Appends the bit map of types, which are in order and distinct.
+/// Appends the bit map for these types, which must be sorted and distinct.
 pub(super) fn append(types: &[Rtype], out: &mut Vec<u8>) {
     let mut rest = types;
     while let [first, ..] = rest {

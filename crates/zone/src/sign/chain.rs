@@ -1,4 +1,5 @@
-//! The chain of NSEC or NSEC3 records of a zone (RFC 4035 §2.3, RFC 5155 §7.1).
+//! The NSEC or NSEC3 records of a zone, each of which leads to the next (RFC 4035 §2.3, RFC 5155
+//! §7.1).
 
 use avocet_dnssec::zonemd::ZONEMD;
 use avocet_wire::{FoldedName, Rtype};
@@ -7,30 +8,31 @@ use data_encoding::BASE32_DNSSEC;
 use super::{CDNSKEY, CDS, SignFault, SignedDenial, Signing, bitmap, hashes, own_sets};
 use crate::tree::{Flags, HostedZone, Node};
 
-/// Number of octets of the hash in the owner of an NSEC3 record.
+/// Number of octets of the label with a hash in the owner of an NSEC3 record.
 const HASH_LABEL: usize = 32;
-/// The parameters of NSEC3 (RFC 9276 §3.1): SHA-1, no flags, no additional iterations, no salt.
+/// The NSEC3 parameters that this server uses (RFC 9276 §3.1): SHA-1, no flags, no additional
+/// iterations, no salt.
 const NSEC3_PARAMETERS: [u8; 5] = [1, 0, 0, 0, 0];
 
-/// The proofs of a zone.
+/// The NSEC or NSEC3 records of a zone that is being signed.
 pub(super) struct Chain {
-    /// TTL of the records (RFC 9077).
+    /// The TTL of the records in seconds (RFC 9077).
     pub(super) ttl_secs: u32,
     pub(super) links: Links,
 }
 
 /// The records of the chain.
 pub(super) enum Links {
-    /// The offsets of the nodes with NSEC records, in order.
+    /// The offsets of the nodes that get NSEC records, in canonical order.
     Nsec(Vec<u32>),
-    /// The NSEC3 records by hash.
+    /// The NSEC3 records, sorted by hash.
     Nsec3(Vec<HashedName>),
 }
 
-/// An NSEC3 record that is to be written.
+/// An NSEC3 record that will be written to the zone.
 pub(super) struct HashedName {
     pub(super) hash: [u8; 20],
-    /// The data.
+    /// The data of the record.
     pub(super) rdata: Vec<u8>,
 }
 
@@ -49,7 +51,7 @@ impl Chain {
         Ok(Self { ttl_secs, links })
     }
 
-    /// Returns the data of the NSEC3PARAM record, if the zone has one.
+    /// Returns the data of the NSEC3PARAM record, if the zone gets one.
     pub(super) const fn parameters(&self) -> Option<&'static [u8]> {
         match self.links {
             Links::Nsec(_) => None,
@@ -62,21 +64,21 @@ fn at_of(node: Node<'_>) -> u32 {
     node.at as u32
 }
 
-/// The role of a node in DNSSEC.
+/// The role of a node in DNSSEC, which decides which of its records are signed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum NodeKind {
-    /// The zone has authority for its records.
+    /// The zone is authoritative for the records of the node.
     Own,
-    /// A delegation with DS records.
+    /// The node is a delegation with DS records.
     SecureCut,
-    /// A delegation without DS records.
+    /// The node is a delegation without DS records.
     InsecureCut,
-    /// The node is below a delegation or a DNAME, is an NSEC3 record of the source, or has no
-    /// records.
+    /// The node gets no signatures: it is below a delegation or a DNAME record, is an NSEC3 record
+    /// of the source, or has no records.
     Outside,
 }
 
-/// Returns the kind of a node of a source.
+/// Determines the role of a node of the unsigned zone.
 pub(super) fn kind_of(node: Node<'_>) -> NodeKind {
     let is_made = node.flags().has(Flags::MADE);
     if node.flags().has(Flags::OCCLUDED) || !is_made && own_sets(node.sets()).next().is_none() {
@@ -91,7 +93,7 @@ pub(super) fn kind_of(node: Node<'_>) -> NodeKind {
     }
 }
 
-/// Returns the nodes that have their own record in the chain.
+/// Returns the nodes that get an NSEC or NSEC3 record.
 fn linked<'z>(
     source: &'z HostedZone,
     signing: &Signing<'_>,
@@ -104,7 +106,7 @@ fn linked<'z>(
     })
 }
 
-/// Appends the bit map of a node, in the order of the types.
+/// Appends the bit map with the types of a node.
 pub(super) fn append_types(
     node: Node<'_>,
     apex: FoldedName<'_>,
@@ -141,8 +143,8 @@ pub(super) fn append_types(
     bitmap::append(&types, out);
 }
 
-/// Replaces the type ALIAS, which no client gets, by the types of the records of a node that are
-/// made for each answer.
+/// Replaces the type ALIAS, which no client sees, with the types of the addresses that the server
+/// determines for each answer.
 pub(super) fn show_made_types(node: Node<'_>, types: &mut Vec<Rtype>) {
     types.retain(|rtype| *rtype != Rtype::ALIAS);
     if has_made_records(node) {
@@ -150,13 +152,14 @@ pub(super) fn show_made_types(node: Node<'_>, types: &mut Vec<Rtype>) {
     }
 }
 
-/// Returns whether the addresses of a node are made for each answer, and signed with it.
+/// Reports whether the server determines and signs the addresses of a node separately for each
+/// answer.
 pub(super) fn has_made_records(node: Node<'_>) -> bool {
     let is_made = node.flags().has(Flags::MADE) || node.set(Rtype::ALIAS).is_some();
     is_made && !node.flags().has(Flags::CUT)
 }
 
-/// Returns the NSEC3 records, by hash.
+/// Computes the NSEC3 records, sorted by hash.
 fn hashed(source: &HostedZone, signing: &Signing<'_>) -> Result<Vec<HashedName>, SignFault> {
     let opt_out = u8::from(signing.denial == SignedDenial::Nsec3OptOut);
     let apex = source.apex();
@@ -172,7 +175,8 @@ fn hashed(source: &HostedZone, signing: &Signing<'_>) -> Result<Vec<HashedName>,
     let mut before: Option<FoldedName<'_>> = None;
     for node in linked(source, signing) {
         let name = node.name();
-        // Adds the empty non-terminals above the name, each when its first descendant is met.
+        // Ancestors without records also get NSEC3 records. Each is added with the first name below
+        // it.
         let above = name.ancestors().skip(1).take_while(|above| above.len() >= apex.len());
         for above in above {
             if before.is_some_and(|before| before.is_at_or_below(above)) {
@@ -197,7 +201,7 @@ fn hashed(source: &HostedZone, signing: &Signing<'_>) -> Result<Vec<HashedName>,
     Ok(names)
 }
 
-/// Returns the owner of an NSEC3 record.
+/// Returns the owner of the NSEC3 record with a hash.
 pub(super) fn hash_owner(hash: &[u8; 20], apex: FoldedName<'_>) -> Vec<u8> {
     let mut owner = vec![HASH_LABEL as u8];
     owner.extend_from_slice(BASE32_DNSSEC.encode(hash).as_bytes());

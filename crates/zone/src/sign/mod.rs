@@ -32,25 +32,26 @@ use crate::tree::{HostedSet, HostedZone, MAX_SET_OCTETS, MAX_SIGNABLE_OCTETS};
 
 pub use review::{MAX_VERIFIED, ReviewFault, review};
 
-/// CDS (RFC 7344).
+/// The type CDS: DS records that the parent is asked to publish (RFC 7344).
 pub const CDS: Rtype = Rtype(59);
-/// CDNSKEY (RFC 7344).
+/// The type CDNSKEY: keys for which the parent is asked to publish DS records (RFC 7344).
 pub const CDNSKEY: Rtype = Rtype(60);
-/// Seconds before its creation from which a signature is valid: clocks of validators differ.
+/// Time in seconds by which the validity of a signature begins before it is made, because the
+/// clocks of validators differ.
 pub const INCEPTION_SECS: u32 = 3_600;
 
-/// The proof of denial that a zone is signed with.
+/// The kind of proof of denial with which a zone is signed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SignedDenial {
-    /// NSEC.
+    /// NSEC records.
     Nsec,
-    /// NSEC3 without salt and additional iterations (RFC 9276 §3.1).
+    /// NSEC3 records without salt and additional iterations (RFC 9276 §3.1).
     Nsec3,
-    /// NSEC3 without records for delegations that are not signed (RFC 5155 §6).
+    /// NSEC3 records, but none for delegations that are not signed (RFC 5155 §6).
     Nsec3OptOut,
 }
 
-/// The keys of a zone at one time, and their use.
+/// The keys of a zone by their use, at one time.
 #[derive(Clone, Default, Debug)]
 pub struct ZoneSigners {
     /// The keys in the DNSKEY RRset.
@@ -59,58 +60,58 @@ pub struct ZoneSigners {
     pub entry: Vec<Arc<SigningKey>>,
     /// The keys that sign everything else.
     pub zone: Vec<Arc<SigningKey>>,
-    /// The keys that the parent is asked to have DS records for.
+    /// The keys for which the parent is asked to publish DS records.
     pub parent: Vec<Arc<SigningKey>>,
 }
 
-/// The times of signatures, in seconds.
+/// The times with which signatures are made and renewed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SignatureTimes {
-    /// The present time, in seconds since 1970.
+    /// The current Unix time in seconds.
     pub now_secs: u64,
-    /// The duration of validity of new signatures.
+    /// The validity of new signatures in seconds.
     pub validity_secs: u32,
-    /// A signature with less than this remaining validity is replaced.
+    /// Number of seconds of remaining validity below which a signature is replaced.
     pub refresh_secs: u32,
-    /// The TTL of the records about keys.
+    /// The TTL of DNSKEY, CDS and CDNSKEY records in seconds.
     pub dnskey_ttl_secs: u32,
 }
 
 /// The parameters with which a zone is signed.
 #[derive(Clone, Debug)]
 pub struct Signing<'s> {
-    /// The keys.
+    /// The keys that sign the zone.
     pub signers: &'s ZoneSigners,
-    /// The kind of proofs.
+    /// The kind of proof of denial.
     pub denial: SignedDenial,
-    /// The hash of the digest in the ZONEMD record; `None` for a zone without one.
+    /// The hash function for the ZONEMD record; `None` for a zone without that record.
     pub digest: Option<DigestHash>,
-    /// The times.
+    /// The times with which signatures are made and renewed.
     pub times: SignatureTimes,
-    /// The version that was signed last.
+    /// The version that was signed last. Its signatures are used again.
     pub last: Option<&'s HostedZone>,
     /// The serial that was published last, even if that version no longer exists.
     pub last_serial: Option<u32>,
-    /// Seed of the jitter.
+    /// The seed from which the different ends of signatures are computed.
     pub seed: u64,
-    /// Threads that sign.
+    /// Number of threads that sign.
     pub threads: usize,
-    /// The function that each signing thread calls at its start.
+    /// A function that each signing thread calls when it starts.
     pub begin: fn(),
 }
 
 /// The result of signing.
 #[derive(Debug)]
 pub struct SignedZone {
-    /// The zone.
+    /// The signed zone.
     pub zone: HostedZone,
-    /// Signatures that were made.
+    /// Number of signatures that were made.
     pub made: u32,
-    /// Signatures that were kept.
+    /// Number of signatures that were taken from the last version.
     pub kept: u32,
-    /// The earliest end of a signature, in seconds since 1970.
+    /// The Unix time in seconds at which the first signature expires.
     pub expires_at_secs: u64,
-    /// Whether the published version differs from the last published version.
+    /// Whether the zone differs from the version that was signed last.
     pub is_changed: bool,
 }
 
@@ -120,13 +121,13 @@ pub enum SignFault {
     /// The zone has no SOA record.
     #[error("the zone has no SOA record")]
     NoSoa,
-    /// No key signs the zone.
+    /// No key is available to sign the zone.
     #[error("no key of the zone is ready to sign")]
     NoKey,
     /// A key cannot sign.
     #[error("a key cannot sign: {0}")]
     Key(#[from] KeyFault),
-    /// The signed zone is too large.
+    /// The signed zone does not fit into the 32-bit offsets of its tree.
     #[error("the signed zone takes more than 4 GiB of memory")]
     TooLarge,
     /// A name has too many types, or an RRset is too large.
@@ -135,14 +136,14 @@ pub enum SignFault {
         max = MAX_SET_OCTETS
     )]
     TooManyTypes,
-    /// Two names have the same hash.
+    /// Two names have the same NSEC3 hash.
     #[error("two names have the same NSEC3 hash")]
     Collision,
 }
 
 impl HostedZone {
-    /// Returns the fault of an RRset that leaves no room for signatures. One such RRset would hold
-    /// back the whole zone.
+    /// Finds an RRset that is too large to be signed, and returns the problem. Because of one such
+    /// RRset, the whole zone could not be published.
     #[must_use]
     pub fn unsignable_set(&self) -> Option<ZoneProblem> {
         let sets = self.iter().flat_map(|node| node.sets().map(move |set| (node.name(), set)));
@@ -154,28 +155,28 @@ impl HostedZone {
 }
 
 impl SignatureTimes {
-    /// Returns the maximum number of seconds by which a signature ends earlier, so that not all
-    /// signatures are due at once.
+    /// Returns the maximum number of seconds by which the validity of a signature is shortened, so
+    /// that signatures do not all expire at the same time.
     pub(crate) const fn jitter_secs(&self) -> u32 {
         self.validity_secs.saturating_sub(self.refresh_secs) / 4
     }
 
-    /// Returns the seconds for which a kept signature must still be valid. Signatures that are due
-    /// a little later are replaced at the same time.
+    /// Returns the number of seconds for which a signature must still be valid to be used again.
+    /// Signatures that are due a little later are replaced at the same time.
     pub(crate) fn needed_secs(&self) -> u32 {
         let batch = (self.validity_secs.saturating_sub(self.refresh_secs) / 8).min(3_600);
         self.refresh_secs + batch
     }
 
     fn now(&self) -> u32 {
-        // Times of signatures wrap (RFC 4034 §3.1.5).
+        // Times in signatures wrap (RFC 4034 §3.1.5).
         self.now_secs as u32
     }
 }
 
 impl Signing<'_> {
-    /// Signs a zone. The result has the serial of the source if that is newer than the last serial.
-    /// Otherwise it has the last serial plus one if anything else has changed.
+    /// Signs a zone. The serial is that of the source, if it is newer than the last one. Otherwise
+    /// it is the last one, plus one if any record changed.
     ///
     /// # Errors
     /// The zone or a key cannot be used.
@@ -205,7 +206,7 @@ impl Signing<'_> {
             return Ok(SignedZone { is_changed: false, ..written.into_signed(self) });
         }
         if last.is_some_and(|last| serial == last) {
-            // The content differs and the source has no newer serial.
+            // The records differ, but the source has no newer serial.
             let head = self.head(serial.wrapping_add(1), None);
             let made = writer::rewrite_apex(&mut written, source, &chain, self, &head)?;
             written.add_made(made);
@@ -217,8 +218,8 @@ impl Signing<'_> {
         Ok(written.into_signed(self))
     }
 
-    /// Returns the head with which the apex is written before the digest is known: the data of
-    /// another version, or zeros, which have the same length (RFC 8976 §3.1).
+    /// Returns the records with which the apex is written before the digest is known. The digest is
+    /// that of another version, or zeros of the same length (RFC 8976 §3.1).
     fn head(&self, serial: u32, known: Option<&[u8]>) -> Head {
         let zeros = |hash: DigestHash| hash.rdata(serial, &vec![0; hash.octets()]);
         let like =
@@ -230,7 +231,7 @@ impl Signing<'_> {
         Head { serial, zonemd }
     }
 
-    /// Returns the data of the ZONEMD record of a zone, if the zone gets one.
+    /// Computes the data of the ZONEMD record of a zone, if the zone gets one.
     fn digest_of(&self, zone: &HostedZone) -> Option<Vec<u8>> {
         let hash = self.digest?;
         let digest = in_thread(self.begin, || zone.zone_digest(hash));
@@ -238,7 +239,7 @@ impl Signing<'_> {
     }
 }
 
-/// Runs work in a thread that calls `begin` first, and waits for its end.
+/// Runs `work` in a new thread that calls `begin` first, and waits until it is done.
 pub fn in_thread<T: Send>(begin: fn(), work: impl Fn() -> T + Sync) -> T {
     thread::scope(|scope| {
         let started = thread::Builder::new().name("sign".to_owned()).spawn_scoped(scope, || {
@@ -253,21 +254,21 @@ pub fn in_thread<T: Send>(begin: fn(), work: impl Fn() -> T + Sync) -> T {
     })
 }
 
-/// The apex records that change with each version.
+/// The records of the apex that change with each version.
 struct Head {
     serial: u32,
     /// The data of the ZONEMD record.
     zonemd: Option<Vec<u8>>,
 }
 
-/// The SOA record of a zone.
+/// The fields of an SOA record.
 pub(crate) struct SoaFields {
     pub(crate) serial: u32,
     pub(crate) minimum: u32,
     pub(crate) ttl_secs: u32,
 }
 
-/// Returns the SOA record of a zone.
+/// Reads the SOA record of a zone.
 pub(crate) fn soa_of(zone: &HostedZone) -> Option<SoaFields> {
     let record = zone.node(zone.apex().wire())?.set(Rtype::SOA)?.iter().next()?;
     let numbers = record.rdata.last_chunk::<20>()?;
@@ -277,19 +278,18 @@ pub(crate) fn soa_of(zone: &HostedZone) -> Option<SoaFields> {
     Some(SoaFields { serial: number(0), minimum: number(16), ttl_secs: record.ttl_secs })
 }
 
-/// Returns the hash of a name with the parameters that zones are signed with.
+/// Computes the NSEC3 hash of a name with the parameters that this server uses.
 pub(crate) fn hashes(name: FoldedName<'_>) -> [u8; 20] {
     Parameters { iterations: 0, salt: &[] }.of_own(name.wire())
 }
 
-/// Reports whether signing replaces records of this type that the source has. ZONEMD is not among
-/// these types: its records are replaced at the apex alone, because elsewhere they mean nothing
-/// (RFC 8976 §2).
+/// Reports whether signing replaces records of this type in the source. ZONEMD is excluded: such
+/// records are replaced only at the apex, because they have no meaning elsewhere (RFC 8976 §2).
 pub(crate) fn is_replaced(rtype: Rtype) -> bool {
     matches!(rtype, Rtype::RRSIG | Rtype::NSEC | Rtype::NSEC3 | Rtype::NSEC3PARAM | CDS | CDNSKEY)
 }
 
-/// Returns the sets of a source that are part of the signed zone.
+/// Filters the RRsets of a source: drops those without records and those that signing replaces.
 pub(crate) fn own_sets<'z>(
     sets: impl Iterator<Item = HostedSet<'z>>,
 ) -> impl Iterator<Item = HostedSet<'z>> {

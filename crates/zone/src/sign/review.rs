@@ -1,9 +1,10 @@
-//! The review of a signed zone before it is published: how validators will judge it, now and until
-//! the next signatures are made.
+//! The review of a signed zone before it is published. Validators must accept the zone, now and
+//! until its next signatures are made.
 //!
-//! The tree is read like the answers are. Dates, signers and proofs are checked for all names. All
-//! signatures of a zone with up to [`MAX_VERIFIED`] signatures are verified. In a larger zone, the
-//! same number is verified, evenly spread, because a fault of the signer affects many signatures.
+//! The tree is read in the same way as for answers. Dates, signers and proofs are checked for all
+//! names. All signatures of a zone with up to [`MAX_VERIFIED`] signatures are verified. In a larger
+//! zone, that number of evenly spread signatures is verified, which is enough because an error in
+//! signing affects many of them.
 
 use avocet_dnssec::rrsig::Rrsig;
 use avocet_dnssec::signing::SigningKey;
@@ -17,42 +18,43 @@ use super::chain::{has_made_records, show_made_types};
 use super::{SignatureTimes, ZoneSigners, hashes};
 use crate::tree::{Denial, Flags, HostedSet, HostedZone, Node};
 
-/// Maximum number of signatures that are verified in a review: they take about two seconds.
+/// Maximum number of signatures that a review verifies, which takes about two seconds.
 pub const MAX_VERIFIED: u32 = 30_000;
 /// Maximum number of records of an RRset that validators accept.
 const MAX_RECORDS: u16 = 256;
 
-/// The reason why a signed zone is held back.
+/// The reason why a signed zone is not published.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ReviewFault {
-    /// The DNSKEY RRset is not secure with one of the keys that the parent may refer to.
+    /// A validator would not accept the DNSKEY RRset with one of the keys that DS records may refer
+    /// to. Contains the tag of the key.
     #[error("the DNSKEY records are not secure with key {0} alone: {1:?}")]
     Dnskey(u16, avocet_dnssec::Reason),
-    /// An RRset is not secure.
+    /// A validator would not accept an RRset. Contains its type, its owner and the reason.
     #[error("the {0} records of {1} are not secure: {2:?}")]
     Insecure(Rtype, Box<NameBuf>, avocet_dnssec::Reason),
-    /// A signature ends before the server replaces it.
+    /// A signature expires before the server replaces it.
     #[error("a signature of the {0} records of {1} ends too early")]
     EndsEarly(Rtype, Box<NameBuf>),
-    /// A record that the zone has no authority for is signed, or an authoritative record is not
-    /// signed.
+    /// A record outside the zone's authority is signed, or an authoritative record lacks a
+    /// signature. Contains the type, the owner and the tag of the key.
     #[error("the {0} records of {1} have {2} signatures")]
     Signatures(Rtype, Box<NameBuf>, u16),
-    /// The proof of a name is missing or wrong.
+    /// The NSEC or NSEC3 record of a name is missing or wrong.
     #[error("the {0} record for {1} is missing or wrong")]
     Proof(Rtype, Box<NameBuf>),
-    /// The digest in the ZONEMD record is not the digest of the zone.
+    /// The digest in the ZONEMD record does not match the zone.
     #[error("the ZONEMD record has another digest than the zone")]
     Digest,
-    /// The zone has no proofs, or proofs of another kind than the configuration requires.
+    /// The zone has no NSEC or NSEC3 records, or not those that the configuration requires.
     #[error("the zone has no complete chain of proofs")]
     NoChain,
 }
 
-/// Examines a signed zone.
+/// Reviews a signed zone.
 ///
 /// # Errors
-/// The first fault.
+/// A validator would not accept the zone. The error is the first fault that was found.
 pub fn review(
     zone: &HostedZone,
     signers: &ZoneSigners,
@@ -62,7 +64,7 @@ pub fn review(
     let mut keys = Vec::new();
     for now_secs in [now, now.wrapping_add(times.refresh_secs)] {
         let context = Context { now_secs, policy: Policy::default() };
-        // Each of these keys may be the only one that the parent refers to.
+        // The DS records of the parent may refer to only one of these keys.
         for key in &signers.entry {
             keys.push((context, keys_by(zone, key, &context)?));
         }
@@ -80,7 +82,7 @@ pub fn review(
     digest(zone)
 }
 
-/// Examines the ZONEMD record that this server has made.
+/// Checks the ZONEMD record that this server has made.
 fn digest(zone: &HostedZone) -> Result<(), ReviewFault> {
     let is_of = |hash: &DigestHash, data: &[u8]| {
         data == hash.rdata(zone.serial(), &zone.zone_digest(*hash))
@@ -91,7 +93,7 @@ fn digest(zone: &HostedZone) -> Result<(), ReviewFault> {
     hash.filter(|hash| is_of(hash, data)).map(|_| ()).ok_or(ReviewFault::Digest)
 }
 
-/// Returns the keys of the zone if they are secure with a DS record of this key.
+/// Returns the keys of the zone, if a validator accepts them with a DS record of this key.
 fn keys_by(
     zone: &HostedZone,
     key: &SigningKey,
@@ -133,7 +135,7 @@ struct Reviewing<'r> {
 }
 
 impl Reviewing<'_> {
-    /// Examines one name.
+    /// Checks the records, signatures and proof of one name.
     fn node(&self, node: Node<'_>) -> Result<(), ReviewFault> {
         let is_cut = node.flags().has(Flags::CUT);
         let is_occluded = node.flags().has(Flags::OCCLUDED);
@@ -184,8 +186,8 @@ impl Reviewing<'_> {
         let (records, signatures) = (data_of(set), signatures_of(set));
         let rrset = rrset_of(node.name(), set, &records, &signatures);
         let failed = |reason| ReviewFault::Insecure(set.rtype, name_of(node.name()), reason);
-        // Each signature is verified alone, because a cache may hold it with other keys. The first
-        // pair is that of the present time.
+        // Each signature is verified by itself, because a validator may know only one key. The
+        // first pair has the present time.
         for one in &signatures {
             let Some((context, keys)) = self.keys.first() else { continue };
             let alone = Rrset { signatures: &[one], ..rrset };
@@ -194,7 +196,7 @@ impl Reviewing<'_> {
         Ok(())
     }
 
-    /// Examines the bit map of a name.
+    /// Checks the bit map in the NSEC or NSEC3 record of a name.
     fn types(
         &self,
         node: Node<'_>,
@@ -222,7 +224,7 @@ impl Reviewing<'_> {
         (types_of(map).as_deref() == Some(&expected[..])).then_some(()).ok_or_else(failed)
     }
 
-    /// Examines the chain: each record leads to the next, and the last to the first.
+    /// Checks that each NSEC or NSEC3 record leads to the next, and the last to the first.
     fn chain(&self) -> Result<(), ReviewFault> {
         match &self.zone.denial {
             Denial::None => Err(ReviewFault::NoChain),
@@ -270,7 +272,7 @@ impl Reviewing<'_> {
             }
             let found = self.zone.nsec3_node(&hashes(node.name()));
             let proof = found.and_then(|found| found.set(Rtype::NSEC3));
-            // An opt-out chain has no records for these nodes.
+            // With opt-out, these delegations need no record.
             let may_lack = node.flags().has(Flags::CUT) && node.set(Rtype::DS).is_none();
             if proof.is_none() && may_lack {
                 continue;
@@ -281,7 +283,7 @@ impl Reviewing<'_> {
     }
 }
 
-/// Reads a bit map.
+/// Reads the types in a bit map. Returns `None` if the map is malformed.
 fn types_of(mut map: &[u8]) -> Option<Vec<Rtype>> {
     let mut types = Vec::new();
     while let [window, len, rest @ ..] = map {

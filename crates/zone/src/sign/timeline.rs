@@ -1,5 +1,6 @@
 //! The life of the keys of a zone (RFC 6781, RFC 7583): which of them are published, which sign,
-//! and when that changes. Pure: the time and the records of the parent come from the caller.
+//! and when that changes. The code is free of I/O: the caller passes the time and the records of
+//! the parent.
 //!
 //! ```text
 //! zsk      Published --TTL--> Active --replaced--> Retired --TTL--> removed
@@ -22,14 +23,14 @@ use avocet_dnssec::signing::SigningAlgorithm;
 
 pub use ds::DsWitness;
 
-/// Maximum number of keys of a zone: two for each role in a roll-over, of two algorithms, and some
-/// to spare.
+/// Maximum number of keys of a zone: enough for two keys in each role, for two algorithms, with
+/// some to spare.
 pub const MAX_ZONE_KEYS: usize = 16;
 
-/// The role of a key.
+/// The role of a key: the records that it signs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum KeyRole {
-    /// The key signs everything.
+    /// The key signs all records.
     Csk,
     /// The key signs the DNSKEY RRset.
     Ksk,
@@ -38,40 +39,43 @@ pub enum KeyRole {
 }
 
 impl KeyRole {
-    /// Reports whether the parent has a DS record for a key in this state.
+    /// Reports whether the parent has DS records for keys in this role.
     #[must_use]
     pub const fn is_entry(self) -> bool {
         matches!(self, Self::Csk | Self::Ksk)
     }
 
-    /// Reports whether a key in this state signs the records of the zone.
+    /// Reports whether keys in this role sign the records of the zone other than the DNSKEY RRset.
     #[must_use]
     pub const fn signs_zone(self) -> bool {
         matches!(self, Self::Csk | Self::Zsk)
     }
 }
 
-/// The state of a key: see the diagram of the module.
+/// The state of a key; see the diagram of the module.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum KeyPhase {
-    /// The key signs the zone and is not published: the first step to another algorithm.
+    /// The key signs the zone, but is not in the DNSKEY RRset. This is the first step of a change
+    /// to another algorithm.
     Prepared,
-    /// The key is in the DNSKEY RRset, which caches may not have yet.
+    /// The key is in the DNSKEY RRset, but caches may still have that RRset without the key.
     Published,
-    /// All caches have the key; the parent is asked for its DS record.
+    /// All caches have the key or will fetch it; the parent is asked to publish its DS record.
     Submitted,
-    /// The parent has the DS record of the key; caches may still have the previous DS record.
+    /// The parent has published the DS record of the key, but caches may still have the previous
+    /// one.
     Confirmed,
-    /// The key is in use.
+    /// The key is fully in use.
     Active,
-    /// The key was replaced. It is still published, because caches have its signatures.
+    /// The key was replaced. It is still in the DNSKEY RRset, because caches have signatures that
+    /// it made.
     Retired,
-    /// The key is not published, but still signs, because caches have the key: the last step to
-    /// another algorithm.
+    /// The key is not in the DNSKEY RRset, but still signs, because caches have the key. This is
+    /// the last step of a change to another algorithm.
     Leaving,
 }
 
-/// A key and its state.
+/// A key and its place in the sequence of states.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TimedKey {
     /// The tag of the key, which no other key of the zone has.
@@ -82,48 +86,50 @@ pub struct TimedKey {
     pub role: KeyRole,
     /// The state of the key.
     pub phase: KeyPhase,
-    /// The time at which the key entered its state, in seconds since 1970.
+    /// The Unix time in seconds at which the key entered its state.
     pub since_secs: u64,
-    /// The Unix second in which the key was made.
+    /// The Unix time in seconds at which the key was made.
     pub created_secs: u64,
-    /// The TTL of the parent's DS records when the record of the key was seen.
+    /// The TTL in seconds of the parent's DS records, as it was when the record of this key was
+    /// seen.
     pub ds_ttl_secs: u32,
     /// What is known about the parent's DS record of the key.
     pub witness: DsWitness,
 }
 
-/// The times that the steps wait for, in seconds, and the keys that the policy requires.
+/// The settings for the keys of a zone: which keys it has, and how long the steps of a roll-over
+/// wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyPolicy {
     /// The algorithm of new keys.
     pub algorithm: SigningAlgorithm,
-    /// Whether one key signs everything.
+    /// Whether the zone has one key, or separate keys for the DNSKEY RRset and the rest.
     pub scheme: KeyScheme,
-    /// The age at which a KSK or CSK is replaced; zero for never.
+    /// The age in seconds at which a KSK or CSK is replaced; zero means never.
     pub entry_lifetime_secs: u64,
-    /// The age at which a ZSK is replaced; zero for never.
+    /// The age in seconds at which a ZSK is replaced; zero means never.
     pub zone_lifetime_secs: u64,
-    /// The TTL of the DNSKEY RRset.
+    /// The TTL of the DNSKEY RRset in seconds.
     pub dnskey_ttl_secs: u32,
-    /// Seconds until all servers of the zone have a new version.
+    /// Time in seconds until all servers of the zone have a new version.
     pub propagation_secs: u32,
-    /// The least TTL that the parent's DS records are assumed to have.
+    /// The lowest TTL in seconds that the parent's DS records are assumed to have.
     pub parent_ds_ttl_secs: u32,
-    /// Seconds until all servers of the parent have a new version.
+    /// Time in seconds until all servers of the parent have a new version.
     pub parent_propagation_secs: u32,
 }
 
-/// The keys of a zone.
+/// The kinds of keys that a zone has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyScheme {
-    /// The zone has one key that signs everything.
+    /// The zone has a CSK, which signs all records.
     Csk,
-    /// A KSK and a ZSK.
+    /// The zone has a KSK for the DNSKEY RRset, and a ZSK for the other records.
     Split,
 }
 
 impl KeyScheme {
-    /// Returns the roles of the keys.
+    /// Returns the roles of the keys in this scheme.
     #[must_use]
     pub const fn roles(self) -> &'static [KeyRole] {
         match self {
@@ -133,58 +139,59 @@ impl KeyScheme {
     }
 }
 
-/// The facts on which the examination of the keys depends.
+/// The facts that decide which steps of the keys are due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyFacts<'f> {
-    /// The time in seconds since 1970.
+    /// The current Unix time in seconds.
     pub now_secs: u64,
-    /// The highest TTL of a record of the zone that a cache may have.
+    /// The highest TTL in seconds of any record of the zone that a cache may have.
     pub max_ttl_secs: u32,
-    /// The DS records of the parent, if they were looked up since the last examination.
+    /// The DS records of the parent, if they were looked up since the previous call.
     pub parent: Option<ParentDs<'f>>,
-    /// The key that has the only DS record at the parent, as the operator says.
+    /// The tag of the key whose DS record, according to the operator, is the only one at the
+    /// parent.
     pub word: Option<u16>,
 }
 
-/// The DS records of the parent.
+/// The DS records that the parent has for a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ParentDs<'f> {
-    /// The tags of the keys of the zone that they refer to.
+    /// The tags of the keys of the zone to which the records refer.
     pub tags: &'f [u16],
     /// The TTL of the records in seconds.
     pub ttl_secs: u32,
 }
 
-/// A key that must be made, and its first state.
+/// A key that must be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WantedKey {
     /// The role of the key.
     pub role: KeyRole,
     /// The algorithm of the key.
     pub algorithm: SigningAlgorithm,
-    /// The first state of the key.
+    /// The state in which the key starts.
     pub phase: KeyPhase,
 }
 
-/// A step of a key.
+/// A transition of a key from one state to another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyStep {
-    /// The tag.
+    /// The tag of the key.
     pub tag: u16,
-    /// The previous state.
+    /// The state before.
     pub from: KeyPhase,
-    /// The new state; `None` if the key was removed.
+    /// The state after; `None` if the key was removed.
     pub to: Option<KeyPhase>,
 }
 
-/// The keys of a zone, in the order in which they were made.
+/// The states of all keys of a zone.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct KeyTimeline {
-    /// The keys.
+    /// The keys, in the order in which they were made.
     pub keys: Vec<TimedKey>,
 }
 
-/// The keys at one time, by their use.
+/// The tags of the keys of a zone at one time, by their use.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct KeyUse {
     /// The keys in the DNSKEY RRset.
@@ -198,7 +205,7 @@ pub struct KeyUse {
 }
 
 impl KeyTimeline {
-    /// Returns the use of each key.
+    /// Returns the tags of the keys by their use.
     #[must_use]
     pub fn key_use(&self) -> KeyUse {
         let tags = |is: &dyn Fn(&TimedKey) -> bool| {
@@ -218,8 +225,8 @@ impl KeyTimeline {
         }
     }
 
-    /// Returns the keys that sign the zone, one of each algorithm. The key in use takes precedence
-    /// over its successors, and these over the key that it replaced.
+    /// Returns the tags of the keys that sign the zone, one for each algorithm. A key in use is
+    /// preferred to its successor, and the successor to a key that was replaced.
     fn zone_signers(&self) -> Vec<u16> {
         let rank = |phase| match phase {
             KeyPhase::Active => 0,
@@ -241,21 +248,21 @@ impl KeyTimeline {
         signers.into_iter().map(|key| key.tag).collect()
     }
 
-    /// Reports whether a key is being replaced.
+    /// Reports whether any key is not in the state [`KeyPhase::Active`].
     #[must_use]
     pub fn is_rolling(&self) -> bool {
         self.keys.iter().any(|key| key.phase != KeyPhase::Active)
     }
 
-    /// Returns the key with a DS record that the parent should publish, and the start of the wait.
+    /// Returns the key whose DS record the parent should publish, if there is one.
     #[must_use]
     pub fn awaited_ds(&self) -> Option<&TimedKey> {
         self.keys.iter().find(|key| key.phase == KeyPhase::Submitted)
     }
 
     /// Returns the keys that must be made now: the first keys, or successors of keys that are too
-    /// old or have another algorithm than the policy. `forced` is a role with a key that is
-    /// replaced regardless of its age.
+    /// old or have another algorithm than the policy. The key of the role `forced` is replaced
+    /// regardless of its age.
     #[must_use]
     pub fn wanted(
         &self,
@@ -275,7 +282,7 @@ impl KeyTimeline {
             };
             return policy.scheme.roles().iter().map(first).collect();
         }
-        // Only one roll-over takes place at a time.
+        // A roll-over begins only if no other is in progress.
         let is_settled = |key: &TimedKey| key.phase == KeyPhase::Active;
         let roles: Vec<KeyRole> = self.keys.iter().map(|key| key.role).collect();
         let all_settled = self.keys.iter().all(is_settled);
@@ -299,10 +306,10 @@ impl KeyTimeline {
         due.map(|key| WantedKey { role: key.role, algorithm, phase: KeyPhase::Published }).collect()
     }
 
-    /// Performs the steps of the keys that are due, and returns them.
+    /// Performs all steps that are due. Returns them in order.
     pub fn advance(&mut self, policy: &KeyPolicy, facts: &KeyFacts<'_>) -> Vec<KeyStep> {
         let mut steps = self.note_ds(facts);
-        // Each key takes each step at most once.
+        // The limit is never reached: a key takes each step at most once.
         for _ in 0..MAX_ZONE_KEYS * 8 {
             let Some((at, to)) = self.next_step(policy, facts) else { break };
             let key = &mut self.keys[at];
@@ -324,7 +331,7 @@ impl KeyTimeline {
         steps
     }
 
-    /// Retires the keys that a key replaces.
+    /// Moves the keys that `by` replaces to the next state.
     fn replace(&mut self, by: &TimedKey, now_secs: u64) -> Vec<KeyStep> {
         let mut steps = Vec::new();
         for key in &mut self.keys {
@@ -340,7 +347,8 @@ impl KeyTimeline {
         steps
     }
 
-    /// Returns the first step that is due: the place of the key, and its next state.
+    /// Returns the first step that is due: the index of the key and its next state, or `None` if
+    /// the key is removed.
     fn next_step(
         &self,
         policy: &KeyPolicy,
@@ -357,10 +365,10 @@ impl KeyTimeline {
         })
     }
 
-    /// Reports whether all conditions except time are met for the next state of a key.
+    /// Reports whether a key may go to its next state, apart from the time that it must wait.
     fn may_step(&self, key: &TimedKey, facts: &KeyFacts<'_>) -> bool {
         match (key.phase, key.role) {
-            // A ZSK of another algorithm follows its KSK, and goes with it.
+            // A ZSK of another algorithm starts to be used at the same time as its KSK.
             (KeyPhase::Published, KeyRole::Zsk) if self.is_of_other_algorithm(key) => {
                 self.keys.iter().any(|other| {
                     other.role == KeyRole::Ksk
@@ -378,7 +386,8 @@ impl KeyTimeline {
         self.keys.iter().any(|other| is_other(other) && other.phase == KeyPhase::Active)
     }
 
-    /// Returns the seconds that a key must stay in its state; `None` if it stays.
+    /// Returns the time in seconds that a key must stay in its state; `None` if the state does not
+    /// end with time.
     fn wait_secs(&self, key: &TimedKey, policy: &KeyPolicy, max_ttl_secs: u32) -> Option<u32> {
         let of_keys = policy.dnskey_ttl_secs.saturating_add(policy.propagation_secs);
         let of_data = max_ttl_secs.max(policy.dnskey_ttl_secs);
@@ -386,7 +395,8 @@ impl KeyTimeline {
         let is_first =
             !self.keys.iter().any(|other| other.role == key.role && other.tag != key.tag);
         match key.phase {
-            // Before the parent makes the zone secure, caches have all records with signatures.
+            // For the first key, all records without signatures must also have left the caches
+            // before the parent makes the zone secure.
             KeyPhase::Published if is_first => Some(of_data),
             KeyPhase::Published => Some(of_keys),
             KeyPhase::Prepared | KeyPhase::Retired => Some(of_data),
@@ -399,8 +409,8 @@ impl KeyTimeline {
         }
     }
 
-    /// Returns the next second in which a step is due, or a key must be replaced. A step that only
-    /// waits for a look-up of the parent has no time.
+    /// Returns the next Unix time in seconds at which a step is due or a key must be replaced.
+    /// Steps that only wait for a look-up of the parent are ignored.
     #[must_use]
     pub fn next_due_secs(
         &self,
@@ -427,7 +437,7 @@ impl KeyTimeline {
     }
 }
 
-/// Returns the next state; `None` if the key is then removed.
+/// Returns the state after the present one; `None` if the key is then removed.
 fn next_phase(key: &TimedKey) -> Option<KeyPhase> {
     match (key.phase, key.role) {
         (KeyPhase::Prepared, _) => Some(KeyPhase::Published),

@@ -1,4 +1,4 @@
-//! Writes the tree of a signed zone, in several threads: each writes consecutive nodes.
+//! Writes the tree of a signed zone. Several threads each write a range of consecutive nodes.
 
 use std::num::Wrapping;
 use std::sync::OnceLock;
@@ -17,22 +17,22 @@ use crate::tree::{
     RECORD_HEAD, SET_HEAD, slots_of,
 };
 
-/// Number of nodes below which another thread is not worth its start.
+/// Number of nodes for which it is worth starting another thread.
 const NODES_OF_THREAD: usize = 64;
-/// The types that the entry keys sign.
+/// The types of records that the keys in `ZoneSigners::entry` sign.
 const ENTRY_TYPES: [Rtype; 3] = [Rtype::DNSKEY, CDS, CDNSKEY];
 
-/// The written tree, with counts.
+/// The written tree, and the counts of its signatures.
 pub(super) struct Written {
     pub(super) zone: HostedZone,
     pub(super) made: u32,
     kept: u32,
-    /// The earliest end of a signature, in seconds from now.
+    /// The time in seconds from now until the first signature expires.
     earliest_secs: u32,
 }
 
 impl Written {
-    /// Counts signatures that replaced others.
+    /// Adds the number of signatures that replaced others in the tree.
     pub(super) fn add_made(&mut self, made: u32) {
         self.made += made;
         self.kept = self.kept.saturating_sub(made);
@@ -45,7 +45,7 @@ impl Written {
     }
 }
 
-/// Writes a zone with this head.
+/// Writes the tree of a signed zone with these records at the apex.
 pub(super) fn write(
     source: &HostedZone,
     chain: &Chain,
@@ -62,8 +62,8 @@ pub(super) fn write(
     Assembly::of(pages, hashed)?.finish(source)
 }
 
-/// Writes the apex of a zone again, with another head and the signatures that this needs. Returns
-/// the number of these signatures.
+/// Writes the apex of a zone again, with other records in `head`, and signs these records. Returns
+/// the number of new signatures.
 pub(super) fn rewrite_apex(
     written: &mut Written,
     source: &HostedZone,
@@ -76,16 +76,16 @@ pub(super) fn rewrite_apex(
     // The apex is the first name in canonical order.
     let page = writer.page(kept_nodes(source).get(..1).unwrap_or_default())?;
     let (made, apex) = (page.made, page.block);
-    // Serials, digests and signatures of a key have the same length in each version, so that no
-    // offset changes.
+    // Serials, digests and signatures of a key always have the same length, so that no offset
+    // changes.
     let len = written.zone.node_at(0).end();
     let place = written.zone.block.get_mut(..len).filter(|_| len == apex.len());
     place.ok_or(SignFault::TooLarge)?.copy_from_slice(&apex);
     Ok(made)
 }
 
-/// Returns the offsets of the nodes of a source that remain in the signed zone. Nodes of NSEC3
-/// records, and names with replaced records only, do not remain.
+/// Returns the offsets of the nodes that the signed zone has from its source. Nodes of NSEC3
+/// records, and of names with replaced records only, are excluded.
 fn kept_nodes(source: &HostedZone) -> Vec<u32> {
     let mut nodes = Vec::with_capacity(source.names as usize);
     let mut all = source.iter().peekable();
@@ -99,7 +99,7 @@ fn kept_nodes(source: &HostedZone) -> Vec<u32> {
     nodes
 }
 
-/// Shares work among threads, in order.
+/// Splits the items among threads. Returns the results in the order of the items.
 fn in_threads<T: Sync>(
     items: &[T],
     signing: &Signing<'_>,
@@ -120,7 +120,7 @@ fn in_threads<T: Sync>(
                 });
             (started, part)
         });
-        // All threads are started before the first one is waited for.
+        // The collection starts all threads before the first one is waited for.
         let parts: Vec<_> = parts.collect();
         let pages = parts.into_iter().map(|(started, part)| match started {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
@@ -138,15 +138,15 @@ struct Writer<'w> {
     head: &'w Head,
 }
 
-/// A page of consecutive nodes.
+/// Consecutive nodes that one thread has written.
 #[derive(Default)]
 struct NodePage {
     block: Vec<u8>,
-    /// The nodes of names.
+    /// The offsets of the nodes of names.
     nodes: Vec<u32>,
-    /// The nodes among them with NSEC records.
+    /// The offsets of those nodes that have NSEC records.
     nsec: Vec<u32>,
-    /// The nodes of NSEC3 records.
+    /// The hashes of NSEC3 records and the offsets of their nodes.
     nsec3: Vec<([u8; 20], u32)>,
     records: u32,
     made: u32,
@@ -154,7 +154,7 @@ struct NodePage {
     earliest_secs: Option<u32>,
 }
 
-/// An RRset that is about to be written.
+/// An RRset that will be written, signed or not.
 struct OutSet<'z> {
     rtype: Rtype,
     count: u16,
@@ -206,12 +206,13 @@ impl Writer<'_> {
         Ok(page)
     }
 
-    /// Returns the sets of a node without its NSEC record.
+    /// Returns the RRsets of a node in the signed zone, without its NSEC record.
     fn sets<'z>(&'z self, node: Node<'z>) -> Vec<OutSet<'z>> {
         let kind = kind_of(node);
         let is_apex = node.name().len() == self.source.apex().len();
         let is_signed = |rtype| match kind {
-            // The addresses behind an ALIAS record are signed instead.
+            // Instead of an ALIAS record, the addresses of its target are signed, separately for
+            // each answer.
             NodeKind::Own => rtype != Rtype::ALIAS,
             NodeKind::SecureCut => rtype == Rtype::DS,
             NodeKind::InsecureCut | NodeKind::Outside => false,
@@ -229,7 +230,7 @@ impl Writer<'_> {
         sets
     }
 
-    /// Sets the serial, and adds the records about keys and proofs.
+    /// Replaces the SOA record of the apex, and adds the records about keys and proofs.
     fn apex_sets(&self, node: Node<'_>, sets: &mut Vec<OutSet<'_>>) {
         for soa in sets.iter_mut().filter(|set| set.rtype == Rtype::SOA) {
             let mut records = soa.records.to_vec();
@@ -261,7 +262,7 @@ impl Writer<'_> {
             if data.is_empty() {
                 continue;
             }
-            // Only other signers ask for the parameters.
+            // Resolvers do not ask for NSEC3PARAM records, so they need no TTL.
             let is_parameters = rtype == Rtype::NSEC3PARAM;
             let ttl_secs = if is_parameters { 0 } else { self.signing.times.dnskey_ttl_secs };
             let mut records = Vec::new();
@@ -272,7 +273,7 @@ impl Writer<'_> {
             sets.push(OutSet { rtype, count, records: records.into(), is_signed: true });
         }
         if let Some(zonemd) = &self.head.zonemd {
-            // The record has the TTL of the SOA record (RFC 8976 §2).
+            // The ZONEMD record has the TTL of the SOA record (RFC 8976 §2).
             let soa = node.set(Rtype::SOA).and_then(|set| set.iter().next());
             let mut records = Vec::new();
             append_record(ZONEMD, soa.map_or(0, |soa| soa.ttl_secs), zonemd, &mut records);
@@ -288,7 +289,7 @@ impl Writer<'_> {
         OutSet { rtype: Rtype::NSEC, count: 1, records: records.into(), is_signed: true }
     }
 
-    /// Writes a node.
+    /// Writes a node with its RRsets and their signatures.
     fn put(
         &self,
         page: &mut NodePage,
@@ -355,7 +356,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes the signature of one key: the previous signature if it is still good, or a new one.
+    /// Writes the signature of one key: the one of the last version if it can still be used, or a
+    /// new one.
     fn put_signature(
         &self,
         page: &mut NodePage,
@@ -403,8 +405,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Returns the number of seconds by which a signature ends earlier. Signatures of the apex are
-    /// made together anyway.
+    /// Returns the number of seconds by which the validity of a signature is shortened. It is zero
+    /// at the apex, whose signatures are made together anyway.
     fn jitter_secs(&self, owner: FoldedName<'_>, rtype: Rtype) -> u32 {
         let most = self.signing.times.jitter_secs();
         if most == 0 || owner.len() == self.source.apex().len() {
@@ -426,21 +428,22 @@ impl NodePage {
 fn append_record(rtype: Rtype, ttl_secs: u32, rdata: &[u8], out: &mut Vec<u8>) {
     let [high, low] = rtype.0.to_be_bytes();
     let [a, b, c, d] = ttl_secs.to_be_bytes();
-    // Data that is too long is detected when the set is written.
+    // A length that does not fit is detected when the RRset is written.
     let [len_high, len_low] = (rdata.len() as u16).to_be_bytes();
     let head: [u8; RECORD_HEAD] = [0xc0, 12, high, low, 0, 1, a, b, c, d, len_high, len_low];
     out.extend_from_slice(&head);
     out.extend_from_slice(rdata);
 }
 
-/// The tree while pages are put together.
+/// The tree while the nodes of the threads are assembled.
 #[derive(Default)]
 struct Assembly {
     all: NodePage,
 }
 
 impl Assembly {
-    /// Combines the pages. Pages of NSEC3 records are between those of the names.
+    /// Assembles the tree. The nodes of NSEC3 records are inserted between those of names, in
+    /// canonical order.
     fn of(pages: Vec<NodePage>, hashed: Vec<NodePage>) -> Result<Self, SignFault> {
         let mut assembly = Self::default();
         let octets = pages.iter().chain(&hashed).map(|page| page.block.len()).sum();
@@ -523,7 +526,7 @@ fn node_of(page: &NodePage, at: u32) -> Node<'_> {
 }
 
 impl HostedZone {
-    /// Returns the node of the NSEC3 record of a hash.
+    /// Returns the node of the NSEC3 record with this hash.
     pub(crate) fn nsec3_node(&self, hash: &[u8; 20]) -> Option<Node<'_>> {
         let Denial::Nsec3(chain) = &self.denial else { return None };
         let place = chain.hashes.binary_search_by(|(other, _)| other.cmp(hash)).ok()?;

@@ -6,31 +6,32 @@ use avocet_wire::{FoldedName, FoldedNameBuf, NameBuf};
 use aws_lc_rs::hmac;
 use zeroize::Zeroizing;
 
-/// Length of the shortest secret in octets. RFC 8945 §8 requires as many octets as the digest has,
-/// but shorter secrets exist.
+/// Minimum number of octets of a secret. RFC 8945 §8 asks for as many as the digest has, but
+/// shorter secrets are in use.
 pub const MIN_TSIG_SECRET: usize = 8;
-/// Length of the longest secret in octets.
+/// Maximum number of octets of a secret.
 pub const MAX_TSIG_SECRET: usize = 512;
 
-/// An algorithm for message authentication codes (MAC). HMAC-MD5 must not be used (RFC 8945 §6),
-/// and GSS-TSIG has no shared secret.
+/// An algorithm for message authentication codes (MAC). HMAC-MD5 and GSS-TSIG are not supported:
+/// the former must not be used (RFC 8945 §6), and the latter has no shared secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TsigAlgorithm(&'static AlgorithmRow);
 
-/// A row of the table of algorithms.
+/// The properties of an algorithm.
 #[derive(PartialEq, Eq, Debug)]
 struct AlgorithmRow {
     /// The name as text.
     text: &'static str,
     /// The name in wire form.
     wire: &'static [u8],
-    /// The digest.
+    /// The HMAC function.
     digest: hmac::Algorithm,
-    /// Number of octets of a MAC.
+    /// Number of octets of a MAC in messages.
     mac: usize,
 }
 
-/// All algorithms; the names with a number at the end send that number of bits.
+/// All algorithms. A number at the end of a name is the number of bits of the MAC, if it is
+/// truncated.
 const ALGORITHMS: [AlgorithmRow; 8] = [
     row("hmac-sha1", b"\x09hmac-sha1\0", hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, 20),
     row("hmac-sha224", b"\x0bhmac-sha224\0", hmac::HMAC_SHA224, 28),
@@ -54,7 +55,7 @@ const fn row(
 static TABLE: [AlgorithmRow; 8] = ALGORITHMS;
 
 impl TsigAlgorithm {
-    /// Returns the default algorithm of `tsig-keygen` and similar programs.
+    /// Returns the algorithm that `tsig-keygen` and similar programs use by default.
     #[must_use]
     pub fn usual() -> Self {
         Self(&TABLE[2])
@@ -72,7 +73,7 @@ impl TsigAlgorithm {
         TABLE.iter().map(Self)
     }
 
-    /// Returns the name.
+    /// Returns the name of the algorithm.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.0.text
@@ -82,24 +83,25 @@ impl TsigAlgorithm {
         self.0.wire
     }
 
-    /// Returns the number of octets of a MAC.
+    /// Returns the number of octets of a MAC in messages.
     pub(super) fn mac_len(self) -> usize {
         self.0.mac
     }
 
-    /// Returns the number of octets of the whole digest.
+    /// Returns the number of octets of a MAC that is not truncated.
     fn digest_len(self) -> usize {
         self.0.digest.digest_algorithm().output_len()
     }
 
-    /// Returns the minimum number of octets of a MAC that is not malformed (RFC 8945 §5.2.2.1).
+    /// Returns the minimum number of octets of a received MAC. A shorter one is malformed (RFC 8945
+    /// §5.2.2.1).
     pub(super) fn min_mac_len(self) -> usize {
         (self.digest_len() / 2).max(10).min(self.0.mac)
     }
 }
 
-/// A key that two servers share. The secret is erased from memory when the key is dropped, and is
-/// never shown.
+/// A key that two servers share. The secret is never shown, and is erased from memory when the key
+/// is dropped.
 pub struct TsigKey {
     name: FoldedNameBuf,
     algorithm: TsigAlgorithm,
@@ -115,13 +117,13 @@ impl TsigKey {
         Self { name: name.to_buf(), algorithm, secret, hmac }
     }
 
-    /// Returns the name.
+    /// Returns the name of the key.
     #[must_use]
     pub fn name(&self) -> FoldedName<'_> {
         self.name.view()
     }
 
-    /// Returns the algorithm.
+    /// Returns the algorithm of the key.
     #[must_use]
     pub fn algorithm(&self) -> TsigAlgorithm {
         self.algorithm

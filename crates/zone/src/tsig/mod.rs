@@ -6,7 +6,7 @@
 //!          reply -> TsigSigner::sign, once for each message of the reply
 //! client:  TsigSigner::of_request -> query -> TsigVerifier::take, once for each message
 //! ```
-//! The time is an argument. A message is never trusted before its MAC has been compared.
+//! The time is an argument of functions. A message is not trusted before its MAC was compared.
 
 mod key;
 mod record;
@@ -19,17 +19,18 @@ pub use key::{MAX_TSIG_SECRET, MIN_TSIG_SECRET, TsigAlgorithm, TsigKey};
 pub use record::{MAX_TSIG, TsigError, TsigMalformed, TsigRecord};
 use record::{TsigNames, TsigValues, append};
 
-/// Seconds by which clocks may differ (RFC 8945 §10).
+/// Maximum difference of the clocks in seconds (the fudge of RFC 8945 §10).
 const FUDGE_SECS: u16 = 300;
-/// Maximum number of unsigned messages between two signed messages of a transfer (RFC 8945 §5.3.1).
+/// Maximum number of consecutive messages of a transfer that are not signed (RFC 8945 §5.3.1).
 const MAX_UNSIGNED: usize = 99;
 
-/// The reason why a signed request gets no data.
+/// The reason why a signed request is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TsigFault {
-    /// The MAC has more octets than the digest, or too few: FORMERR (RFC 8945 §5.2.2.1).
+    /// The MAC has more octets than the digest, or too few. The reply is FORMERR (RFC 8945
+    /// §5.2.2.1).
     Malformed,
-    /// NOTAUTH with this error in the TSIG record.
+    /// The reply is NOTAUTH with this error in its TSIG record.
     NotAuth(TsigError),
 }
 
@@ -39,7 +40,7 @@ pub enum UntrustedReply {
     /// The TSIG record is malformed.
     #[error("the TSIG record is malformed")]
     Malformed,
-    /// A reply to a signed query is not signed.
+    /// The reply is not signed, although the query was.
     #[error("the reply is not signed")]
     Unsigned,
     /// The reply is signed with another key.
@@ -48,10 +49,10 @@ pub enum UntrustedReply {
     /// The MAC does not match.
     #[error("the signature of the reply is wrong")]
     BadSig,
-    /// The time is not within the fudge.
+    /// The time of signing differs too much from the clock of this server.
     #[error("the reply was signed at another time: compare the clocks of both servers")]
     BadTime,
-    /// The server reports an error.
+    /// The server reports an error in its TSIG record.
     #[error("the server refuses the signature of the query: {}", .0.name())]
     Reported(TsigError),
 }
@@ -59,7 +60,8 @@ pub enum UntrustedReply {
 /// Verifies a request, and returns the signer of the reply.
 ///
 /// # Errors
-/// The errors of RFC 8945 §5.2, in its order: key, MAC, time, length of the MAC.
+/// The key is not known, or the MAC, the time or the length of the MAC is wrong. They are checked
+/// in this order (RFC 8945 §5.2).
 pub fn verify_request(
     message: &[u8],
     record: &TsigRecord<'_>,
@@ -102,7 +104,7 @@ fn variables(record: &TsigRecord<'_>) -> TsigValues {
     TsigValues { signed_at_secs, fudge_secs, error, other: None }
 }
 
-/// Begins a MAC with the preceding MAC (RFC 8945 §4.3.1).
+/// Begins to compute a MAC, which starts with the previous MAC (RFC 8945 §4.3.1).
 fn begin(key: &TsigKey, prior: &[u8]) -> hmac::Context {
     let mut context = hmac::Context::with_key(&key.hmac);
     if !prior.is_empty() {
@@ -112,7 +114,7 @@ fn begin(key: &TsigKey, prior: &[u8]) -> hmac::Context {
     context
 }
 
-/// Adds the TSIG variables (RFC 8945 §4.3.3).
+/// Adds the TSIG variables to a MAC (RFC 8945 §4.3.3).
 fn update_variables(
     context: &mut hmac::Context,
     names: TsigNames<'_>,
@@ -128,7 +130,7 @@ fn update_variables(
     context.update(other);
 }
 
-/// Compares a MAC, which may be shortened, in constant time.
+/// Compares a MAC, which may be truncated, in constant time.
 fn is_same(context: hmac::Context, mac: &[u8]) -> bool {
     let whole = context.sign();
     whole.as_ref().get(..mac.len()).is_some_and(|computed| {
@@ -136,18 +138,18 @@ fn is_same(context: hmac::Context, mac: &[u8]) -> bool {
     })
 }
 
-/// Signs a request, or the messages of a reply in their order.
+/// A signer of a request, or of the messages of a reply in their order.
 #[derive(Clone, Debug)]
 pub struct TsigSigner {
     key: Arc<TsigKey>,
-    /// The preceding MAC: at first that of the request, later that of the previous signed message.
+    /// The previous MAC: at first that of the request, later that of the last signed message.
     prior: Vec<u8>,
-    /// Whether the next message is not the first one of a reply.
+    /// Whether the first message of a reply was already signed.
     is_later: bool,
 }
 
 impl TsigSigner {
-    /// Signs a request.
+    /// Creates the signer of a request.
     #[must_use]
     pub fn of_request(key: &Arc<TsigKey>) -> Self {
         Self { key: key.clone(), prior: Vec::new(), is_later: false }
@@ -157,13 +159,13 @@ impl TsigSigner {
         Self { key: key.clone(), prior: record.mac.to_vec(), is_later: false }
     }
 
-    /// Returns the name of the key.
+    /// Returns the key of the signer.
     #[must_use]
     pub fn key(&self) -> &Arc<TsigKey> {
         &self.key
     }
 
-    /// Appends the TSIG record to a message, which has a header at least.
+    /// Signs a message: appends its TSIG record. The message must have a header.
     pub fn sign(&mut self, message: &mut Vec<u8>, now_secs: u64) {
         let values = TsigValues {
             signed_at_secs: now_secs,
@@ -179,7 +181,8 @@ impl TsigSigner {
         context.update(message);
         let names = TsigNames::of(&self.key);
         if self.is_later {
-            // Later messages sign the timers only (RFC 8945 §5.3.1).
+            // In later messages of a reply, only the time and the fudge are signed (RFC 8945
+            // §5.3.1).
             context.update(&TsigValues::timers(values.signed_at_secs, values.fudge_secs));
         } else {
             update_variables(&mut context, names, values, &values.other());
@@ -190,7 +193,7 @@ impl TsigSigner {
         (self.prior, self.is_later) = (mac.to_vec(), true);
     }
 
-    /// Returns the verifier of the replies, once the request is signed.
+    /// Returns the verifier of the reply. The request must already be signed.
     #[must_use]
     pub fn verifier(&self) -> TsigVerifier {
         let (key, prior) = (self.key.clone(), self.prior.clone());
@@ -198,8 +201,8 @@ impl TsigSigner {
     }
 }
 
-/// Appends the TSIG record of an error to a reply (RFC 8945 §5.3.2): signed for BADTIME, without a
-/// MAC for other errors.
+/// Appends a TSIG record with an error to a reply (RFC 8945 §5.3.2). The reply is signed if the
+/// error is BADTIME, and has no MAC otherwise.
 pub fn append_error(
     reply: &mut Vec<u8>,
     record: &TsigRecord<'_>,
@@ -219,27 +222,28 @@ pub fn append_error(
     }
 }
 
-/// Verifies the messages of a reply in their order.
+/// A verifier of the messages of a reply in their order.
 #[derive(Debug)]
 pub struct TsigVerifier {
     key: Arc<TsigKey>,
     prior: Vec<u8>,
-    /// The messages since the last message with a signature.
+    /// The messages since the last signed one.
     pending: Vec<u8>,
     unsigned: usize,
     is_later: bool,
 }
 
 impl TsigVerifier {
-    /// Accepts the next message. The last message of a reply must be signed: see
-    /// [`Self::is_complete`]. Data must not be used until a signed message has followed.
+    /// Verifies the next message. A message without a signature may only be used after a signed one
+    /// has followed. The last message of a reply must be signed; see [`Self::is_complete`].
     ///
     /// # Errors
     /// See [`UntrustedReply`].
     pub fn take(&mut self, message: &[u8], now_secs: u64) -> Result<(), UntrustedReply> {
         let record = TsigRecord::find(message).map_err(|_| UntrustedReply::Malformed)?;
         let Some(record) = record else {
-            // The first message is signed, and at least every hundredth message (RFC 8945 §5.3.1).
+            // The first message must be signed, and then at least every hundredth one (RFC 8945
+            // §5.3.1).
             if !self.is_later || self.unsigned == MAX_UNSIGNED {
                 return Err(UntrustedReply::Unsigned);
             }
@@ -280,7 +284,7 @@ impl TsigVerifier {
         Ok(())
     }
 
-    /// Returns whether the last message that was taken is signed.
+    /// Reports whether the last message was signed, so that all messages are verified.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.is_later && self.unsigned == 0

@@ -1,4 +1,4 @@
-//! The TSIG record of a message (RFC 8945 §4.2), read and written.
+//! The TSIG record of a message (RFC 8945 §4.2): parser and writer.
 
 use avocet_wire::header::HEADER_LEN;
 use avocet_wire::name::MAX_NAME;
@@ -7,16 +7,17 @@ use avocet_wire::{Class, FoldedNameBuf, NameBuf, Rtype};
 
 use super::key::TsigKey;
 
-/// Length in octets of the longest MAC in a record that is written: that of HMAC-SHA512.
+/// Maximum number of octets of a MAC that this server writes, that of HMAC-SHA512.
 const MAX_MAC: usize = 64;
-/// Number of octets of the data without names, MAC and other data.
+/// Number of octets of the fixed fields in the data of a TSIG record, without names, MAC and other
+/// data.
 const FIXED: usize = 16;
-/// Number of octets of a record's head behind the owner.
+/// Number of octets of a record between its owner and its data.
 const HEAD: usize = 10;
-/// Length in octets of the longest record that is written.
+/// Maximum number of octets of a TSIG record that this server writes.
 pub const MAX_TSIG: usize = 2 * MAX_NAME + HEAD + FIXED + MAX_MAC + 6;
 
-/// The errors of a TSIG record (RFC 8945 §3).
+/// The error codes of a TSIG record (RFC 8945 §3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TsigError {
     /// There is no error.
@@ -24,18 +25,18 @@ pub enum TsigError {
     None,
     /// The MAC does not match.
     BadSig,
-    /// The key is not known, or used with another algorithm.
+    /// The key is not known, or was used with another algorithm.
     BadKey,
-    /// The time is not within the fudge.
+    /// The time of signing differs too much from the server's clock.
     BadTime,
-    /// The MAC is shorter than permitted.
+    /// The MAC is truncated more than is permitted.
     BadTrunc,
-    /// An error with another number.
+    /// An error with another code.
     Other(u16),
 }
 
 impl TsigError {
-    /// Returns the number.
+    /// Returns the code of the error.
     #[must_use]
     pub const fn code(self) -> u16 {
         match self {
@@ -59,7 +60,7 @@ impl TsigError {
         }
     }
 
-    /// Returns the name in logs and metrics.
+    /// Returns the name of the error for logs and metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -80,34 +81,34 @@ pub struct TsigRecord<'m> {
     pub name: FoldedNameBuf,
     /// The name of the algorithm.
     pub algorithm: FoldedNameBuf,
-    /// Seconds since 1970 at which the message was signed; 48 bits.
+    /// The Unix time in seconds at which the message was signed, with 48 bits.
     pub signed_at_secs: u64,
-    /// Permitted difference of the clocks in seconds.
+    /// The permitted difference of the clocks in seconds (fudge).
     pub fudge_secs: u16,
-    /// The MAC.
+    /// The message authentication code.
     pub mac: &'m [u8],
-    /// The ID of the message that was signed.
+    /// The ID of the message when it was signed.
     pub original_id: u16,
-    /// The error.
+    /// The error code.
     pub error: TsigError,
-    /// The time of the server, if the error is BADTIME.
+    /// The time of the server if the error is BADTIME; otherwise empty.
     pub other: &'m [u8],
-    /// The offset of the record.
+    /// The offset of the record in the message.
     pub(super) at: usize,
 }
 
-/// The message has a TSIG record that is malformed, not the last one, or not alone: FORMERR (RFC
-/// 8945 §5.1).
+/// The error that the TSIG record of a message is malformed, is not the last record, or is one of
+/// several. The reply is FORMERR (RFC 8945 §5.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the TSIG record is malformed")]
 pub struct TsigMalformed;
 
 impl<'m> TsigRecord<'m> {
-    /// Finds the TSIG record of a message; `None` if it has none.
+    /// Finds the TSIG record of a message. Returns `None` if the message has none, or is malformed
+    /// before the record.
     ///
     /// # Errors
-    /// The record is malformed or not the last one. A message that is malformed before a TSIG
-    /// record counts as one without the record.
+    /// The record is malformed or is not the last one.
     pub fn find(message: &'m [u8]) -> Result<Option<Self>, TsigMalformed> {
         let Ok(mut records) = MessageView::new(message).and_then(|view| view.records()) else {
             return Ok(None);
@@ -154,7 +155,7 @@ impl<'m> TsigRecord<'m> {
         })
     }
 
-    /// Returns the message as it was signed: without the record, and with the original ID.
+    /// Returns the message as it was signed: without the TSIG record, and with the original ID.
     #[must_use]
     pub fn bare(&self, message: &[u8]) -> Vec<u8> {
         let mut bare = message[..self.at].to_vec();
@@ -165,19 +166,19 @@ impl<'m> TsigRecord<'m> {
     }
 }
 
-/// Splits off the octets that follow their count.
+/// Splits off a field that begins with its length in octets. Returns the field and the rest.
 fn counted(octets: &[u8]) -> Result<(&[u8], &[u8]), TsigMalformed> {
     let (len, rest) = octets.split_first_chunk().ok_or(TsigMalformed)?;
     rest.split_at_checked(usize::from(u16::from_be_bytes(*len))).ok_or(TsigMalformed)
 }
 
-/// The values of a record that are signed, and written.
+/// The fields of a TSIG record that are signed and written.
 #[derive(Clone, Debug)]
 pub(super) struct TsigValues {
     pub(super) signed_at_secs: u64,
     pub(super) fudge_secs: u16,
     pub(super) error: TsigError,
-    /// The time of the server, if the error is BADTIME.
+    /// The time of the server; only present if the error is BADTIME.
     pub(super) other: Option<u64>,
 }
 
@@ -186,7 +187,7 @@ impl TsigValues {
         self.other.map_or_else(Vec::new, |secs| secs.to_be_bytes()[2..].to_vec())
     }
 
-    /// Returns the time and the fudge as the record has them.
+    /// Encodes the time and the fudge as the record has them.
     pub(super) fn timers(signed_at_secs: u64, fudge_secs: u16) -> [u8; 8] {
         let [_, _, a, b, c, d, e, f] = signed_at_secs.to_be_bytes();
         let [high, low] = fudge_secs.to_be_bytes();
@@ -194,7 +195,7 @@ impl TsigValues {
     }
 }
 
-/// The owner and the algorithm of a record.
+/// The names in a TSIG record: the owner, which is the name of the key, and the algorithm.
 #[derive(Clone, Copy)]
 pub(super) struct TsigNames<'n> {
     pub(super) key: &'n [u8],
@@ -207,7 +208,7 @@ impl<'n> TsigNames<'n> {
     }
 }
 
-/// Appends a record to a message.
+/// Appends a TSIG record to a message.
 pub(super) fn append(message: &mut Vec<u8>, names: TsigNames<'_>, values: &TsigValues, mac: &[u8]) {
     let id = [message[0], message[1]];
     let other = values.other();

@@ -1,4 +1,5 @@
-//! The steps that depend on the parent's DS records, and the way back.
+//! The steps of a key that depend on the parent's DS records, and the steps back if the parent
+//! withdraws them.
 //!
 //! ```text
 //! Submitted --DS seen--> Confirmed --TTL of DS, DS seen--> Active     Retired --DS seen--> removed
@@ -12,31 +13,32 @@
 
 use super::{KeyFacts, KeyPhase, KeyPolicy, KeyRole, KeyStep, KeyTimeline, ParentDs, TimedKey};
 
-/// What the server knows about the DS record of a key.
+/// The evidence that the parent has the DS record of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum DsWitness {
-    /// Nobody has seen the record.
+    /// There is no evidence.
     #[default]
     None,
-    /// The operator says that the parent has the record, and no look-up has found it yet.
+    /// The operator says that the parent has the record, but no look-up has found it yet.
     Word,
-    /// A look-up has found the record, and at a roll-over no other.
+    /// A look-up has found the record, and no record of a key that it replaces.
     Seen,
-    /// The parent had the record, and then a look-up found other records: the key waits again.
+    /// A look-up has found the record, but a later one has found other records. The key waits
+    /// again.
     Lost,
 }
 
 impl ParentDs<'_> {
-    /// Reports whether the parent has the DS record of this key, and of no other key of the zone:
-    /// the others will be removed.
+    /// Reports whether the parent has the DS record of this key, and of no other key of the zone.
+    /// The other keys can then be removed.
     fn is_only(&self, tag: u16) -> bool {
         self.tags.contains(&tag) && self.tags.iter().all(|other| *other == tag)
     }
 }
 
 impl KeyTimeline {
-    /// Returns the key whose DS record must be the only one at the parent before the next key can
-    /// be removed; `None` if no key waits for this.
+    /// Returns the key whose DS record must be the only one at the parent before the roll-over can
+    /// go on; `None` if no key waits for this.
     #[must_use]
     pub fn ds_key(&self) -> Option<&TimedKey> {
         let mut entries = self.keys.iter().filter(|key| key.role.is_entry());
@@ -49,8 +51,8 @@ impl KeyTimeline {
         })
     }
 
-    /// Reports whether the parent must be looked up before a step that is due now. `looked_at_secs`
-    /// is the time of the last look-up.
+    /// Reports whether the parent must be looked up because a step is due. `looked_at_secs` is the
+    /// time of the last look-up.
     #[must_use]
     pub fn needs_look(
         &self,
@@ -80,8 +82,8 @@ impl KeyTimeline {
         !self.awaits_look(key) || self.ds_key().is_none_or(|of| is_only(of.tag))
     }
 
-    /// Takes the DS records of the parent. If they are no longer those that keys were confirmed by,
-    /// the keys wait again.
+    /// Processes the DS records of the parent. If a key was confirmed by records that are no longer
+    /// there, it waits again. Returns the steps back.
     pub(super) fn note_ds(&mut self, facts: &KeyFacts<'_>) -> Vec<KeyStep> {
         let Some(TimedKey { tag, phase, witness, .. }) = self.ds_key().copied() else {
             return Vec::new();
@@ -95,7 +97,8 @@ impl KeyTimeline {
                 self.witness(tag, DsWitness::Seen);
                 false
             }
-            // The look-ups of a server that has never found the record may be of another parent.
+            // If no look-up has ever found the record, the look-ups may reach another parent, so
+            // they do not count.
             Some(_) => phase != KeyPhase::Submitted && witness != DsWitness::Word,
             None => false,
         };
@@ -108,7 +111,8 @@ impl KeyTimeline {
         }
     }
 
-    /// Lets a key wait for its DS record again, and takes the keys that it replaced back into use.
+    /// Makes a key wait for its DS record again, and takes the keys that it replaced back into use.
+    /// Returns the steps.
     fn recede(&mut self, tag: u16, now_secs: u64) -> Vec<KeyStep> {
         let Some(of) = self.keys.iter().find(|key| key.tag == tag).copied() else {
             return Vec::new();
@@ -125,7 +129,7 @@ impl KeyTimeline {
                 && (key.role, key.algorithm, key.phase)
                     == (KeyRole::Zsk, of.algorithm, KeyPhase::Active)
             {
-                // A ZSK of another algorithm follows its KSK.
+                // In a change of algorithm, the ZSK is used only together with its KSK.
                 KeyPhase::Published
             } else {
                 continue;
@@ -137,7 +141,8 @@ impl KeyTimeline {
     }
 }
 
-/// Reports whether a key was replaced by one with another DS record, or goes with such a key.
+/// Reports whether a key was replaced, and can be removed only after the DS record of its successor
+/// is confirmed.
 fn is_leaving(key: &TimedKey) -> bool {
     match key.phase {
         KeyPhase::Retired => key.role.is_entry(),
