@@ -333,7 +333,8 @@ impl RrsetCache {
         self.store.prefetch_index(self.hash_key.hash(&owner, 0));
     }
 
-    /// Reports whether a DNAME may be cached. Returns `false` if none was ever stored.
+    /// Reports whether the cache may contain a DNAME record. Returns `false` if none was ever
+    /// stored.
     #[inline]
     #[must_use]
     pub fn may_hold_dnames(&self) -> bool {

@@ -25,7 +25,7 @@ const FAILURE_BYTES: usize = 1 << 20;
 pub struct NameServer {
     /// The clock of monotonic time.
     pub clock: Clock,
-    /// Secret of all hashes of names.
+    /// The secret key with which names are hashed.
     pub key: HashKey,
     /// The cache of final answers.
     pub packets: PacketCache,

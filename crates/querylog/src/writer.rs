@@ -91,7 +91,7 @@ pub struct Writer {
     next_id: u64,
     /// Time of the next attempt after a failure.
     retry_us: Option<u64>,
-    /// The error of the stored daily counts (roll-ups) that was found at the start.
+    /// The error of the stored counts of periods (roll-ups) that was found at the start.
     damage: Option<LogError>,
     counters: WriterCounters,
     rollups: Arc<Mutex<Rollups>>,
@@ -197,8 +197,8 @@ impl Writer {
         Ok(self.next_id)
     }
 
-    /// Subtracts deleted entries from the stored daily counts (roll-ups), as far as these have the
-    /// necessary detail, and stores the new counts.
+    /// Subtracts deleted entries from the stored counts of periods (roll-ups), as far as these have
+    /// the necessary detail, and stores the new counts.
     ///
     /// # Errors
     /// The roll-ups cannot be written.
@@ -207,8 +207,8 @@ impl Writer {
         self.store_rollups()
     }
 
-    /// Takes the error of the stored daily counts (roll-ups) that was found at the start. Later
-    /// calls return `None`.
+    /// Takes the error of the stored counts of periods (roll-ups) that was found at the start.
+    /// Later calls return `None`.
     pub fn take_damage(&mut self) -> Option<LogError> {
         self.damage.take()
     }
@@ -219,7 +219,7 @@ impl Writer {
         self.counters
     }
 
-    /// Returns the daily counts (roll-ups). The writer locks them for about a millisecond per
+    /// Returns the counts of periods (roll-ups). The writer locks them for about a millisecond per
     /// second.
     #[must_use]
     pub fn rollups(&self) -> Arc<Mutex<Rollups>> {

@@ -24,7 +24,7 @@ pub(super) struct LoadSample {
     batches: u64,
 }
 
-/// Samples of the last seconds. The earliest sample is first.
+/// Samples of the load in the last seconds. The earliest sample is first.
 #[derive(Default)]
 pub(super) struct LoadSamples(VecDeque<LoadSample>);
 

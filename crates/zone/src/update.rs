@@ -3,7 +3,7 @@
 //! ```text
 //! octets --read--> ZoneUpdate --prerequisites--> met --permitted--> all --apply--> ZoneEdits
 //! ```
-//! All edits of an update are checked before the first one is applied. If one is refused, no edit is
+//! All edits of an update are checked before the first one is applied. If one is refused, none is
 //! applied.
 
 use std::collections::BTreeMap;

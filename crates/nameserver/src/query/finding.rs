@@ -175,7 +175,8 @@ impl Obtained<'_> {
         }
     }
 
-    /// Returns the offer for a draft that was made from this obtained answer.
+    /// Returns the offer (draft and data for the decision) for a draft that was made from this
+    /// answer of other servers.
     pub(super) fn offer(&self, draft: Draft) -> Offer {
         let Self { stage, upstream, .. } = *self;
         let (lifetime, basis) = (Lifetime::Unkept, Basis::Answer);

@@ -103,8 +103,8 @@ fn is_apart_from_names(state: &Snapshot, stored: &StoredPacket<'_>) -> Option<bo
     Some(is_apart)
 }
 
-/// Returns the entry in the buffer as an offer. An answer of the policy or of this server keeps the
-/// stage that made it.
+/// Returns the entry in the buffer as an [`Offer`], the answer of a stage. An answer of the policy
+/// or of this server keeps the stage that made it.
 #[inline]
 pub(super) fn offer(hit: &PacketHit, out: &[u8]) -> Offer {
     let (len, rcode) = (hit.len, Rcode(u16::from(out[3] & 0xf)));

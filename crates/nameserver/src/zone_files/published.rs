@@ -268,7 +268,7 @@ impl KeptZone {
         self.keep_publication();
     }
 
-    /// Writes the last publication to its file again, if an earlier attempt failed.
+    /// Writes the file about the last published version again, if an earlier attempt failed.
     pub(super) fn retry_publication(&mut self) {
         if self.publication_fault.is_some() {
             self.keep_publication();

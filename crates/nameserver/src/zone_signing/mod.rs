@@ -36,11 +36,11 @@ pub use report::{KeyReport, SigningReport, role_of as key_role};
 
 /// Number of seconds after which an unpublished zone is signed again.
 const RETRY_SECS: u64 = 60;
-/// While a key is replaced, the disk records at this interval, in seconds, that the zone is still
-/// published.
+/// Interval in seconds at which a file records that the zone is still published, while one of its
+/// keys is being replaced.
 const NOTE_SECS: u64 = 600;
-/// A longer interval without such a record, in seconds, does not count for the states of keys: the
-/// zone was not available to clients, or the clock was set.
+/// Maximum number of seconds between two of these records. A longer time does not count for the
+/// states of keys, because clients could not get the zone in that time, or the clock was set.
 const GAP_SECS: u64 = 2 * NOTE_SECS;
 /// Maximum number of records of a small zone. Signing a small zone delays no query noticeably.
 const SMALL_ZONE: u32 = 2_000;

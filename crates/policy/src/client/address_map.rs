@@ -20,7 +20,7 @@ impl AddressMap {
     /// with an empty list, for the addresses outside all networks.
     ///
     /// # Errors
-    /// An error of `value`.
+    /// `value` returned an error.
     pub(super) fn build<E>(
         networks: &[IpNet],
         mut value: impl FnMut(&[IpNet]) -> Result<u16, E>,

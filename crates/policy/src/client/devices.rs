@@ -63,7 +63,7 @@ impl Devices {
     /// facts.
     ///
     /// # Errors
-    /// An error of `number`.
+    /// `number` returned an error.
     pub(super) fn build<E>(
         (places, all_places): (AddressMap, &[PlaceFacts]),
         known: HashMap<DeviceId, KnownDevice>,

@@ -42,7 +42,7 @@ impl<A: Address> Intervals<A> {
     /// calls `value` once with an empty list, for the addresses outside all networks.
     ///
     /// # Errors
-    /// An error of `value`.
+    /// `value` returned an error.
     pub(super) fn build<E>(
         mut networks: Vec<Range<A>>,
         mut value: impl FnMut(&[Range<A>]) -> Result<u16, E>,

@@ -48,7 +48,7 @@ impl Automaton {
     /// Builds the automaton of one expression. It has at most `limit` octets.
     ///
     /// # Errors
-    /// The automaton would be larger.
+    /// The automaton would have more octets.
     pub(super) fn of(hir: &Hir, limit: usize) -> Result<Self, PatternError> {
         let is_anchored = hir.properties().look_set_prefix().contains(Look::Start);
         let begins = if is_anchored { Begins::AtTheStart } else { Begins::Anywhere };

@@ -70,8 +70,8 @@ impl Table {
         if self.depths == 0 {
             return None;
         }
-        // This repeats the walk of the lists, but without an array for all hashes. Clearing such an
-        // array would cost more than an unsuccessful look-up.
+        // The look-up in lists computes the same hashes, but stores all of them in an array.
+        // Clearing such an array would cost more than an unsuccessful look-up here.
         let name = &name[..name.len().min(MAX_NAME)];
         let mut starts = [0_u8; MAX_LABELS + 1];
         let (mut labels, mut end) = (0, 0);

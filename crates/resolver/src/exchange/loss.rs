@@ -9,7 +9,8 @@ use std::net::IpAddr;
 
 use super::rtt::Fate;
 
-/// Number of voices. Networks with the same hash share a voice.
+/// Number of [`Voice`]s, each of which records the losses of a network. Networks with the same hash
+/// share one.
 const VOICES: usize = 64;
 /// The age in ms at which a voice expires.
 const HEARD_MS: u64 = 30_000;

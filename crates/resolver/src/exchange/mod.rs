@@ -116,16 +116,19 @@ pub(crate) struct Exchange {
     /// Servers that were queried in this round, and servers that must not be queried again.
     pub(crate) tried: u64,
     pub(crate) failed: u64,
-    /// Servers to query over TCP (this field), without EDNS (`plain`), and in `lower_case`.
+    /// Servers to query over TCP.
     pub(crate) by_tcp: u64,
+    /// Servers to query without EDNS.
     pub(crate) plain: u64,
+    /// Servers to query in lower case.
     pub(crate) lower_case: u64,
     /// Servers that were last queried over an unproven connection alone. They are queried in plain
     /// next.
     pub(crate) encrypted: u64,
     /// Servers that returned errors, perhaps because of mixed letter case.
     pub(crate) minding_case: u64,
-    /// The server that denied a name in mixed case. The denial is being verified in lower case.
+    /// The set with the server that denied a name in mixed case, if there is one. This denial is
+    /// being verified in lower case.
     pub(crate) denied: u64,
     /// Those servers of `plain` that did not answer a query with EDNS, but did not reject EDNS
     /// either.

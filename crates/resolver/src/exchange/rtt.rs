@@ -66,7 +66,7 @@ impl Rtt {
         self.loss = (7 * self.loss + sample) / 8;
     }
 
-    /// Returns whether most queries are lost, so that longer waits are pointless.
+    /// Returns whether the loss exceeds [`LOSSY`], so that longer waits are pointless.
     pub(crate) fn is_lossy(&self) -> bool {
         self.loss > LOSSY
     }

@@ -34,7 +34,7 @@ impl ActionBatch {
 /// Facts about the end of a client's wait.
 #[derive(Clone, Copy, Default)]
 pub(super) struct WaitEnd<'t> {
-    /// The round-trip time of the upstream that answered; in milliseconds; zero if no upstream was
+    /// The round-trip time of the upstream that answered, in milliseconds; zero if no upstream was
     /// queried.
     rtt_ms: u32,
     /// The trace of the resolution, if traces are exported.
