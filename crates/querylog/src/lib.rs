@@ -7,14 +7,13 @@
 //!    and never waits.
 //! 2. One thread owns the [`Writer`] and all [`Consumer`]s. A few dozen times a second it takes the
 //!    entries out of the rings, completes each, passes it to [`Writer::add`] unless the client's
-//!    privacy is `off`, and calls [`Writer::tick`]. It logs and counts their errors: the writer goes
-//!    on by itself. It also adds up [`Consumer::dropped`].
+//!    privacy is `off`, and calls [`Writer::tick`]. The thread logs and counts the errors of these
+//!    calls, and continues. It also adds up [`Consumer::dropped`].
 //! 3. The server implements [`Labels`], which has the texts of the numbers in entries.
-//!
 //! 4. Another thread, with low priority, calls [`Upkeep::step`] until it returns `false`, and again
 //!    some seconds later.
-//! 5. A search opens a [`LogReader`], in this or in another process; [`export`] writes what it
-//!    finds. Overviews read [`Writer::rollups`].
+//! 5. A search opens a [`LogReader`], in this or in another process. [`export`] writes the entries
+//!    that a search finds to a file. Overviews read [`Writer::rollups`].
 //!
 //! ```text
 //!  worker ──push──> ring ──pop, add──> Writer ──append──> head-*.blocks ──┐

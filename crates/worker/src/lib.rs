@@ -1,5 +1,5 @@
-//! The workers of the server: each is one thread with one event loop for all that its clients and
-//! their servers need.
+//! The workers of the server. Each worker is a thread with one event loop, for its clients and for
+//! the servers that it queries.
 //!
 //! A worker has three parts, each with one owner. The parts do not refer to one another. They
 //! exchange only values (`values`), and only the event loop (`worker`) calls all three.

@@ -5,19 +5,19 @@
 //! resolution -- LateStep --> Outbox::send --------> late: UDP queue | StreamReply | other worker
 //! ```
 //!
-//! - A step is **counted and limited** in one place, [`close`], whether it is taken at once or
-//!   late, from its [`Decision`](avocet_nameserver::query::Decision). For datagrams the query path
-//!   calls it with the counters that the outbox lends
+//! - Every reply is **counted and limited** by one function, [`close`], according to its
+//!   [`Decision`](avocet_nameserver::query::Decision). For a datagram, the query path calls this
+//!   function with counters that the outbox lends
 //!   ([`Datagrams`](avocet_nameserver::datagrams::Datagrams)), so that benches without a socket
-//!   measure what the server runs.
-//! - A **reply at once** is written where it leaves from, without a copy: a datagram into a slot of
+//!   measure the same code as the server runs.
+//! - An **immediate reply** is written to its final place, without a copy: a datagram to a slot of
 //!   the batch that the listener sends in one system call.
-//! - A **late reply** takes the way of its [`ReplyRoute`]: from the UDP socket of this worker on
-//!   the same address, in one batch at the end of the turn; to a connection of this worker; or by
-//!   letter to the worker that holds the connection.
+//! - A **late reply** is sent by its [`ReplyRoute`]: from the UDP socket of this worker on the same
+//!   address, in one batch at the end of the turn; to a connection of this worker; or as a letter
+//!   (a message) to the worker that has the connection.
 //!
-//! The intake writes to connections and limits their unwritten data. Reading stops while too much
-//! is unwritten, so the two directions of a connection share their state.
+//! The intake writes to connections and limits their unwritten data. While a connection has too
+//! much unwritten data, the intake does not read from it, so both directions share their state.
 
 use std::io;
 use std::sync::Arc;

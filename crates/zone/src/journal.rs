@@ -10,7 +10,7 @@
 //! read     kind 3: like a change, from the version of the master file, which the server has read,
 //!          to the version that it put in force
 //! ```
-//! A process that is killed leaves at most one incomplete entry at the end. Everything behind the
+//! A process that is killed leaves at most one incomplete entry at the end. Everything after the
 //! last entry that continues the previous entries is cut off and reported.
 
 use std::sync::Arc;

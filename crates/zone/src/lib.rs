@@ -4,8 +4,8 @@
 //! files --reader--> records --ZoneBuilder--> tree, checked --answer--> draft of a message
 //! ```
 //!
-//! Zones may also come from other formats ([`ZoneProvider`]). [`pool`] has the names that follow
-//! the health of their hosts.
+//! Zones may also come from other formats ([`ZoneProvider`]). [`pool`] has names whose
+//! addresses depend on the health of their hosts.
 //!
 //! The crate opens no files, uses no socket and no clock: the caller opens included files and gives
 //! the time. The reader of entries is [`avocet_wire::master`], which policy zones use, too.

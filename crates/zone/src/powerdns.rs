@@ -43,7 +43,8 @@ pub struct PowerDnsRow<'r> {
 pub enum PowerDnsContent {
     /// A record.
     Record(Box<PowerDnsRecord>),
-    /// A name that only has names below it, for which the zone needs no record.
+    /// A name without records, which exists only because of names below it. The zone needs no
+    /// entry.
     Nothing,
     /// A record of a type that only PowerDNS can answer.
     OwnType,

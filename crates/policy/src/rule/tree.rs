@@ -97,7 +97,7 @@ pub(super) enum Reach {
     Under,
 }
 
-/// A test of a number. The number must compare with one of the operands as the operator states.
+/// A test of a number: whether the comparison holds for the number and one of the operands.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct NumberTest {
     pub(super) comparison: Comparison,

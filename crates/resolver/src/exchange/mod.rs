@@ -53,12 +53,12 @@
 //!
 //! A server with TLS is only ever queried over TLS (RFC 8310 §5): no failure leads to UDP or TCP.
 //! All queries to it, including those of walks, share the kept connection, unless
-//! [`streams::Streams`] has reason to open others. These queries are padded (RFC 8467) and have no
-//! cookie, because the connection proves more.
+//! [`streams::Streams`] has observed that the server does not handle this well. These queries are
+//! padded (RFC 8467), and have no cookie, because the connection proves more than a cookie would.
 //!
 //! An authoritative server may be queried over TLS without any proof, if it answers
-//! ([`encryption`]). Its *unproven* endpoint is another server at the same address, with the plain
-//! server's place among the candidates: an exchange names only the plain one.
+//! ([`encryption`]). Its *unproven* endpoint has a record of its own, but no place of its own among
+//! the candidates of an exchange: there, the plain server at the same address represents both.
 //!
 //! # Time
 //!

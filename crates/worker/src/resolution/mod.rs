@@ -10,17 +10,18 @@
 //!          -> query path -> LateStep                             later
 //! ```
 //!
-//! - **At once**: [`Resolution::lend`] lends the query path with the state in force. Its borrower
-//!   reads queries and gets steps; the intake stays outside.
-//! - **Later**: a query that must wait is among the misses. [`Resolution::submit_misses`] gives
-//!   each to the worker that its hash belongs to, so all clients that wait for a name meet in one
-//!   resolver. [`Resolution::act`] executes what the resolver wants, and passes each query that is
-//!   complete on as a [`LateStep`](super::values::LateStep).
+//! - **At once**: [`Resolution::lend`] lends the query path with the state in force to the intake,
+//!   which passes queries to the path and gets the resulting steps.
+//! - **Later**: a query that must wait is added to the misses. [`Resolution::submit_misses`] sends
+//!   each miss to the worker that the hash of its question determines, so that one resolver has all
+//!   clients that wait for a name. [`Resolution::act`] executes the actions of the resolver, and
+//!   passes each finished query on as a [`LateStep`](super::values::LateStep).
 //!
-//! The resolver does no I/O: [`upstreams`] has the sockets towards servers. Events come in as
-//! letters, as readable sockets and as time; every call that may end a query takes a
-//! [`WorkerTurn`]. Here, clients are only values: [`Waiter`]s with a route for their replies.
-//! Resolution neither sends to a client nor counts its query.
+//! The resolver does no I/O: [`upstreams`] has the sockets for queries to servers. Events are
+//! letters (messages of other workers), readable sockets and the passing of time. Every call that
+//! may end a query takes a [`WorkerTurn`]. In this module, a client is only a value: a [`Waiter`]
+//! with a route for its reply. Resolution neither sends replies to clients nor counts their
+//! queries.
 
 mod act;
 mod connection;
