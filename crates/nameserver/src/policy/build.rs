@@ -434,8 +434,8 @@ mod tests {
         let renamed = ads.replace("\"ads\"", "\"advertising\"");
         check(format!("{renamed}{own}"), [Some(0), Some(1)]);
         check(format!("{own}{renamed}"), [Some(1), Some(0)]);
-        // A list with another text, or with settings that read the same text in another way, is not
-        // matched.
+        // A list keeps its place if only its name changes, but not if its text changes, or the
+        // settings by which the text is read.
         check(renamed.replace("/ads", "/more") + own, [None, Some(1)]);
         check(format!("{renamed}kind = \"allow\"\n{own}"), [None, Some(1)]);
         check(own.to_owned(), [None, Some(0)]);

@@ -207,8 +207,8 @@ impl PendingCounts {
         Some(std::mem::take(&mut self.list)).filter(|note| *note != 0)
     }
 
-    /// Removes the rules and returns all except `counted`, which is counted by the note of the
-    /// answer.
+    /// Removes all rules, and returns those that must still be counted: all except `counted`, the
+    /// rule that the note of the answer already counts.
     pub(super) fn take(&mut self, counted: Option<RuleId>) -> impl Iterator<Item = RuleId> + '_ {
         self.rules.drain(..).filter(move |rule| Some(*rule) != counted)
     }

@@ -54,7 +54,7 @@ struct LastChange {
 }
 
 impl NameChanges {
-    /// Returns these changes with the names of the next change, which has this number, added.
+    /// Copies these changes and adds the names of the next change, which has this number.
     pub(super) fn with(&self, changed: Vec<ChangedName>, number: u32) -> Self {
         let mut changes = self.clone();
         for ChangedName { name, reach } in changed {

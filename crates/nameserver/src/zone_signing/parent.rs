@@ -15,8 +15,8 @@ use super::{SigningError, ZoneSigner};
 const CALM_SECS: u64 = 86_400;
 /// Seconds from the start to the first such look-up. Up to an hour is added.
 const FIRST_CALM_SECS: u64 = 300;
-/// The range of the added time, in seconds. It prevents look-ups for all zones of a server at the
-/// same time.
+/// Maximum number of seconds that are added to the times above. The addition differs between zones,
+/// so that they are not all looked up at the same time.
 const SPREAD_SECS: u64 = 3_600;
 /// Seconds for which the result of a look-up may be used. The records may change at any time.
 const FRESH_SECS: u64 = 120;

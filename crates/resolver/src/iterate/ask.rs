@@ -491,8 +491,8 @@ impl Walker {
             // Another reply can be used instead.
             _ if tried.unsigned.is_some() => Patience::OneRound,
             Some(Need::NoAddress) => Patience::OneRound,
-            // Do not wait for servers that never answered, because the reason may be data that
-            // cannot be validated.
+            // This is a retry after a failed validation, which may fail again with any server. It
+            // is not worth waiting for servers that never answered.
             _ if tried.is_retry => Patience::WhileKnown,
             Some(Need::Doubt) => Patience::WhileKnown,
             Some(Need::DeniedInPart) | None => Patience::All,
