@@ -121,7 +121,8 @@ impl<'a> DataSection<'a> {
         Ok(Some(self.big_endian(header.end, size)? as u64))
     }
 
-    /// Returns the text at `at` and the offset after it, or after the pointer to it.
+    /// Returns the text at `at` and the offset after it. If a pointer to the text is at `at`,
+    /// returns the offset after the pointer.
     fn text_and_end(
         self,
         at: usize,

@@ -47,7 +47,7 @@ const HERE: Endpoint = Endpoint {
     transport: Transport::Udp,
 };
 
-/// A question to the servers of a cut.
+/// A question to the servers of a zone cut.
 #[derive(Clone, Copy)]
 pub(crate) struct ZoneQuestion<'a> {
     pub(crate) name: &'a Name,

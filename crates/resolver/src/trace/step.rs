@@ -65,9 +65,9 @@ pub enum Step {
     },
     /// The local copy of the root zone replied instead of a root server.
     LocalRoot {
-        /// The QNAME that the copy replied to.
+        /// The QNAME to which the local copy of the root zone replied.
         name: Name,
-        /// The QTYPE that the copy replied to.
+        /// The QTYPE to which the local copy of the root zone replied.
         rtype: Rtype,
     },
     /// An alias led to a name that this server answers itself.
