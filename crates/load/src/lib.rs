@@ -48,38 +48,56 @@ pub use error::{LoadError, Needed};
 pub use measure::measure;
 use report::{Report, compare, html, text};
 
-/// Exit status if the command could not be carried out.
+/// Exit status of a run that passed, of a server that failed or became worse, and of a command that
+/// could not be carried out.
+const PASSED: u8 = 0;
+const FAILED: u8 = 1;
 const TROUBLE: u8 = 2;
 
-/// Runs the command. Returns the exit status: 0 if the run passed, 1 if the server failed or became
-/// worse, and 2 if nothing could be measured.
+/// Runs the command, which can be ended by a signal. Returns the exit status: 0 if the run passed,
+/// 1 if the server failed or became worse, and 2 if nothing could be measured.
 pub fn run(args: &LoadArgs) -> ExitCode {
+    let is_load = args.task.is_none() && !args.json_schema;
+    let status = match is_load.then(Signals::block).transpose() {
+        Ok(signals) => run_to(args, signals, &mut io::stdout().lock()),
+        Err(error) => trouble(&error.into()),
+    };
+    ExitCode::from(status)
+}
+
+/// Runs the command as [`run`] does, with its text on `out`. Returns the exit status.
+pub fn run_to(args: &LoadArgs, signals: Option<Signals>, out: &mut dyn Write) -> u8 {
     let done = match &args.task {
-        Some(Task::Compare(compare)) => run_compare(compare),
+        Some(Task::Compare(compare)) => run_compare(compare, out),
         None if args.json_schema => {
             let schema = schemars::schema_for!(Report);
             let schema = serde_json::to_string_pretty(&schema).unwrap_or_default();
-            show(&format!("{schema}\n")).map(|()| true)
+            show(out, &format!("{schema}\n")).map(|()| true)
         }
-        None => run_load(args),
+        None => run_load(args, signals, out),
     };
     match done {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            let _ = writeln!(io::stderr(), "avocet load: {error}");
-            ExitCode::from(TROUBLE)
-        }
+        Ok(true) => PASSED,
+        Ok(false) => FAILED,
+        Err(error) => trouble(&error),
     }
 }
 
-fn run_load(args: &LoadArgs) -> Result<bool, LoadError> {
+fn trouble(error: &LoadError) -> u8 {
+    let _ = writeln!(io::stderr(), "avocet load: {error}");
+    TROUBLE
+}
+
+fn run_load(
+    args: &LoadArgs,
+    signals: Option<Signals>,
+    out: &mut dyn Write,
+) -> Result<bool, LoadError> {
     let baseline = read_all(&args.baseline)?;
-    let signals = Signals::block()?;
-    let report = measure(args, Some(signals))?;
-    write_json(args, &report)?;
+    let report = measure(args, signals)?;
+    write_json(args, &report, out)?;
     if args.json.as_deref() != Some(Path::new("-")) {
-        show(&text::write(&report))?;
+        show(out, &text::write(&report))?;
     }
     let has_passed = report.passed;
     let latest = [report];
@@ -100,18 +118,17 @@ fn read_all(paths: &[PathBuf]) -> Result<Vec<Report>, LoadError> {
     paths.iter().map(|path| Report::read(path)).collect()
 }
 
-fn write_json(args: &LoadArgs, report: &Report) -> Result<(), LoadError> {
+fn write_json(args: &LoadArgs, report: &Report, out: &mut dyn Write) -> Result<(), LoadError> {
     let Some(path) = &args.json else { return Ok(()) };
     let json = serde_json::to_string_pretty(report)?;
     if path == Path::new("-") {
-        return show(&format!("{json}\n"));
+        return show(out, &format!("{json}\n"));
     }
     write(path, &json)
 }
 
-/// Writes to standard output. A reader that closes the pipe is not an error.
-fn show(text: &str) -> Result<(), LoadError> {
-    let mut out = io::stdout().lock();
+/// Writes to the output. A reader that closes the pipe is not an error.
+fn show(out: &mut dyn Write, text: &str) -> Result<(), LoadError> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(LoadError::Output(error)),
         _ => Ok(()),
@@ -122,14 +139,14 @@ fn write(path: &Path, text: &str) -> Result<(), LoadError> {
     fs::write(path, text).map_err(LoadError::in_file(path))
 }
 
-fn run_compare(args: &CompareArgs) -> Result<bool, LoadError> {
+fn run_compare(args: &CompareArgs, out: &mut dyn Write) -> Result<bool, LoadError> {
     let runs = read_all(&args.files)?;
     let others = read_all(&args.with)?;
     let is_worse = match others.is_empty() {
-        true => compare_with_first(args, &runs)?,
+        true => compare_with_first(args, &runs, out)?,
         false => {
             let comparison = compare::compare(&runs, &others, args.limits);
-            show(&comparison.text())?;
+            show(out, &comparison.text())?;
             comparison.is_worse()
         }
     };
@@ -140,7 +157,11 @@ fn run_compare(args: &CompareArgs) -> Result<bool, LoadError> {
 }
 
 /// Compares each run with the first one.
-fn compare_with_first(args: &CompareArgs, runs: &[Report]) -> Result<bool, LoadError> {
+fn compare_with_first(
+    args: &CompareArgs,
+    runs: &[Report],
+    out: &mut dyn Write,
+) -> Result<bool, LoadError> {
     let [before, paths @ ..] = &args.files[..] else { return Ok(false) };
     if paths.is_empty() {
         return Err(LoadError::Missing(Needed::Results));
@@ -149,12 +170,8 @@ fn compare_with_first(args: &CompareArgs, runs: &[Report]) -> Result<bool, LoadE
     for (path, run) in paths.iter().zip(runs.iter().skip(1)) {
         let earlier = runs.get(..1).unwrap_or_default();
         let comparison = compare::compare(earlier, std::slice::from_ref(run), args.limits);
-        show(&format!(
-            "{} compared with {}\n{}",
-            path.display(),
-            before.display(),
-            comparison.text()
-        ))?;
+        let (path, before) = (path.display(), before.display());
+        show(out, &format!("{path} compared with {before}\n{}", comparison.text()))?;
         is_worse |= comparison.is_worse();
     }
     Ok(is_worse)

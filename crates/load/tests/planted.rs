@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use avocet_load::measure;
 use avocet_load::report::Report;
 
-use run::{Scratch, load, parse, zone};
+use run::{Output, Scratch, command, load, parse, zone};
 use server::{Server, answer, answer_with, truncated};
 
 #[test]
@@ -31,6 +31,15 @@ fn an_honest_server_passes_over_tcp() {
     let report = load(&server, "--transport tcp");
     assert!(report.passed, "{:?} {:?}", report.faults, report.examples);
     assert_eq!(report.outcome.answered, 1000);
+}
+
+/// Without an acknowledgement at once, each answer would wait 40 ms for a delayed one.
+#[test]
+fn a_server_with_nagles_algorithm_does_not_wait_for_acknowledgements() {
+    let server = Server::honest();
+    let report = load(&server, "--transport tcp --clients 1 --window 1 --count 200");
+    assert!(report.passed, "{:?}", report.faults);
+    assert!(report.latency.p50_ns < 20_000_000, "{:?}", report.latency);
 }
 
 #[test]
@@ -185,6 +194,41 @@ fn a_ramp_finds_a_rate() {
     assert!(ramp.highest_rate >= 200.0 && !ramp.steps.is_empty(), "{ramp:?}");
 }
 
+/// The server answers all queries of the first steps, and then loses a fifth.
+#[test]
+fn a_rate_that_no_whole_run_holds_is_not_reported() {
+    let server =
+        Server::udp(|number, query| (number < 210 || number % 5 != 4).then(|| answer(query)));
+    let options = "--ramp --rate 200 --max-p99 60s --max-loss 5% --duration 1s --count 50 \
+                   --timeout 300ms";
+    let Output { status, text, report, .. } = command(&server, options);
+    let ramp = report.ramp.unwrap();
+    assert!(ramp.steps.iter().any(|step| step.held) && ramp.runs.len() > 1, "{ramp:?}");
+    assert!(ramp.runs.iter().all(|run| !run.held && run.loss > 0.1), "{:?}", ramp.runs);
+    assert!(ramp.highest_rate < f64::EPSILON, "{}", ramp.highest_rate);
+    assert_eq!(status, 1);
+    assert!(text.contains("FAILED           no rate held in a whole run"), "{text}");
+}
+
+#[test]
+fn endurance_measures_the_memory_of_the_process_at_the_address() {
+    let server = Server::honest();
+    let Output { text, report, .. } = command(&server, "--scenario endurance --duration 1s");
+    assert_eq!(report.server.pid, Some(std::process::id()));
+    assert!(report.memory.is_some_and(|memory| memory.start_bytes > 0), "{:?}", report.memory);
+    assert!(text.contains("memory           ") && report.remarks.is_empty(), "{text}");
+    let other = load(&server, "--count 10");
+    assert_eq!((other.server.pid, other.memory), (None, None), "only endurance looks for it");
+}
+
+#[test]
+fn names_that_no_warm_up_cached_are_remarked() {
+    let server = Server::udp(|number, query| (number != 3).then(|| answer(query)));
+    let report = load(&server, "--timeout 1s");
+    assert!(report.passed, "{:?}", report.faults);
+    assert!(report.remarks[0].contains("not warm: 10.0% of the first pass"), "{report:?}");
+}
+
 fn pcap(packets: &[(u32, [u8; 4], &str)]) -> Vec<u8> {
     let mut out =
         vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 101, 0, 0, 0];
@@ -225,15 +269,16 @@ fn a_recording_is_replayed_with_its_clients() {
 #[test]
 fn results_are_read_back() {
     let server = Server::honest();
-    let report = load(&server, "--count 100");
-    let file = Scratch::write("json", serde_json::to_string(&report).unwrap().as_bytes());
-    let back = Report::read(&file.0).unwrap();
-    // The text may lose the last digit of a rate.
-    assert_eq!(
-        (back.outcome.answered, back.outcome.rcodes),
-        (report.outcome.answered, report.outcome.rcodes)
+    let Output { status, text, html, report } = command(&server, "--count 100");
+    assert_eq!((status, report.outcome.answered, report.outcome.rcodes["NOERROR"]), (0, 100, 100));
+    assert!(
+        text.contains("100 sent, 100 answered, 0 lost") && text.ends_with("passed\n"),
+        "{text}"
     );
-    assert_eq!(back.latency.p99_ns, report.latency.p99_ns);
+    assert!(
+        html.contains("<th>lost</th><td>0 (0.000%)</td>") && !html.contains("\"bad\""),
+        "{html}"
+    );
     let other = Scratch::write("other", b"{\"format\":\"x\"}");
     assert!(Report::read(&other.0).is_err());
 }

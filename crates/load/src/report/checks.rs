@@ -51,7 +51,7 @@ impl<'a> Checks<'a> {
         if self.records.is_none() {
             texts.push("records (that takes --zone-file or --reference)".to_owned());
         }
-        texts.push("TTLs, signatures, authority and additional records".to_owned());
+        texts.push("TTLs, signatures, letter case, authority and additional records".to_owned());
         let allowed = Deviation::ALL.into_iter().filter(|one| self.args.allow.contains(one));
         texts.extend(allowed.map(|one| format!("{one:?} answers").to_lowercase()));
         texts

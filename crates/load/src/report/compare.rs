@@ -358,6 +358,7 @@ impl Comparison {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
     use crate::report::tests::report;
 
     const DEFAULTS: RegressionArgs =
@@ -460,6 +461,46 @@ mod tests {
         assert!(!compare(&before, &taken_at(3, &slower_machine(1.0, 0.001)), DEFAULTS).is_worse());
         let one_after_another = taken_at(1000, &slower_machine(1.05, 0.0));
         assert!(!compare(&before, &one_after_another, DEFAULTS).is_worse());
+    }
+
+    /// Returns a number with the mean 0 and the deviation 1, nearly normally distributed.
+    fn normal(random: &mut Random) -> f64 {
+        (0..12).map(|_| random.unit()).sum::<f64>() - 6.0
+    }
+
+    /// Returns the runs of two sides that took 50 turns. The machine becomes slower and faster by a
+    /// tenth. Runs next to each other differ by 3 % in CPU time and by 12 % in the P99, the later
+    /// side also by the given factors.
+    fn sides(seed: u64, cpu: f64, p99: f64) -> [Vec<Report>; 2] {
+        let mut random = Random::new(seed);
+        let mut sides = [taken_at(0, &[1.0; 50]), taken_at(3, &[1.0; 50])];
+        for turn in 0..50 {
+            let machine = 1.0 + 0.1 * (turn as f64 / 8.0).sin();
+            for (side, [cpu, p99]) in sides.iter_mut().zip([[1.0, 1.0], [cpu, p99]]) {
+                let noise = |random: &mut Random, share: f64| (share * normal(random)).exp();
+                let run = &mut side[turn];
+                run.server_cpu.as_mut().unwrap().total_us *=
+                    machine * cpu * noise(&mut random, 0.03);
+                let factor = machine * p99 * noise(&mut random, 0.12);
+                run.latency.p99_ns = (run.latency.p99_ns as f64 * factor) as u64;
+            }
+        }
+        sides
+    }
+
+    #[test]
+    fn ten_comparisons_in_turns_find_each_slowdown_and_raise_no_false_alarm() {
+        let worse = |seed: u64, cpu: f64, p99: f64| -> Vec<&'static str> {
+            let [earlier, later] = sides(seed, cpu, p99);
+            let comparison = compare(&earlier, &later, DEFAULTS);
+            let worse = comparison.lines.iter().filter(|line| line.is_worse);
+            worse.map(|line| line.name).collect()
+        };
+        for seed in 1..=10 {
+            assert_eq!(worse(seed, 1.0, 1.0), [""; 0], "equal sides, seed {seed}");
+            assert_eq!(worse(seed, 1.05, 1.0), ["CPU per answer"], "5 % CPU, seed {seed}");
+            assert_eq!(worse(seed, 1.0, 1.25), ["P99"], "25 % P99, seed {seed}");
+        }
     }
 
     #[test]

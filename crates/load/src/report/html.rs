@@ -108,7 +108,9 @@ fn table(runs: &[Report], out: &mut String) {
     row("system", &|run| micros(run.server_cpu, |cpu| cpu.system_us));
     row("answers per second", &|run| count_text(run.outcome.answered_per_sec as u64));
     row("sent", &|run| count_text(run.outcome.sent));
-    row("lost", &|run| format!("{:.3}%", run.outcome.loss * 100.0));
+    row("lost", &|run| {
+        format!("{} ({:.3}%)", count_text(run.outcome.lost), run.outcome.loss * 100.0)
+    });
     row("wrong", &|run| count_text(run.outcome.wrong.total));
     for (label, count) in WrongReport::KINDS {
         if runs.iter().any(|run| count(&run.outcome.wrong) > 0) {

@@ -29,18 +29,6 @@ pub const FORMAT: &str = "avocet-load/2";
 /// Maximum number of octets of a results file.
 const MAX_FILE: u64 = 64 << 20;
 
-/// Returns a report as text for a terminal.
-#[must_use]
-pub fn as_text(report: &Report) -> String {
-    text::write(report)
-}
-
-/// Returns a report as a self-contained HTML page.
-#[must_use]
-pub fn as_html(report: &Report) -> String {
-    html::write(std::slice::from_ref(report))
-}
-
 /// The results of one run.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
@@ -448,9 +436,15 @@ impl Report {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use std::sync::LazyLock;
 
-    /// Returns the report of a closed loop that passed.
+    /// Returns the report of a closed loop that passed. The percentiles are computed once.
     pub(crate) fn report() -> Report {
+        static REPORT: LazyLock<Report> = LazyLock::new(passed);
+        REPORT.clone()
+    }
+
+    fn passed() -> Report {
         let mut latencies = Latencies::new();
         (1..=1000).for_each(|micros| latencies.record(micros * 1000));
         let counts = Counts { sent: 1000, answered: 1000, ..Counts::default() };

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use avocet_load::report::Report;
-use avocet_load::{LoadArgs, measure};
+use avocet_load::{LoadArgs, measure, run_to};
 use clap::Parser;
 
 use crate::server::Server;
@@ -33,6 +34,37 @@ const DEFAULTS: [&str; 6] = [
 
 /// Runs a thousand queries over ten names, unless the options differ.
 pub(crate) fn load(server: &Server, options: &str) -> Report {
+    measure(&args(server, options), None).expect("a report")
+}
+
+/// The results of the whole command in all its forms.
+pub(crate) struct Output {
+    /// The exit status of the process.
+    pub(crate) status: u8,
+    pub(crate) text: String,
+    pub(crate) html: String,
+    /// The report that the JSON file contains.
+    pub(crate) report: Report,
+}
+
+/// Runs the command as [`load`] does, and reads all its results.
+pub(crate) fn command(server: &Server, options: &str) -> Output {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let run = RUNS.fetch_add(1, Ordering::Relaxed);
+    let [json, html] = ["json", "html"].map(|kind| Scratch::write(&format!("{run}.{kind}"), b""));
+    let options = format!("{options} --json {} --html {}", json.path(), html.path());
+    let mut text = Vec::new();
+    let status = run_to(&args(server, &options), None, &mut text);
+    Output {
+        status,
+        text: String::from_utf8(text).expect("text"),
+        html: fs::read_to_string(&html.0).expect("a page"),
+        report: Report::read(&json.0).expect("a report"),
+    }
+}
+
+/// Parses options with the defaults of the tests.
+fn args(server: &Server, options: &str) -> LoadArgs {
     let is_given =
         |default: &&&str| default.split(' ').next().is_some_and(|name| options.contains(name));
     let names_given =
@@ -45,7 +77,7 @@ pub(crate) fn load(server: &Server, options: &str) -> Report {
         .iter()
         .filter(|default| !(is_given(default) || names_given(default) || rate_given(default)));
     let options: Vec<&str> = left.copied().chain([options]).collect();
-    measure(&parse(&server.address(), &options.join(" ")), None).expect("a report")
+    parse(&server.address(), &options.join(" "))
 }
 
 /// A file of this test run, deleted at its end.

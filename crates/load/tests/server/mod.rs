@@ -120,8 +120,10 @@ fn serve_connection(mut stream: TcpStream, mut length: [u8; 2], answer: &Answer)
             return;
         }
         for reply in answer(number, &query) {
-            let framed = [&(reply.len() as u16).to_be_bytes()[..], &reply].concat();
-            if stream.write_all(&framed).is_err() {
+            // Two segments: Nagle's algorithm (RFC 896), which is on by default, holds the second
+            // one back until the first one is acknowledged.
+            let length = (reply.len() as u16).to_be_bytes();
+            if stream.write_all(&length).and_then(|()| stream.write_all(&reply)).is_err() {
                 return;
             }
         }
