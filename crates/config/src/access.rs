@@ -4,6 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
+use toml::{Table, Value};
+
 use super::Config;
 use super::catalog::CatalogRole;
 use super::certificate_files::CertificateFiles;
@@ -12,8 +14,78 @@ use super::pool_probe::ProbeKind;
 use super::zone::ZoneConfig;
 use super::zone_url::ZoneUrl;
 
+/// A configuration with its text.
+#[derive(Clone, Copy)]
+pub struct WrittenConfig<'c> {
+    /// The configuration in the text.
+    pub config: &'c Config,
+    /// The text, in TOML.
+    pub text: &'c str,
+}
+
+/// Tables that are in use only if one of their keys is set, with their keys for access; all keys if
+/// none is named.
+const OPTIONAL_TABLES: [OptionalTable; 7] = [
+    OptionalTable { name: "oidc", keys: &[], shown: "[oidc]" },
+    OptionalTable {
+        name: "web",
+        keys: &["https", "tls-cert", "tls-key"],
+        shown: "[web] https, tls-cert, tls-key",
+    },
+    OptionalTable { name: "acme", keys: &[], shown: "[acme]" },
+    OptionalTable { name: "query-log", keys: &["directory"], shown: "[query-log] directory" },
+    OptionalTable { name: "home-ca", keys: &["storage"], shown: "[home-ca] storage" },
+    OptionalTable { name: "dnstap", keys: &["output"], shown: "[dnstap] output" },
+    OptionalTable {
+        name: "otlp",
+        keys: &["endpoint", "headers-file", "ca"],
+        shown: "[otlp] endpoint, headers-file, ca",
+    },
+];
+
+/// A table that may be there without effect.
+struct OptionalTable {
+    name: &'static str,
+    keys: &'static [&'static str],
+    /// The keys as errors name them.
+    shown: &'static str,
+}
+
 /// Returns the keys that decide about access and differ between two configurations.
-pub fn access_keys_between(before: &Config, after: &Config) -> Vec<&'static str> {
+///
+/// A key in a table that is not in use counts too: otherwise the value would take effect when
+/// somebody with more rights begins to use the table.
+pub fn access_keys_between(
+    before: WrittenConfig<'_>,
+    after: WrittenConfig<'_>,
+) -> Vec<&'static str> {
+    let mut keys = effective_keys_between(before.config, after.config);
+    for key in written_keys_between(before.text, after.text) {
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    keys
+}
+
+/// Returns the keys for access whose values differ between two texts, whether they have an effect
+/// or not.
+fn written_keys_between(before: &str, after: &str) -> impl Iterator<Item = &'static str> {
+    // Both texts have been read as configurations, so they are TOML.
+    let [before, after] = [before, after].map(|text| text.parse::<Table>().unwrap_or_default());
+    let differs = move |table: &OptionalTable| {
+        let [one, other] = [&before, &after].map(|text| text.get(table.name));
+        let value = |all: Option<&'_ Value>, key| all.and_then(|all| all.get(key)).cloned();
+        match table.keys {
+            [] => one != other,
+            keys => keys.iter().any(|key| value(one, key) != value(other, key)),
+        }
+    };
+    OPTIONAL_TABLES.iter().filter(move |table| differs(table)).map(|table| table.shown)
+}
+
+/// Returns the keys for access with different effects in two configurations.
+fn effective_keys_between(before: &Config, after: &Config) -> Vec<&'static str> {
     let (server, other) = (&before.server, &after.server);
     let (web, other_web) = (&before.web, &after.web);
     [
@@ -105,11 +177,19 @@ mod tests {
 
     use super::*;
 
+    fn between(one: &str, other: &str) -> Vec<&'static str> {
+        let [before, after] =
+            [one, other].map(|text| Config::from_text(None, text, &BTreeMap::new()).unwrap());
+        access_keys_between(
+            WrittenConfig { config: &before, text: one },
+            WrittenConfig { config: &after, text: other },
+        )
+    }
+
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
-        let read = |text: &str| Config::from_text(None, text, &BTreeMap::new()).unwrap();
-        assert_eq!(access_keys_between(&read(""), &read(text)), expected, "{text}");
-        assert_eq!(access_keys_between(&read(text), &read(text)), [""; 0]);
+        assert_eq!(between("", text), expected, "{text}");
+        assert_eq!(between(text, text), [""; 0]);
     }
 
     #[test]
@@ -142,14 +222,22 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_tables_that_are_not_in_use_count_too() {
+        check("[oidc]\nadmins = [\"everyone\"]", &["[oidc]"]);
+        check("[acme]\nstorage = \"/elsewhere\"", &["[acme]"]);
+        check("[web]\ntls-key = \"/elsewhere\"", &["[web] https, tls-cert, tls-key"]);
+        check("[home-ca]\nstorage = \"/elsewhere\"", &["[home-ca] storage"]);
+        check("[otlp]\nca = \"/elsewhere\"", &["[otlp] endpoint, headers-file, ca"]);
+        check("[home-ca]\n[otlp]\n", &[]);
+    }
+
+    #[test]
     fn who_changes_where_a_zone_is_fetched_needs_more_rights() {
         let zone = |rest: &str| {
             let url = "url = \"https://a.example/zone\"\n";
             format!("[[zone]]\nname = \"a.example\"\nprovider = \"http\"\n{url}{rest}")
         };
-        let read = |text: &str| Config::from_text(None, text, &BTreeMap::new()).unwrap();
         check(&zone(""), &["[[zone]] url"]);
-        let between = |one: &str, other: &str| access_keys_between(&read(one), &read(other));
         let fields = zone("headers-file = \"/etc/fields\"\n");
         assert_eq!(between(&zone(""), &fields), ["[[zone]] url"]);
         assert_eq!(between(&zone(""), &zone("refresh-secs = 60\n")), [""; 0]);

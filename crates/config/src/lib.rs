@@ -94,7 +94,7 @@ pub mod zone_url;
 mod zone_view;
 pub mod zonemd;
 
-pub use access::access_keys_between;
+pub use access::{WrittenConfig, access_keys_between};
 use certificate::CertificateConfig;
 use client_certificate::ClientCertificates;
 use discover::Discovery;
