@@ -251,16 +251,24 @@ impl TlsPart {
     /// it is.
     fn fault_of_dates(&self) -> Option<String> {
         let certificate = self.connection.peer_certificates()?.first()?;
-        let Some(Validity { not_after: end_secs, .. }) = Validity::of(certificate) else {
-            return Some("the dates of the certificate cannot be read".to_owned());
-        };
-        let now_secs = wall_secs();
-        let left = end_secs.saturating_sub(now_secs) / DAY_SECS;
-        if end_secs <= now_secs {
-            return Some("the certificate has expired".to_owned());
+        match Validity::of(certificate) {
+            Some(validity) => fault_of_validity(validity, wall_secs(), self.days),
+            None => Some("the dates of the certificate cannot be read".to_owned()),
         }
-        (left < u64::from(self.days)).then(|| format!("the certificate expires in {left} days"))
     }
+}
+
+/// Returns the reason why a certificate is not valid at `now_secs`, in Unix time, and for `days`
+/// after it; `None` if it is.
+fn fault_of_validity(validity: Validity, now_secs: u64, days: u32) -> Option<String> {
+    if now_secs < validity.not_before {
+        return Some("the certificate is not valid yet".to_owned());
+    }
+    if validity.not_after <= now_secs {
+        return Some("the certificate has expired".to_owned());
+    }
+    let left = (validity.not_after - now_secs) / DAY_SECS;
+    (left < u64::from(days)).then(|| format!("the certificate expires in {left} days"))
 }
 
 impl AsFd for StreamAttempt {
@@ -272,6 +280,17 @@ impl AsFd for StreamAttempt {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_certificate_is_valid_between_its_dates() {
+        let validity = Validity { not_before: 1_000, not_after: 1_000 + 10 * DAY_SECS };
+        let fault = |now_secs, days| fault_of_validity(validity, now_secs, days);
+        assert_eq!(fault(999, 0).as_deref(), Some("the certificate is not valid yet"));
+        assert_eq!(fault(1_000, 10), None);
+        assert_eq!(fault(1_001, 10).as_deref(), Some("the certificate expires in 9 days"));
+        assert_eq!(fault(validity.not_after - 1, 0), None);
+        assert_eq!(fault(validity.not_after, 0).as_deref(), Some("the certificate has expired"));
+    }
 
     #[test]
     fn a_certificate_of_an_authority_is_a_failure_with_a_remedy() {
