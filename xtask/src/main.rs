@@ -70,7 +70,7 @@ options of bench quick, publish, peers, abreast, instr, syscalls and reload:
   --secs N           seconds of each timed run; 5 if not given, publish 1, quick 2
   --generator NAME   dnsperf, blast (UDP only) or avocet
   --install          install the Debian packages that are missing, as root (quick, publish and peers)
-  --no-build         take the release binaries as they are
+  --no-build         take the binaries of the profile `dist` as they are
   cargo xtask simulate [COUNT [FIRST]] [--mode recursion|forwarder|all]
                                    resolve in random internets in virtual time, 10000 of them in \
                      each mode, and check

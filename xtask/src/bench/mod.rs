@@ -50,7 +50,7 @@ mod workload;
 pub(crate) use load::output;
 use options::Options;
 pub(crate) use page::{documents, shown};
-pub(crate) use process::target_directory;
+pub(crate) use process::{PROFILE, target_directory};
 pub(crate) use profile::run as profile;
 pub(crate) use publication::commit_of;
 

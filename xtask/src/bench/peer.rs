@@ -223,7 +223,7 @@ impl Peer {
 
     /// Returns the path of the measured binary, or `None` if it does not exist.
     pub(super) fn program(self) -> Option<PathBuf> {
-        let built = process::target_directory().join("release");
+        let built = process::target_directory().join(process::PROFILE);
         match self {
             Self::Logged | Self::Avocet => Some(built.join("avocet")),
             Self::Bare | Self::BareMmsg | Self::BarePool => Some(built.join("avocet-bench-bare")),

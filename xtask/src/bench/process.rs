@@ -6,6 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
+/// The build profile of packages, which benches and the gate measure.
+pub(crate) const PROFILE: &str = "dist";
 /// The core of the measured server.
 pub(crate) const SERVER_CORE: &str = "0";
 /// The core of the generator and of the upstream.

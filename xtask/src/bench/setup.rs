@@ -10,7 +10,7 @@ use super::load::{Generator, output};
 use super::material::Material;
 use super::options::Options;
 use super::peer::Peer;
-use super::process::{LOAD_CORE, Launch, START_WITHIN, Server, target_directory};
+use super::process::{LOAD_CORE, Launch, PROFILE, START_WITHIN, Server, target_directory};
 use super::veth::{self, Veth};
 use super::workload::Workload;
 use super::{age, ask, configuration, encrypted, process, signed};
@@ -46,7 +46,7 @@ pub(super) struct Setup {
 impl Setup {
     /// Builds the binaries that these peers need, writes the material and starts the upstream.
     pub(super) fn prepare(peers: &[Peer], options: &Options) -> Result<Self, String> {
-        let built = target_directory().join("release");
+        let built = target_directory().join(PROFILE);
         let wants_avocet = peers.iter().any(|peer| matches!(peer, Peer::Avocet | Peer::Logged))
             || options.generator == Generator::Avocet
             || options.workloads.iter().any(|workload| {
@@ -194,7 +194,7 @@ fn remove_abandoned() {
 
 fn build(packages: &[&str]) -> Result<(), String> {
     let mut command = Command::new("cargo");
-    command.args(["build", "--release", "--locked"]).current_dir(crate::root());
+    command.args(["build", "--profile", PROFILE, "--locked"]).current_dir(crate::root());
     for package in packages {
         command.args(["--package", package]);
     }

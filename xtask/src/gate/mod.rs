@@ -11,16 +11,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::bench::{output, target_directory};
+use crate::bench::{PROFILE, output, target_directory};
 use baseline::{Baseline, Verdict};
 
 /// The file with the stored counts.
 const KEPT: &str = "bench/baseline/instructions.toml";
 /// The package with the operations; see bench/micro/src/main.rs.
 const PACKAGE: &str = "avocet-bench-micro";
-/// The build profile, the same as that of the binary for users. A continuous build therefore
-/// compiles its crates only once.
-const PROFILE: &str = "release";
 /// The function whose calls are counted, each in its own file. Callgrind accepts no pattern for
 /// this name.
 const COUNTED: &str = "avocet_bench_micro::count::counted_operation";

@@ -100,6 +100,6 @@ fn a_package_without_a_binary_is_refused_with_what_to_do() {
     );
     assert!(!done.status.success());
     let complaint = String::from_utf8_lossy(&done.stderr);
-    assert!(complaint.contains("cargo build --release -p avocet"), "{complaint}");
+    assert!(complaint.contains("cargo build --profile dist -p avocet"), "{complaint}");
     fs::remove_dir_all(&site.directory).unwrap();
 }

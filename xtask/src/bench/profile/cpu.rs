@@ -6,8 +6,8 @@ use super::{SERVER_CORE, Setup, Stacks, Watcher, Workload, ids, load, put_under_
 
 /// Number of samples per second. It does not divide the kernel's tick rate.
 const RATE: &str = "997";
-/// The method of recording stacks, with the number of octets of each stack: the release build has
-/// no frame pointers.
+/// The method of recording stacks, with the number of octets of each stack: the build for packages
+/// has no frame pointers.
 const STACK: &str = "dwarf,8192";
 
 pub(super) fn stacks(setup: &Setup, workload: Workload, secs: u64) -> Result<Stacks, String> {

@@ -21,7 +21,7 @@ use stacks::Stacks;
 /// Number of queries in flight in profiles that do not measure time.
 const WINDOW: &str = "48";
 
-/// Profiles the release build under a workload; `words` are `[--] [WORKLOAD] [--secs N]
+/// Profiles the build for packages under a workload; `words` are `[--] [WORKLOAD] [--secs N]
 /// [--no-build]`.
 pub(crate) fn run(kind: &str, words: &[&str]) -> Result<(), String> {
     let words = words.strip_prefix(&["--"]).unwrap_or(words);
