@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::build::is_stored;
 use crate::edits::ZoneEdits;
 use crate::tree::HostedRecord;
-use crate::update::MAX_UPDATE_STEPS;
+use crate::update::{MAX_UPDATE_STEPS, has_ns};
 
 /// Maximum TTL in seconds (RFC 2181 §8).
 const MAX_TTL_SECS: u32 = i32::MAX as u32;
@@ -67,18 +67,23 @@ pub enum RrsetFault {
     /// The TTL is too long.
     #[error("{0} {1}: the TTL {2} is above 2147483647 (RFC 2181 §8)")]
     LongTtl(Box<FoldedNameBuf>, Rtype, u32),
+    /// The name of the zone, or a name without NS records, would get DS records.
+    #[error("{0} DS: these records are for delegations: add NS records with them or before them")]
+    StrayDs(Box<FoldedNameBuf>),
     /// The request takes too many comparisons of records.
     #[error("these are too many records of one name for one request; send them in several")]
     TooMuchWork,
 }
 
-/// Applies the edits in their order. If one is refused, those before it stay applied.
+/// Applies the edits in their order. If one is refused, those before it stay applied. If the last
+/// NS record of a delegation is removed, so are its DS records, as by an update.
 ///
 /// # Errors
 /// An edit is refused. The resulting zone is checked later, by [`ZoneEdits::finish`].
 pub fn apply_rrset_edits(edits: &[RrsetEdit], zone: &mut ZoneEdits<'_>) -> Result<(), RrsetFault> {
     check_work(edits, zone)?;
-    edits.iter().try_for_each(|edit| edit.apply(zone))
+    edits.iter().try_for_each(|edit| edit.apply(zone))?;
+    edits.iter().try_for_each(|edit| edit.finish_delegation(zone))
 }
 
 /// Checks that the edits take at most [`MAX_UPDATE_STEPS`] comparisons: each record of an edit is
@@ -126,6 +131,22 @@ impl RrsetEdit {
                 self.put(zone, rtype);
                 Ok(())
             }
+        }
+    }
+
+    /// Removes the DS records of a delegation that the edits ended (RFC 4035 §2.4).
+    fn finish_delegation(&self, zone: &mut ZoneEdits<'_>) -> Result<(), RrsetFault> {
+        let (owner, is_removal) = (self.owner.view(), self.action == RrsetAction::Remove);
+        let is_apex = owner == zone.zone().apex();
+        match self.rtype {
+            Some(Rtype::NS) if is_removal && !is_apex && !has_ns(zone, owner) => {
+                zone.remove_all(owner, |rtype| rtype == Rtype::DS);
+                Ok(())
+            }
+            Some(Rtype::DS) if !is_removal && (is_apex || !has_ns(zone, owner)) => {
+                Err(RrsetFault::StrayDs(Box::new(self.owner)))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -260,6 +281,39 @@ mod tests {
         let outside = FoldedNameBuf::from_wire(b"\x01a\x05other\0").unwrap();
         check(RrsetEdit { owner: outside, ..edit(a, None, Remove) }, "not in the zone example.");
         assert!(after(&[edit(b"", None, Remove)]).is_ok(), "SOA and NS records stay");
+    }
+
+    #[test]
+    fn the_ds_records_of_a_delegation_go_with_its_last_ns_record() {
+        use RrsetAction::{Add, Remove, Replace};
+        let text = "$TTL 60\n@ SOA ns h 5 2 3 4 5\n@ NS ns\nns A 192.0.2.1\nd NS ns\nd NS ns2\n\
+                    d DS 1 13 1 0000000000000000000000000000000000000000\nd TXT x\n";
+        let source = zone(text);
+        let after = |edits: &[RrsetEdit]| -> Result<Vec<Rtype>, String> {
+            let mut changes = ZoneEdits::of(&source);
+            apply_rrset_edits(edits, &mut changes).map_err(|fault| fault.to_string())?;
+            let zone = changes.finish(0).map_err(|fault| fault.to_string())?;
+            let node = zone.node(b"\x01d\x07example\0");
+            Ok(node.map_or(Vec::new(), |node| node.sets().map(|set| set.rtype).collect()))
+        };
+        let (ns, ns2) = (b"\x02ns\x07example\0", b"\x03ns2\x07example\0");
+        let ds = [&[0, 1, 13, 1][..], &[0; 20]].concat();
+        let of = |rtype, action| edit(b"\x01d", Some(rtype), action);
+        let whole = Ok(vec![Rtype::NS, Rtype::TXT, Rtype::DS]);
+        assert_eq!(after(&[with(of(Rtype::NS, Remove), &[ns])]), whole);
+        let ended = Ok(vec![Rtype::TXT]);
+        assert_eq!(after(&[with(of(Rtype::NS, Remove), &[ns, ns2])]), ended);
+        assert_eq!(after(&[of(Rtype::NS, Remove)]), ended);
+        // The delegation is replaced.
+        let added = with(of(Rtype::NS, Add), &[ns]);
+        assert_eq!(after(&[of(Rtype::NS, Remove), added.clone()]), whole);
+        // A DS record needs a delegation.
+        let error = after(&[of(Rtype::NS, Remove), with(of(Rtype::DS, Add), &[&ds])]);
+        assert!(error.unwrap_err().contains("d.example. DS: these records are for delegations"));
+        let new = |rtype, data: &[u8]| with(edit(b"\x01n", Some(rtype), Replace), &[data]);
+        assert!(after(&[new(Rtype::DS, &ds)]).is_err());
+        assert_eq!(after(&[new(Rtype::DS, &ds), new(Rtype::NS, ns)]), whole);
+        assert!(after(&[with(edit(b"", Some(Rtype::DS), Add), &[&ds])]).is_err());
     }
 
     #[test]

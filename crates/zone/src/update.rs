@@ -250,12 +250,16 @@ impl ZoneUpdate {
         };
         for one in self.edits.iter().filter(affects_ds) {
             let owner = one.owner.view();
-            let is_apex = owner == zone.zone().apex();
-            if !is_apex && zone.records(owner).iter().all(|record| record.rtype != Rtype::NS) {
+            if owner != zone.zone().apex() && !has_ns(zone, owner) {
                 zone.remove_all(owner, |rtype| rtype == Rtype::DS);
             }
         }
     }
+}
+
+/// Reports whether a name has NS records.
+pub(crate) fn has_ns(zone: &ZoneEdits<'_>, owner: FoldedName<'_>) -> bool {
+    zone.records(owner).iter().any(|record| record.rtype == Rtype::NS)
 }
 
 /// Reports whether the apex of every zone must have records of this type.
