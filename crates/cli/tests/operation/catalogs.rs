@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use crate::past::wait_until;
 use crate::peers::Peer;
-use crate::server::{Server, Site, free_address};
+use crate::server::{Server, Site, free_address, query, udp_client};
 use crate::upstream::Upstream;
 
 fn zone_text(serial: u32, records: &str) -> String {
@@ -222,11 +222,9 @@ fn knot_bind_and_this_server_follow_a_catalog_of_this_server() {
 
     let serial = || shown(&primary.site, "catalog.example.")["serial"].as_u64().unwrap();
     let before = serial();
-    let without = format!(
-        "{catalog}{}[[certificate]]\ncert = \"none.pem\"\nkey = \"none.pem\"\n",
-        grouped("a.example")
-    );
-    let tables = catalog + &grouped("a.example") + &member("b.example");
+    let less = catalog + &grouped("a.example");
+    let without = format!("{less}[[certificate]]\ncert = \"none.pem\"\nkey = \"none.pem\"\n");
+    let tables = less.clone() + &member("b.example");
     primary.site.configure(primary._upstream.addr, "", &tables);
     primary.site.avocet_text(&["reload"]);
     server.wait_for_line("zone b.example. transferred");
@@ -247,6 +245,62 @@ fn knot_bind_and_this_server_follow_a_catalog_of_this_server() {
         primary.site.avocet(&["zone", "set", "catalog.example", "x.zones", "PTR", "x.example."]);
     let text = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(text.contains("the server writes the catalog"), "{text}");
+    a_member_leaves(&primary, &less, &mut server, &peers);
+}
+
+/// Takes `b.example` out of the catalog: it is gone everywhere.
+fn a_member_leaves(primary: &Primary, tables: &str, server: &mut Server, peers: &[Peer]) {
+    primary.site.configure(primary._upstream.addr, "", tables);
+    primary.site.avocet_text(&["reload"]);
+    server.wait_for_line("zone b.example. removed by the catalog catalog.example.");
+    for peer in peers {
+        wait_until("the member is gone", || rcode(peer.addr(), "ns.b.example") == 5);
+        assert_eq!(rcode(peer.addr(), "ns.a.example"), 0);
+    }
+}
+
+/// Returns the RCODE of an answer.
+fn rcode(server: SocketAddr, name: &str) -> u8 {
+    let socket = udp_client();
+    socket.send_to(&query(9, name), server).unwrap();
+    let mut reply = [0; 4096];
+    socket.recv(&mut reply).unwrap();
+    reply[3] & 15
+}
+
+#[test]
+fn a_catalog_without_a_usable_primary_and_a_broken_one_are_conditions_until_they_are_repaired() {
+    let (upstream, site, at_primary) = (Upstream::start(), Site::new(), Site::new());
+    site.configure(upstream.addr, "", &consumed("one.catalog", at_primary.dns));
+    let _server = site.start();
+    let is_shown = |text: &str| {
+        let of_http = site.http_get("/health").1.contains(text);
+        of_http && site.avocet_text(&["status"]).contains(text)
+    };
+    let condition = |name: &str| site.metric(&format!("avocet_condition{{condition=\"{name}\"}}"));
+    let unreachable = "zone one.catalog.: no primary is usable";
+    wait_until("the primary is missed", || is_shown(unreachable));
+    assert!(is_shown("the members of the catalog stay as they are"));
+    assert_eq!((condition("primaries"), condition("catalogs")), (1.0, 0.0));
+
+    let notify = format!("notify = [\"{}\"]", site.dns);
+    let upstream = Upstream::start();
+    fs::write(at_primary.directory.join("one.catalog"), zone_text(1, "")).unwrap();
+    at_primary.configure(upstream.addr, "", &table("one.catalog", &notify));
+    let server = at_primary.start();
+    let primary = Primary { site: at_primary, _server: server, _upstream: upstream };
+    primary.publish("one.catalog", 2, "");
+    let broken = "catalog one.catalog. is broken, its members stay: it is no catalog zone";
+    wait_until("the catalog is broken", || is_shown(broken) && condition("primaries") == 0.0);
+    assert!(!site.http_get("/health").1.contains(unreachable));
+    assert_eq!(condition("catalogs"), 1.0);
+
+    primary.publish("one.catalog", 3, "version 0 TXT \"2\"\n");
+    wait_until("the catalog is repaired", || condition("catalogs") == 0.0);
+    for text in [unreachable, "is broken"] {
+        assert!(!site.http_get("/health").1.contains(text), "{text}");
+        assert!(!site.avocet_text(&["status"]).contains(text), "{text}");
+    }
 }
 
 #[test]
