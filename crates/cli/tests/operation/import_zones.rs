@@ -217,6 +217,33 @@ fn answers_are_those_of_bind() {
 }
 
 #[test]
+fn a_server_without_recursion_answers_for_its_own_zones_only_as_bind() {
+    let config = format!(
+        "controls {{ }};\noptions {{ {RUN} recursion no; }};\n\
+         zone \"corp.example\" {{ type primary; file \"corp\"; }};\n"
+    );
+    let original = Original {
+        origin: "bind",
+        program: "named",
+        arguments: &["-g", "-n", "1", "-c"],
+        files: &[("named.conf", &config), ("corp", CORP)],
+        prepare: |_| {},
+    };
+    let upstream = Upstream::start();
+    let Some(both) = is_here("dig").then(|| Both::start(&original, &upstream)).flatten() else {
+        return;
+    };
+    both.peer.wait_for("mail.corp.example");
+    for client in [OFFICE, STRANGER] {
+        same_in_corp(&both, client);
+        for words in [&["www.other.example"][..], &["www.other.example", "+norec"], &[".", "NS"]] {
+            both.same(client, words, "REFUSED");
+        }
+        both.same(client, &["mail.corp.example", "+norec"], "192.0.2.2");
+    }
+}
+
+#[test]
 fn clients_see_the_zones_of_their_view_as_with_bind() {
     let config = format!(
         "acl office {{ 127.0.0.9; }};\ncontrols {{ }};\noptions {{ {RUN} }};\n\
